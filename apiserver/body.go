@@ -17,81 +17,36 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	serializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
 
+	"github.com/weirproject/weir/internal/codec"
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// object is an object being written: a pointer to a Go type of the scheme, or an
-// *unstructured.Unstructured.
-type object interface {
-	metav1.Object
-	runtime.Object
-}
-
-func copyOf(o object) object { return o.DeepCopyObject().(object) } // a copy has the same type
-
-// codec converts request bodies and stored bytes of one kind into objects and back.
-type codec struct {
+// bodyReader reads the bodies of requests that have an object of one kind.
+type bodyReader struct {
 	gvk    schema.GroupVersionKind
 	goType reflect.Type // nil: unstructured
-	// stored is the apiVersion inside stored unstructured objects.
-	stored string
+	values *codec.Codec
 }
 
-func (c *codec) new() object {
-	if c.goType == nil {
-		return &unstructured.Unstructured{Object: map[string]any{}}
+func newBodyReader(gvk schema.GroupVersionKind, goType reflect.Type) bodyReader {
+	values := codec.Of(&unstructured.Unstructured{})
+	if goType != nil {
+		values = codec.New(reflect.PointerTo(goType))
 	}
-	return reflect.New(c.goType).Interface().(object) // a test checks every kind of the table
-}
-
-// protobuf is implemented by the generated API types.
-type protobuf interface {
-	Marshal() ([]byte, error)
-	Unmarshal([]byte) error
-}
-
-// marshal encodes an object for the store.
-func (c *codec) marshal(o object) ([]byte, error) {
-	if u, ok := o.(*unstructured.Unstructured); ok {
-		u.SetAPIVersion(c.stored)
-		u.SetKind(c.gvk.Kind)
-		return json.Marshal(u.Object)
-	}
-	p, ok := o.(protobuf)
-	if !ok {
-		return nil, fmt.Errorf("apiserver: %T knows no protobuf", o)
-	}
-	return p.Marshal()
-}
-
-// unmarshal decodes stored bytes.
-func (c *codec) unmarshal(raw []byte) (object, error) {
-	o := c.new()
-	if u, ok := o.(*unstructured.Unstructured); ok {
-		if err := u.UnmarshalJSON(raw); err != nil {
-			return nil, err
-		}
-		u.SetAPIVersion(c.gvk.GroupVersion().String())
-		return u, nil
-	}
-	p, ok := o.(protobuf)
-	if !ok {
-		return nil, fmt.Errorf("apiserver: %T knows no protobuf", o)
-	}
-	return o, p.Unmarshal(raw)
+	return bodyReader{gvk, goType, values}
 }
 
 // toJSON returns the JSON that patches are applied to, with apiVersion and kind.
-func (c *codec) toJSON(o object) ([]byte, error) {
+func (b *bodyReader) toJSON(o object) ([]byte, error) {
 	text, err := json.Marshal(o)
 	if err != nil {
 		return nil, err
 	}
-	return wire.AppendObject(nil, wire.JSON, c.typeMeta(), text), nil
+	return wire.AppendObject(nil, wire.JSON, b.typeMeta(), text), nil
 }
 
-func (c *codec) typeMeta() wire.TypeMeta {
-	apiVersion, kind := c.gvk.ToAPIVersionAndKind()
+func (b *bodyReader) typeMeta() wire.TypeMeta {
+	apiVersion, kind := b.gvk.ToAPIVersionAndKind()
 	return wire.TypeMeta{APIVersion: apiVersion, Kind: kind}
 }
 
@@ -114,7 +69,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 }
 
 // fromRequest decodes the body of a POST or a PUT.
-func (c *codec) fromRequest(w http.ResponseWriter, r *http.Request) (object, error) {
+func (b *bodyReader) fromRequest(w http.ResponseWriter, r *http.Request) (object, error) {
 	body, err := readBody(w, r)
 	if err != nil {
 		return nil, err
@@ -129,26 +84,29 @@ func (c *codec) fromRequest(w http.ResponseWriter, r *http.Request) (object, err
 	}
 	switch {
 	case mediaType == wire.ContentTypeJSON:
-		return c.fromJSON(body, r.URL.Query().Get("fieldValidation") == metav1.FieldValidationStrict)
-	case mediaType == wire.ContentTypeProtobuf && c.goType != nil:
-		return c.fromProtobuf(body)
+		return b.fromJSON(body, r.URL.Query().Get("fieldValidation") == metav1.FieldValidationStrict)
+	case mediaType == wire.ContentTypeProtobuf && b.goType != nil:
+		return b.fromProtobuf(body)
 	}
 	return nil, errUnsupportedMediaType("the body of the request was in an unknown format: " + mediaType)
 }
 
-func (c *codec) fromProtobuf(body []byte) (object, error) {
+func (b *bodyReader) fromProtobuf(body []byte) (object, error) {
 	tm, raw, err := wire.CutObject(wire.Protobuf, body)
 	if err != nil {
 		return nil, apierrors.NewBadRequest("reading the body: " + err.Error())
 	}
-	if err := c.checkKind(tm.APIVersion, tm.Kind); err != nil {
+	if err := b.checkKind(tm.APIVersion, tm.Kind); err != nil {
 		return nil, err
 	}
-	o, err := c.unmarshal(raw)
+	if bytes.HasPrefix(raw, []byte("{")) { // which values would take for JSON
+		return nil, apierrors.NewBadRequest("reading the body: JSON in place of protobuf")
+	}
+	o, err := b.values.Decode(raw)
 	if err != nil {
 		return nil, apierrors.NewBadRequest("reading the body: " + err.Error())
 	}
-	return o, nil
+	return o.(object), nil
 }
 
 // The strict serializer refuses unknown and duplicate fields.
@@ -159,35 +117,35 @@ var (
 )
 
 // fromJSON decodes an object from JSON.
-func (c *codec) fromJSON(text []byte, strict bool) (object, error) {
-	o := c.new()
+func (b *bodyReader) fromJSON(text []byte, strict bool) (object, error) {
+	o := b.values.New().(object) // a test checks every kind of the table
 	if u, ok := o.(*unstructured.Unstructured); ok {
 		text = bytes.TrimSpace(text)
 		if len(text) == 0 || text[0] != '{' {
 			return nil, apierrors.NewBadRequest("the body is no JSON object")
 		}
 		// UnmarshalJSON needs a kind.
-		if err := u.UnmarshalJSON(wire.AppendObject(nil, wire.JSON, c.typeMeta(), text)); err != nil {
+		if err := u.UnmarshalJSON(wire.AppendObject(nil, wire.JSON, b.typeMeta(), text)); err != nil {
 			return nil, apierrors.NewBadRequest("reading the body: " + err.Error())
 		}
 		if err := checkMetadata(u); err != nil {
 			return nil, err
 		}
-		return o, c.checkKind(u.GetAPIVersion(), u.GetKind())
+		return o, b.checkKind(u.GetAPIVersion(), u.GetKind())
 	}
 	s := lenientJSON
 	if strict {
 		s = strictJSON
 	}
-	decoded, gvk, err := s.Decode(text, &c.gvk, o)
+	decoded, gvk, err := s.Decode(text, &b.gvk, o)
 	if err != nil && !(runtime.IsStrictDecodingError(err) && !strict) {
 		return nil, apierrors.NewBadRequest("reading the body: " + err.Error())
 	}
 	if decoded != runtime.Object(o) {
-		return nil, c.checkKind(gvk.ToAPIVersionAndKind())
+		return nil, b.checkKind(gvk.ToAPIVersionAndKind())
 	}
 	o.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
-	return o, c.checkKind(gvk.ToAPIVersionAndKind())
+	return o, b.checkKind(gvk.ToAPIVersionAndKind())
 }
 
 // checkMetadata fails if the metadata of an unstructured object has wrong types, which its
@@ -209,8 +167,8 @@ func checkMetadata(u *unstructured.Unstructured) error {
 }
 
 // checkKind fails if the body has another kind than the path. A body need not have one.
-func (c *codec) checkKind(apiVersion, kind string) error {
-	want := c.typeMeta()
+func (b *bodyReader) checkKind(apiVersion, kind string) error {
+	want := b.typeMeta()
 	if apiVersion != "" && apiVersion != want.APIVersion {
 		return apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)",
 			apiVersion, want.APIVersion))

@@ -12,7 +12,7 @@ import (
 // servedResource is one version of a resource, as it is served. It is immutable.
 type servedResource struct {
 	Resource
-	codec
+	bodyReader
 	strategy strategy
 	storage  *storage
 	cache    *watchcache.Cache
@@ -39,7 +39,7 @@ func (r Resource) complete() Resource {
 func (s *Server) newServedResource(r Resource, goType reflect.Type, how strategy, st *storage) (*servedResource, error) {
 	r = r.complete()
 	res := &servedResource{Resource: r, strategy: how, storage: st}
-	res.codec = codec{gvk: r.GroupVersion().WithKind(r.Kind), goType: goType, stored: st.apiVersion}
+	res.bodyReader = newBodyReader(r.GroupVersion().WithKind(r.Kind), goType)
 	served := watchcache.Resource{
 		GroupVersionResource: r.GroupVersionResource,
 		Kind:                 r.Kind,

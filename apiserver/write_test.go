@@ -13,6 +13,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weirproject/weir/apiserver"
@@ -232,6 +233,10 @@ func TestWritesAcrossNamespaces(t *testing.T) {
 func TestBadWrites(t *testing.T) {
 	const cm = `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"%s"}}`
 	named := func(name string) string { return fmt.Sprintf(cm, name) }
+	enclosed, err := (&runtime.Unknown{Raw: []byte(`{"metadata":{"name":"json"}}`)}).Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
 	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
 		c.configMap("there", nil)
 		for _, tt := range []struct {
@@ -261,6 +266,7 @@ func TestBadWrites(t *testing.T) {
 			{"a media type", "POST", configMaps, named("a"), 415, []string{"Content-Type", "application/yaml"}},
 			{"a malformed media type", "POST", configMaps, named("a"), 415, []string{"Content-Type", ";;"}},
 			{"no protobuf", "POST", configMaps, "k8s", 400, []string{"Content-Type", "application/vnd.kubernetes.protobuf"}},
+			{"JSON in protobuf", "POST", configMaps, "k8s\x00" + string(enclosed), 400, []string{"Content-Type", "application/vnd.kubernetes.protobuf"}},
 			{"compressed", "POST", configMaps, named("a"), 415, []string{"Content-Encoding", "gzip"}},
 			{"too large", "POST", configMaps, `{"x":"` + strings.Repeat("x", 3<<20) + `"}`, 413, nil},
 			{"nothing acceptable", "POST", configMaps, named("unacceptable"), 406, []string{"Accept", "text/html"}},

@@ -189,6 +189,15 @@ func (c *Codec) Encode(value any) ([]byte, bool) {
 	return raw, true
 }
 
+// Marshal encodes an object as protobuf if its type has that, else as JSON. In protobuf it loses
+// the kind that the object states.
+func Marshal(object runtime.Object) ([]byte, error) {
+	if m, ok := object.(message); ok {
+		return m.Marshal()
+	}
+	return marshalJSON(object)
+}
+
 func marshalJSON(value any) ([]byte, error) {
 	if u, ok := value.(*unstructured.Unstructured); ok {
 		return json.Marshal(u.Object)

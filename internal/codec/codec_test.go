@@ -5,8 +5,32 @@ import (
 	"math"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 )
+
+// TestMarshal: objects with a protobuf form have it, and lose their kind; others are JSON.
+func TestMarshal(t *testing.T) {
+	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+	thing := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Thing", "size": 3.0}}
+	for _, object := range []runtime.Object{pod, thing} {
+		raw, err := Marshal(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		decoded, err := Of(object).Decode(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pod.TypeMeta, thing.Object["size"] = metav1.TypeMeta{}, int64(3)
+		if isProtobuf(raw) != (object == pod) || !equality.Semantic.DeepEqual(decoded, object) {
+			t.Errorf("%T: %q is %v", object, raw, decoded)
+		}
+	}
+}
 
 // TestRoundTripsJSON compares roundTripsJSON with what encoding and decoding an unstructured object
 // returns.
