@@ -98,8 +98,12 @@ func (d *discovered) resolve(ctx context.Context) (source.Source, error) {
 	for _, r := range resources.APIResources {
 		if r.Kind == d.gvk.Kind && !strings.Contains(r.Name, "/") {
 			d.want.GVR = d.gvk.GroupVersion().WithResource(r.Name)
-			d.found, err = source.New(d.cfg, d.want, d.opts)
-			return d.found, err
+			found, err := source.New(d.cfg, d.want, d.opts)
+			if err != nil {
+				return nil, err // never in found: a nil *REST there is not a nil Source
+			}
+			d.found = found
+			return found, nil
 		}
 	}
 	return nil, apierrors.NewNotFound(schema.GroupResource{Group: d.gvk.Group, Resource: d.gvk.Kind}, "")

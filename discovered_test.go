@@ -1,0 +1,56 @@
+package weir
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/internal/source"
+	"github.com/weirproject/weir/internal/wire"
+)
+
+// discoveredWidgets returns the source of a custom resource that is known by its kind, of a server
+// on which it has the plural that is stored in the pointer, and an empty LIST.
+func discoveredWidgets(t *testing.T, plural *atomic.Value) *discovered {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch name := plural.Load().(string); r.URL.Path {
+		case "/apis/g/v1":
+			_ = json.NewEncoder(w).Encode(metav1.APIResourceList{
+				GroupVersion: "g/v1", APIResources: []metav1.APIResource{{Name: name, Kind: "Widget"}},
+			})
+		case "/apis/g/v1/" + name:
+			_, _ = w.Write([]byte(`{"kind":"WidgetList","apiVersion":"g/v1","metadata":{"resourceVersion":"1"},"items":[]}`))
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	t.Cleanup(server.Close)
+	d, err := newDiscovered(&rest.Config{Host: server.URL}, schema.GroupVersionKind{Group: "g", Version: "v1", Kind: "Widget"},
+		source.Resource{Encoding: wire.JSON}, source.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.CloseIdleConnections)
+	return d
+}
+
+// TestDiscoveredWithoutName has a server tell of a resource that can have no path: each LIST fails,
+// and no more than that.
+func TestDiscoveredWithoutName(t *testing.T) {
+	var plural atomic.Value
+	plural.Store("")
+	d := discoveredWidgets(t, &plural)
+	for range 2 {
+		if _, err := d.List(t.Context(), source.ListOptions{}); err == nil {
+			t.Fatal("a resource without a name is listed")
+		}
+	}
+}
