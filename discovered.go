@@ -16,8 +16,9 @@ import (
 )
 
 // discovered is a source whose resource is known by its kind only. It asks the server for the
-// resource's name before the first LIST; until the server knows the kind, LIST answers NotFound,
-// which a reflector waits out.
+// resource's name before the first LIST, and again after one that the server answered with NotFound:
+// the resource may be installed anew under another name. Until the server knows the kind, LIST
+// answers NotFound, which a reflector waits out.
 type discovered struct {
 	cfg  *rest.Config
 	gvk  schema.GroupVersionKind
@@ -50,7 +51,9 @@ func (d *discovered) List(ctx context.Context, o source.ListOptions) (source.Lis
 	if err != nil {
 		return nil, err
 	}
-	return src.List(ctx, o)
+	l, err := src.List(ctx, o)
+	d.forget(src, err)
+	return l, err
 }
 
 func (d *discovered) Watch(ctx context.Context, o source.WatchOptions) (source.Watch, error) {
@@ -58,7 +61,11 @@ func (d *discovered) Watch(ctx context.Context, o source.WatchOptions) (source.W
 	if err != nil {
 		return nil, err
 	}
-	return src.Watch(ctx, o)
+	w, err := src.Watch(ctx, o)
+	if o.SendInitialEvents { // in place of a LIST
+		d.forget(src, err)
+	}
+	return w, err
 }
 
 func (d *discovered) NewestVersion(ctx context.Context, atLeast string) (string, error) {
@@ -77,7 +84,8 @@ func (d *discovered) ServerVersion(ctx context.Context) (major, minor int, err e
 func (d *discovered) CloseIdleConnections() { d.guess.CloseIdleConnections() }
 
 // resolve returns the source of the kind's resource. It asks the server for the resource, and does
-// so no more once it has found it. The error is NotFound if the server does not know the kind.
+// so no more once it has found it, until that is forgotten. The error is NotFound if the server
+// does not know the kind.
 func (d *discovered) resolve(ctx context.Context) (source.Source, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -107,4 +115,13 @@ func (d *discovered) resolve(ctx context.Context) (source.Source, error) {
 		}
 	}
 	return nil, apierrors.NewNotFound(schema.GroupResource{Group: d.gvk.Group, Resource: d.gvk.Kind}, "")
+}
+
+// forget makes the next request look for the resource again if the server answered with NotFound.
+func (d *discovered) forget(src source.Source, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.found == src && apierrors.IsNotFound(err) {
+		d.found = nil
+	}
 }

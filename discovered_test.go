@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
@@ -51,6 +52,37 @@ func TestDiscoveredWithoutName(t *testing.T) {
 	for range 2 {
 		if _, err := d.List(t.Context(), source.ListOptions{}); err == nil {
 			t.Fatal("a resource without a name is listed")
+		}
+	}
+}
+
+// TestDiscoveredAgain has a custom resource deleted and installed anew under another plural. It is
+// found once what asks for the whole state has failed, be that a LIST or initial events.
+func TestDiscoveredAgain(t *testing.T) {
+	var plural atomic.Value
+	plural.Store("widgetry")
+	d := discoveredWidgets(t, &plural)
+	list := func() error {
+		l, err := d.List(t.Context(), source.ListOptions{})
+		if err == nil {
+			err = l.Close()
+		}
+		return err
+	}
+	initial := func() error {
+		_, err := d.Watch(t.Context(), source.WatchOptions{SendInitialEvents: true})
+		return err
+	}
+	for name, ask := range map[string]func() error{"works": list, "gadgetry": list, "gearing": initial} {
+		if err := list(); err != nil {
+			t.Fatalf("before %s: %v", name, err)
+		}
+		plural.Store(name)
+		if err := ask(); !apierrors.IsNotFound(err) {
+			t.Fatalf("%s at first: %v", name, err)
+		}
+		if err := list(); err != nil {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
