@@ -10,6 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	dto "github.com/prometheus/client_model/go"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/component-base/metrics/legacyregistry"
 )
@@ -176,6 +178,21 @@ func (res *resource) collect(ch chan<- prometheus.Metric, labels []string) {
 	}
 }
 
+const metricsPath = "/metrics"
+
+// refuseMethod answers a request for the metrics that does not read them. Nobody is asked about its
+// caller: any word is a method, and each would be one more question.
+func (s *Server) refuseMethod(w http.ResponseWriter, r *http.Request) {
+	if !s.discardBody(w, r) {
+		return
+	}
+	w.Header().Set("Allow", http.MethodGet+", "+http.MethodHead)
+	s.refuse(w, r, &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusMethodNotAllowed, Reason: metav1.StatusReasonMethodNotAllowed,
+		Message: "the metrics are only read",
+	}})
+}
+
 // serveMetrics answers /metrics for callers whom the upstream lets make that request. Requests that
 // impersonate are refused.
 func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
@@ -200,5 +217,5 @@ func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	all := prometheus.Gatherers{s.registry, prometheus.GathererFunc(reviewMetrics)}
-	promhttp.HandlerFor(all, promhttp.HandlerOpts{}).ServeHTTP(w, r)
+	promhttp.HandlerFor(all, promhttp.HandlerOpts{}).ServeHTTP(newDeadlineWriter(w), r)
 }

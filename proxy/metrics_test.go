@@ -42,17 +42,57 @@ func documented(t *testing.T) map[string]string {
 	return out
 }
 
-// TestMetricsAreRead: who may read the metrics may not do what else HTTP has a method for.
+// TestMetricsAreRead: who may read the metrics may not do what else HTTP has a method for, nor has
+// anybody the upstream asked about methods that they have made up.
 func TestMetricsAreRead(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	f := startProxy(t, u, Options{})
-	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool {
-		return s.NonResourceAttributes != nil && s.NonResourceAttributes.Verb != "get"
-	})
-	for method, code := range map[string]int{http.MethodGet: http.StatusOK, http.MethodDelete: http.StatusForbidden, http.MethodPost: http.StatusForbidden} {
-		if resp := f.open(f.client, method, "/metrics", "Authorization", "Bearer token-jane"); resp.StatusCode != code {
-			t.Errorf("%s: %s", method, resp.Status)
+	asked := func() (verbs []string) {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		for _, s := range u.reviews {
+			if about := s.NonResourceAttributes; about != nil && about.Path == "/metrics" {
+				verbs = append(verbs, about.Verb)
+			}
 		}
+		u.reviews = nil
+		return verbs
+	}
+	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool {
+		return s.NonResourceAttributes != nil && s.NonResourceAttributes.Verb == "head"
+	})
+	for _, credentials := range [][]string{{"Authorization", "Bearer token-jane"}, nil} {
+		for method, code := range map[string]int{
+			http.MethodGet: http.StatusOK, http.MethodHead: http.StatusForbidden,
+			http.MethodDelete: http.StatusMethodNotAllowed, http.MethodPost: http.StatusMethodNotAllowed,
+			"A1": http.StatusMethodNotAllowed, "A2": http.StatusMethodNotAllowed, "WATCH": http.StatusMethodNotAllowed, "get": http.StatusMethodNotAllowed,
+		} {
+			resp := f.open(f.client, method, "/metrics", credentials...)
+			if resp.StatusCode != code {
+				t.Errorf("%s: %s", method, resp.Status)
+			}
+			if refused := code == http.StatusMethodNotAllowed; refused != (len(asked()) == 0) || refused != (resp.Header.Get("Allow") != "") {
+				t.Errorf("%s: whether the upstream is asked, and %v", method, resp.Header)
+			}
+		}
+	}
+}
+
+// TestMetricsTakeSeats: requests for the metrics, each of which the upstream is asked about, take
+// seats as reads do.
+func TestMetricsTakeSeats(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 3})
+	f := startProxy(t, u, Options{Resources: []string{"pods"}, MaxRequests: 1, timeouts: impatient()})
+	f.ready()
+	slow := f.dial("http/1.1").send("GET", "/api/v1/pods?resourceVersion=0", 10, "")
+	f.until("it has the place", func() bool { return f.proxy.flowControl.readOnly.inUse() == 1 })
+	if resp := f.open(f.client, http.MethodGet, "/metrics"); resp.StatusCode != http.StatusTooManyRequests {
+		t.Errorf("without a place: %s", resp.Status)
+	}
+	slow.Close()
+	f.until("the metrics are read", func() bool { code, _ := f.get("jane", "/metrics"); return code == http.StatusOK })
+	if n := f.proxy.flowControl.readOnly.inUse(); n > 1 {
+		t.Errorf("%d places are taken", n)
 	}
 }
 

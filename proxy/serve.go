@@ -50,18 +50,24 @@ func (s *Server) dispatch(a *responseWriter, r *http.Request) {
 		if s.discardBody(a, r) {
 			s.serveHealth(a, r)
 		}
-	case "/metrics":
-		if s.discardBody(a, r) {
-			s.serveMetrics(a, r)
+	case metricsPath:
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			s.refuseMethod(a, r)
+			return
 		}
+		s.admit(a, r)
 	default:
 		s.admit(a, r)
 	}
 }
 
-// serve answers a read itself if it can, and forwards every other request.
+// serve answers /metrics, and a read itself if it can, and forwards every other request.
 func (s *Server) serve(a *responseWriter, r *http.Request, rd *readRequest) {
 	switch {
+	case r.URL.Path == metricsPath:
+		if s.discardBody(a, r) {
+			s.serveMetrics(a, r)
+		}
 	case rd != nil && s.serveRead(a, r, rd):
 	case rd != nil && rd.ownToken && s.expired(a, r, rd):
 	default:
