@@ -294,6 +294,66 @@ func TestHalfOpen(t *testing.T) {
 	f.until("the watch has ended", func() bool { return f.proxy.resources.find(podsResource).watchers.Load() == 0 })
 }
 
+// drip is a request body of which a byte comes now and then.
+type drip struct {
+	ticks <-chan time.Time
+	ended <-chan struct{}
+}
+
+func (d drip) Read(p []byte) (int, error) {
+	select {
+	case <-d.ticks:
+		p[0] = ' '
+		return 1, nil
+	case <-d.ended:
+		return 0, io.ErrUnexpectedEOF
+	}
+}
+
+// TestDrippedBody: a small body, which is read before anybody knows whose it is, comes as a whole in
+// time, or its request gives up its seat.
+func TestDrippedBody(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{})
+	wait := defaultTimeouts
+	wait.discard = 200 * time.Millisecond
+	f := startProxy(t, u, Options{timeouts: wait})
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	body := drip{ticker.C, f.ctx.Done()}
+	const path, length = "/api/v1/namespaces/default/pods", 2000
+	// By HTTP/1.1.
+	c := f.dial("http/1.1").send("POST", path, length, "")
+	dripping := make(chan struct{})
+	go func() {
+		defer close(dripping)
+		_, _ = io.CopyN(c, body, length) // until the connection is closed
+	}()
+	if resp := c.answer(); resp.StatusCode != http.StatusRequestTimeout || !resp.Close {
+		t.Errorf("HTTP/1.1: %s %v", resp.Status, resp.Header)
+	}
+	c.Close()
+	<-dripping
+	// By HTTP/2.
+	req, err := http.NewRequestWithContext(f.ctx, http.MethodPost, f.proxy.URL()+path, io.LimitReader(body, length))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.ContentLength = length
+	req.Header.Set("Authorization", "Bearer token-jane")
+	resp, err := f.client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusRequestTimeout || resp.ProtoMajor != 2 {
+		t.Errorf("HTTP/2: %s", resp.Status)
+	}
+	f.until("its place is free", func() bool { return f.proxy.flowControl.mutating.inUse() == 0 })
+	if got := u.forwarded(path); len(got) > 0 {
+		t.Errorf("%d were forwarded", len(got))
+	}
+}
+
 // TestSlowWriter: a client that stops in the middle of what it writes does not hold what it writes
 // to.
 func TestSlowWriter(t *testing.T) {

@@ -2,10 +2,15 @@ package proxy
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net/http"
+	"os"
 	"sync"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 const (
@@ -26,9 +31,20 @@ type requestBody struct {
 	io.ReadCloser
 	control      *http.ResponseController
 	closeTimeout time.Duration // how long Close may take
+	wholeBy      time.Time     // when all of it must have come; zero: a client may go on for as long as it sends something
 
 	mu     sync.Mutex
 	closed bool
+}
+
+// limit has reads end within a time, and no later than wholeBy. It returns false once the body is
+// closed.
+func (b *requestBody) limit(within time.Duration) bool {
+	at := time.Now().Add(within)
+	if !b.wholeBy.IsZero() && b.wholeBy.Before(at) {
+		at = b.wholeBy
+	}
+	return b.deadline(at)
 }
 
 // deadline sets the read deadline; zero means none. It returns false once the body is closed.
@@ -43,7 +59,7 @@ func (b *requestBody) deadline(at time.Time) bool {
 }
 
 func (b *requestBody) Read(p []byte) (int, error) {
-	if !b.deadline(time.Now().Add(bodyTimeout)) {
+	if !b.limit(bodyTimeout) {
 		return 0, http.ErrBodyReadAfterClose
 	}
 	n, err := b.ReadCloser.Read(p)
@@ -55,7 +71,7 @@ func (b *requestBody) Read(p []byte) (int, error) {
 
 // Close reads the rest, as HTTP/1 requires, within closeTimeout.
 func (b *requestBody) Close() error {
-	if !b.deadline(time.Now().Add(b.closeTimeout)) {
+	if !b.limit(b.closeTimeout) {
 		return nil
 	}
 	err := b.ReadCloser.Close()
@@ -68,21 +84,34 @@ func (b *requestBody) Close() error {
 
 // bufferBody buffers a small request body, so that a transport can send it again. That happens when
 // the upstream closes a connection before it has read the request, as kube-apiserver does now and
-// then to spread its clients.
-func bufferBody(r *http.Request) error {
+// then to spread its clients. Nobody has authenticated the client yet, so a body that does not come
+// within a time gives up the request's seat.
+func bufferBody(r *http.Request, body *requestBody, within time.Duration) error {
 	if r.ContentLength <= 0 || r.ContentLength > maxBuffered {
 		return nil
 	}
-	raw, err := io.ReadAll(r.Body)
-	if err != nil {
-		return err
+	body.wholeBy = time.Now().Add(within)
+	raw, err := io.ReadAll(body)
+	if closed := body.Close(); err == nil {
+		err = closed
 	}
-	if err := r.Body.Close(); err != nil {
+	if err != nil {
 		return err
 	}
 	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(raw)), nil }
 	r.Body, err = r.GetBody()
 	return err
+}
+
+// bodyError returns the Status for a request whose body could not be read.
+func bodyError(err error) error {
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		return apierrors.NewBadRequest("the body of the request: " + err.Error())
+	}
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusRequestTimeout, Reason: metav1.StatusReasonTimeout,
+		Message: "the body of the request did not come",
+	}}
 }
 
 // discardBody reads the unexpected body of a request that the proxy answers. Over HTTP/1 net/http

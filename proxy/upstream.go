@@ -105,9 +105,10 @@ func (u *upstream) serve(w http.ResponseWriter, r *http.Request, as *transport.I
 	u.requests.Add(1)
 	r = withConnection(r)
 	if r.Body != nil && r.Body != http.NoBody {
-		r.Body = &requestBody{ReadCloser: r.Body, control: http.NewResponseController(w), closeTimeout: u.bodyTimeout}
-		if err := bufferBody(r); err != nil {
-			u.refuse(w, r, apierrors.NewBadRequest("the body of the request: "+err.Error()))
+		body := &requestBody{ReadCloser: r.Body, control: http.NewResponseController(w), closeTimeout: u.bodyTimeout}
+		r.Body = body
+		if err := bufferBody(r, body, u.bodyTimeout); err != nil {
+			u.refuse(w, r, bodyError(err))
 			return
 		}
 	}
