@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -17,6 +18,9 @@ const (
 	// maxQuery bounds the query of a request, in bytes. kube-apiserver bounds only the whole head,
 	// at 1 MiB, and takes a second to parse a selector of that size.
 	maxQuery = 64 << 10
+	// maxParams bounds its parameters. Of more, Go reads none, since 1.26, and an older
+	// kube-apiserver all: it would watch what the proxy takes for a LIST.
+	maxParams = 10_000
 	// maxParsing bounds the WATCHes whose selectors are being parsed, which takes milliseconds.
 	maxParsing = 64
 	// retryAfterSeconds is the Retry-After of a rejected request.
@@ -57,11 +61,16 @@ func isLongRunning(info *request.RequestInfo) bool {
 // errTooMany is the 429 of a request that found no seat.
 var errTooMany = apierrors.NewTooManyRequests("Too many requests, please try again later.", retryAfterSeconds)
 
-// errQueryTooLong returns the 414 for a query longer than maxQuery.
+// queryTooLong reports whether a query is longer than maxQuery, or has more than maxParams.
+func queryTooLong(at *url.URL) bool {
+	return len(at.RawQuery) > maxQuery || strings.Count(at.RawQuery, "&") >= maxParams
+}
+
+// errQueryTooLong returns the 414 for such a query.
 func errQueryTooLong() error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusRequestURITooLong, Reason: metav1.StatusReasonRequestEntityTooLarge,
-		Message: fmt.Sprintf("The query of the request is longer than %d bytes.", maxQuery),
+		Message: fmt.Sprintf("The query of the request is longer than %d bytes, or has more than %d parameters.", maxQuery, maxParams),
 	}}
 }
 
@@ -135,7 +144,7 @@ func isSystem(who user.Info) bool {
 // admit answers a request once flow control admits it. Before that it parses nothing of the query
 // but whether it is a WATCH.
 func (s *Server) admit(a *responseWriter, r *http.Request) {
-	if len(r.URL.RawQuery) > maxQuery {
+	if queryTooLong(r.URL) {
 		bare := *r.URL
 		bare.RawQuery = ""
 		a.startCounting(s.metrics, r, requestInfoOf(r.Method, &bare))

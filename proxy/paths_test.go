@@ -92,6 +92,64 @@ func TestOtherPaths(t *testing.T) {
 	}
 }
 
+// TestQueryIsForwarded: a query comes as it was sent, however strange it is, to kube-apiserver and to
+// what kube-apiserver passes it to.
+func TestQueryIsForwarded(t *testing.T) {
+	u, f := startPaths(t)
+	for _, path := range []string{
+		"/api/v1/namespaces/mine/services/web/proxy/search", "/api/v1/namespaces/mine/pods/of-mine/proxy/", "/apis/example.com/v1/things", "/api/v1/pods",
+	} {
+		for _, query := range []string{"q=100%&a=1;b=2&z=1&b=2", "b=2&a=1", "%zz", "a;b", "a=%20+&&=&x", "watch=1;&resourceVersion=0"} {
+			u.forwarded("")
+			target := path + "?" + query
+			f.getExactly("jane", target)
+			if got := u.forwarded(""); len(got) != 1 || got[0].uri != target {
+				t.Errorf("%s came as %+v", target, got)
+			}
+		}
+	}
+}
+
+// TestQueriesAreReadAlike: what the proxy decides by is what kube-apiserver reads in the same query.
+// Nothing else of a query that neither takes as a whole is answered by the proxy.
+func TestQueriesAreReadAlike(t *testing.T) {
+	pairs := []string{"watch=1", "watch=0", "watch=%", "watch=1;", "w%61tch=true", "watch", "%=1", "a;b=2", "resourceVersion=0", "fieldSelector=metadata.name%3Dx", "limit=x", "&"}
+	for i, first := range pairs {
+		for j, second := range pairs {
+			at := &url.URL{Path: "/api/v1/namespaces/mine/pods", RawQuery: first + "&" + second}
+			want, err := requestInfoFactory.NewRequestInfo(&http.Request{Method: http.MethodGet, URL: at})
+			if err != nil {
+				t.Fatal(err)
+			}
+			// A limit that is no number has kube-apiserver read no name, which limits do not go by.
+			if got := requestInfoOf(http.MethodGet, at); got.Verb != want.Verb || got.Name != want.Name && !strings.Contains(at.RawQuery, "limit=x") {
+				t.Errorf("%s is read as %s %q, and by kube-apiserver as %s %q", at.RawQuery, got.Verb, got.Name, want.Verb, want.Name)
+			}
+			if _, err := url.ParseQuery(at.RawQuery); (err != nil || i == j && i < 6) && parseRead(at) != nil {
+				t.Errorf("%s would be answered", at.RawQuery)
+			}
+		}
+	}
+}
+
+// TestManyParameters: a query of which the proxy would read nothing, and an older kube-apiserver all,
+// is refused.
+func TestManyParameters(t *testing.T) {
+	u, f := startPaths(t)
+	for n, want := range map[int]int{9_999: http.StatusNotFound, 10_000: http.StatusRequestURITooLong} {
+		query := strings.Repeat("&", n) + "watch=1"
+		u.forwarded("")
+		code, body := f.getExactly("jane", "/api/v1/namespaces/mine/secrets?"+query)
+		if code != want || (len(u.forwarded("")) > 0) != (want == http.StatusNotFound) {
+			t.Errorf("%d: %d %.200s", n, code, body)
+		}
+	}
+	watch := requestInfoOf(http.MethodGet, &url.URL{Path: "/api/v1/pods", RawQuery: strings.Repeat("&", 9_999) + "watch=1"})
+	if watch.Verb != "watch" {
+		t.Errorf("the last of as many as may be is not read: %s", watch.Verb)
+	}
+}
+
 // TestOtherQueries is TestOtherPaths for the parameters.
 func TestOtherQueries(t *testing.T) {
 	u, f := startPaths(t)

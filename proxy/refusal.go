@@ -13,7 +13,7 @@ import (
 // refuse answers a request with an error of the proxy's own, and records that: the upstream knows
 // nothing of it.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, why error) {
-	if s.auditor != nil && len(r.URL.RawQuery) <= maxQuery { // nothing is read of a longer query
+	if s.auditor != nil && !queryTooLong(r.URL) { // nothing is read of a longer query
 		parsed, _ := s.requests.lookup(r)
 		if rec := s.auditor.refused(r, s.attributesOf(r, parsed.info), why, time.Now()); rec != nil {
 			noted := rec.writer(w, false)

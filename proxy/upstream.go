@@ -121,6 +121,9 @@ func (u *upstream) serve(w http.ResponseWriter, r *http.Request, as *transport.I
 
 func (u *upstream) rewrite(pr *httputil.ProxyRequest, base *url.URL) {
 	pr.SetURL(base)
+	// kube-apiserver passes the query to what is behind it as it came. So does the proxy, although a
+	// ReverseProxy drops what Go's parser does not take: kube-apiserver's is the same.
+	pr.Out.URL.RawQuery = pr.In.URL.RawQuery
 	pr.SetXForwarded()
 	for name := range pr.Out.Header {
 		for _, prefix := range u.prefixes {
