@@ -212,7 +212,18 @@ func TestNewerUpstream(t *testing.T) {
 	f := startProxy(t, u, Options{Resources: []string{"pods"}})
 	f.ready()
 	f.proxy.resources.all()[0].ready.Load().info.unknownFields = true
-	for accept, upstream := range map[string]bool{"application/json": true, "application/vnd.kubernetes.protobuf,application/json": false, "": true} {
+	const protobuf = "application/vnd.kubernetes.protobuf"
+	for accept, upstream := range map[string]bool{
+		"application/json": true, "": true, protobuf: false, protobuf + ",application/json": false,
+		"application/json," + protobuf: true, protobuf + "," + protobuf + ";q=0.5": false,
+		// Those that begin with protobuf and mean JSON.
+		protobuf + "x,application/json": true, protobuf + ";stream=x,application/json": true, protobuf + ";g=x,application/json": true,
+		protobuf + ";as=PartialObjectMetadataList,application/json":                    true,
+		protobuf + ";as=Table;g=meta.k8s.io;v=v1,application/json":                     true,
+		protobuf + ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v2,application/json": true,
+		protobuf + ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json": false,
+		"text/html," + protobuf: false,
+	} {
 		f.get("jane", "/api/v1/pods?resourceVersion=0", "Accept", accept)
 		if passed := u.forwarded("/api/v1/pods"); (len(passed) > 0) != upstream {
 			t.Errorf("%s: %d upstream", accept, len(passed))

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -175,11 +174,10 @@ func (s *session) canServe(r *http.Request, rd *readRequest) bool {
 	if rd.review.verb == "list" {
 		form = "PartialObjectMetadataList"
 	}
-	if !s.serves(rd.target) || !supportedAccept(r.Header) || !acceptsKind(r.Header, form) || watchcache.WantsTable(r.Header) || s.cache.Accepts(r) != nil {
+	if !s.serves(rd.target) || !supportedAccept(r.Header) || !acceptsKind(r.Header, form) || watchcache.WantsTable(r.Header) {
 		return false
 	}
-	accept := strings.TrimSpace(strings.Join(r.Header.Values("Accept"), ","))
-	if s.info.unknownFields && !strings.HasPrefix(accept, wire.ContentTypeProtobuf) {
+	if enc, ok := s.cache.Encoding(r.Header); !ok || s.info.unknownFields && enc != wire.Protobuf {
 		return false
 	}
 	if rd.review.fields != nil {

@@ -162,10 +162,17 @@ func WantsTable(h http.Header) bool {
 	return slices.ContainsFunc(mediaRangesIn(h), func(c mediaRange) bool { return c.shape == table })
 }
 
+// Encoding returns the encoding in which objects of the cache are served to a client with these
+// headers, and false if it accepts none.
+func (c *Cache) Encoding(h http.Header) (wire.Encoding, bool) {
+	mt, ok := negotiate(h, c.canServe)
+	return mt.enc, ok
+}
+
 // Accepts returns an error if objects of the cache cannot be served in any representation that the
 // client accepts. A server checks this before a write.
 func (c *Cache) Accepts(r *http.Request) error {
-	if _, ok := negotiate(r.Header, c.canServe); !ok {
+	if _, ok := c.Encoding(r.Header); !ok {
 		return errNotAcceptable()
 	}
 	return nil
