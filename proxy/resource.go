@@ -15,6 +15,7 @@ type resource struct {
 	resources  *resources
 	gvr        schema.GroupVersionResource
 	configured bool // in Options.Resources, so held for good
+	anyVersion bool // in the version that the upstream prefers
 	stop       context.CancelFunc
 	wake       chan struct{} // of capacity one; wakes the monitor
 
@@ -55,8 +56,24 @@ func restartDelay(least, last time.Duration, wasReady bool) time.Duration {
 	return min(2*last, maxRestartDelay)
 }
 
+// errOtherVersion ends a resource that is to be held in another version.
+var errOtherVersion = errors.New("the upstream prefers another version")
+
+// prefersOther reports whether the upstream prefers another version of a resource that may be held
+// in any, after a session that ended with err: the version is not served any more, or the resource
+// has another definition.
+func (res *resource) prefersOther(ctx context.Context, err error) bool {
+	if !res.anyVersion || !errors.Is(err, errRedefined) && stateOfError(err) != stateMissing {
+		return false
+	}
+	any := res.gvr
+	any.Version = ""
+	preferred, err := res.resources.discoverer.preferredVersion(ctx, any)
+	return err == nil && preferred != res.gvr
+}
+
 // run runs sessions until ctx ends. For a resource on demand it returns an error once the resource
-// cannot be held. An upstream that went back, or has another definition, may have just started: then
+// cannot be held, and for one that is configured without a version errOtherVersion. An upstream that went back, or has another definition, may have just started: then
 // it may take a while until it tells who serves the resource.
 func (res *resource) run(ctx context.Context) error {
 	var delay time.Duration
@@ -70,6 +87,8 @@ func (res *resource) run(ctx context.Context) error {
 		res.recordError(err)
 		res.resources.log.Warn("a resource is not held", "resource", res.name(), "error", err.Error())
 		switch {
+		case res.prefersOther(ctx, err):
+			return errOtherVersion
 		case errors.Is(err, errWentBack), errors.Is(err, errRelistTooLarge), errors.Is(err, errRedefined):
 			mayFail = time.Now().Add(rereadTime)
 		case !res.configured && (errors.Is(err, errAggregated) || time.Now().After(mayFail)):

@@ -117,30 +117,54 @@ func (rs *resources) run(ctx context.Context) {
 	rs.runs.Wait()
 }
 
-// start resolves the version of a configured resource, and runs it.
+// start runs a configured resource, in the version that the upstream prefers if it is configured
+// without one.
 func (rs *resources) start(ctx context.Context, unresolved *resource) {
-	gvr, err := rs.discoverer.preferredVersion(ctx, unresolved.gvr)
-	for err != nil {
+	for {
+		gvr, err := rs.resolve(ctx, unresolved)
+		if err != nil {
+			return
+		}
+		running, cancel := context.WithCancel(ctx)
+		res := newResource(rs, gvr, true)
+		res.stop, res.created, res.anyVersion = cancel, unresolved.created, unresolved.gvr.Version == ""
+		rs.mu.Lock()
+		if other := rs.byGVR[gvr]; other != nil {
+			other.stop() // added on demand before its version was known
+		}
+		rs.byGVR[gvr] = res
+		rs.unresolved = slices.DeleteFunc(rs.unresolved, func(o *resource) bool { return o == unresolved })
+		rs.mu.Unlock()
+		err = res.run(running)
+		cancel()
+		if err == nil {
+			return
+		}
+		rs.log.Info("a resource is held in another version", "resource", res.name(), "before", gvr.Version)
+		rs.mu.Lock()
+		if rs.byGVR[gvr] == res {
+			delete(rs.byGVR, gvr)
+		}
+		rs.unresolved = append(rs.unresolved, unresolved)
+		rs.mu.Unlock()
+	}
+}
+
+// resolve returns a configured resource with a version, once the upstream has told which it prefers.
+// The error is that of ctx.
+func (rs *resources) resolve(ctx context.Context, unresolved *resource) (schema.GroupVersionResource, error) {
+	for {
+		gvr, err := rs.discoverer.preferredVersion(ctx, unresolved.gvr)
+		if err == nil {
+			return gvr, nil
+		}
 		unresolved.recordError(err)
 		select {
 		case <-time.After(maxRestartDelay):
 		case <-ctx.Done():
-			return
+			return gvr, ctx.Err()
 		}
-		gvr, err = rs.discoverer.preferredVersion(ctx, unresolved.gvr)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	res := newResource(rs, gvr, true)
-	res.stop, res.created = cancel, unresolved.created
-	rs.mu.Lock()
-	if other := rs.byGVR[gvr]; other != nil {
-		other.stop() // added on demand before its version was known
-	}
-	rs.byGVR[gvr] = res
-	rs.unresolved = slices.DeleteFunc(rs.unresolved, func(o *resource) bool { return o == unresolved })
-	rs.mu.Unlock()
-	_ = res.run(ctx) // a configured resource ends only with ctx
 }
 
 // find returns the resource, or nil if it is not held.

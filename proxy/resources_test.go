@@ -1,7 +1,9 @@
 package proxy
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -174,6 +176,74 @@ func TestNotServedAnyMore(t *testing.T) {
 	}
 }
 
+// TestVersionMovesOn: a resource that is configured without a version is held in the one that the
+// upstream prefers, also when that changes, or is served no more.
+func TestVersionMovesOn(t *testing.T) {
+	t.Parallel()
+	u := startUpstream(t, apiserver.Options{})
+	wait := defaultTimeouts
+	wait.origin, wait.restart = 20*time.Millisecond, time.Millisecond
+	f := startProxy(t, u, Options{Resources: []string{"widgets.example.com"}, timeouts: wait})
+	define(f)
+	isHeld := func(version string) func() bool {
+		return func() bool {
+			res := f.proxy.resources.find(widgets.GroupResource().WithVersion(version))
+			return res != nil && res.ready.Load() != nil
+		}
+	}
+	f.until("v1 is held", isHeld("v1"))
+	for _, step := range []struct {
+		versions map[string]bool // whether they are served; the last one is stored
+		held     string
+	}{
+		{map[string]bool{"v1": true, "v2": true}, "v2"},
+		{map[string]bool{"v2": false, "v3": true}, "v3"},
+	} {
+		serveVersions(f, step.versions)
+		f.until(step.held+" is held", isHeld(step.held))
+		for _, res := range f.proxy.resources.all() {
+			if res.gvr.Version != step.held {
+				t.Errorf("%s is held too", res.gvr)
+			}
+		}
+		path := "/apis/example.com/" + step.held + "/widgets?resourceVersion=0"
+		u.forwarded("")
+		if code, _ := f.get("jane", path); code != http.StatusOK || len(u.forwarded("/apis")) > 0 {
+			t.Errorf("%s is answered %d, or forwarded", path, code)
+		}
+	}
+}
+
+// serveVersions has the widgets served in these versions, of which the last one is stored.
+func serveVersions(f *fixture, versions map[string]bool) {
+	f.t.Helper()
+	client := definitions(f)
+	crd, err := client.Get(f.ctx, "widgets.example.com", metav1.GetOptions{})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	var all []any
+	for i, name := range slices.Sorted(maps.Keys(versions)) {
+		all = append(all, map[string]any{"name": name, "served": versions[name], "storage": i == len(versions)-1})
+	}
+	if err := unstructured.SetNestedSlice(crd.Object, all, "spec", "versions"); err != nil {
+		f.t.Fatal(err)
+	}
+	if _, err := client.Update(f.ctx, crd, metav1.UpdateOptions{}); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// definitions returns a client for CustomResourceDefinitions that does not go through the proxy.
+func definitions(f *fixture) dynamic.ResourceInterface {
+	f.t.Helper()
+	client, err := dynamic.NewForConfig(&rest.Config{Host: "http://past", QPS: -1, Transport: past{f.upstream.Server}})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+}
+
 // define defines the widgets, and makes one.
 func define(f *fixture) {
 	f.t.Helper()
@@ -193,8 +263,7 @@ func define(f *fixture) {
 			}},
 		},
 	}}
-	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-	if _, err := client.Resource(crds).Create(f.ctx, crd, metav1.CreateOptions{}); err != nil {
+	if _, err := definitions(f).Create(f.ctx, crd, metav1.CreateOptions{}); err != nil {
 		f.t.Fatal(err)
 	}
 	widget := &unstructured.Unstructured{Object: map[string]any{
