@@ -20,14 +20,14 @@ import (
 // the resource may be installed anew under another name. Until the server knows the kind, LIST
 // answers NotFound, which a reflector waits out.
 type discovered struct {
-	cfg  *rest.Config
-	gvk  schema.GroupVersionKind
-	want source.Resource
-	opts source.Options
+	gvk    schema.GroupVersionKind
+	want   source.Resource
+	stats  *source.Stats
+	client *discovery.Client
+	guess  *source.REST // for what does not depend on the resource
 
 	mu    sync.Mutex
-	guess *source.REST  // for what does not depend on the resource
-	found source.Source // nil until the server told
+	found *source.REST // nil until the server told
 }
 
 func newDiscovered(cfg *rest.Config, gvk schema.GroupVersionKind, want source.Resource, opts source.Options) (*discovered, error) {
@@ -36,7 +36,11 @@ func newDiscovered(cfg *rest.Config, gvk schema.GroupVersionKind, want source.Re
 	if err != nil {
 		return nil, err
 	}
-	return &discovered{cfg: cfg, gvk: gvk, want: want, opts: opts, guess: guess}, nil
+	client, err := discovery.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &discovered{gvk: gvk, want: want, stats: opts.Stats, client: client, guess: guess}, nil
 }
 
 // guessResource returns the resource that a kind has by convention. Every built-in kind has that
@@ -80,45 +84,37 @@ func (d *discovered) ServerVersion(ctx context.Context) (major, minor int, err e
 	return d.guess.ServerVersion(ctx)
 }
 
-// CloseIdleConnections closes the connections that no request is using.
+// CloseIdleConnections closes the connections that no request is using. All requests share them.
 func (d *discovered) CloseIdleConnections() { d.guess.CloseIdleConnections() }
 
 // resolve returns the source of the kind's resource. It asks the server for the resource, and does
 // so no more once it has found it, until that is forgotten. The error is NotFound if the server
 // does not know the kind.
-func (d *discovered) resolve(ctx context.Context) (source.Source, error) {
+func (d *discovered) resolve(ctx context.Context) (*source.REST, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.found != nil {
 		return d.found, nil
 	}
-	client, err := discovery.New(d.cfg)
-	if err != nil {
-		return nil, err
+	if d.stats != nil {
+		d.stats.Requests.Add(1)
 	}
-	if d.opts.Stats != nil {
-		d.opts.Stats.Requests.Add(1)
-	}
-	resources, err := client.GroupVersion(ctx, d.gvk.GroupVersion())
+	resources, err := d.client.GroupVersion(ctx, d.gvk.GroupVersion())
 	if err != nil {
 		return nil, fmt.Errorf("discover %s: %w", d.gvk, err)
 	}
 	for _, r := range resources.APIResources {
 		if r.Kind == d.gvk.Kind && !strings.Contains(r.Name, "/") {
 			d.want.GVR = d.gvk.GroupVersion().WithResource(r.Name)
-			found, err := source.New(d.cfg, d.want, d.opts)
-			if err != nil {
-				return nil, err // never in found: a nil *REST there is not a nil Source
-			}
-			d.found = found
-			return found, nil
+			d.found, err = d.guess.Of(d.want)
+			return d.found, err
 		}
 	}
 	return nil, apierrors.NewNotFound(schema.GroupResource{Group: d.gvk.Group, Resource: d.gvk.Kind}, "")
 }
 
 // forget makes the next request look for the resource again if the server answered with NotFound.
-func (d *discovered) forget(src source.Source, err error) {
+func (d *discovered) forget(src *source.REST, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.found == src && apierrors.IsNotFound(err) {

@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/internal/source"
 )
 
 // defaultTimeout bounds a request where the rest.Config does not. It is client-go's.
@@ -23,7 +25,8 @@ const defaultTimeout = 32 * time.Second
 // Client asks one server. Its methods are safe for concurrent use.
 type Client struct{ rest rest.Interface }
 
-// New returns a client for the server that cfg names. It copies cfg and makes no request.
+// New returns a client for the server that cfg names. It copies cfg and makes no request. It shares
+// connections with the sources of equal configs.
 func New(cfg *rest.Config) (*Client, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.APIPath, cfg.GroupVersion = "", nil
@@ -35,7 +38,11 @@ func New(cfg *rest.Config) (*Client, error) {
 		cfg.UserAgent = rest.DefaultKubernetesUserAgent()
 	}
 	cfg.NegotiatedSerializer = codecs
-	client, err := rest.UnversionedRESTClientFor(cfg)
+	shared, err := source.HTTPClient(cfg)
+	if err != nil {
+		return nil, err
+	}
+	client, err := rest.UnversionedRESTClientForConfigAndClient(cfg, shared)
 	if err != nil {
 		return nil, err
 	}

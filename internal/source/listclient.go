@@ -22,7 +22,7 @@ func listClient(cfg *rest.Config, base *url.URL, shared *http.Client) (*http.Cli
 	}
 	cfg = rest.CopyConfig(cfg)
 	cfg.NextProtos = []string{"http/1.1"}
-	return rest.HTTPClientFor(cfg)
+	return HTTPClient(cfg)
 }
 
 // refusesHTTP1 reports whether err says that the server ended the TLS handshake because it speaks

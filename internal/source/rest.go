@@ -74,8 +74,8 @@ var _ Source = (*REST)(nil)
 // New returns the source of one resource on the server that cfg names. It copies cfg and uses its
 // credentials, TLS, proxy, UserAgent, Wrap and Dial. It does not use QPS and RateLimiter: a source
 // makes few requests, and its caller paces them. cfg.Timeout bounds how long an answer may take to
-// begin, not the stream that follows. Sources of equal configs share connections, as all of
-// client-go does. LISTs over TLS use HTTP/1.1, on connections of their own.
+// begin, not the stream that follows. Sources of equal configs share connections, see HTTPClient.
+// LISTs over TLS use HTTP/1.1, on connections of their own.
 //
 // New makes no request. The error wraps ErrResource, or says what is wrong with cfg.
 func New(cfg *rest.Config, r Resource, opts Options) (*REST, error) {
@@ -103,7 +103,7 @@ func New(cfg *rest.Config, r Resource, opts Options) (*REST, error) {
 	if !strings.HasPrefix(base.Path, "/") {
 		base.Path = "/" + base.Path
 	}
-	client, err := rest.HTTPClientFor(cfg)
+	client, err := HTTPClient(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("client for %s: %w", base.Host, err)
 	}
@@ -114,6 +114,16 @@ func New(cfg *rest.Config, r Resource, opts Options) (*REST, error) {
 	}
 	s.lists.Store(lists)
 	return s, nil
+}
+
+// Of returns the source of another resource on the same server, over the same connections.
+func (s *REST) Of(r Resource) (*REST, error) {
+	if err := r.Validate(); err != nil {
+		return nil, err
+	}
+	other := &REST{client: s.client, base: s.base, resource: r, opts: s.opts}
+	other.lists.Store(s.lists.Load())
+	return other, nil
 }
 
 // Resource returns what the source lists and watches.

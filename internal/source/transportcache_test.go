@@ -1,0 +1,41 @@
+package source
+
+import (
+	"net/http"
+	"net/url"
+	"runtime"
+	"testing"
+
+	"k8s.io/client-go/rest"
+)
+
+// TestTransportGoes: a transport is kept by its clients alone.
+func TestTransportGoes(t *testing.T) {
+	cfg := &rest.Config{Host: "https://none.invalid", Proxy: func(*http.Request) (*url.URL, error) { return nil, nil }}
+	transportOf := func() (*http.Client, transportKey) {
+		client, err := HTTPClient(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conf, err := cfg.TransportConfig()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return client, transportKeyOf(cfg, conf)
+	}
+	used := func(key transportKey) bool {
+		transports.mu.Lock()
+		defer transports.mu.Unlock()
+		return transports.used[key].Value() != nil
+	}
+	client, key := transportOf()
+	runtime.GC()
+	if !used(key) {
+		t.Error("it is gone while a client has it")
+	}
+	runtime.KeepAlive(client)
+	runtime.GC()
+	if used(key) {
+		t.Error("it is there without a client")
+	}
+}
