@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -142,7 +144,17 @@ func (l *listWatch) watch(ctx context.Context, o source.WatchOptions) (source.Wa
 		return l.uncapturedWatch(ctx, options)
 	}
 	l.scope.Store(got.scope)
-	return source.NewWatch(got.answer, timeout, source.Options{Stats: l.stats})
+	return source.NewWatch(got.answer, watchTimeout(got.answer, timeout), source.Options{Stats: l.stats})
+}
+
+// watchTimeout returns after which time a server was asked to end a watch; 0 if it was not. The
+// ListerWatcher may have asked for another time than it was told.
+func watchTimeout(answer *http.Response, told time.Duration) time.Duration {
+	if answer.Request == nil || answer.Request.URL == nil {
+		return told
+	}
+	seconds, _ := strconv.ParseInt(answer.Request.URL.Query().Get("timeoutSeconds"), 10, 32)
+	return time.Duration(seconds) * time.Second
 }
 
 func (l *listWatch) uncapturedWatch(ctx context.Context, options metav1.ListOptions) (source.Watch, error) {

@@ -2,6 +2,9 @@ package clientgo
 
 import (
 	"context"
+	"errors"
+	"io"
+	"net/http"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -11,7 +14,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/internal/source"
 )
 
 // blocked is a ListerWatcher that ignores contexts. Its List, the one of a single object or its Watch
@@ -140,4 +147,49 @@ func TestWatchAfterBlockedProbe(t *testing.T) {
 		close(gate)
 		stop()
 	})
+}
+
+// lateEvent is a server whose watches bring one event, after half an hour.
+type lateEvent struct{}
+
+func (lateEvent) RoundTrip(req *http.Request) (*http.Response, error) {
+	body, w := io.Pipe()
+	go func() {
+		time.Sleep(30 * time.Minute)
+		_, _ = io.WriteString(w, `{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"}}}`+"\n")
+		_ = w.Close()
+	}()
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: body, Request: req}, nil
+}
+
+// TestWatchTimeout checks that a watch may last as long as its ListerWatcher has asked the server
+// for, not as long as it was told to ask for, and no longer.
+func TestWatchTimeout(t *testing.T) {
+	for name, test := range map[string]struct {
+		seconds *int64
+		want    error
+	}{
+		"an hour":            {new(int64(3600)), nil},
+		"none":               {nil, nil},
+		"less than half one": {new(int64(29*60 + 20)), source.ErrStalled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cfg := &rest.Config{Host: "http://none.invalid", Transport: lateEvent{}}
+				Wrap(cfg)
+				client := kubernetes.NewForConfigOrDie(cfg).CoreV1().RESTClient()
+				lw := cache.NewFilteredListWatchFromClient(client, "pods", "", func(o *metav1.ListOptions) { o.TimeoutSeconds = test.seconds })
+				l := newListWatch(lw, newResponseMatcher(&corev1.Pod{}, nil), &source.Stats{}, false)
+				w, err := l.Watch(t.Context(), source.WatchOptions{Timeout: 5 * time.Minute})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := w.Next(); !errors.Is(err, test.want) {
+					t.Errorf("%v, want %v", err, test.want)
+				}
+				_ = w.Close()
+				time.Sleep(time.Hour) // until the server's goroutine has ended
+			})
+		})
+	}
 }
