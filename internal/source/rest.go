@@ -197,16 +197,12 @@ func (s *REST) ServerVersion(ctx context.Context) (major, minor int, err error) 
 	if resp.StatusCode != http.StatusOK {
 		return 0, 0, statusError("GET", stream.path, resp, stream)
 	}
-	var v struct{ Major, Minor string }
 	body, err := io.ReadAll(io.LimitReader(stream, maxErrorBody))
-	if err == nil {
-		err = json.Unmarshal(body, &v)
-	}
-	if err == nil {
-		major, minor, err = parseVersion(v.Major, v.Minor)
-	}
 	if err != nil {
-		return 0, 0, stream.fail(err)
+		return 0, 0, err
+	}
+	if major, minor, err = parseVersion(body); err != nil {
+		return 0, 0, fmt.Errorf("GET %s: %w", stream.path, &wire.SyntaxError{What: err.Error(), Err: wire.ErrMalformed})
 	}
 	s.mu.Lock()
 	s.major, s.minor, s.versionKnown = major, minor, true
@@ -215,17 +211,21 @@ func (s *REST) ServerVersion(ctx context.Context) (major, minor int, err error) 
 }
 
 // parseVersion parses a version such as "1" and "33+". Some vendors add the plus.
-func parseVersion(major, minor string) (int, int, error) {
-	a, err1 := strconv.Atoi(major)
-	digits := strings.IndexFunc(minor, func(r rune) bool { return r < '0' || r > '9' })
-	if digits >= 0 {
-		minor = minor[:digits]
+func parseVersion(body []byte) (major, minor int, err error) {
+	var v struct{ Major, Minor string }
+	if err := json.Unmarshal(body, &v); err != nil {
+		return 0, 0, fmt.Errorf("server version: %w", err)
 	}
-	b, err2 := strconv.Atoi(minor)
+	digits := v.Minor
+	if end := strings.IndexFunc(digits, func(r rune) bool { return r < '0' || r > '9' }); end >= 0 {
+		digits = digits[:end]
+	}
+	major, err1 := strconv.Atoi(v.Major)
+	minor, err2 := strconv.Atoi(digits)
 	if err1 != nil || err2 != nil {
-		return 0, 0, fmt.Errorf("server version %q.%q is not a number", major, minor)
+		return 0, 0, fmt.Errorf("server version %q.%q is not a number", v.Major, v.Minor)
 	}
-	return a, b, nil
+	return major, minor, nil
 }
 
 // query returns the parameters that LIST and WATCH share.

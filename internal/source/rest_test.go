@@ -283,9 +283,13 @@ func TestServerVersion(t *testing.T) {
 	if _, _, err := src.ServerVersion(context.Background()); !apierrors.IsInternalError(err) {
 		t.Errorf("%v", err)
 	}
-	code, body = 200, `{"major":"","minor":""}`
-	if _, _, err := src.ServerVersion(context.Background()); err == nil {
-		t.Error("no number is taken")
+	code = 200
+	for _, body = range []string{`{"major":"","minor":""}`, `{"major":"1"}`, "<html>", ""} {
+		_, _, err := src.ServerVersion(context.Background())
+		var unanswered *source.RequestError
+		if !errors.Is(err, wire.ErrMalformed) || errors.As(err, &unanswered) || !strings.HasPrefix(err.Error(), "GET /version: ") {
+			t.Errorf("of %q: %v", body, err)
+		}
 	}
 	body = `{"major":"1","minor":"33+"}`
 	for range 2 {
@@ -294,7 +298,7 @@ func TestServerVersion(t *testing.T) {
 			t.Error(major, minor, err)
 		}
 	}
-	if requests != 3 {
+	if requests != 6 {
 		t.Errorf("%d requests", requests)
 	}
 }
