@@ -60,7 +60,7 @@ type Watch interface {
 	// Next returns the next event, then io.EOF when the server ends the watch. It blocks until there
 	// is one.
 	Next() (Event, error)
-	// Buffered returns how many bytes have come that Next has not returned.
+	// Buffered returns how many bytes of the next event have been read; see wire.WatchReader.
 	Buffered() int
 	// BeforeRead sets a function that Next calls each time before it waits for more. A reader that
 	// applies events in batches can apply a batch there, even when a part of the next event has

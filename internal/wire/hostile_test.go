@@ -231,13 +231,17 @@ func TestWatchReaderHostile(t *testing.T) {
 	})
 }
 
-// An event is returned when its last byte is there, without a read for what comes behind.
+// An event is returned when its last byte is there, without a read for what comes behind. The
+// newline behind one of JSON is nothing to wait for.
 func TestWatchReaderDoesNotWait(t *testing.T) {
 	for _, enc := range encodings {
 		src := &stepReader{t: t}
 		w := NewWatchReader(src, enc, Limits{})
 		for i, e := range sampleEvents(3) {
-			event := bytes.TrimSuffix(encodeEvents(t, enc, []watch.Event{e}), []byte("\n"))
+			event := encodeEvents(t, enc, []watch.Event{e})
+			if i%2 == 0 {
+				event = bytes.TrimSuffix(event, []byte("\n"))
+			}
 			half := len(event) / 2
 			src.chunks = [][]byte{event[:half], event[half:]}
 			if got, err := w.Next(); err != nil || got.Type.String() != string(e.Type) || w.Buffered() != 0 {

@@ -11,7 +11,17 @@ type jsonWatch struct {
 	text     []byte   // of a type that had escapes
 }
 
-func (j *jsonWatch) buffered() int { return j.buf.len() - j.pos }
+// buffered leaves out the whitespace before the next event: the newline behind the last one arrives
+// together with that, and says nothing of the next.
+func (j *jsonWatch) buffered() int {
+	rest := j.buf.window()[j.pos:]
+	for i, c := range rest {
+		if c != '\n' && c != ' ' && c != '\r' && c != '\t' {
+			return len(rest) - i
+		}
+	}
+	return 0
+}
 
 // jsonEvent is an event that is being read.
 type jsonEvent struct {

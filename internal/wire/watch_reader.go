@@ -42,8 +42,8 @@ func (w *WatchReader) Next() (Event, error) {
 	return e, nil
 }
 
-// Buffered returns how many bytes were read but not yet returned. When it is above 0 the next
-// event, or a part of it, is here, so Next will likely not wait.
+// Buffered returns how many bytes were read but not yet returned, without whitespace in front. When
+// it is above 0 the next event, or a part of it, is here, so Next will likely not wait.
 func (w *WatchReader) Buffered() int { return w.body.buffered() }
 
 // Offset returns how many bytes of the body have been consumed, up to the end of the event last
