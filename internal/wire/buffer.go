@@ -26,11 +26,13 @@ type waiter interface {
 	Wait()
 }
 
-// readBuffers and bulkBuffers keep buffers while their watches wait, from one burst of events to
-// the next: at most one for each watch, until the garbage collector frees it.
+// readBuffers, bulkBuffers and, of any larger size, grownBuffers keep buffers while their watches
+// wait, from one burst of events to the next: at most one for each watch, until the garbage
+// collector frees it.
 var (
-	readBuffers = sync.Pool{New: func() any { return new([readBuffer]byte) }}
-	bulkBuffers = sync.Pool{New: func() any { return new([bulkBuffer]byte) }}
+	readBuffers  = sync.Pool{New: func() any { return new([readBuffer]byte) }}
+	bulkBuffers  = sync.Pool{New: func() any { return new([bulkBuffer]byte) }}
+	grownBuffers sync.Pool // of *[]byte
 )
 
 // buffer is the read buffer of a body. It has readBuffer bytes, then bulkBuffer, then grows by
@@ -99,7 +101,7 @@ func (b *buffer) more() error {
 }
 
 // wait blocks while there is nothing to read, if the reader can wait. An empty buffer is given away
-// meanwhile, unless it is larger than bulkBuffer: the next object may be as large as the last one.
+// meanwhile.
 func (b *buffer) wait() {
 	if b.start < b.end {
 		return
@@ -108,19 +110,31 @@ func (b *buffer) wait() {
 	if !ok || w.Ready() {
 		return
 	}
-	switch len(b.buf) {
+	buf := b.buf
+	b.buf, b.start, b.end = nil, 0, 0
+	switch len(buf) {
+	case 0:
+		w.Wait()
 	case readBuffer:
-		readBuffers.Put((*[readBuffer]byte)(b.buf))
-		b.buf, b.start, b.end = nil, 0, 0
+		readBuffers.Put((*[readBuffer]byte)(buf))
 		w.Wait()
 		b.buf = readBuffers.Get().(*[readBuffer]byte)[:]
 	case bulkBuffer:
-		bulkBuffers.Put((*[bulkBuffer]byte)(b.buf))
-		b.buf, b.start, b.end = nil, 0, 0
+		bulkBuffers.Put((*[bulkBuffer]byte)(buf))
 		w.Wait()
 		b.buf = bulkBuffers.Get().(*[bulkBuffer]byte)[:]
 	default:
-		w.Wait()
+		b.waitGrown(w, buf)
+	}
+}
+
+// waitGrown gives a buffer away that grew for one object, and takes one back if there is any: the
+// next object may be as large. Else it grows again.
+func (b *buffer) waitGrown(w waiter, buf []byte) {
+	grownBuffers.Put(&buf)
+	w.Wait()
+	if back, ok := grownBuffers.Get().(*[]byte); ok {
+		b.buf = *back
 	}
 }
 

@@ -90,3 +90,35 @@ func readAroundWaits(t *testing.T, r *tap, want []byte) {
 		t.Errorf("of %d waits %d held an empty buffer, and %d none", r.waits, empty, none)
 	}
 }
+
+// TestGrownBuffer: a buffer that grew for a large object is given away while the next one is waited
+// for, too, and all bytes come in order.
+func TestGrownBuffer(t *testing.T) {
+	var want []byte
+	r, sizes := &tap{}, []int{100, 1 << 20, 100, 1<<20 + 7, 3, 5 * bulkBuffer}
+	for i, size := range sizes {
+		r.pieces = append(r.pieces, bytes.Repeat([]byte{byte('a' + i)}, size))
+		want = append(want, r.pieces[i]...)
+	}
+	b := &buffer{r: r}
+	r.idle = func() {
+		if b.buf != nil {
+			t.Errorf("a buffer of %d bytes after %d objects", len(b.buf), r.waits+1)
+		}
+		if grown, ok := grownBuffers.Get().(*[]byte); ok {
+			clear(*grown)
+			grownBuffers.Put(grown)
+		}
+	}
+	var got []byte
+	for _, size := range sizes {
+		if err := b.need(size); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, b.window()[:size]...)
+		b.consume(size)
+	}
+	if !bytes.Equal(got, want) || r.waits != len(sizes)-1 {
+		t.Errorf("%d bytes came, and are not the %d, in %d waits", len(got), len(want), r.waits)
+	}
+}
