@@ -19,11 +19,12 @@ func NewestOptions(atLeast string) ListOptions {
 
 // readVersion returns the resourceVersion of a list and closes the list. It skips items up to where
 // the resourceVersion stands, and holds none of them.
-func readVersion(l List) (string, error) {
+func readVersion(l *listBody) (string, error) {
 	defer l.Close()
 	for {
 		_, err := l.Next()
 		if rv := l.Meta().ResourceVersion; rv != "" || errors.Is(err, io.EOF) {
+			l.stream.drain()
 			return rv, nil
 		}
 		if err != nil {
@@ -34,7 +35,7 @@ func readVersion(l List) (string, error) {
 
 // NewestVersion returns the server's newest resourceVersion; see Source.
 func (s *REST) NewestVersion(ctx context.Context, atLeast string) (string, error) {
-	l, err := s.List(ctx, NewestOptions(atLeast))
+	l, err := s.list(ctx, NewestOptions(atLeast))
 	if err != nil {
 		return "", err
 	}

@@ -131,6 +131,14 @@ func (s *REST) Resource() Resource { return s.resource }
 
 // List opens a LIST; see Source.
 func (s *REST) List(ctx context.Context, o ListOptions) (List, error) {
+	l, err := s.list(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+func (s *REST) list(ctx context.Context, o ListOptions) (*listBody, error) {
 	s.count(func(st *Stats) { st.Lists.Add(1) })
 	q := s.query()
 	set(q, "resourceVersion", o.ResourceVersion)

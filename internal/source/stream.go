@@ -58,10 +58,14 @@ func (w *watchBody) Close() error { return w.stream.Close() }
 // it, or NewList does if it returns an error. An answer other than 200 is an error. Of opts,
 // HeaderTimeout and Compression are not used.
 func NewList(resp *http.Response, opts Options) (List, error) {
-	return newList(newStream("LIST", resp, nil, opts), resp, opts)
+	l, err := newList(newStream("LIST", resp, nil, opts), resp, opts)
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
 }
 
-func newList(s *stream, resp *http.Response, opts Options) (List, error) {
+func newList(s *stream, resp *http.Response, opts Options) (*listBody, error) {
 	r, enc, err := s.open(resp)
 	if err != nil {
 		s.Close()
@@ -185,6 +189,19 @@ func (s *stream) Read(p []byte) (int, error) {
 		err = s.fail(err)
 	}
 	return n, err
+}
+
+// Bounds of what drain reads.
+const (
+	drainMost = 16 << 10 // bytes: more cost more than a TLS handshake
+	drainIdle = time.Second
+)
+
+// drain reads the rest of a body that is about to end. Over HTTP/1.1 another request can have the
+// connection only of a body that was read to its end.
+func (s *stream) drain() {
+	s.idle = drainIdle
+	_, _ = io.CopyN(io.Discard, s, drainMost)
 }
 
 // fail returns a *RequestError that names the request. If this side ended the stream, the reason
