@@ -61,8 +61,9 @@ func statusError(method, path string, resp *http.Response, body io.Reader) error
 
 // readStatus reads the body as a Status. It returns nil if the body is anything else.
 func readStatus(h http.Header, r io.Reader) *metav1.Status {
-	enc, err := wire.EncodingOf(h.Get("Content-Type"))
-	if err != nil {
+	contentType := h.Get("Content-Type")
+	enc, err := wire.EncodingOf(contentType)
+	if err != nil && contentType != "" {
 		return nil
 	}
 	r, err = wire.NewBody(r, h.Get("Content-Encoding"))
@@ -72,6 +73,11 @@ func readStatus(h http.Header, r io.Reader) *metav1.Status {
 	body, err := io.ReadAll(io.LimitReader(r, maxErrorBody))
 	if err != nil {
 		return nil
+	}
+	if contentType == "" {
+		if enc, err = wire.EncodingAt(body); err != nil {
+			return nil
+		}
 	}
 	status, err := wire.ReadStatus(enc, body)
 	if err != nil || status == nil || status.Status == metav1.StatusSuccess {

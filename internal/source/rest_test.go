@@ -1,6 +1,7 @@
 package source_test
 
 import (
+	"bytes"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -239,6 +240,59 @@ func TestUnreadableAnswers(t *testing.T) {
 		}
 		if _, err := src.Watch(context.Background(), source.WatchOptions{}); !errors.Is(err, source.ErrMediaType) {
 			t.Errorf("%v", err)
+		}
+	}
+}
+
+// TestNoContentType: a body without a content type is read as what it is, a watch as JSON.
+func TestNoContentType(t *testing.T) {
+	var list bytes.Buffer
+	if err := wire.NewListWriter(&list, wire.Protobuf, wire.TypeMeta{APIVersion: "v1", Kind: "PodList"}, wire.ListMeta{ResourceVersion: "7"}, 0).Close(); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := (&metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonForbidden, Message: "no", Code: 403}).Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	status := string(wire.AppendObject(nil, wire.Protobuf, wire.TypeMeta{APIVersion: "v1", Kind: "Status"}, raw))
+	var code int
+	var body string
+	src := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header()["Content-Type"] = nil
+		w.WriteHeader(code)
+		io.WriteString(w, body)
+	}, source.Options{})
+	code = 200
+	for text, enc := range map[string]wire.Encoding{podList: wire.JSON, "\n\r\t " + podList: wire.JSON, list.String(): wire.Protobuf} {
+		body = text
+		l, err := src.List(t.Context(), source.ListOptions{})
+		if err != nil {
+			t.Errorf("%.20q: %v", text, err)
+			continue
+		}
+		if readAll(t, l); l.Encoding() != enc || l.Meta().ResourceVersion != "7" {
+			t.Errorf("%.20q: %s, %+v", text, l.Encoding(), l.Meta())
+		}
+		l.Close()
+	}
+	for _, body = range []string{"<html>", ""} {
+		if _, err := src.List(t.Context(), source.ListOptions{}); !errors.Is(err, source.ErrMediaType) {
+			t.Errorf("%q: %v", body, err)
+		}
+	}
+	body = `{"type":"ADDED","object":{"metadata":{"name":"a"}}}`
+	w, err := src.Watch(t.Context(), source.WatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Next(); err != nil || w.Encoding() != wire.JSON {
+		t.Errorf("%v in %s", err, w.Encoding())
+	}
+	w.Close()
+	code = 403
+	for _, body = range []string{`{"kind":"Status","status":"Failure","message":"no","reason":"Forbidden","code":403}`, status} {
+		if _, err := src.List(t.Context(), source.ListOptions{}); !apierrors.IsForbidden(err) || err.Error() != "no" {
+			t.Errorf("%.20q: %v", body, err)
 		}
 	}
 }

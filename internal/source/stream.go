@@ -1,6 +1,7 @@
 package source
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -152,10 +153,6 @@ func (s *stream) open(resp *http.Response) (io.Reader, wire.Encoding, error) {
 	if resp.StatusCode != http.StatusOK {
 		return nil, 0, statusError(s.method, s.path, resp, s)
 	}
-	enc, err := wire.EncodingOf(resp.Header.Get("Content-Type"))
-	if err != nil {
-		return nil, 0, s.fail(fmt.Errorf("%w: %w", ErrMediaType, err))
-	}
 	r, err := wire.NewBody(s, resp.Header.Get("Content-Encoding"))
 	if err != nil {
 		return nil, 0, s.fail(fmt.Errorf("%w: %w", ErrMediaType, err))
@@ -163,7 +160,32 @@ func (s *stream) open(resp *http.Response) (io.Reader, wire.Encoding, error) {
 	if s.plain != nil {
 		r = &counter{r, s.plain}
 	}
+	if resp.Header.Get("Content-Type") == "" {
+		return s.openUntyped(r)
+	}
+	enc, err := wire.EncodingOf(resp.Header.Get("Content-Type"))
+	if err != nil {
+		return nil, 0, s.fail(fmt.Errorf("%w: %w", ErrMediaType, err))
+	}
 	return r, enc, nil
+}
+
+// openUntyped returns a body without content type and its encoding. That of a list is told from its
+// first bytes. A watch may have none for long, and is JSON, as client-go has it.
+func (s *stream) openUntyped(r io.Reader) (io.Reader, wire.Encoding, error) {
+	if s.method == "WATCH" {
+		return r, wire.JSON, nil
+	}
+	start := make([]byte, 4)
+	n, err := io.ReadFull(r, start)
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+		return nil, 0, s.fail(err)
+	}
+	enc, err := wire.EncodingAt(start[:n])
+	if err != nil {
+		return nil, 0, s.fail(fmt.Errorf("%w: %w", ErrMediaType, err))
+	}
+	return io.MultiReader(bytes.NewReader(start[:n]), r), enc, nil
 }
 
 // Read reads the body as received. An error other than io.EOF is a *RequestError.

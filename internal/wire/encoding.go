@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"mime"
@@ -75,4 +76,16 @@ func EncodingOf(contentType string) (Encoding, error) {
 		return Protobuf, nil
 	}
 	return 0, fmt.Errorf("content type %q: %w", contentType, ErrUnknownEncoding)
+}
+
+// EncodingAt returns the encoding of a list or an object by its first bytes, of which four are
+// enough. The error wraps ErrUnknownEncoding if they are of neither encoding.
+func EncodingAt(start []byte) (Encoding, error) {
+	if bytes.HasPrefix(start, []byte(protoMagic)) {
+		return Protobuf, nil
+	}
+	if text := bytes.TrimLeft(start, " \t\r\n"); len(start) > 0 && (len(text) == 0 || text[0] == '{') {
+		return JSON, nil
+	}
+	return 0, fmt.Errorf("no content type, and a body that starts with %.4q: %w", start, ErrUnknownEncoding)
 }
