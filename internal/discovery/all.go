@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"mime"
 	"slices"
+	"strings"
 	"sync"
 
 	apidiscovery "k8s.io/api/apidiscovery/v2"
@@ -15,9 +16,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// aggregated is what servers since 1.27 answer, with all resources of all groups. Others answer
-// with the names of groups, as they do to those who ask for JSON.
-const aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+// aggregated is what servers answer with all resources of all groups: those since 1.30, and since
+// 1.27. Both forms have the same fields. Older ones answer with the names of groups, as all do to
+// those who ask for JSON.
+var aggregated = []string{
+	"application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+	"application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
+}
 
 // maxAsked is how many versions of groups are asked for at a time.
 const maxAsked = 16
@@ -76,7 +81,7 @@ func (c *Client) askForMissing(ctx context.Context, versions []version) {
 // versions asks for the groups below a path. plain returns what an answer that is not aggregated is
 // decoded into.
 func (c *Client) versions(ctx context.Context, path string, plain func() any) ([]version, error) {
-	answer, err := c.get(ctx, path, aggregated+","+runtime.ContentTypeJSON, func(contentType string) any {
+	answer, err := c.get(ctx, path, strings.Join(aggregated, ",")+","+runtime.ContentTypeJSON, func(contentType string) any {
 		if isAggregated(contentType) {
 			return &apidiscovery.APIGroupDiscoveryList{}
 		}
@@ -103,20 +108,19 @@ func (c *Client) versions(ctx context.Context, path string, plain func() any) ([
 	return versions, nil
 }
 
-// isAggregated reports whether an answer has the form that was asked for first, whatever the order
-// of its parameters and whatever is added to them.
+// isAggregated reports whether an answer has a form that was asked for first, whatever the order of
+// its parameters and whatever is added to them.
 func isAggregated(contentType string) bool {
 	is, has, err := mime.ParseMediaType(contentType)
-	want, params, _ := mime.ParseMediaType(aggregated)
-	if err != nil || is != want {
-		return false
-	}
-	for name, value := range params {
-		if has[name] != value {
-			return false
+	return err == nil && slices.ContainsFunc(aggregated, func(form string) bool {
+		want, params, _ := mime.ParseMediaType(form)
+		for name, value := range params {
+			if has[name] != value {
+				return false
+			}
 		}
-	}
-	return true
+		return is == want
+	})
 }
 
 // appendGroup appends the versions of a group, the preferred one first.

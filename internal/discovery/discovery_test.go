@@ -194,6 +194,27 @@ func TestAggregated(t *testing.T) {
 	}
 }
 
+// TestAggregatedBeta: two requests are enough for a server that has only the form before v2.
+func TestAggregatedBeta(t *testing.T) {
+	const form = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.Path)
+		if !strings.Contains(r.Header.Get("Accept"), form) {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", form)
+		fmt.Fprintf(w, `{"items":[{"metadata":{"name":%q},"versions":[{"version":"v1","resources":[
+			{"resource":"things","scope":"Namespaced","responseKind":{"version":"v1","kind":"Thing"}}]}]}]}`, strings.TrimPrefix(r.URL.Path, "/api"))
+	}))
+	defer server.Close()
+	lists, err := client(t, &rest.Config{Host: server.URL}).All(t.Context())
+	if want := []string{"v1", "s/v1"}; err != nil || !slices.Equal(names(lists), want) || !slices.Equal(asked, []string{"/api", "/apis"}) {
+		t.Errorf("%q, %v; asked for %q", names(lists), err, asked)
+	}
+}
+
 // TestGroupVersion: an error has its Status.
 func TestGroupVersion(t *testing.T) {
 	c := serve(t, map[string]any{"/apis/g/v1": list("g/v1"), "/api/v1": http.StatusForbidden})
