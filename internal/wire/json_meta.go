@@ -87,22 +87,29 @@ func (m *Meta) readJSONMeta(b []byte, offset int64) error {
 	return nil
 }
 
-// setJSON sets m from the value of one member. It reports whether the value has the right type.
+// setJSON sets m from the value of one member. It reports false for a value that is no text where
+// that tells objects apart. Any other value of another type counts as none, as it does to
+// unstructured.Unstructured.
 func (m *Meta) setJSON(member int, v []byte) (ok bool) {
 	switch member {
 	case metaLabels:
-		m.labels = v
-		return stringMap(v)
+		if stringMap(v) {
+			m.labels = v
+		}
+		return true
 	case metaAnnotations:
-		m.annotations = v
-		return stringMap(v)
+		if stringMap(v) {
+			m.annotations = v
+		}
+		return true
 	case metaGeneration:
-		n, err := strconv.ParseInt(string(v), 10, 64)
-		m.Generation = n
-		return err == nil
+		if n, err := strconv.ParseInt(string(v), 10, 64); err == nil {
+			m.Generation = n
+		}
+		return true
 	}
 	if !isString(v) {
-		return false
+		return member == metaCreationTimestamp || member == metaDeletionTimestamp
 	}
 	var text []byte
 	text, m.text = stringText(m.text, v)
@@ -116,19 +123,19 @@ func (m *Meta) setJSON(member int, v []byte) (ok bool) {
 	case metaResourceVersion:
 		m.ResourceVersion = text
 	case metaCreationTimestamp:
-		return jsonTime(&m.CreationTimestamp, text)
+		m.CreationTimestamp = jsonTime(text)
 	case metaDeletionTimestamp:
-		return jsonTime(&m.DeletionTimestamp, text)
+		m.DeletionTimestamp = jsonTime(text)
 	}
 	return true
 }
 
-func jsonTime(t *time.Time, text []byte) bool {
-	if err := t.UnmarshalText(text); err != nil {
-		return false
+// jsonTime returns the time that metav1.Time reads, or the zero time if that would fail.
+func jsonTime(text []byte) (t time.Time) {
+	if t.UnmarshalText(text) != nil {
+		t, _ = time.Parse(time.RFC3339, string(text)) // which is less strict
 	}
-	*t = t.UTC()
-	return true
+	return t.UTC()
 }
 
 // stringMap reports whether v is a JSON object whose values are strings or null. null decodes as

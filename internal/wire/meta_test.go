@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"testing"
@@ -9,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
 // metaOf copies a Meta into what it stands for.
@@ -94,6 +97,41 @@ func TestReadMeta(t *testing.T) {
 					t.Errorf("key %q, want %q", got, want)
 				}
 			})
+		}
+	}
+}
+
+// TestOddMeta: what is odd in an object's metadata is none, as it is to client-go's unstructured
+// objects, unless it tells the object from others.
+func TestOddMeta(t *testing.T) {
+	var m Meta
+	for _, odd := range []string{
+		`"creationTimestamp":""`, `"creationTimestamp":"yesterday"`, `"creationTimestamp":7`, `"creationTimestamp":"2026-11-20T1:02:03Z"`,
+		`"deletionTimestamp":""`, `"deletionTimestamp":{}`,
+		`"generation":1.0`, `"generation":"1"`, `"generation":99999999999999999999`, `"generation":12`,
+		`"labels":{"a":1}`, `"labels":[]`, `"labels":"a"`, `"labels":{"a":"b"}`,
+		`"annotations":{"a":1}`, `"annotations":{"a":{"b":"c"},"d":"e"}`, `"annotations":7`,
+	} {
+		object := `{"metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"5",` + odd + `}}`
+		if err := ReadMeta(JSON, []byte(object), &m); err != nil {
+			t.Errorf("%s: %v", odd, err)
+			continue
+		}
+		var want unstructured.Unstructured
+		if err := utiljson.Unmarshal([]byte(object), &want.Object); err != nil {
+			t.Fatal(err)
+		}
+		has := metav1.ObjectMeta{
+			Name: want.GetName(), Namespace: want.GetNamespace(), ResourceVersion: want.GetResourceVersion(), Generation: want.GetGeneration(),
+			CreationTimestamp: want.GetCreationTimestamp(), DeletionTimestamp: want.GetDeletionTimestamp(), Labels: want.GetLabels(), Annotations: want.GetAnnotations(),
+		}
+		if d := cmp.Diff(wantMeta(has), metaOf(&m)); d != "" {
+			t.Errorf("%s: %s", odd, d)
+		}
+	}
+	for _, odd := range []string{`"name":1`, `"namespace":{}`, `"uid":[]`, `"resourceVersion":5`} {
+		if err := ReadMeta(JSON, []byte(`{"metadata":{`+odd+`}}`), &m); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%s: %v", odd, err)
 		}
 	}
 }
