@@ -294,6 +294,44 @@ func TestHalfOpen(t *testing.T) {
 	f.until("the watch has ended", func() bool { return f.proxy.resources.find(podsResource).watchers.Load() == 0 })
 }
 
+// TestHeadsOfWatches: what the heads of watches take, which are kept as long as they last, counts.
+func TestHeadsOfWatches(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 3})
+	f := startProxy(t, u, Options{Resources: []string{"pods"}, WatchMemory: 4 << 20})
+	f.ready()
+	const watch = "/api/v1/pods?watch=true"
+	limiter := f.proxy.flowControl.longRunning
+	long := []string{"Authorization", "Bearer token-jane", "X-Padding", strings.Repeat("x", 900<<10)}
+	var many []string
+	for i := range 9000 {
+		many = append(many, fmt.Sprint("X-", i), "x")
+	}
+	for name, headers := range map[string][]string{"long": long, "many": append(many, "Authorization", "Bearer token-jane")} {
+		var open []*http.Response
+		for len(open) < 20 {
+			resp := f.open(f.client, http.MethodGet, watch, headers...)
+			if resp.StatusCode == http.StatusTooManyRequests {
+				break
+			}
+			open = append(open, resp)
+		}
+		if len(open) < 2 || len(open) > 4 {
+			t.Errorf("%s: %d watches fit", name, len(open))
+		}
+		for _, resp := range open {
+			resp.Body.Close()
+		}
+		f.until("they have ended", func() bool { return limiter.count() == 0 })
+	}
+	if used := limiter.memoryUsed() - int64(f.proxy.connected())*connectionBytes; used != 0 {
+		t.Errorf("%d bytes are left", used)
+	}
+	usual := &http.Request{RequestURI: watch, Header: http.Header{"Authorization": {"Bearer " + strings.Repeat("x", 1200)}, "Accept": {"application/json"}}}
+	if n := extraHead(usual); n != 0 {
+		t.Errorf("a usual one takes %d bytes more than usual", n)
+	}
+}
+
 // drip is a request body of which a byte comes now and then.
 type drip struct {
 	ticks <-chan time.Time

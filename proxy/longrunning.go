@@ -23,6 +23,7 @@ type longRunningLimiter struct {
 
 	mu     sync.Mutex
 	total  int
+	heads  int64          // bytes of the requests' heads beyond usualHead
 	byUser map[string]int // by userKey or tokenKey; no more entries than requests
 }
 
@@ -40,7 +41,22 @@ const (
 	// the kernel's. A watch with a connection of its own was measured at 73 KB.
 	connectionBytes = 64 << 10
 	watchBytes      = 32 << 10
+	// usualHead is what watchBytes has for the head of the request, which net/http keeps as long as
+	// the request lasts. headerBytes estimates what a header takes besides its text.
+	usualHead   = 4 << 10
+	headerBytes = 128
 )
+
+// extraHead estimates by how much the head of a request is larger than usualHead.
+func extraHead(r *http.Request) int64 {
+	n := len(r.RequestURI)
+	for name, values := range r.Header {
+		for _, value := range values {
+			n += headerBytes + len(name) + len(value)
+		}
+	}
+	return int64(max(n-usualHead, 0))
+}
 
 // Long-running requests end late, so their clients are asked to wait longer.
 const longRunningRetrySeconds = 5
@@ -61,10 +77,11 @@ func newLongRunningLimiter(o *Options) *longRunningLimiter {
 type longRunningSlot struct {
 	limiter *longRunningLimiter
 	user    string
+	head    int64 // see extraHead
 }
 
 // acquire returns a slot for a request of a user. The error is the Status to reject it with.
-func (l *longRunningLimiter) acquire(key string) (*longRunningSlot, error) {
+func (l *longRunningLimiter) acquire(key string, head int64) (*longRunningSlot, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -74,18 +91,19 @@ func (l *longRunningLimiter) acquire(key string) (*longRunningSlot, error) {
 	case l.byUser[key] >= l.perUser:
 		l.rejected[limitUser].Add(1)
 		return nil, errTooManyOfUser
-	case l.memory > 0 && l.memoryUsedLocked()+watchBytes > l.memory:
+	case l.memory > 0 && l.memoryUsedLocked()+watchBytes+head > l.memory:
 		l.rejected[limitMemory].Add(1)
 		return nil, errWatchMemory
 	}
 	l.total++
+	l.heads += head
 	l.byUser[key]++
-	return &longRunningSlot{l, key}, nil
+	return &longRunningSlot{limiter: l, user: key, head: head}, nil
 }
 
 // memoryUsedLocked returns the memory of all requests. The caller holds the lock.
 func (l *longRunningLimiter) memoryUsedLocked() int64 {
-	return int64(l.connections())*connectionBytes + int64(l.total)*watchBytes + l.backlog()
+	return int64(l.connections())*connectionBytes + int64(l.total)*watchBytes + l.heads + l.backlog()
 }
 
 // memoryUsed returns the memory of all requests.
@@ -113,6 +131,7 @@ func (p *longRunningSlot) release() {
 	p.limiter.mu.Lock()
 	defer p.limiter.mu.Unlock()
 	p.limiter.total--
+	p.limiter.heads -= p.head
 	p.dropUser()
 }
 
@@ -176,7 +195,7 @@ func (s *Server) admitLongRunning(a *responseWriter, r *http.Request, parsed par
 	if id := tokenID(r); key == "" && id != ([sha256.Size]byte{}) {
 		key = tokenKey(id) // a token that is not known yet, as all are after a start
 	}
-	p, err := s.flowControl.longRunning.acquire(key)
+	p, err := s.flowControl.longRunning.acquire(key, extraHead(r))
 	if err != nil {
 		s.reject(a, r, err)
 		return
