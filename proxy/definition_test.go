@@ -1,11 +1,14 @@
 package proxy
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weirproject/weir/apiserver"
 )
@@ -106,6 +109,29 @@ func TestReadsWhileRedefined(t *testing.T) {
 	f.until("it is held anew", func() bool { return pods.ready.Load() != nil })
 	if code, body := f.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusOK || len(u.forwarded("/api/v1/pods")) > 0 || pods.ready.Load() == before {
 		t.Errorf("afterwards: %d %.200s", code, body)
+	}
+}
+
+// TestReadsOfEndedSession: who has been let in when the session of a resource ends is told to come
+// again, and not that the proxy is about to end.
+func TestReadsOfEndedSession(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 3})
+	f := startProxy(t, u, Options{Resources: []string{"pods"}})
+	f.ready()
+	var list corev1.PodList
+	if _, body := f.get("jane", "/api/v1/pods?resourceVersion=0"); json.Unmarshal([]byte(body), &list) != nil || len(list.Items) == 0 {
+		t.Fatalf("%.300s", body)
+	}
+	f.resource("pods").ready.Load().cache.Close() // as at its end, before it is no longer the one that answers
+	pod := list.Items[0]
+	for _, path := range []string{
+		"/api/v1/pods?resourceVersion=0", "/api/v1/pods?watch=true&resourceVersion=0",
+		"/api/v1/namespaces/" + pod.Namespace + "/pods/" + pod.Name + "?resourceVersion=0",
+	} {
+		resp := f.open(f.client, http.MethodGet, path, "Authorization", "Bearer token-jane")
+		if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") != "1" {
+			t.Errorf("%s: %s %v", path, resp.Status, resp.Header)
+		}
 	}
 }
 

@@ -128,6 +128,10 @@ func (rw *rewind) isUnread(gvr schema.GroupVersionResource) bool {
 	return unread && time.Since(rw.at) < rereadTime
 }
 
+// errReadAnew is the 429 of a read that comes while a resource has no session: neither the proxy nor
+// the upstream is about to end.
+var errReadAnew = apierrors.NewTooManyRequests("The resource is being read anew, please try again later.", retryAfterSeconds)
+
 // rereads reports whether the upstream went back, or has redefined the resource, and the resource
 // is being read for the first time since.
 func (res *resource) rereads() bool {
@@ -159,7 +163,7 @@ func (res *resource) lost(sess *session, rd *readRequest) error {
 		sess != nil && res.resources.rewind.before(from) && !sess.cache.CanResumeFrom(rd.exactVersion):
 		return wentBackSince(from)
 	case sess == nil && rd.sendsState() && res.rereads():
-		return apierrors.NewTooManyRequests("The resource is being read anew, please try again later.", retryAfterSeconds)
+		return errReadAnew
 	}
 	return nil
 }

@@ -73,7 +73,7 @@ func (res *resource) runSession(ctx context.Context) error {
 	s.cache, err = watchcache.New(watchcache.Config{
 		Resource: k.Resource, Store: s.store, Encoding: k.encoding, Clock: s.sink, History: s.sink.history,
 		BookmarkInterval: res.resources.opts.BookmarkInterval, MinWatch: res.resources.opts.MinWatch, ExpireLate: res.resources.opts.ExpireLate,
-		LabelSets: true, Flush: res.resources.flush, Workers: res.resources.workers, BuffersWrites: true,
+		LabelSets: true, Flush: res.resources.flush, Workers: res.resources.workers, BuffersWrites: true, Closed: errReadAnew,
 	})
 	if err != nil {
 		return err

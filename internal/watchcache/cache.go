@@ -65,6 +65,8 @@ type Config struct {
 	// whose buffer is full. It is for tests and demonstrations. 0, or nil: a slow watcher is never
 	// closed.
 	WatchBuffer func() int
+	// Closed answers requests that come after Close. nil: 503.
+	Closed error
 	// Bookmarks is called at the start of each watch. It lets tests delay the bookmark that ends
 	// the initial events, or suppress bookmarks. nil: neither.
 	Bookmarks func() (late time.Duration, never bool)
@@ -115,6 +117,7 @@ type Cache struct {
 	closing context.Context // done when the cache closes
 	close   context.CancelFunc
 	expired atomic.Bool // set before close: watches end with 410
+	closed  error       // see Config.Closed
 }
 
 const (
@@ -143,6 +146,7 @@ func New(cfg Config) (*Cache, error) {
 		expireLate:    cfg.ExpireLate,
 		bookmarks:     cfg.Bookmarks,
 		watchBuffer:   cfg.WatchBuffer,
+		closed:        cfg.Closed,
 	}
 	c.indexes = indexes{cache: c, byName: map[string]*index{}, wanted: map[string]*decayingSum{}}
 	c.hub.cache = c
@@ -153,6 +157,9 @@ func New(cfg Config) (*Cache, error) {
 	c.drain = newDrain(c.closing)
 	if c.clock == nil {
 		c.clock = storeClock{cfg.Store}
+	}
+	if c.closed == nil {
+		c.closed = errShuttingDown()
 	}
 	if c.history == nil {
 		c.history = NewHistory(0, math.MaxUint64, 0)
@@ -205,7 +212,7 @@ func (c *Cache) addIndexes(labels, fields []string) error {
 }
 
 // Close ends all watches and does not wait for them. Each watch first sends what the store holds,
-// and a bookmark if its client asked for bookmarks. Later requests get 503.
+// and a bookmark if its client asked for bookmarks. Later requests get Config.Closed.
 func (c *Cache) Close() {
 	c.close()
 	c.readWrites.close(closeGrace)
@@ -297,7 +304,7 @@ const notReadyRetrySeconds = 1
 
 func (c *Cache) ready() error {
 	if c.closing.Err() != nil {
-		return errShuttingDown()
+		return c.closed
 	}
 	if !c.store.Synced() {
 		return apierrors.NewTooManyRequests("storage is (re)initializing", notReadyRetrySeconds)

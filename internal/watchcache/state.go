@@ -93,7 +93,7 @@ func (c *Cache) cursorAfter(rv uint64) (*store.Cursor, error) {
 		return nil, errExpired(rv)
 	}
 	if err != nil {
-		return nil, storeError(err)
+		return nil, c.storeError(err)
 	}
 	return cursor, nil
 }

@@ -238,7 +238,7 @@ func (wt *watcher) openSource() (sn *store.Snapshot, err error) {
 	if wt.routable {
 		sub, sn, rv, err := c.hub.subscribe(wt.route)
 		if err != nil {
-			return nil, storeError(err)
+			return nil, c.storeError(err)
 		}
 		wt.sent = rv
 		wt.setSource(sub)
@@ -255,7 +255,7 @@ func (wt *watcher) openSource() (sn *store.Snapshot, err error) {
 			wt.setSource(cursorSource{cursor})
 			return sn, nil
 		case !errors.Is(err, store.ErrTrimmed): // otherwise a clock without a lock has moved, and the log is short: try again
-			return nil, storeError(err)
+			return nil, c.storeError(err)
 		}
 	}
 }
