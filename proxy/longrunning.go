@@ -78,6 +78,7 @@ type longRunningSlot struct {
 	limiter *longRunningLimiter
 	user    string
 	head    int64 // see extraHead
+	asked   bool  // the upstream was asked about the caller
 }
 
 // acquire returns a slot for a request of a user. The error is the Status to reject it with.
@@ -142,6 +143,16 @@ func (p *longRunningSlot) dropUser() {
 	}
 }
 
+// identify counts the request under its caller, about whom the upstream was asked; nil: it did not
+// say. It fails if that user has reached the limit.
+func (p *longRunningSlot) identify(who user.Info) error {
+	p.asked = true
+	if who == nil {
+		return nil
+	}
+	return p.setUser(who)
+}
+
 // setUser moves the slot to the authenticated user. It fails if that user has reached the limit.
 func (p *longRunningSlot) setUser(who user.Info) error {
 	p.limiter.mu.Lock()
@@ -168,14 +179,14 @@ func (p *longRunningSlot) byToken() bool { return strings.HasPrefix(p.user, toke
 // If the upstream does not say, that stays so. The error is the Status to reject the request with.
 func (s *Server) countUser(r *http.Request) error {
 	p := slotOf(r)
-	if p == nil || !p.byToken() {
+	if p == nil || p.asked || !p.byToken() {
 		return nil
 	}
 	c, _ := s.authn.authenticate(r, reviewOptions{})
 	if c == nil {
-		return nil
+		return p.identify(nil)
 	}
-	return p.setUser(c.user)
+	return p.identify(c.user)
 }
 
 // slotKey is the context key of a request's *longRunningSlot.

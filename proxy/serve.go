@@ -115,6 +115,12 @@ func (s *Server) serveRead(a *responseWriter, r *http.Request, rd *readRequest) 
 		}
 	}
 	who, d := s.authorize(r, rd)
+	if p := slotOf(r); p != nil {
+		if err := p.identify(who); err != nil {
+			s.reject(a, r, err)
+			return true
+		}
+	}
 	switch {
 	case res != nil && (d == decisionUnanswered || d == decisionOverloaded):
 		if s.discardBody(a, r) {
@@ -126,12 +132,6 @@ func (s *Server) serveRead(a *responseWriter, r *http.Request, rd *readRequest) 
 	case res == nil: // hold it for later readers
 		s.resources.add(rd.gvr)
 		return false
-	}
-	if p := slotOf(r); p != nil {
-		if err := p.setUser(who); err != nil {
-			s.reject(a, r, err)
-			return true
-		}
 	}
 	res.awaitReread(r.Context(), rd, prove)
 	sess := res.ready.Load()

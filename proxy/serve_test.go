@@ -205,6 +205,34 @@ func pod(name string) *corev1.Pod {
 	}
 }
 
+// TestOneReviewOfRefused: for a WATCH that the proxy forwards, since its caller may not have it or
+// nobody knows the caller, the upstream is asked no more than once whose the token is.
+func TestOneReviewOfRefused(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 3})
+	f := startProxy(t, u, Options{Resources: []string{"pods"}})
+	f.ready()
+	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "nobody" })
+	for _, path := range []string{"/api/v1/pods?watch=true&timeoutSeconds=1", "/api/v1/nodes?watch=true&timeoutSeconds=1"} {
+		for _, token := range []string{"Bearer token-nobody", "Bearer junk"} {
+			u.mu.Lock()
+			u.requests = nil
+			u.mu.Unlock()
+			f.open(f.client, http.MethodGet, path, "Authorization", token)
+			u.mu.Lock()
+			reviews := 0
+			for _, q := range u.requests {
+				if strings.HasSuffix(q.uri, "/tokenreviews") {
+					reviews++
+				}
+			}
+			u.mu.Unlock()
+			if reviews > 1 {
+				t.Errorf("%s of %s: %d reviews", path, token, reviews)
+			}
+		}
+	}
+}
+
 // TestNewerUpstream: fields that an upstream knows and our Go types do not are not lost, since only
 // its own bytes are forwarded.
 func TestNewerUpstream(t *testing.T) {
