@@ -30,7 +30,7 @@ var cacheMetrics = []cacheMetric{
 		func(s *watchcache.Stats) float64 { return float64(s.ResourceVersion) }),
 	cacheCounter("apiserver_watch_cache_events_dispatched_total", "Changes that watchers could see, each once.",
 		func(s *watchcache.Stats) uint64 { return s.Changes }),
-	cacheCounter("apiserver_terminated_watchers_total", "Watchers that were closed because they had taken nothing for minutes.",
+	cacheCounter("apiserver_terminated_watchers_total", "Watches and LISTs that were ended because their client had taken nothing for minutes, or a state too slowly.",
 		func(s *watchcache.Stats) uint64 { return s.Stalled }),
 	cacheCounter("weir_watchcache_gets_total", "GETs answered.",
 		func(s *watchcache.Stats) uint64 { return s.Gets }),

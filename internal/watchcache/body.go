@@ -42,6 +42,7 @@ func (c *Cache) newBody(w http.ResponseWriter, r *http.Request) *body {
 	if r.ProtoMajor == 2 && !c.buffersWrites {
 		b.maxWrite = maxHTTP2Write
 	}
+	b.deadline.beginState()
 	return b
 }
 
@@ -94,7 +95,9 @@ func (b *body) flush() error {
 
 // send writes what the buffer holds to the client.
 func (b *body) send() (err error) {
-	b.deadline.begin()
+	if err := b.deadline.begin(); err != nil {
+		return err
+	}
 	if b.gzip != nil {
 		_, err = b.gzip.Write(*b.buf)
 	} else {
@@ -104,6 +107,7 @@ func (b *body) send() (err error) {
 			p = p[n:]
 		}
 	}
+	b.deadline.wrote(len(*b.buf))
 	b.clientGone = err != nil
 	return err
 }

@@ -47,7 +47,9 @@ func (c *Cache) newStream(w http.ResponseWriter, contentType string, zip, small 
 
 // Write writes bytes to the client. The buffer calls it.
 func (s *stream) Write(p []byte) (n int, err error) {
-	s.deadline.begin()
+	if err := s.deadline.begin(); err != nil {
+		return 0, err
+	}
 	to := io.Writer(s.w)
 	if s.compress {
 		if s.gzip == nil {
@@ -60,6 +62,7 @@ func (s *stream) Write(p []byte) (n int, err error) {
 		m, err = to.Write(p[:min(len(p), s.maxWrite)])
 		n, p = n+m, p[m:]
 	}
+	s.deadline.wrote(n)
 	return n, err
 }
 
@@ -89,8 +92,9 @@ func (s *stream) flush() error {
 	}
 	s.freeBuffers()
 	if s.err == nil {
-		s.deadline.begin()
-		s.err = s.deadline.control.Flush()
+		if s.err = s.deadline.begin(); s.err == nil {
+			s.err = s.deadline.control.Flush()
+		}
 		s.deadline.done()
 	}
 	return s.err

@@ -1,6 +1,7 @@
 package watchcache
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 	"sync"
@@ -17,6 +18,9 @@ type writeDeadline struct {
 	started atomic.Int64 // start of the current write in Unix nanoseconds; 0: none
 	source  atomic.Pointer[changeSource]
 
+	stateBegun atomic.Int64 // when the state that is being sent was begun, in Unix nanoseconds; 0: none is
+	stateSent  atomic.Int64 // bytes of it that have been written
+
 	mu          sync.Mutex
 	hasDeadline bool // there is a deadline
 	closed      bool // the writer must not be used any more: net/http's for HTTP/2 panics
@@ -28,6 +32,11 @@ const (
 	// again.
 	closeGrace = time.Second
 	drainGrace = 10 * time.Second
+	// A state, of a LIST or at the beginning of a WATCH, keeps a snapshot, and a LIST a seat, until it
+	// has been sent. So it is, at any time, no more than stateGrace behind a client that takes
+	// statePace bytes a second. kube-apiserver ends a LIST after that grace, however large it is.
+	stateGrace = time.Minute
+	statePace  = 256 << 10
 	// checksPerTimeout is how often a write is checked within its timeout.
 	checksPerTimeout = 8
 )
@@ -60,11 +69,12 @@ func (ds *writeDeadlines) start(w http.ResponseWriter) *writeDeadline {
 	return wd
 }
 
-// check ends the writes that have timed out.
+// check ends the writes that have timed out, and those of a state that is late.
 func (ds *writeDeadlines) check() {
 	now := time.Now()
-	for _, wd := range ds.startedBefore(now.Add(-ds.timeout)) {
-		if wd.setDeadline(now.Add(-time.Second)) {
+	timedOut := now.Add(-ds.timeout).UnixNano()
+	for _, wd := range ds.startedBefore(now) {
+		if (wd.started.Load() <= timedOut || wd.isLate(now)) && wd.setDeadline(now.Add(-time.Second)) {
 			ds.stalled.Add(1)
 		}
 	}
@@ -148,14 +158,43 @@ func (wd *writeDeadline) setDeadline(deadline time.Time) bool {
 	return true
 }
 
-// begin records the start of a write.
-func (wd *writeDeadline) begin() {
+// errTooSlow ends an answer whose client takes a state too slowly.
+var errTooSlow = errors.New("watchcache: the client takes the state too slowly")
+
+// beginState begins to bound the time in which a state is sent, until endState.
+func (wd *writeDeadline) beginState() {
+	wd.stateSent.Store(0)
+	wd.stateBegun.Store(time.Now().UnixNano())
+}
+
+func (wd *writeDeadline) endState() { wd.stateBegun.Store(0) }
+
+// isLate reports whether a state is being sent, and the client is too slow.
+func (wd *writeDeadline) isLate(now time.Time) bool {
+	begun := wd.stateBegun.Load()
+	if begun == 0 {
+		return false
+	}
+	due := stateGrace + time.Duration(float64(wd.stateSent.Load())/statePace*float64(time.Second))
+	return now.Sub(time.Unix(0, begun)) > due
+}
+
+// begin records the start of a write. The error is errTooSlow.
+func (wd *writeDeadline) begin() error {
 	now := time.Now()
+	if wd.isLate(now) {
+		wd.set.stalled.Add(1)
+		return errTooSlow
+	}
 	wd.started.Store(now.UnixNano())
 	if grace := wd.set.grace.Load(); grace != 0 {
 		wd.setDeadline(now.Add(time.Duration(grace)))
 	}
+	return nil
 }
+
+// wrote counts what has been written.
+func (wd *writeDeadline) wrote(n int) { wd.stateSent.Add(int64(n)) }
 
 // done records the end of a write.
 func (wd *writeDeadline) done() { wd.started.Store(0) }

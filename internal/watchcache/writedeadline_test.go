@@ -1,9 +1,13 @@
 package watchcache
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,6 +73,65 @@ func TestWriteTimeout(t *testing.T) {
 				t.Errorf("%d stalled", n)
 			}
 		})
+	}
+}
+
+// trickler takes a part of a LIST or of initial events, and then waits, again and again. Like a
+// connection it knows no more of a deadline than that a write fails after it.
+type trickler struct {
+	*httptest.ResponseRecorder
+	pause    time.Duration
+	deadline atomic.Int64
+}
+
+func (w *trickler) SetWriteDeadline(t time.Time) error {
+	if w.deadline.Store(0); !t.IsZero() {
+		w.deadline.Store(t.UnixNano())
+	}
+	return nil
+}
+
+func (w *trickler) Write(p []byte) (int, error) {
+	time.Sleep(w.pause)
+	if at := w.deadline.Load(); at != 0 && time.Now().UnixNano() > at {
+		return 0, os.ErrDeadlineExceeded
+	}
+	return w.ResponseRecorder.Write(p)
+}
+
+// TestTrickledState: who takes a state a little at a time, so that no write takes long, does not keep
+// it for ever; who is slow and takes more than a modest pace gets all of it, however long it takes.
+func TestTrickledState(t *testing.T) {
+	const many, size = 2000, 20 << 10
+	for _, verb := range []string{"", "watch=1&timeoutSeconds=36000"} {
+		for pause, whole := range map[time.Duration]bool{0: true, gzipAbove * time.Second / (2 * statePace): verb == "", 4 * time.Minute: false} {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSource(t, 0, nil)
+				defer s.close()
+				for i := range many {
+					s.put("ns", fmt.Sprint("t", i), strings.Repeat("c", size))
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				w := &trickler{ResponseRecorder: httptest.NewRecorder(), pause: pause}
+				began, done := time.Now(), make(chan struct{})
+				var took time.Duration
+				go func() {
+					defer close(done)
+					s.abandon(w, ctx, verb)
+					took = time.Since(began)
+				}()
+				select {
+				case <-done:
+				case <-time.After(9 * time.Hour):
+				}
+				cancel()
+				<-done
+				got := strings.Count(w.Body.String(), `"kind":"Thing"`)
+				if whole != (got == many) || !whole && took > 10*time.Minute {
+					t.Errorf("%q, a pause of %v: %d of %d objects in %v", verb, pause, got, many, took)
+				}
+			})
+		}
 	}
 }
 
