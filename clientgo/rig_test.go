@@ -16,6 +16,7 @@ import (
 	cachetest "k8s.io/client-go/tools/cache/testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -203,3 +204,10 @@ func (p plainListerWatcher) Watch(o metav1.ListOptions) (watch.Interface, error)
 
 // IsWatchListSemanticsUnSupported keeps client-go from asking for initial events in place of a list.
 func (plainListerWatcher) IsWatchListSemanticsUnSupported() bool { return true }
+
+// statusOf returns the status of an error as servers send it.
+func statusOf(err error) *metav1.Status {
+	status := err.(apierrors.APIStatus).Status()
+	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+	return &status
+}

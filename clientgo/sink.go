@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"strconv"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -309,7 +308,7 @@ func sameVersion(object any, held *store.Object) bool {
 
 // unchanged reports whether a listed object is the held one, if the held resourceVersion was made
 // up or is missing: fake clientsets set none. It compares the objects, unless the held one is the
-// result of a transform.
+// result of a transform. An object that codec.Equal cannot compare counts as changed.
 func (s *sink) unchanged(object any, held *store.Object) bool {
 	value, err := held.Decoded()
 	if err != nil {
@@ -326,7 +325,7 @@ func (s *sink) unchanged(object any, held *store.Object) bool {
 	if s.transform != nil {
 		return is.GetResourceVersion() != ""
 	}
-	return equality.Semantic.DeepEqual(object, value)
+	return codec.Equal(object, value)
 }
 
 // advanceVersion makes up a version for the store unless the object's own is a number above the

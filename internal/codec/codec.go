@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"unicode/utf8"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -170,11 +169,11 @@ func (c *Codec) AppendProtobuf(dst, object []byte) ([]byte, error) {
 }
 
 // Encode encodes a value: as protobuf if its type has that and the value states no kind, which
-// protobuf has no room for; else as JSON. It reports false if the value has another type or would
-// decode to something else. Nil slices and maps in place of empty ones, and a time's zone, do not
-// count as a difference.
+// protobuf has no room for; else as JSON. It reports false if the value has another type, would
+// decode to something else, or is of a type of which Equal cannot tell. Nil slices and maps in place
+// of empty ones, and a time's zone, do not count as a difference.
 func (c *Codec) Encode(value any) ([]byte, bool) {
-	if c.goType == nil || reflect.TypeOf(value) != c.goType || reflect.ValueOf(value).IsNil() {
+	if c.goType == nil || reflect.TypeOf(value) != c.goType || reflect.ValueOf(value).IsNil() || !isComparable(c.goType) {
 		return nil, false
 	}
 	if m, ok := value.(message); ok && value.(runtime.Object).GetObjectKind().GroupVersionKind().Empty() {
@@ -248,5 +247,5 @@ func isPlainJSON(value any, depth int) bool {
 // decodesTo reports whether raw decodes to value.
 func (c *Codec) decodesTo(raw []byte, value any) bool {
 	decoded, err := c.Decode(raw)
-	return err == nil && equality.Semantic.DeepEqual(decoded, value)
+	return err == nil && Equal(decoded, value)
 }

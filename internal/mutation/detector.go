@@ -5,11 +5,11 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"reflect"
 	"strconv"
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/diff"
 )
@@ -89,13 +89,14 @@ func (d *Detector) Watching() bool {
 	return d.seen != nil
 }
 
-// Compare compares everything that was handed out with its copy.
+// Compare compares everything that was handed out with its copy, as client-go does: in unexported
+// fields too.
 func (d *Detector) Compare() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
 	for value, was := range d.seen {
-		if !equality.Semantic.DeepEqual(value, was.copy) {
+		if !reflect.DeepEqual(value, was.copy) {
 			d.fail(was.key, diff.Diff(was.copy, value))
 		}
 		if now.After(was.until) {

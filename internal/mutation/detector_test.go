@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 func pod(name string) *corev1.Pod {
@@ -55,6 +56,34 @@ func TestRun(t *testing.T) {
 			t.Error("goes on after the end")
 		}
 	})
+}
+
+// cached is an object with a field that reflection may not read.
+type cached struct {
+	metav1.ObjectMeta
+	metav1.TypeMeta
+	size int
+}
+
+func (c *cached) DeepCopyObject() runtime.Object {
+	to := &cached{TypeMeta: c.TypeMeta, size: c.size}
+	c.ObjectMeta.DeepCopyInto(&to.ObjectMeta)
+	return to
+}
+
+// TestUnexportedField checks that objects with an unexported field are compared, and that field too,
+// as client-go does.
+func TestUnexportedField(t *testing.T) {
+	var found []string
+	d, a := New(func(key, _ string) { found = append(found, key) }), &cached{size: 1}
+	d.Add("d/a", a)
+	if d.Compare(); found != nil {
+		t.Errorf("found %v before anything was changed", found)
+	}
+	a.size = 2
+	if d.Compare(); len(found) != 1 {
+		t.Errorf("found %v", found)
+	}
 }
 
 func TestPanics(t *testing.T) {

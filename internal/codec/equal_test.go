@@ -1,0 +1,90 @@
+package codec
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+type (
+	sized    struct{ size int32 }
+	listed   struct{ sizes []sized }
+	hidden   struct{ at metav1.Time }
+	marked   struct{ _ struct{} }
+	inner    struct{ A string }
+	list     []string
+	promotes struct {
+		inner
+		*marked
+	}
+	elements struct{ list }
+	recurs   struct {
+		Next *recurs
+		size int32
+	}
+	holder struct{ Any any }
+	object struct {
+		metav1.TypeMeta
+		metav1.ObjectMeta
+		Spec sized
+	}
+)
+
+// TestEqual compares Equal with equality.Semantic, and checks that it is false where that panics.
+func TestEqual(t *testing.T) {
+	for name, test := range map[string]struct {
+		a, b                any
+		comparable, compare bool // of the type, and of these values
+	}{
+		"pod":              {&corev1.Pod{}, &corev1.Pod{Spec: corev1.PodSpec{Tolerations: []corev1.Toleration{}}}, true, true},
+		"other pod":        {&corev1.Pod{}, &corev1.Pod{Spec: corev1.PodSpec{NodeName: "n"}}, true, true},
+		"deployment":       {&appsv1.Deployment{}, &appsv1.Deployment{}, true, true},
+		"history":          {&appsv1.ControllerRevision{}, &appsv1.ControllerRevision{Data: runtime.RawExtension{Object: &corev1.Pod{}}}, true, true},
+		"metadata":         {&metav1.PartialObjectMetadata{}, &metav1.PartialObjectMetadata{}, true, true},
+		"unstructured":     {&unstructured.Unstructured{Object: map[string]any{"a": "b"}}, &unstructured.Unstructured{Object: map[string]any{"a": "b"}}, true, true},
+		"quantity":         {resource.MustParse("1"), resource.MustParse("1000m"), true, true},
+		"nothing":          {nil, nil, true, true},
+		"types differ":     {&corev1.Pod{}, &corev1.Secret{}, true, true},
+		"promoted fields":  {promotes{inner{"a"}, nil}, promotes{inner{"a"}, nil}, true, true},
+		"empty field":      {marked{}, marked{}, true, true},
+		"unexported":       {&object{Spec: sized{7}}, &object{Spec: sized{7}}, false, false},
+		"unexported time":  {hidden{metav1.Time{}}, hidden{metav1.Time{}}, false, false},
+		"unexported lists": {listed{[]sized{{1}}}, listed{[]sized{{1}}}, false, false},
+		"unexported list":  {elements{list{"a"}}, elements{list{"a"}}, false, false},
+		"raw time":         {&time.Time{}, &time.Time{}, false, false},
+		"inside itself":    {recurs{Next: &recurs{size: 1}}, recurs{Next: &recurs{size: 1}}, false, false},
+		"held":             {holder{sized{1}}, holder{sized{1}}, true, false},
+		"held types":       {holder{sized{1}}, holder{"a"}, true, true},
+		"no selector":      {&struct{ S labels.Selector }{}, &struct{ S labels.Selector }{}, true, false},
+	} {
+		want, panicked := semantic(test.a, test.b)
+		if panicked == test.compare {
+			t.Errorf("%s: the semantic comparison panics: %t", name, panicked)
+		}
+		if got := Equal(test.a, test.b); got != want {
+			t.Errorf("%s: equal is %t, want %t", name, got, want)
+		}
+		if test.a != nil && isComparable(reflect.TypeOf(test.a)) != test.comparable {
+			t.Errorf("%s: comparable is %t", name, !test.comparable)
+		}
+	}
+}
+
+// semantic compares as equality.Semantic does, and reports whether that panics.
+func semantic(a, b any) (equal, panicked bool) {
+	defer func() {
+		if recover() != nil {
+			equal, panicked = false, true
+		}
+	}()
+	return equality.Semantic.DeepEqual(a, b), false
+}
