@@ -2,6 +2,7 @@ package clientgo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -71,9 +72,10 @@ type informer struct {
 	onError        cache.WatchErrorHandlerWithContext
 	runContext     context.Context // set when the informer starts
 	handlers       map[*registration]struct{}
-	lastErr        error
-	relists        int  // that onStatus has seen
-	resyncOnRelist bool // resync all handlers after a relist
+	failures       failures // that onStatus has seen
+	skipped        error    // Status.SkippedErr that onStatus has seen
+	relists        int      // that onStatus has seen
+	resyncOnRelist bool     // resync all handlers after a relist
 }
 
 var _ cache.SharedIndexInformer = (*informer)(nil)
@@ -248,15 +250,15 @@ type controller struct{ *informer }
 func (controller) Run(<-chan struct{})            {}
 func (controller) RunWithContext(context.Context) {}
 
-// SetWatchErrorHandler sets the handler of errors of lists and watches. It returns an error after
-// the start.
+// SetWatchErrorHandler sets the handler of lists that fail and of watches that are refused. It
+// returns an error after the start.
 func (i *informer) SetWatchErrorHandler(handler cache.WatchErrorHandler) error {
 	return i.SetWatchErrorHandlerWithContext(func(_ context.Context, r *cache.Reflector, err error) { handler(r, err) })
 }
 
-// SetWatchErrorHandlerWithContext sets the handler of errors of lists and watches. It returns an
-// error after the start. The handler gets the context of Run. It runs on the goroutine that lists
-// and watches, and blocks it. Its Reflector has only a name.
+// SetWatchErrorHandlerWithContext sets the handler of lists that fail and of watches that are
+// refused. It returns an error after the start. The handler gets the context of Run. It runs on the
+// goroutine that lists and watches, and blocks it. Its Reflector has only a name.
 func (i *informer) SetWatchErrorHandlerWithContext(handler cache.WatchErrorHandlerWithContext) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -268,13 +270,14 @@ func (i *informer) SetWatchErrorHandlerWithContext(handler cache.WatchErrorHandl
 }
 
 // onStatus handles each change of the reflector's status. After a relist it resyncs the handlers if
-// resyncOnRelist is set. It passes each new error to the watch error handler until the context of
-// Run ends.
+// resyncOnRelist is set. Until the context of Run ends, it passes what client-go would pass to the
+// watch error handler.
 func (i *informer) onStatus(s engine.Status) {
 	i.mu.Lock()
 	ctx, handler := i.runContext, i.onError
-	fresh := s.Err != nil && s.Err != i.lastErr
-	i.lastErr = s.Err
+	passes := i.failures.next(s.Err)
+	skips := s.SkippedErr != nil && s.SkippedErr != i.skipped
+	i.skipped = s.SkippedErr
 	if s.Relists > i.relists {
 		i.relists = s.Relists
 		for r := range i.handlers {
@@ -284,8 +287,22 @@ func (i *informer) onStatus(s engine.Status) {
 		}
 	}
 	i.mu.Unlock()
-	if fresh && handler != nil && ctx != nil && ctx.Err() == nil {
+	if ctx == nil || ctx.Err() != nil {
+		return
+	}
+	if skips {
+		i.reportSkipped(ctx, s.SkippedErr)
+	}
+	if passes && handler != nil {
 		defer utilruntime.HandleCrashWithContext(ctx)
 		handler(ctx, i.placeholderReflector, s.Err)
+	}
+}
+
+// reportSkipped reports an object that the reflector cannot read. The sink has reported those that
+// it has refused.
+func (i *informer) reportSkipped(ctx context.Context, err error) {
+	if _, reported := errors.AsType[reflector.Refusal](err); !reported {
+		utilruntime.HandleErrorWithContext(ctx, err, "An object is left out", "type", i.name)
 	}
 }

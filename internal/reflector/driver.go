@@ -209,10 +209,12 @@ func (d *driver) close() (found *input, mute bool) {
 // failed ends the request under way, and returns its failure as an input, or what a probe broke it
 // off for.
 func (d *driver) failed(err error) input {
+	streaming := d.watch != nil
 	if found, _ := d.close(); found != nil && errors.Is(err, errProbed) {
 		return *found
 	}
 	in := input{kind: inFailed, err: classify(d.phase, err)}
+	in.err.Request = !streaming
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok && seconds > 0 {
 		in.retryAfter = time.Duration(seconds) * time.Second
 	}

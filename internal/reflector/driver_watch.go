@@ -28,7 +28,7 @@ func (d *driver) openWatch(a openWatch) input {
 	case d.r.sink.Outdated(), d.r.cfg.Server.found() > d.r.seen:
 		return input{kind: inOutdated}
 	case d.r.coalesced != "":
-		return d.failed(errBrokeOff)
+		return input{kind: inFailed, err: errBrokeOff}
 	}
 	ctx, cancel := context.WithCancelCause(d.ctx)
 	d.watchCtx, d.cancel = ctx, cancel

@@ -64,6 +64,9 @@ type Error struct {
 	Phase Phase // what was being done: Asking, Listing or Watching
 	Kind  error // one of this package's sentinels
 	Err   error // the cause; nil when Kind says it all
+	// Request says that a request failed, or a LIST in its body. Else the stream of a WATCH did, or
+	// what was told cannot be right.
+	Request bool
 }
 
 func (e *Error) Error() string {

@@ -1,0 +1,200 @@
+package clientgo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+)
+
+// TestWatchErrorHandlerCalls counts the calls of watch error handlers for one failure each, of
+// client-go's informer and ours.
+func TestWatchErrorHandlerCalls(t *testing.T) {
+	defer func(was []utilruntime.ErrorHandler) { utilruntime.ErrorHandlers = was }(utilruntime.ErrorHandlers)
+	utilruntime.ErrorHandlers = nil
+	forbidden := apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("no"))
+	expired := apierrors.NewResourceExpired("too old")
+	busy := apierrors.NewTooManyRequestsError("later")
+	failed := apierrors.NewInternalError(errors.New("broken"))
+	refused := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+	secret := &corev1.Secret{TypeMeta: metav1.TypeMeta{Kind: "Secret", APIVersion: "v1"}, ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "s", ResourceVersion: "6"}}
+	reset := &net.OpError{Op: "read", Err: syscall.ECONNRESET}
+	for name, test := range map[string]struct {
+		first error             // of the first LIST
+		fails func(*failServer) // once the informer has synced, and was told nothing for a while
+		calls int
+	}{
+		"nothing":                  {},
+		"stream breaks":            {fails: func(s *failServer) { s.end(syscall.ECONNRESET) }},
+		"stream ends":              {fails: func(s *failServer) { s.end(io.EOF) }},
+		"streams end at once":      {fails: func(s *failServer) { s.refuse("watch", errEnd, errEnd, errEnd, errEnd) }},
+		"410 in the stream":        {fails: func(s *failServer) { s.send("ERROR", statusOf(expired)) }},
+		"429 in the stream":        {fails: func(s *failServer) { s.send("ERROR", statusOf(busy)) }},
+		"500 in the stream":        {fails: func(s *failServer) { s.send("ERROR", statusOf(failed)) }},
+		"another type":             {fails: func(s *failServer) { s.send("ADDED", secret) }},
+		"no JSON":                  {fails: func(s *failServer) { s.send("ADDED", json.RawMessage(`"a"`)) }},
+		"WATCH forbidden":          {fails: func(s *failServer) { s.refuse("watch", forbidden) }, calls: 1},
+		"WATCH too old":            {fails: func(s *failServer) { s.refuse("watch", expired) }, calls: 1},
+		"WATCH fails":              {fails: func(s *failServer) { s.refuse("watch", failed) }, calls: 1},
+		"WATCH later":              {fails: func(s *failServer) { s.refuse("watch", busy, busy) }},
+		"WATCH unreachable":        {fails: func(s *failServer) { s.refuse("watch", refused, refused) }},
+		"WATCH breaks":             {fails: func(s *failServer) { s.refuse("watch", reset) }},
+		"outage":                   {fails: func(s *failServer) { s.outage(refused, time.Minute) }},
+		"relist forbidden":         {fails: func(s *failServer) { s.relist(expired, forbidden) }, calls: 1},
+		"relist unreachable":       {fails: func(s *failServer) { s.relist(expired, refused) }, calls: 1},
+		"relist too old":           {fails: func(s *failServer) { s.relist(expired, expired) }},
+		"first LIST forbidden":     {first: forbidden, calls: 1},
+		"first LIST unreachable":   {first: refused, calls: 1},
+		"first LIST later":         {first: busy, calls: 1},
+		"first LIST cannot be had": {first: failed, calls: 1},
+	} {
+		for maker, build := range map[string]func(cfg *rest.Config) cache.SharedIndexInformer{
+			"client-go": func(cfg *rest.Config) cache.SharedIndexInformer {
+				return cache.NewSharedIndexInformer(noWatchList{podsOf(cfg)}, &corev1.Pod{}, 0, cache.Indexers{})
+			},
+			"weir": func(cfg *rest.Config) cache.SharedIndexInformer {
+				return NewSharedIndexInformer(noWatchList{podsOf(capturing(cfg))}, &corev1.Pod{}, 0, nil)
+			},
+			"weir, not wrapped": func(cfg *rest.Config) cache.SharedIndexInformer {
+				return NewSharedIndexInformer(noWatchList{podsOf(cfg)}, &corev1.Pod{}, 0, nil)
+			},
+		} {
+			t.Run(name+"/"+maker, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					server := &failServer{refusals: map[string][]error{}}
+					if test.first != nil {
+						server.refusals["list"] = []error{test.first}
+					}
+					inf := build(&rest.Config{Host: "http://server", Transport: server, QPS: -1})
+					var told []error
+					if err := inf.SetWatchErrorHandler(func(_ *cache.Reflector, err error) { told = append(told, err) }); err != nil {
+						t.Fatal(err)
+					}
+					ctx, cancel := context.WithCancel(context.Background())
+					ended := make(chan struct{})
+					go func() { defer close(ended); inf.RunWithContext(ctx) }()
+					time.Sleep(30 * time.Second)
+					if !inf.HasSynced() {
+						t.Error("not synced")
+					}
+					if test.fails != nil {
+						test.fails(server)
+					}
+					time.Sleep(3 * time.Minute)
+					cancel()
+					<-ended
+					if len(told) != test.calls {
+						t.Errorf("%d calls, want %d: %v", len(told), test.calls, told)
+					}
+				})
+			})
+		}
+	}
+}
+
+// errEnd has a watch end as soon as it has begun.
+var errEnd = errors.New("the watch ends")
+
+// failServer is a transport to a server that has no pods, and fails as it is told.
+type failServer struct {
+	mu       sync.Mutex
+	down     error
+	refusals map[string][]error // of the next requests, by verb
+	stream   *io.PipeWriter     // of the watch
+}
+
+// refuse ends the watch, and has the next requests of a verb fail.
+func (s *failServer) refuse(verb string, errs ...error) {
+	s.mu.Lock()
+	s.refusals[verb] = errs
+	s.mu.Unlock()
+	s.end(io.EOF)
+}
+
+// relist ends the watch with an error, and has the list that follows fail.
+func (s *failServer) relist(watch, list error) {
+	s.mu.Lock()
+	s.refusals["list"] = []error{list}
+	s.mu.Unlock()
+	s.send("ERROR", statusOf(watch))
+}
+
+// outage ends the watch, and has all requests fail for a while.
+func (s *failServer) outage(err error, d time.Duration) {
+	s.setDown(err)
+	s.end(io.EOF)
+	time.Sleep(d)
+	s.setDown(nil)
+}
+
+func (s *failServer) setDown(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.down = err
+}
+
+func (s *failServer) end(err error) { s.open().CloseWithError(err) }
+
+// send sends an event.
+func (s *failServer) send(event string, object any) {
+	if err := json.NewEncoder(s.open()).Encode(map[string]any{"type": event, "object": object}); err != nil {
+		panic(err) // cannot happen: a client reads
+	}
+}
+
+func (s *failServer) open() *io.PipeWriter {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stream
+}
+
+func (s *failServer) RoundTrip(req *http.Request) (*http.Response, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	verb := "list"
+	if req.URL.Query().Has("watch") {
+		verb = "watch"
+	}
+	err := s.down
+	if refusals := s.refusals[verb]; err == nil && len(refusals) > 0 {
+		err, s.refusals[verb] = refusals[0], refusals[1:]
+	}
+	resp := &http.Response{
+		StatusCode: http.StatusOK, ProtoMajor: 1, ProtoMinor: 1, ContentLength: -1, Request: req,
+		Header: http.Header{"Content-Type": {"application/json"}},
+	}
+	switch status, refused := err.(apierrors.APIStatus); {
+	case refused:
+		text, marshalErr := json.Marshal(statusOf(err))
+		if marshalErr != nil {
+			return nil, marshalErr
+		}
+		resp.StatusCode, resp.Body = int(status.Status().Code), io.NopCloser(strings.NewReader(string(text)))
+	case err != nil && err != errEnd:
+		return nil, err
+	case verb == "list":
+		resp.Body = io.NopCloser(strings.NewReader(`{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"5"},"items":[]}`))
+	default:
+		r, w := io.Pipe()
+		if context.AfterFunc(req.Context(), func() { r.CloseWithError(context.Cause(req.Context())) }); err == errEnd {
+			w.Close()
+		}
+		resp.Body, s.stream = r, w
+	}
+	return resp, nil
+}
