@@ -29,8 +29,11 @@ type listWatch struct {
 	shard   string // the shardSelector of each request
 	// noCapture is set once the ListerWatcher has proved to do more than pass a response on.
 	noCapture atomic.Bool
-	asking    atomic.Bool                  // a List for the newest version has not returned
-	scope     atomic.Pointer[requestScope] // of the last captured request
+	// failed says, by verb, that the last captured call failed and then went well without capturing.
+	// The reflector's goroutine uses it.
+	failed [2]bool
+	asking atomic.Bool                  // a List for the newest version has not returned
+	scope  atomic.Pointer[requestScope] // of the last captured request
 }
 
 func newListWatch(lw cache.ListerWatcher, own responseMatcher, stats *source.Stats, noCapture bool) *listWatch {
@@ -73,13 +76,17 @@ func (l *listWatch) list(ctx context.Context, o source.ListOptions) (source.List
 		return nil, err
 	case got.whole:
 		return newObjectList(object)
-	case err != nil || got.answer == nil || meta.LenList(object) > 0:
-		// An error here most likely means that the client cannot read the stub response.
+	case err != nil:
 		c.discard()
-		l.noCapture.Store(true)
+		list, without := l.uncapturedList(ctx, options)
+		l.failedCaptured(ctx, verbList, err, without)
+		return list, without
+	case got.answer == nil || meta.LenList(object) > 0:
+		c.discard()
+		l.stopCapturing(ctx, errOwnAnswer)
 		return l.uncapturedList(ctx, options)
 	}
-	l.matcher.resource = got.resource
+	l.matcher.resource, l.failed[verbList] = got.resource, false
 	l.scope.Store(got.scope)
 	return source.NewList(got.answer, source.Options{Stats: l.stats})
 }
@@ -138,11 +145,18 @@ func (l *listWatch) watch(ctx context.Context, o source.WatchOptions) (source.Wa
 	if w != nil {
 		stopWatch(w)
 	}
-	if err != nil || got.answer == nil {
+	if err != nil {
 		c.discard()
-		l.noCapture.Store(true)
+		watch, without := l.uncapturedWatch(ctx, options)
+		l.failedCaptured(ctx, verbWatch, err, without)
+		return watch, without
+	}
+	if got.answer == nil {
+		c.discard()
+		l.stopCapturing(ctx, errOwnAnswer)
 		return l.uncapturedWatch(ctx, options)
 	}
+	l.failed[verbWatch] = false
 	l.scope.Store(got.scope)
 	return source.NewWatch(got.answer, watchTimeout(got.answer, timeout), source.Options{Stats: l.stats})
 }
@@ -171,6 +185,28 @@ func (l *listWatch) callWatch(ctx context.Context, options metav1.ListOptions) (
 			stopWatch(w)
 		}
 	})
+}
+
+// failedCaptured notes that a call failed with err while it was captured, and what the same call came
+// to without. If it went well, the client may be unable to read stub responses, or a limit of the
+// ListerWatcher's own was met by chance. So the second such failure in a row stops capturing.
+func (l *listWatch) failedCaptured(ctx context.Context, v verb, err, without error) {
+	switch {
+	case without != nil:
+	case l.failed[v]:
+		l.stopCapturing(ctx, err)
+	default:
+		l.failed[v] = true
+	}
+}
+
+// errOwnAnswer is why a ListerWatcher is no longer captured.
+var errOwnAnswer = errors.New("it sends several requests, or adds to the answer")
+
+// stopCapturing takes from now on what the ListerWatcher returns.
+func (l *listWatch) stopCapturing(ctx context.Context, why error) {
+	l.noCapture.Store(true)
+	klog.FromContext(ctx).Info("An informer takes decoded objects from its ListerWatcher from now on", "listerWatcher", fmt.Sprintf("%T", l.lw), "why", why)
 }
 
 // callGrace is how long a ListerWatcher may go on after its context has ended.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/source"
 )
 
@@ -191,5 +193,68 @@ func TestWatchTimeout(t *testing.T) {
 				time.Sleep(time.Hour) // until the server's goroutine has ended
 			})
 		})
+	}
+}
+
+// TestFailsWhileCaptured checks that capturing ends with the second List, or Watch, in a row that
+// fails while it is captured and not without.
+func TestFailsWhileCaptured(t *testing.T) {
+	server := serve(t, apiserver.Options{Pods: 3})
+	inner := podsOf(capturing(server.Config()))
+	errOwn := errors.New("the limit of the ListerWatcher")
+	var fail, always bool
+	result := func(captured bool) error {
+		if fail && (captured || always) {
+			return errOwn
+		}
+		return nil
+	}
+	l := newListWatch(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			list, err := inner.ListWithContext(ctx, o)
+			if err == nil {
+				err = result(meta.LenList(list) == 0)
+			}
+			return list, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			w, err := inner.WatchWithContext(ctx, o)
+			if _, captured := ctx.Value(captureKey{}).(*capture); err == nil && result(captured) != nil {
+				stopWatch(w)
+				return nil, errOwn
+			}
+			return w, err
+		},
+	}, newResponseMatcher(&corev1.Pod{}, nil), &source.Stats{}, false)
+	for name, ask := range map[string]func(context.Context) error{
+		"list": func(ctx context.Context) error {
+			list, err := l.List(ctx, source.ListOptions{})
+			if err == nil {
+				err = list.Close()
+			}
+			return err
+		},
+		"watch": func(ctx context.Context) error {
+			w, err := l.Watch(ctx, source.WatchOptions{ResourceVersion: "1"})
+			if err == nil {
+				err = w.Close()
+			}
+			return err
+		},
+	} {
+		l.noCapture.Store(false)
+		for i, step := range []struct{ fail, always, stops bool }{
+			{}, {fail: true}, {}, {fail: true}, {fail: true, always: true}, {fail: true, always: true}, {}, {fail: true}, {fail: true, stops: true},
+		} {
+			fail, always = step.fail, step.always
+			ctx, cancel := context.WithCancel(t.Context())
+			if err := ask(ctx); (err != nil) != step.always {
+				t.Errorf("%s %d: %v", name, i, err)
+			}
+			cancel()
+			if stopped := l.noCapture.Load(); stopped != step.stops {
+				t.Errorf("%s %d: capturing has ended: %t", name, i, stopped)
+			}
+		}
 	}
 }
