@@ -31,9 +31,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/dynamic/dynamiclister"
 	"k8s.io/client-go/informers"
+	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
@@ -55,6 +58,7 @@ var (
 	cfg      *rest.Config
 	client   kubernetes.Interface
 	ctx      context.Context
+	gvr      schema.GroupVersionResource
 	indexers toolscache.Indexers
 	lw       toolscache.ListerWatcher
 	mux      *http.ServeMux
@@ -62,6 +66,8 @@ var (
 	queue    workqueue.TypedInterface[string]
 	resync   time.Duration
 	scheme   *runtime.Scheme
+
+	dynamicClient dynamic.Interface
 )
 `
 
