@@ -51,6 +51,9 @@ func (e *brokenError) Error() string {
 	return "the request broke off"
 }
 
+// Is finds the cause, which callers may ask for. client-go's REST client looks for it by errors.As.
+func (e *brokenError) Is(target error) bool { return errors.Is(e.err, target) }
+
 func (e *brokenError) Unwrap() error {
 	if e.shown.Load() {
 		return e.err

@@ -34,7 +34,24 @@ func TestBrokenConnection(t *testing.T) {
 	})}
 	Wrap(cfg)
 	client := kubernetes.NewForConfigOrDie(cfg)
-	l := newListWatch(podListWatch(client), newResponseMatcher(&corev1.Pod{}, nil), &source.Stats{}, false)
+	inner := podListWatch(client)
+	seen := func(err error) {
+		if !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("the ListerWatcher gets %v", err)
+		}
+	}
+	l := newListWatch(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			list, err := inner.ListWithContext(ctx, o)
+			seen(err)
+			return list, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			w, err := inner.WatchWithContext(ctx, o)
+			seen(err)
+			return w, err
+		},
+	}, newResponseMatcher(&corev1.Pod{}, nil), &source.Stats{}, false)
 	for name, ask := range l.asks(t.Context()) {
 		before := requests.Load()
 		if err := ask(); !errors.Is(err, syscall.ECONNRESET) || !strings.Contains(err.Error(), "connection reset by peer") {
