@@ -43,7 +43,8 @@ func TestAPIDiff(t *testing.T) {
 }
 
 // TestImage makes an image and a bill of materials of a small program, and runs what is in it.
-// With -release.build it does so by make, with the program that the image is for.
+// With -release.build it does so by make, with the programs that images are for, and reads what else
+// make has written.
 func TestImage(t *testing.T) {
 	top, dir := topLevel(t), t.TempDir()
 	program, platform := filepath.Join(dir, "sbom"), "linux/"+runtime.GOARCH
@@ -70,6 +71,7 @@ func TestImage(t *testing.T) {
 	clone := filepath.Join(t.TempDir(), "weir")
 	run(t, ".", nil, "git", "clone", "-q", top, clone)
 	run(t, clone, nil, "make", "release", "image", "PLATFORMS="+platform, "IMAGEPLATFORMS="+platform, "VERSION="+version)
+	checkKrew(t, filepath.Join(clone, "dist"))
 	for _, name := range []string{"weir", "weir-serve", "weir-proxy", "weir-bench"} {
 		file := name + "_" + version + "_linux_" + runtime.GOARCH + ".cdx.json"
 		checkBill(t, filepath.Join(clone, "dist", file), name, "pkg:golang/k8s.io/client-go@")

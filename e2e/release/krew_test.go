@@ -1,0 +1,35 @@
+package release
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// checkKrew reads the krew manifest of a release of this platform: it names the archive that is
+// beside it, by the version and with its sum.
+func checkKrew(t *testing.T, dist string) {
+	t.Helper()
+	archive := fmt.Sprintf("weir_%s_linux_%s.tar.gz", version, runtime.GOARCH)
+	packed, err := os.ReadFile(filepath.Join(dist, archive))
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := os.ReadFile(filepath.Join(dist, "krew.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, placeholder := range []string{"VERSION", "SHA256_linux_" + runtime.GOARCH} {
+		if strings.Contains(string(manifest), placeholder) {
+			t.Errorf("krew.yaml has %s still", placeholder)
+		}
+	}
+	want := fmt.Sprintf("/releases/download/%s/%s\n      sha256: %x\n", version, archive, sha256.Sum256(packed))
+	if !strings.Contains(string(manifest), want) || !strings.Contains(string(manifest), "\n  version: "+version+"\n") {
+		t.Errorf("krew.yaml lacks %q of %s, in\n%s", want, version, manifest)
+	}
+}
