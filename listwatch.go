@@ -95,13 +95,5 @@ type Backoff struct {
 
 // config returns what a reflector takes.
 func (o ListWatch) config() reflector.Config {
-	return reflector.Config{
-		Mode:             reflector.Mode(o.Mode),
-		Consistency:      reflector.Consistency(o.Consistency),
-		PageSize:         o.PageSize,
-		WatchTimeout:     o.WatchTimeout,
-		BookmarkDeadline: o.BookmarkDeadline,
-		MaxLists:         o.MaxLists,
-		Backoff:          reflector.Backoff(o.Backoff),
-	}
+	return reflector.ListWatch[Mode, Consistency, Backoff](o).Config()
 }

@@ -71,16 +71,8 @@ type Options struct {
 
 // reflectorConfig returns what a reflector takes of the options.
 func (o *Options) reflectorConfig() reflector.Config {
-	cfg := reflector.Config{
-		Mode:             reflector.Mode(o.ListWatch.Mode),
-		Consistency:      reflector.Consistency(o.ListWatch.Consistency),
-		PageSize:         o.ListWatch.PageSize,
-		WatchTimeout:     o.ListWatch.WatchTimeout,
-		BookmarkDeadline: o.ListWatch.BookmarkDeadline,
-		MaxLists:         o.ListWatch.MaxLists,
-		Server:           (*reflector.Server)(o.Server),
-		Backoff:          reflector.Backoff(o.ListWatch.Backoff),
-	}
+	cfg := reflector.ListWatch[weir.Mode, weir.Consistency, weir.Backoff](o.ListWatch).Config()
+	cfg.Server = (*reflector.Server)(o.Server)
 	if cfg.Mode == reflector.Auto {
 		cfg.Mode = reflector.List
 	}
