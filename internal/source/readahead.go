@@ -94,13 +94,19 @@ func (a *readAhead) begin() {
 // wait blocks until there are bytes to read, an error, or stop. a.mu must be held.
 func (a *readAhead) wait() {
 	if a.before != nil && a.n == 0 && a.err == nil && !a.stopped {
-		a.mu.Unlock()
-		a.before()
-		a.mu.Lock()
+		a.callBefore()
 	}
 	for a.n == 0 && a.err == nil && !a.stopped {
 		a.change.Wait()
 	}
+}
+
+// callBefore calls before without the lock. The lock is held again afterwards, also when before
+// panics or ends the goroutine: callers unlock it then.
+func (a *readAhead) callBefore() {
+	a.mu.Unlock()
+	defer a.mu.Lock()
+	a.before()
 }
 
 // run reads the body until its end, an error, or stop.

@@ -2,7 +2,9 @@ package source
 
 import (
 	"bytes"
+	"errors"
 	"io"
+	"runtime"
 	"testing"
 )
 
@@ -57,5 +59,32 @@ func TestReadAheadRoom(t *testing.T) {
 		if src.room[i] != rooms[i] {
 			t.Fatalf("room for %v, want %v", src.room, rooms)
 		}
+	}
+}
+
+// TestReadAheadPanic: a panic of what is called before a wait reaches the reader's caller, and the
+// stream can be ended after it.
+func TestReadAheadPanic(t *testing.T) {
+	broken := errors.New("broken")
+	a := newReadAhead(&pieces{}, func(err error) error { return err })
+	a.before = func() { panic(broken) }
+	func() {
+		defer func() {
+			if why := recover(); why != broken {
+				t.Errorf("Read panics with %v", why)
+			}
+		}()
+		_, _ = a.Read(make([]byte, 1))
+	}()
+	ended := make(chan struct{})
+	a.before = runtime.Goexit
+	go func() {
+		defer close(ended)
+		a.Wait()
+	}()
+	<-ended
+	a.stop()
+	if !a.Ready() {
+		t.Error("a stream that is stopped waits")
 	}
 }
