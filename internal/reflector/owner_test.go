@@ -1,14 +1,18 @@
 package reflector
 
 import (
+	"context"
 	"errors"
+	"io"
 	"net/http"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/weirproject/weir/internal/source"
 	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/wire"
 )
@@ -182,5 +186,65 @@ func TestSinkEnds(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// bodies is a source of JSON whose answers stay open, and notes how many are.
+type bodies struct {
+	tape
+	open atomic.Int32
+}
+
+func (b *bodies) body(text string) *body {
+	b.open.Add(1)
+	return &body{strings.NewReader(text), &b.open}
+}
+
+func (b *bodies) List(context.Context, source.ListOptions) (source.List, error) {
+	return source.ReadList(b.body(`{"kind":"PodList","metadata":{"resourceVersion":"10"},"items":[{"metadata":{"name":"a","resourceVersion":"1"}}]}`), wire.JSON, wire.Limits{}), nil
+}
+
+func (b *bodies) Watch(context.Context, source.WatchOptions) (source.Watch, error) {
+	return source.ReadWatch(b.body(`{"type":"ADDED","object":{"metadata":{"name":"b","resourceVersion":"11"}}}`), wire.JSON, wire.Limits{}), nil
+}
+
+type body struct {
+	io.Reader
+	open *atomic.Int32
+}
+
+func (b *body) Close() error { b.open.Add(-1); return nil }
+
+// broken is a sink that panics when an object comes by a list, or by an event.
+type broken struct {
+	Sink
+	listed bool
+}
+
+func (b *broken) Take(t wire.EventType, m *wire.Meta, object []byte, value any) error {
+	if (t == 0) == b.listed {
+		panic("broken")
+	}
+	return b.Sink.Take(t, m, object, value)
+}
+
+// TestSinkPanics: the request under way ends, a watch's probe with it, and another list may begin.
+func TestSinkPanics(t *testing.T) {
+	for _, listed := range []bool{true, false} {
+		s := store.New(store.Config{Encoding: wire.JSON})
+		src, server := &bodies{}, &Server{}
+		r := New(src, &broken{s.Writer(store.Scope{}), listed}, Config{Mode: List, Server: server, MaxLists: 1})
+		func() {
+			defer func() {
+				if why := recover(); why != "broken" {
+					t.Errorf("Run panics with %v", why)
+				}
+			}()
+			_ = r.Run(t.Context())
+		}()
+		if open, lists, probes := src.open.Load(), server.lists.held, len(server.watching); open+int32(lists+probes) != 0 {
+			t.Errorf("listed %v: %d bodies are open, %d lists and %d probes go on", listed, open, lists, probes)
+		}
+		s.Close()
 	}
 }

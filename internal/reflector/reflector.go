@@ -87,6 +87,10 @@ func (r *Reflector) Run(ctx context.Context) error {
 		r.mu.Unlock()
 	}()
 	d := &driver{r: r, ctx: ctx, told: r.sink.ResourceVersion()}
+	defer func() { // where the sink panics
+		d.close()
+		d.leaveList()
+	}()
 	s := newState(&r.cfg, d.told)
 	published := s
 	for in := (input{kind: inBegin, jitter: r.cfg.Backoff.Random()}); ctx.Err() == nil && d.fatal == nil; {
