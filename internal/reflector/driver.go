@@ -108,11 +108,13 @@ func (d *driver) now(a action) (ask bool) {
 			sink.Coalesced("")
 		}
 		d.told, d.dirty, d.r.seen = a.rv, false, d.asked
+		d.probe.at(d.told)
 	case abortReplace:
 		sink.AbortReplace()
 	case progress:
 		if d.progress(a.rv) && sink.Err() == nil {
 			d.r.at(a.rv)
+			d.probe.at(d.told)
 		}
 	default:
 		return true

@@ -277,6 +277,42 @@ func TestSilentWatch(t *testing.T) {
 	})
 }
 
+// TestSilentAfterBookmark: a probe compares with the last bookmark. A server that is there is left
+// alone, and one that went back to an event before it is found out.
+func TestSilentAfterBookmark(t *testing.T) {
+	for name, tt := range map[string]struct {
+		mode   Mode
+		script func(w *world) []http.HandlerFunc
+	}{
+		"alone": {List, func(w *world) []http.HandlerFunc {
+			return []http.HandlerFunc{w.list("100", "a@100"), w.events("bookmark@200")}
+		}},
+		"after an event": {List, func(w *world) []http.HandlerFunc {
+			return []http.HandlerFunc{w.list("10", "a@1"), w.events("~a@100", "bookmark@200")}
+		}},
+		"of initial events": {WatchList, func(w *world) []http.HandlerFunc {
+			return []http.HandlerFunc{w.events("+a@100", "end@100", "error@410"), w.list("200/more", "a@100"), w.events("+a@100", "end@200")}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, Config{Mode: tt.mode}, func(w *world) {
+				w.run(append(tt.script(w), w.list("200/more", "a@100"), w.list("100/more", "a@100"))...)
+				w.after(10 * time.Second)
+				w.fine("200")
+				w.mu.Lock()
+				w.requests = nil
+				w.mu.Unlock()
+				w.after(100 * time.Second) // there is one probe
+				if n := len(w.requests); n != 1 {
+					t.Errorf("a server that is there was asked %d times: %v", n, w.requests)
+				}
+				w.after(100 * time.Second)
+				w.told(ErrServerBehind)
+			})
+		})
+	}
+}
+
 // TestAnsweredLate: a watch that is answered after half a minute and ends at once has not stood for
 // half a minute: it is followed by a wait.
 func TestAnsweredLate(t *testing.T) {

@@ -77,6 +77,16 @@ func (p *probe) hear(rv string) {
 	}
 }
 
+// at notes that the store is current to rv, by what the watch has brought. A nil probe notes
+// nothing.
+func (p *probe) at(rv string) {
+	if p != nil && rv != "" {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.rv = rv
+	}
+}
+
 // stop ends the probe and blocks until a request under way has ended. The watch's context must have
 // ended before. It returns what the watch was broken off for, or nil, and whether the probe is
 // mute: it has asked, and got no answer.
