@@ -5,9 +5,15 @@ import "time"
 // Flush applies what is buffered, under one lock and mostly at once, and wakes the cursors. It
 // returns the number of changes. Call it when nothing more is there to be read.
 func (w *Writer) Flush() (changed int) {
+	changed = w.applyAll()
+	w.settleSynced()
+	return changed
+}
+
+// applyAll applies what is buffered, and returns the number of changes.
+func (w *Writer) applyAll() (changed int) {
 	b := w.batch
 	if b == nil {
-		w.settleSynced()
 		return 0
 	}
 	if !w.replacing && b.queue.comesFast() {
@@ -27,7 +33,6 @@ func (w *Writer) Flush() (changed int) {
 	}
 	w.batch = nil
 	b.release()
-	w.settleSynced()
 	return changed
 }
 

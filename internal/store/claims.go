@@ -227,7 +227,7 @@ func (w *Writer) overrule(at progress) {
 		b.indexAgain(w.s, &p)
 		b.add(p)
 		if b.full() {
-			w.Flush()
+			w.applyAll() // Flush would find the writer synced before it is current to at
 		}
 	}
 }

@@ -132,18 +132,16 @@ func (w *Writer) Progress(resourceVersion string) {
 	at := progressOf(resourceVersion)
 	unsettled := len(w.doubts) > 0 && !w.replacing
 	if unsettled {
-		if w.overrule(at); !w.synced {
-			w.Flush() // what is right after all comes first
-		}
+		w.overrule(at)
 	}
 	w.next, w.advanced = at, true
-	switch {
-	case w.batch.empty():
+	if w.batch.empty() {
 		w.s.mu.Lock()
 		w.advanceLocked()
 		w.s.mu.Unlock()
-	case unsettled:
-		w.Flush() // nobody does so after a bookmark
+	}
+	if unsettled {
+		w.Flush() // nobody does so after a bookmark; only then may the writer be synced
 	}
 }
 
