@@ -16,7 +16,6 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/utils/lru"
 )
 
 // caller is the user who makes a request.
@@ -35,19 +34,10 @@ type authentication struct {
 	created        time.Time
 	breaker        *breaker
 	localTTL       time.Duration // how long an answer counts without asking the library's cache
-	tokenAnswers   *lru.Cache    // digest of a token to cachedAnswer; for outages of the upstream
+	tokenAnswers   *answerCache  // about tokens; for outages of the upstream
 	reviewLimit    *reviewLimiter
 	controllers    []func(context.Context) // run while the server does
 }
-
-// cachedAnswer is an answer of the upstream, and its time.
-type cachedAnswer struct {
-	user user.Info // of a token; nil for a permission
-	at   time.Time
-}
-
-// maxCachedAnswers bounds each cache of answers kept for Options.Grace.
-const maxCachedAnswers = 8192
 
 // reviewBackoff returns the retries of a failed review in the delegating libraries.
 func reviewBackoff() *wait.Backoff {
@@ -56,7 +46,7 @@ func reviewBackoff() *wait.Backoff {
 
 func newAuthentication(ctx context.Context, o *Options, client kubernetes.Interface, br *breaker) (*authentication, error) {
 	ttl := o.Authentication.TokenTTL
-	a := &authentication{breaker: br, localTTL: ttl / localTTLPart, tokenAnswers: lru.New(maxCachedAnswers), reviewLimit: newReviewLimiter(), created: time.Now()}
+	a := &authentication{breaker: br, localTTL: ttl / localTTLPart, tokenAnswers: newAnswerCache(maxCachedTokens), reviewLimit: newReviewLimiter(), created: time.Now()}
 	for to, cacheTTL := range map[*authenticator.Request]time.Duration{&a.tokens: ttl - ttl/localTTLPart, &a.uncachedTokens: 0} {
 		tokens, _, err := authenticatorfactory.DelegatingAuthenticatorConfig{
 			TokenAccessReviewClient:  client.AuthenticationV1(),

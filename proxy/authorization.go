@@ -13,7 +13,6 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/utils/lru"
 )
 
 // authorization asks the upstream what callers may do. It is safe for concurrent use.
@@ -23,7 +22,7 @@ type authorization struct {
 	breaker   *breaker
 	timeout   time.Duration
 	localTTL  time.Duration // how long an answer counts without asking the library's cache
-	allowedAt *lru.Cache    // digest of an action to cachedAnswer, if it was allowed last; for outages of the upstream
+	allowedAt *answerCache  // about actions that were allowed last; for outages of the upstream
 }
 
 // localTTLPart is the part (one in 10) of a TTL for which an answer is kept here. The library's
@@ -44,7 +43,7 @@ func newAuthorization(o *Options, client kubernetes.Interface, br *breaker) (*au
 	}
 	return &authorization{
 		cached: reviews, uncached: anew, breaker: br, timeout: o.timeouts.review, localTTL: o.Authentication.AllowTTL / localTTLPart,
-		allowedAt: lru.New(maxCachedAnswers),
+		allowedAt: newAnswerCache(maxCachedPermissions),
 	}, nil
 }
 
@@ -95,9 +94,9 @@ func (a *authorization) allowsExactly(ctx context.Context, who user.Info, q *act
 	}
 	switch {
 	case d == decisionAllow:
-		a.allowedAt.Add(id, cachedAnswer{at: time.Now()})
+		a.allowedAt.add(who, id, cachedAnswer{at: time.Now()})
 	case d == decisionDeny:
-		a.allowedAt.Remove(id)
+		a.allowedAt.remove(id)
 	case d == decisionUnreachable && known:
 		return decisionGrace
 	}
@@ -107,8 +106,8 @@ func (a *authorization) allowsExactly(ctx context.Context, who user.Info, q *act
 // allowedWithin reports whether the action was allowed by the last answer, and that is not older
 // than within.
 func (a *authorization) allowedWithin(id [sha256.Size]byte, within time.Duration) bool {
-	last, ok := a.allowedAt.Get(id)
-	return ok && time.Since(last.(cachedAnswer).at) < within
+	last, ok := a.allowedAt.get(id)
+	return ok && time.Since(last.at) < within
 }
 
 // errUnauthorized returns kube-apiserver's 401.

@@ -110,9 +110,8 @@ func (s *Server) cachedCaller(r *http.Request) (who user.Info, key string) {
 		return c.user, userKey(c.user)
 	}
 	id := tokenID(r)
-	if last, ok := s.authn.tokenAnswers.Get(id); ok {
-		who = last.(cachedAnswer).user
-		return who, userKey(who)
+	if last, ok := s.authn.tokenAnswers.get(id); ok {
+		return last.user, userKey(last.user)
 	}
 	if _, ok := s.upstream.acceptedTokens.Get(id); ok {
 		return nil, tokenKey(id)

@@ -22,7 +22,6 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
-	"k8s.io/utils/lru"
 
 	"github.com/weirproject/weir/apiserver"
 )
@@ -244,14 +243,14 @@ func TestDecisions(t *testing.T) {
 					}
 					return failure
 				}
-				authz := &authorization{breaker: br, timeout: time.Minute, localTTL: time.Second, allowedAt: lru.New(maxCachedAnswers)}
+				authz := &authorization{breaker: br, timeout: time.Minute, localTTL: time.Second, allowedAt: newAnswerCache(maxCachedPermissions)}
 				authz.cached = authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
 					if err := fail(); err != nil {
 						return authorizer.DecisionNoOpinion, "", err
 					}
 					return authorizer.DecisionAllow, "", nil
 				})
-				authn := &authentication{breaker: br, localTTL: time.Second, tokenAnswers: lru.New(maxCachedAnswers), reviewLimit: newReviewLimiter()}
+				authn := &authentication{breaker: br, localTTL: time.Second, tokenAnswers: newAnswerCache(maxCachedTokens), reviewLimit: newReviewLimiter()}
 				authn.tokens = authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
 					if err := fail(); err != nil {
 						return nil, false, err

@@ -108,7 +108,8 @@ func TestPriorityLevels(t *testing.T) {
 		if got := of(r); got != (flow{levelEveryone, ""}) {
 			t.Errorf("%s is known already: %+v", name, got)
 		}
-		f.proxy.authn.tokenAnswers.Add(tokenID(r), cachedAnswer{user: &user.DefaultInfo{Name: name, Groups: tt.groups}})
+		known := &user.DefaultInfo{Name: name, Groups: tt.groups}
+		f.proxy.authn.tokenAnswers.add(known, tokenID(r), cachedAnswer{user: known})
 		if got := of(r); got != (flow{tt.want, "user " + name}) {
 			t.Errorf("%s: %+v", name, got)
 		}

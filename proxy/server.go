@@ -124,7 +124,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if s.authn, err = newAuthentication(ctx, &o, client, br); err != nil {
 		return nil, err
 	}
-	s.upstream.onDenied = func(token [sha256.Size]byte) { s.authn.tokenAnswers.Remove(token) }
+	s.upstream.onDenied = func(token [sha256.Size]byte) { s.authn.tokenAnswers.remove(token) }
 	if s.authz, err = newAuthorization(&o, client, br); err != nil {
 		return nil, err
 	}

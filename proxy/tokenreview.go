@@ -60,7 +60,7 @@ func (l *reviewLimiter) release() {
 
 // review asks the upstream whose a token is.
 func (a *authentication) review(r *http.Request, id [sha256.Size]byte, opts reviewOptions) (*caller, decision) {
-	if _, met := a.tokenAnswers.Get(id); !met && !opts.uncached {
+	if _, met := a.tokenAnswers.get(id); !met && !opts.uncached {
 		if !a.reviewLimit.acquire(r.Context()) {
 			return nil, decisionOverloaded
 		}
@@ -77,22 +77,22 @@ func (a *authentication) review(r *http.Request, id [sha256.Size]byte, opts revi
 	case err != nil:
 		d = begun.classify(r.Context(), err)
 	case ok:
-		a.tokenAnswers.Add(id, cachedAnswer{resp.User, time.Now()})
+		a.tokenAnswers.add(resp.User, id, cachedAnswer{resp.User, time.Now()})
 		return &caller{user: resp.User}, decisionAllow
 	}
 	if d == decisionDeny {
-		a.tokenAnswers.Remove(id)
+		a.tokenAnswers.remove(id)
 	}
 	return nil, d
 }
 
 // answerWithin returns the cached user of a token, if the answer is not older than within.
 func (a *authentication) answerWithin(id [sha256.Size]byte, within time.Duration) (user.Info, bool) {
-	last, ok := a.tokenAnswers.Get(id)
-	if !ok || time.Since(last.(cachedAnswer).at) >= within {
+	last, ok := a.tokenAnswers.get(id)
+	if !ok || time.Since(last.at) >= within {
 		return nil, false
 	}
-	return last.(cachedAnswer).user, true
+	return last.user, true
 }
 
 const webSocketToken = "base64url.bearer.authorization.k8s.io."

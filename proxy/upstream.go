@@ -31,7 +31,7 @@ type upstream struct {
 	// anonymous adds no credentials: requests have their own. impersonating has the proxy's. The
 	// transports for upgrades speak HTTP/1.1 only.
 	anonymous, anonymousUpgrade, impersonating, impersonatingUpgrade http.RoundTripper
-	// acceptedTokens holds digests of tokens that the upstream has accepted, maxCachedAnswers at
+	// acceptedTokens holds digests of tokens that the upstream has accepted, maxCachedTokens at
 	// most. kube-apiserver closes an HTTP/2 connection on which an unknown caller came, and other
 	// requests on it may be lost. So only accepted tokens share HTTP/2 connections; the others use
 	// HTTP/1.1.
@@ -62,7 +62,7 @@ func newUpstream(cfg *rest.Config, o *Options) (*upstream, error) {
 		}
 	}
 	headers := &o.Authentication
-	u := &upstream{acceptedTokens: lru.New(maxCachedAnswers), prefixes: []string{"X-Remote-"}, bodyTimeout: o.timeouts.discard, refuse: watchcache.WriteError}
+	u := &upstream{acceptedTokens: lru.New(maxCachedTokens), prefixes: []string{"X-Remote-"}, bodyTimeout: o.timeouts.discard, refuse: watchcache.WriteError}
 	for _, names := range [][]string{headers.UserHeaders, headers.UIDHeaders, headers.GroupHeaders, headers.ExtraPrefixes} {
 		for _, name := range names {
 			u.prefixes = append(u.prefixes, http.CanonicalHeaderKey(name))

@@ -1,0 +1,85 @@
+package proxy
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/weirproject/weir/apiserver"
+)
+
+// TestAnswersOfOthers: who asks for many names takes no answer about others away, which they are
+// served by in an outage.
+func TestAnswersOfOthers(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 3})
+	f := startProxy(t, u, Options{Resources: []string{"pods"}})
+	f.ready()
+	if code, _ := f.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusOK {
+		t.Fatal(code)
+	}
+	joe := &user.DefaultInfo{Name: "joe"}
+	f.proxy.authz.cached = authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+		return authorizer.DecisionAllow, "", nil // as the upstream would
+	})
+	for i := range 100_000 {
+		f.proxy.authz.allows(t.Context(), joe, &action{verb: "get", resource: "pods", name: fmt.Sprint(i)}, reviewOptions{})
+	}
+	f.proxy.authz.cached = f.proxy.authz.uncached
+	u.setDown(true)
+	if code, body := f.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusOK {
+		t.Errorf("jane, in an outage: %d %.200s", code, body)
+	}
+}
+
+func TestAnswerCache(t *testing.T) {
+	const limit = 100
+	c := newAnswerCache(limit)
+	id := func(who string, n int) [sha256.Size]byte { return sha256.Sum256(fmt.Append(nil, who, n)) }
+	held := func(who string, most int) (n int) {
+		for i := range most {
+			if _, ok := c.get(id(who, i)); ok {
+				n++
+			}
+		}
+		return n
+	}
+	now := time.Now()
+	add := func(who string, n int) { c.add(&user.DefaultInfo{Name: who}, id(who, n), cachedAnswer{at: now}) }
+	for i := range 10 {
+		add("few", i)
+		add("few", i) // again
+	}
+	for i := range 10 * limit {
+		add("many", i)
+		if i >= limit { // used, so the last to go
+			if _, ok := c.get(id("many", 0)); !ok {
+				t.Fatalf("%d: what is used is lost", i)
+			}
+		} else {
+			c.get(id("many", 0))
+		}
+	}
+	if few, many := held("few", 10), held("many", 10*limit); few != 10 || many != limit-10 || len(c.answers) != limit {
+		t.Errorf("%d of few, %d of many, %d together", few, many, len(c.answers))
+	}
+	for i := range limit {
+		add("more", i)
+	}
+	if few, many, more := held("few", 10), held("many", 10*limit), held("more", limit); few != 10 || many < 40 || more < 40 || few+many+more != limit {
+		t.Errorf("%d, %d and %d are held", few, many, more)
+	}
+	for _, who := range []string{"few", "many", "more"} {
+		for i := range 10 * limit {
+			c.remove(id(who, i))
+		}
+	}
+	if len(c.answers)+len(c.callers)+len(c.most) != 0 {
+		t.Errorf("%d answers of %d callers are left", len(c.answers), len(c.callers))
+	}
+}
