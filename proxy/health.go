@@ -87,55 +87,10 @@ func (p *health) query(ctx context.Context) {
 // them. A proxy whose upstream is down still serves what it may, but is not ready, because another
 // replica may do better. Anybody may read the answer, so it has no details.
 func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
-	var report strings.Builder
-	failed := false
-	note := func(name, why string) {
-		if why == "" {
-			fmt.Fprintf(&report, "[+]%s ok\n", name)
-			return
-		}
-		failed = true
-		fmt.Fprintf(&report, "[-]%s failed: %s\n", name, why)
-	}
-	pass := func(name, how string) { fmt.Fprintf(&report, "[+]%s %s\n", name, how) }
-	note("ping", "")
+	var report healthReport
+	report.check("ping", true, "")
 	if r.URL.Path == "/readyz" {
-		why := ""
-		if stage(s.stage.Load()) != stageRunning {
-			why = "the proxy is shutting down"
-		}
-		note("shutdown", why)
-		why = ""
-		upstream, identity := s.health.check(r.Context())
-		if upstream != nil {
-			why = "the upstream API server does not answer"
-		}
-		note("upstream", why)
-		why = ""
-		if identity != nil {
-			why = "the upstream API server does not answer questions about callers"
-		}
-		note("identity", why)
-		why = ""
-		if !s.authn.ready(time.Now()) {
-			why = "the CAs of callers are not read yet"
-		}
-		note("authentication", why)
-		for _, res := range s.resources.all() {
-			if !res.configured {
-				continue
-			}
-			switch as := res.state(); {
-			case res.delaysReadiness(time.Now()):
-				note("resource/"+res.name(), as.String())
-			case as == stateCurrent:
-				note("resource/"+res.name(), "")
-			case as == stateBehind:
-				pass("resource/"+res.name(), "ok, but behind")
-			default:
-				pass("resource/"+res.name(), "passed on: "+as.String())
-			}
-		}
+		s.reportReadiness(r.Context(), &report)
 	}
 	h := w.Header()
 	h.Set("Content-Type", "text/plain; charset=utf-8")
@@ -143,7 +98,7 @@ func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "no-cache, private")
 	name := strings.TrimPrefix(r.URL.Path, "/")
 	switch {
-	case failed:
+	case report.failed:
 		w.WriteHeader(http.StatusServiceUnavailable)
 		fmt.Fprintf(&report, "%s check failed\n", name)
 	case !r.URL.Query().Has("verbose"):
@@ -153,4 +108,48 @@ func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(&report, "%s check passed\n", name)
 	}
 	_, _ = w.Write([]byte(report.String()))
+}
+
+// healthReport is the text of a health check, with a line for each of its parts.
+type healthReport struct {
+	strings.Builder
+	failed bool
+}
+
+// check reports a part that is well, or that failed, and why.
+func (h *healthReport) check(name string, well bool, why string) {
+	if well {
+		h.pass(name, "ok")
+		return
+	}
+	h.failed = true
+	fmt.Fprintf(h, "[-]%s failed: %s\n", name, why)
+}
+
+// pass reports how well a part is that does not fail the check.
+func (h *healthReport) pass(name, how string) { fmt.Fprintf(h, "[+]%s %s\n", name, how) }
+
+// reportReadiness reports the parts of /readyz besides those of /livez.
+func (s *Server) reportReadiness(ctx context.Context, report *healthReport) {
+	report.check("shutdown", shutdownStage(s.stage.Load()) == stageRunning, "the proxy is shutting down")
+	upstream, identity := s.health.check(ctx)
+	report.check("upstream", upstream == nil, "the upstream API server does not answer")
+	report.check("identity", identity == nil, "the upstream API server does not answer questions about callers")
+	report.check("authentication", s.authn.ready(time.Now()), "the CAs of callers are not read yet")
+	for _, res := range s.resources.all() {
+		if !res.configured {
+			continue
+		}
+		name := "resource/" + res.name()
+		switch as := res.state(); {
+		case res.delaysReadiness(time.Now()):
+			report.check(name, false, as.String())
+		case as == stateCurrent:
+			report.pass(name, "ok")
+		case as == stateBehind:
+			report.pass(name, "ok, but behind")
+		default:
+			report.pass(name, "passed on: "+as.String())
+		}
+	}
 }

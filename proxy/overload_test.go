@@ -147,7 +147,7 @@ func TestSystemSeats(t *testing.T) {
 	know("jane", "john", "jack", "mine", scheduler)
 	in := f.proxy.flowControl.readOnly
 	for i, name := range []string{"jane", "john", "jack"} {
-		for range (in.shared() + in.reserved[levelEveryone]) / 2 {
+		for range (in.unreserved() + in.reserved[levelEveryone]) / 2 {
 			in.acquire(f.ctx, flow{levelEveryone, "user " + name})
 		}
 		if code, _ := f.get(name, list); code != http.StatusTooManyRequests {

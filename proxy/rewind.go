@@ -25,12 +25,12 @@ type rewind struct {
 	at     time.Time // when that was found last
 	// held has the resources that are held, and those that were within rereadTime before at, or
 	// before now. unread has those of them that were not read since at.
-	held   map[schema.GroupVersionResource]holding
+	held   map[schema.GroupVersionResource]heldResource
 	unread map[schema.GroupVersionResource]struct{}
 }
 
-// holding is what is known of a resource that was held.
-type holding struct {
+// heldResource is what is known of a resource that was held.
+type heldResource struct {
 	until  time.Time // zero: it is held
 	newest uint64    // resourceVersion that its session had come to then
 }
@@ -61,9 +61,9 @@ func (rw *rewind) holds(gvr schema.GroupVersionResource) {
 	rw.mu.Lock()
 	defer rw.mu.Unlock()
 	if rw.held == nil {
-		rw.held, rw.unread = map[schema.GroupVersionResource]holding{}, map[schema.GroupVersionResource]struct{}{}
+		rw.held, rw.unread = map[schema.GroupVersionResource]heldResource{}, map[schema.GroupVersionResource]struct{}{}
 	}
-	rw.held[gvr] = holding{}
+	rw.held[gvr] = heldResource{}
 	delete(rw.unread, gvr)
 }
 
@@ -79,7 +79,7 @@ func (rw *rewind) ended(gvr schema.GroupVersionResource, resourceVersion uint64,
 		return
 	}
 	if h.until.IsZero() {
-		rw.held[gvr] = holding{time.Now(), resourceVersion}
+		rw.held[gvr] = heldResource{time.Now(), resourceVersion}
 	}
 	if wentBack {
 		rw.unread[gvr] = struct{}{}
@@ -96,7 +96,7 @@ func (rw *rewind) replaced(gvr schema.GroupVersionResource) {
 
 // forget forgets what was held too long ago. The lock is held.
 func (rw *rewind) forget() {
-	maps.DeleteFunc(rw.held, func(_ schema.GroupVersionResource, h holding) bool {
+	maps.DeleteFunc(rw.held, func(_ schema.GroupVersionResource, h heldResource) bool {
 		return !h.until.IsZero() && time.Since(h.until) > rereadTime
 	})
 }

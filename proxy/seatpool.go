@@ -87,8 +87,8 @@ func newSeatPool(limit int, wait time.Duration) *seatPool {
 	return s
 }
 
-// shared returns the number of seats that are not reserved.
-func (s *seatPool) shared() int {
+// unreserved returns the number of seats that are not reserved.
+func (s *seatPool) unreserved() int {
 	n := s.limit
 	for _, own := range s.reserved {
 		n -= own
@@ -152,13 +152,13 @@ func (s *seatPool) request(f flow) *seatRequest {
 
 // mayTake reports whether a flow may have one more seat. The caller holds the lock.
 func (s *seatPool) mayTake(l *flowQueue) bool {
-	if l.taken >= max((s.shared()+s.reserved[l.level])/2, 1) {
+	if l.taken >= max((s.unreserved()+s.reserved[l.level])/2, 1) {
 		return false
 	}
 	if s.taken[l.level] < s.reserved[l.level] {
 		return true
 	}
-	free := s.shared()
+	free := s.unreserved()
 	for c := range priorityLevels {
 		free -= max(s.taken[c]-s.reserved[c], 0)
 	}

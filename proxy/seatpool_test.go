@@ -87,7 +87,7 @@ func TestSeatsFair(t *testing.T) {
 func TestSeatsLevels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSeatPool(100, time.Minute)
-		for i := range s.shared() + s.reserved[levelEveryone] {
+		for i := range s.unreserved() + s.reserved[levelEveryone] {
 			if !s.acquire(t.Context(), flow{levelEveryone, fmt.Sprint(i)}) {
 				t.Fatalf("common seat %d", i)
 			}
@@ -145,7 +145,7 @@ func TestSeatsForEveryone(t *testing.T) {
 func TestSeatsBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSeatPool(2*minQueued, time.Hour)
-		for i := range s.shared() + s.reserved[levelEveryone] {
+		for i := range s.unreserved() + s.reserved[levelEveryone] {
 			if !s.acquire(t.Context(), flow{levelEveryone, fmt.Sprint(i)}) {
 				t.Fatalf("seat %d", i)
 			}
@@ -173,7 +173,7 @@ func TestSeatsBounds(t *testing.T) {
 				t.Error("a seat for somebody who has gone")
 			}
 		}
-		for i := range s.shared() + s.reserved[levelEveryone] {
+		for i := range s.unreserved() + s.reserved[levelEveryone] {
 			s.release(flow{levelEveryone, fmt.Sprint(i)})
 		}
 		if len(s.flows)+len(s.queued)+s.inUse() != 0 || slices.Max(s.waiting[:]) != 0 {

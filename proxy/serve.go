@@ -156,7 +156,13 @@ func (s *Server) serveRead(a *responseWriter, r *http.Request, rd *readRequest) 
 	case !sess.canServe(r, rd): // the log may have moved on meanwhile
 		return false
 	}
-	record, err := s.auditor.begin(r, rd, who, begun)
+	return s.answer(a, r, &servedRead{rd, res, sess, who, d}, begun, lost)
+}
+
+// answer answers a read from a session, or begins to, or, if lost is not nil, with that. It returns
+// false, with nothing written, if the read cannot be recorded.
+func (s *Server) answer(a *responseWriter, r *http.Request, rd *servedRead, begun time.Time, lost error) bool {
+	record, err := s.auditor.begin(r, rd.readRequest, rd.who, begun)
 	if err != nil {
 		return false
 	}
@@ -171,7 +177,7 @@ func (s *Server) serveRead(a *responseWriter, r *http.Request, rd *readRequest) 
 	case lost != nil:
 		watchcache.WriteError(w, r, lost)
 	default:
-		s.serveFrom(a, w, r, &servedRead{rd, res, sess, who, d})
+		s.serveFrom(a, w, r, rd)
 	}
 	return true
 }

@@ -56,7 +56,7 @@ type Server struct {
 	leave    func()         // the page of package debug; nil until Start
 	inFlight sync.WaitGroup // in ServeHTTP; not added to once closed is set
 
-	stage            atomic.Int32   // a stage
+	stage            atomic.Int32   // a shutdownStage
 	unfinished       requestCounter // requests that a shutdown waits for
 	forwardedWatches forwardedWatches
 }

@@ -97,12 +97,21 @@ func (res *resource) runSession(ctx context.Context) error {
 	err = s.reflector.Run(ctx)
 	cancel(err)
 	guard.Wait()
+	res.sessionEnded(s, context.Cause(ctx))
+	if err != nil {
+		return err
+	}
+	return context.Cause(ctx)
+}
+
+// sessionEnded notes why a session has ended: what its watches are told by that, and how the next
+// one begins.
+func (res *resource) sessionEnded(s *session, cause error) {
 	past := &res.resources.rewind
-	cause := context.Cause(ctx)
 	wentBack, aggregated := errors.Is(cause, errWentBack), errors.Is(cause, errAggregated)
-	past.ended(gvr, s.sink.newest(), wentBack)
+	past.ended(res.gvr, s.sink.newest(), wentBack)
 	if aggregated {
-		past.replaced(gvr)
+		past.replaced(res.gvr)
 	}
 	if errors.Is(cause, errRedefined) {
 		res.redefined.Store(time.Now().UnixNano())
@@ -114,10 +123,6 @@ func (res *resource) runSession(ctx context.Context) error {
 	if res.ready.Load() == nil && !res.stopping.Load() {
 		res.failedSessions.Add(1)
 	}
-	if err != nil {
-		return err
-	}
-	return context.Cause(ctx)
 }
 
 // endSession ends a session. If the upstream went back, the sessions of all other resources end

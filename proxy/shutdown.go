@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// stage is the progress of a shutdown.
-type stage int32
+// shutdownStage is the progress of a shutdown.
+type shutdownStage int32
 
 const (
-	stageRunning   stage = iota
-	stageUnready         // /readyz fails; everything is served
-	stageGoingAway       // each response asks its client to use another connection
+	stageRunning   shutdownStage = iota
+	stageUnready                 // /readyz fails; everything is served
+	stageGoingAway               // each response asks its client to use another connection
 )
 
 // finishTimeout is how long requests may take after the delay of a shutdown, as in kube-apiserver.

@@ -42,9 +42,9 @@ func (f *fixture) shutDownInSteps() (goOn func(eighths time.Duration), ended <-c
 }
 
 // comesTo waits until a shutdown has come so far.
-func (f *fixture) comesTo(s stage) {
+func (f *fixture) comesTo(s shutdownStage) {
 	f.t.Helper()
-	f.until("the next stage", func() bool { return stage(f.proxy.stage.Load()) >= s })
+	f.until("the next stage", func() bool { return shutdownStage(f.proxy.stage.Load()) >= s })
 }
 
 // rest returns the lines of a watch up to its end, which must be in good order.

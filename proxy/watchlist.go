@@ -85,7 +85,7 @@ func (l *watchList) count() map[inspect.Watchers]*inspect.Watchers {
 	visited := 0
 	for w := l.first; w != nil && visited < mostVisited; w = w.after {
 		visited++
-		key := w.kind()
+		key := w.group()
 		g := groups[key]
 		if g == nil {
 			first := key
@@ -98,8 +98,8 @@ func (l *watchList) count() map[inspect.Watchers]*inspect.Watchers {
 	return groups
 }
 
-// kind returns what watches that are alike have in common.
-func (w *listedWatch) kind() inspect.Watchers {
+// group returns what watches that are alike have in common.
+func (w *listedWatch) group() inspect.Watchers {
 	resource := w.read.resource
 	if w.read.group != "" {
 		resource += "." + w.read.group
