@@ -6,6 +6,7 @@ package workers
 import (
 	"fmt"
 	"net/http"
+	"runtime"
 	"runtime/debug"
 	"sync"
 )
@@ -36,6 +37,7 @@ type task struct {
 	run      func()
 	done     chan struct{} // of capacity one
 	panicked any
+	exited   bool // it has called runtime.Goexit
 }
 
 // New returns a pool.
@@ -43,7 +45,8 @@ func New() *Pool {
 	return &Pool{tasks: sync.Pool{New: func() any { return &task{done: make(chan struct{}, 1)} }}}
 }
 
-// Run calls f in a worker and returns when f has returned. If f panics, so does Run.
+// Run calls f in a worker and returns when f has returned. If f panics, so does Run. If f calls
+// runtime.Goexit, so does Run, and the worker ends.
 func (p *Pool) Run(f func()) {
 	if p == nil {
 		f()
@@ -53,10 +56,13 @@ func (p *Pool) Run(f func()) {
 	t.run = f
 	p.start(t)
 	<-t.done
-	why := t.panicked
-	t.run, t.panicked = nil, nil
+	why, exited := t.panicked, t.exited
+	t.run, t.panicked, t.exited = nil, nil, false
 	p.tasks.Put(t)
-	if why != nil {
+	switch {
+	case exited:
+		runtime.Goexit()
+	case why != nil:
 		panic(why)
 	}
 }
@@ -79,11 +85,17 @@ func (p *Pool) start(t *task) {
 
 // loop does tasks until the worker is not needed any more.
 func (w *worker) loop() {
-	for t := range w.work {
+	var t *task
+	defer func() {
+		if t != nil { // whose function has called runtime.Goexit
+			t.done <- struct{}{}
+		}
+	}()
+	for t = range w.work {
 		t.call()
 		kept := w.pool.keep(w)
 		t.done <- struct{}{}
-		if !kept {
+		if t = nil; !kept {
 			return
 		}
 	}
@@ -100,15 +112,20 @@ func (p *Pool) keep(w *worker) bool {
 	return true
 }
 
-// call calls the function, and keeps what it panics with.
+// call calls the function, and keeps what it panics with, or that it ends the goroutine.
 func (t *task) call() {
 	returned := false
 	defer func() {
 		if returned {
 			return
 		}
-		if t.panicked = recover(); t.panicked != http.ErrAbortHandler { // which nobody looks into
-			t.panicked = fmt.Sprintf("%v\n\n%s", t.panicked, debug.Stack())
+		switch why := recover(); why {
+		case nil: // panic(nil) has a value too
+			t.exited = true
+		case http.ErrAbortHandler: // which nobody looks into
+			t.panicked = why
+		default:
+			t.panicked = fmt.Sprintf("%v\n\n%s", why, debug.Stack())
 		}
 	}()
 	t.run()

@@ -3,6 +3,7 @@ package workers
 import (
 	"fmt"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -70,6 +71,27 @@ func TestPanic(t *testing.T) {
 	p.Run(func() { ran = true })
 	if !ran {
 		t.Error("the pool does nothing after a panic")
+	}
+}
+
+// TestGoexit: a function that ends its goroutine ends that of its caller, as it would without a
+// pool. The pool goes on.
+func TestGoexit(t *testing.T) {
+	p := New()
+	defer p.Close()
+	returned, ended := false, make(chan struct{})
+	go func() {
+		defer close(ended)
+		p.Run(runtime.Goexit)
+		returned = true
+	}()
+	<-ended
+	if returned {
+		t.Error("Run returned")
+	}
+	ran := false
+	if p.Run(func() { ran = true }); !ran {
+		t.Error("the pool does nothing after that")
 	}
 }
 
