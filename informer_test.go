@@ -141,6 +141,56 @@ func TestDrop(t *testing.T) {
 	}
 }
 
+// TestDropLabels: an index by label has the labels that are held, so none of those that are dropped,
+// and nothing of objects that have gone.
+func TestDropLabels(t *testing.T) {
+	server, client, ctx := serve(t, apiserver.Options{Pods: 20})
+	index := map[string]weir.Index{"app": weir.ByLabel("app"), "shade": weir.ByLabel("shade")}
+	inf, _ := start[*corev1.Pod](t, ctx, server.Config(), weir.Options{Drop: []string{"metadata.labels[app]"}, Indexes: index})
+	if err := inf.WaitForSync(ctx); err != nil {
+		t.Fatal(err)
+	}
+	pods, err := client.Pods("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := func(index, value string) (n int) {
+		for _, err := range inf.By(index, value) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			n++
+		}
+		return n
+	}
+	for i, pod := range pods.Items {
+		if pod.Labels["app"] == "" || count("app", pod.Labels["app"]) != 0 {
+			t.Fatalf("%d pods of %q are found by a label that is dropped", count("app", pod.Labels["app"]), pod.Labels["app"])
+		}
+		for _, shade := range []string{"light", "dark"} {
+			pod.Labels["app"], pod.Labels["shade"] = "other", shade
+			now, err := client.Pods(pod.Namespace).Update(ctx, &pod, metav1.UpdateOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			pod = *now
+		}
+		if err := inf.WaitForResourceVersion(ctx, pod.ResourceVersion); err != nil {
+			t.Fatal(err)
+		}
+		if other, light, dark := count("app", "other"), count("shade", "light"), count("shade", "dark"); other+light != 0 || dark != 1 {
+			t.Fatalf("pod %d: %d other, %d light, %d dark", i, other, light, dark)
+		}
+		if err := client.Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		waitUntil(t, ctx, func() bool { return count("shade", "dark") == 0 })
+	}
+	if n := inf.Len(); n != 0 {
+		t.Errorf("%d pods are held", n)
+	}
+}
+
 // TestWaitForSyncSaysWhy: controller-runtime 1653, kubeswift 460.
 func TestWaitForSyncSaysWhy(t *testing.T) {
 	faults := &apiserver.Faults{}

@@ -42,6 +42,7 @@ type driver struct {
 	throttle throttle        // of watches
 
 	meta    wire.Meta
+	held    wire.Meta     // of kept, where labels may be dropped
 	kept    []byte        // what Config.Drop has left of an object
 	other   []byte        // what Config.Transcode has made of one
 	kind    wire.TypeMeta // of the objects, as told last
@@ -287,7 +288,8 @@ func readMeta(enc wire.Encoding, o source.Object, m *wire.Meta) error {
 }
 
 // write passes the object whose metadata is in d.meta to the sink, without what Config.Drop drops
-// from its bytes. t is 0 for an item of a list.
+// from its bytes. The labels in d.meta are then those that are left: indexes by label compare them
+// with those of the bytes that are held. t is 0 for an item of a list.
 func (d *driver) write(t wire.EventType, o source.Object) error {
 	if drop := d.r.cfg.Drop; drop != nil && o.Value == nil {
 		kept, err := drop.Append(d.kept[:0], o.Raw)
@@ -295,6 +297,12 @@ func (d *driver) write(t wire.EventType, o source.Object) error {
 			return err
 		}
 		d.kept, o.Raw = kept, kept
+		if drop.DropsLabels() {
+			if err := wire.ReadMeta(drop.Encoding(), kept, &d.held); err != nil {
+				return err
+			}
+			d.meta.TakeLabels(&d.held)
+		}
 	}
 	return d.r.sink.Take(t, &d.meta, o.Raw, o.Value)
 }

@@ -133,7 +133,7 @@ func (w *Writer) Put(m *wire.Meta, raw []byte) error { return w.PutAs(m, raw, ra
 
 // PutAs puts an object that is not held as it was received, and raw is what to hold. An object that
 // comes again is compared with what was received. If received is nil, only the versions are
-// compared. All else is as in Put.
+// compared. The labels of m are those of raw. All else is as in Put.
 func (w *Writer) PutAs(m *wire.Meta, received, raw []byte) error {
 	if err := w.check(m, raw); err != nil {
 		return err

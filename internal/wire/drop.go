@@ -46,6 +46,9 @@ func CompileDrop(enc Encoding, goType reflect.Type, paths ...string) (*Dropper, 
 	return d, nil
 }
 
+// Encoding returns the encoding of the objects.
+func (d *Dropper) Encoding() Encoding { return d.enc }
+
 // Append appends object to dst without the dropped fields. dst must not overlap object. An object
 // without these fields is appended as it is, except that whitespace between members of the JSON
 // objects on the way may be lost. The error is a *SyntaxError; dst is then returned unchanged.
@@ -61,6 +64,16 @@ func (d *Dropper) Append(dst, object []byte) ([]byte, error) {
 		return dst[:was], malformed(int64(at), "object: cannot be taken apart")
 	}
 	return dst, nil
+}
+
+// DropsLabels reports whether the labels or annotations of objects may be dropped, or some of them.
+func (d *Dropper) DropsLabels() bool {
+	if d.enc == Protobuf {
+		of := d.root.fields[protoMetadata]
+		return of != nil && (of.drop || of.fields[protoLabels] != nil || of.fields[protoAnnotations] != nil)
+	}
+	of := d.root.member([]byte("metadata"))
+	return of != nil && (of.drop || of.member([]byte("labels")) != nil || of.member([]byte("annotations")) != nil)
 }
 
 func errDropIndex(path string) error {

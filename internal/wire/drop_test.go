@@ -137,3 +137,21 @@ func TestDropFromPods(t *testing.T) {
 		t.Error("one element dropped")
 	}
 }
+
+// TestDropsLabels: who drops labels knows it, so that nobody else reads metadata again.
+func TestDropsLabels(t *testing.T) {
+	for _, enc := range encodings {
+		for path, want := range map[string]bool{
+			"metadata": true, "metadata.labels": true, "metadata.labels[app]": true, "metadata.labels[*]": true,
+			"metadata.annotations[note]": true, "metadata.managedFields": false, "spec.containers": false,
+		} {
+			d, err := CompileDrop(enc, reflect.TypeFor[corev1.Pod](), path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d.DropsLabels() != want {
+				t.Errorf("%s, %s: %v", enc, path, !want)
+			}
+		}
+	}
+}
