@@ -113,11 +113,12 @@ cost-model: ## measure internal/cost/model.json anew, on kube-apiserver and etcd
 	cd e2e && go test -timeout 0 -v -count=1 -run '^TestCostModel$$' ./doctor -args -doctor.pods $(MODELPODS) -doctor.model $(CURDIR)/internal/cost/model.json
 
 # The module alone, with the oldest client-go that it builds with, which its go.mod names; go.work
-# has the newest. What it lacks is not known when building only: the embedded server has to start
-# with it.
-oldest: ## build with the oldest client-go that is supported
+# has the newest. What it lacks, or does in another way, is not known when building only: the
+# embedded server has to start with it, and the drop-in to do what it does.
+oldest: ## build, and test the drop-in, with the oldest client-go that is supported
 	GOWORK=off go build ./...
 	GOWORK=off go test -vet=off -run '^TestEveryKind$$' ./apiserver
+	GOWORK=off go test -vet=off -tags oldest ./clientgo
 
 fmt: ## gofmt
 	gofmt -w .

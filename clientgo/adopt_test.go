@@ -32,8 +32,7 @@ func (c *counting) AddEventHandler(h cache.ResourceEventHandler) (cache.Resource
 }
 
 // TestAdoptsClientGosAlone checks that a wrapper around client-go's informer stays as it is,
-// whatever it wraps. client-go's typed wrapper does nothing of its own, so the informer in it is
-// adopted.
+// whatever it wraps.
 func TestAdoptsClientGosAlone(t *testing.T) {
 	f := newFactory(t, &rest.Config{Host: "http://127.0.0.1:1"})
 	built := cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, nil)
@@ -44,12 +43,6 @@ func TestAdoptsClientGosAlone(t *testing.T) {
 	}
 	if _, err := inf.AddEventHandler(newRecorder()); err != nil || own.handlers.Load() != 1 {
 		t.Errorf("its own method was not called: %v", err)
-	}
-	typed := f.InformerFor(&corev1.ConfigMap{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
-		return cache.NewTypedSharedIndexInformer[*corev1.ConfigMap](cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.ConfigMap{}, 0, nil))
-	})
-	if _, ok := typed.(*informer); !ok {
-		t.Errorf("client-go's typed informer became %T", typed)
 	}
 }
 

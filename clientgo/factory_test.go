@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	lifecyclev1alpha1 "k8s.io/api/lifecycle/v1alpha1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -121,8 +120,8 @@ func TestEveryResource(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	typed := f.Core().V1().Pods()
-	if err := typed.TypedInformer().AddTypedIndexers(coreinformers.PodIndexers{"probe": func(*corev1.Pod) ([]string, error) { return nil, nil }}); err != nil {
+	probe := cache.Indexers{"probe": func(any) ([]string, error) { return nil, nil }}
+	if err := f.Core().V1().Pods().Informer().AddIndexers(probe); err != nil {
 		t.Fatal(err)
 	}
 	if _, ok := pods.Informer().GetIndexer().GetIndexers()["probe"]; !ok {
@@ -276,30 +275,5 @@ func TestFactoryNotSynced(t *testing.T) {
 	f.Start(make(chan struct{}))
 	if started := f.WaitForCacheSync(within.Done()); len(started) != 1 {
 		t.Errorf("started after Shutdown: %v", started)
-	}
-}
-
-// TestLaterGroups checks that a group which client-go's factory got after v0.36 is served by
-// client-go's factory, which is started, awaited and ended with ours.
-func TestLaterGroups(t *testing.T) {
-	f := NewSharedInformerFactoryWithOptions(fake.NewClientset(), 0, WithCustomResyncConfig(map[metav1.Object]time.Duration{
-		&lifecyclev1alpha1.Eviction{}: time.Hour, &corev1.Pod{}: 2 * time.Hour,
-	}))
-	ctx, cancel := context.WithCancel(t.Context())
-	inf := f.Lifecycle().V1alpha1().Evictions().Informer()
-	pods := f.Core().V1().Pods().Informer()
-	theirs, _ := partsOf(inf)
-	if i, err := informerOf(pods); err != nil || theirs.resync != time.Hour || i.defaultResync != 2*time.Hour {
-		t.Errorf("%v, resync periods %s and %s", err, theirs.resync, i.defaultResync)
-	}
-	f.StartWithContext(ctx)
-	synced := f.WaitForCacheSyncWithContext(ctx)
-	if synced.Err != nil || len(synced.Synced) != 2 || !inf.HasSynced() || !pods.HasSynced() {
-		t.Errorf("%+v; synced: %v, %v", synced, inf.HasSynced(), pods.HasSynced())
-	}
-	cancel()
-	f.Shutdown()
-	if !inf.IsStopped() || !pods.IsStopped() {
-		t.Error("an informer goes on after Shutdown")
 	}
 }

@@ -112,7 +112,7 @@ func TestParity(t *testing.T) {
 				s.source.Add(pod("a", "1"))
 				s.start(t)
 				synced(t, reg.HasSyncedChecker())
-				if err := cache.ShutDownEventHandler(s.informer, reg); err != nil {
+				if err := shutDownHandler(s.informer, reg); err != nil {
 					t.Fatal(err)
 				}
 				if err := s.informer.RemoveEventHandler(reg); err != nil {
@@ -133,7 +133,7 @@ func TestParity(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := cache.ShutDownEventHandler(s.informer, reg); err != nil {
+				if err := shutDownHandler(s.informer, reg); err != nil {
 					t.Fatal(err)
 				}
 				s.source.Add(pod("a", "1"))

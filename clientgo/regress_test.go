@@ -14,7 +14,6 @@ import (
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	cachetest "k8s.io/client-go/tools/cache/testing"
 
@@ -186,24 +185,4 @@ func TestIssue119646QuietRelist(t *testing.T) {
 		t.Errorf("%d bytes are held, %d before the relist", now, raw)
 	}
 	stop()
-}
-
-// TestIssueTypedTombstone checks that a typed handler gets a tombstone as one (calico 12793 and
-// 13663, meshsync 566: deletions lost, or panics, on tombstones).
-func TestIssueTypedTombstone(t *testing.T) {
-	s := newFixture(t, NewSharedIndexInformer)
-	deleted := make(chan coreinformers.DeletedPod, 1)
-	typed := coreinformers.ToPodIndexInformer(s.informer)
-	if _, err := typed.AddTypedEventHandler(coreinformers.PodHandlerFuncs{
-		DeleteFunc: func(d coreinformers.DeletedPod) { deleted <- d },
-	}); err != nil {
-		t.Fatal(err)
-	}
-	s.source.Add(pod("a", "1"))
-	s.start(t)
-	s.source.DeleteDropWatch(pod("a", "1"))
-	s.source.ResetWatch()
-	if d := <-deleted; d.FinalStateUnknown == nil || d.FinalStateUnknown.Key != "d/a" || d.OptionalObj.Name != "a" {
-		t.Errorf("deleted %v", d)
-	}
 }
