@@ -33,10 +33,10 @@ var (
 // Name returns what the program is called.
 func (p Program) Name() string { return path.Base(p.Package) }
 
-// Find looks for the program beside this one, and then in the path. If it is in neither and the
-// working directory is in the checkout that this program was built from, Find builds it there, and
-// tells log so; that can take minutes and ends with ctx. The caller calls done, which removes what
-// was built.
+// Find looks for the program beside this one. If it is not there and the working directory is in
+// the checkout that this program was built from, Find builds it there, and tells log so; that can
+// take minutes and ends with ctx. Anywhere else it looks in the path. The caller calls done, which
+// removes what was built.
 func (p Program) Find(ctx context.Context, log io.Writer) (file string, done func(), err error) {
 	name := p.Name()
 	if runtime.GOOS == "windows" {
@@ -48,11 +48,11 @@ func (p Program) Find(ctx context.Context, log io.Writer) (file string, done fun
 			return beside, func() {}, nil
 		}
 	}
-	if file, err := exec.LookPath(name); err == nil {
-		return file, func() {}, nil
-	}
 	source, ok := checkout()
 	if !ok {
+		if file, err := exec.LookPath(name); err == nil {
+			return file, func() {}, nil
+		}
 		return "", nil, fmt.Errorf("%s is neither beside this command nor in the path; install it with: go install %s@latest", name, p.Package)
 	}
 	fmt.Fprintf(log, "building %s from %s\n", p.Name(), source)

@@ -1,6 +1,8 @@
 package command
 
 import (
+	"context"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -74,7 +76,8 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// TestFind: what is in the path is taken as it is, and nothing is built.
+// TestFind: in the path is what other directories than the checkout take, as it is. In the checkout
+// an older one there would be a surprise.
 func TestFind(t *testing.T) {
 	dir := t.TempDir()
 	withGo(t, dir)
@@ -85,6 +88,12 @@ func TestFind(t *testing.T) {
 	if _, err := exec.LookPath(Proxy.Name()); err != nil {
 		return // a system where that is no program
 	}
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := Proxy.Find(cancelled, io.Discard); err == nil {
+		t.Error("the one in the path was taken in the checkout")
+	}
+	t.Chdir(t.TempDir())
 	path, done, err := Proxy.Find(t.Context(), os.Stderr)
 	if err != nil || path != program {
 		t.Fatalf("%q, %v", path, err)
