@@ -64,7 +64,7 @@ unit: ## the tests of all modules but e2e, with the race detector where there is
 	packages=$$(go list $(PACKAGES)) && \
 		go test -vet=off -race -timeout 15m -skip '$(SINGLE)|$(CONTROL)' $$(echo "$$packages" | grep -vE '/($(subst $() ,|,$(PLAIN)))$$')
 	go test -vet=off -race -run '^TestConcurrent$$' ./internal/decode
-	go test -vet=off -tags invariants ./internal/store ./internal/reflector ./internal/delivery ./internal/sim
+	go test -vet=off -tags invariants ./internal/store ./internal/reflector ./internal/delivery ./internal/watchcache ./internal/sim
 	go test -vet=off -timeout 15m $(addprefix ./,$(PLAIN))
 	go test -vet=off -timeout 15m -run '$(SINGLE)|$(CONTROL)' ./informertest ./internal/watchcache ./internal/pack
 

@@ -14,13 +14,13 @@ import (
 // leave ends it. It is safe for concurrent use.
 type hub struct {
 	cache    *Cache
-	n        atomic.Int64 // subscriptions
-	buffered atomic.Int64 // changes that subscriptions hold
+	n        atomic.Int64 // subscriptions: as many as all has
+	buffered atomic.Int64 // changes that subscriptions hold: the sum of their buffered
 
 	mu        sync.Mutex
-	cursor    *store.Cursor // up to where changes were dispatched; nil without subscriptions
+	cursor    *store.Cursor // up to where changes were dispatched; nil exactly while all is empty
 	all       map[*subscription]struct{}
-	routes    routes
+	routes    routes // of those in all, each once for each value of its route
 	reader    matcher
 	changes   [batch]store.Change
 	inBacklog bool // the changes come from what the log dropped before the hub read it
@@ -100,6 +100,9 @@ func (h *hub) run(cursor *store.Cursor) {
 			break
 		}
 		h.dispatch()
+		if checking {
+			h.check()
+		}
 		h.mu.Unlock()
 	}
 	defer h.mu.Unlock()
@@ -173,6 +176,9 @@ func (h *hub) add(s *subscription) *subscription {
 	if h.cursor.Closed() {
 		s.end()
 	}
+	if checking {
+		h.check()
+	}
 	return s
 }
 
@@ -191,6 +197,9 @@ func (h *hub) leave(s *subscription) {
 		h.cursor.Close()
 		h.cursor = nil
 		h.reader = matcher{}
+	}
+	if checking {
+		h.check()
 	}
 }
 

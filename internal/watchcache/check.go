@@ -1,0 +1,74 @@
+package watchcache
+
+import (
+	"fmt"
+	"runtime/debug"
+
+	"github.com/weirproject/weir/internal/invariants"
+)
+
+// checking makes the hub check its state after each change, and panic if a rule is broken. Tests
+// set it. The rules stand beside the fields of hub.
+var checking = invariants.Enabled
+
+// checkSubscriptions bounds the subscriptions of a hub that is checked after each change.
+const checkSubscriptions = 64
+
+// must panics if the rule is broken. It does so on a goroutine of its own, which ends the program:
+// the caller holds locks, for which its deferred calls would wait for ever.
+func must(ok bool, rule string, state ...any) {
+	if ok {
+		return
+	}
+	text := fmt.Sprintf("watchcache: %s: %v\n%s", rule, state, debug.Stack())
+	go panic(text)
+	select {}
+}
+
+// check checks the rules of the hub. The caller holds the lock.
+func (h *hub) check() {
+	must(h.n.Load() == int64(len(h.all)), "a hub's count of subscriptions", h.n.Load(), len(h.all))
+	must((h.cursor != nil) == (len(h.all) > 0), "a hub has a cursor, or none, against its subscriptions", h.cursor != nil, len(h.all))
+	if len(h.all) > checkSubscriptions {
+		return
+	}
+	routed := h.routes.count()
+	buffered := 0
+	for s := range h.all {
+		s.mu.Lock() // all of them are held at once, so that no watcher takes changes meanwhile
+		buffered += s.buffered()
+	}
+	sum := h.buffered.Load()
+	for s := range h.all {
+		s.mu.Unlock()
+	}
+	must(sum == int64(buffered), "a hub's sum of buffered changes", sum, buffered)
+	for s := range h.all {
+		want := len(s.route.values)
+		must(routed[s] == want, "a subscription is not in its routes once for each value", routed[s], s.route.values)
+		delete(routed, s)
+	}
+	must(len(routed) == 0, "a subscription that has left is in the routes", len(routed))
+}
+
+// count returns how many times each subscription is in the routes.
+func (rs *routes) count() map[*subscription]int {
+	n := map[*subscription]int{}
+	add := func(b bucket) {
+		for _, list := range b {
+			for _, s := range list {
+				n[s]++
+			}
+		}
+	}
+	for _, b := range []bucket{rs.keys, rs.names, rs.namespaces, rs.shards} {
+		add(b)
+	}
+	for _, b := range rs.fields {
+		add(b)
+	}
+	for _, b := range rs.labels {
+		add(b)
+	}
+	return n
+}
