@@ -272,7 +272,7 @@ func (wt *watcher) sendInitialEvents() (stopped bool, err error) {
 	wt.matcher.selector = pl.residual
 	defer func() { wt.matcher.selector = m }()
 	wt.acquireScratch()
-	wt.out.deadline.beginState()
+	wt.out.deadline.beginState(initialPace)
 	defer wt.out.deadline.endState()
 	fetched := 0
 	for o := range pl.walk("") {

@@ -20,6 +20,7 @@ type writeDeadline struct {
 
 	stateBegun atomic.Int64 // when the state that is being sent was begun, in Unix nanoseconds; 0: none is
 	stateSent  atomic.Int64 // bytes of it that have been written
+	statePace  atomic.Int64 // bytes a second that the client must take of it
 
 	mu          sync.Mutex
 	hasDeadline bool // there is a deadline
@@ -34,9 +35,11 @@ const (
 	drainGrace = 10 * time.Second
 	// A state, of a LIST or at the beginning of a WATCH, keeps a snapshot, and a LIST a seat, until it
 	// has been sent. So it is, at any time, no more than stateGrace behind a client that takes
-	// statePace bytes a second. kube-apiserver ends a LIST after that grace, however large it is.
-	stateGrace = time.Minute
-	statePace  = 256 << 10
+	// listPace or initialPace bytes a second. kube-apiserver ends a LIST after that grace, however
+	// large it is. A WATCH that is ended begins with the whole state again, so it is given longer.
+	stateGrace  = time.Minute
+	listPace    = 256 << 10
+	initialPace = 32 << 10
 	// checksPerTimeout is how often a write is checked within its timeout.
 	checksPerTimeout = 8
 )
@@ -161,9 +164,11 @@ func (wd *writeDeadline) setDeadline(deadline time.Time) bool {
 // errTooSlow ends an answer whose client takes a state too slowly.
 var errTooSlow = errors.New("watchcache: the client takes the state too slowly")
 
-// beginState begins to bound the time in which a state is sent, until endState.
-func (wd *writeDeadline) beginState() {
+// beginState begins to bound the time in which a state is sent, until endState. The client must take
+// pace bytes a second.
+func (wd *writeDeadline) beginState(pace int64) {
 	wd.stateSent.Store(0)
+	wd.statePace.Store(pace)
 	wd.stateBegun.Store(time.Now().UnixNano())
 }
 
@@ -175,7 +180,7 @@ func (wd *writeDeadline) isLate(now time.Time) bool {
 	if begun == 0 {
 		return false
 	}
-	due := stateGrace + time.Duration(float64(wd.stateSent.Load())/statePace*float64(time.Second))
+	due := stateGrace + time.Duration(float64(wd.stateSent.Load())/float64(wd.statePace.Load())*float64(time.Second))
 	return now.Sub(time.Unix(0, begun)) > due
 }
 

@@ -103,8 +103,11 @@ func (w *trickler) Write(p []byte) (int, error) {
 // it for ever; who is slow and takes more than a modest pace gets all of it, however long it takes.
 func TestTrickledState(t *testing.T) {
 	const many, size = 2000, 20 << 10
-	for _, verb := range []string{"", "watch=1&timeoutSeconds=36000"} {
-		for pause, whole := range map[time.Duration]bool{0: true, gzipAbove * time.Second / (2 * statePace): verb == "", 4 * time.Minute: false} {
+	for verb, slow := range map[string]time.Duration{
+		"":                             gzipAbove * time.Second / listPace,
+		"watch=1&timeoutSeconds=36000": streamBuffer * time.Second / initialPace,
+	} {
+		for pause, whole := range map[time.Duration]bool{0: true, slow / 2: true, 4 * time.Minute: false} {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSource(t, 0, nil)
 				defer s.close()
