@@ -30,11 +30,11 @@ func patient() timeouts {
 	return p
 }
 
-// leisurely has a resource stay without a session for a while, in which a test can look. Nobody
-// waits for the end of it.
+// leisurely has a resource stay without a session for long enough that a test can look, on a slow
+// machine too. Nobody waits for the end of it.
 func leisurely() timeouts {
 	p := defaultTimeouts
-	p.restart, p.reread = maxRestartDelay, time.Millisecond
+	p.restart, p.reread = 3*maxRestartDelay, time.Millisecond
 	return p
 }
 

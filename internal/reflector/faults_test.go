@@ -303,9 +303,11 @@ func TestSilentAfterBookmark(t *testing.T) {
 				w.requests = nil
 				w.mu.Unlock()
 				w.after(100 * time.Second) // there is one probe
+				w.mu.Lock()
 				if n := len(w.requests); n != 1 {
 					t.Errorf("a server that is there was asked %d times: %v", n, w.requests)
 				}
+				w.mu.Unlock()
 				w.after(100 * time.Second)
 				w.told(ErrServerBehind)
 			})
