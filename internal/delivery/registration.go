@@ -36,8 +36,8 @@ type Options struct {
 	// under its key is Deleted and Added, instead of Updated. The Deleted event is Missed if no
 	// DELETED event came. A handler that keeps up gets the same with and without ByUID.
 	//
-	// A handler that is behind then keeps the last version of each object that was deleted, not
-	// only one version of each key. It never keeps more versions than there were changes.
+	// A handler that is behind then keeps the last versions of objects that were deleted as well,
+	// not only one version of each key: of those that it has not seen, the newest 16,384.
 	ByUID bool
 	// OnPanic is called for each panic of the handler or its filter; the handler then goes on with
 	// the next event. OnPanic must not block. If it is nil, panics are only counted.

@@ -4,9 +4,10 @@ package store
 // one entry for each key, or by uid one for each object that the key stood for.
 //
 // Its memory is the entries, the versions that the cursor saw last, and by uid the last versions of
-// objects that came and went. That is at most what changed while the cursor lagged. The newest
-// version of an entry is alive anyway, in the table or as the old version of the key's next change
-// in the log. The log's lock guards it, as the rest of its cursor.
+// objects that came and went, of which it keeps the newest mostGone. So it is bounded by what the
+// cursor has seen and the table has. The newest version of an entry is alive anyway, in the table or
+// as the old version of the key's next change in the log. The log's lock guards it, as the rest of
+// its cursor.
 type backlog struct {
 	byUID   bool
 	entries map[string]*backlogEntry // by key; by uid without the objects that are gone
@@ -17,7 +18,15 @@ type backlog struct {
 	awaited     int // and how many of them SyncedThrough waits for
 	awaiting    int // changes that it waits for, here and in the log
 	bytes       int64
+	// gone are the objects that came and went, in the order in which they went. Those that have been
+	// popped since have no last version any more.
+	gone     []*backlogEntry
+	goneLeft int // of gone, those that have one
 }
+
+// mostGone bounds the objects that came and went of a backlog by uid: without it a handler that is
+// blocked for good would grow with whatever is made and deleted.
+const mostGone = 16384
 
 // backlogEntry stands for all dropped changes of one key.
 type backlogEntry struct {
@@ -88,8 +97,7 @@ func (m *backlog) take(r *record, rev uint64, awaited bool) {
 	case m.byUID:
 		m.remove(key) // what comes under this key is another object
 		if e.seen == nil {
-			e.last = r.old
-			m.bytes += e.last.footprint()
+			m.keepGone(e, r.old)
 		}
 	case e.seen == nil: // came and went unseen
 		m.forget(key, e)
@@ -115,6 +123,7 @@ func (m *backlog) pop() (Change, bool) {
 			ch := Change{Revision: e.rev, New: e.last, Initial: e.initial, Awaited: e.awaited, Coalesced: e.coalesced}
 			ch.ended(0, false)
 			e.seen, e.last, e.initial, e.coalesced = e.last, nil, false, false
+			m.trimGone()
 			return ch, true
 		}
 		ch := Change{Revision: e.rev, Old: e.seen, New: e.new, Initial: e.initial && e.seen == nil, Awaited: e.awaited, Coalesced: e.coalesced}
@@ -125,6 +134,32 @@ func (m *backlog) pop() (Change, bool) {
 		}
 	}
 	return Change{}, false
+}
+
+// keepGone keeps the last version of an object that came and went unseen, and forgets the oldest such
+// object if there are too many.
+func (m *backlog) keepGone(e *backlogEntry, last *Object) {
+	e.last = last
+	m.bytes += last.footprint()
+	m.gone = append(m.gone, e)
+	if m.goneLeft++; m.goneLeft > mostGone {
+		oldest := m.gone[0]
+		m.forget(oldest.last.Key(), oldest)
+		oldest.last = nil
+		m.trimGone()
+	}
+}
+
+// trimGone is called when one of gone has lost its last version.
+func (m *backlog) trimGone() {
+	m.goneLeft--
+	for len(m.gone) > 0 && m.gone[0].last == nil {
+		m.gone[0] = nil
+		m.gone = m.gone[1:]
+	}
+	if len(m.gone) == 0 {
+		m.gone = nil
+	}
 }
 
 func (m *backlog) forget(key string, e *backlogEntry) {

@@ -99,15 +99,16 @@ func (s *Store) Cursor() *Cursor { return s.NotifyingCursor(nil, nil, false) }
 // for the first time before NotifyingCursor returns. A change that many cursors wait for is one
 // call, if all of them have the same notifier. If to is nil, Ready is signalled.
 //
-// A cursor by uid is for a consumer that may know the uid of an object that it has not seen.
-// However far it is behind, it sees that each object comes and goes:
+// A cursor by uid is for a consumer that may know the uid of an object that it has not seen. While
+// it is behind, it sees that objects come and go:
 //
 //   - An object that came and went unseen gives two changes. It comes as its last version, and
-//     goes.
+//     goes. Of these the newest 16,384 are kept: a consumer that is blocked for good must not grow
+//     with whatever is made and deleted.
 //   - An object that was deleted and created again under its key gives two changes: the end of one,
 //     and the other.
 //
-// Being behind costs the last version of each such object in addition. While the cursor keeps up, a
+// Being behind costs the last version of each such object that is kept in addition. While the cursor keeps up, a
 // change from one uid to another of which no DELETED event told is left as it is.
 func (s *Store) NotifyingCursor(to Notifier, owner any, byUID bool) *Cursor {
 	s.mu.Lock()
