@@ -73,8 +73,9 @@ func (res *resource) prefersOther(ctx context.Context, err error) bool {
 }
 
 // run runs sessions until ctx ends. For a resource on demand it returns an error once the resource
-// cannot be held, and for one that is configured without a version errOtherVersion. An upstream that went back, or has another definition, may have just started: then
-// it may take a while until it tells who serves the resource.
+// cannot be held, and for one that is configured without a version errOtherVersion. An upstream that
+// went back, or has another definition, may have just started: then it may take a while until it
+// tells who serves the resource.
 func (res *resource) run(ctx context.Context) error {
 	var delay time.Duration
 	var mayFail time.Time // until then the resource may be unknown, or not served yet

@@ -2,7 +2,6 @@ package store
 
 import (
 	"fmt"
-	"runtime/debug"
 
 	"github.com/weirproject/weir/internal/invariants"
 )
@@ -15,16 +14,11 @@ var checking = invariants.Enabled
 // sums are checked.
 const checkEntries = 64
 
-// must panics with the state of what the rule is about, if the rule is broken. It does so on a
-// goroutine of its own, which ends the program. The caller holds locks, for which its deferred
-// calls would wait for ever.
+// must ends the program with the state of what the rule is about, if the rule is broken.
 func must(ok bool, rule string, of interface{ state() string }, also ...int64) {
-	if ok {
-		return
+	if !ok {
+		invariants.Fail(fmt.Sprintf("store: %s: %s %d", rule, of.state(), also))
 	}
-	text := fmt.Sprintf("store: %s: %s %d\n%s", rule, of.state(), also, debug.Stack())
-	go panic(text)
-	select {}
 }
 
 // checkRecordsLocked checks the versions that the records of a batch have put in or taken out. It

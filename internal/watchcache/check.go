@@ -2,7 +2,6 @@ package watchcache
 
 import (
 	"fmt"
-	"runtime/debug"
 
 	"github.com/weirproject/weir/internal/invariants"
 )
@@ -14,15 +13,11 @@ var checking = invariants.Enabled
 // checkSubscriptions bounds the subscriptions of a hub that is checked after each change.
 const checkSubscriptions = 64
 
-// must panics if the rule is broken. It does so on a goroutine of its own, which ends the program:
-// the caller holds locks, for which its deferred calls would wait for ever.
+// must ends the program with what the rule is about, if the rule is broken.
 func must(ok bool, rule string, state ...any) {
-	if ok {
-		return
+	if !ok {
+		invariants.Fail(fmt.Sprintf("watchcache: %s: %v", rule, state))
 	}
-	text := fmt.Sprintf("watchcache: %s: %v\n%s", rule, state, debug.Stack())
-	go panic(text)
-	select {}
 }
 
 // check checks the rules of the hub. The caller holds the lock.

@@ -36,7 +36,7 @@ func newBenchCost(b *benchFlags) *cobra.Command {
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&f.Proxy, "proxy", "",
-		"The program weir-proxy; empty: the one beside this command or in the path, or built in a checkout")
+		"The program weir-proxy; empty: the one beside this command, built in a checkout, or in the path")
 	fs.BoolVar(&f.Writes, "writes", false,
 		"Allow to set an annotation on the cluster's pods, to measure what events cost")
 	fs.StringVar(&f.EtcdURL, "etcd", "",

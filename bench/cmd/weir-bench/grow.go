@@ -55,7 +55,7 @@ func newBenchGrow(b *benchFlags) *cobra.Command {
 	fs.StringVar(&f.chart, "chart", "", "Draw the figures as an SVG in this file")
 	fs.StringVar(&f.etcdURL, "etcd", "", "URL of a test cluster's etcd, to write its pods there for the watchers")
 	fs.BoolVar(&f.writes, "writes", false, "Allow to set an annotation on the cluster's pods, for the watchers")
-	fs.StringVar(&f.proxy, "proxy", "", "The program weir-proxy; empty: the one beside this command or in the path, or built in a checkout")
+	fs.StringVar(&f.proxy, "proxy", "", "The program weir-proxy; empty: the one beside this command, built in a checkout, or in the path")
 	return cmd
 }
 

@@ -58,7 +58,7 @@ func newBenchServer(b *benchFlags) *cobra.Command {
 	}
 	fs := cmd.Flags()
 	fs.StringSliceVar(&f.only, "only", nil, "Measure only these")
-	fs.StringVar(&f.Proxy, "proxy", "", "The program weir-proxy; empty: the one beside this command or in the path, or built in a checkout")
+	fs.StringVar(&f.Proxy, "proxy", "", "The program weir-proxy; empty: the one beside this command, built in a checkout, or in the path")
 	fs.BoolVar(&f.Writes, "writes", false, "Allow to set an annotation on the cluster's pods, for what is measured while pods change")
 	fs.StringVar(&f.EtcdURL, "etcd", "", "URL of a test cluster's etcd, to write its pods there while they are to change")
 	fs.IntVar(&f.SlowAPIServer, "slow-apiserver", 0, "Slow readers of kube-apiserver in slowlists, which may take all memory; 0: none, only of the proxy")
