@@ -30,9 +30,9 @@ type Config struct {
 	// History maps resourceVersions to revisions of the store. nil: no client can resume a watch.
 	History *History
 	// LabelIndexes and FieldIndexes name labels, and labels of Resource.Fields, that are indexed
-	// permanently, besides those fields that say so. Other indexes are built on demand, when selectors
-	// keep naming a label or field. The cache adds indexes to the store and drops those that it has
-	// added.
+	// permanently, besides those fields that say so. Other indexes are built on demand, when
+	// selectors keep naming a label or field. The cache adds indexes to the store and drops those
+	// that it has added.
 	LabelIndexes, FieldIndexes []string
 	// LabelSets adds an index by all labels of an object together, which makes the first request
 	// with a label selector as cheap as later ones. It takes about 45 bytes an object. It is of no
@@ -46,8 +46,8 @@ type Config struct {
 	// WriteTimeout is how long one write to a client may block before its connection is closed. 0:
 	// five minutes.
 	WriteTimeout time.Duration
-	// Flush decides how long a watcher waits between two writes while changes keep coming. nil: each
-	// change is written at once.
+	// Flush decides how long a watcher waits between two writes while changes keep coming. nil:
+	// each change is written at once.
 	Flush *FlushPacer
 	// Workers send to watchers, so that the goroutines of their requests keep small stacks. nil: a
 	// watch is sent to in the goroutine of its request.
@@ -107,7 +107,7 @@ type Cache struct {
 	indexes     indexes
 	sets        labelSets
 	hub         hub
-	unrouted    cursors // cursors of watchers that the hub does not serve
+	ownCursors  cursors // cursors of watchers that the hub does not serve
 	encoded     encodeCache
 	readWrites  writeDeadlines // of LISTs and GETs
 	watchWrites writeDeadlines // of WATCHes

@@ -27,7 +27,7 @@ func (h *hub) check() {
 	if len(h.all) > checkSubscriptions {
 		return
 	}
-	routed := h.routes.count()
+	listed := h.interests.count()
 	buffered := 0
 	for s := range h.all {
 		s.mu.Lock() // all of them are held at once, so that no watcher takes changes meanwhile
@@ -39,15 +39,15 @@ func (h *hub) check() {
 	}
 	must(sum == int64(buffered), "a hub's sum of buffered changes", sum, buffered)
 	for s := range h.all {
-		want := len(s.route.values)
-		must(routed[s] == want, "a subscription is not in its routes once for each value", routed[s], s.route.values)
-		delete(routed, s)
+		want := len(s.interest.values)
+		must(listed[s] == want, "a subscription is not in the index once for each value of its interest", listed[s], s.interest.values)
+		delete(listed, s)
 	}
-	must(len(routed) == 0, "a subscription that has left is in the routes", len(routed))
+	must(len(listed) == 0, "a subscription that has left is in the index", len(listed))
 }
 
-// count returns how many times each subscription is in the routes.
-func (rs *routes) count() map[*subscription]int {
+// count returns how many times each subscription is in the index.
+func (ix *interestIndex) count() map[*subscription]int {
 	n := map[*subscription]int{}
 	add := func(b bucket) {
 		for _, list := range b {
@@ -56,13 +56,13 @@ func (rs *routes) count() map[*subscription]int {
 			}
 		}
 	}
-	for _, b := range []bucket{rs.keys, rs.names, rs.namespaces, rs.shards} {
+	for _, b := range []bucket{ix.keys, ix.names, ix.namespaces, ix.shards} {
 		add(b)
 	}
-	for _, b := range rs.fields {
+	for _, b := range ix.fields {
 		add(b)
 	}
-	for _, b := range rs.labels {
+	for _, b := range ix.labels {
 		add(b)
 	}
 	return n

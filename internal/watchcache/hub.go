@@ -9,7 +9,7 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
-// hub reads each change once for all routable watchers and offers it to those that it concerns.
+// hub reads each change once for all selective watchers and offers it to those that it concerns.
 // Other watchers are not woken. It runs one goroutine while it has subscriptions; the last one to
 // leave ends it. It is safe for concurrent use.
 type hub struct {
@@ -20,7 +20,7 @@ type hub struct {
 	mu        sync.Mutex
 	cursor    *store.Cursor // up to where changes were dispatched; nil exactly while all is empty
 	all       map[*subscription]struct{}
-	routes    routes // of those in all, each once for each value of its route
+	interests interestIndex // of those in all, each once for each value of its interest
 	reader    matcher
 	changes   [batch]store.Change
 	inBacklog bool // the changes come from what the log dropped before the hub read it
@@ -32,7 +32,7 @@ type hub struct {
 
 // subscribe returns a subscription that begins after a snapshot, the snapshot, and its
 // resourceVersion.
-func (h *hub) subscribe(r route) (sub *subscription, sn *store.Snapshot, rv uint64, err error) {
+func (h *hub) subscribe(of interest) (sub *subscription, sn *store.Snapshot, rv uint64, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err := h.open(); err != nil {
@@ -45,21 +45,21 @@ func (h *hub) subscribe(r route) (sub *subscription, sn *store.Snapshot, rv uint
 			h.dispatch()
 		})
 		if h.cursor.Revision() == sn.Revision() || h.cursor.Closed() { // otherwise a clock without a lock has moved: try again
-			return h.add(newSubscription(h, r)), sn, rv, nil
+			return h.add(newSubscription(h, of)), sn, rv, nil
 		}
 	}
 }
 
 // join returns a subscription that continues where cursor stands, and closes cursor. What cursor
 // has yet to deliver comes first.
-func (h *hub) join(r route, cursor *store.Cursor) (*subscription, error) {
+func (h *hub) join(of interest, cursor *store.Cursor) (*subscription, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	defer cursor.Close()
 	if err := h.open(); err != nil {
 		return nil, err
 	}
-	sub := newSubscription(h, r)
+	sub := newSubscription(h, of)
 	for {
 		h.dispatch()
 		for n := cursor.Next(h.changes[:]); n > 0; n = cursor.Next(h.changes[:]) {
@@ -154,11 +154,11 @@ func (h *hub) dispatchBacklog(n int) {
 func (h *hub) dispatchBatch(n int) {
 	for i := range h.changes[:n] {
 		ch := &h.changes[i]
-		if h.routes.offer(&h.reader, ch) == nil {
+		if h.interests.offer(&h.reader, ch) == nil {
 			continue
 		}
 		for s := range h.all { // each watcher gets the error itself
-			if s.offeredSeq != h.routes.seq {
+			if s.offeredSeq != h.interests.seq {
 				s.offer(ch, len(h.all))
 			}
 		}
@@ -172,7 +172,7 @@ func (h *hub) add(s *subscription) *subscription {
 	}
 	h.all[s] = struct{}{}
 	h.n.Add(1)
-	h.routes.add(s)
+	h.interests.add(s)
 	if h.cursor.Closed() {
 		s.end()
 	}
@@ -192,7 +192,7 @@ func (h *hub) leave(s *subscription) {
 	delete(h.all, s)
 	h.n.Add(-1)
 	s.drop()
-	h.routes.remove(s)
+	h.interests.remove(s)
 	if len(h.all) == 0 {
 		h.cursor.Close()
 		h.cursor = nil

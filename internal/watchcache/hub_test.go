@@ -14,30 +14,30 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
-// TestRoutes: which selectors the hub serves, and by what.
-func TestRoutes(t *testing.T) {
+// TestInterests: which selectors the hub serves, and by what.
+func TestInterests(t *testing.T) {
 	s := newSource(t, 0, nil)
 	defer s.close()
 	for _, tt := range []struct {
 		namespace, query string
-		want             *route // nil: the watcher looks at everything
+		want             *interest // nil: the watcher looks at everything
 	}{
 		{"", "", nil},
 		{"", "labelSelector=color!%3Dred", nil},
 		{"", "labelSelector=color", nil},
 		{"", "fieldSelector=spec.color!%3Dred", nil},
 		{"", "fieldSelector=metadata.name!%3Da", nil},
-		{"ns", "", &route{by: byNamespace, values: []string{"ns"}, namespace: "ns"}},
-		{"", "fieldSelector=metadata.namespace%3Dns", &route{by: byNamespace, values: []string{"ns"}, namespace: "ns"}},
-		{"", "fieldSelector=metadata.name%3Da", &route{by: byName, values: []string{"a"}}},
-		{"ns", "fieldSelector=metadata.name%3Da", &route{by: byKey, values: []string{"ns/a"}, namespace: "ns"}},
-		{"", "fieldSelector=metadata.name%3Da,metadata.name%3Db", &route{}},
-		{"", "fieldSelector=spec.color%3Dred", &route{by: byField, name: "spec.color", values: []string{"red"}}},
-		{"", "fieldSelector=spec.color%3D", &route{by: byField, name: "spec.color", values: []string{""}}},
+		{"ns", "", &interest{by: byNamespace, values: []string{"ns"}, namespace: "ns"}},
+		{"", "fieldSelector=metadata.namespace%3Dns", &interest{by: byNamespace, values: []string{"ns"}, namespace: "ns"}},
+		{"", "fieldSelector=metadata.name%3Da", &interest{by: byName, values: []string{"a"}}},
+		{"ns", "fieldSelector=metadata.name%3Da", &interest{by: byKey, values: []string{"ns/a"}, namespace: "ns"}},
+		{"", "fieldSelector=metadata.name%3Da,metadata.name%3Db", &interest{}},
+		{"", "fieldSelector=spec.color%3Dred", &interest{by: byField, name: "spec.color", values: []string{"red"}}},
+		{"", "fieldSelector=spec.color%3D", &interest{by: byField, name: "spec.color", values: []string{""}}},
 		{"ns", "fieldSelector=spec.color%3Dred&labelSelector=color%3Dred",
-			&route{by: byField, name: "spec.color", values: []string{"red"}, namespace: "ns"}},
-		{"", "labelSelector=x,color%3Dred", &route{by: byLabel, name: "color", values: []string{"red"}}},
-		{"", "labelSelector=color+in+(red,blue)", &route{by: byLabel, name: "color", values: []string{"blue", "red"}}},
+			&interest{by: byField, name: "spec.color", values: []string{"red"}, namespace: "ns"}},
+		{"", "labelSelector=x,color%3Dred", &interest{by: byLabel, name: "color", values: []string{"red"}}},
+		{"", "labelSelector=color+in+(red,blue)", &interest{by: byLabel, name: "color", values: []string{"blue", "red"}}},
 	} {
 		q, err := url.ParseQuery(tt.query)
 		if err != nil {
@@ -51,7 +51,7 @@ func TestRoutes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, ok := sel.route(s.cache)
+		got, ok := sel.interest(s.cache)
 		slices.Sort(got.values)
 		if ok != (tt.want != nil) || ok && !reflect.DeepEqual(got, *tt.want) {
 			t.Errorf("%s %s: %+v %v", tt.namespace, tt.query, got, ok)
@@ -59,20 +59,20 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
-// TestRouteOfClusterScoped: the name is the key.
-func TestRouteOfClusterScoped(t *testing.T) {
+// TestInterestInClusterScoped: the name is the key.
+func TestInterestInClusterScoped(t *testing.T) {
 	s := newSource(t, 0, func(cfg *Config) { cfg.Resource.Namespaced = false })
 	defer s.close()
 	sel, err := s.cache.newSelector("", "a", &params{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, ok := sel.route(s.cache); !ok || got.by != byKey || got.values[0] != "a" {
+	if got, ok := sel.interest(s.cache); !ok || got.by != byKey || got.values[0] != "a" {
 		t.Errorf("%+v %v", got, ok)
 	}
 }
 
-// TestWokenOnlyByWhatConcerns: a watcher that can be routed does nothing at all for changes of
+// TestWokenOnlyByWhatConcerns: a watcher that the hub serves does nothing at all for changes of
 // other objects, gets those in and out of its selector, and its bookmarks go on all the same.
 func TestWokenOnlyByWhatConcerns(t *testing.T) {
 	for _, query := range []string{
@@ -123,7 +123,8 @@ func TestWokenOnlyByWhatConcerns(t *testing.T) {
 	}
 }
 
-// TestNotWokenByOtherNamespaces: a route by label or field is of one namespace if the watcher is.
+// TestNotWokenByOtherNamespaces: an interest by label or field is of one namespace if the watcher
+// is.
 func TestNotWokenByOtherNamespaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSource(t, 0, nil)
@@ -146,8 +147,8 @@ func TestNotWokenByOtherNamespaces(t *testing.T) {
 	})
 }
 
-// TestManyRoutes: watchers with different routes, some the same, each get theirs.
-func TestManyRoutes(t *testing.T) {
+// TestManyInterests: watchers with different interests, some the same, each get theirs.
+func TestManyInterests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSource(t, 0, nil)
 		defer s.close()
@@ -178,8 +179,8 @@ func TestManyRoutes(t *testing.T) {
 	})
 }
 
-// TestLateSubscription: a routed watcher that takes nothing costs one change for each key, and is
-// caught up in order.
+// TestLateSubscription: a watcher of the hub that takes nothing costs one change for each key, and
+// is caught up in order.
 func TestLateSubscription(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSource(t, 0, nil)
@@ -225,7 +226,7 @@ func TestLateHub(t *testing.T) {
 	s := newSource(t, 1000, nil)
 	defer s.close()
 	h := &s.cache.hub
-	sub, _, rv, err := h.subscribe(route{by: byLabel, name: "color", values: []string{"red"}})
+	sub, _, rv, err := h.subscribe(interest{by: byLabel, name: "color", values: []string{"red"}})
 	if err != nil || rv != s.rv {
 		t.Fatal(rv, err)
 	}
@@ -295,8 +296,8 @@ func TestExpireLate(t *testing.T) {
 
 func isBookmark(e string) bool { return strings.HasPrefix(e, "BOOKMARK") }
 
-// TestStoreEndsRoutedWatch: when the store closes, so do the watches that the hub serves.
-func TestStoreEndsRoutedWatch(t *testing.T) {
+// TestStoreEndsHubWatch: when the store closes, so do the watches that the hub serves.
+func TestStoreEndsHubWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSource(t, 0, nil)
 		defer s.close()
@@ -338,9 +339,9 @@ func TestHubWithBadObject(t *testing.T) {
 
 var _ changeSource = cursorSource{}
 
-// TestEndsOfLateWatchers: whoever is caught up is told that an object has left the selector under no
-// resourceVersion beyond those that it has, since it lacks changes up to there, but for that of the
-// change itself.
+// TestEndsOfLateWatchers: whoever is caught up is told that an object has left the selector under
+// no resourceVersion beyond those that it has, since it lacks changes up to there, but for that of
+// the change itself.
 func TestEndsOfLateWatchers(t *testing.T) {
 	for _, query := range []string{"labelSelector=color%3Dred", "labelSelector=color!%3Dblue"} {
 		synctest.Test(t, func(t *testing.T) {

@@ -91,7 +91,7 @@ func (wt *watcher) sendChangesAndBookmark(last bool) error {
 	upTo, due := wt.bookmarks.due(wt, last)
 	settled := true
 	for range maxSettling {
-		if (due || last) && wt.routable {
+		if (due || last) && wt.selective {
 			settled = wt.cache.hub.flush()
 		}
 		wt.acquireScratch()
@@ -123,7 +123,7 @@ func (wt *watcher) sendChangesAndBookmark(last bool) error {
 	return nil
 }
 
-// sendChanges sends all pending changes. A routable watcher that has caught up moves from its
+// sendChanges sends all pending changes. A selective watcher that has caught up moves from its
 // cursor to the hub.
 func (wt *watcher) sendChanges() error {
 	for {
@@ -138,10 +138,10 @@ func (wt *watcher) sendChanges() error {
 			}
 		}
 		l, ok := wt.source.(cursorSource)
-		if !ok || !wt.routable {
+		if !ok || !wt.selective {
 			return nil
 		}
-		sub, err := wt.cache.hub.join(wt.route, l.Cursor)
+		sub, err := wt.cache.hub.join(wt.interest, l.Cursor)
 		if err != nil { // the store was closed
 			return nil
 		}
@@ -151,7 +151,7 @@ func (wt *watcher) sendChanges() error {
 
 // hasPeers reports whether other watchers are sent the same events.
 func (wt *watcher) hasPeers() bool {
-	others := int(wt.cache.unrouted.n.Load())
+	others := int(wt.cache.ownCursors.n.Load())
 	if sub, ok := wt.source.(*subscription); ok {
 		others += sub.peerCount()
 	} else {
@@ -238,7 +238,7 @@ func (wt *watcher) catchUp(changes []store.Change, relisted bool) error {
 func (wt *watcher) coalesce(changes []store.Change, relisted bool) (g coalescedChanges, upTo uint64) {
 	if relisted {
 		wt.cache.clock.Observe(func(uint64) {}) // until the relist is complete
-		if wt.routable {
+		if wt.selective {
 			wt.cache.hub.flush()
 		}
 	}

@@ -123,7 +123,7 @@ func (c *Cache) Stats() Stats {
 		WaitSeconds: float64(n.waited.Load()) / 1e9,
 
 		Selective:         int(c.hub.n.Load()),
-		Lag:               max(c.hub.lag(), c.unrouted.lag()),
+		Lag:               max(c.hub.lag(), c.ownCursors.lag()),
 		BacklogBytes:      c.BacklogBytes(),
 		EncodeCacheHits:   c.encoded.hits.Load(),
 		EncodeCacheMisses: c.encoded.misses.Load(),

@@ -27,7 +27,7 @@ func (l cursorSource) behind() int { return l.Pending() }
 // that one change a key.
 type subscription struct {
 	hub        *hub
-	route      route
+	interest   interest
 	offeredSeq uint64 // the last change offered; the hub's lock guards it
 	ready      chan struct{}
 
@@ -42,14 +42,14 @@ type subscription struct {
 
 const maxQueued = 64
 
-func newSubscription(h *hub, r route) *subscription {
-	return &subscription{hub: h, route: r, ready: make(chan struct{}, 1)}
+func newSubscription(h *hub, of interest) *subscription {
+	return &subscription{hub: h, interest: of, ready: make(chan struct{}, 1)}
 }
 
 // offer queues a change, unless its namespace is not the watcher's. The caller holds the hub's
 // lock.
 func (s *subscription) offer(ch *store.Change, peers int) {
-	if ns := s.route.namespace; ns != "" && namespaceOf(ch) != ns {
+	if ns := s.interest.namespace; ns != "" && namespaceOf(ch) != ns {
 		return
 	}
 	s.mu.Lock()

@@ -14,18 +14,18 @@ import (
 // watcher serves one WATCH. The goroutine of its request waits; what is to be sent is sent by a
 // worker. Only one of the two uses it at a time.
 type watcher struct {
-	cache    *Cache
-	ctx      context.Context // ends the watch, at its timeout at the latest
-	cancel   context.CancelFunc
-	params   *params
-	matcher  matcher
-	rep      representation
-	out      *stream
-	route    route
-	routable bool // joins the hub once it has caught up
-	source   changeSource
-	scratch  *scratch // nil while it waits
-	turn     flushTurn
+	cache     *Cache
+	ctx       context.Context // ends the watch, at its timeout at the latest
+	cancel    context.CancelFunc
+	params    *params
+	matcher   matcher
+	rep       representation
+	out       *stream
+	interest  interest
+	selective bool // joins the hub once it has caught up
+	source    changeSource
+	scratch   *scratch // nil while it waits
+	turn      flushTurn
 
 	initial     bool   // begins with the state, as ADDED events
 	sent        uint64 // the client has seen every change up to it
@@ -56,7 +56,7 @@ func (c *Cache) openWatch(w http.ResponseWriter, r *http.Request, p *params, s *
 		initial: p.sendInitial == nil && p.rv == 0 || p.sendInitial != nil && *p.sendInitial,
 	}
 	wt.ctx, wt.cancel = context.WithTimeout(r.Context(), timeout)
-	wt.route, wt.routable = s.route(c)
+	wt.interest, wt.selective = s.interest(c)
 	var bookmarkDelay time.Duration
 	bookmarkDelay, wt.noBookmarks = c.bookmarks()
 	if c.watchBuffer != nil {
@@ -67,7 +67,7 @@ func (c *Cache) openWatch(w http.ResponseWriter, r *http.Request, p *params, s *
 	// As in kube-apiserver, only initial events are compressed, and only for clients that stream a
 	// list.
 	zip := p.sendInitial != nil && *p.sendInitial && p.allowBookmarks && acceptsGzip(r.Header)
-	wt.out = c.newStream(w, rep.watchContentType(), zip, wt.routable)
+	wt.out = c.newStream(w, rep.watchContentType(), zip, wt.selective)
 	open := false
 	defer func() {
 		if !open {
@@ -77,8 +77,8 @@ func (c *Cache) openWatch(w http.ResponseWriter, r *http.Request, p *params, s *
 	var err error
 	stopped := false
 	future := !wt.initial && p.rv > 0 && c.currentState().rv < p.rv
-	// Before the client knows that the watch is open, if that need not wait: what it does then must be
-	// seen, and what it wants to see must not expire by what happens meanwhile.
+	// Before the client knows that the watch is open, if that need not wait: what it does then must
+	// be seen, and what it wants to see must not expire by what happens meanwhile.
 	early := !wt.initial && !future
 	if early {
 		stopped, err = wt.start(future)
@@ -148,7 +148,7 @@ func (wt *watcher) end() {
 // setSource closes the current source and sets the next; nil means none.
 func (wt *watcher) setSource(from changeSource) {
 	if l, ok := wt.source.(cursorSource); ok {
-		wt.cache.unrouted.remove(l.Cursor)
+		wt.cache.ownCursors.remove(l.Cursor)
 	}
 	if wt.source != nil {
 		wt.source.Close()
@@ -159,7 +159,7 @@ func (wt *watcher) setSource(from changeSource) {
 		wt.out.deadline.source.Store(&from)
 	}
 	if l, ok := from.(cursorSource); ok {
-		wt.cache.unrouted.add(l.Cursor)
+		wt.cache.ownCursors.add(l.Cursor)
 	}
 }
 
@@ -235,8 +235,8 @@ func (c *Cache) waitFor(ctx context.Context, rv uint64) (stopped bool) {
 // openSource returns the current snapshot and sets the source to the changes after it.
 func (wt *watcher) openSource() (sn *store.Snapshot, err error) {
 	c := wt.cache
-	if wt.routable {
-		sub, sn, rv, err := c.hub.subscribe(wt.route)
+	if wt.selective {
+		sub, sn, rv, err := c.hub.subscribe(wt.interest)
 		if err != nil {
 			return nil, c.storeError(err)
 		}

@@ -5,9 +5,9 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
-// route says which changes can concern a watcher: those of an object that has, or had, one of the
-// values.
-type route struct {
+// interest says which changes can concern a watcher: those of an object that has, or had, one of
+// the values.
+type interest struct {
 	by        attribute
 	name      string // of the field or the label
 	values    []string
@@ -15,7 +15,7 @@ type route struct {
 	shard     *shard.Selector // for byShard; its text is the value
 }
 
-// attribute is the part of an object that a route looks at.
+// attribute is the part of an object that an interest looks at.
 type attribute uint8
 
 const (
@@ -28,19 +28,20 @@ const (
 	byShard
 )
 
-// maxValues bounds the values of one label that a route or an index lookup may have.
+// maxValues bounds the values of one label that an interest or an index lookup may have.
 const maxValues = 64
 
-// route returns the most selective requirement that can be looked up. ok is false if there is none.
-func (s *selector) route(c *Cache) (route, bool) {
-	r := route{namespace: s.namespace}
-	one := func(by attribute, value string) (route, bool) {
+// interest returns the most selective requirement that can be looked up. ok is false if there is
+// none.
+func (s *selector) interest(c *Cache) (interest, bool) {
+	r := interest{namespace: s.namespace}
+	one := func(by attribute, value string) (interest, bool) {
 		r.by, r.values = by, []string{value}
 		return r, true
 	}
 	switch {
 	case s.never:
-		return route{}, true
+		return interest{}, true
 	case s.name != "" && s.namespace != "":
 		return one(byKey, s.namespace+"/"+s.name)
 	case s.name != "" && !c.resource.Namespaced:
@@ -66,11 +67,11 @@ func (s *selector) route(c *Cache) (route, bool) {
 	if s.namespace != "" {
 		return one(byNamespace, s.namespace)
 	}
-	return route{}, false
+	return interest{}, false
 }
 
-// routes finds subscriptions by the values of their routes. The hub's lock guards it.
-type routes struct {
+// interestIndex finds subscriptions by the values of their interests. The hub's lock guards it.
+type interestIndex struct {
 	keys, names, namespaces bucket
 	shards                  bucket // by the selector's text; each is evaluated, since there are few
 	fields, labels          map[string]bucket
@@ -80,21 +81,21 @@ type routes struct {
 // bucket maps values to subscriptions.
 type bucket map[string][]*subscription
 
-// of returns the bucket of a route, and creates it if needed. It returns nil for byNothing.
-func (rs *routes) of(r *route) bucket {
+// of returns the bucket of an interest, and creates it if needed. It returns nil for byNothing.
+func (ix *interestIndex) of(r *interest) bucket {
 	switch r.by {
 	case byKey:
-		return ensure(&rs.keys)
+		return ensure(&ix.keys)
 	case byName:
-		return ensure(&rs.names)
+		return ensure(&ix.names)
 	case byNamespace:
-		return ensure(&rs.namespaces)
+		return ensure(&ix.namespaces)
 	case byField:
-		return ensureFor(&rs.fields, r.name)
+		return ensureFor(&ix.fields, r.name)
 	case byLabel:
-		return ensureFor(&rs.labels, r.name)
+		return ensureFor(&ix.labels, r.name)
 	case byShard:
-		return ensure(&rs.shards)
+		return ensure(&ix.shards)
 	}
 	return nil
 }
@@ -116,25 +117,25 @@ func ensureFor(m *map[string]bucket, name string) bucket {
 	return (*m)[name]
 }
 
-func (rs *routes) add(s *subscription) {
-	if b := rs.of(&s.route); b != nil {
-		for _, v := range s.route.values {
+func (ix *interestIndex) add(s *subscription) {
+	if b := ix.of(&s.interest); b != nil {
+		for _, v := range s.interest.values {
 			b[v] = append(b[v], s)
 		}
 	}
 }
 
-func (rs *routes) remove(s *subscription) {
-	b := rs.of(&s.route)
-	for _, v := range s.route.values {
+func (ix *interestIndex) remove(s *subscription) {
+	b := ix.of(&s.interest)
+	for _, v := range s.interest.values {
 		b.remove(v, s)
 	}
 	if len(b) == 0 {
-		switch s.route.by {
+		switch s.interest.by {
 		case byField:
-			delete(rs.fields, s.route.name)
+			delete(ix.fields, s.interest.name)
 		case byLabel:
-			delete(rs.labels, s.route.name)
+			delete(ix.labels, s.interest.name)
 		}
 	}
 }
@@ -156,12 +157,12 @@ func (b bucket) remove(value string, s *subscription) {
 
 // offer offers a change to each subscription that it concerns. It fails if an object cannot be
 // read.
-func (rs *routes) offer(m *matcher, ch *store.Change) error {
-	rs.seq++
+func (ix *interestIndex) offer(m *matcher, ch *store.Change) error {
+	ix.seq++
 	visit := func(list []*subscription) {
 		for _, s := range list {
-			if s.offeredSeq != rs.seq {
-				s.offeredSeq = rs.seq
+			if s.offeredSeq != ix.seq {
+				s.offeredSeq = ix.seq
 				s.offer(ch, len(list))
 			}
 		}
@@ -170,11 +171,11 @@ func (rs *routes) offer(m *matcher, ch *store.Change) error {
 		if o == nil {
 			continue
 		}
-		visit(rs.keys[o.Key()])
-		visit(rs.names[o.Name()])
-		visit(rs.namespaces[o.Namespace()])
-		rs.findByShard(o, visit)
-		if err := rs.findByContent(m, o, visit); err != nil {
+		visit(ix.keys[o.Key()])
+		visit(ix.names[o.Name()])
+		visit(ix.namespaces[o.Namespace()])
+		ix.findByShard(o, visit)
+		if err := ix.findByContent(m, o, visit); err != nil {
 			return err
 		}
 	}
@@ -182,29 +183,29 @@ func (rs *routes) offer(m *matcher, ch *store.Change) error {
 }
 
 // findByContent visits the subscriptions by fields and labels, which need the object's bytes.
-func (rs *routes) findByContent(m *matcher, o *store.Object, visit func([]*subscription)) error {
-	if len(rs.fields) == 0 && len(rs.labels) == 0 {
+func (ix *interestIndex) findByContent(m *matcher, o *store.Object, visit func([]*subscription)) error {
+	if len(ix.fields) == 0 && len(ix.labels) == 0 {
 		return nil
 	}
 	raw, err := m.bytes(o)
 	if err != nil {
 		return err
 	}
-	for name, b := range rs.fields {
+	for name, b := range ix.fields {
 		var value string
 		if value, m.values, err = m.cache.fields[name].value(raw, m.values); err != nil {
 			return err
 		}
 		visit(b[value])
 	}
-	if len(rs.labels) == 0 {
+	if len(ix.labels) == 0 {
 		return nil
 	}
 	if err := m.readMeta(raw); err != nil {
 		return err
 	}
 	for key, value := range m.meta.Labels() {
-		if b := rs.labels[string(key)]; b != nil {
+		if b := ix.labels[string(key)]; b != nil {
 			visit(b[string(value)])
 		}
 	}
@@ -212,13 +213,13 @@ func (rs *routes) findByContent(m *matcher, o *store.Object, visit func([]*subsc
 }
 
 // findByShard visits the subscriptions whose shard contains the object.
-func (rs *routes) findByShard(o *store.Object, visit func([]*subscription)) {
-	if len(rs.shards) == 0 {
+func (ix *interestIndex) findByShard(o *store.Object, visit func([]*subscription)) {
+	if len(ix.shards) == 0 {
 		return
 	}
 	hashes := [...]uint64{shard.UID: uidHash(o), shard.Namespace: shard.Hash(o.Namespace())}
-	for _, list := range rs.shards {
-		if s := list[0].route.shard; s.Has(hashes[s.Field()]) {
+	for _, list := range ix.shards {
+		if s := list[0].interest.shard; s.Has(hashes[s.Field()]) {
 			visit(list)
 		}
 	}
