@@ -29,16 +29,12 @@ type bodyReader struct {
 }
 
 func newBodyReader(gvk schema.GroupVersionKind, goType reflect.Type) bodyReader {
-	values := codec.Of(&unstructured.Unstructured{})
-	if goType != nil {
-		values = codec.New(reflect.PointerTo(goType))
-	}
-	return bodyReader{gvk, goType, values}
+	return bodyReader{gvk, goType, codec.OfStruct(goType)}
 }
 
 // toJSON returns the JSON that patches are applied to, with apiVersion and kind.
 func (b *bodyReader) toJSON(o object) ([]byte, error) {
-	text, err := json.Marshal(o)
+	text, err := codec.MarshalAs(wire.JSON, o)
 	if err != nil {
 		return nil, err
 	}

@@ -2,11 +2,8 @@ package proxy
 
 import (
 	"cmp"
-	"reflect"
 	"slices"
 	"time"
-
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/weirproject/weir/internal/codec"
 	"github.com/weirproject/weir/internal/inspect"
@@ -91,8 +88,5 @@ func (s *session) decode(o *store.Object) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if goType := s.info.Type; goType != nil {
-		return codec.New(reflect.PointerTo(goType)).Decode(raw)
-	}
-	return codec.Of(&unstructured.Unstructured{}).Decode(raw)
+	return codec.OfStruct(s.info.Type).Decode(raw)
 }

@@ -60,6 +60,15 @@ func Of(example runtime.Object) *Codec {
 	return c
 }
 
+// OfStruct returns the codec of the pointers to a struct's type, such as corev1.Pod. If the type is
+// nil, it is the codec of unstructured objects.
+func OfStruct(t reflect.Type) *Codec {
+	if t == nil {
+		return Of(&unstructured.Unstructured{})
+	}
+	return New(reflect.PointerTo(t))
+}
+
 // Type returns the type, a pointer to a struct, or nil.
 func (c *Codec) Type() reflect.Type { return c.goType }
 
@@ -157,11 +166,10 @@ func (c *Codec) AppendProtobuf(dst, object []byte) ([]byte, error) {
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(object, value); err != nil {
 		return nil, err
 	}
-	m, ok := value.(message)
-	if !ok {
-		return nil, ErrNotProtobuf
+	raw, err := MarshalAs(wire.Protobuf, value)
+	if errors.Is(err, ErrNotProtobuf) {
+		return nil, err
 	}
-	raw, err := m.Marshal()
 	if err != nil {
 		return nil, fmt.Errorf("%s as protobuf: %w", c.goType.Elem(), err)
 	}
@@ -195,6 +203,19 @@ func Marshal(object runtime.Object) ([]byte, error) {
 		return m.Marshal()
 	}
 	return marshalJSON(object)
+}
+
+// MarshalAs encodes an object in an encoding. The error is ErrNotProtobuf if that is protobuf and the
+// object's type has no protobuf form.
+func MarshalAs(enc wire.Encoding, object any) ([]byte, error) {
+	if enc == wire.JSON {
+		return marshalJSON(object)
+	}
+	m, ok := object.(message)
+	if !ok {
+		return nil, ErrNotProtobuf
+	}
+	return m.Marshal()
 }
 
 func marshalJSON(value any) ([]byte, error) {

@@ -1,8 +1,10 @@
 package codec
 
 import (
+	"errors"
 	"maps"
 	"math"
+	"reflect"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // TestMarshal: objects with a protobuf form have it, and lose their kind; others are JSON.
@@ -29,6 +33,33 @@ func TestMarshal(t *testing.T) {
 		if isProtobuf(raw) != (object == pod) || !equality.Semantic.DeepEqual(decoded, object) {
 			t.Errorf("%T: %q is %v", object, raw, decoded)
 		}
+	}
+}
+
+// TestMarshalAs: an encoding is what was asked for, or the type does not have it; OfStruct decodes
+// either.
+func TestMarshalAs(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+	for _, enc := range []wire.Encoding{wire.Protobuf, wire.JSON} {
+		raw, err := MarshalAs(enc, pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		decoded, err := OfStruct(reflect.TypeFor[corev1.Pod]()).Decode(raw)
+		if err != nil || isProtobuf(raw) != (enc == wire.Protobuf) || !equality.Semantic.DeepEqual(decoded, pod) {
+			t.Errorf("%v: %q is %v, %v", enc, raw, decoded, err)
+		}
+	}
+	thing := &unstructured.Unstructured{Object: map[string]any{"kind": "Thing"}}
+	if _, err := MarshalAs(wire.Protobuf, thing); !errors.Is(err, ErrNotProtobuf) {
+		t.Errorf("an unstructured object as protobuf: %v", err)
+	}
+	raw, err := MarshalAs(wire.JSON, thing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if decoded, err := OfStruct(nil).Decode(raw); err != nil || !equality.Semantic.DeepEqual(decoded, thing) {
+		t.Errorf("%s is %v, %v", raw, decoded, err)
 	}
 }
 

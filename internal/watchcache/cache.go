@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/weirproject/weir/internal/codec"
 	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/wire"
@@ -89,6 +90,7 @@ type Cache struct {
 	resource      *Resource
 	store         *store.Store
 	encoding      wire.Encoding
+	codec         *codec.Codec
 	clock         Clock
 	history       *History
 	fields        map[string]*selectableField
@@ -136,6 +138,7 @@ func New(cfg Config) (*Cache, error) {
 		resource:      &r,
 		store:         cfg.Store,
 		encoding:      cfg.Encoding,
+		codec:         codec.OfStruct(r.Type),
 		clock:         cfg.Clock,
 		history:       cfg.History,
 		bookmark:      orDefault(cfg.BookmarkInterval, defaultBookmarkInterval),
@@ -297,7 +300,7 @@ func (c *Cache) refuse(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 func (c *Cache) newRepresentation(mt mediaType, includeObject string) representation {
-	return representation{mediaType: mt, resource: c.resource, stored: c.encoding, rowObject: metav1.IncludeObjectPolicy(includeObject)}
+	return representation{mediaType: mt, resource: c.resource, codec: c.codec, stored: c.encoding, rowObject: metav1.IncludeObjectPolicy(includeObject)}
 }
 
 const notReadyRetrySeconds = 1

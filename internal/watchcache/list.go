@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/weirproject/weir/internal/codec"
 	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/wire"
@@ -246,7 +247,7 @@ func writeTable(out *body, pg page, m *matcher, rep *representation) error {
 	if pg.meta.ShardSelector != "" {
 		t.ShardInfo = &metav1.ShardInfo{Selector: pg.meta.ShardSelector}
 	}
-	head, err := json.Marshal(t)
+	head, err := codec.MarshalAs(wire.JSON, t)
 	if err != nil {
 		return err
 	}

@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"reflect"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"google.golang.org/protobuf/encoding/protowire"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/weirproject/weir/internal/codec"
 	"github.com/weirproject/weir/internal/wire"
 )
 
@@ -20,6 +20,7 @@ import (
 type representation struct {
 	mediaType
 	resource  *Resource
+	codec     *codec.Codec // of the resource's objects
 	stored    wire.Encoding
 	rowObject metav1.IncludeObjectPolicy // what rows of a table include
 	scratch   []byte
@@ -84,55 +85,34 @@ func (rep *representation) object(raw []byte) ([]byte, error) {
 	return rep.scratch, err
 }
 
-// message is implemented by the generated API types.
-type message interface {
-	Unmarshal([]byte) error
-}
-
-// decode decodes stored bytes into the resource's Go type.
-func (r *Resource) decode(enc wire.Encoding, raw []byte) (any, error) {
-	if r.Type == nil {
-		return nil, fmt.Errorf("watchcache: no Go type for %s", r.Kind)
-	}
-	v := reflect.New(r.Type).Interface()
-	if enc == wire.JSON {
-		return v, json.Unmarshal(raw, v)
-	}
-	m, ok := v.(message)
-	if !ok {
-		return nil, fmt.Errorf("watchcache: %T knows no protobuf", v)
-	}
-	return v, m.Unmarshal(raw)
-}
-
 func (rep *representation) appendJSON(dst, raw []byte) ([]byte, error) {
-	v, err := rep.resource.decode(rep.stored, raw)
+	v, err := rep.codec.DecodeShared(raw)
 	if err != nil {
 		return dst, err
 	}
-	text, err := json.Marshal(v)
+	text, err := codec.MarshalAs(wire.JSON, v)
 	return append(dst, text...), err
 }
 
 // metadataField is the field number of metadata in every API type and in PartialObjectMetadata.
 const metadataField = 1
 
+// metadataCodec decodes the metadata of any object.
+var metadataCodec = codec.Of(&metav1.PartialObjectMetadata{})
+
 // partialMetadata decodes the PartialObjectMetadata of an object.
 func partialMetadata(enc wire.Encoding, raw []byte, version string) (*metav1.PartialObjectMetadata, error) {
-	p := &metav1.PartialObjectMetadata{}
-	if enc == wire.JSON {
-		if err := json.Unmarshal(raw, p); err != nil {
-			return nil, err
-		}
-	} else {
-		metadata, err := appendField(nil, raw, metadataField)
-		if err != nil {
-			return nil, err
-		}
-		if err := p.Unmarshal(metadata); err != nil {
+	var err error
+	if enc == wire.Protobuf {
+		if raw, err = appendField(nil, raw, metadataField); err != nil {
 			return nil, err
 		}
 	}
+	value, err := metadataCodec.Decode(raw)
+	if err != nil {
+		return nil, err
+	}
+	p := value.(*metav1.PartialObjectMetadata) // the codec's type
 	p.TypeMeta = metav1.TypeMeta{APIVersion: metav1.GroupName + "/" + version, Kind: "PartialObjectMetadata"}
 	return p, nil
 }
@@ -145,12 +125,7 @@ func (rep *representation) appendMetadata(dst, raw []byte) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	var out []byte
-	if rep.enc == wire.Protobuf {
-		out, err = p.Marshal()
-	} else {
-		out, err = json.Marshal(p)
-	}
+	out, err := codec.MarshalAs(rep.enc, p)
 	return append(dst, out...), err
 }
 
@@ -171,15 +146,12 @@ func appendField(dst, message []byte, number protowire.Number) ([]byte, error) {
 
 // bookmark encodes an object that has only metadata.
 func (rep *representation) bookmark(p *metav1.PartialObjectMetadata) ([]byte, error) {
-	if rep.enc == wire.Protobuf {
-		return p.Marshal()
-	}
 	if rep.shape == table {
 		t := rep.newTable()
 		t.ResourceVersion = p.ResourceVersion
-		return json.Marshal(t)
+		return codec.MarshalAs(rep.enc, t)
 	}
-	return json.Marshal(p)
+	return codec.MarshalAs(rep.enc, p)
 }
 
 var errNoObject = errors.New("watchcache: stored JSON is no object")

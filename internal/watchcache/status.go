@@ -1,7 +1,6 @@
 package watchcache
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -10,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/weirproject/weir/internal/codec"
 	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/wire"
@@ -54,7 +54,7 @@ func WriteStatus(w http.ResponseWriter, r *http.Request, code int, status *metav
 	if !ok {
 		mt.enc = wire.JSON
 	}
-	object, err := marshalStatus(mt.enc, status)
+	object, err := codec.MarshalAs(mt.enc, status)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
@@ -71,13 +71,6 @@ func WriteObject(w http.ResponseWriter, enc wire.Encoding, code int, tm wire.Typ
 	h.Set("Cache-Control", "no-cache, private")
 	w.WriteHeader(code)
 	_, _ = w.Write(body) // an error means that the client has gone
-}
-
-func marshalStatus(enc wire.Encoding, status *metav1.Status) ([]byte, error) {
-	if enc == wire.Protobuf {
-		return status.Marshal()
-	}
-	return json.Marshal(status)
 }
 
 const tooLargeRetrySeconds = 1

@@ -1,13 +1,13 @@
 package watchcache
 
 import (
-	"encoding/json"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/weirproject/weir/internal/codec"
 	"github.com/weirproject/weir/internal/wire"
 )
 
@@ -43,7 +43,7 @@ func (rep *representation) row(raw []byte) (metav1.TableRow, error) {
 	}
 	row := metav1.TableRow{Cells: []any{p.Name}}
 	if len(rep.resource.Columns) > 0 {
-		object, err := rep.resource.decode(rep.stored, raw)
+		object, err := rep.codec.DecodeShared(raw)
 		if err != nil {
 			return row, err
 		}
@@ -69,7 +69,7 @@ func (rep *representation) row(raw []byte) (metav1.TableRow, error) {
 
 // whole returns an object as JSON with its kind.
 func (rep *representation) whole(raw []byte) ([]byte, error) {
-	g := representation{mediaType: mediaType{enc: wire.JSON}, resource: rep.resource, stored: rep.stored}
+	g := representation{mediaType: mediaType{enc: wire.JSON}, resource: rep.resource, codec: rep.codec, stored: rep.stored}
 	object, err := g.object(raw)
 	if err != nil {
 		return nil, err
@@ -106,6 +106,6 @@ func (rep *representation) appendTable(dst, raw []byte) ([]byte, error) {
 	t := rep.newTable()
 	t.ResourceVersion = string(m.ResourceVersion)
 	t.Rows = append(t.Rows, row)
-	text, err := json.Marshal(t)
+	text, err := codec.MarshalAs(wire.JSON, t)
 	return append(dst, text...), err
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/weirproject/weir/internal/codec"
 	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/wire"
 )
@@ -122,7 +123,7 @@ func (wt *watcher) finish(err error) {
 // fail sends an ERROR event. It ignores write errors: the client has gone.
 func (wt *watcher) fail(err error) {
 	wt.cache.counters.failed(err)
-	object, marshalErr := marshalStatus(wt.rep.enc, StatusOf(err))
+	object, marshalErr := codec.MarshalAs(wt.rep.enc, StatusOf(err))
 	if marshalErr != nil {
 		return
 	}
