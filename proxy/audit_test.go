@@ -169,7 +169,7 @@ func TestAuditRefused(t *testing.T) {
 		return s.ResourceAttributes != nil && s.ResourceAttributes.Verb == "impersonate"
 	})
 	f.next(f.watch("jane", "/api/v1/pods?watch=true"), "ADDED")
-	carol, foreign := f.clientWith(f.authCA.issue(t, "carol")), f.clientWith(newAuthority(t).issue(t, "carol"))
+	carol, foreign := f.clientWith(f.authCA.Issue(t, "carol")), f.clientWith(newAuthority(t).Issue(t, "carol"))
 	nothing := func() {}
 	for id, test := range map[string]struct {
 		client     *http.Client
@@ -221,7 +221,7 @@ func TestAuditImpersonated(t *testing.T) {
 		Audit:          Audit{PolicyFile: writePolicy(t, auditPolicy), LogPath: path},
 		Authentication: Authentication{TokenTTL: deadline, AllowTTL: deadline, DenyTTL: deadline},
 	})
-	carol := f.clientWith(f.authCA.issue(t, "carol"))
+	carol := f.clientWith(f.authCA.Issue(t, "carol"))
 	ask := func(id string, more ...string) (int, []asked) {
 		t.Helper()
 		u.forwarded("")

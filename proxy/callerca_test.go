@@ -11,16 +11,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testca"
 )
 
 const publishedPath = "/api/v1/namespaces/" + configMapNamespace + "/configmaps/" + configMapName
 
 // publish has the upstream publish a CA of callers and one of front proxies.
-func (u *fakeUpstream) publish(clients, frontProxies *authority) {
+func (u *fakeUpstream) publish(clients, frontProxies *testca.Authority) {
 	u.t.Helper()
 	data := map[string]string{"requestheader-username-headers": `["X-Remote-User"]`, "requestheader-allowed-names": `["front-proxy"]`}
-	for key, ca := range map[string]*authority{clientCAKey: clients, headerCAKey: frontProxies} {
-		raw, err := os.ReadFile(ca.file)
+	for key, ca := range map[string]*testca.Authority{clientCAKey: clients, headerCAKey: frontProxies} {
+		raw, err := os.ReadFile(ca.File)
 		if err != nil {
 			u.t.Fatal(err)
 		}
@@ -65,7 +66,7 @@ func TestPublishedLater(t *testing.T) {
 				u.publish(clients, frontProxies)
 			}
 			for want, client := range map[string]*http.Client{
-				"carol": f.clientWith(clients.issue(t, "carol")), "dora": f.clientWith(frontProxies.issue(t, "front-proxy")),
+				"carol": f.clientWith(clients.Issue(t, "carol")), "dora": f.clientWith(frontProxies.Issue(t, "front-proxy")),
 			} {
 				f.until(want+" is known", func() bool {
 					u.forwarded("")

@@ -1,23 +1,18 @@
 package proxy
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/weirproject/weir/internal/selfsigned"
 )
 
 // servingCertificate is the certificate of the server. It is reloaded when its files change, by the
@@ -147,42 +142,13 @@ func certificateHosts(o *Options) []string {
 	return slices.Compact(out)
 }
 
-// selfSigned creates a self-signed certificate that can sign no other.
+// selfSigned creates a self-signed certificate.
 func selfSigned(o *Options) (certPEM, keyPEM []byte, err error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	certPEM, keyPEM, err = selfsigned.New("weir-proxy", selfSignedValidity, certificateHosts(o)...)
 	if err != nil {
 		return nil, nil, fmt.Errorf("proxy: certificate: %w", err)
 	}
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
-	if err != nil {
-		return nil, nil, fmt.Errorf("proxy: certificate: %w", err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: serial,
-		Subject:      pkix.Name{CommonName: "weir-proxy"},
-		NotBefore:    time.Now().Add(-5 * time.Minute), // for clocks that are behind
-		NotAfter:     time.Now().Add(selfSignedValidity),
-		KeyUsage:     x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		IsCA:         true, BasicConstraintsValid: true, MaxPathLenZero: true,
-	}
-	for _, host := range certificateHosts(o) {
-		if ip := net.ParseIP(host); ip != nil {
-			template.IPAddresses = append(template.IPAddresses, ip)
-		} else {
-			template.DNSNames = append(template.DNSNames, host)
-		}
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		return nil, nil, fmt.Errorf("proxy: certificate: %w", err)
-	}
-	keyDER, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		return nil, nil, fmt.Errorf("proxy: certificate: %w", err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-		pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER}), nil
+	return certPEM, keyPEM, nil
 }
 
 func writeSelfSigned(o *Options, certFile, keyFile string) error {

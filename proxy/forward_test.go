@@ -3,6 +3,7 @@ package proxy
 import (
 	"bufio"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -44,7 +45,7 @@ func TestIdentities(t *testing.T) {
 		t.Errorf("a token: %v", h)
 	}
 
-	certified := f.http1(f.authCA.issue(t, "carol", "staff"))
+	certified := f.http1(f.authCA.Issue(t, "carol", "staff"))
 	f.open(certified, http.MethodGet, "/version", "Authorization", "Bearer token-jane", "X-Remote-User", "root",
 		"Connection", "Impersonate-User, Impersonate-Group")
 	h = last().header
@@ -53,14 +54,14 @@ func TestIdentities(t *testing.T) {
 		t.Errorf("a certificate: %v", h)
 	}
 
-	nobody := f.clientWith(f.authCA.issue(t, "system:anonymous", "system:unauthenticated", "staff"))
+	nobody := f.clientWith(f.authCA.Issue(t, "system:anonymous", "system:unauthenticated", "staff"))
 	f.open(nobody, http.MethodGet, "/version")
 	h = last().header
 	if h.Get("Impersonate-User") != "system:anonymous" || !slices.Equal(h.Values("Impersonate-Group"), []string{"staff", "system:unauthenticated"}) {
 		t.Errorf("nobody's certificate: %v", h)
 	}
 
-	foreign := f.clientWith(newAuthority(t).issue(t, "carol", "system:masters"))
+	foreign := f.clientWith(newAuthority(t).Issue(t, "carol", "system:masters"))
 	f.open(foreign, http.MethodGet, "/version", "Authorization", "Bearer token-jane")
 	if h = last().header; h.Get("Authorization") != "Bearer token-jane" || hasImpersonation(h) {
 		t.Errorf("somebody else's certificate: %v", h)
@@ -79,14 +80,15 @@ func TestCertificateRefused(t *testing.T) {
 	f.ready()
 	page := f.metricsPage()
 	ours := "/api/v1/pods?limit=1&continue=" + page // which the upstream knows nothing of
+	expired := func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }
 	for name, cert := range map[string]*tls.Certificate{
-		"expired":  f.authCA.issueUntil(t, time.Now().Add(-time.Minute), "carol", "staff"),
-		"foreign":  newAuthority(t).issue(t, "carol", "system:masters"),
-		"nobody's": f.authCA.issue(t, "system:anonymous", "staff"), // in another's name it would be in one group more
+		"expired":  f.authCA.IssueWith(t, expired, "carol", "staff"),
+		"foreign":  newAuthority(t).Issue(t, "carol", "system:masters"),
+		"nobody's": f.authCA.Issue(t, "system:anonymous", "staff"), // in another's name it would be in one group more
 		// What headers would change on the way upstream.
-		"a group with whitespace": f.authCA.issue(t, "carol", "system:masters "),
-		"whitespace for a name":   f.authCA.issue(t, " "),
-		"a name of two lines":     f.authCA.issue(t, "carol\nsmith"),
+		"a group with whitespace": f.authCA.Issue(t, "carol", "system:masters "),
+		"whitespace for a name":   f.authCA.Issue(t, " "),
+		"a name of two lines":     f.authCA.Issue(t, "carol\nsmith"),
 	} {
 		for _, client := range []*http.Client{f.clientWith(cert), f.http1(cert)} {
 			for _, path := range []string{"/api/v1/pods?resourceVersion=0", "/api/v1/nodes", "/version", "/metrics", ours} {
@@ -122,7 +124,7 @@ func TestImpersonation(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}})
 	f.ready()
-	client := f.clientWith(f.authCA.issue(t, "carol"))
+	client := f.clientWith(f.authCA.Issue(t, "carol"))
 	whole := []string{"Impersonate-User", "system:serviceaccount:ns:sa", "Impersonate-Group", "g", "Impersonate-Uid", "u", "Impersonate-Extra-Acme.com%2fscope", "s"}
 	resp := f.open(client, http.MethodGet, "/api/v1/pods?resourceVersion=0", whole...)
 	passed := u.forwarded("/api/v1/pods")
@@ -179,7 +181,7 @@ func TestUpgrade(t *testing.T) {
 	}
 	f.proxy.upstream.close()
 	f.proxy.upstream = up
-	carol := f.http1(f.authCA.issue(t, "carol"))
+	carol := f.http1(f.authCA.Issue(t, "carol"))
 	for _, headers := range [][]string{nil, {"Impersonate-User", "carol", "Audit-ID", "exec"}} {
 		resp := f.open(carol, http.MethodPost, "/api/v1/namespaces/n/pods/p/exec", append(headers, "Connection", "Upgrade", "Upgrade", "echo/1")...)
 		if resp.StatusCode != http.StatusSwitchingProtocols {
@@ -319,7 +321,7 @@ func TestHostile(t *testing.T) {
 func TestNobodyImpersonated(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	f := startProxy(t, u, Options{})
-	carol := f.clientWith(f.authCA.issue(t, "carol", "staff"))
+	carol := f.clientWith(f.authCA.Issue(t, "carol", "staff"))
 	for _, name := range []string{"Impersonate-User", "Impersonate-Nonsense"} {
 		f.open(carol, http.MethodGet, "/version", name, "")
 		passed := u.forwarded("/version")
@@ -334,7 +336,7 @@ func TestNobodyImpersonated(t *testing.T) {
 func TestRobotsGroups(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	f := startProxy(t, u, Options{})
-	robot := f.clientWith(f.authCA.issue(t, "system:serviceaccount:mine:robot"))
+	robot := f.clientWith(f.authCA.Issue(t, "system:serviceaccount:mine:robot"))
 	f.open(robot, http.MethodGet, "/version")
 	passed := u.forwarded("/version")
 	if len(passed) != 1 || !slices.Equal(passed[0].header.Values("Impersonate-Group"), []string{"system:authenticated"}) {

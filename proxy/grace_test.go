@@ -54,7 +54,7 @@ func TestRefusedReview(t *testing.T) {
 			if code, _ := f.get("jane", list); code != http.StatusOK {
 				t.Fatal(code)
 			}
-			certified := f.clientWith(f.authCA.issue(t, "carol"))
+			certified := f.clientWith(f.authCA.Issue(t, "carol"))
 			if resp := f.open(certified, http.MethodGet, list); resp.StatusCode != http.StatusOK {
 				t.Fatal(resp.Status)
 			}
@@ -89,7 +89,7 @@ func TestRefusedReview(t *testing.T) {
 func TestNoGraceForMore(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	f := startProxy(t, u, Options{})
-	certified := f.clientWith(f.authCA.issue(t, "carol"))
+	certified := f.clientWith(f.authCA.Issue(t, "carol"))
 	const path = "/api/v1/namespaces/default/pods"
 	ask := func(want int, what string) {
 		t.Helper()

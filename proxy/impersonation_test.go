@@ -21,7 +21,7 @@ import (
 func TestImpersonationThatHeadersChange(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	f := startProxy(t, u, Options{})
-	carol := f.clientWith(f.authCA.issue(t, "carol"))
+	carol := f.clientWith(f.authCA.Issue(t, "carol"))
 	for _, headers := range [][]string{
 		{"Impersonate-User", " "}, {"Impersonate-User", "joe "}, {"Impersonate-User", "joe", "Impersonate-Group", "system:masters\t"},
 		{"Impersonate-User", "joe", "Impersonate-Uid", " 1"}, {"Impersonate-User", "joe", "Impersonate-Extra-Scope", "all "},
@@ -107,7 +107,7 @@ func TestNodesGroups(t *testing.T) {
 		return s.ResourceAttributes != nil && s.ResourceAttributes.Resource == "groups"
 	})
 	for name, want := range map[string][]string{node: {user.AllAuthenticated}, "system:serviceaccount:mine:robot": nil, "joe": nil} {
-		f.open(f.clientWith(f.authCA.issue(t, "carol")), http.MethodGet, "/version", "Impersonate-User", name)
+		f.open(f.clientWith(f.authCA.Issue(t, "carol")), http.MethodGet, "/version", "Impersonate-User", name)
 		passed := u.forwarded("/version")
 		if len(passed) != 1 || !slices.Equal(passed[0].header.Values("Impersonate-Group"), want) {
 			t.Errorf("%s: %v", name, passed)

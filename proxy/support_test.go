@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"io"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testca"
 )
 
 // deadline bounds every wait. It is generous: nothing is timed here.
@@ -45,7 +47,7 @@ type fixture struct {
 	upstream *fakeUpstream
 	proxy    *Server
 	client   *http.Client
-	authCA   *authority
+	authCA   *testca.Authority
 }
 
 // startProxy starts a proxy that trusts certificates of the fixture's authority, and none that the
@@ -54,12 +56,12 @@ func startProxy(t *testing.T, u *fakeUpstream, o Options) *fixture {
 	t.Helper()
 	ca := newAuthority(t)
 	o.Authentication.SkipLookup = true
-	o.Authentication.ClientCAFile = ca.file
+	o.Authentication.ClientCAFile = ca.File
 	return startWith(t, u, o, ca)
 }
 
 // startWith starts a proxy that trusts certificates as the options say.
-func startWith(t *testing.T, u *fakeUpstream, o Options, ca *authority) *fixture {
+func startWith(t *testing.T, u *fakeUpstream, o Options, ca *testca.Authority) *fixture {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	t.Cleanup(cancel)
@@ -82,6 +84,16 @@ func startWith(t *testing.T, u *fakeUpstream, o Options, ca *authority) *fixture
 	})
 	f.client = f.clientWith(nil)
 	return f
+}
+
+// newAuthority makes a CA for callers' certificates.
+func newAuthority(t *testing.T) *testca.Authority {
+	t.Helper()
+	ca, err := testca.New(filepath.Join(t.TempDir(), "ca.crt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ca
 }
 
 // clientWith returns a client with a certificate, or without one.

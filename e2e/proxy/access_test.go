@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/e2e/internal/authority"
+	"github.com/weirproject/weir/internal/testca"
 	"github.com/weirproject/weir/proxy"
 )
 
@@ -60,7 +60,7 @@ func TestDenied(t *testing.T) {
 	if _, err := clientFor(t, forged).CoreV1().Pods("").List(ctx, metav1.ListOptions{ResourceVersion: "0"}); !apierrors.IsUnauthorized(err) {
 		t.Errorf("a forged token: %v", err)
 	}
-	other, err := authority.New(t.TempDir() + "/other.crt")
+	other, err := testca.New(t.TempDir() + "/other.crt")
 	if err != nil {
 		t.Fatal(err)
 	}

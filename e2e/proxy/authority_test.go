@@ -8,13 +8,13 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/e2e/internal/authority"
+	"github.com/weirproject/weir/internal/testca"
 )
 
 // issue makes a client's certificate, as a configuration that has nothing else.
-func issue(t *testing.T, by *authority.Authority, name string, groups ...string) *rest.Config {
+func issue(t *testing.T, by *testca.Authority, name string, groups ...string) *rest.Config {
 	t.Helper()
-	cert := by.Issue(t, name, groups, nil)
+	cert := by.Issue(t, name, groups...)
 	key, err := x509.MarshalECPrivateKey(cert.PrivateKey.(*ecdsa.PrivateKey))
 	if err != nil {
 		t.Fatal(err)

@@ -20,8 +20,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/e2e/cluster"
-	"github.com/weirproject/weir/e2e/internal/authority"
 	"github.com/weirproject/weir/internal/podsim"
+	"github.com/weirproject/weir/internal/testca"
 	"github.com/weirproject/weir/proxy"
 )
 
@@ -40,7 +40,7 @@ var (
 	clients cluster.Clients
 	// callers signs the certificates that the API server, and so the proxy, believes; fronts those
 	// of front proxies.
-	callers, fronts *authority.Authority
+	callers, fronts *testca.Authority
 )
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -62,10 +62,10 @@ func run(m *testing.M) int {
 
 // startShared starts the shared cluster, and makes what the tests need besides.
 func startShared(ctx context.Context, dir string) (err error) {
-	if callers, err = authority.New(filepath.Join(dir, "callers.crt")); err != nil {
+	if callers, err = testca.New(filepath.Join(dir, "callers.crt")); err != nil {
 		return err
 	}
-	if fronts, err = authority.New(filepath.Join(dir, "fronts.crt")); err != nil {
+	if fronts, err = testca.New(filepath.Join(dir, "fronts.crt")); err != nil {
 		return err
 	}
 	if clients, err = cluster.BuildClients(ctx, cluster.LogToStderr); err != nil {

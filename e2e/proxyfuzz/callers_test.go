@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/weirproject/weir/e2e/internal/authority"
+	"github.com/weirproject/weir/internal/testca"
 )
 
 // caller is somebody who can make requests, and what they show of themselves.
@@ -48,7 +48,7 @@ var (
 )
 
 // newCallers makes everybody: those who are believed, several times, and those who are not.
-func newCallers(t *testing.T, ctx context.Context, w *world, ca, fronts, foreign *authority.Authority, tokens *minter) []caller {
+func newCallers(t *testing.T, ctx context.Context, w *world, ca, fronts, foreign *testca.Authority, tokens *minter) []caller {
 	t.Helper()
 	var out []caller
 	for _, name := range []string{"ann", "bob", "eve", "weir-admin"} {
@@ -89,28 +89,28 @@ func newCallers(t *testing.T, ctx context.Context, w *world, ca, fronts, foreign
 	} {
 		out = append(out, caller{name: name, token: token})
 	}
-	admin := []string{"system:masters"}
+	const admin = "system:masters"
 	for name, cert := range map[string]*tls.Certificate{
-		"the certificate of carl":                      ca.Issue(t, "carl", []string{"staff"}, nil),
-		"the certificate of dora":                      ca.Issue(t, "dora", nil, nil),
-		"the certificate of ann":                       ca.Issue(t, "ann", []string{"guests"}, nil),
-		"the certificate of an admin":                  ca.Issue(t, "root", admin, nil),
-		"the certificate of who may impersonate a bit": ca.Issue(t, constrain, nil, nil),
-		"an expired certificate of an admin":           ca.Issue(t, "root", admin, expired),
-		"a certificate of an admin for later":          ca.Issue(t, "root", admin, early),
-		"a certificate of an admin for servers":        ca.Issue(t, "root", admin, forServers),
-		"an admin's certificate of another authority":  foreign.Issue(t, "root", admin, nil),
-		"a certificate without a name":                 ca.Issue(t, "", nil, nil),
+		"the certificate of carl":                      ca.Issue(t, "carl", "staff"),
+		"the certificate of dora":                      ca.Issue(t, "dora"),
+		"the certificate of ann":                       ca.Issue(t, "ann", "guests"),
+		"the certificate of an admin":                  ca.Issue(t, "root", admin),
+		"the certificate of who may impersonate a bit": ca.Issue(t, constrain),
+		"an expired certificate of an admin":           ca.IssueWith(t, expired, "root", admin),
+		"a certificate of an admin for later":          ca.IssueWith(t, early, "root", admin),
+		"a certificate of an admin for servers":        ca.IssueWith(t, forServers, "root", admin),
+		"an admin's certificate of another authority":  foreign.Issue(t, "root", admin),
+		"a certificate without a name":                 ca.Issue(t, ""),
 	} {
 		out = append(out, caller{name: name, cert: cert, good: strings.HasPrefix(name, "the certificate"), admin: name == "the certificate of an admin"}, caller{name: name + " and the token of ann", cert: cert, token: annToken},
 			caller{name: name + " and junk", cert: cert, token: "junk"})
 	}
 	for name, cert := range map[string]*tls.Certificate{
-		"a front proxy":                           fronts.Issue(t, "front", nil, nil),
-		"a front proxy of another name":           fronts.Issue(t, "back", nil, nil),
-		"an expired front proxy":                  fronts.Issue(t, "front", nil, expired),
-		"a front proxy of another authority":      foreign.Issue(t, "front", nil, nil),
-		"a front proxy of the callers' authority": ca.Issue(t, "front", nil, nil),
+		"a front proxy":                           fronts.Issue(t, "front"),
+		"a front proxy of another name":           fronts.Issue(t, "back"),
+		"an expired front proxy":                  fronts.IssueWith(t, expired, "front"),
+		"a front proxy of another authority":      foreign.Issue(t, "front"),
+		"a front proxy of the callers' authority": ca.Issue(t, "front"),
 	} {
 		out = append(out, caller{name: name, cert: cert, front: true, good: name == "a front proxy"}, caller{name: name + " and the token of bob", cert: cert, token: out[1].token, front: true})
 	}

@@ -24,7 +24,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/e2e/cluster"
-	"github.com/weirproject/weir/e2e/internal/authority"
+	"github.com/weirproject/weir/internal/testca"
 	"github.com/weirproject/weir/proxy"
 )
 
@@ -59,9 +59,9 @@ func newWorld(t *testing.T, ctx context.Context) *world {
 	t.Helper()
 	dir := t.TempDir()
 	w := &world{frozen: map[string]string{}}
-	var by []*authority.Authority
+	var by []*testca.Authority
 	for _, name := range []string{"callers.crt", "fronts.crt", "foreign.crt"} {
-		a, err := authority.New(filepath.Join(dir, name))
+		a, err := testca.New(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +101,7 @@ func newWorld(t *testing.T, ctx context.Context) *world {
 	tokens.issuer = w.cluster.URL()
 	w.callers = newCallers(t, ctx, w, ca, fronts, foreign, tokens)
 	w.startProxy(t, ctx)
-	w.front = fronts.Issue(t, "front", nil, nil)
+	w.front = fronts.Issue(t, "front")
 	cfg := &rest.Config{Host: w.proxy.URL(), QPS: -1, BearerToken: w.cluster.Config().BearerToken, TLSClientConfig: rest.TLSClientConfig{CAData: w.proxy.CAData()}}
 	if w.through, err = dynamic.NewForConfigAndClient(cfg, clientOf(t, cfg)); err != nil {
 		t.Fatal(err)

@@ -1,17 +1,10 @@
 package embedded
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"fmt"
-	"math/big"
-	"net"
 	"time"
+
+	"github.com/weirproject/weir/internal/selfsigned"
 )
 
 // loopback is where the server listens.
@@ -20,24 +13,16 @@ const loopback = "127.0.0.1"
 // certificateAge is how long a certificate is good, longer than any measurement.
 const certificateAge = 30 * 24 * time.Hour
 
-// selfSigned makes a certificate for this process alone, which has signed itself. Its key is of a
-// curve: one of RSA takes as long as starting the rest of the server.
+// selfSigned returns the configuration of a server with a certificate for this process alone, and
+// that certificate as PEM.
 func selfSigned() (cfg *tls.Config, ca []byte, err error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	certPEM, keyPEM, err := selfsigned.New("weir", certificateAge, loopback)
 	if err != nil {
-		return nil, nil, fmt.Errorf("make a key: %w", err)
+		return nil, nil, err
 	}
-	now := time.Now()
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: "weir"},
-		NotBefore: now.Add(-time.Minute), NotAfter: now.Add(certificateAge),
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, IsCA: true, BasicConstraintsValid: true,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, IPAddresses: []net.IP{net.ParseIP(loopback)},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	pair, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
-		return nil, nil, fmt.Errorf("make a certificate: %w", err)
+		return nil, nil, err
 	}
-	pair := tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
-	return &tls.Config{Certificates: []tls.Certificate{pair}}, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), nil
+	return &tls.Config{Certificates: []tls.Certificate{pair}}, certPEM, nil
 }

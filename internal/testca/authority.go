@@ -1,5 +1,5 @@
-// Package authority signs certificates of clients, for tests of who is believed.
-package authority
+// Package testca is a certificate authority for tests. It signs certificates of clients.
+package testca
 
 import (
 	"crypto/ecdsa"
@@ -45,9 +45,14 @@ func New(file string) (*Authority, error) {
 	return &Authority{file, key, cert}, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600)
 }
 
-// Issue makes a client's certificate, good for a day if change, which may be nil, does not say
-// otherwise.
-func (a *Authority) Issue(t *testing.T, name string, groups []string, change func(*x509.Certificate)) *tls.Certificate {
+// Issue makes a client's certificate, good for a day.
+func (a *Authority) Issue(t *testing.T, name string, groups ...string) *tls.Certificate {
+	t.Helper()
+	return a.IssueWith(t, func(*x509.Certificate) {}, name, groups...)
+}
+
+// IssueWith makes a client's certificate as Issue does, with what change changes.
+func (a *Authority) IssueWith(t *testing.T, change func(*x509.Certificate), name string, groups ...string) *tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -58,9 +63,7 @@ func (a *Authority) Issue(t *testing.T, name string, groups []string, change fun
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
 	}
-	if change != nil {
-		change(template)
-	}
+	change(template)
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &key.PublicKey, a.key)
 	if err != nil {
 		t.Fatal(err)
