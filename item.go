@@ -60,7 +60,7 @@ func (i Item[T]) AppendRaw(dst []byte) ([]byte, error) { return i.o.AppendRaw(ds
 // Item.
 func (i Item[T]) Object() (T, error) {
 	if i.handed {
-		return i.decoded((*reader).glance)
+		return i.decoded((*reader).handlerValue)
 	}
 	return i.decoded((*reader).object)
 }

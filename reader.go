@@ -33,16 +33,20 @@ func (r *reader) detectMutation(ctx context.Context) {
 }
 
 // object returns a version's value for readers. It is shared, unless copies are private.
-func (r *reader) object(o *store.Object) (any, error) { return r.shared(o, (*store.Object).Decoded) }
+func (r *reader) object(o *store.Object) (any, error) {
+	return r.applyOptions(o, (*store.Object).Decoded)
+}
 
-// glance returns a version's value for handlers. It is shared, unless copies are private.
-func (r *reader) glance(o *store.Object) (any, error) { return r.shared(o, (*store.Object).Glance) }
+// handlerValue returns a version's value for handlers. It is shared, unless copies are private.
+func (r *reader) handlerValue(o *store.Object) (any, error) {
+	return r.applyOptions(o, (*store.Object).PeekDecoded)
+}
 
-func (r *reader) shared(o *store.Object, as func(*store.Object) (any, error)) (value any, err error) {
+func (r *reader) applyOptions(o *store.Object, decode func(*store.Object) (any, error)) (value any, err error) {
 	if r.private {
 		return r.copy(o)
 	}
-	if value, err = as(o); err != nil {
+	if value, err = decode(o); err != nil {
 		return nil, fmt.Errorf("decode %s: %w", o.Key(), err)
 	}
 	if r.detector != nil {
@@ -53,7 +57,7 @@ func (r *reader) shared(o *store.Object, as func(*store.Object) (any, error)) (v
 
 // copy makes an object of the bytes of a version, for the caller alone.
 func (r *reader) copy(o *store.Object) (any, error) {
-	value, err := o.Fresh()
+	value, err := o.DecodeCopy()
 	if err != nil {
 		return nil, fmt.Errorf("decode %s: %w", o.Key(), err)
 	}

@@ -130,7 +130,7 @@ func TestNothingStaysOfAnOldVersion(t *testing.T) {
 	}
 	second := c.change(t, "a")
 	_, fresh := c.update(t, first, second, 0)
-	want, err := second.Fresh()
+	want, err := second.DecodeCopy()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +222,7 @@ func TestHandlersGetTransformed(t *testing.T) {
 				synctest.Wait()
 			}
 			mu.Lock()
-			if told != 40*handlers || others > told/10 { // a handler may be faster than the value is lent
+			if told != 40*handlers || others > told/10 { // a handler may be faster than the value is cached
 				t.Errorf("%d handlers were told of %d objects, of which %d are not what the transform returned", handlers, told, others)
 			}
 			mu.Unlock()

@@ -142,7 +142,7 @@ func (s *finalState) decode(c *codec.Codec, private bool) (any, error) {
 // lastValue returns the last version of a deleted object, which need not be kept any more.
 func (r *reader) lastValue(o *store.Object, others int) (any, error) {
 	value, err := r.valueOnce(o)
-	r.store.Retire(o, others)
+	r.store.ReleaseLatest(o, others)
 	return value, err
 }
 
@@ -171,7 +171,7 @@ func (r *reader) deletedValue(o *store.Object, number uint64, others int) (any, 
 		}
 		value = last
 	}
-	r.store.Retire(o, 0)
+	r.store.ReleaseLatest(o, 0)
 	if r.mutationDetector != nil {
 		r.mutationDetector.Add(o.Key(), value)
 	}

@@ -124,7 +124,7 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 	i.indexer.informer = i
 	if reader := i.indexer.reader; reader.shared && reader.delta == nil {
 		i.sink.onTransformed = func(o *store.Object, value any) {
-			i.store.Lend(o, value, int(i.handlerCount.Load()))
+			i.store.CacheForHandlers(o, value, int(i.handlerCount.Load()))
 		}
 	}
 	i.listWatch = newListWatch(lw, newResponseMatcher(example, opts.Scheme), &i.stats, opts.NoCapture)

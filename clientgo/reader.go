@@ -53,14 +53,14 @@ func (r *reader) handlerValue(o *store.Object, others int) (any, error) {
 	case !r.shared:
 		return r.value(o)
 	}
-	if value, _, ok := o.Take(); ok {
+	if value, _, ok := o.Cached(); ok {
 		return value, nil
 	}
 	value, err := o.DecodeOnce()
 	if err != nil {
 		return nil, err
 	}
-	return r.store.Lend(o, value, others), nil
+	return r.store.CacheForHandlers(o, value, others), nil
 }
 
 // applyOptions decodes an object, copies it if copies are private, and registers it with the
@@ -118,7 +118,7 @@ func (r *reader) updateValues(was, is *store.Object, others int) (old, fresh any
 		old, fresh, err = r.deltaValues(was, is)
 	}
 	if err == nil {
-		r.store.Retire(was, others)
+		r.store.ReleaseLatest(was, others)
 	}
 	return old, fresh, err
 }
@@ -127,8 +127,8 @@ func (r *reader) updateValues(was, is *store.Object, others int) (old, fresh any
 // They share nothing mutable.
 func (r *reader) separateValues(was, is *store.Object) (old, fresh any, err error) {
 	if old, fresh, ok := r.decodeTogether(was, is); ok {
-		r.store.Missed(2)
-		r.store.Keep(is, fresh, nil)
+		r.store.AddDecodedMisses(2)
+		r.store.CacheLatest(is, fresh, nil)
 		return old, fresh, nil
 	}
 	if old, err = r.valueOnce(was); err == nil {
@@ -172,7 +172,7 @@ func (buf *versionBuffers) release() {
 func (r *reader) newSeparateValue(o *store.Object) (any, error) {
 	value, err := r.valueOnce(o)
 	if err == nil {
-		r.store.Keep(o, value, nil)
+		r.store.CacheLatest(o, value, nil)
 	}
 	return value, err
 }
@@ -181,7 +181,7 @@ func (r *reader) newSeparateValue(o *store.Object) (any, error) {
 // theirs.
 func (r *reader) freshValue(o *store.Object) (any, error) {
 	if o.Size() > 0 {
-		return o.Fresh()
+		return o.DecodeCopy()
 	}
 	value, err := o.DecodeOnce() // the store has it as a value, not as bytes
 	if object, ok := value.(runtime.Object); ok && err == nil {
@@ -204,7 +204,7 @@ func (r *reader) deltaValues(was, is *store.Object) (old, fresh any, err error) 
 // oldDeltaValue returns the value of the old version, and leaves its fields or its bytes in buf.
 func (r *reader) oldDeltaValue(was *store.Object, buf *deltaBuffers) (value any, err error) {
 	buf.oldRaw, buf.oldFields = buf.oldRaw[:0], buf.oldFields[:0]
-	value, note, taken := was.Take()
+	value, note, taken := was.Cached()
 	if fields, _ := note.([]wireField); len(fields) > 0 {
 		buf.oldFields = append(buf.oldFields, fields...)
 		return value, nil
@@ -215,15 +215,15 @@ func (r *reader) oldDeltaValue(was *store.Object, buf *deltaBuffers) (value any,
 	if value, err = r.codec.DecodeShared(buf.oldRaw); err != nil {
 		return was.DecodeOnce() // its error names the object
 	}
-	r.store.Missed(1)
+	r.store.AddDecodedMisses(1)
 	return value, nil
 }
 
 // newDeltaValue returns the value of the new version, which shares unchanged fields with old, and
 // has it kept.
 func (r *reader) newDeltaValue(old any, is *store.Object, buf *deltaBuffers) (value any, err error) {
-	if value, note, ok := is.Take(); ok {
-		r.store.Keep(is, value, func() any { return note })
+	if value, note, ok := is.Cached(); ok {
+		r.store.CacheLatest(is, value, func() any { return note })
 		return value, nil
 	}
 	if buf.newRaw, err = is.AppendRaw(buf.newRaw[:0]); err != nil {
@@ -238,7 +238,7 @@ func (r *reader) newDeltaValue(old any, is *store.Object, buf *deltaBuffers) (va
 			return is.DecodeOnce()
 		}
 	}
-	r.store.Missed(1)
-	r.store.Keep(is, value, func() any { return digests(buf.newFields) })
+	r.store.AddDecodedMisses(1)
+	r.store.CacheLatest(is, value, func() any { return digests(buf.newFields) })
 	return value, nil
 }

@@ -31,7 +31,7 @@ func (s *Store) AddIndex(name string, ix Index) error {
 func (s *Store) addFuncIndex(name string, ix Index) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.shared.decode == nil {
+	if s.decoder.decode == nil {
 		return ErrNoDecoder
 	}
 	if s.takenLocked(name) {

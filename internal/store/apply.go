@@ -80,7 +80,7 @@ func (w *Writer) apply() int {
 		if old := b.records[i].old; old != nil {
 			s.release(old)
 			if d := old.decoded.Load(); d != nil {
-				s.shared.cache.drop(d)
+				s.decoder.cache.drop(d)
 			}
 		}
 	}

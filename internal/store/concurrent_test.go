@@ -68,9 +68,9 @@ func TestConcurrentUse(t *testing.T) {
 	writing.Wait()
 	stop.Store(true)
 	reading.Wait()
-	s.shared.cache.mu.Lock()
-	defer s.shared.cache.mu.Unlock()
-	s.shared.cache.check(t)
+	s.decoder.cache.mu.Lock()
+	defer s.decoder.cache.mu.Unlock()
+	s.decoder.cache.check(t)
 }
 
 // churn is one writer's life, its last relist leaving ten objects.
@@ -125,11 +125,11 @@ func follow(t *testing.T, s *Store, c *Cursor, pace int, stop *atomic.Bool) {
 			if err != nil {
 				t.Error(err)
 			}
-			if !s.Keep(ch.New, value, nil) {
-				value = s.Lend(ch.New, value, 2)
+			if !s.CacheLatest(ch.New, value, nil) {
+				value = s.CacheForHandlers(ch.New, value, 2)
 			}
 			if ch.Old != nil {
-				s.Retire(ch.Old, pace%2)
+				s.ReleaseLatest(ch.Old, pace%2)
 			}
 			s.Derive(ch.New, value)
 		}

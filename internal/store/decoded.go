@@ -8,44 +8,44 @@ import (
 	"weak"
 )
 
-// decodedState is an object's decoded form. At first only a weak pointer holds it, so that it lives
-// as long as somebody uses it. After a second read soon after the first, a strong pointer holds it
-// too, until it is idle or evicted: see decodedCache. What is held for handlers has a strong
-// pointer alone.
-type decodedState struct {
-	strong  atomic.Pointer[decodedBox]
-	weak    weakValue     // zero: there is none
-	bytes   int64         // estimate
-	used    atomic.Uint32 // usedX bits, set by each read
-	awaited atomic.Bool   // kept, and not found yet: see Store.Keep
-	uses    atomic.Int32  // how many handlers have yet to take it: see Store.Lend
+// decodedEntry is an object's decoded value in the cache. At first only a weak pointer holds it, so
+// that it lives as long as somebody uses it. After a second read soon after the first, a strong
+// pointer holds it too, until it is idle or evicted: see decodedCache. What is held for handlers
+// has a strong pointer alone.
+type decodedEntry struct {
+	strong       atomic.Pointer[decodedBox]
+	weak         weakValue     // zero: there is none
+	bytes        int64         // estimate
+	used         atomic.Uint32 // usedX bits, set by each read
+	awaitsHit    atomic.Bool   // set by Store.CacheLatest, cleared by the first hit
+	handlersLeft atomic.Int32  // how many have yet to get it: see Store.CacheForHandlers
 
 	// Guarded by the cache's lock.
-	owner  *Object // nil: on no shelf
-	on     *shelf
-	pos    int32  // on the shelf
-	age    int32  // ticks since the last read
-	change uint32 // decodedCache.changes when it was kept
+	owner   *Object // nil: in no segment
+	segment *cacheSegment
+	pos     int32  // in the segment
+	age     int32  // ticks since the last read
+	change  uint32 // decodedCache.changes when Store.CacheLatest was called
 }
 
-// Each read sets all bits. The sweep of idle forms and the hand of CLOCK each clear their own.
+// Each read sets all bits. The sweep of idle entries and the hand of CLOCK each clear their own.
 const (
 	usedSinceSweep = 1 << iota
 	usedSinceHand
 	usedNow = usedSinceSweep | usedSinceHand
 )
 
-func (d *decodedState) touch() {
+func (d *decodedEntry) touch() {
 	if d.used.Load() != usedNow {
 		d.used.Store(usedNow)
 	}
 }
 
-// decodedBox is a decoded form, with what Store.Keep was given to note.
+// decodedBox is a decoded value, with the note that came with it to Store.CacheLatest.
 type decodedBox struct{ value, note any }
 
-// form returns the decoded form if it exists, and whether it is held strongly. d may be nil.
-func (d *decodedState) form() (box *decodedBox, held bool) {
+// load returns the decoded value if it exists, and whether it is held strongly. d may be nil.
+func (d *decodedEntry) load() (box *decodedBox, held bool) {
 	if d == nil {
 		return nil, false
 	}
@@ -90,42 +90,43 @@ func (w weakValue) alive() bool { return w.ptr.Value() != nil }
 // measured as 3.0 for pods as typed structs from protobuf, and as 3.1 as unstructured from JSON.
 const decodedFactor = 3
 
-func newDecodedState(box *decodedBox, bytes int64) *decodedState {
-	d := &decodedState{weak: makeWeak(box), bytes: bytes}
+func newDecodedEntry(box *decodedBox, bytes int64) *decodedEntry {
+	d := &decodedEntry{weak: makeWeak(box), bytes: bytes}
 	d.used.Store(usedNow)
 	return d
 }
 
-// decodedBytes estimates the memory of the decoded form.
+// decodedBytes estimates the memory of the decoded value.
 func (o *Object) decodedBytes() int64 { return decodedFactor * int64(o.size) }
 
-// Decoded returns the decoded form, made by Config.Decode. All who ask for this version share it:
+// Decoded returns the decoded value, made by Config.Decode. All who ask for this version share it:
 // copy it before you change it. Safe for concurrent use.
 //
-// The form lives as long as somebody uses it. If it is asked for again within Config.DecodedIdle,
+// The value lives as long as somebody uses it. If it is asked for again within Config.DecodedIdle,
 // the store holds it until nobody has asked for that long, or the budget needs the room. The error
 // is ErrNoDecoder, or that of Config.Decode with the object's key.
-func (o *Object) Decoded() (any, error) { return o.shared(1) }
+func (o *Object) Decoded() (any, error) { return o.decodeCached(1) }
 
-// Glance returns the decoded form for handlers, several of which get the same objects one after
-// another. They share the form while one of them uses it. Glance does not count as a read, and
-// keeps nothing decoded. The errors are those of Decoded.
-func (o *Object) Glance() (any, error) { return o.shared(0) }
+// PeekDecoded returns what Decoded does, without counting as a read: it keeps nothing decoded. It
+// is for handlers, several of which get the same objects one after another. They share the value
+// while one of them uses it. The errors are those of Decoded.
+func (o *Object) PeekDecoded() (any, error) { return o.decodeCached(0) }
 
-// shared returns the decoded form. reads is how many reads the call stands for.
-func (o *Object) shared(reads int) (any, error) {
+// decodeCached returns the cached value, and decodes it if there is none. reads is how many reads
+// the call stands for.
+func (o *Object) decodeCached(reads int) (any, error) {
 	c := o.layout.cache
 	for {
 		d := o.decoded.Load()
-		if box, held := d.form(); box != nil {
+		if box, held := d.load(); box != nil {
 			if reads > 0 {
 				d.touch()
 			}
 			if reads > 0 && !held {
 				c.hold(o, d, box)
 			}
-			if d.awaited.Load() {
-				c.found(d)
+			if d.awaitsHit.Load() {
+				c.countHit(d)
 			}
 			c.hits.Add(1)
 			return box.value, nil
@@ -135,7 +136,7 @@ func (o *Object) shared(reads int) (any, error) {
 			return nil, err
 		}
 		box := &decodedBox{value: value}
-		fresh := newDecodedState(box, o.decodedBytes())
+		fresh := newDecodedEntry(box, o.decodedBytes())
 		if !o.decoded.CompareAndSwap(d, fresh) {
 			continue // somebody else was first: theirs is the shared one
 		}
@@ -146,13 +147,13 @@ func (o *Object) shared(reads int) (any, error) {
 		if reads > 1 || d != nil && reads > 0 {
 			c.hold(o, fresh, box)
 		} else {
-			c.watch(o, fresh)
+			c.track(o, fresh)
 		}
 		return value, nil
 	}
 }
 
-// decode returns a new decoded form that nobody else has.
+// decode returns a new decoded value that nobody else has.
 func (o *Object) decode() (value any, err error) {
 	if o.layout.decode == nil {
 		return nil, ErrNoDecoder
@@ -167,12 +168,12 @@ func (o *Object) decode() (value any, err error) {
 	return value, nil
 }
 
-// DecodeOnce returns the decoded form for somebody who needs it once, such as a handler. It returns
-// what Take does or, if there is no form, a new one for the caller alone. Treat it as shared: do
-// not change it. DecodeOnce keeps nothing decoded, and does not count as a read. The errors are
-// those of Decoded.
+// DecodeOnce returns the decoded value for somebody who needs it once, such as a handler. It
+// returns what Cached does or, if there is nothing, a new value for the caller alone. Treat it as
+// shared: do not change it. DecodeOnce keeps nothing decoded, and does not count as a read. The
+// errors are those of Decoded.
 func (o *Object) DecodeOnce() (any, error) {
-	if value, _, ok := o.Take(); ok {
+	if value, _, ok := o.Cached(); ok {
 		return value, nil
 	}
 	value, err := o.decode()
@@ -182,34 +183,34 @@ func (o *Object) DecodeOnce() (any, error) {
 	return value, err
 }
 
-// Take returns the decoded form if there is one, and what Store.Keep was given to note. If the form
-// is lent to handlers (see Store.Lend), the caller is one of them. Take never decodes, and does not
-// count as a read.
-func (o *Object) Take() (value, note any, ok bool) {
+// Cached returns the decoded value if the cache has it, and the note that came with it to
+// Store.CacheLatest. If the value is held for handlers (see Store.CacheForHandlers), the call
+// counts as that of one of them. Cached never decodes, and does not count as a read.
+func (o *Object) Cached() (value, note any, ok bool) {
 	d := o.decoded.Load()
-	box, _ := d.form()
+	box, _ := d.load()
 	if box == nil {
 		return nil, nil, false
 	}
 	c := o.layout.cache
 	c.hits.Add(1)
-	if d.awaited.Load() {
-		c.found(d)
+	if d.awaitsHit.Load() {
+		c.countHit(d)
 	}
-	if d.uses.Load() > 0 {
+	if d.handlersLeft.Load() > 0 {
 		c.mu.Lock()
-		c.took(d)
+		c.handlerTook(d)
 		c.mu.Unlock()
 	}
 	return box.value, box.note, true
 }
 
-// Fresh decodes the object's bytes once more, for the caller alone. So it does not show changes
-// that others have made to the shared form. A version that is held as a value has no bytes (see
-// Size). The errors are those of Decoded.
-func (o *Object) Fresh() (any, error) { return o.decode() }
+// DecodeCopy decodes the object's bytes once more, for the caller alone. So it does not show
+// changes that others have made to the shared value. A version that is held as a value has no bytes
+// (see Size). The errors are those of Decoded.
+func (o *Object) DecodeCopy() (any, error) { return o.decode() }
 
-// IsDecoded reports whether a decoded form exists now, so that DecodeOnce need not make one.
+// IsDecoded reports whether a decoded value exists now, so that DecodeOnce need not make one.
 func (o *Object) IsDecoded() bool {
 	d := o.decoded.Load()
 	return d != nil && (d.strong.Load() != nil || d.weak.alive())

@@ -44,7 +44,7 @@ func decoded(t *testing.T, o *Object) *corev1.Pod {
 	return v.(*corev1.Pod)
 }
 
-// held tells how the store holds an object's decoded form.
+// held tells how the store holds an object's decoded value.
 func held(o *Object) string {
 	switch d := o.decoded.Load(); {
 	case d == nil:
@@ -97,7 +97,7 @@ func TestDecodedGetsWeakThenStrongThenCools(t *testing.T) {
 		want("read while somebody else uses it", "strong")
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if s.shared.cache.footprint() != 0 {
+		if s.decoder.cache.footprint() != 0 {
 			t.Error("still tracks what is idle")
 		}
 		runtime.KeepAlive(first)
@@ -112,8 +112,8 @@ func TestDecodedGoesWithItsVersion(t *testing.T) {
 	decoded(t, old)
 	putPod(t, w, smallPod("", "p0", 0, 200, nil, ""))
 	w.Flush()
-	if held(old) != "weak" || s.shared.cache.footprint() != 0 {
-		t.Errorf("a replaced version is held: %s, %d bytes", held(old), s.shared.cache.footprint())
+	if held(old) != "weak" || s.decoder.cache.footprint() != 0 {
+		t.Errorf("a replaced version is held: %s, %d bytes", held(old), s.decoder.cache.footprint())
 	}
 	for range 3 {
 		if decoded(t, old).ResourceVersion != "100" || held(old) != "weak" {
@@ -127,7 +127,7 @@ func TestDecodedBudget(t *testing.T) {
 	s := newStore(t, cfg)
 	fillPods(t, s, 10)
 	one := decodedFactor * int64(get(t, s, "p0").Size())
-	s.shared.cache.setBudget(3*one + one/2)
+	s.decoder.cache.setBudget(3*one + one/2)
 	for i := range 10 {
 		o := get(t, s, "p"+strconv.Itoa(i))
 		keep := decoded(t, o)
@@ -144,8 +144,8 @@ func TestDecodedBudget(t *testing.T) {
 	if strong == 0 || strong > 3 {
 		t.Errorf("%d are held strongly, the budget is for 3", strong)
 	}
-	if s.shared.cache.read.bytes > s.shared.cache.budget {
-		t.Errorf("%d bytes, budget %d", s.shared.cache.read.bytes, s.shared.cache.budget)
+	if s.decoder.cache.read.bytes > s.decoder.cache.budget {
+		t.Errorf("%d bytes, budget %d", s.decoder.cache.read.bytes, s.decoder.cache.budget)
 	}
 }
 
@@ -180,8 +180,8 @@ func TestDecodedErrors(t *testing.T) {
 	}
 }
 
-// TestDecodedAfterCollection: a weak form that the collector took is decoded
-// again; that is the second read, so it is held.
+// TestDecodedAfterCollection: a weak value that the collector took is decoded again; that is the
+// second read, so it is held.
 func TestDecodedAfterCollection(t *testing.T) {
 	s := newStore(t, decodeConfig())
 	fillPods(t, s, 1)
@@ -190,7 +190,7 @@ func TestDecodedAfterCollection(t *testing.T) {
 	runtime.GC()
 	runtime.GC()
 	if o.decoded.Load().weak.alive() {
-		t.Fatal("a decoded form that nobody uses is alive")
+		t.Fatal("a decoded value that nobody uses is alive")
 	}
 	decoded(t, o)
 	if held(o) != "strong" {

@@ -9,40 +9,40 @@ import (
 // idleTicks is the number of sweeps in one DecodedIdle.
 const idleTicks = 8
 
-// sweepChunk bounds how many forms a sweep visits under one lock.
+// sweepChunk bounds how many entries a sweep visits under one lock.
 const sweepChunk = 1024
 
-// decodedCache holds decoded forms on three shelves, by why they are held: because they were read
-// (see Object.Decoded), for the object's next change (see Store.Keep), and for other handlers (see
-// Store.Lend). One budget bounds what all shelves hold. Whatever goes over a bound is evicted by
-// the CLOCK algorithm. A hand goes round a shelf. A form that was read since the hand came by gets
-// a second chance, and the first other one goes.
+// decodedCache holds decoded values in three segments, by why they are held: because they were read
+// (see Object.Decoded), for the object's next change (see Store.CacheLatest), and for other
+// handlers (see Store.CacheForHandlers). One budget bounds what all segments hold. Whatever goes
+// over a bound is evicted by the CLOCK algorithm. A hand goes round a segment. An entry that was
+// read since the hand came by gets a second chance, and the first other one goes.
 //
-// One goroutine sweeps all shelves and lets go of forms that nobody has read for a while. It runs
+// One goroutine sweeps all segments and releases entries that nobody has read for a while. It runs
 // while there are any, and ends by itself, or with close. Lock order: no other lock is taken inside
 // mu.
 type decodedCache struct {
-	idle   time.Duration
-	budget int64 // 0: none
-	ahead  int64 // bound of the shelf changed; that of lent is a quarter of it
+	idle        time.Duration
+	budget      int64 // 0: none
+	latestLimit int64 // bound of the segment latest; that of forHandlers is a quarter of it
 
-	hits, misses atomic.Int64 // reads that found a decoded form, and reads that made one
+	hits, misses atomic.Int64 // reads that found a decoded value, and reads that made one
 
-	mu      sync.Mutex
-	read    shelf // has weak forms too; bounded by the number of objects
-	changed shelf
-	lent    shelf
-	changes uint32       // counts calls of Keep with a new version
-	hitRate float64      // moving average; with h timely hits for each change it tends to h/(1+h)
-	list    *listedForms // nil: there is no list
-	running bool
-	closed  bool
-	done    chan struct{}
-	wg      sync.WaitGroup
+	mu          sync.Mutex
+	read        cacheSegment // has weak entries too; bounded by the number of objects
+	latest      cacheSegment
+	forHandlers cacheSegment
+	changes     uint32       // counts calls of CacheLatest with a new version
+	hitRate     float64      // moving average; with h timely hits for each change it tends to h/(1+h)
+	list        *decodedList // nil: there is no list
+	running     bool
+	closed      bool
+	done        chan struct{}
+	wg          sync.WaitGroup
 }
 
-// aheadBytes is the bound of the shelf changed if there is no budget: some 2,000 pods.
-const aheadBytes = 32 << 20
+// defaultLatestBytes is the bound of the segment latest if there is no budget: some 2,000 pods.
+const defaultLatestBytes = 32 << 20
 
 func newDecodedCache(idle time.Duration, budget int64) *decodedCache {
 	if idle <= 0 {
@@ -54,25 +54,25 @@ func newDecodedCache(idle time.Duration, budget int64) *decodedCache {
 }
 
 func (c *decodedCache) setBudget(budget int64) {
-	c.budget, c.ahead = budget, aheadBytes
+	c.budget, c.latestLimit = budget, defaultLatestBytes
 	if budget > 0 {
-		c.ahead = budget / 2
+		c.latestLimit = budget / 2
 	}
 }
 
-// shelf is a set of forms. The cache's lock guards it.
-type shelf struct {
-	forms []*decodedState
-	bytes int64 // of those held strongly
-	hand  int   // of CLOCK: a position in forms
+// cacheSegment is a set of entries. The cache's lock guards it.
+type cacheSegment struct {
+	entries []*decodedEntry
+	bytes   int64 // of those held strongly
+	hand    int   // of CLOCK: a position in entries
 }
 
-// attach puts d, o's decoded form, on a shelf, and has it swept.
-func (c *decodedCache) attach(o *Object, d *decodedState, on *shelf) {
-	d.owner, d.on, d.pos, d.age = o, on, int32(len(on.forms)), 0
-	on.forms = append(on.forms, d)
+// attach puts d, o's decoded value, into a segment, and has it swept.
+func (c *decodedCache) attach(o *Object, d *decodedEntry, segment *cacheSegment) {
+	d.owner, d.segment, d.pos, d.age = o, segment, int32(len(segment.entries)), 0
+	segment.entries = append(segment.entries, d)
 	if d.strong.Load() != nil {
-		on.bytes += d.bytes
+		segment.bytes += d.bytes
 	}
 	c.startLocked()
 }
@@ -84,38 +84,38 @@ func (c *decodedCache) startLocked() {
 	}
 }
 
-// detach takes d from its shelf, if it is on one. It stays held as it is.
-func (c *decodedCache) detach(d *decodedState) {
-	on := d.on
-	if on == nil {
+// detach takes d from its segment, if it is in one. It stays held as it is.
+func (c *decodedCache) detach(d *decodedEntry) {
+	segment := d.segment
+	if segment == nil {
 		return
 	}
 	if d.strong.Load() != nil {
-		on.bytes -= d.bytes
+		segment.bytes -= d.bytes
 	}
-	last := len(on.forms) - 1
-	moved := on.forms[last]
-	on.forms[d.pos], moved.pos = moved, d.pos
-	on.forms[last] = nil
-	on.forms = on.forms[:last]
-	d.owner, d.on = nil, nil
-	if cap(on.forms) > 1024 && last < cap(on.forms)/4 {
-		on.forms = append(make([]*decodedState, 0, cap(on.forms)/2), on.forms...)
+	last := len(segment.entries) - 1
+	moved := segment.entries[last]
+	segment.entries[d.pos], moved.pos = moved, d.pos
+	segment.entries[last] = nil
+	segment.entries = segment.entries[:last]
+	d.owner, d.segment = nil, nil
+	if cap(segment.entries) > 1024 && last < cap(segment.entries)/4 {
+		segment.entries = append(make([]*decodedEntry, 0, cap(segment.entries)/2), segment.entries...)
 	}
 }
 
-// watch starts to track d, o's decoded form, which is held weakly.
-func (c *decodedCache) watch(o *Object, d *decodedState) {
+// track starts to track d, o's decoded value, which is held weakly.
+func (c *decodedCache) track(o *Object, d *decodedEntry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.track(o, d)
+	c.trackLocked(o, d)
 }
 
-// track starts to track d, o's decoded form, unless that is tracked. It returns false if d must not
-// be held. A version that is no longer in the table is not held for being read: whoever takes it
-// out of the table marks it first and then calls drop. The lock is held.
-func (c *decodedCache) track(o *Object, d *decodedState) bool {
-	if d.on != nil {
+// trackLocked starts to track d, o's decoded value, unless that is tracked. It returns false if d
+// must not be held. A version that is no longer in the table is not held for being read: whoever
+// takes it out of the table marks it first and then calls drop. The lock is held.
+func (c *decodedCache) trackLocked(o *Object, d *decodedEntry) bool {
+	if d.segment != nil {
 		return true
 	}
 	if c.closed || !o.live() {
@@ -126,43 +126,43 @@ func (c *decodedCache) track(o *Object, d *decodedState) bool {
 }
 
 // hold holds d strongly, because it was read again soon after.
-func (c *decodedCache) hold(o *Object, d *decodedState, box *decodedBox) {
+func (c *decodedCache) hold(o *Object, d *decodedEntry, box *decodedBox) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.holdLocked(o, d, box)
 }
 
 // holdLocked holds d strongly, if it may be held and fits the budget. The lock is held.
-func (c *decodedCache) holdLocked(o *Object, d *decodedState, box *decodedBox) {
-	if d.strong.Load() != nil || !c.track(o, d) || c.budget > 0 && d.bytes > c.budget {
+func (c *decodedCache) holdLocked(o *Object, d *decodedEntry, box *decodedBox) {
+	if d.strong.Load() != nil || !c.trackLocked(o, d) || c.budget > 0 && d.bytes > c.budget {
 		return
 	}
 	d.strong.Store(box)
-	d.on.bytes += d.bytes
+	d.segment.bytes += d.bytes
 	c.evict()
 }
 
 // evict brings what is held down to its bounds. The lock is held.
 func (c *decodedCache) evict() {
-	for c.lent.bytes > c.ahead/lentFraction {
-		c.giveBack(c.lent.victim())
+	for c.forHandlers.bytes > c.latestLimit/handlersFraction {
+		c.releaseForHandlers(c.forHandlers.victim())
 	}
 	for c.budget > 0 && c.read.bytes > 0 && c.held() > c.budget {
 		c.weaken(c.read.victim())
 	}
 }
 
-// held returns the bytes of all forms that are held strongly.
-func (c *decodedCache) held() int64 { return c.read.bytes + c.changed.bytes + c.lent.bytes }
+// held returns the bytes of all entries that are held strongly.
+func (c *decodedCache) held() int64 { return c.read.bytes + c.latest.bytes + c.forHandlers.bytes }
 
-// victim moves the hand on to the form that is to go. One form at least is held strongly.
-func (s *shelf) victim() *decodedState {
+// victim moves the hand on to the entry that is to go. One at least is held strongly.
+func (s *cacheSegment) victim() *decodedEntry {
 	for {
 		s.hand++
-		if s.hand >= len(s.forms) {
+		if s.hand >= len(s.entries) {
 			s.hand = 0
 		}
-		d := s.forms[s.hand]
+		d := s.entries[s.hand]
 		if d.strong.Load() == nil || d.used.And(^uint32(usedSinceHand))&usedSinceHand != 0 {
 			continue // not held, or a second chance
 		}
@@ -170,26 +170,26 @@ func (s *shelf) victim() *decodedState {
 	}
 }
 
-// weaken leaves d to the garbage collector, on its shelf.
-func (c *decodedCache) weaken(d *decodedState) {
+// weaken leaves d to the garbage collector, in its segment.
+func (c *decodedCache) weaken(d *decodedEntry) {
 	if d.strong.Swap(nil) != nil {
-		d.on.bytes -= d.bytes
+		d.segment.bytes -= d.bytes
 	}
 }
 
 // drop lets go of d if it was held for being read: its object has left the table, or has another
-// decoded form.
-func (c *decodedCache) drop(d *decodedState) {
+// decoded value.
+func (c *decodedCache) drop(d *decodedEntry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if d.on == &c.read {
+	if d.segment == &c.read {
 		c.weaken(d)
 		c.detach(d)
 	}
 }
 
-// release lets go of d, which is on a shelf.
-func (c *decodedCache) release(d *decodedState) {
+// release lets go of d, which is in a segment.
+func (c *decodedCache) release(d *decodedEntry) {
 	o := d.owner
 	c.weaken(d)
 	c.detach(d)
@@ -213,7 +213,7 @@ func (c *decodedCache) run() {
 	}
 }
 
-// sweep ages all forms by a tick. It returns false if none is left.
+// sweep ages all entries by a tick. It returns false if none is left.
 func (c *decodedCache) sweep() bool {
 	c.mu.Lock()
 	list := c.list
@@ -221,34 +221,34 @@ func (c *decodedCache) sweep() bool {
 	if list != nil {
 		list.expire()
 	}
-	c.sweepShelf(&c.read, c.ageRead)
-	c.sweepShelf(&c.changed, c.ageChanged)
-	c.sweepShelf(&c.lent, c.ageLent)
+	c.sweepSegment(&c.read, c.ageRead)
+	c.sweepSegment(&c.latest, c.ageLatest)
+	c.sweepSegment(&c.forHandlers, c.ageForHandlers)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.running = !c.closed && (c.list != nil || len(c.read.forms)+len(c.changed.forms)+len(c.lent.forms) > 0)
+	c.running = !c.closed && (c.list != nil || len(c.read.entries)+len(c.latest.entries)+len(c.forHandlers.entries) > 0)
 	return c.running
 }
 
-// sweepShelf calls age with the forms of a shelf, and with the lock held.
-func (c *decodedCache) sweepShelf(s *shelf, age func(*decodedState)) {
+// sweepSegment calls age with the entries of a segment, and with the lock held.
+func (c *decodedCache) sweepSegment(s *cacheSegment, age func(*decodedEntry)) {
 	// From the end, because detach moves the last one into the gap.
 	for i := -1; i != 0; {
 		c.mu.Lock()
-		if i < 0 || i > len(s.forms) {
-			i = len(s.forms)
+		if i < 0 || i > len(s.entries) {
+			i = len(s.entries)
 		}
 		for stop := max(0, i-sweepChunk); i > stop; i-- {
-			if i <= len(s.forms) {
-				age(s.forms[i-1])
+			if i <= len(s.entries) {
+				age(s.entries[i-1])
 			}
 		}
 		c.mu.Unlock()
 	}
 }
 
-// grow makes d older by a tick, unless it was read since the last one. It returns the age in ticks.
-func (d *decodedState) grow() int32 {
+// tick makes d older by a tick, unless it was read since the last one. It returns the age in ticks.
+func (d *decodedEntry) tick() int32 {
 	if d.used.And(^uint32(usedSinceSweep))&usedSinceSweep != 0 {
 		d.age = 0
 	} else {
@@ -257,10 +257,10 @@ func (d *decodedState) grow() int32 {
 	return d.age
 }
 
-// ageRead lets go of a form that was not read for idle. A list keeps all.
-func (c *decodedCache) ageRead(d *decodedState) {
+// ageRead releases an entry that was not read for idle. A list keeps all.
+func (c *decodedCache) ageRead(d *decodedEntry) {
 	switch {
-	case d.grow() < idleTicks || c.list != nil:
+	case d.tick() < idleTicks || c.list != nil:
 	case d.strong.Load() != nil:
 		c.weaken(d)
 		d.age = 0
@@ -269,9 +269,9 @@ func (c *decodedCache) ageRead(d *decodedState) {
 	}
 }
 
-// ageChanged lets go of a form whose object has not changed for idle. If the form was read since
-// Keep, it moves to those that are held for being read.
-func (c *decodedCache) ageChanged(d *decodedState) {
+// ageLatest releases an entry whose object has not changed for idle. If it was read since
+// CacheLatest, it moves to the segment read.
+func (c *decodedCache) ageLatest(d *decodedEntry) {
 	if d.age++; d.age < idleTicks {
 		return
 	}
@@ -279,32 +279,32 @@ func (c *decodedCache) ageChanged(d *decodedState) {
 		c.release(d)
 		return
 	}
-	c.toReaders(d, true)
+	c.moveToRead(d, true)
 }
 
-// ageLent lets go of a form after one tick: handlers that share it are not far apart.
-func (c *decodedCache) ageLent(d *decodedState) {
+// ageForHandlers releases an entry after one tick: handlers that share it are not far apart.
+func (c *decodedCache) ageForHandlers(d *decodedEntry) {
 	if d.age++; d.age > 1 {
-		c.giveBack(d)
+		c.releaseForHandlers(d)
 	}
 }
 
-// giveBack lets go of a form that was lent. If it was read as well, it is held weakly from then on,
-// as after a first read.
-func (c *decodedCache) giveBack(d *decodedState) {
+// releaseForHandlers releases an entry that was held for handlers. If it was read as well, it is
+// held weakly from then on, as after a first read.
+func (c *decodedCache) releaseForHandlers(d *decodedEntry) {
 	if d.weak == (weakValue{}) && d.used.Load()&usedSinceSweep == 0 {
 		c.release(d)
 		return
 	}
-	c.toReaders(d, false)
+	c.moveToRead(d, false)
 }
 
-// toReaders moves a form that was held for handlers to those that are held for being read:
-// strongly, or as after a first read. A version that is no longer in the table is let go of.
-func (c *decodedCache) toReaders(d *decodedState, strongly bool) {
+// moveToRead moves an entry that was held for handlers to the segment read: held strongly, or as
+// after a first read. A version that is no longer in the table is released.
+func (c *decodedCache) moveToRead(d *decodedEntry, strongly bool) {
 	o, read, box := d.owner, d, &decodedBox{value: d.strong.Load().value}
 	if d.weak == (weakValue{}) { // which others read without the lock
-		read = newDecodedState(box, d.bytes)
+		read = newDecodedEntry(box, d.bytes)
 		if !o.decoded.CompareAndSwap(d, read) {
 			c.release(d)
 			return
@@ -315,7 +315,7 @@ func (c *decodedCache) toReaders(d *decodedState, strongly bool) {
 	if strongly {
 		c.holdLocked(o, read, box)
 	} else {
-		c.track(o, read)
+		c.trackLocked(o, read)
 	}
 }
 
@@ -325,9 +325,9 @@ func (c *decodedCache) close() {
 	if !c.closed {
 		c.closed, c.list = true, nil
 		close(c.done)
-		for _, s := range []*shelf{&c.read, &c.changed, &c.lent} {
-			for len(s.forms) > 0 {
-				c.release(s.forms[len(s.forms)-1])
+		for _, s := range []*cacheSegment{&c.read, &c.latest, &c.forHandlers} {
+			for len(s.entries) > 0 {
+				c.release(s.entries[len(s.entries)-1])
 			}
 		}
 	}
@@ -335,11 +335,11 @@ func (c *decodedCache) close() {
 	c.wg.Wait()
 }
 
-// footprint returns the estimated bytes of the strongly held forms and of the tracking.
+// footprint returns the estimated bytes of the strongly held values and of the tracking.
 func (c *decodedCache) footprint() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	const perForm = 160 // state, place on a shelf, the runtime's weak handle
-	n := len(c.read.forms) + len(c.changed.forms) + len(c.lent.forms)
-	return c.held() + int64(n)*perForm
+	const perEntry = 160 // the entry, its place in a segment, the runtime's weak handle
+	n := len(c.read.entries) + len(c.latest.entries) + len(c.forHandlers.entries)
+	return c.held() + int64(n)*perEntry
 }

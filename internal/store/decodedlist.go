@@ -8,92 +8,92 @@ import (
 	"time"
 )
 
-// listedForms keeps the decoded forms of all objects for callers who list everything repeatedly: a
+// decodedList keeps the decoded values of all objects for callers who list everything repeatedly: a
 // List then copies a slice. The second List within listIdle makes it, once the store is synced and
-// unless the forms of all objects do not fit the budget. A cursor brings what has changed, so a
+// unless the values of all objects do not fit the budget. A cursor brings what has changed, so a
 // List decodes only that. The sweep drops it once there was no List for listIdle, and Store.Close
-// does. Its bound is the forms of all objects, which the result of a List holds in any case, and
-// the budget. Forms that have been replaced are held until the next List or sweep.
-type listedForms struct {
+// does. Its bound is the values of all objects, which the result of a List holds in any case, and
+// the budget. Values that have been replaced are held until the next List or sweep.
+type decodedList struct {
 	store *Store
-	size  atomic.Int64 // len(forms), readable without mu
+	size  atomic.Int64 // len(values), readable without mu
 
 	mu        sync.Mutex
 	last      time.Time // time of the last List
 	cursor    *Cursor   // nil: there is no list
-	forms     []any
-	keys      []string // of forms
+	values    []any
+	keys      []string // of values
 	positions map[string]int
 	pending   map[string]*Object // versions to be decoded, by key
 }
 
 const listIdle = time.Minute
 
-// perListed estimates the bytes that a list takes for an object, besides its form.
+// perListed estimates the bytes that a list takes for an object, besides its value.
 const perListed = 96
 
-// List returns the decoded forms of all objects, in no order. They are shared, as those of
+// List returns the decoded values of all objects, in no order. They are shared, as those of
 // Object.Decoded are. List calls failed with the error of each object that cannot be decoded, and
 // leaves it out. Safe for concurrent use.
 func (s *Store) List(failed func(error)) []any {
-	forms, errs, ok := s.list.all()
+	values, errs, ok := s.list.all()
 	for _, err := range errs {
 		failed(err) // without the lock, because it may list
 	}
 	if ok {
-		return forms
+		return values
 	}
 	snap := s.Snapshot()
-	forms = make([]any, 0, snap.Len())
+	values = make([]any, 0, snap.Len())
 	for o := range snap.All() {
-		if form, err := o.Decoded(); err == nil {
-			forms = append(forms, form)
+		if value, err := o.Decoded(); err == nil {
+			values = append(values, value)
 		} else {
 			failed(err)
 		}
 	}
-	return forms
+	return values
 }
 
-// all returns a copy of the forms. It reports false if there is no list, and it is not time to make
-// one.
-func (l *listedForms) all() (forms []any, errs []error, ok bool) {
+// all returns a copy of the values. It reports false if there is no list, and it is not time to
+// make one.
+func (l *decodedList) all() (values []any, errs []error, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	again := !l.last.IsZero() && now.Sub(l.last) < listIdle
+	repeated := !l.last.IsZero() && now.Sub(l.last) < listIdle
 	l.last = now
 	if !l.fits() {
 		l.drop()
 		return nil, nil, false
 	}
 	if l.cursor == nil {
-		if !again || !l.store.Synced() || !l.store.shared.cache.serve(l) {
+		if !repeated || !l.store.Synced() || !l.store.decoder.cache.setList(l) {
 			return nil, nil, false
 		}
 		l.cursor, l.positions, l.pending = l.store.Cursor(), make(map[string]int, l.store.Len()), make(map[string]*Object)
 	}
-	l.take()
+	l.followChanges()
 	decoded, errs := l.decode()
 	if l.cursor.Closed() { // closed with its store, which reports no more changes
 		l.drop()
 		return nil, nil, false
 	}
-	l.size.Store(int64(len(l.forms)))
-	l.store.shared.cache.hits.Add(int64(max(0, len(l.forms)-decoded)))
-	return append(make([]any, 0, len(l.forms)), l.forms...), errs, true
+	l.size.Store(int64(len(l.values)))
+	l.store.decoder.cache.hits.Add(int64(max(0, len(l.values)-decoded)))
+	return append(make([]any, 0, len(l.values)), l.values...), errs, true
 }
 
-// fits reports whether the forms of all objects fit the budget.
-func (l *listedForms) fits() bool {
-	budget := l.store.shared.cache.budget
+// fits reports whether the values of all objects fit the budget.
+func (l *decodedList) fits() bool {
+	budget := l.store.decoder.cache.budget
 	l.store.mu.RLock()
 	defer l.store.mu.RUnlock()
 	return budget <= 0 || decodedFactor*l.store.raw <= budget
 }
 
-// take takes the changes since it was last called, and lets go of the forms that they replace.
-func (l *listedForms) take() {
+// followChanges reads the changes since it was last called, and drops the values that they replace.
+func (l *decodedList) followChanges() {
 	changes := make([]Change, 256)
 	for n := l.cursor.Next(changes); n > 0; n = l.cursor.Next(changes) {
 		for i := range changes[:n] {
@@ -111,15 +111,15 @@ func (l *listedForms) take() {
 
 // decode decodes what is pending, in key order. It returns how many objects that were, and the
 // errors of those that cannot be decoded. These stay pending. So does the rest if a decoder panics.
-func (l *listedForms) decode() (decoded int, errs []error) {
+func (l *decodedList) decode() (decoded int, errs []error) {
 	for _, key := range slices.Sorted(maps.Keys(l.pending)) {
-		form, err := l.pending[key].shared(2)
+		value, err := l.pending[key].decodeCached(2)
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		l.positions[key] = len(l.forms)
-		l.forms, l.keys = append(l.forms, form), append(l.keys, key)
+		l.positions[key] = len(l.values)
+		l.values, l.keys = append(l.values, value), append(l.keys, key)
 		delete(l.pending, key)
 		decoded++
 	}
@@ -129,23 +129,23 @@ func (l *listedForms) decode() (decoded int, errs []error) {
 	return decoded, errs
 }
 
-// remove removes a form, if there is one.
-func (l *listedForms) remove(key string) {
+// remove removes a value, if there is one.
+func (l *decodedList) remove(key string) {
 	at, have := l.positions[key]
 	if !have {
 		return
 	}
-	last := len(l.forms) - 1
-	l.forms[at], l.keys[at] = l.forms[last], l.keys[last]
+	last := len(l.values) - 1
+	l.values[at], l.keys[at] = l.values[last], l.keys[last]
 	l.positions[l.keys[at]] = at
 	delete(l.positions, key)
-	l.forms[last], l.keys[last] = nil, ""
-	l.forms, l.keys = l.forms[:last], l.keys[:last]
+	l.values[last], l.keys[last] = nil, ""
+	l.values, l.keys = l.values[:last], l.keys[:last]
 }
 
-// expire drops the list if nobody has listed for listIdle, and otherwise lets go of forms that have
-// been replaced. It does not wait for a List.
-func (l *listedForms) expire() {
+// expire drops the list if nobody has listed for listIdle, and otherwise lets go of values that
+// have been replaced. It does not wait for a List.
+func (l *decodedList) expire() {
 	if !l.mu.TryLock() {
 		return
 	}
@@ -154,33 +154,33 @@ func (l *listedForms) expire() {
 	case time.Since(l.last) >= listIdle || !l.fits():
 		l.drop()
 	case l.cursor != nil:
-		l.take()
-		l.size.Store(int64(len(l.forms)))
+		l.followChanges()
+		l.size.Store(int64(len(l.values)))
 	}
 }
 
 // close drops the list. Once the store is closed, no other is made.
-func (l *listedForms) close() {
+func (l *decodedList) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.drop()
 }
 
 // drop drops the list, if there is one. The caller holds mu.
-func (l *listedForms) drop() {
+func (l *decodedList) drop() {
 	if l.cursor == nil {
 		return
 	}
-	l.store.shared.cache.serve(nil)
+	l.store.decoder.cache.setList(nil)
 	l.cursor.Close()
-	l.cursor, l.forms, l.keys, l.positions, l.pending = nil, nil, nil, nil, nil
+	l.cursor, l.values, l.keys, l.positions, l.pending = nil, nil, nil, nil, nil
 	l.size.Store(0)
 }
 
-// serve sets the list, or unsets it if l is nil. While there is a list, the cache sweeps it, and
-// lets no form go because nobody has read it for a while. serve reports false if the cache is
+// setList sets the list, or unsets it if l is nil. While there is a list, the cache sweeps it, and
+// releases no entry because nobody has read it for a while. setList reports false if the cache is
 // closed.
-func (c *decodedCache) serve(l *listedForms) bool {
+func (c *decodedCache) setList(l *decodedList) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {

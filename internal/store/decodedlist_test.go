@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func (l *listedForms) there() bool {
+func (l *decodedList) there() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.cursor != nil
@@ -124,7 +124,7 @@ func TestListBudget(t *testing.T) {
 	if first, second := list(), list(); first != 210 || second != 210 || s.list.there() {
 		t.Error("there is a list, though the budget is too small")
 	}
-	if n := s.shared.cache.held(); n > cfg.DecodedBudget {
+	if n := s.decoder.cache.held(); n > cfg.DecodedBudget {
 		t.Errorf("%d bytes are held", n)
 	}
 }

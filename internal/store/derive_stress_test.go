@@ -105,7 +105,7 @@ func findRight(t *testing.T, sn *Snapshot, index, value string) int {
 		if held, _ := sn.Get(o.Key()); held != o {
 			t.Errorf("%s is found in another version than the snapshot's", o.Key())
 		}
-		if v, err := o.Fresh(); err != nil || v.(*corev1.Pod).Spec.NodeName != value {
+		if v, err := o.DecodeCopy(); err != nil || v.(*corev1.Pod).Spec.NodeName != value {
 			t.Errorf("%s: %s does not have the value %s", index, o.Key(), value)
 		}
 	}
@@ -122,7 +122,7 @@ func handleAndScribble(t *testing.T, s *Store, c *Cursor, stop *atomic.Bool) {
 				s.DropDerived(ch.Key())
 				continue
 			}
-			v, err := ch.New.Fresh()
+			v, err := ch.New.DecodeCopy()
 			if err != nil {
 				t.Error(err)
 			}

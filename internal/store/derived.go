@@ -47,7 +47,7 @@ const (
 // of the first count.
 //
 // Derive waits for no query, and at most a short time for a function that blocks. It returns false
-// if a function still reads the decoded form, which nobody may change then. While a function
+// if a function still reads the decoded value, which nobody may change then. While a function
 // blocks, Derive does nothing and returns true. Safe for concurrent use.
 func (s *Store) Derive(o *Object, decoded any) bool {
 	all := s.derives.Load()

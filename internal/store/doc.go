@@ -21,6 +21,7 @@
 //   - The way to look at it: snapshot.go, tree.go, index.go, addindex.go, dropindex.go;
 //     funcindex.go, funcbuild.go, indexedversions.go and derived.go for indexes by function.
 //   - What has changed: log.go, cursor.go, signal.go, backlog.go, dirty.go.
-//   - What is decoded: decoded.go, decodedcache.go, decodedahead.go, decodedlist.go, decodeeach.go.
+//   - What is decoded: decoded.go, decodedcache.go, decodedhandlers.go, decodedlist.go,
+//     decodeeach.go.
 //   - What it all takes: memory.go. The rules: check.go.
 package store

@@ -50,7 +50,7 @@ func (x *funcIndex) appendBy(objects []*Object, sn *Snapshot, value string) ([]*
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.catchUp(sn)
-	return x.append(objects, sn, value), x.err(false)
+	return x.append(objects, sn, value), x.err()
 }
 
 // appendNow appends the objects of sn under each of several values. If another query has moved the
@@ -66,7 +66,7 @@ func (x *funcIndex) appendNow(objects []*Object, sn *Snapshot, values []string) 
 	for _, value := range values {
 		objects = x.append(objects, sn, value)
 	}
-	return objects, x.err(false)
+	return objects, x.err()
 }
 
 func (x *funcIndex) append(objects []*Object, sn *Snapshot, value string) []*Object {
@@ -108,24 +108,15 @@ func (x *funcIndex) distinct(sn *Snapshot) (values []string) {
 	return values
 }
 
-// allErr catches up with sn and returns what err returns. It counts the objects that could not be
-// decoded as well.
-func (x *funcIndex) allErr(sn *Snapshot) error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.catchUp(sn)
-	return x.err(true)
-}
-
-// err returns an *IndexError with the first object for which the function failed, or nil. If
-// undecoded is set, objects that could not be decoded count too.
-func (x *funcIndex) err(undecoded bool) error {
+// err returns an *IndexError with the first object for which the function failed, or nil. Objects
+// that could not be decoded do not count.
+func (x *funcIndex) err() error {
 	if len(x.failed) == 0 {
 		return nil
 	}
 	first, n := "", 0
 	for key, f := range x.failed {
-		if f.undecoded && !undecoded {
+		if f.undecoded {
 			continue
 		}
 		if n++; n == 1 || key < first {
@@ -264,7 +255,7 @@ func (x *funcIndex) call(o *Object) (values []string, fail funcFailure) {
 	return x.callWith(o.DecodeOnce())
 }
 
-// callWith calls the function with a decoded form, and turns a panic into an error. If the object
+// callWith calls the function with a decoded value, and turns a panic into an error. If the object
 // could not be decoded, as err says, it has no values. Whoever reads that object gets the error;
 // queries go on with the others.
 func (x *funcIndex) callWith(decoded any, err error) (values []string, fail funcFailure) {
@@ -276,7 +267,7 @@ func (x *funcIndex) callWith(decoded any, err error) (values []string, fail func
 	return x.callLocked(decoded)
 }
 
-// callLocked calls the function with a decoded form, and turns a panic into an error. The lock of
+// callLocked calls the function with a decoded value, and turns a panic into an error. The lock of
 // calls is held.
 func (x *funcIndex) callLocked(decoded any) (values []string, fail funcFailure) {
 	defer func() {

@@ -44,8 +44,7 @@ func FieldIndex(p *wire.Path) Index { return Index{path: p} }
 // none is wrong.
 //
 // If f fails or panics for an object, queries return an *IndexError until that object changes, and
-// work for the others. An object that cannot be decoded is in no index, and is no error of a query:
-// Snapshot.IndexErr tells of it.
+// work for the others. An object that cannot be decoded is in no index, and is no error of a query.
 func FuncIndex(f func(decoded any) ([]string, error)) Index { return Index{fn: f} }
 
 // values appends an object's values. They are valid until the next call for m.

@@ -7,9 +7,9 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// shared is what all objects of a store have in common. It is apart from the store so that an
-// object that somebody keeps does not keep the store's table alive.
-type shared struct {
+// cachedDecoder decodes the objects of a store, and caches their decoded values. It is apart from
+// the store so that an object that somebody keeps does not keep the store's table alive.
+type cachedDecoder struct {
 	encoding wire.Encoding
 	decode   func(raw []byte) (any, error)
 	cache    *decodedCache
@@ -18,7 +18,7 @@ type shared struct {
 // layout says how an object is held: packed with a dictionary, or as a value. Objects of one
 // dictionary share a layout. A value has its own, and no bytes to read labels from.
 type layout struct {
-	*shared
+	*cachedDecoder
 	dict    *pack.Dictionary // nil: the bytes are held as they came
 	isValue bool
 	labels  map[string]string // of the value
@@ -62,9 +62,9 @@ func (s *Store) layoutOf(dict *pack.Dictionary) *layout {
 		return l
 	}
 	if dict == nil {
-		return &layout{shared: s.shared}
+		return &layout{cachedDecoder: s.decoder}
 	}
-	l := dict.Attached(func() any { return &layout{shared: s.shared, dict: dict} }).(*layout)
+	l := dict.Attached(func() any { return &layout{cachedDecoder: s.decoder, dict: dict} }).(*layout)
 	s.layout.Store(l)
 	return l
 }

@@ -99,7 +99,7 @@ func (s *Store) Memory() Memory {
 	for _, x := range funcs {
 		m.Indexes += x.footprint()
 	}
-	m.Decoded = s.shared.cache.footprint() + s.list.size.Load()*perListed
+	m.Decoded = s.decoder.cache.footprint() + s.list.size.Load()*perListed
 	m.Log, m.Cursors = s.log.footprint()
 	m.Dictionary = s.packer.Size()
 	return m
@@ -114,8 +114,9 @@ func (s *Store) CursorBytes() int64 {
 // DecodedReads returns how many reads of decoded objects found the object decoded, and how many had
 // to decode it. Safe for concurrent use.
 func (s *Store) DecodedReads() (hits, misses int64) {
-	return s.shared.cache.hits.Load(), s.shared.cache.misses.Load()
+	return s.decoder.cache.hits.Load(), s.decoder.cache.misses.Load()
 }
 
-// Missed counts objects that somebody has decoded otherwise than by their methods.
-func (s *Store) Missed(n int) { s.shared.cache.misses.Add(int64(n)) }
+// AddDecodedMisses counts n objects that somebody has decoded otherwise than by their methods, for
+// DecodedReads.
+func (s *Store) AddDecodedMisses(n int) { s.decoder.cache.misses.Add(int64(n)) }

@@ -35,7 +35,7 @@ type Object struct {
 	size    uint32
 	patched uint16 // bytes of the patch; 0: the packed bytes are this version's own
 	based   uint16 // bytes of what the patch is for, not packed
-	decoded atomic.Pointer[decodedState]
+	decoded atomic.Pointer[decodedEntry]
 
 	indexed uint64 // hash of the values in a set of indexes; 0: there was none
 	nsLen   uint16
@@ -59,7 +59,7 @@ const objectOverhead = 128
 // live reports whether this version is the one that the table holds.
 func (o *Object) live() bool { return o.claims.Load() != 0 }
 
-// footprint returns the bytes that this version takes beyond its key and its decoded form.
+// footprint returns the bytes that this version takes beyond its key and its decoded value.
 func (o *Object) footprint() int64 { return objectOverhead + int64(len(o.packed)) }
 
 // tail returns the packed bytes, with the patch, and the odd texts behind them.

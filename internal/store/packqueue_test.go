@@ -30,7 +30,7 @@ func TestFastPack(t *testing.T) {
 			}
 			w.Flush()
 		}
-		forms := func() (fast, well int) {
+		packs := func() (fast, well int) {
 			for o := range s.Snapshot().All() {
 				if o.packed[0] == formFast {
 					fast++
@@ -50,7 +50,7 @@ func TestFastPack(t *testing.T) {
 		}
 		expect := func(when string, fast, well int) {
 			t.Helper()
-			if q, g := forms(); q != fast || g != well {
+			if q, g := packs(); q != fast || g != well {
 				t.Errorf("%s %d are packed fast and %d well, want %d and %d", when, q, g, fast, well)
 			}
 		}

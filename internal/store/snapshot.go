@@ -148,16 +148,3 @@ func (sn *Snapshot) Values(index string) iter.Seq[string] {
 	}
 	return func(func(string) bool) {}
 }
-
-// IndexErr returns an *IndexError if an index lacks the values of objects because they could not be
-// made, or nil. Unlike the error of By, it counts objects that cannot be decoded. It returns
-// ErrUnknownIndex for an unknown index.
-func (sn *Snapshot) IndexErr(index string) error {
-	if sn.byteIndex(index) != nil {
-		return nil
-	}
-	if f := sn.store.funcIndex(index); f != nil {
-		return f.allErr(sn)
-	}
-	return ErrUnknownIndex
-}

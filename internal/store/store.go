@@ -14,14 +14,15 @@ import (
 type Config struct {
 	// Encoding is the encoding of the raw bytes that writers put. Zero: wire.JSON.
 	Encoding wire.Encoding
-	// Decode returns the decoded form of an object: a pointer. It must not keep raw. Whoever calls
+	// Decode returns the decoded value of an object: a pointer. It must not keep raw. Whoever calls
 	// Object.Decoded calls it, without a lock of the store, and several goroutines may do so at
 	// once. nil: Object.Decoded returns ErrNoDecoder.
 	Decode func(raw []byte) (any, error)
 	// DecodedBudget bounds the bytes, estimated from the raw size, of the decoded objects that the
 	// store itself holds. Beyond it, those go that were not read recently. Half of it at most is
-	// for those that have just changed (see Store.Keep), an eighth for those that handlers are
-	// about to get (see Store.Lend). 0: these two have 32 and 8 MiB, and what is read has no bound.
+	// for those that have just changed (see Store.CacheLatest), an eighth for those that handlers
+	// are about to get (see Store.CacheForHandlers). 0: these two have 32 and 8 MiB, and what is
+	// read has no bound.
 	DecodedBudget int64
 	// DecodedIdle is how long a decoded object is held after its last read, give or take an eighth.
 	// 0: one minute.
@@ -36,10 +37,10 @@ type Config struct {
 
 // Store holds the objects of one resource. It is safe for concurrent use.
 type Store struct {
-	shared *shared
-	packer *pack.Packer
-	layout atomic.Pointer[layout] // of the dictionary that was packed with last
-	log    *changeLog             // its lock is taken inside mu
+	decoder *cachedDecoder
+	packer  *pack.Packer
+	layout  atomic.Pointer[layout] // of the dictionary that was packed with last
+	log     *changeLog             // its lock is taken inside mu
 
 	revised     atomic.Uint64                // the revision, to be read without mu
 	byteIndexes atomic.Pointer[byteIndexSet] // replaced under mu
@@ -62,7 +63,7 @@ type Store struct {
 	changed   chan struct{}       // closed when a writer's progress changes; nil: nobody waits
 	closed    atomic.Bool
 
-	list listedForms // has a lock of its own, outside all others
+	list decodedList // has a lock of its own, outside all others
 }
 
 // New returns an empty store. Call Close to end what it has started.
@@ -70,13 +71,13 @@ func New(cfg Config) *Store {
 	if cfg.Encoding == 0 {
 		cfg.Encoding = wire.JSON
 	}
-	common := &shared{
+	decoder := &cachedDecoder{
 		encoding: cfg.Encoding,
 		decode:   cfg.Decode,
 		cache:    newDecodedCache(cfg.DecodedIdle, cfg.DecodedBudget),
 	}
 	s := &Store{
-		shared:   common,
+		decoder:  decoder,
 		packer:   pack.New(),
 		log:      newChangeLog(cfg.LogBytes, cfg.KeepLog),
 		table:    newTree[string, *Object](strings.Compare),
@@ -85,7 +86,7 @@ func New(cfg Config) *Store {
 		reserved: make(map[string]struct{}),
 	}
 	s.list.store = s
-	s.layout.Store(&layout{shared: common})
+	s.layout.Store(&layout{cachedDecoder: decoder})
 	s.byteIndexes.Store(&byteIndexSet{})
 	return s
 }
@@ -99,7 +100,7 @@ func (s *Store) Close() {
 	s.announceLocked()
 	s.mu.Unlock()
 	s.log.close()
-	s.shared.cache.close()
+	s.decoder.cache.close()
 	s.list.close()
 }
 
@@ -114,7 +115,7 @@ func (l *changeLog) close() {
 }
 
 // Encoding returns the encoding of the raw bytes.
-func (s *Store) Encoding() wire.Encoding { return s.shared.encoding }
+func (s *Store) Encoding() wire.Encoding { return s.decoder.encoding }
 
 // Revision returns the store's own counter, which grows by one with each change of an object.
 func (s *Store) Revision() uint64 { return s.revised.Load() }

@@ -33,11 +33,11 @@ func (w *Writer) PutValue(m *wire.Meta, received []byte, value any) error {
 	return nil
 }
 
-// newValue returns a version whose decoded form the cache does not track, and so never lets go of.
+// newValue returns a version whose decoded value the cache does not track, and so never lets go of.
 func (w *Writer) newValue(m *wire.Meta, id *identity, value any, held *Object) *Object {
 	o := w.newObject(m, id, nil, held)
 	o.packed = string(id.uidText) + string(id.rvText)
-	o.layout = &layout{shared: w.s.shared, isValue: true}
+	o.layout = &layout{cachedDecoder: w.s.decoder, isValue: true}
 	for k, v := range m.Labels() {
 		if o.layout.labels == nil {
 			o.layout.labels = make(map[string]string)
@@ -45,7 +45,7 @@ func (w *Writer) newValue(m *wire.Meta, id *identity, value any, held *Object) *
 		o.layout.labels[string(k)] = string(v)
 	}
 	box := &decodedBox{value: value}
-	d := newDecodedState(box, 0)
+	d := newDecodedEntry(box, 0)
 	d.strong.Store(box)
 	o.decoded.Store(d)
 	return o

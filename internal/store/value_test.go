@@ -12,7 +12,7 @@ func metaOf(name, rv string) *wire.Meta {
 	return &wire.Meta{Namespace: []byte("d"), Name: []byte(name), UID: []byte("u"), ResourceVersion: []byte(rv)}
 }
 
-// A value that is put is the decoded form, also of old versions.
+// A value that is put is the decoded value, also of old versions.
 func TestPutValue(t *testing.T) {
 	s := New(Config{})
 	defer s.Close()

@@ -196,7 +196,7 @@ func (w *Writer) identity(m *wire.Meta, received []byte) identity {
 		w.newest = max(w.newest, id.rv)
 	}
 	if len(received) > 0 {
-		id.sum = wire.Fingerprint(w.s.shared.encoding, received)
+		id.sum = wire.Fingerprint(w.s.decoder.encoding, received)
 	}
 	return id
 }
@@ -232,7 +232,7 @@ func (w *Writer) compare(id *identity, received []byte) (held *Object, at object
 // sameContent reports whether what was received is what is held, though the fingerprints differ.
 // Another server may send the members of a JSON object in another order.
 func (w *Writer) sameContent(held *Object, received []byte) (same bool) {
-	enc := w.s.shared.encoding
+	enc := w.s.decoder.encoding
 	if enc != wire.JSON || len(received) == 0 || held.size == 0 || held.sum == 0 || held.flags&flagMade != 0 {
 		return false
 	}
@@ -287,7 +287,7 @@ func (w *Writer) newObject(m *wire.Meta, id *identity, raw []byte, held *Object)
 }
 
 // Made returns the version that the last Put, PutAs or PutValue made, or nil if the object was no
-// news. The table may come to hold it. Made is for callers that have the decoded form at hand.
+// news. The table may come to hold it. Made is for callers that have the decoded value at hand.
 func (w *Writer) Made() *Object { return w.made }
 
 // putDoubt keeps a version of a list that is older than the one held. It packs the version at once,

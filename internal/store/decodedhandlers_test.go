@@ -33,7 +33,7 @@ func (h *handler) change(name string) *Object {
 // take returns the value of a version, decoded if need be.
 func (h *handler) take(o *Object) any {
 	h.t.Helper()
-	if value, _, ok := o.Take(); ok {
+	if value, _, ok := o.Cached(); ok {
 		return value
 	}
 	h.decoded++
@@ -49,8 +49,8 @@ func (h *handler) update(was, is *Object) any {
 	h.t.Helper()
 	h.take(was)
 	value := h.take(is)
-	h.s.Retire(was, 0)
-	h.s.Keep(is, value, nil)
+	h.s.ReleaseLatest(was, 0)
+	h.s.CacheLatest(is, value, nil)
 	return value
 }
 
@@ -75,35 +75,35 @@ func (h *handler) inTurn(n, times int) {
 
 // kept returns how many objects are kept for their next change, and their bytes.
 func (h *handler) kept() (objects int, bytes int64) {
-	c := h.s.shared.cache
+	c := h.s.decoder.cache
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.check(h.t)
-	return len(c.changed.forms), c.changed.bytes
+	return len(c.latest.entries), c.latest.bytes
 }
 
-// check checks the sums and positions of the shelves. The caller holds mu.
+// check checks the sums and positions of the segments. The caller holds mu.
 func (c *decodedCache) check(t *testing.T) {
 	t.Helper()
-	for _, s := range []*shelf{&c.read, &c.changed, &c.lent} {
+	for _, s := range []*cacheSegment{&c.read, &c.latest, &c.forHandlers} {
 		bytes := int64(0)
-		for i, d := range s.forms {
+		for i, d := range s.entries {
 			strong := d.strong.Load() != nil
 			if strong {
 				bytes += d.bytes
 			}
-			if d.on != s || int(d.pos) != i || d.owner == nil || s != &c.read && (!strong || d.owner.decoded.Load() != d) {
-				t.Fatalf("%s is on another shelf, or in another place", d.owner.Key())
+			if d.segment != s || int(d.pos) != i || d.owner == nil || s != &c.read && (!strong || d.owner.decoded.Load() != d) {
+				t.Fatalf("%s is in another segment, or in another place", d.owner.Key())
 			}
 		}
 		if bytes != s.bytes {
-			t.Fatalf("a shelf counts %d bytes and has %d", s.bytes, bytes)
+			t.Fatalf("a segment counts %d bytes and has %d", s.bytes, bytes)
 		}
 	}
 }
 
-// TestKeepFlood: most of the room stays free if more objects change in turn than it is for.
-func TestKeepFlood(t *testing.T) {
+// TestCacheLatestFlood: most of the room stays free if more objects change in turn than it is for.
+func TestCacheLatestFlood(t *testing.T) {
 	cfg := decodeConfig()
 	cfg.DecodedBudget = 2 * 8 * 3000
 	h := newHandler(t, cfg)
@@ -113,24 +113,24 @@ func TestKeepFlood(t *testing.T) {
 	}
 }
 
-// TestKeepInTurn: objects that change in turn are kept as far as there is room, so that nothing is
-// decoded twice, and let go of when there are too many of them.
-func TestKeepInTurn(t *testing.T) {
+// TestCacheLatestInTurn: objects that change in turn are kept as far as there is room, so that
+// nothing is decoded twice, and let go of when there are too many of them.
+func TestCacheLatestInTurn(t *testing.T) {
 	cfg := decodeConfig()
 	cfg.DecodedBudget = 240_000
 	h := newHandler(t, cfg)
 	h.inTurn(200, 10)
-	if objects, bytes := h.kept(); objects != 200 || bytes < h.s.shared.cache.ahead/unconditionalFraction || h.decoded > 200*14 {
+	if objects, bytes := h.kept(); objects != 200 || bytes < h.s.decoder.cache.latestLimit/unconditionalFraction || h.decoded > 200*14 {
 		t.Errorf("%d objects of %d bytes are kept, %d values were decoded", objects, bytes, h.decoded)
 	}
 	h.inTurn(8000, 2)
-	if objects, bytes := h.kept(); objects == 0 || bytes > h.s.shared.cache.ahead/unconditionalFraction {
+	if objects, bytes := h.kept(); objects == 0 || bytes > h.s.decoder.cache.latestLimit/unconditionalFraction {
 		t.Errorf("%d objects of %d bytes are still kept", objects, bytes)
 	}
 }
 
-// TestKeepForReaders: objects that change once are kept if somebody reads them afterwards.
-func TestKeepForReaders(t *testing.T) {
+// TestCacheLatestForReaders: objects that change once are kept if somebody reads them afterwards.
+func TestCacheLatestForReaders(t *testing.T) {
 	cfg := decodeConfig()
 	cfg.DecodedBudget = 2 << 20
 	h := newHandler(t, cfg)
@@ -147,14 +147,14 @@ func TestKeepForReaders(t *testing.T) {
 	}
 }
 
-// TestKeepBudget: later objects do not displace those that are kept, and nothing is kept after the
-// end.
-func TestKeepBudget(t *testing.T) {
+// TestCacheLatestBudget: later objects do not displace those that are kept, and nothing is kept
+// after the end.
+func TestCacheLatestBudget(t *testing.T) {
 	cfg := decodeConfig()
 	cfg.DecodedBudget = 2 * 8 * 3000
 	h := newHandler(t, cfg)
 	first := h.change("first")
-	h.s.Keep(first, h.take(first), nil)
+	h.s.CacheLatest(first, h.take(first), nil)
 	for i := range 200 {
 		name := "p" + strconv.Itoa(i)
 		h.update(h.change(name), h.change(name))
@@ -171,26 +171,26 @@ func TestKeepBudget(t *testing.T) {
 		t.Error("something is kept after the end")
 	}
 	h.update(first, last)
-	if objects, bytes := h.kept(); objects != 0 || bytes != 0 || h.s.Lend(first, 1, 1) != 1 || first.IsDecoded() {
+	if objects, bytes := h.kept(); objects != 0 || bytes != 0 || h.s.CacheForHandlers(first, 1, 1) != 1 || first.IsDecoded() {
 		t.Errorf("%d objects of %d bytes are kept after the end", objects, bytes)
 	}
 }
 
-// TestKeepIdle: a value is kept until its object has not changed for long, whoever reads it, and has
-// what Keep was given to note. Then it is held if it is read, and goes if not.
-func TestKeepIdle(t *testing.T) {
+// TestCacheLatestIdle: a value is kept until its object has not changed for long, whoever reads it,
+// and has the note of CacheLatest. Then it is held if it is read, and goes if not.
+func TestCacheLatestIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := decodeConfig()
 		cfg.DecodedIdle = 8 * time.Second
 		h := newHandler(t, cfg)
 		o := h.change("p0")
-		if !h.s.Keep(o, "value", func() any { return "note" }) {
+		if !h.s.CacheLatest(o, "value", func() any { return "note" }) {
 			t.Fatal("not kept")
 		}
 		other := h.change("p1")
-		h.s.Keep(other, "other", nil)
+		h.s.CacheLatest(other, "other", nil)
 		time.Sleep(7 * time.Second)
-		if value, note, ok := o.Take(); !ok || value != "value" || note != "note" || !other.IsDecoded() {
+		if value, note, ok := o.Cached(); !ok || value != "value" || note != "note" || !other.IsDecoded() {
 			t.Fatalf("%v, %v, %t", value, note, ok)
 		}
 		for range 5 {
@@ -212,12 +212,13 @@ func TestKeepIdle(t *testing.T) {
 	})
 }
 
-// TestKeepOfWhatIsRead: what is read already is kept for the next change too, as the same value.
-func TestKeepOfWhatIsRead(t *testing.T) {
+// TestCacheLatestOfWhatIsRead: what is read already is kept for the next change too, as the same
+// value.
+func TestCacheLatestOfWhatIsRead(t *testing.T) {
 	h := newHandler(t, decodeConfig())
 	was := h.change("p0")
 	read := decoded(t, was)
-	if h.s.Keep(was, h.take(was), nil); held(was) != "strong" {
+	if h.s.CacheLatest(was, h.take(was), nil); held(was) != "strong" {
 		t.Fatalf("%s", held(was))
 	}
 	is := h.change("p0")
@@ -230,9 +231,9 @@ func TestKeepOfWhatIsRead(t *testing.T) {
 	h.kept()
 }
 
-// TestKeepOfWhatWasRead: what is read while it is kept is held on for that, whether it was read
-// before or not.
-func TestKeepOfWhatWasRead(t *testing.T) {
+// TestCacheLatestOfWhatWasRead: what is read while it is kept is held on for that, whether it was
+// read before or not.
+func TestCacheLatestOfWhatWasRead(t *testing.T) {
 	for _, before := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			cfg := decodeConfig()
@@ -243,7 +244,7 @@ func TestKeepOfWhatWasRead(t *testing.T) {
 			if before {
 				decoded(t, o)
 			}
-			h.s.Keep(o, h.take(o), nil)
+			h.s.CacheLatest(o, h.take(o), nil)
 			time.Sleep(7 * time.Second)
 			synctest.Wait()
 			decoded(t, o)
@@ -251,25 +252,26 @@ func TestKeepOfWhatWasRead(t *testing.T) {
 			time.Sleep(1500 * time.Millisecond)
 			synctest.Wait()
 			if n, _ := h.kept(); n != 0 || held(o) != "strong" {
-				t.Errorf("read before %v: %d are kept, a form that was just read is held %s", before, n, held(o))
+				t.Errorf("read before %v: %d are kept, a value that was just read is held %s", before, n, held(o))
 			}
-			h.s.shared.cache.check(t)
+			h.s.decoder.cache.check(t)
 		})
 	}
 }
 
-// TestLend: a value is there until as many have taken it as it was lent to, or for a short time.
-func TestLend(t *testing.T) {
+// TestCacheForHandlers: a value is there until as many handlers have got it as it is held for, or
+// for a short time.
+func TestCacheForHandlers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := decodeConfig()
 		cfg.DecodedIdle = 8 * time.Second
 		h := newHandler(t, cfg)
 		o := h.change("p0")
-		first := h.s.Lend(o, h.take(o), 2)
-		if other, _ := o.Fresh(); h.s.Lend(o, other, 2) != first || h.take(o) != first || o.IsDecoded() || h.s.Memory().Decoded != 0 {
+		first := h.s.CacheForHandlers(o, h.take(o), 2)
+		if other, _ := o.DecodeCopy(); h.s.CacheForHandlers(o, other, 2) != first || h.take(o) != first || o.IsDecoded() || h.s.Memory().Decoded != 0 {
 			t.Error("two others have taken it, and it is held")
 		}
-		h.s.Lend(o, first, 1)
+		h.s.CacheForHandlers(o, first, 1)
 		if read := decoded(t, o); read != first || h.take(o) != first || held(o) != "weak" {
 			t.Error("a reader took a handler's, or has one of its own")
 		}
@@ -277,12 +279,12 @@ func TestLend(t *testing.T) {
 			t.Error("what is read again is not held")
 		}
 		o = h.change("p0")
-		first = h.s.Lend(o, h.take(o), 1)
-		h.s.Keep(o, first, nil)
-		if h.s.Retire(o, 1); h.take(o) != first || o.IsDecoded() {
-			t.Error("a version that was replaced is not lent to the other handler, or for good")
+		first = h.s.CacheForHandlers(o, h.take(o), 1)
+		h.s.CacheLatest(o, first, nil)
+		if h.s.ReleaseLatest(o, 1); h.take(o) != first || o.IsDecoded() {
+			t.Error("a version that was replaced is not held for the other handler, or for good")
 		}
-		h.s.Lend(o, first, 1)
+		h.s.CacheForHandlers(o, first, 1)
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
 		if o.IsDecoded() || h.s.Memory().Decoded != 0 {
@@ -292,33 +294,34 @@ func TestLend(t *testing.T) {
 	})
 }
 
-// TestLendBudget: what is lent keeps to its share of the budget; about the newest values are there.
-func TestLendBudget(t *testing.T) {
+// TestCacheForHandlersBudget: what is held for handlers keeps to its share of the budget; about the
+// newest values are there.
+func TestCacheForHandlersBudget(t *testing.T) {
 	cfg := decodeConfig()
-	cfg.DecodedBudget = 2 * lentFraction * 10_000
+	cfg.DecodedBudget = 2 * handlersFraction * 10_000
 	h := newHandler(t, cfg)
 	var versions []*Object
 	for i := range 500 {
 		o := h.change("p" + strconv.Itoa(i))
-		h.s.Lend(o, h.take(o), 1)
+		h.s.CacheForHandlers(o, h.take(o), 1)
 		versions = append(versions, o)
 		h.kept()
-		if n := h.s.shared.cache.lent.bytes; n > 10_000 {
-			t.Fatalf("%d bytes are lent", n)
+		if n := h.s.decoder.cache.forHandlers.bytes; n > 10_000 {
+			t.Fatalf("%d bytes are held for handlers", n)
 		}
 	}
-	n, newest := len(h.s.shared.cache.lent.forms), 0
+	n, newest := len(h.s.decoder.cache.forHandlers.entries), 0
 	for _, o := range versions[len(versions)-n:] {
 		if o.IsDecoded() {
 			newest++
 		}
 	}
 	if n < 10 || newest < n/2 {
-		t.Errorf("%d are lent, among them %d of the newest", n, newest)
+		t.Errorf("%d are held, among them %d of the newest", n, newest)
 	}
 }
 
-// TestBudgetOfAll: what is read, kept and lent keeps to one budget.
+// TestBudgetOfAll: what is held for readers, changes and handlers keeps to one budget.
 func TestBudgetOfAll(t *testing.T) {
 	cfg := decodeConfig()
 	cfg.DecodedBudget = 20_000
@@ -327,19 +330,19 @@ func TestBudgetOfAll(t *testing.T) {
 		o := h.change("p" + strconv.Itoa(i))
 		switch value := h.take(o); i % 3 {
 		case 0:
-			h.s.Keep(o, value, nil)
+			h.s.CacheLatest(o, value, nil)
 		case 1:
-			h.s.Lend(o, value, 1)
+			h.s.CacheForHandlers(o, value, 1)
 		}
 		decoded(t, o)
 		decoded(t, o)
 		h.kept()
-		if n := h.s.shared.cache.held(); n > cfg.DecodedBudget {
+		if n := h.s.decoder.cache.held(); n > cfg.DecodedBudget {
 			t.Fatalf("%d bytes are held", n)
 		}
 	}
-	if c := h.s.shared.cache; c.read.bytes == 0 || c.changed.bytes == 0 || c.lent.bytes == 0 || c.held() < cfg.DecodedBudget/2 {
-		t.Errorf("%d bytes were read, %d are kept, %d lent", c.read.bytes, c.changed.bytes, c.lent.bytes)
+	if c := h.s.decoder.cache; c.read.bytes == 0 || c.latest.bytes == 0 || c.forHandlers.bytes == 0 || c.held() < cfg.DecodedBudget/2 {
+		t.Errorf("%d bytes are held for readers, %d for changes, %d for handlers", c.read.bytes, c.latest.bytes, c.forHandlers.bytes)
 	}
 }
 
@@ -347,12 +350,12 @@ func TestBudgetOfAll(t *testing.T) {
 func TestDecodedReads(t *testing.T) {
 	h := newHandler(t, decodeConfig())
 	o := h.change("p0")
-	value := decoded(t, o)    // a miss
-	h.s.Keep(o, value, nil)   //
-	decoded(t, h.change("x")) // a miss
+	value := decoded(t, o)         // a miss
+	h.s.CacheLatest(o, value, nil) //
+	decoded(t, h.change("x"))      // a miss
 	decoded(t, o)
 	h.take(o)
-	h.s.Missed(2)
+	h.s.AddDecodedMisses(2)
 	if hits, misses := h.s.DecodedReads(); hits != 2 || misses != 4 {
 		t.Errorf("%d hits, %d misses", hits, misses)
 	}
