@@ -43,8 +43,8 @@ func supportedAccept(h http.Header) bool {
 func supportedRange(text string, last bool) bool {
 	parts := strings.Split(text, ";")
 	mediaType := strings.Trim(parts[0], " ")
-	kind, of, slash := strings.Cut(mediaType, "/")
-	plain := slash && isName(kind, mediaByte) && isName(of, mediaByte)
+	mainType, subtype, slash := strings.Cut(mediaType, "/")
+	plain := slash && isName(mainType, mediaByte) && isName(subtype, mediaByte)
 	if !plain && (mediaType != anyMedia || !last) || slices.Contains(upstreamMedia, mediaType) {
 		return false
 	}

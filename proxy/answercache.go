@@ -30,23 +30,23 @@ type answerCache struct {
 	limit int
 
 	mu      sync.Mutex
-	answers map[[sha256.Size]byte]*list.Element // of heldAnswer, in the list of its caller
+	answers map[[sha256.Size]byte]*list.Element // of answerEntry, in the list of its caller
 	callers map[string]*callerAnswers
 	most    answerHeap
 }
 
-// heldAnswer is an answer in the cache.
-type heldAnswer struct {
-	id [sha256.Size]byte // digest of a token, or of an action with its caller
-	of *callerAnswers
+// answerEntry is an answer in the cache.
+type answerEntry struct {
+	id     [sha256.Size]byte // digest of a token, or of an action with its caller
+	caller *callerAnswers
 	cachedAnswer
 }
 
 // callerAnswers has the answers about one caller, those that were used last first.
 type callerAnswers struct {
-	name  string
-	held  list.List
-	index int // in the heap
+	name    string
+	entries list.List
+	index   int // in the heap
 }
 
 func newAnswerCache(limit int) *answerCache {
@@ -61,9 +61,9 @@ func (c *answerCache) get(id [sha256.Size]byte) (cachedAnswer, bool) {
 	if e == nil {
 		return cachedAnswer{}, false
 	}
-	held := e.Value.(*heldAnswer)
-	held.of.held.MoveToFront(e)
-	return held.cachedAnswer, true
+	entry := e.Value.(*answerEntry)
+	entry.caller.entries.MoveToFront(e)
+	return entry.cachedAnswer, true
 }
 
 // add keeps an answer about a caller in the place of the last one.
@@ -71,16 +71,16 @@ func (c *answerCache) add(who user.Info, id [sha256.Size]byte, a cachedAnswer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.removeLocked(c.answers[id])
-	of := c.callers[who.GetName()]
-	if of == nil {
-		of = &callerAnswers{name: who.GetName()}
-		c.callers[of.name] = of
-		heap.Push(&c.most, of)
+	caller := c.callers[who.GetName()]
+	if caller == nil {
+		caller = &callerAnswers{name: who.GetName()}
+		c.callers[caller.name] = caller
+		heap.Push(&c.most, caller)
 	}
-	c.answers[id] = of.held.PushFront(&heldAnswer{id, of, a})
-	heap.Fix(&c.most, of.index)
+	c.answers[id] = caller.entries.PushFront(&answerEntry{id, caller, a})
+	heap.Fix(&c.most, caller.index)
 	if len(c.answers) > c.limit {
-		c.removeLocked(c.most[0].held.Back())
+		c.removeLocked(c.most[0].entries.Back())
 	}
 }
 
@@ -96,39 +96,39 @@ func (c *answerCache) removeLocked(e *list.Element) {
 	if e == nil {
 		return
 	}
-	held := e.Value.(*heldAnswer)
-	delete(c.answers, held.id)
-	held.of.held.Remove(e)
-	if held.of.held.Len() > 0 {
-		heap.Fix(&c.most, held.of.index)
+	entry := e.Value.(*answerEntry)
+	delete(c.answers, entry.id)
+	entry.caller.entries.Remove(e)
+	if entry.caller.entries.Len() > 0 {
+		heap.Fix(&c.most, entry.caller.index)
 		return
 	}
-	heap.Remove(&c.most, held.of.index)
-	delete(c.callers, held.of.name)
+	heap.Remove(&c.most, entry.caller.index)
+	delete(c.callers, entry.caller.name)
 }
 
 // answerHeap is a heap of callers, the one with the most answers first.
 type answerHeap []*callerAnswers
 
 func (h answerHeap) Len() int           { return len(h) }
-func (h answerHeap) Less(i, j int) bool { return h[i].held.Len() > h[j].held.Len() }
+func (h answerHeap) Less(i, j int) bool { return h[i].entries.Len() > h[j].entries.Len() }
 func (h answerHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
 	h[i].index, h[j].index = i, j
 }
 
 // Push implements [heap.Interface].
-func (h *answerHeap) Push(caller any) {
-	of := caller.(*callerAnswers)
-	of.index = len(*h)
-	*h = append(*h, of)
+func (h *answerHeap) Push(x any) {
+	caller := x.(*callerAnswers)
+	caller.index = len(*h)
+	*h = append(*h, caller)
 }
 
 // Pop implements [heap.Interface].
 func (h *answerHeap) Pop() any {
 	last := len(*h) - 1
-	of := (*h)[last]
+	caller := (*h)[last]
 	(*h)[last] = nil
 	*h = (*h)[:last]
-	return of
+	return caller
 }

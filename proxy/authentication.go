@@ -81,8 +81,8 @@ func (a *authentication) byCertificate(r *http.Request) (*caller, error) {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return nil, nil
 	}
-	if known, ok := r.Context().Value(identityKey{}).(*identity); ok {
-		return known.caller, known.err
+	if verified, ok := r.Context().Value(identityKey{}).(*identity); ok {
+		return verified.caller, verified.err
 	}
 	var refused error
 	cas := a.cas.Load()
@@ -143,12 +143,12 @@ func (a *authentication) authenticate(r *http.Request, opts reviewOptions) (*cal
 	if last, ok := a.answerWithin(id, a.localTTL); ok && !opts.uncached {
 		return &caller{user: last}, decisionAllow
 	}
-	last, known := a.answerWithin(id, opts.grace)
-	if known && a.breaker.open() {
+	last, answered := a.answerWithin(id, opts.grace)
+	if answered && a.breaker.open() {
 		return &caller{user: last}, decisionGrace
 	}
 	who, d := a.review(r, id, opts)
-	if d == decisionUnreachable && known {
+	if d == decisionUnreachable && answered {
 		return &caller{user: last}, decisionGrace
 	}
 	return who, d

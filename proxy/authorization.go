@@ -73,8 +73,8 @@ func (a *authorization) allowsExactly(ctx context.Context, who user.Info, q *act
 	if !opts.uncached && a.allowedWithin(id, a.localTTL) {
 		return decisionAllow
 	}
-	known := a.allowedWithin(id, opts.grace)
-	if known && a.breaker.open() {
+	allowedBefore := a.allowedWithin(id, opts.grace)
+	if allowedBefore && a.breaker.open() {
 		return decisionGrace
 	}
 	limited, cancel := context.WithTimeout(ctx, a.timeout)
@@ -97,7 +97,7 @@ func (a *authorization) allowsExactly(ctx context.Context, who user.Info, q *act
 		a.allowedAt.add(who, id, cachedAnswer{at: time.Now()})
 	case d == decisionDeny:
 		a.allowedAt.remove(id)
-	case d == decisionUnreachable && known:
+	case d == decisionUnreachable && allowedBefore:
 		return decisionGrace
 	}
 	return d

@@ -11,9 +11,9 @@ const watchCacheStorage = "watchcache"
 
 // cacheMetric is a metric read from a cache's statistics.
 type cacheMetric struct {
-	desc *prometheus.Desc
-	kind prometheus.ValueType
-	get  func(*watchcache.Stats) float64
+	desc      *prometheus.Desc
+	valueType prometheus.ValueType
+	get       func(*watchcache.Stats) float64
 }
 
 func cacheCounter(name, help string, get func(*watchcache.Stats) uint64) cacheMetric {
@@ -91,11 +91,11 @@ func describeCache(ch chan<- *prometheus.Desc) {
 func (s *session) collectCache(ch chan<- prometheus.Metric, labels []string) {
 	st := s.cache.Stats()
 	with := func(more ...string) []string { return append(labels[:2:2], more...) }
-	send := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, values []string) {
-		ch <- prometheus.MustNewConstMetric(d, kind, v, values...)
+	send := func(d *prometheus.Desc, valueType prometheus.ValueType, v float64, values []string) {
+		ch <- prometheus.MustNewConstMetric(d, valueType, v, values...)
 	}
 	for _, m := range cacheMetrics {
-		send(m.desc, m.kind, m.get(&st), labels)
+		send(m.desc, m.valueType, m.get(&st), labels)
 	}
 	send(descWatchEvents, prometheus.CounterValue, float64(st.InitialEvents+st.Events+st.Bookmarks), []string{labels[0], s.info.Version, labels[1]})
 	ch <- prometheus.MustNewConstHistogram(descReadWait, st.Waits, st.WaitSeconds, nil, labels...)

@@ -79,7 +79,7 @@ func (a *authentication) trustCallers(ctx context.Context, o *Options, client ku
 	return nil
 }
 
-// lookUp reads the published CAs again and again until they are there, and then follows them until
+// lookUp reads the published CAs repeatedly until they are there, and then follows them until
 // ctx ends.
 func (a *authentication) lookUp(ctx context.Context, o *Options, client kubernetes.Interface) {
 	ticker := time.NewTicker(o.timeouts.lookup)

@@ -89,33 +89,33 @@ func (d discoverer) discover(ctx context.Context, gvr schema.GroupVersionResourc
 			break
 		}
 		defined := d.definition(ctx, gvr) // before anything that depends on it
-		k := &resourceInfo{definition: defined, Resource: watchcache.Resource{GroupVersionResource: gvr, Kind: r.Kind, Namespaced: r.Namespaced}}
-		return k, d.complete(ctx, k)
+		info := &resourceInfo{definition: defined, Resource: watchcache.Resource{GroupVersionResource: gvr, Kind: r.Kind, Namespaced: r.Namespaced}}
+		return info, d.complete(ctx, info)
 	}
 	return nil, errNotWatchable
 }
 
 // complete sets the encoding, the Go type and the selectable fields.
-func (d discoverer) complete(ctx context.Context, k *resourceInfo) error {
-	k.encoding = wire.JSON
-	object, err := scheme.Scheme.New(k.GroupVersionKind())
+func (d discoverer) complete(ctx context.Context, info *resourceInfo) error {
+	info.encoding = wire.JSON
+	object, err := scheme.Scheme.New(info.GroupVersionKind())
 	if err != nil {
-		return d.readCRD(ctx, k)
+		return d.readCRD(ctx, info)
 	}
-	k.encoding, k.Type = wire.Protobuf, reflect.TypeOf(object).Elem()
-	k.Fields = watchcache.BuiltinFields(k.GroupVersionKind())
+	info.encoding, info.Type = wire.Protobuf, reflect.TypeOf(object).Elem()
+	info.Fields = watchcache.BuiltinFields(info.GroupVersionKind())
 	var v struct{ Minor string }
 	if err := d.get(ctx, &v, "/version"); err != nil {
 		return err
 	}
 	minor, err := strconv.Atoi(strings.TrimRight(v.Minor, "+"))
-	k.unknownFields = err != nil || minor > typesMinor
+	info.unknownFields = err != nil || minor > typesMinor
 	return nil
 }
 
 // readCRD reads the selectable fields and the list kind from the definition of a custom resource.
 // If the proxy may not read it, requests that name such fields are forwarded.
-func (d discoverer) readCRD(ctx context.Context, k *resourceInfo) error {
+func (d discoverer) readCRD(ctx context.Context, info *resourceInfo) error {
 	var crd struct {
 		Spec struct {
 			Names    struct{ ListKind string }
@@ -125,19 +125,19 @@ func (d discoverer) readCRD(ctx context.Context, k *resourceInfo) error {
 			}
 		}
 	}
-	name := k.GroupVersionResource.Resource + "." + k.Group
+	name := info.GroupVersionResource.Resource + "." + info.Group
 	err := d.get(ctx, &crd, crdPath, name)
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 		return nil
 	}
-	k.ListKind = crd.Spec.Names.ListKind // empty: the default
+	info.ListKind = crd.Spec.Names.ListKind // empty: the default
 	for _, v := range crd.Spec.Versions {
-		if v.Name != k.Version {
+		if v.Name != info.Version {
 			continue
 		}
 		for _, f := range v.SelectableFields {
 			path := strings.TrimPrefix(f.JSONPath, ".")
-			k.Fields = append(k.Fields, watchcache.Field{Label: path, Paths: []string{path}})
+			info.Fields = append(info.Fields, watchcache.Field{Label: path, Paths: []string{path}})
 		}
 	}
 	return err

@@ -151,7 +151,7 @@ func (s *Server) admit(a *responseWriter, r *http.Request) {
 		s.reject(a, r, errQueryTooLong())
 		return
 	}
-	parsed, known := s.requests.lookup(r)
+	parsed, complete := s.requests.lookup(r)
 	a.startCounting(s.metrics, r, parsed.info)
 	a.onEnd(a.finish)
 	if isOverLimit(r) {
@@ -160,7 +160,7 @@ func (s *Server) admit(a *responseWriter, r *http.Request) {
 	}
 	r = s.authn.withIdentity(r)
 	if isLongRunning(parsed.info) {
-		s.admitLongRunning(a, r, parsed, known)
+		s.admitLongRunning(a, r, parsed, complete)
 		return
 	}
 	f := s.flowOf(r, parsed.info)
@@ -170,7 +170,7 @@ func (s *Server) admit(a *responseWriter, r *http.Request) {
 		return
 	}
 	a.onEnd(func() { in.release(f) })
-	if !known {
+	if !complete {
 		parsed = s.requests.parse(r, parsed)
 	}
 	s.serve(a, r, parsed.read)

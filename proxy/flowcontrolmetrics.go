@@ -33,11 +33,11 @@ func (a *flowControl) collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	for kind, s := range map[string]*seatPool{"readOnly": a.readOnly, "mutating": a.mutating} {
+	for requestKind, s := range map[string]*seatPool{"readOnly": a.readOnly, "mutating": a.mutating} {
 		taken, waiting := s.counts()
 		for c := range priorityLevels {
-			gauge(descSeats, float64(taken[c]), kind, c.String())
-			gauge(descWaiting, float64(waiting[c]), kind, c.String())
+			gauge(descSeats, float64(taken[c]), requestKind, c.String())
+			gauge(descWaiting, float64(waiting[c]), requestKind, c.String())
 		}
 	}
 	l := a.longRunning

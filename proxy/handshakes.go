@@ -51,16 +51,16 @@ func (hs *handshakes) accept(ctx context.Context, running *sync.WaitGroup) {
 		if err != nil {
 			return
 		}
-		running.Go(func() { hs.shake(ctx, tls.Server(conn, hs.config)) })
+		running.Go(func() { hs.handshake(ctx, tls.Server(conn, hs.config)) })
 	}
 }
 
 // acceptRetry is the time between two attempts to accept while the system has no more files.
 const acceptRetry = 100 * time.Millisecond
 
-// shake does one handshake, and hands the connection to the current server. net/http gets the same
+// handshake does one handshake, and hands the connection to the current server. net/http gets the same
 // result as soon as it asks for it, and so answers errors as it always does.
-func (hs *handshakes) shake(ctx context.Context, conn *tls.Conn) {
+func (hs *handshakes) handshake(ctx context.Context, conn *tls.Conn) {
 	_ = conn.SetDeadline(time.Now().Add(hs.timeout))
 	if conn.HandshakeContext(ctx) == nil {
 		_ = conn.SetDeadline(time.Time{})
@@ -75,19 +75,19 @@ func (hs *handshakes) shake(ctx context.Context, conn *tls.Conn) {
 // listener returns a listener for one server.
 func (hs *handshakes) listener() net.Listener {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &shakenListener{handshakes: hs, ctx: ctx, close: cancel}
+	return &handshakeListener{handshakes: hs, ctx: ctx, close: cancel}
 }
 
-// shakenListener is the listener of one server. Close ends its Accept and leaves the connections to
+// handshakeListener is the listener of one server. Close ends its Accept and leaves the connections to
 // the next server.
-type shakenListener struct {
+type handshakeListener struct {
 	*handshakes
 	ctx   context.Context
 	close context.CancelFunc
 }
 
 // Accept returns a connection whose handshake is over.
-func (l *shakenListener) Accept() (net.Conn, error) {
+func (l *handshakeListener) Accept() (net.Conn, error) {
 	select {
 	case conn := <-l.done:
 		return conn, nil
@@ -96,9 +96,9 @@ func (l *shakenListener) Accept() (net.Conn, error) {
 	}
 }
 
-func (l *shakenListener) Addr() net.Addr { return l.connections.Addr() }
+func (l *handshakeListener) Addr() net.Addr { return l.connections.Addr() }
 
-func (l *shakenListener) Close() error {
+func (l *handshakeListener) Close() error {
 	l.close()
 	return nil
 }

@@ -131,7 +131,7 @@ func (h *healthReport) pass(name, how string) { fmt.Fprintf(h, "[+]%s %s\n", nam
 
 // reportReadiness reports the parts of /readyz besides those of /livez.
 func (s *Server) reportReadiness(ctx context.Context, report *healthReport) {
-	report.check("shutdown", shutdownStage(s.stage.Load()) == stageRunning, "the proxy is shutting down")
+	report.check("shutdown", shutdownPhase(s.shutdownPhase.Load()) == phaseRunning, "the proxy is shutting down")
 	upstream, identity := s.health.check(ctx)
 	report.check("upstream", upstream == nil, "the upstream API server does not answer")
 	report.check("identity", identity == nil, "the upstream API server does not answer questions about callers")

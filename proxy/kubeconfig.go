@@ -31,8 +31,8 @@ func (s *Server) Kubeconfig(of *clientcmdapi.Config) (*clientcmdapi.Config, erro
 	out.Clusters[kubeconfigName] = &clientcmdapi.Cluster{Server: url, CertificateAuthorityData: s.CAData()}
 	out.Contexts[kubeconfigName] = &clientcmdapi.Context{Cluster: kubeconfigName, AuthInfo: kubeconfigName, Namespace: current.Namespace}
 	user := clientcmdapi.NewAuthInfo()
-	if known := of.AuthInfos[current.AuthInfo]; known != nil {
-		user = known.DeepCopy()
+	if authInfo := of.AuthInfos[current.AuthInfo]; authInfo != nil {
+		user = authInfo.DeepCopy()
 	}
 	out.AuthInfos[kubeconfigName] = user
 	return out, nil

@@ -198,9 +198,9 @@ func slotOf(r *http.Request) *longRunningSlot {
 	return p
 }
 
-// admitLongRunning answers a long-running request once flow control admits it. known says that
-// parsed is complete.
-func (s *Server) admitLongRunning(a *responseWriter, r *http.Request, parsed parsedRequest, known bool) {
+// admitLongRunning answers a long-running request once flow control admits it. complete says
+// that the whole of parsed is known.
+func (s *Server) admitLongRunning(a *responseWriter, r *http.Request, parsed parsedRequest, complete bool) {
 	f := s.flowOf(r, parsed.info)
 	key := f.caller
 	if id := tokenID(r); key == "" && id != ([sha256.Size]byte{}) {
@@ -212,7 +212,7 @@ func (s *Server) admitLongRunning(a *responseWriter, r *http.Request, parsed par
 		return
 	}
 	a.onEnd(p.release)
-	if !known {
+	if !complete {
 		in := s.flowControl.parsing
 		if !in.acquire(r.Context(), f) {
 			s.reject(a, r, errTooMany)

@@ -89,10 +89,10 @@ var (
 		"timeoutSeconds", "allowWatchBookmarks", "sendInitialEvents", "shardSelector"))
 )
 
-// onlyKnownParams reports whether all parameters are supported, and none is repeated.
-func onlyKnownParams(q url.Values, known sets.Set[string]) bool {
+// onlySupportedParams reports whether all parameters are supported, and none is repeated.
+func onlySupportedParams(q url.Values, supported sets.Set[string]) bool {
 	for name, values := range q {
-		if !known.Has(name) || len(values) != 1 {
+		if !supported.Has(name) || len(values) != 1 {
 			return false
 		}
 	}
@@ -110,7 +110,7 @@ func validTimeout(q url.Values) bool {
 
 // get parses a GET of one object.
 func (t target) get(q url.Values) *readRequest {
-	if !onlyKnownParams(q, getParams) {
+	if !onlySupportedParams(q, getParams) {
 		return nil
 	}
 	review := t.action("get")
@@ -129,7 +129,7 @@ func (t target) action(verb string) *action {
 
 // listOrWatch parses a LIST or a WATCH.
 func (t target) listOrWatch(q url.Values) *readRequest {
-	if !onlyKnownParams(q, listParams) || !selectorsWithinLimits(q) {
+	if !onlySupportedParams(q, listParams) || !selectorsWithinLimits(q) {
 		return nil
 	}
 	query, err := watchcache.ParseQuery(q)

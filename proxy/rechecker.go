@@ -12,7 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// rechecker reviews the callers of open watches again and again. It reviews callers and
+// rechecker reviews the callers of open watches periodically. It reviews callers and
 // permissions, not watches: the watches of one caller under one permission share a question.
 // Questions are spread evenly: each once in Options.Recheck, at recheckRate a second. If that does
 // not suffice, the period grows up to Options.RecheckMax, and then the rate grows. It has one
@@ -45,7 +45,7 @@ const (
 	// cycleEighths is the part of the period, in eighths, within which all questions are asked, so
 	// that none is late.
 	cycleEighths = 7
-	// confirmDelay is when a denial is asked about again, load permitting. An API server that has
+	// confirmDelay is how soon a denial is confirmed, load permitting. An API server that has
 	// just started may not have loaded its rules.
 	confirmDelay = 5 * time.Second
 )
@@ -337,7 +337,7 @@ var (
 	descRechecks = prometheus.NewDesc("weir_proxy_rechecks_total",
 		"Questions asked about callers of open watches: whose token it is, and whether they have a permission.", []string{"about"}, nil)
 	descQuestions = prometheus.NewDesc("weir_proxy_recheck_questions",
-		"Questions that are asked again and again, as long as the watches are open.", nil, nil)
+		"Questions that are asked periodically, as long as the watches are open.", nil, nil)
 	descPeriod = prometheus.NewDesc("weir_proxy_recheck_period_seconds",
 		"In what time each of them is to be asked once.", nil, nil)
 	descRecheckAge = prometheus.NewDesc("weir_proxy_recheck_age_seconds",

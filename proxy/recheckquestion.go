@@ -33,9 +33,9 @@ func (c *answerHistory) stillAllowed(d decision, now time.Time, grace, most time
 	case decisionUnreachable:
 		return now.Sub(c.confirmed) < grace
 	case decisionDeny:
-		again := c.denied
+		deniedBefore := c.denied
 		c.denied = true
-		return !again
+		return !deniedBefore
 	default:
 		if c.refusals == 0 {
 			c.firstRefusal = now

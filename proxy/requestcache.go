@@ -35,12 +35,12 @@ type parsedRequest struct {
 func newRequestCache() *requestCache { return &requestCache{parsed: lru.New(maxCachedRequests)} }
 
 // lookup returns what is known of a request without parsing its selectors. It reports whether that
-// is everything; if not, only info is set.
-func (rc *requestCache) lookup(r *http.Request) (pr parsedRequest, all bool) {
+// is complete; if not, only info is set.
+func (rc *requestCache) lookup(r *http.Request) (pr parsedRequest, complete bool) {
 	if r.Method != http.MethodGet {
 		return parsedRequest{info: requestInfoOf(r.Method, r.URL)}, true
 	}
-	if pr, all = rc.get(requestKeyOf(r.URL)); all {
+	if pr, complete = rc.get(requestKeyOf(r.URL)); complete {
 		return pr.forRequest(r), true
 	}
 	return parsedRequest{info: requestInfoOf(r.Method, r.URL)}, false

@@ -57,8 +57,8 @@ func (res *resource) awaitReread(ctx context.Context, rd *readRequest, prove boo
 	if !res.isReread(rd, prove) {
 		return
 	}
-	held := res.rereaders.join()
-	if held == nil {
+	followed := res.rereaders.join()
+	if followed == nil {
 		return
 	}
 	defer res.rereaders.leave()
@@ -68,7 +68,7 @@ func (res *resource) awaitReread(ctx context.Context, rd *readRequest, prove boo
 	ctx, cancel := context.WithTimeout(ctx, res.resources.opts.timeouts.reread)
 	defer cancel()
 	select {
-	case <-held:
+	case <-followed:
 	case <-ctx.Done():
 	}
 }

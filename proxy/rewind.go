@@ -52,8 +52,8 @@ func (rw *rewind) saw(resourceVersion uint64) {
 func (rw *rewind) shows(gvr schema.GroupVersionResource, resourceVersion uint64) bool {
 	rw.mu.Lock()
 	defer rw.mu.Unlock()
-	_, known := rw.unread[gvr]
-	return !known && resourceVersion < rw.held[gvr].newest
+	_, unread := rw.unread[gvr]
+	return !unread && resourceVersion < rw.held[gvr].newest
 }
 
 // holds notes that a resource has been read, and is held from now on.
@@ -159,7 +159,7 @@ func (res *resource) wasRedefined() bool {
 func (res *resource) lost(sess *session, rd *readRequest) error {
 	from := resourceversion.Number(rd.exactVersion)
 	switch {
-	case res.resources.lost(res.gvr, from), res.isAhead(sess, rd),
+	case res.resources.lost(res.gvr, from), res.hasFutureVersion(sess, rd),
 		sess != nil && res.resources.rewind.before(from) && !sess.cache.CanResumeFrom(rd.exactVersion):
 		return wentBackSince(from)
 	case sess == nil && rd.sendsState() && res.rereads():
@@ -168,11 +168,11 @@ func (res *resource) lost(sess *session, rd *readRequest) error {
 	return nil
 }
 
-// isAhead reports whether a read resumes from a state that may be from before the upstream went
+// hasFutureVersion reports whether a read resumes from a state that may be from before the upstream went
 // back, and that the session has not come to since. The upstream may have come to it: its own lists
 // name its newest resourceVersion, and the session of a resource that does not change is told of it
 // late.
-func (res *resource) isAhead(sess *session, rd *readRequest) bool {
+func (res *resource) hasFutureVersion(sess *session, rd *readRequest) bool {
 	from := resourceversion.Number(rd.exactVersion)
 	return sess != nil && res.resources.rewind.before(from) && from > sess.sink.version()
 }
@@ -187,9 +187,9 @@ func (rs *resources) lost(gvr schema.GroupVersionResource, from uint64) bool {
 	return rs.rewind.before(from) && rs.rewind.isUnread(gvr)
 }
 
-// judgeAhead decides about a read that isAhead. It asks the upstream for its newest
+// checkFutureVersion decides about a read that hasFutureVersion. It asks the upstream for its newest
 // resourceVersion, in one request for all who wait.
-func (s *session) judgeAhead(ctx context.Context, from uint64) error {
+func (s *session) checkFutureVersion(ctx context.Context, from uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, s.freshness.timeout)
 	defer cancel()
 	switch q := s.freshness.newestVersion(ctx); {

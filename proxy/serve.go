@@ -136,8 +136,8 @@ func (s *Server) serveRead(a *responseWriter, r *http.Request, rd *readRequest) 
 	res.awaitReread(r.Context(), rd, prove)
 	sess := res.ready.Load()
 	lost := res.lost(sess, rd)
-	if from := resourceversion.Number(rd.exactVersion); res.isAhead(sess, rd) && !s.resources.lost(rd.gvr, from) {
-		lost = sess.judgeAhead(r.Context(), from)
+	if from := resourceversion.Number(rd.exactVersion); res.hasFutureVersion(sess, rd) && !s.resources.lost(rd.gvr, from) {
+		lost = sess.checkFutureVersion(r.Context(), from)
 	}
 	switch {
 	case lost != nil:
@@ -231,12 +231,12 @@ func (s *Server) serveFrom(a *responseWriter, w http.ResponseWriter, r *http.Req
 // authorize returns the caller, and whether they may do the read.
 func (s *Server) authorize(r *http.Request, rd *readRequest) (user.Info, decision) {
 	opts := reviewOptions{grace: s.opts.Grace}
-	who, known := s.authn.authenticate(r, opts)
+	who, d := s.authn.authenticate(r, opts)
 	if who == nil {
-		return nil, known
+		return nil, d
 	}
-	if d := s.authz.allows(r.Context(), who.user, rd.review, opts); d != decisionAllow {
-		return who.user, d
+	if allowed := s.authz.allows(r.Context(), who.user, rd.review, opts); allowed != decisionAllow {
+		return who.user, allowed
 	}
-	return who.user, known
+	return who.user, d
 }

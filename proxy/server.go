@@ -26,18 +26,18 @@ import (
 // Server is a caching proxy. It is an [http.Handler] too, but only its own listener receives client
 // certificates. Its methods are safe for concurrent use.
 type Server struct {
-	opts        Options
-	authn       *authentication
-	authz       *authorization
-	upstream    *upstream
-	resources   *resources
-	flowControl *flowControl
-	requests    *requestCache
-	workers     *workers.Pool // begin watches, and send to them
-	health      health
-	cert        *servingCertificate
-	auditor     *auditor
-	asker       http.RoundTripper // for the proxy's own requests
+	opts         Options
+	authn        *authentication
+	authz        *authorization
+	upstream     *upstream
+	resources    *resources
+	flowControl  *flowControl
+	requests     *requestCache
+	workers      *workers.Pool // begin watches, and send to them
+	health       health
+	cert         *servingCertificate
+	auditor      *auditor
+	ownTransport http.RoundTripper // for the proxy's own requests
 
 	registry  *prometheus.Registry
 	metrics   *requestMetrics
@@ -56,7 +56,7 @@ type Server struct {
 	leave    func()         // the page of package debug; nil until Start
 	inFlight sync.WaitGroup // in ServeHTTP; not added to once closed is set
 
-	stage            atomic.Int32   // a shutdownStage
+	shutdownPhase    atomic.Int32   // a shutdownPhase
 	unfinished       requestCounter // requests that a shutdown waits for
 	forwardedWatches forwardedWatches
 }
@@ -92,17 +92,17 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	cfg := rest.CopyConfig(o.Upstream)
 	cfg.QPS = -1 // bounded by callers and caches
 	br := &breaker{}
-	asking := rest.CopyConfig(cfg)
-	asking.Wrap(br.wrap)
-	asker, err := rest.HTTPClientFor(asking)
+	ownConfig := rest.CopyConfig(cfg)
+	ownConfig.Wrap(br.wrap)
+	ownClient, err := rest.HTTPClientFor(ownConfig)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
-	client, err := kubernetes.NewForConfigAndClient(asking, asker)
+	client, err := kubernetes.NewForConfigAndClient(ownConfig, ownClient)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
-	s := &Server{opts: o, asker: asker.Transport, flowControl: newFlowControl(&o), requests: newRequestCache()}
+	s := &Server{opts: o, ownTransport: ownClient.Transport, flowControl: newFlowControl(&o), requests: newRequestCache()}
 	s.rechecker = newRechecker(o.Recheck, o.RecheckMax, o.Grace, s.recheckCaller)
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.health.client, s.health.reviews = client.Discovery().RESTClient(), client.AuthorizationV1().SubjectAccessReviews()
@@ -155,8 +155,8 @@ func (s *Server) Start() error {
 	}
 	s.listener = &connections{Listener: l, limit: s.opts.MaxConnections}
 	s.servers = []*http.Server{s.newServer(s.listener), s.newServer(s.listener)}
-	shaking := newHandshakes(s.listener, s.tlsConfig(), s.opts.timeouts.header)
-	s.running.Go(func() { shaking.serve(s.servers[0], s.servers[1]) })
+	handshakes := newHandshakes(s.listener, s.tlsConfig(), s.opts.timeouts.header)
+	s.running.Go(func() { handshakes.serve(s.servers[0], s.servers[1]) })
 	s.running.Go(func() { s.resources.run(s.closing) })
 	for _, run := range s.authn.controllers {
 		s.running.Go(func() { run(s.closing) })
@@ -281,6 +281,6 @@ func (s *Server) Close() error {
 	s.workers.Close()
 	s.rechecker.close()
 	s.upstream.close()
-	utilnet.CloseIdleConnectionsFor(s.asker)
+	utilnet.CloseIdleConnectionsFor(s.ownTransport)
 	return errors.Join(err, s.auditor.close())
 }

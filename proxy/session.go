@@ -46,14 +46,14 @@ func (res *resource) runSession(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	gvr := res.gvr
-	k, err := res.resources.discoverer.discover(ctx, gvr)
+	info, err := res.resources.discoverer.discover(ctx, gvr)
 	if err != nil {
 		return fmt.Errorf("%s: %w", gvr, err)
 	}
 	warnings := &warnings{}
 	upstream := rest.CopyConfig(res.resources.upstream)
 	upstream.Wrap(warnings.wrap)
-	asked, options := source.Resource{GVR: gvr, Encoding: k.encoding}, source.Options{Stats: &res.resources.stats}
+	asked, options := source.Resource{GVR: gvr, Encoding: info.encoding}, source.Options{Stats: &res.resources.stats}
 	src, err := source.New(upstream, asked, options)
 	if err != nil {
 		return err
@@ -64,14 +64,14 @@ func (res *resource) runSession(ctx context.Context) error {
 		return err
 	}
 	defer proofs.CloseIdleConnections()
-	s := &session{info: k, warnings: warnings, end: cancel, store: store.New(store.Config{Encoding: k.encoding, LogBytes: res.resources.opts.LogBytes, KeepLog: true})}
+	s := &session{info: info, warnings: warnings, end: cancel, store: store.New(store.Config{Encoding: info.encoding, LogBytes: res.resources.opts.LogBytes, KeepLog: true})}
 	defer s.store.Close()
 	s.sink = &storeSink{
-		Writer: s.store.Writer(store.Scope{}), store: s.store, enc: k.encoding, history: watchcache.NewHistory(0, 0, 0), events: &res.events, initialObjects: &res.initialObjects,
+		Writer: s.store.Writer(store.Scope{}), store: s.store, enc: info.encoding, history: watchcache.NewHistory(0, 0, 0), events: &res.events, initialObjects: &res.initialObjects,
 		reserve: res.reserve, endSession: func(err error) { res.endSession(cancel, err) },
 	}
 	s.cache, err = watchcache.New(watchcache.Config{
-		Resource: k.Resource, Store: s.store, Encoding: k.encoding, Clock: s.sink, History: s.sink.history,
+		Resource: info.Resource, Store: s.store, Encoding: info.encoding, Clock: s.sink, History: s.sink.history,
 		BookmarkInterval: res.resources.opts.BookmarkInterval, MinWatch: res.resources.opts.MinWatch, ExpireLate: res.resources.opts.ExpireLate,
 		LabelSets: true, Flush: res.resources.flush, Workers: res.resources.workers, BuffersWrites: true, Closed: errReadAnew,
 	})
@@ -84,7 +84,7 @@ func (res *resource) runSession(ctx context.Context) error {
 	defer res.ready.Store(nil)
 	res.sessions.Add(1)
 	s.reflector = reflector.New(src, s.sink, reflector.Config{
-		Name: gvr.String(), Encoding: k.encoding, Server: &res.resources.server,
+		Name: gvr.String(), Encoding: info.encoding, Server: &res.resources.server,
 		OnStatus: func(st reflector.Status) { res.onStatus(s, st, cancel) },
 	})
 	s.freshness = newFreshnessProver(ctx, []source.Source{proofs, src}, s.sink, s.reflector.Status, res.resources.opts.timeouts.proof)
@@ -92,11 +92,11 @@ func (res *resource) runSession(ctx context.Context) error {
 	defer s.freshness.close()
 	res.running.Store(s)
 	defer res.running.Store(nil)
-	var guard sync.WaitGroup
-	guard.Go(func() { res.monitor(ctx, k.definition, cancel) })
+	var monitoring sync.WaitGroup
+	monitoring.Go(func() { res.monitor(ctx, info.definition, cancel) })
 	err = s.reflector.Run(ctx)
 	cancel(err)
-	guard.Wait()
+	monitoring.Wait()
 	res.sessionEnded(s, context.Cause(ctx))
 	if err != nil {
 		return err

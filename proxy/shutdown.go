@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// shutdownStage is the progress of a shutdown.
-type shutdownStage int32
+// shutdownPhase is the progress of a shutdown.
+type shutdownPhase int32
 
 const (
-	stageRunning   shutdownStage = iota
-	stageUnready                 // /readyz fails; everything is served
-	stageGoingAway               // each response asks its client to use another connection
+	phaseRunning   shutdownPhase = iota
+	phaseUnready                 // /readyz fails; everything is served
+	phaseGoingAway               // each response asks its client to use another connection
 )
 
 // finishTimeout is how long requests may take after the delay of a shutdown, as in kube-apiserver.
@@ -45,7 +45,7 @@ func (s *Server) shutDown(ctx context.Context, delay time.Duration, until func(c
 	s.mu.Lock()
 	servers := s.servers
 	s.mu.Unlock()
-	if len(servers) == 0 || !s.stage.CompareAndSwap(int32(stageRunning), int32(stageUnready)) {
+	if len(servers) == 0 || !s.shutdownPhase.CompareAndSwap(int32(phaseRunning), int32(phaseUnready)) {
 		return s.Close()
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -59,7 +59,7 @@ func (s *Server) shutDown(ctx context.Context, delay time.Duration, until func(c
 
 	ending.Go(func() { s.catchUp(ctx) })
 	until(ctx, 2)
-	s.stage.Store(int32(stageGoingAway))
+	s.shutdownPhase.Store(int32(phaseGoingAway))
 	until(ctx, 4)
 	end(servers[0]) // later connections go to the other server
 	until(ctx, 5)
@@ -93,7 +93,7 @@ func (s *Server) sendsGoaway(r *http.Request) bool {
 	if r.Header.Get("Upgrade") != "" {
 		return false
 	}
-	return s.stage.Load() >= int32(stageGoingAway) || r.ProtoMajor == 2 && s.opts.GoawayChance > 0 && rand.Float64() < s.opts.GoawayChance
+	return s.shutdownPhase.Load() >= int32(phaseGoingAway) || r.ProtoMajor == 2 && s.opts.GoawayChance > 0 && rand.Float64() < s.opts.GoawayChance
 }
 
 // requestCounter counts requests in progress. The zero value is zero. It is safe for concurrent

@@ -42,9 +42,9 @@ func (f *fixture) shutDownInSteps() (goOn func(eighths time.Duration), ended <-c
 }
 
 // comesTo waits until a shutdown has come so far.
-func (f *fixture) comesTo(s shutdownStage) {
+func (f *fixture) comesTo(s shutdownPhase) {
 	f.t.Helper()
-	f.until("the next stage", func() bool { return shutdownStage(f.proxy.stage.Load()) >= s })
+	f.until("the next stage", func() bool { return shutdownPhase(f.proxy.shutdownPhase.Load()) >= s })
 }
 
 // rest returns the lines of a watch up to its end, which must be in good order.
@@ -82,7 +82,7 @@ func TestShutdown(t *testing.T) {
 	}
 	old := f.dial("http/1.1")
 	goOn, ended := f.shutDownInSteps()
-	f.comesTo(stageUnready)
+	f.comesTo(phaseUnready)
 	if code, body := f.get("jane", "/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "[-]shutdown failed") {
 		t.Errorf("/readyz: %d %s", code, body)
 	}
@@ -94,7 +94,7 @@ func TestShutdown(t *testing.T) {
 		t.Fatal(err)
 	}
 	goOn(2)
-	f.comesTo(stageGoingAway)
+	f.comesTo(phaseGoingAway)
 	if resp := old.send("GET", "/api/v1/pods?resourceVersion=0", 0, "").answer(); resp.StatusCode != http.StatusOK || !resp.Close {
 		t.Errorf("on an old connection: %s, closes %v", resp.Status, resp.Close)
 	}
@@ -279,7 +279,7 @@ func TestShutdownAgain(t *testing.T) {
 	f := startProxy(t, u, Options{Resources: []string{"pods"}})
 	f.ready()
 	first := f.shutDown(time.Hour)
-	f.comesTo(stageUnready)
+	f.comesTo(phaseUnready)
 	if err := f.proxy.Shutdown(f.ctx, time.Hour); err != nil {
 		t.Error(err)
 	}

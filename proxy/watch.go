@@ -52,7 +52,7 @@ func credentialOf(r *http.Request) credential {
 		Method: r.Method, URL: r.URL, Proto: r.Proto, ProtoMajor: r.ProtoMajor, ProtoMinor: r.ProtoMinor,
 		Header: r.Header, Host: r.Host, RemoteAddr: r.RemoteAddr, TLS: r.TLS,
 	}}
-	if known, ok := r.Context().Value(identityKey{}).(*identity); ok && known.caller != nil {
+	if verified, ok := r.Context().Value(identityKey{}).(*identity); ok && verified.caller != nil {
 		b.id = sha256.Sum256(r.TLS.PeerCertificates[0].Raw)
 		return b
 	}
