@@ -92,7 +92,7 @@ func (x *indexer) write(do func(*store.Writer) error) error {
 	x.writes.mu.Lock()
 	defer x.writes.mu.Unlock()
 	if x.writes.writer == nil {
-		x.writes.writer = x.store.ByHand(store.Scope{})
+		x.writes.writer = x.store.ManualWriter(store.Scope{})
 	}
 	err := do(x.writes.writer)
 	x.writes.writer.Flush()

@@ -71,7 +71,7 @@ func (s *sink) take(t wire.EventType, m *wire.Meta, raw []byte, object any) erro
 		return s.Put(m, raw)
 	}
 	if !s.renames {
-		if known, err := s.Known(m, raw); known || err != nil {
+		if unchanged, err := s.Unchanged(m, raw); unchanged || err != nil {
 			return err // the version is held, and was transformed before
 		}
 	}
@@ -185,7 +185,7 @@ func (s *sink) takeObject(t wire.EventType, m *wire.Meta, object any) error {
 		m.UID, m.ResourceVersion = []byte(held.UID()), []byte(held.ResourceVersion())
 		// The version is held, and was transformed before. The content may differ all the same.
 		received := s.encoded(object)
-		if known, err := s.Known(m, received); known || err != nil {
+		if unchanged, err := s.Unchanged(m, received); unchanged || err != nil {
 			return err
 		}
 		return s.transformAndPut(m, received, transformed)

@@ -171,7 +171,7 @@ func (f *feed) list(m *wire.Meta, raw []byte) error {
 	if same && has > rv {
 		return f.Put(m, raw) // the store decides which is right
 	}
-	if known, err := f.Known(m, raw); known || err != nil {
+	if unchanged, err := f.Unchanged(m, raw); unchanged || err != nil {
 		return err
 	}
 	f.aside = append(f.aside, listedObject{rv, slices.Clone(raw)})

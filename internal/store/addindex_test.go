@@ -98,7 +98,7 @@ func TestIndexBuilderGoesOn(t *testing.T) {
 	revs := <-changed
 	o, _ := b.snap.Get("p")
 	value, _ := o.Label("app")
-	if _, told := revs["p"]; told != (value == "b") {
+	if _, reported := revs["p"]; reported != (value == "b") {
 		t.Errorf("the snapshot has %q, and the changes are %v", value, revs)
 	}
 }

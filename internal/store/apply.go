@@ -147,7 +147,7 @@ func (w *Writer) setLocked(p *pending) {
 	}
 	o.claims.Store(claims)
 	o.marks.Store(marks)
-	if o.era.Store(w.era); w.byHand {
+	if o.era.Store(w.era); w.manual {
 		o.era.Store(s.era)
 	} else {
 		o.puts.Store(w.bit)

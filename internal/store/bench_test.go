@@ -261,7 +261,7 @@ func BenchmarkManyCursors(b *testing.B) {
 	w := s.Writer(Scope{})
 	set.fill(b, w)
 	const n = 1000
-	var told sync.WaitGroup
+	var notified sync.WaitGroup
 	var ready sync.WaitGroup
 	ready.Add(n)
 	for range n {
@@ -271,7 +271,7 @@ func BenchmarkManyCursors(b *testing.B) {
 			for synced := false; !c.Closed(); <-c.Ready() {
 				for got := c.Next(changes); got > 0; got = c.Next(changes) {
 					if synced {
-						told.Done()
+						notified.Done()
 					}
 				}
 				if !synced {
@@ -283,9 +283,9 @@ func BenchmarkManyCursors(b *testing.B) {
 	}
 	ready.Wait()
 	for i := 0; b.Loop(); i++ {
-		told.Add(n)
+		notified.Add(n)
 		set.update(b, w, i)
 		w.Flush()
-		told.Wait()
+		notified.Wait()
 	}
 }

@@ -51,8 +51,8 @@ func (s *Store) checkTableLocked() {
 		s, int64(n), raw, packed, keys)
 	for w := range s.writers {
 		must(w.era <= s.era, "a writer of an era that has not begun", s, int64(w.era))
-		for _, rv := range w.ahead {
-			must(rv > w.progress.rv || w.progress.era != w.era, "a writer is not ahead of its progress", s, int64(rv), int64(w.progress.rv))
+		for _, rv := range w.aboveProgress {
+			must(rv > w.progress.rv || w.progress.era != w.era, "a version is not above its writer's progress", s, int64(rv), int64(w.progress.rv))
 		}
 	}
 }

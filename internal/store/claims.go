@@ -14,7 +14,7 @@ import "sync/atomic"
 // A version that one writer puts in place of another's inherits claims and marks. That an object
 // has changed in one source says nothing of its being in another. What a writer was told last may
 // be older than the version held. Then it is not above the writer's progress, or it stands in
-// Writer.ahead.
+// Writer.aboveProgress.
 //
 // A server that has gone back begins a new era, in which resourceVersions come again for other
 // content. The first writer that finds out begins the era. The others join it with their next
@@ -54,7 +54,7 @@ func (w *Writer) settle(id *identity, held *Object) order {
 		for e := held.era.Load(); e < w.era && !held.era.CompareAndSwap(e, w.era); e = held.era.Load() {
 		}
 	case held.puts.Load()&w.bit == 0:
-		w.toldLocked(held, id.rv)
+		w.noteReceivedLocked(held, id.rv)
 	}
 	setBits(&held.claims, w.bit)
 	if w.replacing {
@@ -71,7 +71,7 @@ func (w *Writer) settle(id *identity, held *Object) order {
 func (w *Writer) order(id *identity, held *Object) order {
 	o, era := id.against(held), held.era.Load()
 	switch {
-	case w.byHand, o == same && (held.flags&flagByHand != 0 || !id.sameBytes(held, era == w.era)):
+	case w.manual, o == same && (held.flags&flagManual != 0 || !id.sameBytes(held, era == w.era)):
 		return newer
 	case o == older && era < w.era:
 		return newer
@@ -79,24 +79,24 @@ func (w *Writer) order(id *identity, held *Object) order {
 	return o
 }
 
-// toldLocked notes that the writer was told of version rv of an object that is held in another
-// version. The writer itself calls it under the read lock, and others under the lock.
-func (w *Writer) toldLocked(held *Object, rv uint64) {
+// noteReceivedLocked notes that the writer was told of version rv of an object that is held in
+// another version. The writer itself calls it under the read lock, and others under the lock.
+func (w *Writer) noteReceivedLocked(held *Object, rv uint64) {
 	if rv <= w.progress.rv && w.progress.era == w.era {
 		return
 	}
-	if w.ahead == nil {
-		w.ahead = make(map[string]uint64)
+	if w.aboveProgress == nil {
+		w.aboveProgress = make(map[string]uint64)
 	}
-	w.ahead[held.key] = max(w.ahead[held.key], rv)
+	w.aboveProgress[held.key] = max(w.aboveProgress[held.key], rv)
 }
 
-// toldAt returns the version that the writer was told last of the key of held. It returns 0 if that
-// version is not above the writer's progress, is of an older era, or is no integer.
-func (w *Writer) toldAt(held *Object) uint64 {
+// lastReceived returns the version that the writer was told last of the key of held. It returns 0
+// if that version is not above the writer's progress, is of an older era, or is no integer.
+func (w *Writer) lastReceived(held *Object) uint64 {
 	switch {
 	case held.puts.Load()&w.bit == 0:
-		return w.ahead[held.key]
+		return w.aboveProgress[held.key]
 	case held.era.Load() < w.era || held.flags&flagOddRV != 0:
 		return 0
 	}
@@ -111,21 +111,21 @@ func (w *Writer) overtakeLocked(old *Object) {
 	}
 	for other := range w.s.writers {
 		if other.bit != w.bit && old.puts.Load()&other.bit != 0 && other.era == old.era.Load() && other.covers(old) {
-			other.toldLocked(old, old.rv)
+			other.noteReceivedLocked(old, old.rv)
 		}
 	}
 }
 
 // stale reports whether the writer has been told of something newer than a deletion.
 func (w *Writer) stale(id *identity, held *Object) bool {
-	told := held.puts.Load()&w.bit != 0 && held.era.Load() >= w.era
+	received := held.puts.Load()&w.bit != 0 && held.era.Load() >= w.era
 	switch {
-	case w.byHand:
+	case w.manual:
 		return false
-	case told && (id.oddRV || held.flags&flagOddRV != 0):
+	case received && (id.oddRV || held.flags&flagOddRV != 0):
 		return !id.sameUID(held) // not to be compared: at least the same object
 	}
-	return !id.oddRV && id.rv < w.toldAt(held)
+	return !id.oddRV && id.rv < w.lastReceived(held)
 }
 
 // contradicts reports whether the writer is told of a version that is older than the one held as
@@ -155,7 +155,7 @@ type doubted struct {
 // is held: the writer, as of at, has passed that one, and no source has it any more. While one has
 // it, that one is right: the writer may have been told in the past before a restore.
 func (w *Writer) disowned(held *Object, at progress) bool {
-	return held.flags&(flagByHand|flagOddRV) == 0 && held.puts.Load() == 0 && at.ok && held.rv <= at.rv
+	return held.flags&(flagManual|flagOddRV) == 0 && held.puts.Load() == 0 && at.ok && held.rv <= at.rv
 }
 
 // overrules reports whether a source as of at, which has the object in a lower version, knows
@@ -163,7 +163,7 @@ func (w *Writer) disowned(held *Object, at progress) bool {
 // writer has seen of it before.
 func (w *Writer) overrules(held *Object, at progress) bool {
 	switch {
-	case held.flags&flagByHand != 0:
+	case held.flags&flagManual != 0:
 		return true
 	case held.flags&flagOddRV != 0:
 		return false
@@ -178,16 +178,16 @@ func (w *Writer) overrules(held *Object, at progress) bool {
 // of it if it is current to its end. A version that it has then is right, unless another source had
 // that very one and has it no more. But what a source tells below an end that it told itself is an
 // event that comes again. A list is no better than a watch here: the end may lie behind it.
-func (w *Writer) isBack(o *Object, at progress) (right, known bool) {
+func (w *Writer) isBack(o *Object, at progress) (right, decided bool) {
 	d, ok := w.s.deletions.of[o.key]
 	if !ok || d.era < w.era {
 		return true, true
 	}
-	known = at.ok && at.rv >= d.rv
+	decided = at.ok && at.rv >= d.rv
 	if d.by == w {
-		return known && !d.exact, known
+		return decided && !d.exact, decided
 	}
-	return known && o.rv > d.dead, known
+	return decided && o.rv > d.dead, decided
 }
 
 // takesPlace reports whether a version in doubt is right in place of the newer one that is held.
@@ -206,17 +206,17 @@ func (w *Writer) overrule(at progress) {
 		w.s.mu.RLock()
 		held, _ := w.s.table.get(key)
 		came := older
-		right, known := w.isBack(o, at)
+		right, decided := w.isBack(o, at)
 		if held != nil { // which need not be the version that o was doubted for
 			id := o.identity()
 			if came = w.order(&id, held); came == same {
 				w.settle(&id, held)
 			}
 			right = came == newer || came == older && w.takesPlace(in, held, at)
-			known = right || came == same
+			decided = right || came == same
 		}
 		w.s.mu.RUnlock()
-		if !known {
+		if !decided {
 			continue
 		}
 		if delete(w.doubts, key); !right {
@@ -242,7 +242,7 @@ func (w *Writer) Outdated() bool {
 	return w.outdatedLocked()
 }
 
-func (w *Writer) outdatedLocked() bool { return w.era < w.s.era && !w.byHand }
+func (w *Writer) outdatedLocked() bool { return w.era < w.s.era && !w.manual }
 
 // WhenOutdated calls f once, as soon as the writer is Outdated. If it is so already, WhenOutdated
 // calls f itself, before it returns. Otherwise the goroutine that finds out calls it, so f must not

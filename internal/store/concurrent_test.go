@@ -158,8 +158,8 @@ func follow(t *testing.T, s *Store, c *Cursor, pace int, stop *atomic.Bool) {
 func query(t *testing.T, s *Store, stop *atomic.Bool) {
 	for i := 0; !stop.Load(); i++ {
 		sn := s.Snapshot()
-		for _, kind := range []string{"label", "func"} {
-			name := fmt.Sprintf("%s%d", kind, i%10)
+		for _, by := range []string{"label", "func"} {
+			name := fmt.Sprintf("%s%d", by, i%10)
 			value := strconv.Itoa(i % 5)
 			objects, err := sn.By(name, value)
 			if errors.Is(err, ErrUnknownIndex) {

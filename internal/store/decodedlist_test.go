@@ -265,13 +265,13 @@ func TestListFailedMayList(t *testing.T) {
 	broken = true
 	putPod(t, w, smallPod("", "p0", 0, 1000, nil, ""))
 	w.Flush()
-	told := 0
+	failures := 0
 	s.List(func(error) {
-		s.List(func(error) { told++ })
+		s.List(func(error) { failures++ })
 		s.Close()
 	})
-	if told != 1 {
-		t.Errorf("told %d times", told)
+	if failures != 1 {
+		t.Errorf("told %d times", failures)
 	}
 }
 

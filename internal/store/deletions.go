@@ -50,17 +50,17 @@ type deletion struct {
 // If a relist found the end, all that is known is that old was not the last version.
 func (g *deletions) record(w *Writer, old *Object, p *pending) {
 	rv, below := p.end, p.end
-	if rv == 0 || old.odd() || w.byHand {
+	if rv == 0 || old.odd() || w.manual {
 		return // nobody was told, they cannot be told apart or compared, or the object is still there
 	}
 	past := old.era.Load() < w.era
-	told := old.puts.Load()&w.bit != 0
+	received := old.puts.Load()&w.bit != 0
 	switch {
-	case p.missed && (past || !told):
+	case p.missed && (past || !received):
 		return // nor that, where others have put it, or the server has gone back since
 	case p.missed:
 		below = old.rv + 1
-	case !past && told:
+	case !past && received:
 		below = max(below, old.rv+1)
 	case !past && below <= old.rv:
 		return // the writer was told of an object that was there before this one
@@ -70,7 +70,7 @@ func (g *deletions) record(w *Writer, old *Object, p *pending) {
 		// A watch cache tells so of an end that a relist found: it may have been at any version
 		// up to that list's, which nobody tells. But the source that had this very version has it
 		// no more, so no other source that has it is as new.
-		if rv, exact = max(rv, old.rv+1, w.progress.rv+1, p.coalesced), false; told {
+		if rv, exact = max(rv, old.rv+1, w.progress.rv+1, p.coalesced), false; received {
 			dead = old.rv
 		}
 	}
@@ -125,7 +125,7 @@ func (g *deletions) passed(s *Store) bool {
 // was told since. The end may be that of the same object, or of one that had the key before. A
 // writer's own list knows better than what the writer was told before the list.
 func (g *deletions) outdates(w *Writer, key string, rv uint64, odd bool) bool {
-	if len(g.of) == 0 || odd || w.byHand {
+	if len(g.of) == 0 || odd || w.manual {
 		return false
 	}
 	d, ok := g.of[key]

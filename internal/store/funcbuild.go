@@ -13,7 +13,7 @@ func (x *funcIndex) build(sn *Snapshot) {
 	current := x.s.snapshotLocked()
 	x.s.mu.Unlock()
 	x.upTo, x.later = sn.revision, differences(sn, current)
-	x.known, x.failed = make(map[string]*funcEntry, sn.Len()), make(map[string]funcFailure)
+	x.byKey, x.failed = make(map[string]*funcEntry, sn.Len()), make(map[string]funcFailure)
 	x.versions.reset(sn.Len())
 	made := funcValues{}
 	take := func(o *Object, values []string) {

@@ -20,7 +20,7 @@ type funcIndex struct {
 	dirty    dirtyKeys         // what has changed since; guarded by the log's lock
 	later    map[string]uint64 // what has changed after upTo
 	entries  tree[indexKey, *funcEntry]
-	known    map[string]*funcEntry // by object key
+	byKey    map[string]*funcEntry // by object key
 	failed   map[string]funcFailure
 	versions indexedVersions
 	derived  derivedValues // for the next query
@@ -164,7 +164,7 @@ func (x *funcIndex) follow(sn *Snapshot, revs map[string]uint64) {
 			x.later[key] = rev
 		}
 		o, ok := sn.table.get(key)
-		switch was := x.known[key]; {
+		switch was := x.byKey[key]; {
 		case !ok:
 			x.remove(key)
 		case was != nil && was.revision == o.revision:
@@ -204,7 +204,7 @@ func differences(a, b *Snapshot) map[string]uint64 {
 
 // change replaces the values of the key of o by those of o.
 func (x *funcIndex) change(o *Object, values []string, fail funcFailure) {
-	was := x.known[o.key]
+	was := x.byKey[o.key]
 	switch {
 	case fail.err != nil:
 		x.remove(o.key)
@@ -219,8 +219,8 @@ func (x *funcIndex) change(o *Object, values []string, fail funcFailure) {
 	e := x.learn(o)
 	e.values = make([]string, 0, len(values))
 	for _, v := range values {
-		if shared, ok := firstValue(&x.entries, v, func(s string) bool { return s == v }); ok {
-			v = shared
+		if existing, ok := firstValue(&x.entries, v, func(s string) bool { return s == v }); ok {
+			v = existing
 		} else {
 			v = strings.Clone(v) // it may be a part of a longer one
 		}
@@ -232,14 +232,14 @@ func (x *funcIndex) change(o *Object, values []string, fail funcFailure) {
 // learn adds an entry for an object that has none.
 func (x *funcIndex) learn(o *Object) *funcEntry {
 	e := &funcEntry{revision: o.revision, number: x.versions.add(o)}
-	x.known[o.key] = e
+	x.byKey[o.key] = e
 	return e
 }
 
 // remove removes the values, or the failure, of a key.
 func (x *funcIndex) remove(key string) {
 	delete(x.failed, key)
-	was := x.known[key]
+	was := x.byKey[key]
 	if was == nil {
 		return
 	}
@@ -247,7 +247,7 @@ func (x *funcIndex) remove(key string) {
 		x.entries.delete(indexKey{v, key})
 	}
 	x.versions.remove(was.number)
-	delete(x.known, key)
+	delete(x.byKey, key)
 }
 
 // call calls the function for a version.
@@ -284,7 +284,7 @@ func (x *funcIndex) footprint() int64 {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	n := x.entries.footprint(40) + x.versions.footprint() + x.derived.footprint()
-	for _, e := range x.known {
+	for _, e := range x.byKey {
 		n += 96
 		for _, v := range e.values {
 			n += 16 + int64(len(v))

@@ -202,18 +202,18 @@ func TestRelistOfWhatWasMade(t *testing.T) {
 	s := newStore(t, Config{})
 	w := s.Writer(Scope{})
 	for i, tc := range []struct {
-		received string
-		known    bool
+		received  string
+		unchanged bool
 	}{{`{"a":1}`, false}, {`{"a":1}`, true}, {`{"a":2}`, false}, {`{"a":2}`, true}} {
 		w.BeginReplace(false)
 		for _, name := range []string{"packed", "value"} {
 			m := metaOf(name, "5")
-			known, err := w.Known(m, []byte(tc.received))
-			if err != nil || known != tc.known {
-				t.Fatalf("%d: %s: known %v, %v", i, name, known, err)
+			unchanged, err := w.Unchanged(m, []byte(tc.received))
+			if err != nil || unchanged != tc.unchanged {
+				t.Fatalf("%d: %s: known %v, %v", i, name, unchanged, err)
 			}
 			switch {
-			case known:
+			case unchanged:
 			case name == "packed":
 				err = w.PutAs(m, []byte(tc.received), []byte(`{}`))
 			default:

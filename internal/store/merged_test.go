@@ -83,7 +83,7 @@ type mergedWatch struct {
 	w        *Writer
 	cache    *mergedCache
 	pos      int
-	told     int // by the cache
+	sent     int // up to which version the cache has sent
 	rv, is   int // of the last event, and what the writer was told
 	inexact  int // below this version, what the cache tells says nothing of other keys
 	queue    []mergedEvent

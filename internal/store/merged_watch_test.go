@@ -49,7 +49,7 @@ func (m *merged) open(t *testing.T, wt *mergedWatch) {
 			break
 		}
 		if pos, ok := m.caches[c].resume(wt.rv); ok {
-			wt.cache, wt.pos, wt.told, wt.queue = m.caches[c], pos, wt.rv, nil
+			wt.cache, wt.pos, wt.sent, wt.queue = m.caches[c], pos, wt.rv, nil
 			m.logf("%d watches cache %d from %d", wt.selector, c, wt.rv)
 			return
 		}
@@ -114,8 +114,8 @@ func (m *merged) flush(wt *mergedWatch) {
 func (m *merged) send(wt *mergedWatch) {
 	c := wt.cache
 	if wt.pos == len(c.log) {
-		wt.told = max(wt.told, m.history[len(m.history)-1].rv)
-		wt.queue = append(wt.queue, mergedEvent{bookmark: true, rv: wt.told})
+		wt.sent = max(wt.sent, m.history[len(m.history)-1].rv)
+		wt.queue = append(wt.queue, mergedEvent{bookmark: true, rv: wt.sent})
 		return
 	}
 	to := wt.pos + 1
@@ -140,7 +140,7 @@ func (m *merged) send(wt *mergedWatch) {
 	var rest []mergedChange
 	for _, ch := range coalesceChanges(c.log[wt.pos:to]) {
 		if ch.old != nil && ch.old.in[wt.selector] && (ch.new == nil || !ch.new.in[wt.selector]) {
-			wt.queue = append(wt.queue, mergedEvent{deleted: true, v: ch.old, rv: wt.told})
+			wt.queue = append(wt.queue, mergedEvent{deleted: true, v: ch.old, rv: wt.sent})
 		} else {
 			rest = append(rest, ch)
 		}
@@ -171,22 +171,22 @@ func (m *merged) tell(wt *mergedWatch, ch mergedChange) {
 	after := ch.new != nil && ch.new.in[wt.selector]
 	end := func(rv int) {
 		wt.queue = append(wt.queue, mergedEvent{deleted: true, v: ch.old, rv: rv})
-		wt.told = max(wt.told, rv)
+		wt.sent = max(wt.sent, rv)
 	}
 	put := func() {
 		wt.queue = append(wt.queue, mergedEvent{v: ch.new, rv: ch.new.rv})
-		wt.told = max(wt.told, ch.new.rv)
+		wt.sent = max(wt.sent, ch.new.rv)
 	}
 	switch {
 	case before && after && ch.old.uid != ch.new.uid:
-		end(wt.told)
+		end(wt.sent)
 		put()
 	case after:
 		put()
 	case before && ch.missed:
-		end(wt.told)
+		end(wt.sent)
 	case before:
-		end(max(ch.rv, wt.told))
+		end(max(ch.rv, wt.sent))
 	}
 }
 

@@ -131,8 +131,8 @@ func (m *model) finish(c *modelCursor) {
 		there[o.UID()] = true
 	}
 	for _, uid := range m.uids[c.since:] {
-		if has, told := c.uids[uid]; c.byUID && (!told || has != there[uid]) {
-			m.t.Fatalf("uid %s: told %v that it is there %v; it is there %v", uid, told, has, there[uid])
+		if has, seen := c.uids[uid]; c.byUID && (!seen || has != there[uid]) {
+			m.t.Fatalf("uid %s: told %v that it is there %v; it is there %v", uid, seen, has, there[uid])
 		}
 	}
 	if c.c.Lag() != 0 || c.c.Pending() != 0 || c.c.Revision() != m.store.Revision() || c.c.backlog.bytes != 0 || c.c.backlog.awaiting != 0 {

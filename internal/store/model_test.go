@@ -111,7 +111,7 @@ func newModel(t *testing.T, enc wire.Encoding, seed uint64) *model {
 }
 
 func (m *model) addWriter(sc Scope, sees func(*corev1.Pod) bool) {
-	m.writers = append(m.writers, &modelWriter{m: m, w: m.store.Writer(sc), sees: sees, must: true, told: map[string]moment{}})
+	m.writers = append(m.writers, &modelWriter{m: m, w: m.store.Writer(sc), sees: sees, must: true, received: map[string]moment{}})
 }
 
 func (m *model) run(steps int) {
@@ -156,7 +156,7 @@ func (m *model) run(steps int) {
 	}
 	for _, w := range m.writers {
 		w.w.Remove()
-		for key := range w.told {
+		for key := range w.received {
 			m.gone(w, key, m.server.rv, 0)
 		}
 		m.check()
@@ -166,8 +166,8 @@ func (m *model) run(steps int) {
 	}
 }
 
-// told notes that a source has an object, as of a moment.
-func (m *model) told(w *modelWriter, pod *corev1.Pod, asOf int) {
+// receive notes that a source has an object, as of a moment.
+func (m *model) receive(w *modelWriter, pod *corev1.Pod, asOf int) {
 	m.flush() // in the order of the model
 	key, version := keyOf(pod), versionOf(pod)
 	if d, ok := m.dead[key]; ok && m.held[key] == nil && version < d.below && !(w.list != nil && d.by == w) {
@@ -179,8 +179,8 @@ func (m *model) told(w *modelWriter, pod *corev1.Pod, asOf int) {
 		w.list.isBack = append(w.list.isBack, pod)
 		return
 	}
-	if asOf >= w.told[key].asOf {
-		w.told[key] = moment{version, asOf}
+	if asOf >= w.received[key].asOf {
+		w.received[key] = moment{version, asOf}
 	}
 	if held := m.held[key]; held == nil || versionOf(held) <= version {
 		m.held[key] = pod
@@ -191,16 +191,16 @@ func (m *model) told(w *modelWriter, pod *corev1.Pod, asOf int) {
 // below are older than that.
 func (m *model) gone(w *modelWriter, key string, asOf, below int) {
 	m.flush()
-	if asOf < w.told[key].asOf {
+	if asOf < w.received[key].asOf {
 		return // it was told before it was told otherwise
 	}
-	_, had := w.told[key]
+	_, had := w.received[key]
 	if pod := m.held[key]; had && pod != nil && below > max(versionOf(pod), m.dead[key].below-1) {
 		m.dead[key] = death{below, asOf, w}
 	}
-	delete(w.told, key)
+	delete(w.received, key)
 	for _, other := range m.writers {
-		if _, ok := other.told[key]; ok {
+		if _, ok := other.received[key]; ok {
 			return
 		}
 	}
@@ -221,22 +221,22 @@ func (m *model) restore() {
 
 // settle lets every source tell everything, and then holds the store against the server.
 func (m *model) settle() {
-	for again := true; again; {
-		again = false
+	for unsettled := true; unsettled; {
+		unsettled = false
 		for _, i := range m.rnd.Perm(len(m.writers)) {
 			m.writers[i].settle()
 		}
 		for _, w := range m.writers {
-			again = again || w.w.Outdated()
+			unsettled = unsettled || w.w.Outdated()
 		}
 	}
 	m.flush()
 	truth := map[string]*corev1.Pod{}
 	for _, w := range m.writers {
-		w.told = map[string]moment{}
+		w.received = map[string]moment{}
 		for key, pod := range w.view(m.server.rv) {
 			truth[key] = pod
-			w.told[key] = moment{versionOf(pod), m.server.rv}
+			w.received[key] = moment{versionOf(pod), m.server.rv}
 		}
 	}
 	for key, pod := range truth {

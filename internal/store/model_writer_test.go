@@ -11,18 +11,18 @@ import (
 // modelWriter is a source and its writer: it lists and watches those of the server's objects that
 // it sees.
 type modelWriter struct {
-	m      *model
-	w      *Writer
-	sees   func(*corev1.Pod) bool
-	at     int               // what comes after it has not been told by a watch
-	known  int               // the progress that was told
-	list   *modelList        // that is running
-	high   int               // the newest version that lists brought which broke off since the last one that did not
-	last   func()            // tells the last event again
-	owes   bool              // a list was begun since another source told that the server went back, and none has ended
-	must   bool              // list: nothing was listed yet, or the server was restored since
-	listed bool              // once
-	told   map[string]moment // of the keys that are there, as far as this source has told
+	m            *model
+	w            *Writer
+	sees         func(*corev1.Pod) bool
+	at           int               // what comes after it has not been told by a watch
+	progressedTo int               // the progress that was told
+	list         *modelList        // that is running
+	high         int               // the newest version that lists brought which broke off since the last one that did not
+	last         func()            // tells the last event again
+	owes         bool              // a list was begun since another source told that the server went back, and none has ended
+	must         bool              // list: nothing was listed yet, or the server was restored since
+	listed       bool              // once
+	received     map[string]moment // of the keys that are there, as far as this source has told
 }
 
 // moment is what was told of a key last: its version, and as of when.
@@ -49,17 +49,17 @@ func (w *modelWriter) view(rv int) map[string]*corev1.Pod {
 // step does one thing that a source and its reflector may do.
 func (w *modelWriter) step() {
 	n := w.m.rnd.IntN(100)
-	ahead := w.at > w.m.server.rv
+	beyondServer := w.at > w.m.server.rv
 	switch {
 	case w.list != nil && n < 10:
 		w.breakList()
 	case w.list != nil:
 		w.readList()
-	case w.owes, w.must && (ahead || n < 30), ahead, n < 4:
+	case w.owes, w.must && (beyondServer || n < 30), beyondServer, n < 4:
 		w.beginList()
 	case n < 8 && w.last != nil:
 		w.last()
-	case w.known > 0:
+	case w.progressedTo > 0:
 		w.watch()
 	}
 }
@@ -68,9 +68,9 @@ func (w *modelWriter) step() {
 // that is behind what it has told can only come from one that went back.
 func (w *modelWriter) beginList() {
 	s := w.m.server
-	back := s.rv < max(w.known, w.at, w.high)
+	back := s.rv < max(w.progressedTo, w.at, w.high)
 	rv := s.rv
-	if from := max(w.at, w.known); !back && !w.must {
+	if from := max(w.at, w.progressedTo); !back && !w.must {
 		rv = from + w.m.rnd.IntN(s.rv-from+1)
 	}
 	view := w.view(rv)
@@ -94,7 +94,7 @@ func (w *modelWriter) readList() {
 	l.items, l.seen[keyOf(pod)] = l.items[1:], true
 	l.high = max(l.high, versionOf(pod))
 	putPod(w.m.t, w.w, pod)
-	w.m.told(w, pod, l.rv)
+	w.m.receive(w, pod, l.rv)
 	if !w.listed {
 		w.m.await(keyOf(pod))
 	}
@@ -104,10 +104,10 @@ func (w *modelWriter) endList() {
 	l := w.list
 	w.w.EndReplace(strconv.Itoa(l.rv))
 	w.m.observe()
-	for key, told := range w.told {
-		if !l.seen[key] && told.version <= l.rv {
+	for key, last := range w.received {
+		if !l.seen[key] && last.version <= l.rv {
 			below := 0
-			if pod := w.m.held[key]; pod != nil && told.version == versionOf(pod) {
+			if pod := w.m.held[key]; pod != nil && last.version == versionOf(pod) {
 				below = versionOf(pod) + 1
 			}
 			w.m.gone(w, key, l.rv, below)
@@ -116,9 +116,9 @@ func (w *modelWriter) endList() {
 	for _, pod := range l.isBack {
 		w.list = nil
 		delete(w.m.dead, keyOf(pod))
-		w.m.told(w, pod, l.rv)
+		w.m.receive(w, pod, l.rv)
 	}
-	w.list, w.high, w.must, w.owes, w.listed, w.at, w.known = nil, 0, false, false, true, l.rv, l.rv
+	w.list, w.high, w.must, w.owes, w.listed, w.at, w.progressedTo = nil, 0, false, false, true, l.rv, l.rv
 }
 
 func (w *modelWriter) breakList() {
@@ -148,7 +148,7 @@ func (w *modelWriter) watch() {
 }
 
 func (w *modelWriter) progress() {
-	w.known = w.at
+	w.progressedTo = w.at
 	w.w.Progress(strconv.Itoa(w.at))
 }
 
@@ -156,7 +156,7 @@ func (w *modelWriter) event(c serverChange) {
 	if w.see(c.is) {
 		pod := w.m.server.sent(c.is)
 		putPod(w.m.t, w.w, pod)
-		w.m.told(w, pod, c.rv)
+		w.m.receive(w, pod, c.rv)
 		return
 	}
 	pod := w.m.server.sent(c.was)
@@ -173,7 +173,7 @@ func (w *modelWriter) settle() {
 	for w.list != nil {
 		w.readList()
 	}
-	for w.known < w.m.server.rv {
+	for w.progressedTo < w.m.server.rv {
 		w.watch()
 	}
 }

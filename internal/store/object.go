@@ -47,7 +47,7 @@ const (
 	flagOddUID = 1 << iota // uid is not a canonical UUID: its length is in uid[:4]
 	flagOddRV              // resourceVersion is not a canonical integer: its length is in rv
 	flagCutUID             // the bytes were packed without the uid's text at cutAt
-	flagByHand             // no source has told of this version: see ByHand
+	flagManual             // no source has told of this version: see ManualWriter
 	flagMade               // held otherwise than as it was received: see PutAs
 )
 

@@ -59,7 +59,7 @@ func (w *Writer) enterEra(rebase bool) (tell []func()) {
 	}
 	if w.goingBack = w.goingBack || rebase; w.era != era {
 		// What was in doubt of the old past is settled by a list of the new one.
-		w.era, w.ahead, w.firstDoubts, w.ended = era, nil, nil, w.ended && w.synced
+		w.era, w.aboveProgress, w.firstDoubts, w.ended = era, nil, nil, w.ended && w.synced
 	}
 	return tell
 }
@@ -86,7 +86,7 @@ func (w *Writer) EndReplace(resourceVersion string) {
 		at := progressOf(resourceVersion)
 		bounded := at.ok && at.rv > 0
 		w.releaseAll(at.rv, func(o *Object) bool {
-			return o.marks.Load()&w.bit == 0 && !(bounded && w.toldAt(o) > at.rv)
+			return o.marks.Load()&w.bit == 0 && !(bounded && w.lastReceived(o) > at.rv)
 		})
 	}
 	w.replacing, w.goingBack, w.ended, w.firstDoubts = false, false, true, nil
@@ -154,9 +154,9 @@ func (w *Writer) advanceLocked() {
 		return
 	}
 	w.progress, w.progress.era = at, w.era
-	for key, rv := range w.ahead {
+	for key, rv := range w.aboveProgress {
 		if rv <= w.progress.rv {
-			delete(w.ahead, key)
+			delete(w.aboveProgress, key)
 		}
 	}
 	w.s.deletions.forget(w.s)

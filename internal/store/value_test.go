@@ -54,12 +54,12 @@ func TestPutValue(t *testing.T) {
 	}
 }
 
-// What is written by hand takes effect whatever its version, and the next relist takes back what it
-// does not have.
-func TestByHand(t *testing.T) {
+// What a manual writer writes takes effect whatever its version, and the next relist takes back
+// what it does not have.
+func TestManualWriter(t *testing.T) {
 	s := New(Config{})
 	defer s.Close()
-	hand := s.ByHand(Scope{})
+	manual := s.ManualWriter(Scope{})
 	if s.Synced() {
 		t.Error("synced without a writer")
 	}
@@ -73,11 +73,11 @@ func TestByHand(t *testing.T) {
 	w.BeginReplace(false)
 	put(w, "a", "5")
 	w.EndReplace("5")
-	put(hand, "a", "3")
-	put(hand, "b", "")
-	hand.Flush()
+	put(manual, "a", "3")
+	put(manual, "b", "")
+	manual.Flush()
 	if o, ok := s.Get("d/a"); !ok || o.ResourceVersion() != "3" {
-		t.Errorf("a by hand: %v", o)
+		t.Errorf("what was put manually: %v", o)
 	}
 	if !s.Synced() || s.ResourceVersion() != "5" {
 		t.Errorf("synced %v at %q", s.Synced(), s.ResourceVersion())

@@ -30,12 +30,12 @@ type Writer struct {
 	// Guarded by the store's lock.
 	synced   bool
 	progress progress
-	// ahead has, by key, the version that the writer was told last, where that is above its
+	// aboveProgress has, by key, the version that the writer was told last, where that is above its
 	// progress and not the one held. Such versions are from a list that has not ended, or broke
 	// off. It is bounded by the keys that other writers have put since.
-	ahead map[string]uint64
-	era   uint32  // of the store when what its last BeginReplace began with was asked for
-	asked *uint32 // of the store at Asks, for the next BeginReplace; nil: that asks itself
+	aboveProgress map[string]uint64
+	era           uint32  // of the store when what its last BeginReplace began with was asked for
+	asked         *uint32 // of the store at Asks, for the next BeginReplace; nil: that asks itself
 	// outdated is called once when era is no longer that of the store. nil: nothing is called.
 	outdated func()
 
@@ -48,7 +48,7 @@ type Writer struct {
 	ended     bool   // a replace has
 	replaces  uint32 // how many there were
 	goingBack bool   // a replace was begun with rebase, and nothing was told since
-	byHand    bool   // see ByHand
+	manual    bool   // see ManualWriter
 	coalesced uint64 // see Coalesced
 	removed   bool
 	doubts    map[string]doubted // see Writer.doubt; bounded by the keys that other writers have put newer
@@ -178,10 +178,10 @@ func (w *Writer) Err() error {
 	return nil
 }
 
-// Known reports whether a Put of what was received would change nothing. If so, it notes what that
-// Put would note. It is for callers that have work to do before they put what is news. The errors
-// are those of Put.
-func (w *Writer) Known(m *wire.Meta, received []byte) (bool, error) {
+// Unchanged reports whether a Put of what was received would change nothing. If so, it notes what
+// that Put would note. It is for callers that have work to do before they put what is news. The
+// errors are those of Put.
+func (w *Writer) Unchanged(m *wire.Meta, received []byte) (bool, error) {
 	if err := w.check(m, received); err != nil {
 		return false, err
 	}
@@ -274,8 +274,8 @@ func (w *Writer) newObject(m *wire.Meta, id *identity, raw []byte, held *Object)
 	if id.made {
 		o.flags |= flagMade
 	}
-	if w.byHand {
-		o.flags |= flagByHand
+	if w.manual {
+		o.flags |= flagManual
 	}
 	if held != nil {
 		o.key = held.key
