@@ -237,9 +237,9 @@ func (sk *storeSink) takeListed(m *wire.Meta, object []byte) error {
 		return errWentBack
 	}
 	rv := resourceversion.Number(m.ResourceVersion)
-	held, ok := sk.store.Get(string(wire.AppendKey(nil, m)))
-	same := ok && held.UID() == string(m.UID)
-	has, _ := versionOf(held)
+	stored, ok := sk.store.Get(string(wire.AppendKey(nil, m)))
+	same := ok && stored.UID() == string(m.UID)
+	has, _ := versionOf(stored)
 	sk.otherPast = sk.otherPast || rv > 0 && rv <= sk.versionBefore && has != rv
 	if same && has > rv {
 		return sk.Put(m, object) // the store decides at the end which version is right
@@ -258,22 +258,22 @@ func (sk *storeSink) takeListed(m *wire.Meta, object []byte) error {
 	}
 	sk.relisted = append(sk.relisted, relistedObject{rv, slices.Clone(object)})
 	if same {
-		return sk.markPresent(held)
+		return sk.markPresent(stored)
 	}
 	return nil // another object has the key now: its deletion comes first
 }
 
 // versionOf returns the resourceVersion of a stored object; ok is false if there is none.
-func versionOf(held *store.Object) (rv uint64, ok bool) {
-	if held == nil {
+func versionOf(stored *store.Object) (rv uint64, ok bool) {
+	if stored == nil {
 		return 0, false
 	}
-	return held.ResourceVersionNumber()
+	return stored.ResourceVersionNumber()
 }
 
 // markPresent marks that an object still exists, in another version.
-func (sk *storeSink) markPresent(held *store.Object) error {
-	raw, err := held.AppendRaw(nil)
+func (sk *storeSink) markPresent(stored *store.Object) error {
+	raw, err := stored.AppendRaw(nil)
 	if err != nil {
 		return err
 	}
