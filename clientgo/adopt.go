@@ -22,8 +22,8 @@ import (
 // logged when the first factory is made.
 var ErrLayout = errors.New("clientgo: this version of client-go lays out its informers in another way")
 
-// informerParts is what a client-go informer was built from.
-type informerParts struct {
+// informerFields is what a client-go informer was built from.
+type informerFields struct {
 	lw          cache.ListerWatcher
 	example     runtime.Object
 	description string
@@ -33,13 +33,13 @@ type informerParts struct {
 	indexers    cache.Indexers
 }
 
-// partsOf returns the parts of an informer that client-go has built and nobody has used. It reads
+// fieldsOf returns the fields of an informer that client-go has built and nobody has used. It reads
 // private fields: generated code passes its ListerWatcher, example and indexers to client-go's
-// constructor only, and a custom constructor (InformerFor) may have set a transform. partsOf
+// constructor only, and a custom constructor (InformerFor) may have set a transform. fieldsOf
 // reports false for an informer of another type, one that has started and one with handlers.
-func partsOf(inf cache.SharedIndexInformer) (informerParts, bool) {
+func fieldsOf(inf cache.SharedIndexInformer) (informerFields, bool) {
 	v := informerStruct(inf)
-	var p informerParts
+	var p informerFields
 	var started, stopped bool
 	ok := v.Kind() == reflect.Struct &&
 		readField(v, "objectDescription", &p.description) &&
@@ -47,7 +47,7 @@ func partsOf(inf cache.SharedIndexInformer) (informerParts, bool) {
 		readField(v, "defaultEventHandlerResyncPeriod", &p.resync) && readField(v, "transform", &p.transform) &&
 		readField(v, "watchErrorHandler", &p.onError) && readField(v, "started", &started) && readField(v, "stopped", &stopped)
 	if !ok || started || stopped || countHandlers(v) != 0 {
-		return informerParts{}, false
+		return informerFields{}, false
 	}
 	p.indexers = inf.GetIndexer().GetIndexers()
 	return p, true
@@ -69,7 +69,7 @@ func informerStruct(inf any) reflect.Value {
 	return v
 }
 
-// knownFields are the fields of client-go's informer that partsOf reads or that have no meaning
+// knownFields are the fields of client-go's informer that fieldsOf reads or that have no meaning
 // here: ours publishes no FIFO metrics, uses the keys that client-go's constructor sets, and has
 // its own store, clock and mutation detector.
 var knownFields = []string{
@@ -134,9 +134,9 @@ func Adopt(inf cache.SharedIndexInformer) cache.SharedIndexInformer {
 var adoptedServer weir.Server
 
 // adopt builds an informer of this package from one that client-go has built. It returns an
-// informer whose parts it cannot read unchanged.
+// informer whose fields it cannot read unchanged.
 func adopt(inf cache.SharedIndexInformer, opts Options) cache.SharedIndexInformer {
-	p, ok := partsOf(inf)
+	p, ok := fieldsOf(inf)
 	if !ok {
 		return inf
 	}
@@ -154,12 +154,12 @@ func adopt(inf cache.SharedIndexInformer, opts Options) cache.SharedIndexInforme
 // layoutKnown reports whether client-go's informers can be adopted, and logs once what cannot be.
 var layoutKnown = sync.OnceValue(func() bool {
 	logger := klog.Background()
-	if _, ok := partsOf(core.NewConfigMapInformer(nil, "", 0, nil)); !ok { // built as generated code does; typed from 0.37 on
+	if _, ok := fieldsOf(core.NewConfigMapInformer(nil, "", 0, nil)); !ok { // built as generated code does; typed from 0.37 on
 		logger.Error(ErrLayout, "The informers of factories are client-go's")
 		return false
 	}
 	if unknown := unknownFields(cache.NewSharedIndexInformer(&cache.ListWatch{}, nil, 0, cache.Indexers{})); len(unknown) > 0 {
-		logger.Info("Warning: this version of client-go builds informers of parts that are not known to weir; what they mean is lost", "fields", unknown)
+		logger.Info("Warning: this version of client-go builds informers with fields that weir does not know; what they mean is lost", "fields", unknown)
 	}
 	return true
 })

@@ -46,9 +46,9 @@ func TestAdoptsClientGosAlone(t *testing.T) {
 	}
 }
 
-// TestAdoptsAllParts checks that adopting keeps what an informer was built with, its description
-// too, and that the linked client-go builds informers of known parts only.
-func TestAdoptsAllParts(t *testing.T) {
+// TestAdoptsAllFields checks that adopting keeps what an informer was built with, its description
+// too, and that the linked client-go has informers with known fields only.
+func TestAdoptsAllFields(t *testing.T) {
 	built := cache.NewSharedIndexInformerWithOptions(&cache.ListWatch{}, &corev1.Pod{}, cache.SharedIndexInformerOptions{ObjectDescription: "my pods"})
 	inf, ok := adopt(built, Options{}).(*informer)
 	if !ok || inf.name != "my pods" || !strings.Contains(inf.HasSyncedChecker().Name(), "my pods") {
@@ -137,8 +137,8 @@ func TestFactoryOfAClient(t *testing.T) {
 	client := fake.NewClientset(configMap("one", "a", nil))
 	f := NewSharedInformerFactoryWithOptions(client, 0, WithNamespace("one"))
 	inf := f.Core().V1().ConfigMaps().Informer()
-	told := newRecorder()
-	if _, err := inf.AddEventHandler(told); err != nil {
+	calls := newRecorder()
+	if _, err := inf.AddEventHandler(calls); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := informerOf(inf); err != nil {
@@ -151,7 +151,7 @@ func TestFactoryOfAClient(t *testing.T) {
 	if _, err := client.CoreV1().ConfigMaps("one").Create(context.Background(), configMap("one", "b", nil), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	told.wait(t, "add one/b@ v=")
+	calls.wait(t, "add one/b@ v=")
 }
 
 // The following is what client-gen and informer-gen generate for custom resources, in short.
@@ -184,7 +184,7 @@ func TestGeneratedFactory(t *testing.T) {
 	client := widgetClients{generated(t, serveWidgets(t, server))}
 	f := NewGenerated[widgetset, newInformerFunc](client, 0)
 	inf := widgetInformer{f}.Informer()
-	if again := (widgetInformer{f}).Informer(); again != inf {
+	if second := (widgetInformer{f}).Informer(); second != inf {
 		t.Error("two informers of one type")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)

@@ -15,9 +15,9 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// BenchmarkListAgain lists 20,000 pods repeatedly, as a controller does that reads everything in
+// BenchmarkRepeatedList lists 20,000 pods repeatedly, as a controller does that reads everything in
 // each reconcile.
-func BenchmarkListAgain(b *testing.B) {
+func BenchmarkRepeatedList(b *testing.B) {
 	for name, x := range map[string]cache.Indexer{
 		"client-go": cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}),
 		"weir":      NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, nil).GetIndexer(),

@@ -141,6 +141,6 @@ func (c *capture) inspect(ctx context.Context, resource schema.GroupVersionResou
 		return wire.TypeMeta{}, false, err
 	}
 	resp.Body = readCloser{whole, resp.Body}
-	kind, matches := c.matcher.matchList(resource, types)
-	return kind, matches, nil
+	listType, matches := c.matcher.matchList(resource, types)
+	return listType, matches, nil
 }

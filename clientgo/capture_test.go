@@ -71,8 +71,8 @@ func TestCaptureWatch(t *testing.T) {
 	client := fill(t, server.Config())
 	lw := cache.NewListWatchFromClient(kubernetes.NewForConfigOrDie(capturing(server.Config())).CoreV1().RESTClient(), "configmaps", "one", fields.Everything())
 	inf := NewSharedIndexInformer(lw, &corev1.ConfigMap{}, 0, nil).(*informer)
-	told := newRecorder()
-	if _, err := inf.AddEventHandler(told); err != nil {
+	calls := newRecorder()
+	if _, err := inf.AddEventHandler(calls); err != nil {
 		t.Fatal(err)
 	}
 	run(t, inf)
@@ -89,14 +89,14 @@ func TestCaptureWatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told.wait(t, "add "+show(made))
-	told.wait(t, fmt.Sprintf("update %s -> %s", show(made), show(changed)))
+	calls.wait(t, "add "+show(made))
+	calls.wait(t, fmt.Sprintf("update %s -> %s", show(made), show(changed)))
 	if err := maps.Delete(ctx, "a", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	told.waitCount(t, 3)
+	calls.waitCount(t, 3)
 	// The object of a deletion has the deletion's resourceVersion.
-	if last := told.all()[2]; !strings.HasPrefix(last, "delete one/a@") || strings.Contains(last, "@"+changed.ResourceVersion+" ") {
+	if last := calls.all()[2]; !strings.HasPrefix(last, "delete one/a@") || strings.Contains(last, "@"+changed.ResourceVersion+" ") {
 		t.Errorf("last: %s", last)
 	}
 }
@@ -112,19 +112,19 @@ func TestCaptureError(t *testing.T) {
 		Err:   apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("no")),
 	})
 	inf := NewSharedIndexInformer(podsOf(capturing(server.Config())), &corev1.Pod{}, 0, nil)
-	told := make(chan error, 100)
+	errs := make(chan error, 100)
 	if err := inf.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
 		if r.Name() == "" || ctx.Err() != nil {
 			t.Errorf("reflector %q, context %v", r.Name(), ctx.Err())
 		}
 		cache.DefaultWatchErrorHandler(ctx, r, err)
-		told <- err
+		errs <- err
 	}); err != nil {
 		t.Fatal(err)
 	}
 	run(t, inf)
 	select {
-	case err := <-told:
+	case err := <-errs:
 		if !apierrors.IsForbidden(err) {
 			t.Errorf("%v is not forbidden", err)
 		}

@@ -69,20 +69,20 @@ func TestFilteredFactoriesOfClients(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			typed := factories.typed(kubernetes.NewForConfigOrDie(cfg), "one", tweak)
 			infs := map[string]cache.SharedIndexInformer{"typed": typed.Core().V1().ConfigMaps().Informer()}
-			for kind, f := range map[string]byResource{
+			for client, f := range map[string]byResource{
 				"metadata": factories.metadata(metadata.NewForConfigOrDie(cfg), "one", tweak),
 				"dynamic":  factories.dynamic(dynamic.NewForConfigOrDie(cfg), "one", tweak),
 			} {
-				infs[kind] = f.ForResource(gvr).Informer()
+				infs[client] = f.ForResource(gvr).Informer()
 			}
-			for kind, inf := range infs {
+			for client, inf := range infs {
 				if _, err := informerOf(inf); (err == nil) != (name == "weir") {
-					t.Errorf("%s: informer of type %T", kind, inf)
+					t.Errorf("%s: informer of type %T", client, inf)
 				}
 				run(t, inf)
 				synced(t, inf.HasSyncedChecker())
 				if keys := inf.GetStore().ListKeys(); !slices.Equal(keys, []string{"one/a"}) {
-					t.Errorf("%s: holds %v", kind, keys)
+					t.Errorf("%s: holds %v", client, keys)
 				}
 			}
 		})
@@ -106,8 +106,8 @@ func TestAdopt(t *testing.T) {
 	if keys := inf.GetStore().ListKeys(); !slices.Equal(keys, []string{"one/a"}) {
 		t.Errorf("holds %v", keys)
 	}
-	if again := Adopt(inf); again != inf {
-		t.Errorf("ours became another: %T", again)
+	if second := Adopt(inf); second != inf {
+		t.Errorf("ours became another: %T", second)
 	}
 	used := cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, nil)
 	if _, err := used.AddEventHandler(newRecorder()); err != nil {

@@ -92,7 +92,7 @@ func newVersionIsKept(t *testing.T, opts Options) {
 	}
 	third := c.change(t, "a")
 	old, fresh := c.update(t, second, third, 0)
-	if again, _ := c.update(t, second, third, 0); again == old || second.IsDecoded() {
+	if redecoded, _ := c.update(t, second, third, 0); redecoded == old || second.IsDecoded() {
 		t.Error("the version before is held for nobody")
 	}
 	fourth := c.change(t, "a")
@@ -148,13 +148,13 @@ func TestSeveralHandlersGetTheSame(t *testing.T) {
 	for _, opts := range []Options{{}, {ShareDecoded: true}} {
 		c := newChangingStore(t, opts)
 		first, second, third := c.change(t, "a"), c.change(t, "a"), c.change(t, "a")
-		_, ahead := c.update(t, first, second, 1)
-		aheadOld, aheadNew := c.update(t, second, third, 1)
-		if _, behind := c.update(t, first, second, 1); behind != ahead {
+		_, newest := c.update(t, first, second, 1)
+		newestOld, newestNew := c.update(t, second, third, 1)
+		if _, behind := c.update(t, first, second, 1); behind != newest {
 			t.Errorf("%+v: the slower handler has its own new version", opts)
 		}
 		old, fresh := c.update(t, second, third, 1)
-		if old != aheadOld || fresh != aheadNew || old != ahead {
+		if old != newestOld || fresh != newestNew || old != newest {
 			t.Errorf("%+v: the slower handler has its own versions", opts)
 		}
 	}
@@ -165,10 +165,10 @@ func TestSeveralHandlersGetTheSame(t *testing.T) {
 func TestSeveralHandlersHoldNothing(t *testing.T) {
 	server := serve(t, apiserver.Options{Pods: 300})
 	inf := NewSharedIndexInformer(podsOf(capturing(server.Config())), &corev1.Pod{}, 0, nil).(*informer)
-	var told atomic.Int32
+	var added atomic.Int32
 	var handlers []cache.DoneChecker
 	for range 3 {
-		r, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) { told.Add(1) }})
+		r, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) { added.Add(1) }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -176,8 +176,8 @@ func TestSeveralHandlersHoldNothing(t *testing.T) {
 	}
 	run(t, inf)
 	synced(t, handlers...)
-	if held := inf.store.Memory().Decoded; told.Load() != 900 || held != 0 {
-		t.Errorf("%d objects were handed out, %d bytes are held decoded", told.Load(), held)
+	if held := inf.store.Memory().Decoded; added.Load() != 900 || held != 0 {
+		t.Errorf("%d objects were handed out, %d bytes are held decoded", added.Load(), held)
 	}
 }
 
@@ -192,7 +192,7 @@ func TestHandlersGetTransformed(t *testing.T) {
 			}
 			inf := NewSharedIndexInformer(source, &corev1.Pod{}, 0, nil).(*informer)
 			var mu sync.Mutex
-			returned, told, others := map[any]bool{}, 0, 0
+			returned, handled, others := map[any]bool{}, 0, 0
 			if err := inf.SetTransform(func(object any) (any, error) {
 				mu.Lock()
 				defer mu.Unlock()
@@ -204,7 +204,7 @@ func TestHandlersGetTransformed(t *testing.T) {
 			note := func(object any) {
 				mu.Lock()
 				defer mu.Unlock()
-				if told++; !returned[object] {
+				if handled++; !returned[object] {
 					others++
 				}
 			}
@@ -222,8 +222,8 @@ func TestHandlersGetTransformed(t *testing.T) {
 				synctest.Wait()
 			}
 			mu.Lock()
-			if told != 40*handlers || others > told/10 { // a handler may be faster than the value is cached
-				t.Errorf("%d handlers were told of %d objects, of which %d are not what the transform returned", handlers, told, others)
+			if handled != 40*handlers || others > handled/10 { // a handler may be faster than the value is cached
+				t.Errorf("%d handlers were told of %d objects, of which %d are not what the transform returned", handlers, handled, others)
 			}
 			mu.Unlock()
 			cancel()

@@ -225,17 +225,17 @@ func (m fieldTable) split(fields []wireField, object []byte) ([]wireField, bool)
 func (m fieldTable) splitMessage(fields []wireField, message []byte, outer protowire.Number) (_ []wireField, ok bool) {
 	last := protowire.Number(0)
 	for begin, end := 0, 0; end < len(message); {
-		number, kind, n := protowire.ConsumeTag(message[end:])
+		number, wireType, n := protowire.ConsumeTag(message[end:])
 		if n < 0 || number < last {
 			return fields, false
 		}
-		size := protowire.ConsumeFieldValue(number, kind, message[end+n:])
+		size := protowire.ConsumeFieldValue(number, wireType, message[end+n:])
 		member := m.of(number)
 		if size < 0 || member == nil {
 			return fields, false
 		}
 		switch {
-		case member.of != nil && kind == protowire.BytesType:
+		case member.of != nil && wireType == protowire.BytesType:
 			if number == last {
 				return fields, false
 			}

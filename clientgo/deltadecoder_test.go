@@ -25,8 +25,8 @@ func TestDeltaDecoder(t *testing.T) {
 	other := &corev1.ConfigMap{Data: map[string]string{"a": "1"}, BinaryData: map[string][]byte{"c": {1}}}
 	other.Name = "m"
 	tests := map[string]struct {
-		was, is interface{ Marshal() ([]byte, error) }
-		shared  []string // fields that are
+		was, is      interface{ Marshal() ([]byte, error) }
+		sharedFields []string
 	}{
 		"the same":         {full, full.DeepCopy(), []string{"ObjectMeta", "Spec", "Status"}},
 		"the status":       {full, status, []string{"ObjectMeta.Labels", "ObjectMeta.ManagedFields", "Spec.Containers", "Spec.Tolerations", "Status.Conditions"}},
@@ -56,10 +56,10 @@ func TestDeltaDecoder(t *testing.T) {
 			if !reflect.DeepEqual(got, want) {
 				t.Errorf("got\n%v\nwant\n%v", got, want)
 			}
-			if again, err := c.Decode(sc.oldRaw); err != nil || !reflect.DeepEqual(old, again) {
+			if decoded, err := c.Decode(sc.oldRaw); err != nil || !reflect.DeepEqual(old, decoded) {
 				t.Error("the old version has changed")
 			}
-			for _, field := range test.shared {
+			for _, field := range test.sharedFields {
 				a, b := reflect.ValueOf(old).Elem(), reflect.ValueOf(got).Elem()
 				for name := range strings.SplitSeq(field, ".") {
 					a, b = a.FieldByName(name), b.FieldByName(name)

@@ -125,8 +125,8 @@ func TestDependentList(t *testing.T) {
 						want += show(made) + "\n"
 					}
 					inf := newInformer(noWatchList{tc.build(capturing(server.Config()))}, tc.example, 0, nil)
-					told := newRecorder()
-					if _, err := inf.AddEventHandler(told); err != nil {
+					calls := newRecorder()
+					if _, err := inf.AddEventHandler(calls); err != nil {
 						t.Fatal(err)
 					}
 					stop := run(t, inf)
@@ -138,7 +138,7 @@ func TestDependentList(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					told.wait(t, "add "+show(made))
+					calls.wait(t, "add "+show(made))
 					stop()
 				})
 			}
@@ -183,8 +183,8 @@ func TestDependentWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	inf := NewSharedIndexInformer(lw, &corev1.ConfigMap{}, 0, nil)
-	told := newRecorder()
-	if _, err := inf.AddEventHandler(told); err != nil {
+	calls := newRecorder()
+	if _, err := inf.AddEventHandler(calls); err != nil {
 		t.Fatal(err)
 	}
 	stop := run(t, inf)
@@ -193,7 +193,7 @@ func TestDependentWatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told.wait(t, "add "+show(made))
+	calls.wait(t, "add "+show(made))
 	if len(began) == 0 {
 		t.Error("the watch was not begun by its own means")
 	}

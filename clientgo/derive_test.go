@@ -17,7 +17,7 @@ func TestIndexOfWhatHandlersGet(t *testing.T) {
 	const n = 50
 	for _, handlers := range []int{1, 2} {
 		t.Run(fmt.Sprint(handlers), func(t *testing.T) {
-			s := newFixture(t, NewSharedIndexInformer)
+			s := newRecordedInformer(t, NewSharedIndexInformer)
 			var mu sync.Mutex
 			indexed, handled := map[string]any{}, map[string]any{}
 			calls := 0
@@ -37,7 +37,7 @@ func TestIndexOfWhatHandlersGet(t *testing.T) {
 				handled[obj.(*corev1.Pod).Name] = obj
 				obj.(*corev1.Pod).Labels["v"] = "scribbled" // against the rules; the index has seen it before
 			}
-			if err := s.informer.RemoveEventHandler(s.handler); err != nil {
+			if err := s.informer.RemoveEventHandler(s.registration); err != nil {
 				t.Fatal(err)
 			}
 			for i := range n {
@@ -83,7 +83,7 @@ func TestIndexOfWhatHandlersGet(t *testing.T) {
 // TestBlockedIndexFunction checks that the handler gets another copy while an index function still
 // reads an object.
 func TestBlockedIndexFunction(t *testing.T) {
-	s := newFixture(t, NewSharedIndexInformer)
+	s := newRecordedInformer(t, NewSharedIndexInformer)
 	looking, release := make(chan any, 1), make(chan struct{})
 	if err := s.informer.AddIndexers(cache.Indexers{"blocks": func(obj any) ([]string, error) {
 		looking <- obj
@@ -96,7 +96,7 @@ func TestBlockedIndexFunction(t *testing.T) {
 	if _, err := s.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) { handed <- obj }}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.informer.RemoveEventHandler(s.handler); err != nil {
+	if err := s.informer.RemoveEventHandler(s.registration); err != nil {
 		t.Fatal(err)
 	}
 	s.source.Add(pod("a", "1"))
@@ -115,7 +115,7 @@ func TestIndexFunctionThatReads(t *testing.T) {
 	const n = 60
 	for _, opts := range []Options{{}, {PrivateCopies: true}, {DetectMutation: true}, {ShareDecoded: true}} {
 		t.Run(fmt.Sprintf("%+v", opts), func(t *testing.T) {
-			s := newFixture(t, func(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
+			s := newRecordedInformer(t, func(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
 				return NewSharedIndexInformerWithOptions(lw, example, resync, indexers, opts)
 			})
 			indexer := s.informer.GetIndexer()
@@ -151,15 +151,15 @@ func TestIndexFunctionThatReads(t *testing.T) {
 			if err != nil || len(found) != n/5 {
 				t.Fatalf("%d found (%v), want %d", len(found), err, n/5)
 			}
-			again, err := indexer.ByIndex("reads", "3")
-			if err != nil || len(again) != len(found) {
-				t.Fatalf("%d found the second time (%v), want %d", len(again), err, len(found))
+			second, err := indexer.ByIndex("reads", "3")
+			if err != nil || len(second) != len(found) {
+				t.Fatalf("%d found the second time (%v), want %d", len(second), err, len(found))
 			}
 			for i := range found {
 				if got, want := found[i].(*corev1.Pod).Name, fmt.Sprintf("p%02d", 3+5*i); got != want {
 					t.Errorf("%d is %s, want %s", i, got, want)
 				}
-				if opts.PrivateCopies && found[i] == again[i] {
+				if opts.PrivateCopies && found[i] == second[i] {
 					t.Errorf("%d is the same object the second time", i)
 				}
 			}

@@ -22,12 +22,12 @@ func (w openWatcher) ResultChan() <-chan watch.Event { return w }
 // TestSharedChannel checks that no event is lost, and that no goroutine is left behind, where all
 // watches of a ListerWatcher have one channel, which is never closed.
 func TestSharedChannel(t *testing.T) {
-	for kind, watchOf := range map[string]func(chan watch.Event) watch.Interface{
+	for watcher, watchOf := range map[string]func(chan watch.Event) watch.Interface{
 		"ProxyWatcher":  func(events chan watch.Event) watch.Interface { return watch.NewProxyWatcher(events) },
 		"does not stop": func(events chan watch.Event) watch.Interface { return openWatcher(events) },
 	} {
 		for name, make := range bothConstructors {
-			t.Run(kind+"/"+name, func(t *testing.T) {
+			t.Run(watcher+"/"+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) { sharedChannel(t, make, watchOf) })
 			})
 		}
@@ -37,7 +37,7 @@ func TestSharedChannel(t *testing.T) {
 func sharedChannel(t *testing.T, construct constructor, watchOf func(chan watch.Event) watch.Interface) {
 	const pods = 20
 	events, opened := make(chan watch.Event, 1+pods), newWatches()
-	told := newRecorder()
+	calls := newRecorder()
 	inf := construct(plainListerWatcher{
 		list: func(metav1.ListOptions) (runtime.Object, error) {
 			return &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}, nil
@@ -47,7 +47,7 @@ func sharedChannel(t *testing.T, construct constructor, watchOf func(chan watch.
 			return watchOf(events), nil
 		},
 	}, &corev1.Pod{}, 0, nil)
-	if _, err := inf.AddEventHandler(told); err != nil {
+	if _, err := inf.AddEventHandler(calls); err != nil {
 		t.Fatal(err)
 	}
 	stop := run(t, inf)
@@ -57,7 +57,7 @@ func sharedChannel(t *testing.T, construct constructor, watchOf func(chan watch.
 	for i := range pods {
 		events <- watch.Event{Type: watch.Added, Object: pod(fmt.Sprint("p", i), "1")}
 	}
-	told.waitCount(t, pods)
+	calls.waitCount(t, pods)
 	stop()
 	time.Sleep(callGrace) // in which a drain ends; the bubble reports goroutines that are left
 	synctest.Wait()

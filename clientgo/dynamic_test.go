@@ -53,8 +53,8 @@ func TestFactoriesByResource(t *testing.T) {
 			if generic.Informer() != test.factory.ForResource(gvr).Informer() {
 				t.Error("two informers of one resource")
 			}
-			told := newRecorder()
-			if _, err := generic.Informer().AddEventHandler(told); err != nil {
+			calls := newRecorder()
+			if _, err := generic.Informer().AddEventHandler(calls); err != nil {
 				t.Fatal(err)
 			}
 			test.factory.Start(stop)
@@ -79,11 +79,11 @@ func TestFactoriesByResource(t *testing.T) {
 			if made, err = client.CoreV1().ConfigMaps("one").Create(context.Background(), made, metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			told.wait(t, "add "+show(made))
+			calls.wait(t, "add "+show(made))
 			if err := client.CoreV1().ConfigMaps("one").Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			told.until(t, "the deletion", func(lines []string) bool {
+			calls.until(t, "the deletion", func(lines []string) bool {
 				return strings.HasPrefix(lines[len(lines)-1], "delete one/"+name+"@") && !strings.Contains(lines[len(lines)-1], "@"+made.ResourceVersion+" ")
 			})
 			close(stop)

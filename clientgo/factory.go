@@ -176,7 +176,7 @@ func builtinResource(f *factory, resource schema.GroupVersionResource) (runtime.
 	if err != nil {
 		return nil, nil, err
 	}
-	p, ok := partsOf(probe)
+	p, ok := fieldsOf(probe)
 	if !ok {
 		return nil, nil, fmt.Errorf("%s: %w", resource, ErrLayout)
 	}

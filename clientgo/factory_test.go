@@ -94,15 +94,15 @@ func TestEveryResource(t *testing.T) {
 		}
 		n++
 		inf, ok := got.Informer().(*informer)
-		parts, apart := partsOf(want.Informer())
+		fields, apart := fieldsOf(want.Informer())
 		if !ok || !apart {
 			t.Errorf("%s: not one of ours: %T", gvr, got.Informer())
 			continue
 		}
-		if inf.sink.codec.Type() != reflect.TypeOf(parts.example) {
-			t.Errorf("%s: informer of %s, want %T", gvr, inf.sink.codec.Type(), parts.example)
+		if inf.sink.codec.Type() != reflect.TypeOf(fields.example) {
+			t.Errorf("%s: informer of %s, want %T", gvr, inf.sink.codec.Type(), fields.example)
 		}
-		if len(inf.GetIndexer().GetIndexers()) != len(parts.indexers) {
+		if len(inf.GetIndexer().GetIndexers()) != len(fields.indexers) {
 			t.Errorf("%s: indexers %v", gvr, inf.GetIndexer().GetIndexers())
 		}
 		if got.Lister() == nil {

@@ -58,7 +58,7 @@ func newEnding(t *testing.T) ending {
 }
 
 // typesTold formats what typed factories report.
-func typesTold(synced map[reflect.Type]bool) string {
+func syncedTypes(synced map[reflect.Type]bool) string {
 	var out []string
 	for t, ok := range synced {
 		out = append(out, fmt.Sprint(t, " ", ok))
@@ -68,7 +68,7 @@ func typesTold(synced map[reflect.Type]bool) string {
 }
 
 // resourcesTold formats what the other factories report.
-func resourcesTold(synced map[schema.GroupVersionResource]bool) string {
+func syncedResources(synced map[schema.GroupVersionResource]bool) string {
 	var out []string
 	for gvr, ok := range synced {
 		out = append(out, fmt.Sprint(gvr.Resource, " ", ok))
@@ -98,10 +98,10 @@ var typedCalls = []factoryCall[informers.SharedInformerFactory]{
 		first := f.Core().V1().ConfigMaps().Informer()
 		f.Start(e.Done())
 		second := f.Core().V1().Secrets().Informer()
-		told := typesTold(f.WaitForCacheSync(e.Done()))
+		reported := syncedTypes(f.WaitForCacheSync(e.Done()))
 		before := second.HasSynced()
 		f.Start(e.Done())
-		return outcome(told, before, typesTold(f.WaitForCacheSync(e.Done())), held(t, first), held(t, second))
+		return outcome(reported, before, syncedTypes(f.WaitForCacheSync(e.Done())), held(t, first), held(t, second))
 	}},
 	{name: "StartWithContext", call: func(t *testing.T, f informers.SharedInformerFactory) string {
 		inf := f.Core().V1().ConfigMaps().Informer()
@@ -121,7 +121,7 @@ var typedCalls = []factoryCall[informers.SharedInformerFactory]{
 	}},
 	{name: "WaitForCacheSync in vain", call: func(t *testing.T, f informers.SharedInformerFactory) string {
 		f.Core().V1().ConfigMaps().Informer()
-		return outcome(typesTold(f.WaitForCacheSync(stoppedChannel())))
+		return outcome(syncedTypes(f.WaitForCacheSync(stoppedChannel())))
 	}},
 	{name: "WaitForCacheSyncWithContext", call: func(t *testing.T, f informers.SharedInformerFactory) string {
 		e := newEnding(t)
@@ -129,7 +129,7 @@ var typedCalls = []factoryCall[informers.SharedInformerFactory]{
 		f.Core().V1().ConfigMaps().Informer()
 		f.StartWithContext(e)
 		all := f.WaitForCacheSyncWithContext(e)
-		return outcome(typesTold(none.Synced), none.Err, typesTold(all.Synced), all.Err, all.AsError())
+		return outcome(syncedTypes(none.Synced), none.Err, syncedTypes(all.Synced), all.Err, all.AsError())
 	}},
 	{name: "WaitForCacheSyncWithContext in vain", call: func(t *testing.T, f informers.SharedInformerFactory) string {
 		e := newEnding(t)
@@ -144,22 +144,22 @@ var typedCalls = []factoryCall[informers.SharedInformerFactory]{
 		within, cancel := context.WithCancelCause(e)
 		cancel(context.DeadlineExceeded)
 		result := f.WaitForCacheSyncWithContext(within)
-		return outcome(typesTold(result.Synced), result.Err, result.AsError())
+		return outcome(syncedTypes(result.Synced), result.Err, result.AsError())
 	}},
 	{name: "ForResource", call: func(t *testing.T, f informers.SharedInformerFactory) string {
-		known, err := f.ForResource(configMaps)
+		informer, err := f.ForResource(configMaps)
 		unknown, err2 := f.ForResource(configMaps.GroupResource().WithVersion("v9"))
 		f.Start(newEnding(t).Done())
-		return outcome(err, held(t, known.Informer()), unknown == nil, err2, known.Informer() == f.Core().V1().ConfigMaps().Informer())
+		return outcome(err, held(t, informer.Informer()), unknown == nil, err2, informer.Informer() == f.Core().V1().ConfigMaps().Informer())
 	}},
 	{name: "ForResource's lister", call: func(t *testing.T, f informers.SharedInformerFactory) string {
-		known, err := f.ForResource(configMaps)
+		informer, err := f.ForResource(configMaps)
 		if err != nil {
 			return err.Error()
 		}
 		f.Start(newEnding(t).Done())
-		held(t, known.Informer())
-		return outcome(generic(known.Lister())...)
+		held(t, informer.Informer())
+		return outcome(generic(informer.Lister())...)
 	}},
 	{name: "InformerFor", call: func(t *testing.T, f informers.SharedInformerFactory) string {
 		made := 0
@@ -192,12 +192,12 @@ var typedCalls = []factoryCall[informers.SharedInformerFactory]{
 		return outcome(err, o.Data)
 	}, opts: []option{{informers.WithTransform(withoutData), WithTransform(withoutData)}}},
 	{name: "WithCustomResyncConfig", call: func(t *testing.T, f informers.SharedInformerFactory) string {
-		told := newRecorder()
-		if _, err := f.Core().V1().ConfigMaps().Informer().AddEventHandler(told); err != nil {
+		reported := newRecorder()
+		if _, err := f.Core().V1().ConfigMaps().Informer().AddEventHandler(reported); err != nil {
 			t.Fatal(err)
 		}
 		f.Start(newEnding(t).Done())
-		told.until(t, "a resync", func(lines []string) bool {
+		reported.until(t, "a resync", func(lines []string) bool {
 			return slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, "update") })
 		})
 		return "resynced"
@@ -258,11 +258,11 @@ var resourceCalls = []factoryCall[untypedFactory]{
 	}},
 	{name: "WaitForCacheSync", call: func(t *testing.T, f untypedFactory) string {
 		e := newEnding(t)
-		none := resourcesTold(f.WaitForCacheSync(e.Done()))
+		none := syncedResources(f.WaitForCacheSync(e.Done()))
 		f.ForResource(configMaps)
 		f.Start(e.Done())
 		f.ForResource(secrets)
-		return outcome(none, resourcesTold(f.WaitForCacheSync(e.Done())))
+		return outcome(none, syncedResources(f.WaitForCacheSync(e.Done())))
 	}},
 	{name: "Shutdown", call: func(t *testing.T, f untypedFactory) string {
 		e := newEnding(t)

@@ -81,8 +81,8 @@ func TestWatchErrorHandlerCalls(t *testing.T) {
 						server.refusals["list"] = []error{test.first}
 					}
 					inf := build(&rest.Config{Host: "http://server", Transport: server, QPS: -1})
-					var told []error
-					if err := inf.SetWatchErrorHandler(func(_ *cache.Reflector, err error) { told = append(told, err) }); err != nil {
+					var errs []error
+					if err := inf.SetWatchErrorHandler(func(_ *cache.Reflector, err error) { errs = append(errs, err) }); err != nil {
 						t.Fatal(err)
 					}
 					ctx, cancel := context.WithCancel(context.Background())
@@ -98,8 +98,8 @@ func TestWatchErrorHandlerCalls(t *testing.T) {
 					time.Sleep(3 * time.Minute)
 					cancel()
 					<-ended
-					if len(told) != test.calls {
-						t.Errorf("%d calls, want %d: %v", len(told), test.calls, told)
+					if len(errs) != test.calls {
+						t.Errorf("%d calls, want %d: %v", len(errs), test.calls, errs)
 					}
 				})
 			})

@@ -18,7 +18,7 @@ import (
 func TestFinalStates(t *testing.T) {
 	for maker, make := range bothConstructors {
 		t.Run(maker, func(t *testing.T) {
-			s := newFixture(t, make)
+			s := newRecordedInformer(t, make)
 			if err := s.informer.SetTransform(func(obj any) (any, error) {
 				p := obj.(*corev1.Pod).DeepCopy()
 				p.Labels["v"] = "t" + p.Labels["v"]
@@ -28,9 +28,9 @@ func TestFinalStates(t *testing.T) {
 			}
 			s.source.Add(pod("a", "1"))
 			s.start(t)
-			s.told.waitCount(t, 1)
+			s.calls.waitCount(t, 1)
 			s.source.Delete(pod("a", "9"))
-			s.told.wait(t, "delete d/a@2 v=t9")
+			s.calls.wait(t, "delete d/a@2 v=t9")
 		})
 	}
 }
@@ -75,8 +75,8 @@ func TestFinalStatesOfBytes(t *testing.T) {
 			if want := "d/a@5 " + test.want; err != nil || show(got) != want {
 				t.Errorf("got %s, %v; want %s", show(got), err, want)
 			}
-			again, err := c.inf.indexer.reader.deletedValue(held, 5, 0)
-			if again.(*corev1.Pod).Labels["v"] = "changed"; err != nil || test.transform == nil && got == again {
+			second, err := c.inf.indexer.reader.deletedValue(held, 5, 0)
+			if second.(*corev1.Pod).Labels["v"] = "changed"; err != nil || test.transform == nil && got == second {
 				t.Errorf("the same for another handler: %v", err)
 			}
 		})

@@ -141,8 +141,8 @@ func (r *registration) handle(_ context.Context, e delivery.Event) {
 // call decodes what the handler's callback gets, and calls it. The error says what could not be
 // decoded.
 func (r *registration) call(e delivery.Event) error {
-	e, known := r.undecodable.adjust(e)
-	if !known {
+	e, deliverable := r.undecodable.adjust(e)
+	if !deliverable {
 		delete(r.undecodable, e.Key())
 		return nil
 	}

@@ -57,7 +57,7 @@ func (x *indexer) GetByKey(key string) (item any, exists bool, err error) {
 
 // List returns all objects, in no order. Objects that cannot be decoded are reported and left out.
 func (x *indexer) List() []any {
-	if x.reader.shared {
+	if x.reader.sharesValues {
 		return x.store.List(utilruntime.HandleError)
 	}
 	snap := x.store.Snapshot()

@@ -136,10 +136,10 @@ func TestIndexerKeyError(t *testing.T) {
 	}
 }
 
-// TestByHandWhileRunning checks that an object that is written manually is held as it is, that
+// TestManualWriteWhileRunning checks that an object that is written manually is held as it is, that
 // handlers are called, and that a change by the server replaces it.
-func TestByHandWhileRunning(t *testing.T) {
-	s := newFixture(t, NewSharedIndexInformer)
+func TestManualWriteWhileRunning(t *testing.T) {
+	s := newRecordedInformer(t, NewSharedIndexInformer)
 	s.source.Add(pod("a", "1"))
 	s.start(t)
 	mine := pod("a", "mine")
@@ -150,17 +150,17 @@ func TestByHandWhileRunning(t *testing.T) {
 	if got, _, _ := s.informer.GetIndexer().GetByKey("d/a"); got != any(mine) {
 		t.Errorf("the store gives %v, not what was put in", got)
 	}
-	s.told.wait(t, "update d/a@1 v=1 -> d/a@1 v=mine")
+	s.calls.wait(t, "update d/a@1 v=1 -> d/a@1 v=mine")
 	s.source.Modify(pod("a", "2"))
-	s.told.wait(t, "update d/a@1 v=mine -> d/a@2 v=2")
+	s.calls.wait(t, "update d/a@1 v=mine -> d/a@2 v=2")
 	if err := s.informer.GetStore().Delete(&metav1.ObjectMeta{Namespace: "d", Name: "a"}); err != nil {
 		t.Fatal(err)
 	}
-	s.told.wait(t, "delete d/a@2 v=2")
+	s.calls.wait(t, "delete d/a@2 v=2")
 }
 
-// TestDeletedByHand checks that a relist brings back what was deleted manually.
-func TestDeletedByHand(t *testing.T) {
+// TestManualDelete checks that a relist brings back what was deleted manually.
+func TestManualDelete(t *testing.T) {
 	for name, remove := range map[string]func(cache.Store) error{
 		"Delete":  func(s cache.Store) error { return s.Delete(&metav1.ObjectMeta{Namespace: "d", Name: "a"}) },
 		"Replace": func(s cache.Store) error { return s.Replace(nil, "1") },
@@ -168,7 +168,7 @@ func TestDeletedByHand(t *testing.T) {
 		for maker, make := range bothConstructors {
 			t.Run(name+"/"+maker, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					s := newFixture(t, make)
+					s := newRecordedInformer(t, make)
 					a := pod("a", "1")
 					a.UID = "00000000-0000-4000-8000-000000000001"
 					s.source.Add(a)
@@ -181,13 +181,13 @@ func TestDeletedByHand(t *testing.T) {
 					}
 					s.source.AddDropWatch(pod("b", "1"))
 					s.source.ResetWatch()
-					s.told.wait(t, "add d/b@2 v=1")
+					s.calls.wait(t, "add d/b@2 v=1")
 					synctest.Wait()
 					if _, ok, _ := s.informer.GetStore().GetByKey("d/a"); !ok {
 						t.Error("not held after the relist")
 					}
-					if !slices.Contains(s.told.all(), "add d/a@1 v=1") {
-						t.Errorf("told %q", s.told.all())
+					if !slices.Contains(s.calls.all(), "add d/a@1 v=1") {
+						t.Errorf("told %q", s.calls.all())
 					}
 					s.stop()
 				})

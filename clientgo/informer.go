@@ -122,7 +122,7 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 	i.sink.store = i.store
 	i.indexer = newIndexer(i.store, newReader(opts, i.store, values, &i.sink.finals))
 	i.indexer.informer = i
-	if reader := i.indexer.reader; reader.shared && reader.delta == nil {
+	if reader := i.indexer.reader; reader.sharesValues && reader.delta == nil {
 		i.sink.onTransformed = func(o *store.Object, value any) {
 			i.store.CacheForHandlers(o, value, int(i.handlerCount.Load()))
 		}

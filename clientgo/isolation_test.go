@@ -77,13 +77,13 @@ func TestNothingMutableIsShared(t *testing.T) {
 				names = append(names, p.Name)
 			}
 			inf := build(t, server.Config())
-			told := &scribbler{t: t, recorder: newRecorder(), held: name == "pinned"}
-			if _, err := inf.AddEventHandler(told); err != nil {
+			handler := &scribbler{t: t, recorder: newRecorder(), held: name == "pinned"}
+			if _, err := inf.AddEventHandler(handler); err != nil {
 				t.Fatal(err)
 			}
 			stop := run(t, inf)
 			synced(t, inf.HasSyncedChecker())
-			told.waitCount(t, len(names))
+			handler.waitCount(t, len(names))
 
 			read, ok, err := inf.GetStore().GetByKey("d/" + names[0])
 			if err != nil || !ok {
@@ -107,14 +107,14 @@ func TestNothingMutableIsShared(t *testing.T) {
 					if p, err = pods.UpdateStatus(ctx, p, metav1.UpdateOptions{}); err != nil {
 						t.Fatal(err)
 					}
-					told.wait(t, "update "+p.Name+" "+p.ResourceVersion)
+					handler.wait(t, "update "+p.Name+" "+p.ResourceVersion)
 				}
 			}
 			for _, name := range names {
 				if err := pods.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 					t.Fatal(err)
 				}
-				told.wait(t, "delete "+name)
+				handler.wait(t, "delete "+name)
 			}
 			stop()
 		})

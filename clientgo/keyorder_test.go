@@ -38,7 +38,7 @@ func generated(t *testing.T, cfg *rest.Config) cache.ListerWatcher {
 	}
 }
 
-func ofKind(object interface {
+func asWidget(object interface {
 	runtime.Object
 	metav1.Type
 }) runtime.Object {
@@ -78,7 +78,7 @@ var widgetReaders = []struct {
 			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 				return client.Watch(ctx, o)
 			},
-		}, ofKind(&unstructured.Unstructured{Object: map[string]any{}}), 0, nil)
+		}, asWidget(&unstructured.Unstructured{Object: map[string]any{}}), 0, nil)
 	}},
 	{"metadata factory", true, true, func(t *testing.T, cfg *rest.Config) cache.SharedIndexInformer {
 		f, err := NewMetadataSharedInformerFactory(cfg, 0)
@@ -177,8 +177,8 @@ func TestClientOfFewTypes(t *testing.T) {
 				t.Fatal(err)
 			}
 			inf := NewSharedIndexInformer(cache.NewListWatchFromClient(client, "pods", "d", fields.Everything()), &corev1.Pod{}, 0, nil).(*informer)
-			told := newRecorder()
-			if _, err := inf.AddEventHandler(told); err != nil {
+			calls := newRecorder()
+			if _, err := inf.AddEventHandler(calls); err != nil {
 				t.Fatal(err)
 			}
 			stop := run(t, inf)
@@ -195,7 +195,7 @@ func TestClientOfFewTypes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			told.wait(t, "add "+show(made))
+			calls.wait(t, "add "+show(made))
 			if inf.listWatch.noCapture.Load() {
 				t.Error("not captured")
 			}

@@ -36,8 +36,8 @@ type listWatch struct {
 	scope  atomic.Pointer[requestScope] // of the last captured request
 }
 
-func newListWatch(lw cache.ListerWatcher, own responseMatcher, stats *source.Stats, noCapture bool) *listWatch {
-	l := &listWatch{lw: cache.ToListerWatcherWithContext(lw), matcher: own, stats: stats}
+func newListWatch(lw cache.ListerWatcher, matcher responseMatcher, stats *source.Stats, noCapture bool) *listWatch {
+	l := &listWatch{lw: cache.ToListerWatcherWithContext(lw), matcher: matcher, stats: stats}
 	l.noCapture.Store(noCapture)
 	return l
 }
@@ -163,9 +163,9 @@ func (l *listWatch) watch(ctx context.Context, o source.WatchOptions) (source.Wa
 
 // watchTimeout returns after which time a server was asked to end a watch; 0 if it was not. The
 // ListerWatcher may have asked for another time than it was told.
-func watchTimeout(answer *http.Response, told time.Duration) time.Duration {
+func watchTimeout(answer *http.Response, requested time.Duration) time.Duration {
 	if answer.Request == nil || answer.Request.URL == nil {
-		return told
+		return requested
 	}
 	seconds, _ := strconv.ParseInt(answer.Request.URL.Query().Get("timeoutSeconds"), 10, 32)
 	return time.Duration(seconds) * time.Second

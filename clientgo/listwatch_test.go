@@ -104,7 +104,7 @@ func TestStopWhileBlocked(t *testing.T) {
 func TestWatchAfterBlockedProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
-		first, second, told := watch.NewFake(), watch.NewFake(), newRecorder()
+		first, second, calls := watch.NewFake(), watch.NewFake(), newRecorder()
 		watchers := make(chan watch.Interface, 2)
 		watchers <- first
 		watchers <- second
@@ -128,7 +128,7 @@ func TestWatchAfterBlockedProbe(t *testing.T) {
 		}
 		inf := NewSharedIndexInformer(noWatchList{lw}, &corev1.Pod{}, 0, nil)
 		quiet(t, inf)
-		if _, err := inf.AddEventHandler(told); err != nil {
+		if _, err := inf.AddEventHandler(calls); err != nil {
 			t.Fatal(err)
 		}
 		stop := run(t, inf)
@@ -139,7 +139,7 @@ func TestWatchAfterBlockedProbe(t *testing.T) {
 		go second.Add(a)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if lines := told.all(); len(lines) != 1 {
+		if lines := calls.all(); len(lines) != 1 {
 			t.Errorf("told %q", lines)
 		}
 		time.Sleep(10 * time.Minute)

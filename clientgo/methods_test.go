@@ -27,7 +27,7 @@ var phases = []string{beforeStart, whileRunning, afterEnd}
 // method is a call of a method in each phase. Its outcome must be the same as with client-go.
 type method struct {
 	name string // the interface's method, and the arguments
-	call func(t *testing.T, s *fixture) string
+	call func(t *testing.T, s *recordedInformer) string
 	// differs has, by phase, outcomes that differ from client-go's on purpose: docs/differences.md
 	// lists them, or only the text of an error differs.
 	differs map[string]string
@@ -56,8 +56,8 @@ func outcome(results ...any) string {
 }
 
 // addHandler calls fn with each way to add a handler.
-func addHandler(add func(inf cache.SharedIndexInformer, h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error)) func(t *testing.T, s *fixture) string {
-	return func(t *testing.T, s *fixture) string {
+func addHandler(add func(inf cache.SharedIndexInformer, h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error)) func(t *testing.T, s *recordedInformer) string {
+	return func(t *testing.T, s *recordedInformer) string {
 		h := newRecorder()
 		reg, err := add(s.informer, h)
 		if err != nil {
@@ -115,51 +115,51 @@ var informerMethods = []method{
 	{name: "AddEventHandlerWithOptions", call: addHandler(func(inf cache.SharedIndexInformer, h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 		return inf.AddEventHandlerWithOptions(h, cache.HandlerOptions{})
 	})},
-	{name: "RemoveEventHandler", call: func(t *testing.T, s *fixture) string {
-		return outcome(s.informer.RemoveEventHandler(s.handler), s.informer.RemoveEventHandler(s.handler))
+	{name: "RemoveEventHandler", call: func(t *testing.T, s *recordedInformer) string {
+		return outcome(s.informer.RemoveEventHandler(s.registration), s.informer.RemoveEventHandler(s.registration))
 	}},
-	{name: "RemoveEventHandler of another informer", call: func(t *testing.T, s *fixture) string {
+	{name: "RemoveEventHandler of another informer", call: func(t *testing.T, s *recordedInformer) string {
 		other, err := cache.NewSharedIndexInformer(s.source, &corev1.Pod{}, 0, nil).AddEventHandler(newRecorder())
 		return outcome(err, s.informer.RemoveEventHandler(other))
 	}},
-	{name: "GetStore", call: func(t *testing.T, s *fixture) string { return outcome(s.informer.GetStore().List()) }},
-	{name: "GetIndexer", call: func(t *testing.T, s *fixture) string { return outcome(s.informer.GetIndexer().List()) }},
-	{name: "GetController", call: func(t *testing.T, s *fixture) string {
+	{name: "GetStore", call: func(t *testing.T, s *recordedInformer) string { return outcome(s.informer.GetStore().List()) }},
+	{name: "GetIndexer", call: func(t *testing.T, s *recordedInformer) string { return outcome(s.informer.GetIndexer().List()) }},
+	{name: "GetController", call: func(t *testing.T, s *recordedInformer) string {
 		c := s.informer.GetController()
 		return outcome(c.HasSynced(), c.HasSyncedChecker(), c.LastSyncResourceVersion())
 	}},
-	{name: "Run", call: func(t *testing.T, s *fixture) string {
+	{name: "Run", call: func(t *testing.T, s *recordedInformer) string {
 		return ended(func() { s.informer.Run(stoppedChannel()) })
 	}},
-	{name: "RunWithContext", call: func(t *testing.T, s *fixture) string {
+	{name: "RunWithContext", call: func(t *testing.T, s *recordedInformer) string {
 		return ended(func() { s.informer.RunWithContext(endedContext()) })
 	}},
-	{name: "HasSynced", call: func(t *testing.T, s *fixture) string { return outcome(s.informer.HasSynced()) }},
-	{name: "HasSyncedChecker", call: func(t *testing.T, s *fixture) string { return outcome(s.informer.HasSyncedChecker()) }},
-	{name: "LastSyncResourceVersion", call: func(t *testing.T, s *fixture) string { return outcome(s.informer.LastSyncResourceVersion()) }},
-	{name: "SetWatchErrorHandler", call: func(t *testing.T, s *fixture) string {
+	{name: "HasSynced", call: func(t *testing.T, s *recordedInformer) string { return outcome(s.informer.HasSynced()) }},
+	{name: "HasSyncedChecker", call: func(t *testing.T, s *recordedInformer) string { return outcome(s.informer.HasSyncedChecker()) }},
+	{name: "LastSyncResourceVersion", call: func(t *testing.T, s *recordedInformer) string { return outcome(s.informer.LastSyncResourceVersion()) }},
+	{name: "SetWatchErrorHandler", call: func(t *testing.T, s *recordedInformer) string {
 		return outcome(s.informer.SetWatchErrorHandler(func(*cache.Reflector, error) {}))
 	}},
-	{name: "SetWatchErrorHandlerWithContext", call: func(t *testing.T, s *fixture) string {
+	{name: "SetWatchErrorHandlerWithContext", call: func(t *testing.T, s *recordedInformer) string {
 		return outcome(s.informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}))
 	}},
-	{name: "SetTransform", call: func(t *testing.T, s *fixture) string {
+	{name: "SetTransform", call: func(t *testing.T, s *recordedInformer) string {
 		return outcome(s.informer.SetTransform(func(o any) (any, error) { return o, nil }))
 	}},
-	{name: "IsStopped", call: func(t *testing.T, s *fixture) string { return outcome(s.informer.IsStopped()) }},
-	{name: "AddIndexers", call: func(t *testing.T, s *fixture) string {
+	{name: "IsStopped", call: func(t *testing.T, s *recordedInformer) string { return outcome(s.informer.IsStopped()) }},
+	{name: "AddIndexers", call: func(t *testing.T, s *recordedInformer) string {
 		err := s.informer.AddIndexers(perNode)
 		found, byErr := s.informer.GetIndexer().ByIndex("node", "n1")
 		return outcome(err, found, byErr)
 	}},
-	{name: "AddIndexers of a name that is taken", call: func(t *testing.T, s *fixture) string {
+	{name: "AddIndexers of a name that is taken", call: func(t *testing.T, s *recordedInformer) string {
 		return outcome(s.informer.AddIndexers(cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}))
 	}, differs: map[string]string{beforeStart: conflict, whileRunning: conflict}},
 }
 
 // onStore formats what a method of the store or the indexer returns, and what the store holds then.
-func onStore(call func(x cache.Indexer) []any) func(t *testing.T, s *fixture) string {
-	return func(t *testing.T, s *fixture) string {
+func onStore(call func(x cache.Indexer) []any) func(t *testing.T, s *recordedInformer) string {
+	return func(t *testing.T, s *recordedInformer) string {
 		x := s.informer.GetIndexer()
 		return outcome(call(x)...) + "; held: " + outcome(x.List())
 	}
@@ -236,15 +236,17 @@ var indexerMethods = []method{
 
 // controllerMethods are the methods of cache.Controller.
 var controllerMethods = []method{
-	{name: "Run", call: func(t *testing.T, s *fixture) string {
+	{name: "Run", call: func(t *testing.T, s *recordedInformer) string {
 		return ended(func() { s.informer.GetController().Run(stoppedChannel()) })
 	}},
-	{name: "RunWithContext", call: func(t *testing.T, s *fixture) string {
+	{name: "RunWithContext", call: func(t *testing.T, s *recordedInformer) string {
 		return ended(func() { s.informer.GetController().RunWithContext(endedContext()) })
 	}},
-	{name: "HasSynced", call: func(t *testing.T, s *fixture) string { return outcome(s.informer.GetController().HasSynced()) }},
-	{name: "HasSyncedChecker", call: func(t *testing.T, s *fixture) string { return outcome(s.informer.GetController().HasSyncedChecker()) }},
-	{name: "LastSyncResourceVersion", call: func(t *testing.T, s *fixture) string {
+	{name: "HasSynced", call: func(t *testing.T, s *recordedInformer) string { return outcome(s.informer.GetController().HasSynced()) }},
+	{name: "HasSyncedChecker", call: func(t *testing.T, s *recordedInformer) string {
+		return outcome(s.informer.GetController().HasSyncedChecker())
+	}},
+	{name: "LastSyncResourceVersion", call: func(t *testing.T, s *recordedInformer) string {
 		return outcome(s.informer.GetController().LastSyncResourceVersion())
 	}},
 }
@@ -287,8 +289,8 @@ func complete(t *testing.T, what reflect.Type, table []method) {
 }
 
 // inPhase brings an informer of two pods, with a handler, into a phase.
-func inPhase(t *testing.T, make constructor, phase string) *fixture {
-	s := newFixture(t, make)
+func inPhase(t *testing.T, make constructor, phase string) *recordedInformer {
+	s := newRecordedInformer(t, make)
 	s.source.Add(pod("a", "1"))
 	s.source.Add(pod("b", "2"))
 	if phase != beforeStart {

@@ -49,7 +49,7 @@ func TestLaterGroups(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	inf := f.Lifecycle().V1alpha1().Evictions().Informer()
 	pods := f.Core().V1().Pods().Informer()
-	theirs, _ := partsOf(inf)
+	theirs, _ := fieldsOf(inf)
 	if i, err := informerOf(pods); err != nil || theirs.resync != time.Hour || i.defaultResync != 2*time.Hour {
 		t.Errorf("%v, resync periods %s and %s", err, theirs.resync, i.defaultResync)
 	}
@@ -68,7 +68,7 @@ func TestLaterGroups(t *testing.T) {
 // TestIssueTypedTombstone checks that a typed handler gets a tombstone as one (calico 12793 and
 // 13663, meshsync 566: deletions lost, or panics, on tombstones).
 func TestIssueTypedTombstone(t *testing.T) {
-	s := newFixture(t, NewSharedIndexInformer)
+	s := newRecordedInformer(t, NewSharedIndexInformer)
 	deleted := make(chan coreinformers.DeletedPod, 1)
 	typed := coreinformers.ToPodIndexInformer(s.informer)
 	if _, err := typed.AddTypedEventHandler(coreinformers.PodHandlerFuncs{

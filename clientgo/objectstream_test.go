@@ -37,19 +37,19 @@ func TestFakeClientset(t *testing.T) {
 			})
 			inf := informers.NewSharedInformerFactory(client, 0).Core().V1().Pods().Informer()
 			if name == "weir" {
-				parts, ok := partsOf(inf)
+				fields, ok := fieldsOf(inf)
 				if !ok {
 					t.Fatal("cannot be taken apart")
 				}
-				inf = make(parts.lw, parts.example, parts.resync, parts.indexers)
+				inf = make(fields.lw, fields.example, fields.resync, fields.indexers)
 			}
-			told := newRecorder()
-			if _, err := inf.AddEventHandler(told); err != nil {
+			calls := newRecorder()
+			if _, err := inf.AddEventHandler(calls); err != nil {
 				t.Fatal(err)
 			}
 			stop := run(t, inf)
 			synced(t, inf.HasSyncedChecker())
-			told.waitCount(t, 1)
+			calls.waitCount(t, 1)
 			opened.wait(t)
 			pods := client.CoreV1().Pods("d")
 			for v := 2; v < 6; v++ {
@@ -63,10 +63,10 @@ func TestFakeClientset(t *testing.T) {
 			if err := pods.Delete(ctx, "a", metav1.DeleteOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			told.waitCount(t, 7)
+			calls.waitCount(t, 7)
 			versions := strings.NewReplacer("@1 ", "@ ", "@2 ", "@ ", "@3 ", "@ ", "@4 ", "@ ", "@5 ", "@ ", "@6 ", "@ ")
 			var got []string
-			for _, line := range told.all() {
+			for _, line := range calls.all() {
 				got = append(got, versions.Replace(line))
 			}
 			want := "add d/a@ v=1 initial|update d/a@ v=1 -> d/a@ v=2|update d/a@ v=2 -> d/a@ v=3|update d/a@ v=3 -> d/a@ v=4|" +
@@ -82,8 +82,8 @@ func TestFakeClientset(t *testing.T) {
 // TestHeldObjects checks that returned objects are held as bytes if the encoding loses nothing, and
 // as values otherwise.
 func TestHeldObjects(t *testing.T) {
-	kind := pod("kind", "1")
-	kind.TypeMeta = metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}
+	typed := pod("kind", "1")
+	typed.TypeMeta = metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}
 	precise := pod("precise", "1")
 	precise.CreationTimestamp = metav1.Now()
 	precise.CreationTimestamp.Time = precise.CreationTimestamp.Truncate(1e9).Add(5)
@@ -92,7 +92,7 @@ func TestHeldObjects(t *testing.T) {
 		packed bool
 	}{
 		"pod":                    {pod("a", "1"), true},
-		"pod that says its kind": {kind, true}, // as JSON
+		"pod that says its kind": {typed, true}, // as JSON
 		"nanoseconds":            {precise, false},
 	}
 	for name, test := range tests {
@@ -151,8 +151,8 @@ func TestFakeDynamic(t *testing.T) {
 		},
 	}
 	inf := NewSharedIndexInformer(lw, &unstructured.Unstructured{}, 0, nil)
-	told := newRecorder()
-	if _, err := inf.AddEventHandler(told); err != nil {
+	calls := newRecorder()
+	if _, err := inf.AddEventHandler(calls); err != nil {
 		t.Fatal(err)
 	}
 	stop := run(t, inf)
@@ -161,7 +161,7 @@ func TestFakeDynamic(t *testing.T) {
 	if _, err := resource.Update(context.Background(), widget("a", 13), metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	told.waitCount(t, 2)
+	calls.waitCount(t, 2)
 	got, _, err := inf.GetStore().GetByKey("d/a")
 	if err != nil {
 		t.Fatal(err)
@@ -180,7 +180,7 @@ func TestObjectStreamErrors(t *testing.T) {
 	t.Parallel()
 	gone := apierrors.NewResourceExpired("too old").ErrStatus
 	lists, watches := 0, make(chan *watch.FakeWatcher, 10)
-	told := make(chan error, 100)
+	errs := make(chan error, 100)
 	inf := NewSharedIndexInformer(plainListerWatcher{
 		list: func(metav1.ListOptions) (runtime.Object, error) {
 			lists++
@@ -198,7 +198,7 @@ func TestObjectStreamErrors(t *testing.T) {
 			return w, nil
 		},
 	}, &corev1.Pod{}, 0, nil)
-	if err := inf.SetWatchErrorHandler(func(_ *cache.Reflector, err error) { told <- err }); err != nil {
+	if err := inf.SetWatchErrorHandler(func(_ *cache.Reflector, err error) { errs <- err }); err != nil {
 		t.Fatal(err)
 	}
 	handler := newRecorder()
@@ -207,7 +207,7 @@ func TestObjectStreamErrors(t *testing.T) {
 	}
 	stop := run(t, inf)
 	for _, want := range []string{"no list", "try again"} {
-		if err := <-told; !strings.Contains(err.Error(), want) {
+		if err := <-errs; !strings.Contains(err.Error(), want) {
 			t.Errorf("told %v, want %s", err, want)
 		}
 	}
@@ -224,8 +224,8 @@ func TestObjectStreamErrors(t *testing.T) {
 		t.Errorf("holds %v", keys)
 	}
 	stop()
-	if len(told) > 0 {
-		t.Errorf("told %v besides", <-told)
+	if len(errs) > 0 {
+		t.Errorf("told %v besides", <-errs)
 	}
 }
 
@@ -234,14 +234,14 @@ func TestOddEvents(t *testing.T) {
 	for name, make := range bothConstructors {
 		t.Run(name, func(t *testing.T) {
 			w := watch.NewFake()
-			told := newRecorder()
+			calls := newRecorder()
 			inf := make(plainListerWatcher{
 				list: func(metav1.ListOptions) (runtime.Object, error) {
 					return &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}, nil
 				},
 				watch: func(metav1.ListOptions) (watch.Interface, error) { return w, nil },
 			}, &corev1.Pod{}, 0, nil)
-			if _, err := inf.AddEventHandler(told); err != nil {
+			if _, err := inf.AddEventHandler(calls); err != nil {
 				t.Fatal(err)
 			}
 			stop := run(t, inf)
@@ -250,8 +250,8 @@ func TestOddEvents(t *testing.T) {
 			w.Action(watch.Added, &metav1.Status{})
 			w.Action(watch.Modified, nil)
 			w.Add(pod("b", "1"))
-			told.wait(t, "add d/b@ v=1")
-			if got := told.all(); len(got) != 1 {
+			calls.wait(t, "add d/b@ v=1")
+			if got := calls.all(); len(got) != 1 {
 				t.Errorf("told %q", got)
 			}
 			stop()

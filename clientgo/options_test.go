@@ -79,7 +79,7 @@ func TestDetectMutation(t *testing.T) {
 // on, and that it ends with the informer.
 func TestDetectMutationByEnvironment(t *testing.T) {
 	t.Setenv("KUBE_CACHE_MUTATION_DETECTOR", "true")
-	s := newFixture(t, NewSharedIndexInformer)
+	s := newRecordedInformer(t, NewSharedIndexInformer)
 	s.source.Add(pod("a", "1"))
 	s.start(t)
 	d := s.informer.(*informer).indexer.reader.mutationDetector
@@ -98,7 +98,7 @@ func TestDetectMutationByEnvironment(t *testing.T) {
 func TestPanickingHandler(t *testing.T) {
 	utilruntime.ReallyCrash = false
 	defer func() { utilruntime.ReallyCrash = true }()
-	s := newFixture(t, NewSharedIndexInformer)
+	s := newRecordedInformer(t, NewSharedIndexInformer)
 	panicking := newRecorder()
 	if _, err := s.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
@@ -163,7 +163,7 @@ func TestResync(t *testing.T) {
 		<-done
 		source.Shutdown()
 		for name, test := range map[string]struct {
-			told      *recorder
+			calls     *recorder
 			low, high int
 		}{
 			"a second":     {quick, 4 * 69, 4 * 71},
@@ -171,7 +171,7 @@ func TestResync(t *testing.T) {
 			"none":         {none, 0, 0},
 			"late, second": {late, 4 * 9, 4 * 11},
 		} {
-			n := len(test.told.all()) - 4
+			n := len(test.calls.all()) - 4
 			if n < test.low || n > test.high {
 				t.Errorf("%s: %d resyncs, want %d to %d", name, n, test.low, test.high)
 			}
@@ -191,7 +191,7 @@ func TestResync(t *testing.T) {
 func TestLifeCycle(t *testing.T) {
 	for name, make := range bothConstructors {
 		t.Run(name, func(t *testing.T) {
-			s := newFixture(t, make)
+			s := newRecordedInformer(t, make)
 			s.source.Add(pod("a", "1"))
 			inf := s.informer
 			if inf.HasSynced() || inf.IsStopped() || inf.LastSyncResourceVersion() != "" || inf.GetController().HasSynced() {
@@ -204,7 +204,7 @@ func TestLifeCycle(t *testing.T) {
 			if !inf.HasSynced() || inf.IsStopped() || inf.LastSyncResourceVersion() != "1" || !inf.GetController().HasSynced() {
 				t.Errorf("while it runs: %q", inf.LastSyncResourceVersion())
 			}
-			if !s.handler.HasSynced() || s.handler.HasSyncedChecker().Name() == "" {
+			if !s.registration.HasSynced() || s.registration.HasSyncedChecker().Name() == "" {
 				t.Error("handler")
 			}
 			if err := inf.AddIndexers(cache.Indexers{"node": byNode}); err != nil {

@@ -25,7 +25,7 @@ func survive(t *testing.T) {
 // is turned off.
 func TestPanickingTransform(t *testing.T) {
 	survive(t)
-	s := newFixture(t, NewSharedIndexInformer)
+	s := newRecordedInformer(t, NewSharedIndexInformer)
 	if err := s.informer.SetTransform(func(obj any) (any, error) {
 		if obj.(*corev1.Pod).Name == "a" {
 			panic("a is too much")
@@ -37,7 +37,7 @@ func TestPanickingTransform(t *testing.T) {
 	s.source.Add(pod("a", "1"))
 	s.start(t)
 	s.source.Add(pod("b", "1"))
-	s.told.wait(t, "add d/b@2 v=1")
+	s.calls.wait(t, "add d/b@2 v=1")
 	if keys := s.informer.GetStore().ListKeys(); len(keys) != 1 {
 		t.Errorf("holds %q", keys)
 	}

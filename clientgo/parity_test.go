@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
@@ -15,11 +14,11 @@ import (
 // FakeControllerSource. Handlers must get the same events, and stores hold the same objects.
 func TestParity(t *testing.T) {
 	stories := map[string]struct {
-		tell func(t *testing.T, s *fixture)
+		tell func(t *testing.T, s *recordedInformer)
 		want string
 	}{
 		"what is there is added as initial": {
-			func(t *testing.T, s *fixture) {
+			func(t *testing.T, s *recordedInformer) {
 				s.source.Add(pod("a", "1"))
 				s.source.Add(pod("b", "1"))
 				s.start(t)
@@ -27,19 +26,19 @@ func TestParity(t *testing.T) {
 			"add d/a@1 v=1 initial\nadd d/b@2 v=1 initial",
 		},
 		"changes come in order": {
-			func(t *testing.T, s *fixture) {
+			func(t *testing.T, s *recordedInformer) {
 				s.source.Add(pod("a", "1"))
 				s.start(t)
 				s.source.Modify(pod("a", "2"))
 				s.source.Add(pod("b", "1"))
 				s.source.Modify(pod("a", "3"))
 				s.source.Delete(pod("a", "3"))
-				s.told.wait(t, "delete d/a@5 v=3")
+				s.calls.wait(t, "delete d/a@5 v=3")
 			},
 			"add d/a@1 v=1 initial\nadd d/b@3 v=1\ndelete d/a@5 v=3\nupdate d/a@1 v=1 -> d/a@2 v=2\nupdate d/a@2 v=2 -> d/a@4 v=3",
 		},
 		"a handler that comes late is told what is there": {
-			func(t *testing.T, s *fixture) {
+			func(t *testing.T, s *recordedInformer) {
 				s.source.Add(pod("a", "1"))
 				s.start(t)
 				late := newRecorder()
@@ -58,31 +57,31 @@ func TestParity(t *testing.T) {
 			"add d/a@1 v=1 initial",
 		},
 		"a deletion that was missed is a tombstone": {
-			func(t *testing.T, s *fixture) {
+			func(t *testing.T, s *recordedInformer) {
 				s.source.Add(pod("a", "1"))
 				s.source.Add(pod("b", "1"))
 				s.start(t)
 				s.source.DeleteDropWatch(pod("a", "1"))
 				s.source.ResetWatch()
-				s.told.wait(t, "delete tombstone d/a d/a@1 v=1")
+				s.calls.wait(t, "delete tombstone d/a d/a@1 v=1")
 				s.source.watches.wait(t)
 				s.source.Delete(pod("b", "1"))
-				s.told.wait(t, "delete d/b@4 v=1")
+				s.calls.wait(t, "delete d/b@4 v=1")
 			},
 			"add d/a@1 v=1 initial\nadd d/b@2 v=1 initial\ndelete d/b@4 v=1\ndelete tombstone d/a d/a@1 v=1",
 		},
 		"a change that was missed is an update": {
-			func(t *testing.T, s *fixture) {
+			func(t *testing.T, s *recordedInformer) {
 				s.source.Add(pod("a", "1"))
 				s.start(t)
 				s.source.ModifyDropWatch(pod("a", "2"))
 				s.source.ResetWatch()
-				s.told.wait(t, "update d/a@1 v=1 -> d/a@2 v=2")
+				s.calls.wait(t, "update d/a@1 v=1 -> d/a@2 v=2")
 			},
 			"add d/a@1 v=1 initial\nupdate d/a@1 v=1 -> d/a@2 v=2",
 		},
 		"a filter turns updates into additions and deletions": {
-			func(t *testing.T, s *fixture) {
+			func(t *testing.T, s *recordedInformer) {
 				filtered := newRecorder()
 				if _, err := s.informer.AddEventHandler(cache.FilteringResourceEventHandler{
 					FilterFunc: func(obj any) bool { return obj.(*corev1.Pod).Labels["v"] == "2" },
@@ -98,12 +97,12 @@ func TestParity(t *testing.T) {
 				if got := filtered.sorted(); got != "add d/a@2 v=2\ndelete d/a@2 v=2" {
 					t.Errorf("filtered handler was told:\n%s", got)
 				}
-				s.told.wait(t, "update d/a@2 v=2 -> d/a@3 v=3")
+				s.calls.wait(t, "update d/a@2 v=2 -> d/a@3 v=3")
 			},
 			"add d/a@1 v=1 initial\nupdate d/a@1 v=1 -> d/a@2 v=2\nupdate d/a@2 v=2 -> d/a@3 v=3",
 		},
 		"a removed handler is told nothing more": {
-			func(t *testing.T, s *fixture) {
+			func(t *testing.T, s *recordedInformer) {
 				other := newRecorder()
 				reg, err := s.informer.AddEventHandler(other)
 				if err != nil {
@@ -119,7 +118,7 @@ func TestParity(t *testing.T) {
 					t.Errorf("removed again: %v", err)
 				}
 				s.source.Modify(pod("a", "2"))
-				s.told.wait(t, "update d/a@1 v=1 -> d/a@2 v=2")
+				s.calls.wait(t, "update d/a@1 v=1 -> d/a@2 v=2")
 				if got := other.sorted(); got != "add d/a@1 v=1 initial" {
 					t.Errorf("removed handler was told:\n%s", got)
 				}
@@ -127,7 +126,7 @@ func TestParity(t *testing.T) {
 			"add d/a@1 v=1 initial\nupdate d/a@1 v=1 -> d/a@2 v=2",
 		},
 		"a handler removed before the start ends at once": {
-			func(t *testing.T, s *fixture) {
+			func(t *testing.T, s *recordedInformer) {
 				other := newRecorder()
 				reg, err := s.informer.AddEventHandler(other)
 				if err != nil {
@@ -145,7 +144,7 @@ func TestParity(t *testing.T) {
 			"add d/a@1 v=1 initial",
 		},
 		"an object of another uid under the same name is an update": {
-			func(t *testing.T, s *fixture) {
+			func(t *testing.T, s *recordedInformer) {
 				s.source.Add(pod("a", "1"))
 				s.start(t)
 				old, fresh := pod("a", "1"), pod("a", "2")
@@ -153,7 +152,7 @@ func TestParity(t *testing.T) {
 				s.source.DeleteDropWatch(old)
 				s.source.AddDropWatch(fresh)
 				s.source.ResetWatch()
-				s.told.wait(t, "update d/a@1 v=1 -> d/a@3 v=2")
+				s.calls.wait(t, "update d/a@1 v=1 -> d/a@3 v=2")
 			},
 			"add d/a@1 v=1 initial\nupdate d/a@1 v=1 -> d/a@3 v=2",
 		},
@@ -163,10 +162,10 @@ func TestParity(t *testing.T) {
 			t.Run(name+"/"+maker, func(t *testing.T) {
 				// In virtual time: after a watch has ended, informers wait for a second.
 				synctest.Test(t, func(t *testing.T) {
-					s := newFixture(t, make)
+					s := newRecordedInformer(t, make)
 					story.tell(t, s)
 					s.stop()
-					if got := withoutUnchanged(s.told.sorted()); got != story.want {
+					if got := withoutUnchanged(s.calls.sorted()); got != story.want {
 						t.Errorf("handler was told:\n%s\nwant:\n%s", got, story.want)
 					}
 				})
@@ -182,33 +181,4 @@ func withoutUnchanged(lines string) string {
 		from, to, ok := strings.Cut(strings.TrimPrefix(line, "update "), " -> ")
 		return ok && from == to
 	}), "\n")
-}
-
-// fixture is an informer over a FakeControllerSource with one handler.
-type fixture struct {
-	source   fakeSource
-	informer cache.SharedIndexInformer
-	told     *recorder
-	handler  cache.ResourceEventHandlerRegistration
-	stop     func()
-}
-
-func newFixture(t *testing.T, make constructor) *fixture {
-	s := &fixture{source: newFakeSource(t), told: newRecorder(), stop: func() {}}
-	s.informer = make(s.source, &corev1.Pod{}, time.Hour, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
-	reg, err := s.informer.AddEventHandlerWithResyncPeriod(s.told, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.handler = reg
-	return s
-}
-
-// start runs the informer and waits until its handler has handled the first list and its watch is
-// open.
-func (s *fixture) start(t *testing.T) {
-	t.Helper()
-	s.stop = run(t, s.informer)
-	synced(t, s.informer.HasSyncedChecker(), s.handler.HasSyncedChecker())
-	s.source.watches.wait(t)
 }

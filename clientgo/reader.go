@@ -20,7 +20,7 @@ type reader struct {
 	delta            *deltaDecoder // nil if versions share nothing
 	private          bool
 	mutationDetector *mutation.Detector // nil if off
-	shared           bool               // neither of the two: readers and handlers may get the same value
+	sharesValues     bool               // neither of the two: readers and handlers may get the same value
 }
 
 func newReader(opts Options, s *store.Store, values *codec.Codec, finals *finalStates) *reader {
@@ -31,7 +31,7 @@ func newReader(opts Options, s *store.Store, values *codec.Codec, finals *finalS
 	if opts.DetectMutation {
 		r.mutationDetector = mutation.New(nil)
 	}
-	r.shared = !r.private && r.mutationDetector == nil
+	r.sharesValues = !r.private && r.mutationDetector == nil
 	return r
 }
 
@@ -50,7 +50,7 @@ func (r *reader) handlerValue(o *store.Object, others int) (any, error) {
 	switch {
 	case others == 0:
 		return r.valueOnce(o)
-	case !r.shared:
+	case !r.sharesValues:
 		return r.value(o)
 	}
 	if value, _, ok := o.Cached(); ok {
@@ -91,7 +91,7 @@ func (r *reader) runMutationDetector(ctx context.Context) {
 // newValue returns the value of a version that has just arrived, and has it kept for the object's
 // next change.
 func (r *reader) newValue(o *store.Object) (any, error) {
-	if !r.shared || o.Size() == 0 {
+	if !r.sharesValues || o.Size() == 0 {
 		return r.valueOnce(o)
 	}
 	if r.delta == nil {
@@ -106,7 +106,7 @@ func (r *reader) newValue(o *store.Object) (any, error) {
 // updateValues returns the values of the two versions of an update, and has the new one kept in
 // place of the old one. They share what is equal in both if ShareDecoded is set.
 func (r *reader) updateValues(was, is *store.Object, others int) (old, fresh any, err error) {
-	if !r.shared || was.Size() == 0 || is.Size() == 0 {
+	if !r.sharesValues || was.Size() == 0 || is.Size() == 0 {
 		if old, err = r.valueOnce(was); err == nil {
 			fresh, err = r.valueOnce(is)
 		}

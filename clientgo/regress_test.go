@@ -89,13 +89,13 @@ func TestIssue1326BoundedPending(t *testing.T) {
 		source.Modify(pod("a", strconv.Itoa(v)))
 	}
 	last := "d/a@" + strconv.Itoa(changes+2) + " v=" + strconv.Itoa(changes)
-	toldLast := func(lines []string) bool { return len(lines) > 0 && strings.HasSuffix(lines[len(lines)-1], last) }
-	quick.until(t, "the last change", toldLast)
+	endsWithLast := func(lines []string) bool { return len(lines) > 0 && strings.HasSuffix(lines[len(lines)-1], last) }
+	quick.until(t, "the last change", endsWithLast)
 	if n := reg.(*registration).delivery.Stats().Pending; n != 1 {
 		t.Errorf("%d keys are kept, want one", n)
 	}
 	close(release)
-	slow.until(t, "the last change", toldLast)
+	slow.until(t, "the last change", endsWithLast)
 	if lines := slow.all(); len(lines) > changes/2 || !strings.HasPrefix(lines[2], "update d/a@1 v=0 -> ") {
 		t.Errorf("told %d times, first %s", len(lines), lines[2])
 	}
@@ -110,7 +110,7 @@ func TestBehindByUID(t *testing.T) {
 	}
 	for maker, construct := range map[string]constructor{"client-go": cache.NewSharedIndexInformer, "weir": byObject} {
 		t.Run(maker, func(t *testing.T) {
-			s := newFixture(t, construct)
+			s := newRecordedInformer(t, construct)
 			held, release, slow := make(chan struct{}), make(chan struct{}), newRecorder()
 			if _, err := s.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 				AddFunc: func(obj any) {
@@ -135,7 +135,7 @@ func TestBehindByUID(t *testing.T) {
 			s.source.Add(named("a", "uid-2"))
 			s.source.Add(named("b", "uid-3"))
 			s.source.Delete(named("b", "uid-3"))
-			s.told.wait(t, "delete d/b@5 v=1")
+			s.calls.wait(t, "delete d/b@5 v=1")
 			close(release)
 			slow.wait(t, "delete d/b@5 v=1")
 			want := "add d/a@1 v=1|delete d/a@2 v=1|add d/a@3 v=1|add d/b@4 v=1|delete d/b@5 v=1"
@@ -156,8 +156,8 @@ func TestIssue119646QuietRelist(t *testing.T) {
 	client := fill(t, server.Config())
 	cut := int64(0)
 	inf := NewSharedIndexInformer(podsOf(capturing(server.Config())), &corev1.Pod{}, 0, nil).(*informer)
-	told := newRecorder()
-	reg, err := inf.AddEventHandler(told)
+	calls := newRecorder()
+	reg, err := inf.AddEventHandler(calls)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,10 +173,10 @@ func TestIssue119646QuietRelist(t *testing.T) {
 	}
 	server.Compact()
 	remove()
-	told.until(t, "a deletion", func(lines []string) bool {
+	calls.until(t, "a deletion", func(lines []string) bool {
 		return strings.HasPrefix(lines[len(lines)-1], "delete tombstone "+gone.Namespace+"/"+gone.Name)
 	})
-	for _, line := range told.all()[100:] {
+	for _, line := range calls.all()[100:] {
 		if !strings.Contains(line, "/"+gone.Name+"@") {
 			t.Errorf("told after the relist: %s", line)
 		}

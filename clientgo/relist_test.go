@@ -19,8 +19,8 @@ func testResyncOnRelist(t *testing.T) {
 		source.Add(pod("a", "1"))
 		source.Add(pod("b", "1"))
 		inf := NewSharedIndexInformerWithOptions(source, &corev1.Pod{}, time.Hour, nil, Options{ResyncOnRelist: on})
-		told := newRecorder()
-		reg, err := inf.AddEventHandlerWithResyncPeriod(told, 0)
+		calls := newRecorder()
+		reg, err := inf.AddEventHandlerWithResyncPeriod(calls, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -29,16 +29,16 @@ func testResyncOnRelist(t *testing.T) {
 		source.watches.wait(t)
 		source.DeleteDropWatch(pod("b", "1"))
 		source.ResetWatch()
-		told.wait(t, "delete tombstone d/b d/b@2 v=1")
+		calls.wait(t, "delete tombstone d/b d/b@2 v=1")
 		if on {
-			told.wait(t, "update d/a@1 v=1 -> d/a@1 v=1")
+			calls.wait(t, "update d/a@1 v=1 -> d/a@1 v=1")
 		}
 		source.watches.wait(t)
 		source.Add(pod("c", "1"))
-		told.wait(t, "add d/c@4 v=1")
+		calls.wait(t, "add d/c@4 v=1")
 		stop()
 		want := map[bool]int{false: 4, true: 5}[on]
-		if got := told.all(); len(got) != want {
+		if got := calls.all(); len(got) != want {
 			t.Errorf("on %v: told %q", on, got)
 		}
 	}

@@ -34,20 +34,20 @@ func TestRenamingTransform(t *testing.T) {
 	var got []string
 	for maker, make := range bothConstructors {
 		t.Run(maker, func(t *testing.T) {
-			s := newFixture(t, make)
+			s := newRecordedInformer(t, make)
 			if err := s.informer.SetTransform(renaming); err != nil {
 				t.Fatal(err)
 			}
 			s.source.Add(pod("a", "1"))
 			s.source.Add(pod("b", "1"))
 			s.start(t)
-			s.told.waitCount(t, 2)
+			s.calls.waitCount(t, 2)
 			s.source.Modify(pod("a", "2"))
 			s.source.Modify(pod("b", "2"))
 			s.source.Delete(pod("a", "3"))
 			s.source.Add(pod("c", "1"))
-			s.told.waitCount(t, 6)
-			got = append(got, s.told.sorted()+"\n"+shown(s.informer.GetStore().List()))
+			s.calls.waitCount(t, 6)
+			got = append(got, s.calls.sorted()+"\n"+shown(s.informer.GetStore().List()))
 			s.stop()
 		})
 	}
@@ -141,7 +141,7 @@ func TestSameVersionDeleted(t *testing.T) {
 	for maker, make := range bothConstructors {
 		for _, version := range []string{"7", ""} {
 			t.Run(maker+"/"+version, func(t *testing.T) {
-				watcher, told := watch.NewFake(), newRecorder()
+				watcher, calls := watch.NewFake(), newRecorder()
 				lw := &cache.ListWatch{
 					ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
 						return &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}, nil
@@ -149,16 +149,16 @@ func TestSameVersionDeleted(t *testing.T) {
 					WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return watcher, nil },
 				}
 				inf := make(noWatchList{lw}, &corev1.Pod{}, 0, cache.Indexers{})
-				if _, err := inf.AddEventHandler(told); err != nil {
+				if _, err := inf.AddEventHandler(calls); err != nil {
 					t.Fatal(err)
 				}
 				stop := run(t, inf)
 				first, last := pod("a", "1"), pod("a", "9")
 				first.ResourceVersion, last.ResourceVersion = version, version
 				watcher.Add(first)
-				told.waitCount(t, 1)
+				calls.waitCount(t, 1)
 				watcher.Delete(last)
-				told.wait(t, "delete d/a@"+version+" v=9")
+				calls.wait(t, "delete d/a@"+version+" v=9")
 				stop()
 			})
 		}

@@ -23,12 +23,12 @@ func TestRepeatedEvent(t *testing.T) {
 		watch: func(metav1.ListOptions) (watch.Interface, error) { return events, nil },
 	}
 	inf := NewSharedIndexInformer(lw, &corev1.Pod{}, 0, nil)
-	var told atomic.Value
-	told.Store("")
+	var calls atomic.Value
+	calls.Store("")
 	_, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(before, now any) {
 		was, is := before.(*corev1.Pod), now.(*corev1.Pod)
-		told.Store(fmt.Sprintf("%s %s %s-%s", told.Load(), is.Name, was.ResourceVersion, is.ResourceVersion))
-	}, DeleteFunc: func(object any) { told.Store(fmt.Sprintf("%s %s gone", told.Load(), object.(*corev1.Pod).Name)) }})
+		calls.Store(fmt.Sprintf("%s %s %s-%s", calls.Load(), is.Name, was.ResourceVersion, is.ResourceVersion))
+	}, DeleteFunc: func(object any) { calls.Store(fmt.Sprintf("%s %s gone", calls.Load(), object.(*corev1.Pod).Name)) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,5 +63,5 @@ func TestRepeatedEvent(t *testing.T) {
 		}
 	}
 	want := " known 5-7 fake 7-5 fake 5-5"
-	eventually(t, func() bool { return told.Load() == want })
+	eventually(t, func() bool { return calls.Load() == want })
 }

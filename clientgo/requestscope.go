@@ -14,8 +14,8 @@ type requestScope struct {
 // scopeOf returns the scope of a request whose path is that of a collection.
 func scopeOf(req *http.Request) *requestScope {
 	s := &requestScope{}
-	if part := listPath.FindStringSubmatch(req.URL.Path); part != nil {
-		s.namespace = part[3]
+	if match := listPath.FindStringSubmatch(req.URL.Path); match != nil {
+		s.namespace = match[3]
 	}
 	query := req.URL.Query()
 	s.selector = strings.TrimSpace(query.Get("labelSelector") + " " + query.Get("fieldSelector"))
@@ -24,7 +24,7 @@ func scopeOf(req *http.Request) *requestScope {
 
 // Scope returns what the last captured request asked for. A ListerWatcher does not tell, so nothing
 // is known before the first one, nor where the ListerWatcher's own results count.
-func (l *listWatch) Scope() (namespace, selector string, known bool) {
+func (l *listWatch) Scope() (namespace, selector string, ok bool) {
 	s := l.scope.Load()
 	if s == nil || l.noCapture.Load() {
 		return "", "", false

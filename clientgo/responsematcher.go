@@ -32,23 +32,23 @@ type responseMatcher struct {
 	resource schema.GroupVersionResource
 }
 
-// newResponseMatcher returns a matcher for objects like example. The scheme known is asked for the
+// newResponseMatcher returns a matcher for objects like example. userScheme is asked for the
 // example's kind before client-go's own; it may be nil.
-func newResponseMatcher(example runtime.Object, known *runtime.Scheme) responseMatcher {
+func newResponseMatcher(example runtime.Object, userScheme *runtime.Scheme) responseMatcher {
 	if v := reflect.ValueOf(example); v.Kind() != reflect.Pointer || v.IsNil() {
 		return responseMatcher{}
 	}
-	said := example.GetObjectKind().GroupVersionKind()
+	gvk := example.GetObjectKind().GroupVersionKind()
 	switch example.(type) {
 	case *metav1.PartialObjectMetadata:
-		return responseMatcher{gvks: gvksOf(said), partial: true}
+		return responseMatcher{gvks: gvksOf(gvk), partial: true}
 	case *unstructured.Unstructured:
-		return responseMatcher{gvks: gvksOf(said)}
+		return responseMatcher{gvks: gvksOf(gvk)}
 	}
-	if said.Kind != "" && said.Version != "" {
-		return responseMatcher{gvks: gvksOf(said)}
+	if gvk.Kind != "" && gvk.Version != "" {
+		return responseMatcher{gvks: gvksOf(gvk)}
 	}
-	for _, s := range []*runtime.Scheme{known, scheme.Scheme} {
+	for _, s := range []*runtime.Scheme{userScheme, scheme.Scheme} {
 		if s == nil {
 			continue
 		}
@@ -72,11 +72,11 @@ var listPath = regexp.MustCompile(`/(?:api|apis/([^/]+))/([^/]+)/(?:namespaces/(
 
 // resourceOf returns the resource of a request whose path is that of a collection.
 func resourceOf(req *http.Request) (schema.GroupVersionResource, bool) {
-	part := listPath.FindStringSubmatch(req.URL.Path)
-	if part == nil {
+	match := listPath.FindStringSubmatch(req.URL.Path)
+	if match == nil {
 		return schema.GroupVersionResource{}, false
 	}
-	return schema.GroupVersionResource{Group: part[1], Version: part[2], Resource: part[4]}, true
+	return schema.GroupVersionResource{Group: match[1], Version: match[2], Resource: match[4]}, true
 }
 
 // matchList reports whether the response to a LIST has the informer's objects. It also returns the

@@ -71,7 +71,7 @@ func TestTransformOnRelist(t *testing.T) {
 // TestListedEarlier checks that a list, and initial events in its place, are the state whatever
 // versions are held: those of a server that was restored from a backup are earlier.
 func TestListedEarlier(t *testing.T) {
-	for _, kind := range []wire.EventType{0, wire.Added} {
+	for _, event := range []wire.EventType{0, wire.Added} {
 		values := codec.Of(&corev1.Pod{})
 		s := store.New(store.Config{Decode: values.Decode})
 		defer s.Close()
@@ -81,16 +81,16 @@ func TestListedEarlier(t *testing.T) {
 			p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "a", UID: "u", ResourceVersion: version}}
 			in.BeginReplace(false)
 			m := wire.Meta{Namespace: []byte("d"), Name: []byte("a"), UID: []byte("u"), ResourceVersion: []byte(version)}
-			if err := in.Take(kind, &m, nil, p); err != nil {
+			if err := in.Take(event, &m, nil, p); err != nil {
 				t.Fatal(err)
 			}
 			in.EndReplace(end)
 			o, ok := s.Get("d/a")
 			if !ok {
-				t.Fatalf("%v %s is gone", kind, version)
+				t.Fatalf("%v %s is gone", event, version)
 			}
 			if held, err := o.Decoded(); err != nil || held.(*corev1.Pod).ResourceVersion != version {
-				t.Errorf("%v %s: held %v, %v", kind, version, held, err)
+				t.Errorf("%v %s: held %v, %v", event, version, held, err)
 			}
 		}
 		list("994", "994")

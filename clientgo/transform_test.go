@@ -57,7 +57,7 @@ func TestTransform(t *testing.T) {
 		var got []string
 		for maker, make := range bothConstructors {
 			t.Run(name+"/"+maker, func(t *testing.T) {
-				s := newFixture(t, make)
+				s := newRecordedInformer(t, make)
 				if err := s.informer.SetTransform(transform); err != nil {
 					t.Fatal(err)
 				}
@@ -68,13 +68,13 @@ func TestTransform(t *testing.T) {
 				}
 				s.source.Modify(pod("a", "2"))
 				s.source.Add(pod("b", "1"))
-				s.told.wait(t, "add d/b@3 v=1")
+				s.calls.wait(t, "add d/b@3 v=1")
 				s.source.Delete(pod("a", "2"))
-				s.told.waitCount(t, 4)
+				s.calls.waitCount(t, 4)
 				held := s.informer.GetStore().List()
 				s.stop()
-				slices.Sort(s.told.lines)
-				line := fmt.Sprintf("%s %T %s", s.told.sorted(), held[0], shown(held))
+				slices.Sort(s.calls.lines)
+				line := fmt.Sprintf("%s %T %s", s.calls.sorted(), held[0], shown(held))
 				if p, ok := held[0].(*corev1.Pod); ok {
 					line += p.Kind + p.Spec.NodeName
 				}

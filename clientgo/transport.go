@@ -103,11 +103,11 @@ func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return passThrough(resp, nil, cancel)
 	}
-	kind, matches, err := c.inspect(ctx, resource, resp, enc)
+	listType, matches, err := c.inspect(ctx, resource, resp, enc)
 	if err != nil || !c.admit(matches) {
 		return passThrough(resp, err, cancel)
 	}
-	stub, err := stubResponse(req, resp, c.verb, kind, enc)
+	stub, err := stubResponse(req, resp, c.verb, listType, enc)
 	if err != nil {
 		return passThrough(resp, err, cancel)
 	}
@@ -193,7 +193,7 @@ func decompress(resp *http.Response) error {
 // stubResponse returns the response that the caller gets in place of the captured one: an empty
 // list of the given type, or a watch that has ended. It has the captured response's encoding, which
 // the caller asked for and may be unable to do without.
-func stubResponse(req *http.Request, resp *http.Response, v verb, kind wire.TypeMeta, enc wire.Encoding) (*http.Response, error) {
+func stubResponse(req *http.Request, resp *http.Response, v verb, listType wire.TypeMeta, enc wire.Encoding) (*http.Response, error) {
 	stub := *resp
 	stub.Request = req
 	stub.Header = resp.Header.Clone()
@@ -202,7 +202,7 @@ func stubResponse(req *http.Request, resp *http.Response, v verb, kind wire.Type
 	stub.Uncompressed = false
 	var body bytes.Buffer
 	if v == verbList {
-		if err := wire.NewListWriter(&body, enc, kind, wire.ListMeta{}, 0).Close(); err != nil {
+		if err := wire.NewListWriter(&body, enc, listType, wire.ListMeta{}, 0).Close(); err != nil {
 			return nil, err
 		}
 	}

@@ -56,7 +56,7 @@ func TestUndecodable(t *testing.T) {
 		}
 		for name, test := range map[string]struct {
 			events  []delivery.Event
-			told    []string
+			calls   []string
 			reports int
 		}{
 			"good behind bad":      {[]delivery.Event{add(a), update(a, b), update(b, c), update(c, d)}, []string{"add d/a@1 v=", "update d/a@1 v= -> d/a@4 v="}, 2},
@@ -66,16 +66,16 @@ func TestUndecodable(t *testing.T) {
 			"resynced while bad":   {[]delivery.Event{add(a), update(a, b), resync(b), resync(b), update(b, d)}, []string{"add d/a@1 v=", "update d/a@1 v= -> d/a@4 v="}, 1},
 			"bad, good, bad, gone": {[]delivery.Event{add(b), update(b, d), update(d, e), remove(e)}, []string{"add d/a@4 v=", "delete tombstone d/a d/a@4 v="}, 2},
 		} {
-			told := newRecorder()
+			calls := newRecorder()
 			reports = 0
-			r := &registration{informer: inf, handler: told, callbacks: callbacksOf(told)}
+			r := &registration{informer: inf, handler: calls, callbacks: callbacksOf(calls)}
 			r.delivery = delivery.New(inf.store, r.handle, delivery.Options{})
 			for _, e := range test.events {
 				r.handle(t.Context(), e)
 			}
 			r.delivery.Close()
-			if got := told.all(); !slices.Equal(got, test.told) || reports != test.reports || len(r.undecodable) > 0 && strings.HasSuffix(name, "gone") {
-				t.Errorf("share %v, %s: told %q with %d reports, want %q with %d", share, name, got, reports, test.told, test.reports)
+			if got := calls.all(); !slices.Equal(got, test.calls) || reports != test.reports || len(r.undecodable) > 0 && strings.HasSuffix(name, "gone") {
+				t.Errorf("share %v, %s: told %q with %d reports, want %q with %d", share, name, got, reports, test.calls, test.reports)
 			}
 		}
 	}

@@ -73,7 +73,7 @@ func TestUnexportedFields(t *testing.T) {
 }
 
 func testUnexportedFields[S any](t *testing.T, spec func(string) S) {
-	known := gadgetScheme[S]()
+	gadgets := gadgetScheme[S]()
 	with := func(opts Options) constructor {
 		return func(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
 			return NewSharedIndexInformerWithOptions(lw, example, resync, indexers, opts)
@@ -81,8 +81,8 @@ func testUnexportedFields[S any](t *testing.T, spec func(string) S) {
 	}
 	for name, make := range map[string]constructor{
 		"client-go":                cache.NewSharedIndexInformer,
-		"weir":                     with(Options{Scheme: known}),
-		"weir, detecting mutation": with(Options{Scheme: known, DetectMutation: true}),
+		"weir":                     with(Options{Scheme: gadgets}),
+		"weir, detecting mutation": with(Options{Scheme: gadgets, DetectMutation: true}),
 	} {
 		t.Run(name+"/returned", func(t *testing.T) {
 			t.Parallel()
@@ -92,7 +92,7 @@ func testUnexportedFields[S any](t *testing.T, spec func(string) S) {
 		t.Run(name+"/transformed", func(t *testing.T) {
 			t.Parallel()
 			source := newFakeSource(t)
-			inf := make(gadgetsOf[S](t, source, known), &gadget[S]{}, 0, cache.Indexers{})
+			inf := make(gadgetsOf[S](t, source, gadgets), &gadget[S]{}, 0, cache.Indexers{})
 			if err := inf.SetTransform(func(obj any) (any, error) { return obj, nil }); err != nil {
 				t.Fatal(err)
 			}
@@ -109,31 +109,31 @@ func tellOfGadgets[S any](t *testing.T, source fakeSource, inf cache.SharedIndex
 		g.SetGroupVersionKind(widgetVersion.WithKind("Gadget"))
 		return g
 	}
-	s := &fixture{source: source, informer: inf, told: newRecorder()}
+	s := &recordedInformer{source: source, informer: inf, calls: newRecorder()}
 	var err error
-	if s.handler, err = inf.AddEventHandler(s.told); err != nil {
+	if s.registration, err = inf.AddEventHandler(s.calls); err != nil {
 		t.Fatal(err)
 	}
 	source.Add(gadgetOf("a", "1"))
 	s.start(t)
 	source.Modify(gadgetOf("a", "2"))
-	s.told.wait(t, "update d/a@1 v=1 -> d/a@2 v=2")
+	s.calls.wait(t, "update d/a@1 v=1 -> d/a@2 v=2")
 	source.ModifyDropWatch(gadgetOf("a", "3"))
 	source.ResetWatch()
-	s.told.wait(t, "update d/a@2 v=2 -> d/a@3 v=3")
+	s.calls.wait(t, "update d/a@2 v=2 -> d/a@3 v=3")
 	source.watches.wait(t)
 	source.AddDropWatch(gadgetOf("b", "1"))
 	source.ResetWatch() // the list has the gadget unchanged
-	s.told.wait(t, "add d/b@4 v=1")
+	s.calls.wait(t, "add d/b@4 v=1")
 	source.watches.wait(t)
 	if held, _, err := inf.GetStore().GetByKey("d/a"); err != nil || whole && !reflect.DeepEqual(held.(*gadget[S]).Spec, spec("3")) {
 		t.Errorf("holds %v, %v", held, err)
 	}
 	source.Delete(gadgetOf("a", "3"))
-	s.told.wait(t, "delete d/a@5 v=3")
+	s.calls.wait(t, "delete d/a@5 v=3")
 	s.stop()
 	want := "add d/a@1 v=1 initial\nadd d/b@4 v=1\ndelete d/a@5 v=3\nupdate d/a@1 v=1 -> d/a@2 v=2\nupdate d/a@2 v=2 -> d/a@3 v=3"
-	if got := withoutUnchanged(s.told.sorted()); got != want {
+	if got := withoutUnchanged(s.calls.sorted()); got != want {
 		t.Errorf("told:\n%s\nwant:\n%s", got, want)
 	}
 }
@@ -148,13 +148,13 @@ func gadgetScheme[S any]() *runtime.Scheme {
 
 // gadgetsOf returns a ListerWatcher of a client that captures, of a server that serves the gadgets
 // of a source.
-func gadgetsOf[S any](t *testing.T, source fakeSource, known *runtime.Scheme) cache.ListerWatcher {
+func gadgetsOf[S any](t *testing.T, source fakeSource, gadgets *runtime.Scheme) cache.ListerWatcher {
 	t.Helper()
 	server := httptest.NewServer(sourceServer{source})
 	t.Cleanup(server.Close)
 	cfg := capturing(&rest.Config{Host: server.URL, QPS: -1})
 	cfg.APIPath, cfg.GroupVersion = "/apis", &widgetVersion
-	cfg.NegotiatedSerializer = serializer.NewCodecFactory(known).WithoutConversion()
+	cfg.NegotiatedSerializer = serializer.NewCodecFactory(gadgets).WithoutConversion()
 	client, err := rest.RESTClientFor(cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,141 @@
+package clientgo
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/tools/cache"
+)
+
+// recorder is a handler that records its calls.
+type recorder struct {
+	mu      sync.Mutex
+	lines   []string
+	changed chan struct{}
+}
+
+func newRecorder() *recorder { return &recorder{changed: make(chan struct{})} }
+
+func (r *recorder) note(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lines = append(r.lines, fmt.Sprintf(format, args...))
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+func (r *recorder) OnAdd(obj any, initial bool) {
+	if initial {
+		r.note("add %s initial", show(obj))
+		return
+	}
+	r.note("add %s", show(obj))
+}
+func (r *recorder) OnUpdate(was, is any) { r.note("update %s -> %s", show(was), show(is)) }
+func (r *recorder) OnDelete(obj any)     { r.note("delete %s", show(obj)) }
+
+// show formats what tests compare of an object: key, resourceVersion, the label v.
+func show(obj any) string {
+	if tomb, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		return "tombstone " + tomb.Key + " " + show(tomb.Obj)
+	}
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return fmt.Sprintf("%T", obj)
+	}
+	return fmt.Sprintf("%s/%s@%s v=%s", m.GetNamespace(), m.GetName(), m.GetResourceVersion(), m.GetLabels()["v"])
+}
+
+// wait waits for a line.
+func (r *recorder) wait(t *testing.T, line string) {
+	t.Helper()
+	r.until(t, line, func(lines []string) bool {
+		for _, l := range lines {
+			if l == line {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+func (r *recorder) waitCount(t *testing.T, n int) {
+	t.Helper()
+	r.until(t, fmt.Sprint(n, " lines"), func(lines []string) bool { return len(lines) >= n })
+}
+
+func (r *recorder) until(t *testing.T, what string, cond func([]string) bool) {
+	t.Helper()
+	timeout := time.After(waitTimeout)
+	for {
+		r.mu.Lock()
+		ok, changed, lines := cond(r.lines), r.changed, strings.Join(r.lines, "\n")
+		r.mu.Unlock()
+		if ok {
+			return
+		}
+		select {
+		case <-changed:
+		case <-timeout:
+			t.Fatalf("waited in vain for %s; there was:\n%s", what, lines)
+		}
+	}
+}
+
+// all returns the lines so far.
+func (r *recorder) all() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]string(nil), r.lines...)
+}
+
+// sorted returns the lines sorted, because the objects of a list come in no order.
+func (r *recorder) sorted() string {
+	lines := r.all()
+	sort.Strings(lines)
+	return strings.Join(lines, "\n")
+}
+
+func shown(objects []any) string {
+	var lines []string
+	for _, o := range objects {
+		lines = append(lines, show(o))
+	}
+	sort.Strings(lines)
+	return strings.Join(lines, "\n")
+}
+
+// recordedInformer is an informer over a FakeControllerSource, with a recorder as its handler.
+type recordedInformer struct {
+	source       fakeSource
+	informer     cache.SharedIndexInformer
+	calls        *recorder
+	registration cache.ResourceEventHandlerRegistration
+	stop         func()
+}
+
+func newRecordedInformer(t *testing.T, make constructor) *recordedInformer {
+	s := &recordedInformer{source: newFakeSource(t), calls: newRecorder(), stop: func() {}}
+	s.informer = make(s.source, &corev1.Pod{}, time.Hour, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	reg, err := s.informer.AddEventHandlerWithResyncPeriod(s.calls, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.registration = reg
+	return s
+}
+
+// start runs the informer and waits until its handler has handled the first list and its watch is
+// open.
+func (s *recordedInformer) start(t *testing.T) {
+	t.Helper()
+	s.stop = run(t, s.informer)
+	synced(t, s.informer.HasSyncedChecker(), s.registration.HasSyncedChecker())
+	s.source.watches.wait(t)
+}
