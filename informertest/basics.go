@@ -25,13 +25,13 @@ var basics = []Story{
 
 // firstList creates pods before the start. Each comes once, as an initial addition, and the
 // handler's HasSynced follows.
-func firstList(s *stage) {
+func firstList(s *storyRun) {
 	s.fill(300)
 	inf := s.informer(Options{})
 	l := inf.listen(HandlerOptions{})
 	inf.synced()
 	inf.current(time.Second)
-	events := l.told()
+	events := l.takeEvents()
 	if len(events) != 300 {
 		s.failf("%d calls for 300 pods", len(events))
 	}
@@ -50,22 +50,22 @@ func firstList(s *stage) {
 }
 
 // emptyList starts without pods. The informer syncs, and the first pod afterwards is not initial.
-func emptyList(s *stage) {
+func emptyList(s *storyRun) {
 	inf := s.informer(Options{})
 	l := inf.listen(HandlerOptions{})
 	inf.synced()
-	if events := l.told(); len(events) != 0 {
+	if events := l.takeEvents(); len(events) != 0 {
 		s.failf("told %v", events)
 	}
 	s.server.Put(pod("ns/a"))
 	inf.current(time.Second)
-	if events := l.told(); len(events) != 1 || events[0].initial {
+	if events := l.takeEvents(); len(events) != 1 || events[0].initial {
 		s.failf("told %v; want one addition that is not initial", events)
 	}
 }
 
 // listKeysInAnyOrder lists with every order of the keys, without pods and with three.
-func listKeysInAnyOrder(s *stage) {
+func listKeysInAnyOrder(s *storyRun) {
 	for n := range 2 {
 		eachOrder([]string{"apiVersion", "items", "kind", "metadata"}, 0, func(keys []string) {
 			s.server.SetListKeys(keys...)
@@ -95,7 +95,7 @@ func eachOrder(keys []string, n int, f func([]string)) {
 }
 
 // addUpdateDelete makes one change after another and waits for each.
-func addUpdateDelete(s *stage) {
+func addUpdateDelete(s *storyRun) {
 	s.fill(3)
 	inf, l := s.follower()
 	steps := []struct {
@@ -112,7 +112,7 @@ func addUpdateDelete(s *stage) {
 	for i, step := range steps {
 		step.do()
 		inf.current(time.Second)
-		events := l.told()
+		events := l.takeEvents()
 		if len(events) != 1 || events[0].verb != step.want || events[0].initial {
 			s.failf("step %d: told %v; want one %s", i, events, step.want)
 		}
@@ -121,7 +121,7 @@ func addUpdateDelete(s *stage) {
 
 // burstInOrder makes 500 changes at once. A handler that is not slow gets all of them in the
 // server's order.
-func burstInOrder(s *stage) {
+func burstInOrder(s *storyRun) {
 	s.fill(5)
 	inf, l := s.follower()
 	var want []string
@@ -130,7 +130,7 @@ func burstInOrder(s *stage) {
 	}
 	inf.current(10 * time.Second)
 	var got []string
-	for _, e := range l.told() {
+	for _, e := range l.takeEvents() {
 		got = append(got, e.rv)
 	}
 	if !slices.Equal(got, want) {
@@ -140,7 +140,7 @@ func burstInOrder(s *stage) {
 
 // notSyncedHalfWay keeps back the last item of the first list, or the bookmark after it, for a
 // while.
-func notSyncedHalfWay(s *stage) {
+func notSyncedHalfWay(s *storyRun) {
 	s.fill(20)
 	hold := make(chan struct{})
 	s.server.Answer(List, Always, Answer{Hold: hold})
@@ -159,10 +159,10 @@ func notSyncedHalfWay(s *stage) {
 
 // heldBeforeTold reads one object and all objects from the informer within the handler's calls.
 // Except in a deletion, both reads must find the version that the handler got, or a newer one.
-func heldBeforeTold(s *stage) {
+func heldBeforeTold(s *storyRun) {
 	s.fill(20)
 	inf := s.informer(Options{})
-	inf.listen(HandlerOptions{}, doing(func(e event) {
+	inf.listen(HandlerOptions{}, calling(func(e event) {
 		held, ok := inf.ResourceVersions()[e.key]
 		if e.verb != deleted && (!ok || number(held) < number(e.rv)) {
 			s.errorf("%v, but %q is held", e, held)
@@ -180,7 +180,7 @@ func heldBeforeTold(s *stage) {
 }
 
 // runTwice calls Run again while the first call goes on.
-func runTwice(s *stage) {
+func runTwice(s *storyRun) {
 	s.fill(3)
 	inf := s.informer(Options{})
 	l := inf.listen(HandlerOptions{})
@@ -202,13 +202,13 @@ func runTwice(s *stage) {
 	})
 	s.server.Put(pod("ns/new"))
 	inf.current(time.Second)
-	if n := len(l.told()); n != 4 {
+	if n := len(l.takeEvents()); n != 4 {
 		s.failf("%d calls, want 4", n)
 	}
 }
 
 // stopBeforeSync stops an informer whose first request the server accepts and does not answer.
-func stopBeforeSync(s *stage) {
+func stopBeforeSync(s *storyRun) {
 	s.server.Answer(List, Always, Answer{Hang: true})
 	s.server.Answer(Watch, Always, Answer{Hang: true})
 	inf := s.informer(Options{})
@@ -226,7 +226,7 @@ func stopBeforeSync(s *stage) {
 
 // stopInAnswer stops the informer while an answer stalls: at each of the first bytes, which have
 // the types, and in the middle of the items.
-func stopInAnswer(s *stage) {
+func stopInAnswer(s *storyRun) {
 	s.fill(20)
 	for n := range 700 {
 		if n > 150 && n%50 != 0 {
@@ -246,9 +246,9 @@ func stopInAnswer(s *stage) {
 
 // stopInBackoff keeps the server down until backoffs are long, and stops several informers. Their
 // backoffs differ, so one of them may be about to try again. None should need that to stop.
-func stopInBackoff(s *stage) {
+func stopInBackoff(s *storyRun) {
 	s.server.SetDown(true)
-	var all []*actor
+	var all []*storyInformer
 	for range 5 {
 		inf := s.informer(Options{})
 		inf.listen(HandlerOptions{})
@@ -267,7 +267,7 @@ func stopInBackoff(s *stage) {
 }
 
 // stopOneOfTwo runs two informers on one server.
-func stopOneOfTwo(s *stage) {
+func stopOneOfTwo(s *storyRun) {
 	s.fill(3)
 	one, two := s.informer(Options{}), s.informer(Options{})
 	l1, l2 := one.listen(HandlerOptions{}), two.listen(HandlerOptions{})

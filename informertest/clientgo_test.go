@@ -27,16 +27,16 @@ func podLists(cfg *rest.Config) (*cache.ListWatch, kubernetes.Interface, error) 
 	return cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "pods", "", fields.Everything()), client, nil
 }
 
-// shared drives anything that is a client-go SharedIndexInformer.
-type shared struct {
+// sharedInformer drives anything that is a client-go SharedIndexInformer.
+type sharedInformer struct {
 	cache.SharedIndexInformer
 
 	mu  sync.Mutex
 	err error
 }
 
-func newShared(inf cache.SharedIndexInformer, o informertest.Options) (*shared, error) {
-	s := &shared{SharedIndexInformer: inf}
+func newSharedInformer(inf cache.SharedIndexInformer, o informertest.Options) (*sharedInformer, error) {
+	s := &sharedInformer{SharedIndexInformer: inf}
 	for name, f := range o.Indexes {
 		if err := s.AddIndex(name, f); err != nil {
 			return nil, err
@@ -50,9 +50,9 @@ func newShared(inf cache.SharedIndexInformer, o informertest.Options) (*shared, 
 	})
 }
 
-func (s *shared) Run(ctx context.Context) { s.RunWithContext(ctx) }
+func (s *sharedInformer) Run(ctx context.Context) { s.RunWithContext(ctx) }
 
-func (s *shared) Handle(h informertest.Handler, o informertest.HandlerOptions) (informertest.Registration, error) {
+func (s *sharedInformer) Handle(h informertest.Handler, o informertest.HandlerOptions) (informertest.Registration, error) {
 	handler := cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(obj any, initial bool) {
 			if h.Added != nil {
@@ -83,29 +83,29 @@ func (s *shared) Handle(h informertest.Handler, o informertest.HandlerOptions) (
 	if err != nil {
 		return nil, err
 	}
-	return &sharedRegistration{reg, s}, nil
+	return &sharedInformerRegistration{reg, s}, nil
 }
 
-type sharedRegistration struct {
+type sharedInformerRegistration struct {
 	cache.ResourceEventHandlerRegistration
-	informer *shared
+	informer *sharedInformer
 }
 
-func (r *sharedRegistration) Remove() error {
+func (r *sharedInformerRegistration) Remove() error {
 	return r.informer.RemoveEventHandler(r.ResourceEventHandlerRegistration)
 }
 
 // errNotSynced is all that cache.WaitForCacheSync has to say.
 var errNotSynced = errors.New("timed out waiting for the caches to sync")
 
-func (s *shared) WaitForSync(ctx context.Context) error {
+func (s *sharedInformer) WaitForSync(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), s.HasSynced) {
 		return errNotSynced
 	}
 	return nil
 }
 
-func (s *shared) ResourceVersions() map[string]string {
+func (s *sharedInformer) ResourceVersions() map[string]string {
 	rvs := map[string]string{}
 	for _, obj := range s.GetStore().List() {
 		p := obj.(*corev1.Pod)
@@ -114,7 +114,7 @@ func (s *shared) ResourceVersions() map[string]string {
 	return rvs
 }
 
-func (s *shared) Get(key string) (*corev1.Pod, bool) {
+func (s *sharedInformer) Get(key string) (*corev1.Pod, bool) {
 	obj, ok, err := s.GetStore().GetByKey(key)
 	if err != nil || !ok {
 		return nil, false
@@ -122,15 +122,15 @@ func (s *shared) Get(key string) (*corev1.Pod, bool) {
 	return obj.(*corev1.Pod), true
 }
 
-func (s *shared) AddIndex(name string, f informertest.IndexFunc) error {
+func (s *sharedInformer) AddIndex(name string, f informertest.IndexFunc) error {
 	return s.AddIndexers(cache.Indexers{name: func(obj any) ([]string, error) { return f(obj.(*corev1.Pod)), nil }})
 }
 
-func (s *shared) ByIndex(name, value string) ([]string, error) {
+func (s *sharedInformer) ByIndex(name, value string) ([]string, error) {
 	return s.GetIndexer().IndexKeys(name, value)
 }
 
-func (s *shared) Err() error {
+func (s *sharedInformer) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.err
@@ -153,7 +153,7 @@ func clientGo(list bool, contentType string) func(*rest.Config, informertest.Opt
 		if list {
 			source = listOnly{lw}
 		}
-		return newShared(cache.NewSharedIndexInformer(source, &corev1.Pod{}, o.Resync, cache.Indexers{}), o)
+		return newSharedInformer(cache.NewSharedIndexInformer(source, &corev1.Pod{}, o.Resync, cache.Indexers{}), o)
 	}
 }
 

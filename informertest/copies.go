@@ -42,7 +42,7 @@ func ofWorkload(p *corev1.Pod) {
 }
 
 // isAsServed reports whether a pod equals the server's.
-func (s *stage) isAsServed(p *corev1.Pod) bool {
+func (s *storyRun) isAsServed(p *corev1.Pod) bool {
 	p = p.DeepCopy()
 	p.TypeMeta = metav1.TypeMeta{}
 	return equality.Semantic.DeepEqual(p, s.server.Pod(p.Namespace+"/"+p.Name))
@@ -50,7 +50,7 @@ func (s *stage) isAsServed(p *corev1.Pod) bool {
 
 // forgottenCopy scribbles over every third pod each time that it reads it. The other pods, which it
 // reads in between, must not change, and later versions must be what the server has.
-func forgottenCopy(s *stage) {
+func forgottenCopy(s *storyRun) {
 	const pods = 30
 	s.fill(pods, ofWorkload)
 	inf := s.informer(Options{})
@@ -83,7 +83,7 @@ func forgottenCopy(s *stage) {
 // forgottenCopyOfOld scribbles over the old version of each update, within the handler's call. It
 // compares the new version with the server's, and then scribbles over every second one of these
 // too.
-func forgottenCopyOfOld(s *stage) {
+func forgottenCopyOfOld(s *storyRun) {
 	const pods, updates = 5, 8
 	s.fill(pods, ofWorkload)
 	inf := s.informer(Options{})

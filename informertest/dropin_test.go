@@ -21,19 +21,19 @@ import (
 // lister makes a ListerWatcher of pods.
 type lister func(cfg *rest.Config) (*cache.ListWatch, error)
 
-// wholeClient is a clientset of everything that is built in.
-func wholeClient(cfg *rest.Config) (*cache.ListWatch, error) {
+// wholeClientset is a clientset of everything that is built in.
+func wholeClientset(cfg *rest.Config) (*cache.ListWatch, error) {
 	lw, _, err := podLists(cfg)
 	return lw, err
 }
 
-// fewTypes is the client of a clientset that knows nothing but pods, as those that are generated
+// podsOnly is the client of a clientset that knows nothing but pods, as those that are generated
 // for custom resources know nothing but theirs.
-func fewTypes(cfg *rest.Config) (*cache.ListWatch, error) {
-	known := runtime.NewScheme()
-	known.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Pod{}, &corev1.PodList{}, &metav1.WatchEvent{}, &metav1.Status{})
+func podsOnly(cfg *rest.Config) (*cache.ListWatch, error) {
+	podScheme := runtime.NewScheme()
+	podScheme.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Pod{}, &corev1.PodList{}, &metav1.WatchEvent{}, &metav1.Status{})
 	cfg.APIPath, cfg.GroupVersion = "/api", &corev1.SchemeGroupVersion
-	cfg.NegotiatedSerializer = serializer.NewCodecFactory(known).WithoutConversion()
+	cfg.NegotiatedSerializer = serializer.NewCodecFactory(podScheme).WithoutConversion()
 	client, err := rest.RESTClientFor(cfg)
 	if err != nil {
 		return nil, err
@@ -53,20 +53,20 @@ func dropIn(wrapped bool, contentType string, list lister) func(*rest.Config, in
 		if err != nil {
 			return nil, fmt.Errorf("drop-in: %w", err)
 		}
-		inf, err := newShared(clientgo.NewSharedIndexInformer(lw, &corev1.Pod{}, o.Resync, cache.Indexers{}), o)
+		inf, err := newSharedInformer(clientgo.NewSharedIndexInformer(lw, &corev1.Pod{}, o.Resync, cache.Indexers{}), o)
 		if err != nil {
 			return nil, err
 		}
-		return dropped{inf}, nil
+		return dropInInformer{inf}, nil
 	}
 }
 
-// dropped is Weir's informer where it can tell more than client-go's interface.
-type dropped struct{ *shared }
+// dropInInformer is Weir's informer where it can tell more than client-go's interface.
+type dropInInformer struct{ *sharedInformer }
 
-func (d dropped) Err() error { return clientgo.Err(d.SharedIndexInformer) }
+func (d dropInInformer) Err() error { return clientgo.Err(d.SharedIndexInformer) }
 
-func (d dropped) WaitForSync(ctx context.Context) error {
+func (d dropInInformer) WaitForSync(ctx context.Context) error {
 	return clientgo.WaitForSync(ctx, d.SharedIndexInformer)
 }
 
@@ -88,7 +88,7 @@ var unwrappedFails = map[string]string{
 func TestDropIn(t *testing.T) {
 	informertest.Run(t, informertest.Rig{
 		Name:  "weir as a drop-in, protobuf",
-		New:   dropIn(true, runtime.ContentTypeProtobuf, wholeClient),
+		New:   dropIn(true, runtime.ContentTypeProtobuf, wholeClientset),
 		Fails: dropInFails,
 	})
 }
@@ -96,7 +96,7 @@ func TestDropIn(t *testing.T) {
 func TestDropInJSON(t *testing.T) {
 	informertest.Run(t, informertest.Rig{
 		Name:  "weir as a drop-in, JSON, a client of few types",
-		New:   dropIn(true, runtime.ContentTypeJSON, fewTypes),
+		New:   dropIn(true, runtime.ContentTypeJSON, podsOnly),
 		Fails: dropInFails,
 	})
 }
@@ -106,7 +106,7 @@ func TestDropInUnwrapped(t *testing.T) {
 	maps.Copy(fails, unwrappedFails)
 	informertest.Run(t, informertest.Rig{
 		Name:  "weir as a drop-in, transport not wrapped",
-		New:   dropIn(false, runtime.ContentTypeProtobuf, wholeClient),
+		New:   dropIn(false, runtime.ContentTypeProtobuf, wholeClientset),
 		Fails: fails,
 	})
 }

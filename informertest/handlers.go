@@ -39,7 +39,7 @@ var handlers = []Story{
 
 // lateHandler adds a handler after changes, so that the state at its registration differs from the
 // first list.
-func lateHandler(s *stage) {
+func lateHandler(s *storyRun) {
 	s.fill(10)
 	inf := s.informer(Options{})
 	inf.synced()
@@ -50,20 +50,20 @@ func lateHandler(s *stage) {
 	l := inf.listen(HandlerOptions{})
 	s.eventually(time.Second, "HasSynced of the late handler", l.HasSynced)
 	inf.current(time.Second)
-	for _, e := range l.told() {
+	for _, e := range l.takeEvents() {
 		if e.verb != added || !e.initial {
 			s.errorf("%v; want an initial addition: it was there when the handler came", e)
 		}
 	}
 	s.server.Put(pod("ns/newer"))
 	inf.current(time.Second)
-	if events := l.told(); len(events) != 1 || events[0].initial {
+	if events := l.takeEvents(); len(events) != 1 || events[0].initial {
 		s.failf("told %v; want one addition that is not initial", events)
 	}
 }
 
 // handlerDuringFirstList keeps back the list's last item while the handler is added.
-func handlerDuringFirstList(s *stage) {
+func handlerDuringFirstList(s *storyRun) {
 	s.fill(50)
 	hold := make(chan struct{})
 	s.server.Answer(List, Always, Answer{Hold: hold})
@@ -79,13 +79,13 @@ func handlerDuringFirstList(s *stage) {
 	close(hold)
 	s.eventually(time.Minute, "HasSynced of the handler", l.HasSynced)
 	inf.current(time.Second)
-	if events := l.told(); len(events) != 50 {
+	if events := l.takeEvents(); len(events) != 50 {
 		s.failf("%d calls for 50 pods", len(events))
 	}
 }
 
 // handlerSyncIsItsOwn blocks one handler in its first call.
-func handlerSyncIsItsOwn(s *stage) {
+func handlerSyncIsItsOwn(s *storyRun) {
 	s.fill(10)
 	inf := s.informer(Options{})
 	slow, quick := inf.listen(HandlerOptions{}, held), inf.listen(HandlerOptions{})
@@ -103,7 +103,7 @@ func handlerSyncIsItsOwn(s *stage) {
 }
 
 // manyHandlers adds 20 handlers.
-func manyHandlers(s *stage) {
+func manyHandlers(s *storyRun) {
 	s.fill(10)
 	inf := s.informer(Options{})
 	for range 20 {
@@ -118,7 +118,7 @@ func manyHandlers(s *stage) {
 }
 
 // removedHandler adds and removes 200 handlers. Nothing of them may stay.
-func removedHandler(s *stage) {
+func removedHandler(s *storyRun) {
 	s.fill(10)
 	inf := s.informer(Options{})
 	inf.synced()
@@ -144,33 +144,33 @@ func removedHandler(s *stage) {
 }
 
 // passing adds a handler and removes it once it has got the state.
-func (a *actor) passing() *listener {
-	l := &listener{s: a.s, known: map[string]seen{}}
-	reg, err := a.Handle(l.handler(), HandlerOptions{})
+func (i *storyInformer) passing() *listener {
+	l := &listener{s: i.s, current: map[string]version{}}
+	reg, err := i.Handle(l.handler(), HandlerOptions{})
 	if err != nil {
-		a.s.failf("add a handler: %v", err)
+		i.s.failf("add a handler: %v", err)
 	}
-	a.s.settle()
+	i.s.settle()
 	if err := reg.Remove(); err != nil {
-		a.s.failf("remove a handler: %v", err)
+		i.s.failf("remove a handler: %v", err)
 	}
-	a.s.settle()
+	i.s.settle()
 	return l
 }
 
 // handlerRemovesItself removes the handler in its third call. A call that was under way may still
 // come (client-go has one object there); later changes may not.
-func handlerRemovesItself(s *stage) {
+func handlerRemovesItself(s *storyRun) {
 	s.fill(10)
 	inf := s.informer(Options{})
 	var mu sync.Mutex
 	var reg Registration
-	var told []string
+	var names []string
 	removed := make(chan error, 1)
 	handler := Handler{Added: func(p *corev1.Pod, _ bool) {
 		mu.Lock()
-		told = append(told, p.Name)
-		self, n := reg, len(told)
+		names = append(names, p.Name)
+		self, n := reg, len(names)
 		mu.Unlock()
 		if n == 3 {
 			removed <- self.Remove()
@@ -193,19 +193,19 @@ func handlerRemovesItself(s *stage) {
 	s.elapse(time.Second)
 	mu.Lock()
 	defer mu.Unlock()
-	if slices.Contains(told, "new") || len(told) > 4 {
-		s.failf("told of %v after its removal in the third call", told[3:])
+	if slices.Contains(names, "new") || len(names) > 4 {
+		s.failf("told of %v after its removal in the third call", names[3:])
 	}
 }
 
 // handlerAddsHandler adds a handler in the other's first call after the sync.
-func handlerAddsHandler(s *stage) {
+func handlerAddsHandler(s *storyRun) {
 	s.fill(10)
 	inf := s.informer(Options{})
 	second := make(chan *listener, 1)
-	inf.listen(HandlerOptions{}, doing(func(e event) {
+	inf.listen(HandlerOptions{}, calling(func(e event) {
 		if e.key == "ns/new" {
-			l := &listener{s: s, known: map[string]seen{}}
+			l := &listener{s: s, current: map[string]version{}}
 			var err error
 			if l.Registration, err = inf.Handle(l.handler(), HandlerOptions{}); err != nil {
 				s.errorf("add a handler: %v", err)
@@ -223,7 +223,7 @@ func handlerAddsHandler(s *stage) {
 }
 
 // handlerAfterStop expects an error and no call.
-func handlerAfterStop(s *stage) {
+func handlerAfterStop(s *storyRun) {
 	s.fill(3)
 	inf := s.informer(Options{})
 	inf.synced()
@@ -240,7 +240,7 @@ func handlerAfterStop(s *stage) {
 }
 
 // slowHandlerDelaysNobody blocks one handler for good and makes changes.
-func slowHandlerDelaysNobody(s *stage) {
+func slowHandlerDelaysNobody(s *storyRun) {
 	s.fill(10)
 	inf := s.informer(Options{})
 	slow := inf.listen(HandlerOptions{})
@@ -259,7 +259,7 @@ func slowHandlerDelaysNobody(s *stage) {
 
 // slowHandlerKeepsTheWatch makes 5000 changes while a handler is blocked. The connection has no
 // buffer: what the server has sent, the informer has read.
-func slowHandlerKeepsTheWatch(s *stage) {
+func slowHandlerKeepsTheWatch(s *storyRun) {
 	s.fill(10)
 	inf := s.informer(Options{})
 	slow := inf.listen(HandlerOptions{}, forgetful)
@@ -281,7 +281,7 @@ func slowHandlerKeepsTheWatch(s *stage) {
 
 // blockedHandlerCatchesUp makes updates, deletions and additions while the handler is blocked, and
 // creates and deletes an object.
-func blockedHandlerCatchesUp(s *stage) {
+func blockedHandlerCatchesUp(s *storyRun) {
 	s.fill(20)
 	inf := s.informer(Options{})
 	slow := inf.listen(HandlerOptions{})
@@ -304,11 +304,11 @@ func blockedHandlerCatchesUp(s *stage) {
 }
 
 // panickingHandler panics in one call of the first list, and in one after it.
-func panickingHandler(s *stage) {
+func panickingHandler(s *storyRun) {
 	s.fill(5)
 	inf := s.informer(Options{})
 	other := inf.listen(HandlerOptions{})
-	unlucky := inf.listen(HandlerOptions{}, doing(func(e event) {
+	unlucky := inf.listen(HandlerOptions{}, calling(func(e event) {
 		if e.key == nth(2) {
 			panic("a handler that panics")
 		}
@@ -324,16 +324,16 @@ func panickingHandler(s *stage) {
 
 // syncedUnderChurn changes two of 100 pods every 5 ms, while the handler takes 10 ms for a call.
 // The handler must have synced within a second after it was told of each pod, and not before.
-func syncedUnderChurn(s *stage) {
+func syncedUnderChurn(s *storyRun) {
 	const pods, takes = 100, 10 * time.Millisecond
 	s.fill(pods)
 	inf := s.informer(Options{})
 	first := map[string]bool{}
-	var told time.Time // when it was told of the last
-	slow := inf.listen(HandlerOptions{}, doing(func(e event) {
+	var names time.Time // when it was told of the last
+	slow := inf.listen(HandlerOptions{}, calling(func(e event) {
 		time.Sleep(takes)
-		if first[e.key] = true; len(first) == pods && told.IsZero() {
-			told = time.Now()
+		if first[e.key] = true; len(first) == pods && names.IsZero() {
+			names = time.Now()
 		}
 	}))
 	inf.run()
@@ -346,19 +346,19 @@ func syncedUnderChurn(s *stage) {
 			synced = time.Now()
 		}
 	}
-	s.eventually(time.Minute, "telling the handler of each pod", func() bool { return slow.count() >= pods && !told.IsZero() })
+	s.eventually(time.Minute, "telling the handler of each pod", func() bool { return slow.count() >= pods && !names.IsZero() })
 	switch {
 	case synced.IsZero():
 		s.failf("HasSynced is false after ten seconds")
-	case synced.Before(told):
+	case synced.Before(names):
 		s.errorf("HasSynced is true, and %d of %d pods were told of", len(first), pods)
-	case synced.Sub(told) > time.Second:
-		s.errorf("HasSynced comes %v after the last pod of the first list", synced.Sub(told))
+	case synced.Sub(names) > time.Second:
+		s.errorf("HasSynced comes %v after the last pod of the first list", synced.Sub(names))
 	}
 }
 
 // deletedFinalState deletes a pod in a state that no handler got before.
-func deletedFinalState(s *stage) {
+func deletedFinalState(s *storyRun) {
 	s.fill(3)
 	inf := s.informer(Options{})
 	gone := make(chan *corev1.Pod, 10)

@@ -20,11 +20,11 @@ func byNode(p *corev1.Pod) []string { return []string{p.Spec.NodeName} }
 
 // expectIndex waits until an index returns the wanted keys for a value, in any order. It aborts the
 // story if it does not within a second. It sorts want.
-func (a *actor) expectIndex(name, value string, want ...string) {
-	a.s.eventually(time.Second, "the index giving what it should", func() bool {
-		got, err := a.ByIndex(name, value)
+func (i *storyInformer) expectIndex(name, value string, want ...string) {
+	i.s.eventually(time.Second, "the index giving what it should", func() bool {
+		got, err := i.ByIndex(name, value)
 		if err != nil {
-			a.s.failf("index %s: %v", name, err)
+			i.s.failf("index %s: %v", name, err)
 		}
 		slices.Sort(got)
 		slices.Sort(want)
@@ -33,7 +33,7 @@ func (a *actor) expectIndex(name, value string, want ...string) {
 }
 
 // indexFromStart uses an index function with changes of the value, deletions and a second value.
-func indexFromStart(s *stage) {
+func indexFromStart(s *storyRun) {
 	s.server.Put(pod("ns/a"))
 	s.server.Put(pod("ns/b", onNode("node-2")))
 	inf := s.informer(Options{Indexes: map[string]IndexFunc{"node": byNode}})
@@ -52,7 +52,7 @@ func indexFromStart(s *stage) {
 
 // indexAddedLater adds an index after the sync, with a function that returns several values or
 // none.
-func indexAddedLater(s *stage) {
+func indexAddedLater(s *storyRun) {
 	s.fill(3)
 	inf := s.informer(Options{})
 	inf.synced()
@@ -76,7 +76,7 @@ func indexAddedLater(s *stage) {
 }
 
 // indexNameTaken checks that the first index of a name stays.
-func indexNameTaken(s *stage) {
+func indexNameTaken(s *storyRun) {
 	s.fill(1)
 	inf := s.informer(Options{Indexes: map[string]IndexFunc{"node": byNode}})
 	inf.synced()
@@ -88,7 +88,7 @@ func indexNameTaken(s *stage) {
 
 // blockedIndexFunction reads an index whose function blocks on one object. Nobody else may wait for
 // that: the handler must be told of a change of another object.
-func blockedIndexFunction(s *stage) {
+func blockedIndexFunction(s *storyRun) {
 	s.fill(5)
 	gate := make(chan struct{})
 	var entered atomic.Bool
@@ -118,13 +118,13 @@ func blockedIndexFunction(s *stage) {
 	}
 	time.Sleep(time.Second)
 	s.server.Put(pod(nth(1), onNode("other")))
-	told := s.becomes(10*time.Second, func() bool { return l.knows(s.server) })
+	delivered := s.becomes(10*time.Second, func() bool { return l.knows(s.server) })
 	close(gate)
 	<-read
 	if !entered.Load() {
 		s.errorf("the index function was never called")
 	}
-	if !told {
+	if !delivered {
 		s.failf("a change of another object was not told within 10s while an index function blocked")
 	}
 }

@@ -47,16 +47,16 @@ func (e event) String() string {
 // updated must equal the server's version.
 type listener struct {
 	Registration
-	s *stage
+	s *storyRun
 
-	mu     sync.Mutex
-	events []event
-	known  map[string]seen
-	gate   chan struct{} // calls block until it is closed, unless nil
-	inside func(event)   // called in each call, without the lock held
-	forget bool          // keep no events: the story is about memory
-	back   bool          // older versions are allowed
-	calls  int
+	mu            sync.Mutex
+	events        []event
+	current       map[string]version // what the handler was told of, by key
+	gate          chan struct{}      // calls block until it is closed, unless nil
+	onCall        func(event)        // called in each call, without the lock held
+	keepsNoEvents bool               // the story is about memory
+	allowOlder    bool               // older versions are allowed
+	calls         int
 	// compared counts the calls. Only the first mostCompared objects are compared with what the
 	// server has: that takes long.
 	compared int
@@ -64,19 +64,17 @@ type listener struct {
 
 const mostCompared = 20
 
-type seen struct{ rv, uid string }
-
 // listen registers a listener.
-func (a *actor) listen(o HandlerOptions, more ...func(*listener)) *listener {
-	l := &listener{s: a.s, known: map[string]seen{}}
+func (i *storyInformer) listen(o HandlerOptions, more ...func(*listener)) *listener {
+	l := &listener{s: i.s, current: map[string]version{}}
 	for _, m := range more {
 		m(l)
 	}
-	a.listeners = append(a.listeners, l)
+	i.listeners = append(i.listeners, l)
 	var err error
-	l.Registration, err = a.Handle(l.handler(), o)
+	l.Registration, err = i.Handle(l.handler(), o)
 	if err != nil {
-		a.s.failf("add a handler: %v", err)
+		i.s.failf("add a handler: %v", err)
 	}
 	return l
 }
@@ -85,10 +83,10 @@ func (a *actor) listen(o HandlerOptions, more ...func(*listener)) *listener {
 func held(l *listener) { l.gate = make(chan struct{}) }
 
 // forgetful makes a listener that records no events.
-func forgetful(l *listener) { l.forget = true }
+func forgetful(l *listener) { l.keepsNoEvents = true }
 
-// doing makes a listener that calls f in each call.
-func doing(f func(event)) func(*listener) { return func(l *listener) { l.inside = f } }
+// calling makes a listener that calls f in each call.
+func calling(f func(event)) func(*listener) { return func(l *listener) { l.onCall = f } }
 
 // hold blocks further calls until letGo.
 func (l *listener) hold() {
@@ -101,7 +99,7 @@ func (l *listener) hold() {
 func (l *listener) mayGoBack() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.back = true
+	l.allowOlder = true
 }
 
 func (l *listener) letGo() {
@@ -126,7 +124,7 @@ func (l *listener) handler() Handler {
 }
 
 // take processes one call of the handler. It compares the object with the server's, blocks until
-// letGo if the listener is held, checks and records the event, and then calls inside.
+// letGo if the listener is held, checks and records the event, and then calls onCall.
 func (l *listener) take(e event, old, p *corev1.Pod) {
 	if p == nil {
 		l.s.errorf("%s without an object", e.verb)
@@ -139,19 +137,19 @@ func (l *listener) take(e event, old, p *corev1.Pod) {
 	l.compare(e, p)
 	l.mu.Lock()
 	l.calls++
-	gate, inside := l.gate, l.inside
+	gate, onCall := l.gate, l.onCall
 	l.mu.Unlock()
 	if gate != nil {
 		<-gate
 	}
 	l.mu.Lock()
 	l.check(e)
-	if !l.forget {
+	if !l.keepsNoEvents {
 		l.events = append(l.events, e)
 	}
 	l.mu.Unlock()
-	if inside != nil {
-		inside(e)
+	if onCall != nil {
+		onCall(e)
 	}
 }
 
@@ -162,7 +160,7 @@ func (l *listener) compare(e event, p *corev1.Pod) {
 	l.compared++
 	enough := l.compared > mostCompared
 	l.mu.Unlock()
-	if e.verb == deleted || l.forget || enough {
+	if e.verb == deleted || l.keepsNoEvents || enough {
 		return
 	}
 	want := l.s.server.version(versionOf(p))
@@ -178,23 +176,23 @@ func (l *listener) compare(e event, p *corev1.Pod) {
 
 // check compares a call with what the handler knows, and updates that. The caller holds the lock.
 func (l *listener) check(e event) {
-	was, known := l.known[e.key]
+	was, had := l.current[e.key]
 	switch {
-	case e.verb == added && known:
+	case e.verb == added && had:
 		l.s.errorf("told twice of a new object: %v; it was told of %s before", e, was.rv)
-	case e.verb != added && !known:
+	case e.verb != added && !had:
 		l.s.errorf("told of an object that it does not know: %v", e)
 	case e.verb == updated && e.old != was.rv:
 		l.s.errorf("told %v, but it was told of %s last", e, was.rv)
-	case known && !l.back && was.uid == e.uid && number(e.rv) < number(was.rv):
+	case had && !l.allowOlder && was.uid == e.uid && number(e.rv) < number(was.rv):
 		l.s.errorf("told %v after %s: back in time", e, was.rv)
 	case e.verb == deleted && was.uid != e.uid:
 		l.s.errorf("told %v of uid %s, but it knew uid %s", e, e.uid, was.uid)
 	}
 	if e.verb == deleted {
-		delete(l.known, e.key)
+		delete(l.current, e.key)
 	} else {
-		l.known[e.key] = seen{e.rv, e.uid}
+		l.current[e.key] = version{e.uid, e.rv}
 	}
 }
 
@@ -207,15 +205,15 @@ func number(rv string) uint64 {
 func (l *listener) view() map[string]string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	rvs := make(map[string]string, len(l.known))
-	for key, v := range l.known {
+	rvs := make(map[string]string, len(l.current))
+	for key, v := range l.current {
 		rvs[key] = v.rv
 	}
 	return rvs
 }
 
-// told returns the calls since it was last called.
-func (l *listener) told() []event {
+// takeEvents returns the calls since it was last called.
+func (l *listener) takeEvents() []event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	all := l.events

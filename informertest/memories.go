@@ -38,7 +38,7 @@ const (
 
 // pinnedArray lists 500 pods of 10 KB at once and deletes all but five, which are spread evenly
 // over the list. At most a quarter of the list's size may stay in memory.
-func pinnedArray(s *stage) {
+func pinnedArray(s *storyRun) {
 	const pods, keep, size = 500, 5, 10 * kB
 	inf := s.informer(Options{})
 	inf.listen(HandlerOptions{}, forgetful)
@@ -62,7 +62,7 @@ func pinnedArray(s *stage) {
 
 // blockedHandlerIsBounded updates 10 pods of 10 KB 1400 times, 14 MB, while the handler is in a
 // call.
-func blockedHandlerIsBounded(s *stage) {
+func blockedHandlerIsBounded(s *storyRun) {
 	const pods, updates, size = 10, 1400, 10 * kB
 	s.fill(pods, bulk(size))
 	inf := s.informer(Options{})
@@ -90,7 +90,7 @@ func blockedHandlerIsBounded(s *stage) {
 }
 
 // relistHoldsNothingTwice relists 500 pods of 10 KB and keeps back the last item, or the bookmark.
-func relistHoldsNothingTwice(s *stage) {
+func relistHoldsNothingTwice(s *storyRun) {
 	const pods, size = 500, 10 * kB
 	s.fill(pods, bulk(size))
 	inf := s.informer(Options{})
@@ -125,7 +125,7 @@ func relistHoldsNothingTwice(s *stage) {
 }
 
 // stopFreesEverything runs three informers of 500 pods of 10 KB, one after another.
-func stopFreesEverything(s *stage) {
+func stopFreesEverything(s *storyRun) {
 	const informers, pods, size = 3, 500, 10 * kB
 	s.fill(pods, bulk(size))
 	s.follow() // once before, for what is made once for all
@@ -139,11 +139,11 @@ func stopFreesEverything(s *stage) {
 }
 
 // follow runs an informer to its sync, stops it and lets it go.
-func (s *stage) follow() {
+func (s *storyRun) follow() {
 	inf := s.informer(Options{})
 	inf.listen(HandlerOptions{}, forgetful)
 	inf.synced()
 	inf.current(time.Minute)
 	inf.stop()
-	s.actors = s.actors[:len(s.actors)-1]
+	s.informers = s.informers[:len(s.informers)-1]
 }

@@ -57,31 +57,31 @@ func (n *native) Handle(h informertest.Handler, o informertest.HandlerOptions) (
 	if o.Resync > 0 {
 		opts.Resync = o.Resync
 	}
-	t := teller{h, map[string]weir.Item[*corev1.Pod]{}}
-	reg, err := n.Informer.Handle(func(_ context.Context, e weir.Event[*corev1.Pod]) { t.tell(e) }, opts)
+	t := eventAdapter{h, map[string]weir.Item[*corev1.Pod]{}}
+	reg, err := n.Informer.Handle(func(_ context.Context, e weir.Event[*corev1.Pod]) { t.handle(e) }, opts)
 	if err != nil {
 		return nil, err
 	}
 	return nativeRegistration{reg}, nil
 }
 
-// teller calls a handler. Natively a handler is told of versions that cannot be decoded, too: what
+// eventAdapter calls a handler. Natively a handler gets versions that cannot be decoded, too: what
 // it makes of them is its own affair. This one waits for the next, as the suite wants it.
-type teller struct {
+type eventAdapter struct {
 	informertest.Handler
 	undecoded map[string]weir.Item[*corev1.Pod] // by key the last version that could be decoded; the zero Item: none
 }
 
-func (t teller) tell(e weir.Event[*corev1.Pod]) {
-	last, unknown := e.OldItem(), false
+func (t eventAdapter) handle(e weir.Event[*corev1.Pod]) {
+	last, neverDelivered := e.OldItem(), false
 	if item, ok := t.undecoded[e.Key()]; ok {
-		last, unknown = item, item.IsZero()
+		last, neverDelivered = item, item.IsZero()
 	}
 	pod, err := e.Object()
 	switch {
 	case e.Type == weir.Deleted:
 		delete(t.undecoded, e.Key())
-		if t.Deleted != nil && !unknown {
+		if t.Deleted != nil && !neverDelivered {
 			t.Deleted(decoded(last))
 		}
 		return
@@ -93,7 +93,7 @@ func (t teller) tell(e weir.Event[*corev1.Pod]) {
 	switch {
 	case e.Type == weir.Resynced && t.Updated != nil:
 		t.Updated(pod, pod)
-	case (e.Type == weir.Added || unknown) && t.Added != nil:
+	case (e.Type == weir.Added || neverDelivered) && t.Added != nil:
 		t.Added(pod, e.Initial)
 	case e.Type == weir.Updated && t.Updated != nil:
 		t.Updated(decoded(last), pod)

@@ -20,7 +20,7 @@ var outages = []Story{
 }
 
 // downAtStart runs an informer whose server is down for the first ten minutes.
-func downAtStart(s *stage) {
+func downAtStart(s *storyRun) {
 	s.fill(10)
 	s.server.SetDown(true)
 	inf := s.informer(Options{})
@@ -37,7 +37,7 @@ func downAtStart(s *stage) {
 
 // downForLong makes changes at the end of an outage of ten minutes. The server still has them in
 // its history when it is back.
-func downForLong(s *stage) {
+func downForLong(s *storyRun) {
 	s.fill(20)
 	inf, l := s.follower()
 	dials := s.server.Dials()
@@ -54,11 +54,11 @@ func downForLong(s *stage) {
 	}
 	s.server.SetDown(false)
 	inf.current(90 * time.Second)
-	s.tellsMissed(l.told())
+	s.tellsMissed(l.takeEvents())
 }
 
 // watchBroken breaks the watch three times, with changes just before and just after.
-func watchBroken(s *stage) {
+func watchBroken(s *storyRun) {
 	s.fill(20)
 	inf, l := s.follower()
 	s.server.ForgetRequests()
@@ -69,7 +69,7 @@ func watchBroken(s *stage) {
 		inf.current(2 * time.Minute)
 		s.elapse(time.Minute)
 	}
-	if n := len(changes(l.told())); n != 6 {
+	if n := len(changes(l.takeEvents())); n != 6 {
 		s.errorf("told %d times of 6 changes", n)
 	}
 	s.noLists()
@@ -77,7 +77,7 @@ func watchBroken(s *stage) {
 
 // noLists checks that nothing was listed since ForgetRequests. A LIST of one object, which asks for
 // the server's resourceVersion, does not count.
-func (s *stage) noLists() {
+func (s *storyRun) noLists() {
 	for _, r := range s.server.Requests() {
 		if r.Op == List && r.Query.Get("limit") != "1" || r.Query.Get("sendInitialEvents") == "true" {
 			s.errorf("the state was listed anew: %s %v", r.Op, r.Query)
@@ -86,21 +86,21 @@ func (s *stage) noLists() {
 }
 
 // watchBrokenMidEvent breaks the watch within an update of a pod.
-func watchBrokenMidEvent(s *stage) {
+func watchBrokenMidEvent(s *storyRun) {
 	s.fill(5)
 	inf, l := s.follower()
 	s.server.BreakWatchesMidEvent(nth(2))
 	s.elapse(100 * time.Millisecond)
 	s.server.Put(pod(nth(2), onNode("other")))
 	inf.current(2 * time.Minute)
-	if events := changes(l.told()); len(events) != 1 {
+	if events := changes(l.takeEvents()); len(events) != 1 {
 		s.failf("told %v of one change", events)
 	}
 }
 
 // watchEnded lets watches end by their deadlines for an hour. The deadline is the informer's own
 // timeoutSeconds.
-func watchEnded(s *stage) {
+func watchEnded(s *storyRun) {
 	s.fill(5)
 	inf, l := s.follower()
 	s.server.ForgetRequests()
@@ -111,13 +111,13 @@ func watchEnded(s *stage) {
 	s.noLists()
 	s.server.Put(pod(nth(0), onNode("other")))
 	inf.current(time.Minute)
-	if n := len(changes(l.told())); n != 1 {
+	if n := len(changes(l.takeEvents())); n != 1 {
 		s.failf("told %d times of one change", n)
 	}
 }
 
 // hangingRequest does not answer the first request of each operation.
-func hangingRequest(s *stage) {
+func hangingRequest(s *storyRun) {
 	s.fill(5)
 	s.server.Answer(List, 1, Answer{Hang: true})
 	s.server.Answer(Watch, 1, Answer{Hang: true})
@@ -125,7 +125,7 @@ func hangingRequest(s *stage) {
 }
 
 // stalledList never sends the last item, or the bookmark.
-func stalledList(s *stage) {
+func stalledList(s *storyRun) {
 	s.fill(5)
 	hold := make(chan struct{})
 	s.server.Answer(List, 1, Answer{Hold: hold})
@@ -134,7 +134,7 @@ func stalledList(s *stage) {
 }
 
 // stalledHead sends nothing of the body, or too little to have the types.
-func stalledHead(s *stage) {
+func stalledHead(s *storyRun) {
 	s.fill(5)
 	for _, n := range []int{0, 1, 10, 30} {
 		s.server.Answer(List, 1, Answer{Stall: &n})
@@ -145,7 +145,7 @@ func stalledHead(s *stage) {
 }
 
 // outageIsAnError takes the server down and up again.
-func outageIsAnError(s *stage) {
+func outageIsAnError(s *storyRun) {
 	s.fill(5)
 	inf := s.informer(Options{})
 	inf.synced()

@@ -27,13 +27,13 @@ var refusals = []Story{
 }
 
 // refuse makes the server refuse every request.
-func (s *stage) refuse(status *metav1.Status) {
+func (s *storyRun) refuse(status *metav1.Status) {
 	s.server.Answer(List, Always, Answer{Status: status})
 	s.server.Answer(Watch, Always, Answer{Status: status})
 }
 
 // forbiddenIsAnError refuses from the start.
-func forbiddenIsAnError(s *stage) {
+func forbiddenIsAnError(s *storyRun) {
 	s.refuse(Forbidden())
 	inf := s.informer(Options{})
 	inf.run()
@@ -49,7 +49,7 @@ func names(err error, is func(error) bool, word string) bool {
 }
 
 // forbiddenIsNoTimeout waits for the sync for a minute at most.
-func forbiddenIsNoTimeout(s *stage) {
+func forbiddenIsNoTimeout(s *storyRun) {
 	s.refuse(Forbidden())
 	inf := s.informer(Options{})
 	inf.run()
@@ -62,7 +62,7 @@ func forbiddenIsNoTimeout(s *stage) {
 }
 
 // forbiddenThenGranted grants access after five minutes.
-func forbiddenThenGranted(s *stage) {
+func forbiddenThenGranted(s *storyRun) {
 	s.fill(5)
 	s.refuse(Forbidden())
 	inf := s.informer(Options{})
@@ -76,7 +76,7 @@ func forbiddenThenGranted(s *stage) {
 
 // errorEnds refuses access until the informer has an error, and grants it then. The informer must
 // sync, and the error must go.
-func errorEnds(s *stage) {
+func errorEnds(s *storyRun) {
 	s.fill(5)
 	s.refuse(Forbidden())
 	inf := s.informer(Options{})
@@ -90,14 +90,14 @@ func errorEnds(s *stage) {
 
 // forbiddenLater refuses for ten minutes after the sync, with changes that the server has forgotten
 // by the end.
-func forbiddenLater(s *stage) {
+func forbiddenLater(s *storyRun) {
 	s.fill(5)
 	inf, l := s.follower()
 	s.refuse(Forbidden())
 	s.server.EndWatches()
 	s.eventually(time.Minute, "an error that says forbidden", func() bool { return names(inf.Err(), apierrors.IsForbidden, "forbidden") })
 	s.elapse(10 * time.Minute)
-	if events := l.told(); len(events) != 0 {
+	if events := l.takeEvents(); len(events) != 0 {
 		s.errorf("told %v while it could not know", events)
 	}
 	if n := len(inf.ResourceVersions()); n != 5 || !inf.HasSynced() {
@@ -106,11 +106,11 @@ func forbiddenLater(s *stage) {
 	s.missed()
 	s.server.Normal()
 	inf.current(90 * time.Second)
-	s.tellsMissed(l.told())
+	s.tellsMissed(l.takeEvents())
 }
 
 // unknownResource adds the resource after five minutes.
-func unknownResource(s *stage) {
+func unknownResource(s *storyRun) {
 	s.fill(5)
 	s.refuse(NotFound())
 	inf := s.informer(Options{})
@@ -126,7 +126,7 @@ func unknownResource(s *stage) {
 }
 
 // unauthorized refuses for a minute.
-func unauthorized(s *stage) {
+func unauthorized(s *storyRun) {
 	s.fill(5)
 	s.refuse(Unauthorized())
 	inf := s.informer(Options{})
@@ -141,7 +141,7 @@ func unauthorized(s *stage) {
 }
 
 // refusedWithPatience refuses for half an hour.
-func refusedWithPatience(s *stage) {
+func refusedWithPatience(s *storyRun) {
 	s.refuse(Forbidden())
 	inf := s.informer(Options{})
 	inf.run()
@@ -152,7 +152,7 @@ func refusedWithPatience(s *stage) {
 }
 
 // tooManyRequests checks that no request comes too early, after two refusals.
-func tooManyRequests(s *stage) {
+func tooManyRequests(s *storyRun) {
 	const patience = 7 * time.Second
 	s.fill(5)
 	s.server.Answer(List, 2, Answer{Status: TooManyRequests(patience)})
@@ -174,7 +174,7 @@ func tooManyRequests(s *stage) {
 
 // tooLargeVersion refuses three LISTs, and three watches in their streams, after the watch has
 // expired.
-func tooLargeVersion(s *stage) {
+func tooLargeVersion(s *storyRun) {
 	s.fill(5)
 	inf, l := s.follower()
 	s.server.Answer(List, 3, Answer{Status: TooLarge()})
@@ -182,12 +182,12 @@ func tooLargeVersion(s *stage) {
 	s.server.FailWatches(Gone())
 	s.missed()
 	inf.current(3 * time.Minute)
-	s.tellsMissed(l.told())
+	s.tellsMissed(l.takeEvents())
 }
 
 // internalErrors answers five requests of each operation with an error, and later sends one in the
 // stream.
-func internalErrors(s *stage) {
+func internalErrors(s *storyRun) {
 	s.fill(5)
 	s.server.Answer(List, 5, Answer{Status: Internal()})
 	s.server.Answer(Watch, 5, Answer{Status: Internal()})
@@ -195,11 +195,11 @@ func internalErrors(s *stage) {
 	l := inf.listen(HandlerOptions{})
 	inf.run()
 	s.eventually(5*time.Minute, "HasSynced of the handler", l.HasSynced)
-	l.told()
+	l.takeEvents()
 	s.server.FailWatches(Internal())
 	s.server.Put(pod(nth(0), onNode("other")))
 	s.server.Delete(nth(1))
 	s.server.Put(pod("ns/new"))
 	inf.current(2 * time.Minute)
-	s.tellsMissed(l.told())
+	s.tellsMissed(l.takeEvents())
 }

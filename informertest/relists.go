@@ -29,7 +29,7 @@ var relists = []Story{
 }
 
 // missed makes changes that the informer cannot see, and makes the server forget them.
-func (s *stage) missed() {
+func (s *storyRun) missed() {
 	s.server.Put(pod(nth(0), onNode("other")))
 	s.server.Delete(nth(1))
 	s.server.Put(pod("ns/new"))
@@ -37,7 +37,7 @@ func (s *stage) missed() {
 }
 
 // tellsMissed checks that handlers got exactly the changes that missed made.
-func (s *stage) tellsMissed(events []event) {
+func (s *storyRun) tellsMissed(events []event) {
 	var got []string
 	for _, e := range changes(events) {
 		got = append(got, string(e.verb)+" "+e.key)
@@ -56,29 +56,29 @@ func (s *stage) tellsMissed(events []event) {
 
 // goneEvent breaks the watch and compacts the server, which ends the WATCH that resumes with an
 // ERROR event.
-func goneEvent(s *stage) {
+func goneEvent(s *storyRun) {
 	s.fill(20)
 	inf, l := s.follower()
 	s.server.BreakWatches()
 	s.missed()
 	inf.current(2 * time.Minute)
-	s.tellsMissed(l.told())
+	s.tellsMissed(l.takeEvents())
 }
 
 // goneStatus answers the WATCH that resumes with a status, as some servers and proxies do.
-func goneStatus(s *stage) {
+func goneStatus(s *storyRun) {
 	s.fill(20)
 	inf, l := s.follower()
 	s.server.Answer(Watch, 1, Answer{Status: Gone()})
 	s.server.BreakWatches()
 	s.missed()
 	inf.current(2 * time.Minute)
-	s.tellsMissed(l.told())
+	s.tellsMissed(l.takeEvents())
 }
 
 // relistTellsOnlyChanges makes an informer of 500 pods list three times more, and then changes one
 // pod.
-func relistTellsOnlyChanges(s *stage) {
+func relistTellsOnlyChanges(s *storyRun) {
 	s.fill(500)
 	inf, l := s.follower()
 	for range 3 {
@@ -89,32 +89,32 @@ func relistTellsOnlyChanges(s *stage) {
 	}
 	s.server.Put(pod(nth(3), onNode("other")))
 	inf.current(2 * time.Minute)
-	if events := l.told(); len(events) != 1 {
+	if events := l.takeEvents(); len(events) != 1 {
 		s.failf("told %d times of one change; first %v", len(events), events[0])
 	}
 }
 
 // relistIsNoResync makes an informer with a resync period of ten hours list once more. No resync is
 // due in the two minutes after that.
-func relistIsNoResync(s *stage) {
+func relistIsNoResync(s *storyRun) {
 	s.fill(100)
 	inf := s.informer(Options{Resync: 10 * time.Hour})
 	l := inf.listen(HandlerOptions{})
 	inf.synced()
-	l.told()
+	l.takeEvents()
 	s.server.Advance(5)
 	s.server.Compact()
 	s.server.FailWatches(Gone())
 	s.elapse(2 * time.Minute)
 	// A sweep that is spread over the period may have handed out a few objects.
-	if events := l.told(); len(events) > 5 {
+	if events := l.takeEvents(); len(events) > 5 {
 		s.failf("told %d times of nothing, 2 minutes into a period of 10 hours", len(events))
 	}
 }
 
 // deletedUnseen deletes ten pods while the server is down. The listener checks that each deleted
 // object is the one that it knew.
-func deletedUnseen(s *stage) {
+func deletedUnseen(s *storyRun) {
 	s.fill(20)
 	inf, l := s.follower()
 	s.server.SetDown(true)
@@ -125,13 +125,13 @@ func deletedUnseen(s *stage) {
 	s.elapse(time.Minute)
 	s.server.SetDown(false)
 	inf.current(2 * time.Minute)
-	if events := changes(l.told()); len(events) != 10 {
+	if events := changes(l.takeEvents()); len(events) != 10 {
 		s.failf("told %d times of 10 deletions", len(events))
 	}
 }
 
 // recreatedUnseen creates the pod again with another uid.
-func recreatedUnseen(s *stage) {
+func recreatedUnseen(s *storyRun) {
 	s.fill(3)
 	inf, l := s.follower()
 	s.server.SetDown(true)
@@ -140,7 +140,7 @@ func recreatedUnseen(s *stage) {
 	s.server.Compact()
 	s.server.SetDown(false)
 	inf.current(2 * time.Minute)
-	events := changes(l.told())
+	events := changes(l.takeEvents())
 	if len(events) == 0 {
 		s.failf("told nothing")
 	}
@@ -151,7 +151,7 @@ func recreatedUnseen(s *stage) {
 }
 
 // passedUnseen creates and deletes a pod in an outage.
-func passedUnseen(s *stage) {
+func passedUnseen(s *storyRun) {
 	s.fill(3)
 	inf, l := s.follower()
 	s.server.SetDown(true)
@@ -162,13 +162,13 @@ func passedUnseen(s *stage) {
 	s.server.SetDown(false)
 	s.elapse(2 * time.Minute)
 	inf.current(time.Second)
-	if events := changes(l.told()); len(events) != 0 {
+	if events := changes(l.takeEvents()); len(events) != 0 {
 		s.failf("told %v", events)
 	}
 }
 
 // firstListBroken breaks the first list twice, at different places, whichever request it is.
-func firstListBroken(s *stage) {
+func firstListBroken(s *storyRun) {
 	s.fill(100)
 	s.server.Answer(List, 2, Answer{Cut: 0.5})
 	s.server.Answer(Watch, 2, Answer{Cut: 0.7})
@@ -177,13 +177,13 @@ func firstListBroken(s *stage) {
 	inf.run()
 	s.eventually(3*time.Minute, "HasSynced of the handler", l.HasSynced)
 	inf.current(time.Second)
-	if events := l.told(); len(events) != 100 {
+	if events := l.takeEvents(); len(events) != 100 {
 		s.failf("%d calls for 100 pods", len(events))
 	}
 }
 
 // relistBroken breaks a relist three times. Everything must still be held.
-func relistBroken(s *stage) {
+func relistBroken(s *storyRun) {
 	s.fill(100)
 	inf, l := s.follower()
 	s.server.Answer(List, 3, Answer{Cut: 0.5})
@@ -191,11 +191,11 @@ func relistBroken(s *stage) {
 	s.server.BreakWatches()
 	s.missed()
 	inf.current(5 * time.Minute)
-	s.tellsMissed(l.told())
+	s.tellsMissed(l.takeEvents())
 }
 
 // endlessTooOld lets no watch begin for ten minutes.
-func endlessTooOld(s *stage) {
+func endlessTooOld(s *storyRun) {
 	s.fill(50)
 	inf, l := s.follower()
 	s.server.ForgetRequests()
@@ -214,13 +214,13 @@ func endlessTooOld(s *stage) {
 	s.server.Normal()
 	s.server.Put(pod("ns/new"))
 	inf.current(2 * time.Minute)
-	if n := len(changes(l.told())); n != 11 {
+	if n := len(changes(l.takeEvents())); n != 11 {
 		s.failf("told %d times of 11 changes", n)
 	}
 }
 
 // initialEventsTooOld ends every watch that asks for initial events with 410 in its stream.
-func initialEventsTooOld(s *stage) {
+func initialEventsTooOld(s *storyRun) {
 	s.fill(50)
 	s.server.Answer(Watch, Always, Answer{Status: Gone(), InStream: true, InitialOnly: true})
 	inf := s.syncsWithin(2 * time.Minute)
@@ -229,7 +229,7 @@ func initialEventsTooOld(s *stage) {
 }
 
 // endlesslyBroken breaks every list and every watch half-way, for ten minutes.
-func endlesslyBroken(s *stage) {
+func endlesslyBroken(s *storyRun) {
 	s.fill(30)
 	s.server.Answer(List, Always, Answer{Cut: 0.5})
 	s.server.Answer(Watch, Always, Answer{Cut: 0.5})
@@ -250,7 +250,7 @@ func endlesslyBroken(s *stage) {
 
 // expiredContinueToken expires the token between the pages of an old server, which makes informers
 // read pages.
-func expiredContinueToken(s *stage) {
+func expiredContinueToken(s *storyRun) {
 	s.server.SetVersion(22)
 	s.server.SetInitialEvents(Refused)
 	s.fill(1800)
@@ -269,7 +269,7 @@ func expiredContinueToken(s *stage) {
 }
 
 // restoredFromBackup restores an earlier state with another pod in it.
-func restoredFromBackup(s *stage) {
+func restoredFromBackup(s *storyRun) {
 	s.fill(10)
 	inf := s.informer(Options{})
 	l := inf.listen(HandlerOptions{})
@@ -281,7 +281,7 @@ func restoredFromBackup(s *stage) {
 	s.server.Advance(500)
 	s.server.Bookmark()
 	inf.current(time.Second)
-	l.told()
+	l.takeEvents()
 	// What the handler is told now goes back in time, as it must.
 	l.mayGoBack()
 	s.server.Restore(1005, kept, changed)

@@ -26,18 +26,18 @@ func rounds(events []event) map[string]int {
 }
 
 // resyncReplays expects each object about four times in four periods.
-func resyncReplays(s *stage) {
+func resyncReplays(s *storyRun) {
 	s.fill(100)
 	inf := s.informer(Options{Resync: time.Minute})
 	l := inf.listen(HandlerOptions{})
 	inf.synced()
 	s.server.ForgetRequests()
-	l.told()
+	l.takeEvents()
 	s.elapse(4 * time.Minute)
 	if n := s.server.Count(List) + s.server.Count(Watch); n != 0 {
 		s.errorf("%d requests were made by resyncs", n)
 	}
-	n := rounds(l.told())
+	n := rounds(l.takeEvents())
 	for i := range 100 {
 		if got := n[nth(i)]; got < 3 || got > 5 {
 			s.failf("%s was resynced %d times in 4 periods", nth(i), got)
@@ -46,25 +46,25 @@ func resyncReplays(s *stage) {
 }
 
 // resyncOff expects no call in an hour.
-func resyncOff(s *stage) {
+func resyncOff(s *storyRun) {
 	s.fill(10)
 	_, l := s.follower()
 	s.elapse(time.Hour)
-	if events := l.told(); len(events) != 0 {
+	if events := l.takeEvents(); len(events) != 0 {
 		s.failf("told %v", events)
 	}
 }
 
 // resyncPerHandler uses periods of one and ten minutes.
-func resyncPerHandler(s *stage) {
+func resyncPerHandler(s *storyRun) {
 	s.fill(10)
 	inf := s.informer(Options{Resync: time.Minute})
 	often, seldom := inf.listen(HandlerOptions{}), inf.listen(HandlerOptions{Resync: 10 * time.Minute})
 	inf.synced()
-	often.told()
-	seldom.told()
+	often.takeEvents()
+	seldom.takeEvents()
 	s.elapse(30 * time.Minute)
-	quick, slow := rounds(often.told()), rounds(seldom.told())
+	quick, slow := rounds(often.takeEvents()), rounds(seldom.takeEvents())
 	for i := range 10 {
 		if n := quick[nth(i)]; n < 28 || n > 32 {
 			s.errorf("%s was resynced %d times in 30 periods", nth(i), n)
@@ -76,18 +76,18 @@ func resyncPerHandler(s *stage) {
 }
 
 // resyncIsSpread checks that no tenth of three periods has more than twice its share.
-func resyncIsSpread(s *stage) {
+func resyncIsSpread(s *storyRun) {
 	const pods, period = 1000, time.Minute
 	s.fill(pods)
 	inf := s.informer(Options{Resync: period})
 	l := inf.listen(HandlerOptions{})
 	inf.synced()
 	s.elapse(period)
-	l.told()
+	l.takeEvents()
 	begin := time.Now()
 	s.elapse(3 * period)
 	tenths := map[int]int{}
-	for _, e := range l.told() {
+	for _, e := range l.takeEvents() {
 		if e.resynced {
 			tenths[int(e.at.Sub(begin)/(period/10))]++
 		}
@@ -103,7 +103,7 @@ func resyncIsSpread(s *stage) {
 }
 
 // resyncAmongChanges mixes changes and resyncs; the listener checks every call.
-func resyncAmongChanges(s *stage) {
+func resyncAmongChanges(s *storyRun) {
 	s.fill(50)
 	inf := s.informer(Options{Resync: 10 * time.Second})
 	l := inf.listen(HandlerOptions{})
@@ -120,7 +120,7 @@ func resyncAmongChanges(s *stage) {
 		time.Sleep(370 * time.Millisecond)
 	}
 	inf.current(time.Second)
-	if len(rounds(l.told())) == 0 {
+	if len(rounds(l.takeEvents())) == 0 {
 		s.failf("no resync came")
 	}
 }

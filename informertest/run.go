@@ -23,7 +23,7 @@ type Story struct {
 	// that it does, the story runs in a process of its own.
 	Fatal bool
 
-	play func(*stage)
+	play func(*storyRun)
 }
 
 // Stories returns all stories, in the order in which Run plays them.
@@ -119,7 +119,7 @@ func play(t *testing.T, rig Rig, story Story) []string {
 		panic(fmt.Sprintf("informertest: %s, story %s: no time passes in the bubble: somebody spins, or waits for a lock", rig.Name, story.Name))
 	})
 	defer watchdog.Stop()
-	s := &stage{rig: rig}
+	s := &storyRun{rig: rig}
 	synctest.Test(t, func(*testing.T) {
 		s.start = time.Now()
 		before := goroutines()

@@ -36,11 +36,11 @@ var sabotages = []sabotage{
 	{
 		name: "another content is told",
 		wrap: handlers(func(h informertest.Handler) informertest.Handler {
-			told := h.Added
+			added := h.Added
 			h.Added = func(p *corev1.Pod, initial bool) {
 				p = p.DeepCopy()
 				p.Spec.NodeName += "-2"
-				told(p, initial)
+				added(p, initial)
 			}
 			return h
 		}),
@@ -54,8 +54,8 @@ var sabotages = []sabotage{
 	{
 		name: "additions are told twice",
 		wrap: handlers(func(h informertest.Handler) informertest.Handler {
-			told := h.Added
-			h.Added = func(p *corev1.Pod, initial bool) { told(p, initial); told(p, initial) }
+			added := h.Added
+			h.Added = func(p *corev1.Pod, initial bool) { added(p, initial); added(p, initial) }
 			return h
 		}),
 		noticed: []string{"FirstList", "EmptyList", "HandlerDuringFirstList", "FirstListBroken", "RunTwice", "PassedUnseen"},
@@ -63,8 +63,8 @@ var sabotages = []sabotage{
 	{
 		name: "nothing is initial",
 		wrap: handlers(func(h informertest.Handler) informertest.Handler {
-			told := h.Added
-			h.Added = func(p *corev1.Pod, _ bool) { told(p, false) }
+			added := h.Added
+			h.Added = func(p *corev1.Pod, _ bool) { added(p, false) }
 			return h
 		}),
 		noticed: []string{"FirstList", "LateHandler"},
@@ -72,8 +72,8 @@ var sabotages = []sabotage{
 	{
 		name: "updates tell the new version as the old one",
 		wrap: handlers(func(h informertest.Handler) informertest.Handler {
-			told := h.Updated
-			h.Updated = func(_, p *corev1.Pod) { told(p, p) }
+			updated := h.Updated
+			h.Updated = func(_, p *corev1.Pod) { updated(p, p) }
 			return h
 		}),
 		noticed: []string{"UndecodableThenGood", "BurstInOrder", "RecreatedUnseen", "BlockedHandlerCatchesUp", "WatchBroken", "WatchBrokenMidEvent", "GarbledEvent"},

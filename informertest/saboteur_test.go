@@ -156,10 +156,10 @@ func (d deaf) Run(ctx context.Context) {
 type forgetful struct{ informertest.Informer }
 
 func (f forgetful) Handle(h informertest.Handler, o informertest.HandlerOptions) (informertest.Registration, error) {
-	if told, late := h.Added, f.HasSynced(); late {
+	if added, late := h.Added, f.HasSynced(); late {
 		h.Added = func(p *corev1.Pod, initial bool) {
 			if !initial {
-				told(p, initial)
+				added(p, initial)
 			}
 		}
 	}

@@ -14,7 +14,7 @@ var undecodables = []Story{
 }
 
 // undecodableThenGood puts a good version behind one that cannot be decoded, and later behind two.
-func undecodableThenGood(s *stage) {
+func undecodableThenGood(s *storyRun) {
 	s.fill(3)
 	inf, l := s.follower()
 	for n := range 2 {
@@ -25,7 +25,7 @@ func undecodableThenGood(s *stage) {
 		}
 		is := s.server.Put(pod(nth(1), onNode("other")))
 		inf.current(2 * time.Minute)
-		events := changes(l.told())
+		events := changes(l.takeEvents())
 		if len(events) != 1 || events[0].verb != updated || events[0].old != was || events[0].rv != is {
 			s.failf("told %v; want one update from %s to %s", events, was, is)
 		}
@@ -36,7 +36,7 @@ func undecodableThenGood(s *stage) {
 }
 
 // undecodableThenDeleted expects a deletion with the pod's name and uid at least.
-func undecodableThenDeleted(s *stage) {
+func undecodableThenDeleted(s *storyRun) {
 	s.fill(3)
 	inf := s.informer(Options{})
 	l := inf.listen(HandlerOptions{})
@@ -46,13 +46,13 @@ func undecodableThenDeleted(s *stage) {
 		s.failf("add a handler: %v", err)
 	}
 	inf.synced()
-	l.told()
+	l.takeEvents()
 	uid := s.server.Pod(nth(1)).UID
 	s.server.Spoil(nth(1))
 	s.elapse(5 * time.Second)
 	s.server.Delete(nth(1))
 	inf.current(2 * time.Minute)
-	events := changes(l.told())
+	events := changes(l.takeEvents())
 	if len(events) != 1 || events[0].verb != deleted || events[0].key != nth(1) {
 		s.failf("told %v; want one deletion", events)
 	}
@@ -67,7 +67,7 @@ func undecodableThenDeleted(s *stage) {
 }
 
 // undecodableIsAlone starts with one pod that cannot be decoded, and spoils another one later.
-func undecodableIsAlone(s *stage) {
+func undecodableIsAlone(s *storyRun) {
 	s.fill(5)
 	s.server.Spoil(nth(0))
 	inf := s.informer(Options{Indexes: map[string]IndexFunc{"node": byNode}})
@@ -81,11 +81,11 @@ func undecodableIsAlone(s *stage) {
 	if _, ok := inf.Get(nth(2)); !ok {
 		s.failf("another object is not held any more")
 	}
-	l.told()
+	l.takeEvents()
 	s.server.Put(pod(nth(0)))
 	s.server.Put(pod(nth(1)))
 	inf.current(time.Minute)
-	if events := changes(l.told()); len(events) != 2 || events[0].verb != added || events[1].verb != updated {
+	if events := changes(l.takeEvents()); len(events) != 2 || events[0].verb != added || events[1].verb != updated {
 		s.failf("told %v; want an addition and an update", events)
 	}
 	inf.expectIndex("node", "node-1", nth(0), nth(1), nth(2), nth(3), nth(4), "ns/new")

@@ -23,7 +23,7 @@ var watches = []Story{
 
 // watchEndsAtOnce ends every watch for ten minutes, and then makes changes that only a list can
 // bring.
-func watchEndsAtOnce(s *stage) {
+func watchEndsAtOnce(s *storyRun) {
 	s.fill(20)
 	inf, l := s.follower()
 	s.server.ForgetRequests()
@@ -35,11 +35,11 @@ func watchEndsAtOnce(s *stage) {
 	}
 	s.missed()
 	inf.current(5 * time.Minute)
-	s.tellsMissed(l.told())
+	s.tellsMissed(l.takeEvents())
 }
 
 // bookmarkMovesOn changes other resources, not this one, and compacts the server.
-func bookmarkMovesOn(s *stage) {
+func bookmarkMovesOn(s *storyRun) {
 	s.fill(5)
 	inf, l := s.follower()
 	s.server.ForgetRequests()
@@ -50,13 +50,13 @@ func bookmarkMovesOn(s *stage) {
 	s.server.Put(pod("ns/new"))
 	inf.current(time.Minute)
 	s.noLists()
-	if n := len(changes(l.told())); n != 1 {
+	if n := len(changes(l.takeEvents())); n != 1 {
 		s.failf("told %d times of one change", n)
 	}
 }
 
 // initialEventsIgnored sends the state as an ordinary watch does, without a bookmark at its end.
-func initialEventsIgnored(s *stage) {
+func initialEventsIgnored(s *storyRun) {
 	s.fill(5)
 	s.server.SetVersion(24)
 	s.server.SetInitialEvents(Ignored)
@@ -65,7 +65,7 @@ func initialEventsIgnored(s *stage) {
 }
 
 // syncsAll runs an informer that must sync within two minutes and follow.
-func (s *stage) syncsAll() {
+func (s *storyRun) syncsAll() {
 	inf := s.syncsWithin(2 * time.Minute)
 	s.server.Put(pod("ns/new"))
 	s.server.Delete(nth(0))
@@ -73,14 +73,14 @@ func (s *stage) syncsAll() {
 }
 
 // bookmarkNeverComes sends the initial events, and never the bookmark that should end them.
-func bookmarkNeverComes(s *stage) {
+func bookmarkNeverComes(s *storyRun) {
 	s.fill(5)
 	s.server.Answer(Watch, Always, Answer{NoBookmarks: true})
 	s.syncsAll()
 }
 
 // initialEventsRefused answers 422, as with the feature gate off.
-func initialEventsRefused(s *stage) {
+func initialEventsRefused(s *storyRun) {
 	s.fill(5)
 	s.server.SetVersion(30)
 	s.server.SetInitialEvents(Refused)
@@ -88,7 +88,7 @@ func initialEventsRefused(s *stage) {
 }
 
 // noBookmarks sends no bookmarks for five hours, and changes a pod after each hour.
-func noBookmarks(s *stage) {
+func noBookmarks(s *storyRun) {
 	s.fill(5)
 	s.server.SetVersion(18)
 	s.server.SetInitialEvents(Refused)
@@ -99,14 +99,14 @@ func noBookmarks(s *stage) {
 		s.server.Put(pod(nth(i), onNode("other")))
 		inf.current(time.Minute)
 	}
-	if n := len(changes(l.told())); n != 5 {
+	if n := len(changes(l.takeEvents())); n != 5 {
 		s.failf("told %d times of 5 changes", n)
 	}
 }
 
 // repeatedEvents sends every pod again, as ADDED and as MODIFIED, as a server does that has lost
 // its place.
-func repeatedEvents(s *stage) {
+func repeatedEvents(s *storyRun) {
 	s.fill(20)
 	inf, l := s.follower()
 	for i := range 20 {
@@ -115,13 +115,13 @@ func repeatedEvents(s *stage) {
 	}
 	s.server.Put(pod("ns/last"))
 	inf.current(time.Second)
-	if events := l.told(); len(events) != 1 {
+	if events := l.takeEvents(); len(events) != 1 {
 		s.failf("told %d times of one change; first %v", len(events), events[0])
 	}
 }
 
 // staleEvent sends an earlier version, and an earlier addition.
-func staleEvent(s *stage) {
+func staleEvent(s *storyRun) {
 	s.fill(3)
 	inf := s.informer(Options{})
 	l := inf.listen(HandlerOptions{})
@@ -129,19 +129,19 @@ func staleEvent(s *stage) {
 	old := s.server.Pod(nth(1))
 	s.server.Put(pod(nth(1), onNode("newer")))
 	inf.current(time.Second)
-	l.told()
+	l.takeEvents()
 	s.server.Inject("MODIFIED", old)
 	s.server.Inject("ADDED", old)
 	s.server.Put(pod("ns/last"))
 	s.eventually(time.Minute, "telling of the change behind it", func() bool { _, ok := l.view()["ns/last"]; return ok })
 	inf.current(2 * time.Minute)
-	if events := changes(l.told()); len(events) != 1 {
+	if events := changes(l.takeEvents()); len(events) != 1 {
 		s.failf("told %v of one change", events)
 	}
 }
 
 // strangeEvent sends an event of type STRANGE.
-func strangeEvent(s *stage) {
+func strangeEvent(s *storyRun) {
 	s.fill(3)
 	inf := s.informer(Options{})
 	inf.listen(HandlerOptions{})
@@ -152,20 +152,20 @@ func strangeEvent(s *stage) {
 }
 
 // garbledEvent sends an event that cannot be decoded between two that can.
-func garbledEvent(s *stage) {
+func garbledEvent(s *storyRun) {
 	s.fill(3)
 	inf, l := s.follower()
 	s.server.Put(pod("ns/new"))
 	s.server.Garble()
 	s.server.Put(pod(nth(0), onNode("other")))
 	inf.current(2 * time.Minute)
-	if n := len(changes(l.told())); n != 2 {
+	if n := len(changes(l.takeEvents())); n != 2 {
 		s.failf("told %d times of 2 changes", n)
 	}
 }
 
 // webPage answers with a web page for five minutes at the start, and for five minutes later.
-func webPage(s *stage) {
+func webPage(s *storyRun) {
 	s.fill(3)
 	s.server.Answer(List, Always, Answer{Page: true})
 	s.server.Answer(Watch, Always, Answer{Page: true})
@@ -179,16 +179,16 @@ func webPage(s *stage) {
 	s.server.Normal()
 	s.eventually(90*time.Second, "HasSynced of the handler", l.HasSynced)
 	inf.current(time.Second)
-	l.told()
+	l.takeEvents()
 	s.server.Answer(List, Always, Answer{Page: true})
 	s.server.Answer(Watch, Always, Answer{Page: true})
 	s.server.EndWatches()
 	s.elapse(5 * time.Minute)
-	if events := changes(l.told()); len(events) != 0 {
+	if events := changes(l.takeEvents()); len(events) != 0 {
 		s.errorf("told %v by a web page", events)
 	}
 	s.missed()
 	s.server.Normal()
 	inf.current(2 * time.Minute)
-	s.tellsMissed(l.told())
+	s.tellsMissed(l.takeEvents())
 }

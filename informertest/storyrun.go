@@ -13,14 +13,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// stage is where a story is played: a server, the informers that it starts, and what went wrong.
-// Only errorf may be called from other goroutines than the story's.
-type stage struct {
+// storyRun is one run of a story: a server, the informers that it starts, and what went wrong. Only
+// errorf may be called from other goroutines than the story's.
+type storyRun struct {
 	rig    Rig
 	server *Server
 	start  time.Time
 
-	actors []*actor
+	informers []*storyInformer
 
 	mu     sync.Mutex
 	faults []fault
@@ -32,14 +32,14 @@ type fault struct {
 	text string
 }
 
-// brokenOff is the value of the panic that aborts a story.
-type brokenOff struct{}
+// aborted is the value of the panic that aborts a story.
+type aborted struct{}
 
 // perform plays the story to its end or until it is aborted.
-func (s *stage) perform(story Story) {
+func (s *storyRun) perform(story Story) {
 	defer func() {
 		if v := recover(); v != nil {
-			if _, ok := v.(brokenOff); !ok {
+			if _, ok := v.(aborted); !ok {
 				panic(v)
 			}
 		}
@@ -48,13 +48,13 @@ func (s *stage) perform(story Story) {
 }
 
 // end stops what the story left running.
-func (s *stage) end() {
-	for _, a := range s.actors {
-		a.release()
-		a.cancel()
+func (s *storyRun) end() {
+	for _, i := range s.informers {
+		i.release()
+		i.cancel()
 	}
-	for _, a := range s.actors {
-		if !a.stopped(endWithin) {
+	for _, i := range s.informers {
+		if !i.stopped(endWithin) {
 			s.errorf("Run has not returned %v after the stop", endWithin)
 		}
 	}
@@ -65,15 +65,15 @@ func (s *stage) end() {
 }
 
 // errorf reports a fault. It may be called from any goroutine.
-func (s *stage) errorf(format string, args ...any) { s.note(1, format, args...) }
+func (s *storyRun) errorf(format string, args ...any) { s.note(1, format, args...) }
 
 // failf reports a fault and aborts the story.
-func (s *stage) failf(format string, args ...any) {
+func (s *storyRun) failf(format string, args ...any) {
 	s.note(0, format, args...)
-	panic(brokenOff{})
+	panic(aborted{})
 }
 
-func (s *stage) note(rank int, format string, args ...any) {
+func (s *storyRun) note(rank int, format string, args ...any) {
 	const enough = 20
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,24 +84,24 @@ func (s *stage) note(rank int, format string, args ...any) {
 }
 
 // settle blocks until every goroutine in the bubble is blocked.
-func (s *stage) settle() { synctest.Wait() }
+func (s *storyRun) settle() { synctest.Wait() }
 
 // elapse lets time pass.
-func (s *stage) elapse(d time.Duration) {
+func (s *storyRun) elapse(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
 // eventually waits for a condition in the bubble's time, and aborts the story if it does not become
 // true.
-func (s *stage) eventually(within time.Duration, what string, cond func() bool) {
+func (s *storyRun) eventually(within time.Duration, what string, cond func() bool) {
 	if !s.becomes(within, cond) {
 		s.failf("not within %v: %s", within, what)
 	}
 }
 
 // becomes reports whether a condition becomes true. It looks less often the longer that takes.
-func (s *stage) becomes(within time.Duration, cond func() bool) bool {
+func (s *storyRun) becomes(within time.Duration, cond func() bool) bool {
 	step := 20 * time.Millisecond
 	for end := time.Now().Add(within); ; time.Sleep(step) {
 		step = min(step+step/8, time.Second)
@@ -115,10 +115,10 @@ func (s *stage) becomes(within time.Duration, cond func() bool) bool {
 	}
 }
 
-// actor is an informer of the story.
-type actor struct {
+// storyInformer is an informer of a story.
+type storyInformer struct {
 	Informer
-	s      *stage
+	s      *storyRun
 	ctx    context.Context
 	cancel context.CancelFunc
 	ended  chan struct{}
@@ -128,28 +128,28 @@ type actor struct {
 }
 
 // informer returns a new informer that does not run yet.
-func (s *stage) informer(o Options) *actor {
+func (s *storyRun) informer(o Options) *storyInformer {
 	inf, err := s.rig.New(s.server.Config(), o)
 	if err != nil {
 		s.failf("make an informer: %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	a := &actor{Informer: inf, s: s, ctx: ctx, cancel: cancel, ended: make(chan struct{})}
-	s.actors = append(s.actors, a)
-	return a
+	i := &storyInformer{Informer: inf, s: s, ctx: ctx, cancel: cancel, ended: make(chan struct{})}
+	s.informers = append(s.informers, i)
+	return i
 }
 
 // follower returns an informer that has synced, and a listener that has been told of all there is.
-func (s *stage) follower() (*actor, *listener) {
+func (s *storyRun) follower() (*storyInformer, *listener) {
 	inf := s.informer(Options{})
 	l := inf.listen(HandlerOptions{})
 	inf.synced()
-	l.told()
+	l.takeEvents()
 	return inf, l
 }
 
 // syncsWithin starts an informer with a handler that must have synced by then, and is current soon.
-func (s *stage) syncsWithin(within time.Duration) *actor {
+func (s *storyRun) syncsWithin(within time.Duration) *storyInformer {
 	inf := s.informer(Options{})
 	inf.listen(HandlerOptions{})
 	inf.run()
@@ -159,20 +159,20 @@ func (s *stage) syncsWithin(within time.Duration) *actor {
 }
 
 // run starts the informer.
-func (a *actor) run() {
-	a.ran = true
+func (i *storyInformer) run() {
+	i.ran = true
 	go func() {
-		defer close(a.ended)
-		a.Run(a.ctx)
+		defer close(i.ended)
+		i.Run(i.ctx)
 	}()
 }
 
 // synced runs the informer and waits until it and its handlers have synced.
-func (a *actor) synced() {
-	a.run()
-	a.s.eventually(time.Minute, "HasSynced", a.HasSynced)
-	a.s.eventually(time.Minute, "HasSynced of each handler", func() bool {
-		for _, l := range a.listeners {
+func (i *storyInformer) synced() {
+	i.run()
+	i.s.eventually(time.Minute, "HasSynced", i.HasSynced)
+	i.s.eventually(time.Minute, "HasSynced of each handler", func() bool {
+		for _, l := range i.listeners {
 			if !l.HasSynced() {
 				return false
 			}
@@ -182,28 +182,28 @@ func (a *actor) synced() {
 }
 
 // stop ends the informer and waits for it.
-func (a *actor) stop() {
-	a.cancel()
-	if !a.stopped(endWithin) {
-		a.s.failf("Run has not returned %v after the stop", endWithin)
+func (i *storyInformer) stop() {
+	i.cancel()
+	if !i.stopped(endWithin) {
+		i.s.failf("Run has not returned %v after the stop", endWithin)
 	}
 }
 
 // release unblocks handlers that are blocked.
-func (a *actor) release() {
-	for _, l := range a.listeners {
+func (i *storyInformer) release() {
+	for _, l := range i.listeners {
 		l.letGo()
 	}
 }
 
-func (a *actor) stopped(within time.Duration) bool {
-	if !a.ran {
+func (i *storyInformer) stopped(within time.Duration) bool {
+	if !i.ran {
 		return true
 	}
 	timer := time.NewTimer(within)
 	defer timer.Stop()
 	select {
-	case <-a.ended:
+	case <-i.ended:
 		return true
 	case <-timer.C:
 		return false
@@ -211,13 +211,13 @@ func (a *actor) stopped(within time.Duration) bool {
 }
 
 // current waits until the informer and its listeners have what the server has.
-func (a *actor) current(within time.Duration) {
-	a.s.eventually(within, "holding what the server has", func() bool {
-		return maps.Equal(a.ResourceVersions(), a.s.server.ResourceVersions())
+func (i *storyInformer) current(within time.Duration) {
+	i.s.eventually(within, "holding what the server has", func() bool {
+		return maps.Equal(i.ResourceVersions(), i.s.server.ResourceVersions())
 	})
-	for _, l := range a.listeners {
-		a.s.eventually(within, "telling each handler what the server has", func() bool {
-			return maps.Equal(l.view(), a.s.server.ResourceVersions())
+	for _, l := range i.listeners {
+		i.s.eventually(within, "telling each handler what the server has", func() bool {
+			return maps.Equal(l.view(), i.s.server.ResourceVersions())
 		})
 	}
 }
@@ -249,7 +249,7 @@ func onNode(node string) func(*corev1.Pod) {
 }
 
 // fill creates n pods: ns/pod-00000 and so on.
-func (s *stage) fill(n int, more ...func(*corev1.Pod)) {
+func (s *storyRun) fill(n int, more ...func(*corev1.Pod)) {
 	for i := range n {
 		s.server.Put(pod(nth(i), more...))
 	}
