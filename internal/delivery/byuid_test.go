@@ -50,7 +50,7 @@ MODIFIED d/a 1→8 coalesced`},
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
-				w := newWorld(t, tc.cfg)
+				w := newTestStore(t, tc.cfg)
 				defer w.store.Close()
 				var log []string
 				release := make(chan struct{})
@@ -62,13 +62,13 @@ MODIFIED d/a 1→8 coalesced`},
 				w.uid = "one"
 				w.sync("a")
 				synctest.Wait()
-				w.as("a", "one")
-				w.as("a", "two") // the deletion of the first was missed
+				w.putWithUID("a", "one")
+				w.putWithUID("a", "two") // the deletion of the first was missed
 				w.del("a")
-				w.as("b", "three")
+				w.putWithUID("b", "three")
 				w.del("b")
-				w.as("a", "four")
-				w.as("a", "four")
+				w.putWithUID("a", "four")
+				w.putWithUID("a", "four")
 				close(release)
 				synctest.Wait()
 				cancel()

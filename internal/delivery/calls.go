@@ -55,8 +55,8 @@ func (c *calls) current() (lasted time.Duration, doing Type, object *store.Objec
 	return time.Since(c.base) - time.Duration(began-1), Type(c.doing.Load()), object
 }
 
-// recent returns the longest call that ended within the last one or two windows.
-func (c *calls) recent() (longest time.Duration) {
+// longestRecent returns the longest call that ended within the last one or two windows.
+func (c *calls) longestRecent() (longest time.Duration) {
 	window := windowOf(time.Since(c.base))
 	for i := range c.longest {
 		if held, took := unpack(c.longest[i].Load()); held+1 >= window {

@@ -20,19 +20,19 @@ func BenchmarkFanOut(b *testing.B) {
 }
 
 func fanOut(b *testing.B, handlers int) {
-	w := newWorld(b, store.Config{})
+	w := newTestStore(b, store.Config{})
 	w.sync()
 	ctx, cancel := context.WithCancel(b.Context())
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
 	var left atomic.Int64
-	told := make(chan struct{})
+	handled := make(chan struct{})
 	workers := &Workers{}
 	for range handlers {
 		r := New(w.store, func(context.Context, Event) {
 			if left.Add(-1) == 0 {
-				told <- struct{}{}
+				handled <- struct{}{}
 			}
 		}, Options{Workers: workers})
 		running.Go(func() { r.Run(ctx) })
@@ -43,7 +43,7 @@ func fanOut(b *testing.B, handlers int) {
 		left.Store(int64(handlers))
 		began := time.Now()
 		w.put("a", "")
-		<-told
+		<-handled
 		took = append(took, time.Since(began))
 		time.Sleep(time.Millisecond)
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // load changes two objects every 5 ms, in turn, until the context ends.
-func (w *world) load(ctx context.Context, all []string) {
+func (w *testStore) load(ctx context.Context, all []string) {
 	for i := 0; ctx.Err() == nil; i += 2 {
 		w.put(all[i%len(all)], "")
 		w.put(all[(i+1)%len(all)], "")
@@ -38,7 +38,7 @@ func TestSyncedUnderSteadyLoad(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
-				w := newWorld(t, tc.cfg)
+				w := newTestStore(t, tc.cfg)
 				defer w.store.Close()
 				var r *Registration
 				calls, initial, syncedAfter := 0, map[string]bool{}, -1
@@ -82,7 +82,7 @@ func TestResyncNowUnderSteadyLoad(t *testing.T) {
 	for _, cfg := range []store.Config{{}, {LogBytes: 1}, {LogBytes: 20 << 10}} {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
-			w := newWorld(t, cfg)
+			w := newTestStore(t, cfg)
 			defer w.store.Close()
 			all := names(400)
 			var r *Registration
@@ -130,7 +130,7 @@ func TestResyncNowUnderSteadyLoad(t *testing.T) {
 func TestSweepOfNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		w := newWorld(t, store.Config{})
+		w := newTestStore(t, store.Config{})
 		defer w.store.Close()
 		began := time.Now()
 		var log []string
@@ -162,7 +162,7 @@ RESYNC d/a 1→1 after 1h1m0s`)
 // does nothing.
 func TestCloseAndRunTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, store.Config{})
+		w := newTestStore(t, store.Config{})
 		defer w.store.Close()
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -200,9 +200,9 @@ func TestCloseAndRunTwice(t *testing.T) {
 func TestSyncedAfterWhatIsInHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		one := newWorld(t, store.Config{})
+		one := newTestStore(t, store.Config{})
 		defer one.store.Close()
-		two := &world{t: t, store: one.store, w: one.store.Writer(store.Scope{Claim: 1})}
+		two := &testStore{t: t, store: one.store, writer: one.store.Writer(store.Scope{Claim: 1})}
 		var r *Registration
 		synced := map[string]bool{}
 		r = New(one.store, func(_ context.Context, e Event) {
@@ -215,8 +215,8 @@ func TestSyncedAfterWhatIsInHand(t *testing.T) {
 		}, Options{})
 		go r.Run(ctx)
 		synctest.Wait()
-		one.w.BeginReplace(false)
-		one.w.EndReplace("0")
+		one.writer.BeginReplace(false)
+		one.writer.EndReplace("0")
 		one.put("first", "")
 		synctest.Wait() // while it is handled, three more come
 		one.put("a", "")

@@ -15,48 +15,48 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a store with one writer, as a reflector would use it.
-type world struct {
-	t     testing.TB
-	store *store.Store
-	w     *store.Writer
-	rv    int
-	uid   types.UID
+// testStore is a store with one writer, as a reflector would use it.
+type testStore struct {
+	t      testing.TB
+	store  *store.Store
+	writer *store.Writer
+	rv     int
+	uid    types.UID
 }
 
-func newWorld(t testing.TB, cfg store.Config) *world {
+func newTestStore(t testing.TB, cfg store.Config) *testStore {
 	cfg.Encoding = wire.Protobuf
 	cfg.Decode = func(raw []byte) (any, error) {
 		pod := &corev1.Pod{}
 		return pod, pod.Unmarshal(raw)
 	}
 	s := store.New(cfg)
-	return &world{t: t, store: s, w: s.Writer(store.Scope{})}
+	return &testStore{t: t, store: s, writer: s.Writer(store.Scope{})}
 }
 
 // sync ends the first list.
-func (w *world) sync(names ...string) {
-	w.w.BeginReplace(false)
+func (w *testStore) sync(names ...string) {
+	w.writer.BeginReplace(false)
 	for _, name := range names {
 		w.put(name, "")
 	}
-	w.w.EndReplace(strconv.Itoa(w.rv))
+	w.writer.EndReplace(strconv.Itoa(w.rv))
 }
 
 // put writes the next version of a pod with the label app.
-func (w *world) put(name, app string) {
-	w.write(name, app, w.w.Put)
+func (w *testStore) put(name, app string) {
+	w.write(name, app, w.writer.Put)
 }
 
-func (w *world) del(name string) { w.write(name, "", w.w.Delete) }
+func (w *testStore) del(name string) { w.write(name, "", w.writer.Delete) }
 
-// as writes the next version of a pod with a uid.
-func (w *world) as(name, uid string) {
+// putWithUID writes the next version of a pod with a uid.
+func (w *testStore) putWithUID(name, uid string) {
 	w.uid = types.UID(uid)
-	w.write(name, "", w.w.Put)
+	w.write(name, "", w.writer.Put)
 }
 
-func (w *world) write(name, app string, do func(*wire.Meta, []byte) error) {
+func (w *testStore) write(name, app string, do func(*wire.Meta, []byte) error) {
 	w.t.Helper()
 	w.rv++
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: name, UID: w.uid, ResourceVersion: strconv.Itoa(w.rv)}}
@@ -74,5 +74,5 @@ func (w *world) write(name, app string, do func(*wire.Meta, []byte) error) {
 	if err := do(&m, raw); err != nil {
 		w.t.Fatal(err)
 	}
-	w.w.Flush()
+	w.writer.Flush()
 }

@@ -77,8 +77,8 @@ type Registration struct {
 	handle Func
 	opts   Options
 
-	turn atomic.Uint32 // a turn
-	left chan struct{} // closed by a worker once ctx has ended, after the last call
+	state atomic.Uint32 // a serveState
+	left  chan struct{} // closed by a worker once ctx has ended, after the last call
 
 	// Of the worker that serves the registration.
 	ctx   context.Context // set by Run

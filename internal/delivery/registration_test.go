@@ -49,7 +49,7 @@ func follow(ctx context.Context, s *store.Store, opts Options) (*Registration, *
 func TestEveryChangeInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		w := newWorld(t, store.Config{})
+		w := newTestStore(t, store.Config{})
 		defer w.store.Close()
 		r, log := follow(ctx, w.store, Options{})
 		synctest.Wait()
@@ -81,7 +81,7 @@ ADDED d/b -→6`)
 func TestLateHandlerGetsTheStateFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		w := newWorld(t, store.Config{})
+		w := newTestStore(t, store.Config{})
 		defer w.store.Close()
 		w.sync("a", "b")
 		w.put("a", "")
@@ -105,7 +105,7 @@ ADDED d/c -→4`)
 func TestResyncNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		w := newWorld(t, store.Config{})
+		w := newTestStore(t, store.Config{})
 		defer w.store.Close()
 		w.sync("a", "b")
 		r, log := follow(ctx, w.store, Options{Filter: func(o *store.Object) bool { return o.Name() != "b" }})
@@ -126,7 +126,7 @@ ADDED d/c -→3`)
 func TestFilterTurnsUpdatesIntoAddsAndDeletes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		w := newWorld(t, store.Config{})
+		w := newTestStore(t, store.Config{})
 		defer w.store.Close()
 		r, log := follow(ctx, w.store, Options{Filter: func(o *store.Object) bool {
 			app, _ := o.Label("app")
@@ -154,17 +154,17 @@ DELETED d/a 6→-`)
 func TestPanicHurtsOnlyItsOwnCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		w := newWorld(t, store.Config{})
+		w := newTestStore(t, store.Config{})
 		defer w.store.Close()
 		boom := errors.New("boom")
-		var told []*PanicError
+		var panics []*PanicError
 		var calls int
 		bad := New(w.store, func(_ context.Context, e Event) {
 			calls++
 			if e.Key() == "d/b" {
 				panic(boom)
 			}
-		}, Options{Name: "bad", OnPanic: func(e *PanicError) { told = append(told, e) }})
+		}, Options{Name: "bad", OnPanic: func(e *PanicError) { panics = append(panics, e) }})
 		go bad.Run(ctx)
 		good, log := follow(ctx, w.store, Options{})
 		w.sync("a", "b", "c")
@@ -175,8 +175,8 @@ func TestPanicHurtsOnlyItsOwnCall(t *testing.T) {
 		if len(*log) != 3 || calls != 3 {
 			t.Errorf("the other handler got %d events and this one %d calls, want 3 and 3", len(*log), calls)
 		}
-		if len(told) != 1 || told[0].Key != "d/b" || !errors.Is(told[0], boom) || len(told[0].Stack) == 0 {
-			t.Errorf("told of %v", told)
+		if len(panics) != 1 || panics[0].Key != "d/b" || !errors.Is(panics[0], boom) || len(panics[0].Stack) == 0 {
+			t.Errorf("told of %v", panics)
 		}
 		if s := bad.Stats(); s.Panics != 1 || s.Handled != 3 {
 			t.Errorf("stats %+v", s)
@@ -189,7 +189,7 @@ func TestPanicHurtsOnlyItsOwnCall(t *testing.T) {
 func TestBlockedHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		w := newWorld(t, store.Config{LogBytes: 4 << 10})
+		w := newTestStore(t, store.Config{LogBytes: 4 << 10})
 		defer w.store.Close()
 		release := make(chan struct{})
 		var log []string
@@ -252,7 +252,7 @@ func checkChains(t *testing.T, log []string, want map[string]string) {
 func TestStopWhileBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		w := newWorld(t, store.Config{})
+		w := newTestStore(t, store.Config{})
 		defer w.store.Close()
 		var calls int
 		r := New(w.store, func(ctx context.Context, _ Event) {

@@ -27,7 +27,7 @@ type Stats struct {
 func (r *Registration) Stats() Stats {
 	s := Stats{
 		Handled: r.handled.Load(), Panics: r.panics.Load(), Lag: r.cursor.Lag(), Pending: r.cursor.Pending(),
-		Longest: r.calls.recent(), Spent: time.Duration(r.calls.spent.Load()),
+		Longest: r.calls.longestRecent(), Spent: time.Duration(r.calls.spent.Load()),
 		Resync: r.sweep.period, Swept: r.sweep.swept(),
 	}
 	busy, doing, object := r.calls.current()

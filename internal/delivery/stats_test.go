@@ -15,7 +15,7 @@ import (
 func TestCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		w := newWorld(t, store.Config{})
+		w := newTestStore(t, store.Config{})
 		defer w.store.Close()
 		took := map[string]time.Duration{"d/a": time.Second, "d/b": 3 * time.Second, "d/c": 2 * time.Second}
 		r := New(w.store, func(_ context.Context, e Event) {
@@ -74,7 +74,7 @@ func TestLongestIsPacked(t *testing.T) {
 func TestSwept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		w := newWorld(t, store.Config{})
+		w := newTestStore(t, store.Config{})
 		defer w.store.Close()
 		w.sync(names(1000)...)
 		r := New(w.store, func(context.Context, Event) {}, Options{Resync: 10 * time.Second, Phase: 0.5})

@@ -70,7 +70,7 @@ func (w *sweep) due(now time.Time) iter.Seq[*store.Object] {
 	return func(yield func(*store.Object) bool) {
 		if batch > 0 {
 			began, before := w.began, w.after
-			w.hand(batch, yield)
+			w.yieldBatch(batch, yield)
 			w.note(!began, before, batch, n)
 		}
 	}
@@ -98,8 +98,8 @@ func (w *sweep) swept() float64 {
 	return min(float64(w.passed.Load())/float64(n), 1)
 }
 
-// hand yields the next batch of objects in key order. After the last key it goes on with the first.
-func (w *sweep) hand(batch int, yield func(*store.Object) bool) {
+// yieldBatch yields the next batch of objects in key order. After the last key it goes on with the first.
+func (w *sweep) yieldBatch(batch int, yield func(*store.Object) bool) {
 	snap := w.store.Snapshot()
 	if !w.began {
 		w.began, w.after = true, keyAt(snap, w.phase)

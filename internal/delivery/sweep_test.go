@@ -15,7 +15,7 @@ func TestResyncIsLevel(t *testing.T) {
 	const objects, period, bucket = 1200, 30 * time.Second, 100 * time.Millisecond
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		w := newWorld(t, store.Config{})
+		w := newTestStore(t, store.Config{})
 		defer w.store.Close()
 		w.sync(names(objects)...)
 		begin := time.Now()
@@ -54,7 +54,7 @@ func TestResyncIsLevel(t *testing.T) {
 func TestResyncAfterABusyHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		w := newWorld(t, store.Config{})
+		w := newTestStore(t, store.Config{})
 		defer w.store.Close()
 		w.sync(names(1000)...)
 		var slept bool
@@ -92,7 +92,7 @@ func TestResyncAfterABusyHandler(t *testing.T) {
 func TestResyncGoesByTheFilter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		w := newWorld(t, store.Config{})
+		w := newTestStore(t, store.Config{})
 		defer w.store.Close()
 		r, log := follow(ctx, w.store, Options{Resync: time.Second, Filter: func(o *store.Object) bool { return o.Name() == "b" }})
 		w.sync("a", "b", "c")

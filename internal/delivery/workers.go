@@ -41,15 +41,15 @@ type burst struct {
 // minBurst is how many registrations make a burst.
 const minBurst = 16
 
-// turn is where a registration stands with its workers.
-type turn uint32
+// serveState is where a registration stands with its workers.
+type serveState uint32
 
 const (
-	out     turn = iota // it has not begun, or has ended
-	resting             // it has nothing to do
-	queued              // or taken by a worker that has not begun
-	served              // by a worker, at this moment
-	again               // it was woken while it was served, and will be queued
+	out     serveState = iota // it has not begun, or has ended
+	resting                   // it has nothing to do
+	queued                    // or taken by a worker that has not begun
+	served                    // by a worker, at this moment
+	requeue                   // it was woken while it was served, and will be queued again
 )
 
 // join adds a registration. The workers serve it until its context ends.
@@ -60,7 +60,7 @@ func (w *Workers) join(r *Registration) {
 		w.work.L = &w.mu
 	}
 	w.running++
-	r.turn.Store(uint32(resting))
+	r.state.Store(uint32(resting))
 	w.push(r)
 }
 
@@ -97,13 +97,13 @@ func (w *Workers) wake(r *Registration) {
 // must be held.
 func (w *Workers) push(r *Registration) {
 	for {
-		switch turn(r.turn.Load()) {
+		switch serveState(r.state.Load()) {
 		case served:
-			if r.turn.CompareAndSwap(uint32(served), uint32(again)) {
+			if r.state.CompareAndSwap(uint32(served), uint32(requeue)) {
 				return
 			}
 		case resting:
-			r.turn.Store(uint32(queued)) // which nobody else does with w.mu held
+			r.state.Store(uint32(queued)) // which nobody else does with w.mu held
 			w.append(r)
 			w.call()
 			return
@@ -205,7 +205,7 @@ func (w *Workers) pop() *Registration {
 // serve serves a registration. If its handler ends the goroutine by runtime.Goexit, so does the
 // registration.
 func (w *Workers) serve(r *Registration, changes []store.Change) {
-	r.turn.Store(uint32(served))
+	r.state.Store(uint32(served))
 	more, returned := false, false
 	defer func() {
 		if !returned {
@@ -226,14 +226,14 @@ func (w *Workers) serve(r *Registration, changes []store.Change) {
 func (w *Workers) settle(r *Registration, more bool) {
 	switch {
 	case r.ctx.Err() != nil:
-		r.turn.Store(uint32(out))
+		r.state.Store(uint32(out))
 		close(r.left)
 		return
-	case !more && r.turn.CompareAndSwap(uint32(served), uint32(resting)):
+	case !more && r.state.CompareAndSwap(uint32(served), uint32(resting)):
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	r.turn.Store(uint32(queued))
+	r.state.Store(uint32(queued))
 	w.append(r)
 }

@@ -38,34 +38,34 @@ func TestWorkersOfBlockedHandlers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		w := newWorld(t, store.Config{})
+		w := newTestStore(t, store.Config{})
 		defer w.store.Close()
 		w.sync()
-		var told [handlers]atomic.Int64
+		var handled [handlers]atomic.Int64
 		gate := make(chan struct{})
 		all := run(ctx, w.store, new(Workers), handlers, func(i int) {
 			if i%3 != 0 {
 				<-gate
 			}
-			told[i].Add(1)
+			handled[i].Add(1)
 		})
 		for n := range int64(5) {
 			w.put("a", "")
 			synctest.Wait()
-			for i := range told {
+			for i := range handled {
 				want := int64(0)
 				if i%3 == 0 {
 					want = n + 1
 				}
-				if got := told[i].Load(); got != want {
+				if got := handled[i].Load(); got != want {
 					t.Fatalf("after %d changes handler %d was told of %d, want %d", n+1, i, got, want)
 				}
 			}
 		}
 		close(gate)
 		synctest.Wait()
-		for i := range told {
-			if got := told[i].Load(); got != 5 {
+		for i := range handled {
+			if got := handled[i].Load(); got != 5 {
 				t.Errorf("after the block handler %d was told of %d changes", i, got)
 			}
 		}
@@ -79,7 +79,7 @@ func TestWorkersOfBlockedHandlers(t *testing.T) {
 func TestIdleWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		w := newWorld(t, store.Config{})
+		w := newTestStore(t, store.Config{})
 		defer w.store.Close()
 		w.sync()
 		var workers Workers
@@ -114,20 +114,20 @@ func goroutinesIn(method string) int {
 func TestHandlerThatExits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		w := newWorld(t, store.Config{})
+		w := newTestStore(t, store.Config{})
 		defer w.store.Close()
 		w.sync()
 		var workers Workers
 		exits := run(ctx, w.store, &workers, 1, func(int) { runtime.Goexit() })
-		var told [30]atomic.Int64
-		all := run(ctx, w.store, &workers, len(told), func(i int) { told[i].Add(1) })
+		var handled [30]atomic.Int64
+		all := run(ctx, w.store, &workers, len(handled), func(i int) { handled[i].Add(1) })
 		synctest.Wait()
 		w.put("a", "")
 		waitFor(exits)
 		w.put("b", "")
 		synctest.Wait()
-		for i := range told {
-			if n := told[i].Load(); n != 2 {
+		for i := range handled {
+			if n := handled[i].Load(); n != 2 {
 				t.Errorf("handler %d was told of %d changes", i, n)
 			}
 		}
@@ -139,7 +139,7 @@ func TestHandlerThatExits(t *testing.T) {
 // TestWorkersUnderLoad: registrations come and go while changes do, and their handlers block, yield
 // and exit. Each is told of every change from its begin to its end, one at a time and in order.
 func TestWorkersUnderLoad(t *testing.T) {
-	w := newWorld(t, store.Config{LogBytes: 1 << 30})
+	w := newTestStore(t, store.Config{LogBytes: 1 << 30})
 	defer w.store.Close()
 	w.sync()
 	var workers Workers
@@ -200,7 +200,7 @@ func TestBurst(t *testing.T) {
 	var owners []any
 	for range 3 * minBurst {
 		r := &Registration{}
-		r.turn.Store(uint32(resting))
+		r.state.Store(uint32(resting))
 		all, owners = append(all, r), append(owners, r)
 	}
 	w.waking.Store(true) // no worker is started
