@@ -49,8 +49,9 @@ func (ix Index) same(other Index) bool {
 	return ix.label == other.label && ix.field == other.field && ix.of == other.of && ix.value == other.value
 }
 
-// AddIndex adds an index, at any time. ErrIndexExists if the name is taken, ErrOptions if T has no
-// such field or the function is one of another type.
+// AddIndex adds an index. It may be called at any time. The error is ErrIndexExists if the name is
+// taken, or ErrOptions if T has no such field, or the index has a function of another type or is
+// the zero Index.
 func (i *Informer[T]) AddIndex(name string, ix Index) error {
 	var made store.Index
 	switch {

@@ -92,5 +92,5 @@ const (
 	Protobuf
 )
 
-// String returns the encoding's name.
+// String returns the encoding's name: "json" or "protobuf".
 func (e Encoding) String() string { return wire.Encoding(e).String() }

@@ -21,5 +21,5 @@ type Memory struct {
 // Total returns the sum of all purposes.
 func (m Memory) Total() int64 { return store.Memory(m).Total() }
 
-// String returns a table: purpose, bytes, bytes per object.
+// String returns a table of several lines: each purpose, its bytes, and its bytes for each object.
 func (m Memory) String() string { return store.Memory(m).String() }

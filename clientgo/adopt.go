@@ -17,9 +17,9 @@ import (
 	"github.com/weirproject/weir"
 )
 
-// ErrLayout is what Err returns, beside ErrNotOurs, if the linked client-go lays out its informers
-// in a way that this package does not know. Factories then return client-go's own informers. It is
-// logged when the first factory is made.
+// ErrLayout is what Err returns, beside ErrForeignInformer, if the linked client-go lays out its
+// informers in a way that this package does not know. Factories then return client-go's own
+// informers. It is logged when the first factory is made.
 var ErrLayout = errors.New("clientgo: this version of client-go lays out its informers in another way")
 
 // informerFields is what a client-go informer was built from.

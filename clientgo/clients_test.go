@@ -144,7 +144,7 @@ func TestFactoriesFallBack(t *testing.T) {
 		"dynamic":  NewDynamicSharedInformerFactoryWithOptions(dynamic.NewForConfigOrDie(cfg), 0, WithNamespace("one"), mark).ForResource(gvr).Informer(),
 		"metadata": NewMetadataSharedInformerFactoryWithOptions(metadata.NewForConfigOrDie(cfg), 0, WithNamespace("one"), mark).ForResource(gvr).Informer(),
 	} {
-		if err := Err(inf); !errors.Is(err, ErrNotOurs) || !errors.Is(err, ErrLayout) {
+		if err := Err(inf); !errors.Is(err, ErrForeignInformer) || !errors.Is(err, ErrLayout) {
 			t.Errorf("%s: %T, %v", name, inf, err)
 		}
 		run(t, inf)

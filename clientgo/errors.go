@@ -2,8 +2,8 @@ package clientgo
 
 import "errors"
 
-// ErrNotOurs is returned for an informer that this package has not made.
-var ErrNotOurs = errors.New("clientgo: not an informer of this package")
+// ErrForeignInformer is returned for an informer that this package has not made.
+var ErrForeignInformer = errors.New("clientgo: not an informer of this package")
 
 var (
 	// errNoConfig is returned by the functions that make a factory of a config.

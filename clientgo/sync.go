@@ -12,7 +12,7 @@ import (
 // recovers by itself; Err then returns nil again. errors.Is finds a sentinel of package weir, such
 // as weir.ErrForbidden, and apierrors.IsForbidden and its kin hold too. inf is an informer of this
 // package or a wrapper of one, such as generated factories return; for any other informer, and for
-// nil, Err returns ErrNotOurs. Err does not block.
+// nil, Err returns ErrForeignInformer. Err does not block.
 func Err(inf cache.SharedIndexInformer) error {
 	i, err := informerOf(inf)
 	if err != nil {
@@ -25,8 +25,8 @@ func Err(inf cache.SharedIndexInformer) error {
 // If the context ends first, the error says what keeps each of the remaining informers from
 // syncing: errors.Is finds the context's error and, if there is a reason, a sentinel of package
 // weir. WaitForSync waits for an informer that is not started yet, but not for one that has stopped
-// before it synced: the error then says so. It returns ErrNotOurs at once if an informer is not of
-// this package.
+// before it synced: the error then says so. It returns ErrForeignInformer at once if an informer is
+// not of this package.
 func WaitForSync(ctx context.Context, inf ...cache.SharedIndexInformer) error {
 	all := make([]*informer, len(inf))
 	for n := range inf {
@@ -75,7 +75,7 @@ func informerOf(inf cache.SharedIndexInformer) (*informer, error) {
 		}
 	}
 	if !layoutKnown() {
-		return nil, fmt.Errorf("%w: %T: %w", ErrNotOurs, inf, ErrLayout)
+		return nil, fmt.Errorf("%w: %T: %w", ErrForeignInformer, inf, ErrLayout)
 	}
-	return nil, fmt.Errorf("%w: %T", ErrNotOurs, inf)
+	return nil, fmt.Errorf("%w: %T", ErrForeignInformer, inf)
 }

@@ -73,13 +73,13 @@ func TestErr(t *testing.T) {
 // does not wait for one that has stopped.
 func TestErrOfOthers(t *testing.T) {
 	theirs := cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, nil)
-	if err := Err(theirs); !errors.Is(err, ErrNotOurs) || errors.Is(err, ErrLayout) {
+	if err := Err(theirs); !errors.Is(err, ErrForeignInformer) || errors.Is(err, ErrLayout) {
 		t.Errorf("client-go's: %v", err)
 	}
-	if err := Err(nil); !errors.Is(err, ErrNotOurs) {
+	if err := Err(nil); !errors.Is(err, ErrForeignInformer) {
 		t.Errorf("nil: %v", err)
 	}
-	if err := WaitForSync(t.Context(), theirs); !errors.Is(err, ErrNotOurs) {
+	if err := WaitForSync(t.Context(), theirs); !errors.Is(err, ErrForeignInformer) {
 		t.Errorf("waiting for client-go's: %v", err)
 	}
 	if err := WaitForSync(t.Context()); err != nil {

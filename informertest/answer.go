@@ -21,6 +21,7 @@ const (
 
 var opNames = [...]string{List: "LIST", Watch: "WATCH", Version: "VERSION", Unknown: "UNKNOWN"}
 
+// String returns "LIST", "WATCH", "VERSION" or "UNKNOWN", and "NONE" for the zero value.
 func (o Op) String() string {
 	if o < List || o > Unknown {
 		return "NONE"
