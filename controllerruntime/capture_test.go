@@ -74,7 +74,7 @@ func TestCaptured(t *testing.T) {
 		{"NewInformer alone", cache.New, 3},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			s := newStage(t, rig{newCache: tc.build})
+			s := newSetup(t, cacheBuilder{newCache: tc.build})
 			s.create(pod("a", "1"), pod("a", "2"), pod("b", "1"))
 			lists := make(chan struct{}, 10)
 			items := make(chan int, 10)

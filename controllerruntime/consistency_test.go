@@ -25,7 +25,7 @@ type gatedInformer struct {
 }
 
 func (i gatedInformer) AddEventHandler(handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
-	if _, own := handler.(*heard); !own {
+	if _, own := handler.(*recorder); !own {
 		handler = gatedHandler{handler, i.gate}
 	}
 	return i.SharedIndexInformer.AddEventHandler(handler)
@@ -62,7 +62,7 @@ func TestReadYourWrites(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := &gate{name: "gate", held: make(chan struct{}), release: make(chan struct{})}
-			s := newStage(t, rig{name: name, newCache: func(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
+			s := newSetup(t, cacheBuilder{name: name, newCache: func(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
 				o.NewInformer = func(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 					return gatedInformer{newInformer(lw, example, resync, indexers), g}
 				}
@@ -76,33 +76,33 @@ func TestReadYourWrites(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			again := configMap("again")
-			if err := consistent.Create(s.ctx, again); err != nil { // adds the handler
+			recreated := configMap("again")
+			if err := consistent.Create(s.ctx, recreated); err != nil { // adds the handler
 				t.Fatal(err)
 			}
-			told := s.follow(s.informer(c, configMap("")))
+			calls := s.follow(s.informer(c, configMap("")))
 			s.create(configMap("gate"))
 			<-g.held
 			passing := configMap("passing")
 			if err := consistent.Create(s.ctx, passing); err != nil {
 				t.Fatal(err)
 			}
-			told.waitFor("add initial=false a/passing")
-			for _, o := range []client.Object{passing, again} {
+			calls.waitFor("add initial=false a/passing")
+			for _, o := range []client.Object{passing, recreated} {
 				if err := consistent.Delete(s.ctx, o); err != nil {
 					t.Fatal(err)
 				}
 			}
-			told.waitFor("delete a/again")
+			calls.waitFor("delete a/again")
 			if err := consistent.Create(s.ctx, configMap("again")); err != nil {
 				t.Fatal(err)
 			}
-			told.waitFor("add initial=false a/again")
+			calls.waitFor("add initial=false a/again")
 			close(g.release)
 			if err := consistent.Get(s.ctx, client.ObjectKeyFromObject(passing), &corev1.ConfigMap{}); !apierrors.IsNotFound(err) {
 				t.Errorf("Get of what came and went: %v", err)
 			}
-			if err := consistent.Get(s.ctx, client.ObjectKeyFromObject(again), &corev1.ConfigMap{}); err != nil {
+			if err := consistent.Get(s.ctx, client.ObjectKeyFromObject(recreated), &corev1.ConfigMap{}); err != nil {
 				t.Errorf("Get of what was created again: %v", err)
 			}
 		})

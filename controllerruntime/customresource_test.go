@@ -121,11 +121,11 @@ func TestCustomResourcesAlone(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			shared := inf.(toolscache.SharedIndexInformer)
-			if !toolscache.WaitFor(ctx, "", shared.HasSyncedChecker()) {
+			sharedInformer := inf.(toolscache.SharedIndexInformer)
+			if !toolscache.WaitFor(ctx, "", sharedInformer.HasSyncedChecker()) {
 				t.Fatal("not synced")
 			}
-			if n := len(shared.GetStore().List()); n != tc.n {
+			if n := len(sharedInformer.GetStore().List()); n != tc.n {
 				t.Errorf("%d objects, want %d", n, tc.n)
 			}
 			if n := decodedGears.Load(); n > 0 {

@@ -20,7 +20,7 @@ func byApp(o client.Object) []string {
 }
 
 // listed returns the keys of a List, in order.
-func (s *stage) listed(c client.Reader, opts ...client.ListOption) []string {
+func (s *setup) listed(c client.Reader, opts ...client.ListOption) []string {
 	s.t.Helper()
 	var list corev1.PodList
 	if err := c.List(s.ctx, &list, opts...); err != nil {
@@ -33,14 +33,14 @@ func (s *stage) listed(c client.Reader, opts ...client.ListOption) []string {
 
 // TestIndexField checks indexes that are declared before the start and while the informer runs.
 func TestIndexField(t *testing.T) {
-	each(t, func(t *testing.T, s *stage) {
+	each(t, func(t *testing.T, s *setup) {
 		s.create(pod("a", "1"), pod("a", "2", node("n2")), pod("b", "1", label("app", "db")), pod("b", "2", node("n2"), label("app", "")))
 		c := s.cache(cache.Options{})
 		if err := c.IndexField(s.ctx, &corev1.Pod{}, "spec.nodeName", byNode); err != nil {
 			t.Fatal(err)
 		}
 		s.start(c)
-		heard := s.follow(s.informer(c, &corev1.Pod{}))
+		calls := s.follow(s.informer(c, &corev1.Pod{}))
 		if err := c.IndexField(s.ctx, &corev1.Pod{}, "app", byApp); err != nil {
 			t.Fatal(err)
 		}
@@ -77,13 +77,13 @@ func TestIndexField(t *testing.T) {
 		if err := s.client.Update(s.ctx, &moved); err != nil {
 			t.Fatal(err)
 		}
-		heard.waitFor("update a/1")
+		calls.waitFor("update a/1")
 		if err := s.client.Delete(s.ctx, pod("a", "2")); err != nil {
 			t.Fatal(err)
 		}
-		heard.waitFor("delete a/2")
+		calls.waitFor("delete a/2")
 		s.create(pod("b", "3"))
-		heard.waitFor("add initial=false b/3")
+		calls.waitFor("add initial=false b/3")
 		check("after changes", map[string][]string{
 			"n1": {"b/1", "b/3"}, "n1 in b": {"b/1", "b/3"}, "n2": {"b/2"}, "n3": {"a/1"}, "web": {"b/3"}, "db in b": {"b/1"},
 			"n1 and web": {"b/3"},
@@ -97,7 +97,7 @@ func TestIndexField(t *testing.T) {
 // TestIndexOtherForms checks indexes of unstructured and metadata objects, of a cluster-scoped
 // kind, and with several values.
 func TestIndexOtherForms(t *testing.T) {
-	each(t, func(t *testing.T, s *stage) {
+	each(t, func(t *testing.T, s *setup) {
 		s.create(newWidget("a", "1", "red"), newWidget("b", "1", "blue"), newWidget("b", "2", "red"))
 		s.create(&corev1.Namespace{ObjectMeta: pod("", "x", label("team", "t1")).ObjectMeta})
 		c := s.cache(cache.Options{})

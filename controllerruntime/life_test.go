@@ -34,10 +34,10 @@ func sameLabels(a, b client.Object) bool {
 // TestHandlers checks that handlers of all forms get every event, in order, and that objects
 // without a Go type of their own state their kind.
 func TestHandlers(t *testing.T) {
-	each(t, func(t *testing.T, s *stage) {
+	each(t, func(t *testing.T, s *setup) {
 		s.create(pod("a", "1"))
 		c := s.start(s.cache(cache.Options{}))
-		var all []*heard
+		var all []*recorder
 		for _, o := range []client.Object{&corev1.Pod{}, untyped(podKind), metadataOf(podKind)} {
 			all = append(all, s.follow(s.informer(c, o)))
 		}
@@ -67,13 +67,13 @@ func TestHandlers(t *testing.T) {
 
 // TestRemoveInformer checks that a removed informer stops, and that a later read starts another.
 func TestRemoveInformer(t *testing.T) {
-	each(t, func(t *testing.T, s *stage) {
+	each(t, func(t *testing.T, s *setup) {
 		s.create(pod("a", "1"))
 		c := s.start(s.cache(cache.Options{}))
 		for _, o := range []client.Object{&corev1.Pod{}, untyped(podKind), metadataOf(podKind)} {
 			inf := s.informer(c, o)
-			heard := s.follow(inf)
-			heard.waitFor("add initial=true a/1")
+			calls := s.follow(inf)
+			calls.waitFor("add initial=true a/1")
 			if err := c.RemoveInformer(s.ctx, o); err != nil {
 				t.Fatal(err)
 			}
@@ -87,11 +87,11 @@ func TestRemoveInformer(t *testing.T) {
 			if err := c.Get(s.ctx, client.ObjectKey{Namespace: "a", Name: "1"}, o.DeepCopyObject().(client.Object)); err != nil {
 				t.Fatal(err)
 			}
-			again := s.informer(c, o)
-			if again == inf || again.IsStopped() {
+			next := s.informer(c, o)
+			if next == inf || next.IsStopped() {
 				t.Error("the informer that was removed came back")
 			}
-			s.follow(again).waitFor("add initial=true a/1")
+			s.follow(next).waitFor("add initial=true a/1")
 		}
 	})
 }
@@ -99,7 +99,7 @@ func TestRemoveInformer(t *testing.T) {
 // TestRemoveBeforeStart checks that an informer that never ran can be removed and leaves nothing
 // behind; goleak looks for goroutines.
 func TestRemoveBeforeStart(t *testing.T) {
-	each(t, func(t *testing.T, s *stage) {
+	each(t, func(t *testing.T, s *setup) {
 		c := s.cache(cache.Options{})
 		if _, err := c.GetInformer(s.ctx, &corev1.Pod{}, cache.BlockUntilSynced(false)); err != nil {
 			t.Fatal(err)
@@ -117,7 +117,7 @@ func TestRemoveBeforeStart(t *testing.T) {
 // TestMultiNamespaceRemove uses several caches of one NewInformer, one after another and
 // concurrently.
 func TestMultiNamespaceRemove(t *testing.T) {
-	each(t, func(t *testing.T, s *stage) {
+	each(t, func(t *testing.T, s *setup) {
 		s.create(pod("a", "1"), pod("b", "1"))
 		o := cache.Options{DefaultNamespaces: map[string]cache.Config{"a": {}, "b": {}}}
 		first, second := s.start(s.cache(o)), s.start(s.cache(o))
@@ -136,31 +136,31 @@ func TestMultiNamespaceRemove(t *testing.T) {
 
 // TestSyncPeriod checks that a handler gets every object again each sync period.
 func TestSyncPeriod(t *testing.T) {
-	each(t, func(t *testing.T, s *stage) {
+	each(t, func(t *testing.T, s *setup) {
 		s.create(pod("a", "1"))
 		c := s.start(s.cache(cache.Options{ByObject: byPod(cache.ByObject{SyncPeriod: new(1200 * time.Millisecond)})}))
-		heard := s.follow(s.informer(c, &corev1.Pod{}))
-		heard.waitFor("update a/1")
-		heard.waitFor("update a/1")
+		calls := s.follow(s.informer(c, &corev1.Pod{}))
+		calls.waitFor("update a/1")
+		calls.waitFor("update a/1")
 	})
 }
 
 // TestWatchErrorHandler checks that the watch error handler gets the server's error, and that the
 // informer recovers.
 func TestWatchErrorHandler(t *testing.T) {
-	each(t, func(t *testing.T, s *stage) {
+	each(t, func(t *testing.T, s *setup) {
 		s.create(pod("a", "1"))
 		forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("because"))
 		remove := s.faults.Add(apiserver.Rule{Match: func(r *http.Request) bool {
 			return apiserver.Match("list", "pods")(r) || apiserver.Match("watch", "pods")(r)
 		}, Err: forbidden})
-		told := make(chan error, 100)
+		errs := make(chan error, 100)
 		c := s.start(s.cache(cache.Options{DefaultWatchErrorHandler: func(_ context.Context, r *toolscache.Reflector, err error) {
 			if r == nil {
 				t.Error("no reflector")
 			}
 			select {
-			case told <- err:
+			case errs <- err:
 			default:
 			}
 		}}))
@@ -168,7 +168,7 @@ func TestWatchErrorHandler(t *testing.T) {
 			t.Fatal(err)
 		}
 		select {
-		case err := <-told:
+		case err := <-errs:
 			if !apierrors.IsForbidden(err) {
 				t.Errorf("told %v", err)
 			}
@@ -185,7 +185,7 @@ func TestWatchErrorHandler(t *testing.T) {
 // TestExampleIsNotKept checks that an informer does not read the object again with which it was
 // requested.
 func TestExampleIsNotKept(t *testing.T) {
-	each(t, func(t *testing.T, s *stage) {
+	each(t, func(t *testing.T, s *setup) {
 		s.create(newWidget("a", "1", "red"), newWidget("a", "2", "red"))
 		c := s.start(s.cache(cache.Options{}))
 		for _, o := range []client.Object{untyped(widgetKind), metadataOf(widgetKind), &widget{}} {
@@ -195,10 +195,10 @@ func TestExampleIsNotKept(t *testing.T) {
 			o.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{Version: "v9", Kind: "Other"})
 			o.SetName("other")
 		}
-		heard := s.follow(s.informer(c, metadataOf(widgetKind)))
+		calls := s.follow(s.informer(c, metadataOf(widgetKind)))
 		s.create(newWidget("a", "3", "red"))
-		told := heard.waitFor("add initial=false a/3")
-		if kind := told.GetObjectKind().GroupVersionKind(); kind != widgetKind {
+		added := calls.waitFor("add initial=false a/3")
+		if kind := added.GetObjectKind().GroupVersionKind(); kind != widgetKind {
 			t.Errorf("a later object says it is a %v", kind)
 		}
 	})
@@ -217,7 +217,7 @@ func TestNewCacheErrors(t *testing.T) {
 // TestNewCacheLeavesAlone checks that NewCache changes neither the config nor the client that it
 // gets, and keeps a NewInformer that is set.
 func TestNewCacheLeavesAlone(t *testing.T) {
-	s := newStage(t, rigs[0])
+	s := newSetup(t, builders[0])
 	s.create(pod("a", "1"))
 	cfg := rest.CopyConfig(s.cfg)
 	given := &http.Client{}
@@ -241,7 +241,7 @@ func TestNewCacheLeavesAlone(t *testing.T) {
 }
 
 // poll waits for a condition that nothing signals.
-func (s *stage) poll(cond func() bool) {
+func (s *setup) poll(cond func() bool) {
 	s.t.Helper()
 	err := wait.PollUntilContextCancel(s.ctx, 10*time.Millisecond, true, func(context.Context) (bool, error) { return cond(), nil })
 	if err != nil {

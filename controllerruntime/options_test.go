@@ -48,7 +48,7 @@ func TestSelectors(t *testing.T) {
 		}, []string{"a/1", "a/2", "c/1"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			each(t, func(t *testing.T, s *stage) {
+			each(t, func(t *testing.T, s *setup) {
 				s.create(pod("a", "1"), pod("a", "2", node("n2")), pod("b", "1", label("app", "db")),
 					pod("b", "2", node("n2"), label("app", "db")), pod("c", "1"))
 				var o cache.Options
@@ -65,20 +65,20 @@ func TestSelectors(t *testing.T) {
 // TestSelectorMoves checks that an object that stops matching is removed, and added when it matches
 // again.
 func TestSelectorMoves(t *testing.T) {
-	each(t, func(t *testing.T, s *stage) {
+	each(t, func(t *testing.T, s *setup) {
 		s.create(pod("a", "1"))
 		c := s.start(s.cache(cache.Options{
 			ByObject: byPod(cache.ByObject{Label: labels.SelectorFromSet(labels.Set{"app": "web"})}),
 		}))
-		heard := s.follow(s.informer(c, &corev1.Pod{}))
-		for _, tc := range []struct{ app, told string }{{"db", "delete a/1"}, {"web", "add initial=false a/1"}} {
+		calls := s.follow(s.informer(c, &corev1.Pod{}))
+		for _, tc := range []struct{ app, call string }{{"db", "delete a/1"}, {"web", "add initial=false a/1"}} {
 			patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"app":"`+tc.app+`"}}}`))
 			if err := s.client.Patch(s.ctx, pod("a", "1"), patch); err != nil {
 				t.Fatal(err)
 			}
-			heard.waitFor(tc.told)
+			calls.waitFor(tc.call)
 			if got, want := len(s.listed(c)), 1; (got == want) != (tc.app == "web") {
-				t.Errorf("%d pods after %s", got, tc.told)
+				t.Errorf("%d pods after %s", got, tc.call)
 			}
 		}
 	})
@@ -89,7 +89,7 @@ func byPod(o cache.ByObject) map[client.Object]cache.ByObject {
 }
 
 func TestTransform(t *testing.T) {
-	each(t, func(t *testing.T, s *stage) {
+	each(t, func(t *testing.T, s *setup) {
 		s.create(pod("a", "1"), newWidget("a", "w", "red"))
 		c := s.start(s.cache(cache.Options{
 			DefaultTransform: func(in any) (any, error) {
@@ -103,10 +103,10 @@ func TestTransform(t *testing.T) {
 				return p, nil
 			}}),
 		}))
-		heard := s.follow(s.informer(c, &corev1.Pod{}))
+		calls := s.follow(s.informer(c, &corev1.Pod{}))
 		s.create(pod("a", "2"))
-		if told := heard.waitFor("add initial=false a/2").(*corev1.Pod); told.Spec.NodeName != "" || told.Labels["seen"] != "yes" {
-			t.Errorf("the handler was told %v", told)
+		if added := calls.waitFor("add initial=false a/2").(*corev1.Pod); added.Spec.NodeName != "" || added.Labels["seen"] != "yes" {
+			t.Errorf("the handler was told %v", added)
 		}
 		var list corev1.PodList
 		if err := c.List(s.ctx, &list); err != nil || len(list.Items) != 2 {
@@ -127,7 +127,7 @@ func TestTransform(t *testing.T) {
 // TestTransformToAnotherType checks that a transform may change the type, and that the cache
 // reports the type that it has.
 func TestTransformToAnotherType(t *testing.T) {
-	each(t, func(t *testing.T, s *stage) {
+	each(t, func(t *testing.T, s *setup) {
 		s.create(pod("a", "1"))
 		c := s.start(s.cache(cache.Options{DefaultTransform: func(in any) (any, error) {
 			o := in.(client.Object)
@@ -143,7 +143,7 @@ func TestTransformToAnotherType(t *testing.T) {
 // TestDisableDeepCopy checks that readers share values with UnsafeDisableDeepCopy, unless copies
 // are private.
 func TestDisableDeepCopy(t *testing.T) {
-	each(t, func(t *testing.T, s *stage) {
+	each(t, func(t *testing.T, s *setup) {
 		s.create(pod("a", "1"))
 		c := s.start(s.cache(cache.Options{ByObject: byPod(cache.ByObject{UnsafeDisableDeepCopy: new(true)})}))
 		var first, second corev1.Pod
@@ -152,16 +152,16 @@ func TestDisableDeepCopy(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		shared := &first.Spec.Containers[0] == &second.Spec.Containers[0]
-		if private := s.rig.name == "private"; shared == private {
-			t.Errorf("shared: %v", shared)
+		sharesMemory := &first.Spec.Containers[0] == &second.Spec.Containers[0]
+		if private := s.builder.name == "private"; sharesMemory == private {
+			t.Errorf("shared: %v", sharesMemory)
 		}
 	})
 }
 
 // TestUnknownNamespace checks that reads of a namespace that is not cached fail.
 func TestUnknownNamespace(t *testing.T) {
-	each(t, func(t *testing.T, s *stage) {
+	each(t, func(t *testing.T, s *setup) {
 		s.create(pod("a", "1"), pod("b", "1"), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
 		c := s.start(s.cache(cache.Options{DefaultNamespaces: map[string]cache.Config{"a": {}, "c": {}}}))
 		if err := c.Get(s.ctx, client.ObjectKey{Namespace: "a", Name: "1"}, &corev1.Pod{}); err != nil {
@@ -173,16 +173,16 @@ func TestUnknownNamespace(t *testing.T) {
 		if err := c.Get(s.ctx, client.ObjectKey{Name: "n1"}, &corev1.Node{}); err != nil {
 			t.Error(err)
 		}
-		heard := s.follow(s.informer(c, &corev1.Pod{}))
+		calls := s.follow(s.informer(c, &corev1.Pod{}))
 		s.create(pod("b", "2"), pod("c", "1"))
-		heard.waitFor("add initial=false c/1")
+		calls.waitFor("add initial=false c/1")
 	})
 }
 
 // TestShard checks that the shards of a split have each object once, together.
 func TestShard(t *testing.T) {
 	for i := range 2 {
-		s := newStage(t, rig{newCache: controllerruntime.NewCache(
+		s := newSetup(t, cacheBuilder{newCache: controllerruntime.NewCache(
 			controllerruntime.WithObjectOptions(&corev1.Pod{}, clientgo.Options{Shard: weir.Shard{Index: i, Count: 2}}),
 		)})
 		for n := range 20 {
@@ -214,7 +214,7 @@ func TestShard(t *testing.T) {
 
 // TestObjectOptions checks that options for one kind do not affect another.
 func TestObjectOptions(t *testing.T) {
-	s := newStage(t, rig{newCache: controllerruntime.NewCache(
+	s := newSetup(t, cacheBuilder{newCache: controllerruntime.NewCache(
 		controllerruntime.WithOptions(clientgo.Options{PrivateCopies: true}),
 		controllerruntime.WithObjectOptions(&corev1.Pod{}, clientgo.Options{}),
 		controllerruntime.WithObjectOptions(untyped(widgetKind), clientgo.Options{}),
@@ -223,9 +223,9 @@ func TestObjectOptions(t *testing.T) {
 	c := s.start(s.cache(cache.Options{DefaultUnsafeDisableDeepCopy: new(true)}))
 	key := client.ObjectKey{Namespace: "a", Name: "1"}
 	for _, tc := range []struct {
-		name   string
-		object func() client.Object
-		shared bool
+		name         string
+		object       func() client.Object
+		sharesMemory bool
 	}{
 		{"a pod", func() client.Object { return &corev1.Pod{} }, true},
 		{"an unstructured widget", func() client.Object { return untyped(widgetKind) }, true},
@@ -237,8 +237,8 @@ func TestObjectOptions(t *testing.T) {
 		if err := errors.Join(c.Get(s.ctx, key, first), c.Get(s.ctx, key, second)); err != nil {
 			t.Fatal(err)
 		}
-		if got := sameLabels(first, second); got != tc.shared {
-			t.Errorf("%s: shared %v, want %v", tc.name, got, tc.shared)
+		if got := sameLabels(first, second); got != tc.sharesMemory {
+			t.Errorf("%s: shared %v, want %v", tc.name, got, tc.sharesMemory)
 		}
 	}
 }

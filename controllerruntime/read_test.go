@@ -16,7 +16,7 @@ import (
 var podKind = schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
 
 func TestGet(t *testing.T) {
-	each(t, func(t *testing.T, s *stage) {
+	each(t, func(t *testing.T, s *setup) {
 		s.create(pod("a", "p"), newWidget("a", "w", "red"))
 		c := s.start(s.cache(cache.Options{}))
 		key := client.ObjectKey{Namespace: "a", Name: "p"}
@@ -56,16 +56,16 @@ func TestGet(t *testing.T) {
 
 // TestCopies checks that readers own what they read, unless the cache is configured otherwise.
 func TestCopies(t *testing.T) {
-	each(t, func(t *testing.T, s *stage) {
+	each(t, func(t *testing.T, s *setup) {
 		s.create(pod("a", "p"))
 		c := s.start(s.cache(cache.Options{}))
 		key := client.ObjectKey{Namespace: "a", Name: "p"}
-		for _, kind := range []func() client.Object{
+		for _, newObject := range []func() client.Object{
 			func() client.Object { return &corev1.Pod{} },
 			func() client.Object { return untyped(podKind) },
 			func() client.Object { return metadataOf(podKind) },
 		} {
-			first, second := kind(), kind()
+			first, second := newObject(), newObject()
 			if err := c.Get(s.ctx, key, first); err != nil {
 				t.Fatal(err)
 			}
@@ -84,18 +84,18 @@ func TestCopies(t *testing.T) {
 		}
 		list.Items[0].Labels["app"] = "changed"
 		list.Items[0].Spec.Containers[0].Image = "changed"
-		var again corev1.PodList
-		if err := c.List(s.ctx, &again); err != nil {
+		var copied corev1.PodList
+		if err := c.List(s.ctx, &copied); err != nil {
 			t.Fatal(err)
 		}
-		if got := again.Items[0]; got.Labels["app"] != "web" || got.Spec.Containers[0].Image != "i" {
+		if got := copied.Items[0]; got.Labels["app"] != "web" || got.Spec.Containers[0].Image != "i" {
 			t.Errorf("what a reader changed shows to the next: %v", got)
 		}
 	})
 }
 
 func TestList(t *testing.T) {
-	each(t, func(t *testing.T, s *stage) {
+	each(t, func(t *testing.T, s *setup) {
 		s.create(pod("a", "1"), pod("a", "2", label("app", "db")), pod("ab", "1"), pod("b", "1"))
 		c := s.start(s.cache(cache.Options{}))
 		for _, tc := range []struct {
@@ -143,7 +143,7 @@ func TestList(t *testing.T) {
 
 // TestOtherKinds checks a cluster-scoped kind, and a custom resource in all three forms.
 func TestOtherKinds(t *testing.T) {
-	each(t, func(t *testing.T, s *stage) {
+	each(t, func(t *testing.T, s *setup) {
 		s.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, newWidget("a", "w", "red"), newWidget("b", "w", "blue"))
 		c := s.start(s.cache(cache.Options{}))
 		var n corev1.Node

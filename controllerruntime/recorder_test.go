@@ -1,0 +1,117 @@
+package controllerruntime_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// recorder records a handler's calls, for others to wait for.
+type recorder struct {
+	t       *testing.T
+	ctx     context.Context
+	changed chan struct{} // capacity 1
+
+	mu      sync.Mutex
+	entries []string
+	seen    int // how many of them waitFor has passed
+	objects map[string]client.Object
+}
+
+// follow adds a handler to an informer and waits until the handler has synced.
+func (s *setup) follow(inf cache.Informer) *recorder {
+	s.t.Helper()
+	r := &recorder{t: s.t, ctx: s.ctx, changed: make(chan struct{}, 1), objects: map[string]client.Object{}}
+	registration, err := inf.AddEventHandler(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if !toolscache.WaitFor(s.ctx, "", registration.HasSyncedChecker()) {
+		s.t.Fatal("the handler did not sync")
+	}
+	return r
+}
+
+func (r *recorder) OnAdd(obj any, initial bool) { r.note(fmt.Sprintf("add initial=%v", initial), obj) }
+func (r *recorder) OnUpdate(_, obj any)         { r.note("update", obj) }
+func (r *recorder) OnDelete(obj any) {
+	if tombstone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+		obj = tombstone.Obj
+	}
+	r.note("delete", obj)
+}
+
+func (r *recorder) note(what string, obj any) {
+	o, ok := obj.(client.Object)
+	if !ok {
+		r.t.Errorf("%s of %T", what, obj)
+		return
+	}
+	r.mu.Lock()
+	entry := what + " " + client.ObjectKeyFromObject(o).String()
+	r.entries = append(r.entries, entry)
+	r.objects[entry] = o
+	r.mu.Unlock()
+	select {
+	case r.changed <- struct{}{}:
+	default:
+	}
+}
+
+// waitFor waits for a call after the one that was waited for last, and returns its object.
+func (r *recorder) waitFor(entry string) client.Object {
+	r.t.Helper()
+	for {
+		r.mu.Lock()
+		for i := r.seen; i < len(r.entries); i++ {
+			if r.entries[i] == entry {
+				r.seen = i + 1
+				o := r.objects[entry]
+				r.mu.Unlock()
+				return o
+			}
+		}
+		entries := fmt.Sprint(r.entries)
+		r.mu.Unlock()
+		select {
+		case <-r.changed:
+		case <-r.ctx.Done():
+			r.t.Fatalf("never told %q, but %s", entry, entries)
+		}
+	}
+}
+
+func pod(namespace, name string, change ...func(*corev1.Pod)) *corev1.Pod {
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"app": "web"}},
+		Spec:       corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+	}
+	for _, f := range change {
+		f(p)
+	}
+	return p
+}
+
+func label(key, value string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Labels[key] = value }
+}
+
+func node(name string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Spec.NodeName = name }
+}
+
+// names returns the keys of a list, in order.
+func names[T client.Object](items []T) []string {
+	out := make([]string, 0, len(items))
+	for _, o := range items {
+		out = append(out, client.ObjectKeyFromObject(o).String())
+	}
+	return out
+}

@@ -1,0 +1,166 @@
+package controllerruntime_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/clientgo"
+	"github.com/weirproject/weir/controllerruntime"
+)
+
+// deadline bounds every wait. It is generous, because nothing is timed here.
+const deadline = 2 * time.Minute
+
+// cacheBuilder is a way to build a cache. Every test runs with each: our informers must do what
+// controller-runtime's own do.
+type cacheBuilder struct {
+	name     string
+	newCache cache.NewCacheFunc
+	ours     bool
+}
+
+var builders = []cacheBuilder{
+	{"controller-runtime", cache.New, false},
+	{"weir", controllerruntime.NewCache(), true},
+	{"NewInformer", withNewInformer, true},
+	{"NewInformer with a wrapped config", wrapped, true},
+	{"a wrapped config", wrappedTwice, true},
+	{"pinned", controllerruntime.NewCache(controllerruntime.WithOptions(clientgo.Options{PinDecoded: true})), true},
+	{"private", controllerruntime.NewCache(controllerruntime.WithOptions(clientgo.Options{PrivateCopies: true})), true},
+	{"detecting", controllerruntime.NewCache(controllerruntime.WithOptions(clientgo.Options{DetectMutation: true})), true},
+}
+
+// withNewInformer uses NewInformer without Wrap, so nothing is captured.
+func withNewInformer(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
+	o.NewInformer = controllerruntime.NewInformer()
+	return cache.New(cfg, o)
+}
+
+// wrapped does what NewCache does, by NewInformer and Wrap.
+func wrapped(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
+	cfg = rest.CopyConfig(cfg)
+	clientgo.Wrap(cfg)
+	o.NewInformer = controllerruntime.NewInformer()
+	return cache.New(cfg, o)
+}
+
+// wrappedTwice uses NewCache with a config that was wrapped before.
+func wrappedTwice(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
+	cfg = rest.CopyConfig(cfg)
+	clientgo.Wrap(cfg)
+	return controllerruntime.NewCache()(cfg, o)
+}
+
+// each runs a test with every builder.
+func each(t *testing.T, test func(t *testing.T, s *setup)) {
+	for _, b := range builders {
+		t.Run(b.name, func(t *testing.T) {
+			t.Parallel() // most of it is controller-runtime's polling
+			test(t, newSetup(t, b))
+		})
+	}
+}
+
+// setup is a server and what one test does with it.
+type setup struct {
+	t       *testing.T
+	ctx     context.Context
+	builder cacheBuilder
+	server  *apiserver.Server
+	faults  *apiserver.Faults
+	cfg     *rest.Config
+	scheme  *runtime.Scheme
+	client  client.Client // reads and writes directly
+}
+
+func newSetup(t *testing.T, b cacheBuilder) *setup {
+	t.Helper()
+	s := &setup{t: t, builder: b, faults: &apiserver.Faults{}, scheme: runtime.NewScheme()}
+	var err error
+	s.server, err = apiserver.New(apiserver.Options{Faults: s.faults, Resources: []apiserver.Resource{widgets}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.server.Close() })
+	if err := s.server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+	t.Cleanup(cancel)
+	s.ctx, s.cfg = ctx, s.server.Config()
+	if err := clientgoscheme.AddToScheme(s.scheme); err != nil {
+		t.Fatal(err)
+	}
+	addWidgets(s.scheme)
+	http, err := rest.HTTPClientFor(s.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { utilnet.CloseIdleConnectionsFor(http.Transport) })
+	s.client, err = client.New(s.cfg, client.Options{HTTPClient: http, Scheme: s.scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// cache builds a cache with the setup's builder and does not start it.
+func (s *setup) cache(o cache.Options) cache.Cache {
+	s.t.Helper()
+	o.Scheme = s.scheme
+	c, err := s.builder.newCache(s.cfg, o)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return c
+}
+
+// start runs a cache until the test ends.
+func (s *setup) start(c cache.Cache) cache.Cache {
+	s.t.Helper()
+	ctx, cancel := context.WithCancel(s.ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := c.Start(ctx); err != nil {
+			s.t.Error(err)
+		}
+	})
+	s.t.Cleanup(func() {
+		cancel()
+		wg.Wait()
+	})
+	if !c.WaitForCacheSync(s.ctx) {
+		s.t.Fatal("the cache did not sync")
+	}
+	return c
+}
+
+// create creates deep copies of objects, so that the caller's do not change.
+func (s *setup) create(objects ...client.Object) {
+	s.t.Helper()
+	for _, o := range objects {
+		if err := s.client.Create(s.ctx, o.DeepCopyObject().(client.Object)); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// informer returns the cache's informer for an object.
+func (s *setup) informer(c cache.Cache, o client.Object) cache.Informer {
+	s.t.Helper()
+	inf, err := c.GetInformer(s.ctx, o)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return inf
+}
