@@ -44,7 +44,7 @@ func (f *failures) next(err error) bool {
 // nextList takes the error of a LIST, or of the one of a single object that asks for the newest
 // resourceVersion.
 func (f *failures) nextList(err *reflector.Error) bool {
-	stale := err.Kind == reflector.ErrExpired || err.Kind == reflector.ErrServerBehind
+	stale := err.Sentinel == reflector.ErrExpired || err.Sentinel == reflector.ErrServerBehind
 	switch {
 	case stale && err.Phase == reflector.Asking:
 		return false

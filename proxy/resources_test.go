@@ -150,7 +150,7 @@ func TestNewlyDefined(t *testing.T) {
 func TestNotServedAnyMore(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	f := startProxy(t, u, Options{MemoryBudget: 64 << 20})
-	gone := &reflector.Error{Phase: reflector.Listing, Kind: reflector.ErrUnknownResource}
+	gone := &reflector.Error{Phase: reflector.Listing, Sentinel: reflector.ErrUnknownResource}
 	for _, tt := range []struct {
 		err      error
 		attempts int
@@ -158,9 +158,9 @@ func TestNotServedAnyMore(t *testing.T) {
 	}{
 		{gone, finalMissing - 1, false},
 		{gone, finalMissing, true},
-		{&reflector.Error{Kind: reflector.ErrForbidden}, finalAttempts - 1, false},
-		{&reflector.Error{Kind: reflector.ErrForbidden}, finalAttempts, true},
-		{&reflector.Error{Kind: reflector.ErrUnreachable}, 100, false},
+		{&reflector.Error{Sentinel: reflector.ErrForbidden}, finalAttempts - 1, false},
+		{&reflector.Error{Sentinel: reflector.ErrForbidden}, finalAttempts, true},
+		{&reflector.Error{Sentinel: reflector.ErrUnreachable}, 100, false},
 	} {
 		var ended error
 		res := &resource{resources: f.proxy.resources, gvr: podsResource}

@@ -123,19 +123,19 @@ func waitSynced[T weir.Object](ctx context.Context, inf *weir.Informer[T], w *wa
 // report says on stderr when the copy stops being current and when it is current again, until ctx
 // ends.
 func (w *watch) report(ctx context.Context, statuses <-chan weir.Status) {
-	var said error // what has been told, by its kind; nil: all is well
+	var said error // what has been told, by its sentinel; nil: all is well
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case s := <-statuses:
-			kind := kindOf(s.Err)
-			if kind == said || ctx.Err() != nil {
+			sentinel := sentinelOf(s.Err)
+			if sentinel == said || ctx.Err() != nil {
 				continue
 			}
-			said = kind
+			said = sentinel
 			text := "current again"
-			if kind != nil {
+			if sentinel != nil {
 				text = command.OneLine(command.Explain(s.Err)) + "; trying again"
 			}
 			fmt.Fprintf(w.err, "%s  %s%s\n", time.Now().Format(time.TimeOnly), w.label(), text)
@@ -151,11 +151,11 @@ func (w *watch) label() string {
 	return w.resource.String() + ": "
 }
 
-// kindOf returns the sentinel of a reflector's error. Any other error, and nil, is returned as it
+// sentinelOf returns the sentinel of a reflector's error. Any other error, and nil, is returned as it
 // is.
-func kindOf(err error) error {
+func sentinelOf(err error) error {
 	if own, ok := errors.AsType[*reflector.Error](err); ok {
-		return own.Kind
+		return own.Sentinel
 	}
 	return err
 }

@@ -181,7 +181,9 @@ func TestReport(t *testing.T) {
 		defer close(done)
 		(&watch{err: &out}).report(ctx, statuses)
 	}()
-	trouble := func(kind error, text string) error { return &reflector.Error{Kind: kind, Err: errors.New(text)} }
+	trouble := func(sentinel error, text string) error {
+		return &reflector.Error{Sentinel: sentinel, Err: errors.New(text)}
+	}
 	for _, err := range []error{
 		nil, trouble(weir.ErrUnreachable, "one"), trouble(weir.ErrUnreachable, "two"), trouble(weir.ErrExpired, "three"), nil, nil,
 	} {

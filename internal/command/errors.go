@@ -75,9 +75,9 @@ func Explain(err error) error {
 	}
 	if own, ok := errors.AsType[*reflector.Error](err); ok {
 		if own.Err == nil {
-			return own.Kind
+			return own.Sentinel
 		}
-		return fmt.Errorf("%w: %w", own.Kind, own.Err)
+		return fmt.Errorf("%w: %w", own.Sentinel, own.Err)
 	}
 	if request, ok := errors.AsType[*url.Error](err); ok {
 		if at, parseErr := url.Parse(request.URL); parseErr == nil {

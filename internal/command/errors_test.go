@@ -21,8 +21,8 @@ func TestExplain(t *testing.T) {
 		`the server does not accept the credentials: who?`: fmt.Errorf("x: %w", apierrors.NewUnauthorized("who?")),
 		`the server answered: field label not supported`:   apierrors.NewBadRequest("field label not supported"),
 		`no answer from the server at https://h:1: dial`:   fmt.Errorf("x: %w", &url.Error{Op: "Get", URL: "https://h:1/api?x=y", Err: errors.New("dial")}),
-		`the server cannot be reached: EOF`:                fmt.Errorf("pods: %w", &reflector.Error{Kind: weir.ErrUnreachable, Err: io.EOF}),
-		`the answer cannot be read`:                        &reflector.Error{Kind: weir.ErrMalformed},
+		`the server cannot be reached: EOF`:                fmt.Errorf("pods: %w", &reflector.Error{Sentinel: weir.ErrUnreachable, Err: io.EOF}),
+		`the answer cannot be read`:                        &reflector.Error{Sentinel: weir.ErrMalformed},
 		`something else`:                                   errors.New("something else"),
 	} {
 		if got := Explain(err); got.Error() != want {

@@ -13,20 +13,20 @@ const (
 // delay returns how long to wait before the next try. attempt counts from 1, and jitter is random
 // in [0, 1).
 //
-//	kind                                          wait
+//	sentinel                                      wait
 //	ErrUnauthorized, ErrForbidden, ErrUnknown…    Backoff, no more than Denied: somebody may put it right at any moment
-//	ErrServerBehind                                      1 s: the server says when it will be there
+//	ErrServerBehind                               1 s: the server says when it will be there
 //	ErrUnreachable; ErrServer at once             Backoff, but no more than the second wait for the first half a minute (pace)
 //	anything else                                 Backoff; the tries of the line above do not count for it
 //	any, with Retry-After                         at least that, no more than maxRetryAfter, and up to a tenth more
-func (b Backoff) delay(kind error, attempt int, retryAfter time.Duration, jitter float64) time.Duration {
+func (b Backoff) delay(sentinel error, attempt int, retryAfter time.Duration, jitter float64) time.Duration {
 	limit := b.Max
-	switch kind {
+	switch sentinel {
 	case ErrUnauthorized, ErrForbidden, ErrUnknownResource:
 		limit = min(limit, b.Denied)
 	}
 	d := time.Duration(float64(b.base(attempt, limit)) * (0.5 + 0.5*jitter))
-	if kind == ErrServerBehind {
+	if sentinel == ErrServerBehind {
 		d = aheadRetry
 	}
 	retryAfter = min(retryAfter, maxRetryAfter)

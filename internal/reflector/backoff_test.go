@@ -11,7 +11,7 @@ import (
 // TestPace is how long a reflector waits, by what failed, how often, and at what.
 func TestPace(t *testing.T) {
 	for name, test := range map[string]struct {
-		kind     error
+		sentinel error
 		request  request
 		answered bool
 		trouble  int
@@ -40,7 +40,7 @@ func TestPace(t *testing.T) {
 					m.in.after = time.Second
 				}
 				m.request, m.attempt, m.trouble, m.size = test.request, attempt, test.trouble, test.size
-				m.sleep(reqWatch, test.kind)
+				m.sleep(reqWatch, test.sentinel)
 				if got := m.actions[0].(wait).d; got != want {
 					t.Errorf("attempt %d waits %v, want %v", attempt, got, want)
 				}

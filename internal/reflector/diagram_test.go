@@ -89,14 +89,14 @@ func transitions(walks uint64) map[edge]map[string]bool {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		cfg := Config{Mode: Mode(rng.IntN(4)), Consistency: Consistency(rng.IntN(2))}.withDefaults()
 		s := newState(&cfg, []string{"", "1000"}[rng.IntN(2)])
-		in := input{kind: inBegin}
+		in := input{typ: inBegin}
 		at, answered := start, false
 		var under action
 		for range 300 {
 			before := s
 			var actions []action
 			s, actions = step(s, in)
-			answered = answered || in.kind == inOpened
+			answered = answered || in.typ == inOpened
 			if last := len(actions) - 1; last >= 0 && isRequest(actions[last]) {
 				under, answered = actions[last], false
 				form := nodeOf(s)
@@ -104,7 +104,7 @@ func transitions(walks uint64) map[edge]map[string]bool {
 				if form == askingVersion || form == initial || form == listing && s.page == "" || form == asking && s.askingFloor {
 					next = due // in whatever form
 				}
-				if in.kind != inWoke {
+				if in.typ != inWoke {
 					add(edge{at, next, s.phase == Waiting}, labelOf(before, in, next))
 				}
 				if next == due && s.phase != Waiting {
@@ -132,8 +132,8 @@ func likely(rng *rand.Rand, s state, under action, answered, behind bool) input 
 	}
 	switch held, err := strconv.Atoi(s.rv); {
 	case behind && s.phase == Asking && rng.IntN(4) == 0:
-		in.kind, in.err = inFailed, classify(Asking, failure("refused"))
-	case behind && in.kind == inFailed && rng.IntN(2) == 0:
+		in.typ, in.err = inFailed, classify(Asking, failure("refused"))
+	case behind && in.typ == inFailed && rng.IntN(2) == 0:
 		in.err = classify(s.phase, failure("too-large"))
 	case behind && in.rv != "" && err == nil && held > 1 && rng.IntN(2) == 0:
 		in.rv = strconv.Itoa(held - 1)
@@ -168,30 +168,30 @@ func nodeOf(s state) node {
 func labelOf(before state, in input, next node) string {
 	m := machine{state: before, in: in}
 	switch {
-	case in.kind == inFailed && in.err.Kind == ErrExpired:
+	case in.typ == inFailed && in.err.Sentinel == ErrExpired:
 		return "410"
-	case in.kind == inFailed && in.err.Kind == ErrServerBehind:
+	case in.typ == inFailed && in.err.Sentinel == ErrServerBehind:
 		return "504 too large"
-	case in.kind == inFailed && in.err.Kind == ErrUnknownResource:
+	case in.typ == inFailed && in.err.Sentinel == ErrUnknownResource:
 		return "404"
-	case in.kind == inFailed, in.kind == inPage && before.page != "" && in.cont == before.page,
-		in.kind == inPage && in.rv == "" && (before.versioned || before.pageRV != ""):
+	case in.typ == inFailed, in.typ == inPage && before.page != "" && in.cont == before.page,
+		in.typ == inPage && in.rv == "" && (before.versioned || before.pageRV != ""):
 		return "failed"
-	case in.kind == inProbed && in.err != nil:
+	case in.typ == inProbed && in.err != nil:
 		return "silent"
-	case in.kind == inPage && next == listing:
+	case in.typ == inPage && next == listing:
 		return "next page"
-	case in.kind == inPage && next == watched, in.kind == inBookmark && next == watched:
+	case in.typ == inPage && next == watched, in.typ == inBookmark && next == watched:
 		return "complete"
-	case in.kind != inEvents && in.kind != inEnded && m.behindRV():
+	case in.typ != inEvents && in.typ != inEnded && m.behindRV():
 		return "older than held"
-	case in.kind == inPage, in.rv != "" && resourceversion.Incomparable(in.rv, before.rv):
+	case in.typ == inPage, in.rv != "" && resourceversion.Incomparable(in.rv, before.rv):
 		return "another scheme"
 	}
-	return map[inputKind]string{
+	return map[inputType]string{
 		inBegin: "begin", inVersion: "answer", inNewest: "answer", inProbed: "silent", inEvents: "unreadable event",
 		inOutdated: "told to list", inEnded: "ended",
-	}[in.kind]
+	}[in.typ]
 }
 
 // summary joins labels. A failure of any kind stands for those of some kinds.

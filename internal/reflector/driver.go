@@ -41,17 +41,17 @@ type driver struct {
 	pending  *input          // what came after events that had to be told first
 	throttle throttle        // of watches
 
-	meta    wire.Meta
-	held    wire.Meta     // of kept, where labels may be dropped
-	kept    []byte        // what Config.Drop has left of an object
-	other   []byte        // what Config.Transcode has made of one
-	kind    wire.TypeMeta // of the objects, as told last
-	skips   int           // objects that could not be taken since the replace began,
-	high    uint64        // the newest resourceVersion of the objects of a list
-	damaged int           // and those of them that a list may have as they are
-	others  int64         // objects that Config.Keep did not want since the replace began
-	skipErr error
-	fatal   error // of the sink: nothing can be written any more
+	meta     wire.Meta
+	held     wire.Meta     // of kept, where labels may be dropped
+	kept     []byte        // what Config.Drop has left of an object
+	other    []byte        // what Config.Transcode has made of one
+	typeMeta wire.TypeMeta // of the objects, as told last
+	skips    int           // objects that could not be taken since the replace began,
+	high     uint64        // the newest resourceVersion of the objects of a list
+	damaged  int           // and those of them that a list may have as they are
+	others   int64         // objects that Config.Keep did not want since the replace began
+	skipErr  error
+	fatal    error // of the sink: nothing can be written any more
 }
 
 // perform does the actions that are done at once. It returns the request or wait among them, which
@@ -77,7 +77,7 @@ func (d *driver) next(ask action) (in input) {
 		in = d.read()
 	}
 	in.after, in.jitter = time.Since(d.began), d.r.cfg.Backoff.Random()
-	switch in.kind {
+	switch in.typ {
 	case inFailed, inEnded, inPage, inBookmark:
 		in.size = d.size
 		if d.high > 0 {
@@ -138,7 +138,7 @@ func (d *driver) request(a action) input {
 		if err != nil {
 			return d.failed(err)
 		}
-		return input{kind: inVersion, major: major, minor: minor}
+		return input{typ: inVersion, major: major, minor: minor}
 	case openList:
 		return d.openList(Listing, a.ListOptions)
 	case askNewest:
@@ -153,7 +153,7 @@ func (d *driver) request(a action) input {
 		case <-d.ctx.Done():
 		}
 	}
-	return input{kind: inWoke}
+	return input{typ: inWoke}
 }
 
 // askNewest asks for the server's newest resourceVersion.
@@ -164,7 +164,7 @@ func (d *driver) askNewest(a askNewest) input {
 		return d.failed(err)
 	}
 	d.r.heard()
-	return input{kind: inNewest, rv: rv}
+	return input{typ: inNewest, rv: rv}
 }
 
 // read reads on in the open stream.
@@ -216,7 +216,7 @@ func (d *driver) failed(err error) input {
 	if found, _ := d.close(); found != nil && errors.Is(err, errProbed) {
 		return *found
 	}
-	in := input{kind: inFailed, err: classify(d.phase, err)}
+	in := input{typ: inFailed, err: classify(d.phase, err)}
 	in.err.Request = !streaming
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok && seconds > 0 {
 		in.retryAfter = time.Duration(seconds) * time.Second
@@ -228,17 +228,17 @@ func (d *driver) failed(err error) input {
 // it.
 func (d *driver) encoding(enc wire.Encoding) error {
 	if want := d.r.cfg.Encoding; want != 0 && enc != want && d.r.cfg.Transcode == nil {
-		return &Error{Phase: d.phase, Kind: ErrEncoding, Err: fmt.Errorf("%s instead of %s", enc, want)}
+		return &Error{Phase: d.phase, Sentinel: ErrEncoding, Err: fmt.Errorf("%s instead of %s", enc, want)}
 	}
 	return nil
 }
 
 // itemType tells the Status and Config.OnItemType of t if it is known and has changed.
 func (d *driver) itemType(t wire.TypeMeta) {
-	if t.Kind == "" || t == d.kind {
+	if t.Kind == "" || t == d.typeMeta {
 		return
 	}
-	d.kind = t
+	d.typeMeta = t
 	d.r.itemType(t)
 	if d.r.cfg.OnItemType != nil {
 		d.r.cfg.OnItemType(t)
@@ -321,6 +321,6 @@ func (d *driver) taken(err error, offset int64) {
 		d.damaged++
 	}
 	if d.skips++; d.skipErr == nil {
-		d.skipErr = &Error{Phase: d.phase, Kind: ErrMalformed, Err: fmt.Errorf("the object before offset %d: %w", offset, err)}
+		d.skipErr = &Error{Phase: d.phase, Sentinel: ErrMalformed, Err: fmt.Errorf("the object before offset %d: %w", offset, err)}
 	}
 }

@@ -56,7 +56,7 @@ func (d *driver) openList(phase Phase, o source.ListOptions) input {
 	d.itemType(list.ItemTypeMeta())
 	d.r.heard()
 	d.r.probeLimit.listed(time.Since(d.began))
-	return input{kind: inOpened, rv: list.Meta().ResourceVersion, empty: d.itemErr == io.EOF}
+	return input{typ: inOpened, rv: list.Meta().ResourceVersion, empty: d.itemErr == io.EOF}
 }
 
 // asks notes that the state is being asked for. A restore that is found from now on is news to that
@@ -93,7 +93,7 @@ func (d *driver) readList() input {
 	}
 	d.close()
 	d.r.heard()
-	return input{kind: inPage, rv: head.ResourceVersion, cont: head.Continue, damaged: d.damaged}
+	return input{typ: inPage, rv: head.ResourceVersion, cont: head.Continue, damaged: d.damaged}
 }
 
 // put passes an item of the list to the sink, unless Config.Keep does not want it.

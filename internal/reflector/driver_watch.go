@@ -26,9 +26,9 @@ func (d *driver) openWatch(a openWatch) input {
 		}
 		d.asks()
 	case d.r.sink.Outdated(), d.r.cfg.Server.found() > d.r.seen:
-		return input{kind: inOutdated}
+		return input{typ: inOutdated}
 	case d.r.coalesced != "":
-		return input{kind: inFailed, err: errBrokeOff}
+		return input{typ: inFailed, err: errBrokeOff}
 	}
 	ctx, cancel := context.WithCancelCause(d.ctx)
 	d.watchCtx, d.cancel = ctx, cancel
@@ -48,7 +48,7 @@ func (d *driver) openWatch(a openWatch) input {
 	}
 	watch.BeforeRead(d.flush)
 	d.began = time.Now() // how long it stands does not begin with the request, which may be answered late
-	return input{kind: inOpened}
+	return input{typ: inOpened}
 }
 
 // flush makes visible what was put, and tells the sink how current it is. It is called before
@@ -95,12 +95,12 @@ func (d *driver) progress(rv string) bool {
 // something other than an object's event comes.
 func (d *driver) readWatch() input {
 	events, damaged, other, initial := 0, d.damaged, input{}, d.initial != nil
-	for other.kind == inNone {
+	for other.typ == inNone {
 		event, err := d.watch.Next()
 		switch {
 		case err == io.EOF:
 			_, mute := d.close()
-			other = input{kind: inEnded, mute: mute}
+			other = input{typ: inEnded, mute: mute}
 		case err != nil:
 			other = d.failed(err)
 		case event.Type == wire.Bookmark:
@@ -114,7 +114,7 @@ func (d *driver) readWatch() input {
 		if d.fatal != nil {
 			return d.failed(d.fatal)
 		}
-		if events == maxBatch || d.damaged > damaged || other.kind == inNone && d.watch.Buffered() == 0 {
+		if events == maxBatch || d.damaged > damaged || other.typ == inNone && d.watch.Buffered() == 0 {
 			break
 		}
 	}
@@ -126,14 +126,14 @@ func (d *driver) readWatch() input {
 		return other
 	}
 	d.throttle.wait(d.ctx, d.r.sink, events)
-	if other.kind != inNone {
+	if other.typ != inNone {
 		d.pending = &other
 	}
-	return input{kind: inEvents, rv: d.settled(string(d.rv)), damaged: d.damaged - damaged}
+	return input{typ: inEvents, rv: d.settled(string(d.rv)), damaged: d.damaged - damaged}
 }
 
 // errBrokeOff is why what is held is the state of no version, so that no watch can go on from it.
-var errBrokeOff = &Error{Phase: Watching, Kind: ErrExpired, Err: errors.New("the watch before broke off among coalesced changes")}
+var errBrokeOff = &Error{Phase: Watching, Sentinel: ErrExpired, Err: errors.New("the watch before broke off among coalesced changes")}
 
 // settled returns rv if what the server told says how current that is, or "" where the server
 // coalesces changes up to a later version.
@@ -218,7 +218,7 @@ func (d *driver) bookmark(object source.Object) input {
 	if d.r.coalesced != "" && d.initial == nil && !final && d.settled(string(d.meta.ResourceVersion)) == "" {
 		return input{}
 	}
-	return input{kind: inBookmark, rv: string(d.meta.ResourceVersion), final: final, damaged: d.damaged}
+	return input{typ: inBookmark, rv: string(d.meta.ResourceVersion), final: final, damaged: d.damaged}
 }
 
 // initialStep is how much one event prolongs the wait for the end of the initial events when the

@@ -61,9 +61,9 @@ var ErrRunning = errors.New("the reflector is running")
 
 // Error says why a request of the reflector failed.
 type Error struct {
-	Phase Phase // what was being done: Asking, Listing or Watching
-	Kind  error // one of this package's sentinels
-	Err   error // the cause; nil when Kind says it all
+	Phase    Phase // what was being done: Asking, Listing or Watching
+	Sentinel error // one of this package's sentinels
+	Err      error // the cause; nil when Sentinel says it all
 	// Request says that a request failed, or a LIST in its body. Else the stream of a WATCH did, or
 	// what was told cannot be right.
 	Request bool
@@ -71,17 +71,17 @@ type Error struct {
 
 func (e *Error) Error() string {
 	if e.Err == nil {
-		return fmt.Sprintf("%s: %v", e.Phase, e.Kind)
+		return fmt.Sprintf("%s: %v", e.Phase, e.Sentinel)
 	}
-	return fmt.Sprintf("%s: %v: %v", e.Phase, e.Kind, e.Err)
+	return fmt.Sprintf("%s: %v: %v", e.Phase, e.Sentinel, e.Err)
 }
 
 // Unwrap returns the sentinel and the cause.
 func (e *Error) Unwrap() []error {
 	if e.Err == nil {
-		return []error{e.Kind}
+		return []error{e.Sentinel}
 	}
-	return []error{e.Kind, e.Err}
+	return []error{e.Sentinel, e.Err}
 }
 
 // classify wraps an error from source, wire or store with its sentinel.
@@ -90,14 +90,14 @@ func classify(phase Phase, err error) *Error {
 		return own
 	}
 	if errors.Is(err, ErrNoBookmark) { // the deadline, by way of the request's context
-		return &Error{Phase: phase, Kind: ErrNoBookmark}
+		return &Error{Phase: phase, Sentinel: ErrNoBookmark}
 	}
-	return &Error{Phase: phase, Kind: kindOf(err), Err: err}
+	return &Error{Phase: phase, Sentinel: sentinelOf(err), Err: err}
 }
 
-func kindOf(err error) error {
+func sentinelOf(err error) error {
 	if status, ok := errors.AsType[*apierrors.StatusError](err); ok {
-		return kindOfStatus(status)
+		return sentinelOfStatus(status)
 	}
 	if _, ok := errors.AsType[*source.RequestError](err); ok {
 		// Also where wire saw the stream break inside an object: the offset is not what matters
@@ -113,7 +113,7 @@ func kindOf(err error) error {
 	return ErrUnreachable
 }
 
-func kindOfStatus(status *apierrors.StatusError) error {
+func sentinelOfStatus(status *apierrors.StatusError) error {
 	if apierrors.HasStatusCause(status, metav1.CauseTypeResourceVersionTooLarge) {
 		return ErrServerBehind
 	}

@@ -42,7 +42,7 @@ func TestClassify(t *testing.T) {
 		{inside(wire.ErrTooLarge), ErrMalformed},
 		{request(ErrNoBookmark), ErrNoBookmark},
 		{errors.New("of somebody else's source"), ErrUnreachable},
-		{fmt.Errorf("wrapped: %w", &Error{Kind: ErrWentBack}), ErrWentBack},
+		{fmt.Errorf("wrapped: %w", &Error{Sentinel: ErrWentBack}), ErrWentBack},
 	} {
 		got := classify(Listing, c.err)
 		if !errors.Is(got, c.want) {
@@ -57,7 +57,7 @@ func TestClassify(t *testing.T) {
 func TestDelay(t *testing.T) {
 	b := Config{}.withDefaults().Backoff
 	for _, c := range []struct {
-		kind       error
+		sentinel   error
 		attempt    int
 		retryAfter time.Duration
 		jitter     float64
@@ -76,8 +76,8 @@ func TestDelay(t *testing.T) {
 		{ErrForbidden, 1, 20 * time.Second, 0, 20 * time.Second},
 		{ErrServer, 1, 24 * time.Hour, 1, 132 * time.Second},
 	} {
-		if got := b.delay(c.kind, c.attempt, c.retryAfter, c.jitter); got != c.want {
-			t.Errorf("%v, attempt %d, retry after %v, jitter %v: %v, want %v", c.kind, c.attempt, c.retryAfter, c.jitter, got, c.want)
+		if got := b.delay(c.sentinel, c.attempt, c.retryAfter, c.jitter); got != c.want {
+			t.Errorf("%v, attempt %d, retry after %v, jitter %v: %v, want %v", c.sentinel, c.attempt, c.retryAfter, c.jitter, got, c.want)
 		}
 	}
 }
@@ -91,7 +91,7 @@ func TestStatusString(t *testing.T) {
 		{Status{Name: "pods", Phase: Watching, Mode: List, ResourceVersion: "7", Relists: 2}, "pods: watching (List) at 7, 2 relists"},
 		{Status{Phase: Listing, Mode: Pages, Listed: 500, Skipped: 1, SkippedErr: ErrMalformed},
 			"listing (Pages), 500 listed, 1 skipped (the answer cannot be read)"},
-		{Status{Phase: Waiting, Attempts: 3, Err: &Error{Phase: Listing, Kind: ErrForbidden, Err: errors.New("no")}},
+		{Status{Phase: Waiting, Attempts: 3, Err: &Error{Phase: Listing, Sentinel: ErrForbidden, Err: errors.New("no")}},
 			"waiting (Auto), failed 3 times: listing: forbidden: no"},
 	} {
 		if got := c.status.String(); got != c.want {

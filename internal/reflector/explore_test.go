@@ -127,7 +127,7 @@ func (a answers) explore(t *testing.T, mode Mode, rv string, done func(n int, as
 	s := newState(&cfg, rv)
 	s.rvAtEnd = s.rvAtEnd && a.lists == nil
 	var asked, log []string
-	inputs := []input{{kind: inBegin}}
+	inputs := []input{{typ: inBegin}}
 	var waited time.Duration
 	for requests := 0; requests < mostRequests; {
 		in := inputs[0]
@@ -144,7 +144,7 @@ func (a answers) explore(t *testing.T, mode Mode, rv string, done func(n int, as
 			switch act := act.(type) {
 			case wait:
 				waited += act.d
-				inputs = []input{{kind: inWoke}}
+				inputs = []input{{typ: inWoke}}
 			case openList:
 				requests++
 				form := "LIST"
@@ -152,15 +152,15 @@ func (a answers) explore(t *testing.T, mode Mode, rv string, done func(n int, as
 					form += " limit"
 				}
 				if act.Continue == "" {
-					kind := form + " " + string(act.Match)
-					asked = append(asked, form, kind)
-					inputs = a.answer(Listing, cmp.Or(a.lists[kind], a.list))
+					variant := form + " " + string(act.Match)
+					asked = append(asked, form, variant)
+					inputs = a.answer(Listing, cmp.Or(a.lists[variant], a.list))
 				} else {
 					inputs = a.answer(Listing, a.page)
 				}
 			case askVersion:
 				requests++
-				inputs = []input{{kind: inVersion, major: 1, minor: 37}}
+				inputs = []input{{typ: inVersion, major: 1, minor: 37}}
 				if a.version == "1.20" {
 					inputs[0].minor = 20
 				} else if a.version != "1.37" {
@@ -187,18 +187,18 @@ func (a answers) explore(t *testing.T, mode Mode, rv string, done func(n int, as
 func (a answers) answer(phase Phase, what string) []input {
 	versions := map[string]string{"same": "1000", "newer": "1500", "older": "600", "none": "", "opaque": "ab12"}
 	if rv, ok := versions[what]; ok {
-		return []input{{kind: inNewest, rv: rv}}
+		return []input{{typ: inNewest, rv: rv}}
 	}
 	if what == "pages" {
-		return []input{{kind: inOpened, rv: "1000"}, {kind: inPage, rv: "1000", cont: "one"}}
+		return []input{{typ: inOpened, rv: "1000"}, {typ: inPage, rv: "1000", cont: "one"}}
 	}
 	open := []input{}
 	if rest, ok := strings.CutPrefix(what, "open "); ok {
-		open, what = append(open, input{kind: inOpened, rv: "1500"}), rest
+		open, what = append(open, input{typ: inOpened, rv: "1500"}), rest
 	} else if rest, ok := strings.CutPrefix(what, "late "); ok { // the resourceVersion is behind the items
-		open, what = append(open, input{kind: inOpened}), rest
+		open, what = append(open, input{typ: inOpened}), rest
 	}
-	return append(open, input{kind: inFailed, err: classify(phase, failure(what)), after: time.Second})
+	return append(open, input{typ: inFailed, err: classify(phase, failure(what)), after: time.Second})
 }
 
 // watched is what follows a WATCH. One that is open is probed.
@@ -207,21 +207,21 @@ func (a answers) watched(w openWatch) []input {
 	if w.SendInitialEvents {
 		what = a.initial
 	}
-	opened := input{kind: inOpened}
+	opened := input{typ: inOpened}
 	switch what {
 	case "ended at once":
-		return []input{opened, {kind: inEnded, after: time.Millisecond}}
+		return []input{opened, {typ: inEnded, after: time.Millisecond}}
 	case "ended later":
-		return []input{opened, {kind: inEnded, after: 15 * time.Second}}
+		return []input{opened, {typ: inEnded, after: 15 * time.Second}}
 	case "bookmark before":
-		return []input{opened, {kind: inBookmark, rv: "900", after: time.Second}}
+		return []input{opened, {typ: inBookmark, rv: "900", after: time.Second}}
 	case "silent":
 		if w.SendInitialEvents {
-			return []input{opened, {kind: inFailed, err: classify(Listing, failure("no-bookmark")), after: 20 * time.Second}}
+			return []input{opened, {typ: inFailed, err: classify(Listing, failure("no-bookmark")), after: 20 * time.Second}}
 		}
 		in := a.answer(Asking, a.newest)[0]
 		in.after = bookmarkPeriod
-		return []input{opened, {kind: inProbed, rv: in.rv, err: in.err, after: bookmarkPeriod}}
+		return []input{opened, {typ: inProbed, rv: in.rv, err: in.err, after: bookmarkPeriod}}
 	}
 	open := []input{}
 	after := time.Second
@@ -229,11 +229,11 @@ func (a answers) watched(w openWatch) []input {
 		open, what = append(open, opened), rest
 	} else if rest, ok := strings.CutPrefix(what, "late "); ok {
 		after = 15 * time.Second
-		open, what = append(open, opened, input{kind: inEvents, after: after}), rest
+		open, what = append(open, opened, input{typ: inEvents, after: after}), rest
 	}
 	phase := Watching
 	if w.SendInitialEvents {
 		phase = Listing
 	}
-	return append(open, input{kind: inFailed, err: classify(phase, failure(what)), after: after})
+	return append(open, input{typ: inFailed, err: classify(phase, failure(what)), after: after})
 }

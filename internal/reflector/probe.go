@@ -54,7 +54,7 @@ func (p *probe) outdated(spread time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.stopped && p.found == nil {
-		p.breakOff(input{kind: inOutdated, spread: spread})
+		p.breakOff(input{typ: inOutdated, spread: spread})
 	}
 }
 
@@ -122,7 +122,7 @@ func (p *probe) ask() {
 	if p.stopped {
 		return
 	}
-	if err == nil || kindOf(err) == ErrTooManyRequests {
+	if err == nil || sentinelOf(err) == ErrTooManyRequests {
 		p.told = true
 		p.r.answered(err == nil && newest == p.rv)
 	}
@@ -138,8 +138,8 @@ func (p *probe) ask() {
 func (p *probe) judge(began time.Time, rv, newest string, err error) (in input, broken bool) {
 	silent := began.Sub(p.heard) >= bookmarkPeriod
 	switch {
-	case err != nil && time.Since(p.heard) >= bookmarkPeriod && kindOf(err) != ErrTooManyRequests:
-		return input{kind: inProbed, err: classify(Asking, err)}, true
+	case err != nil && time.Since(p.heard) >= bookmarkPeriod && sentinelOf(err) != ErrTooManyRequests:
+		return input{typ: inProbed, err: classify(Asking, err)}, true
 	case err != nil:
 		p.delay = min(2*p.delay, bookmarkPeriod)
 		if rest := bookmarkPeriod - time.Since(p.heard); rest > 0 {
@@ -147,7 +147,7 @@ func (p *probe) judge(began time.Time, rv, newest string, err error) (in input, 
 		}
 		return input{}, false
 	case resourceversion.Older(newest, rv), resourceversion.Incomparable(newest, rv), silent && newest != rv:
-		return input{kind: inProbed, rv: newest}, true
+		return input{typ: inProbed, rv: newest}, true
 	}
 	p.delay = bookmarkPeriod
 	return input{}, false

@@ -82,13 +82,13 @@ func (m *machine) why() Reason {
 	case m.in.damaged > 0:
 		return Unreadable
 	}
-	return reasonOf(m.kind())
+	return reasonOf(m.sentinel())
 }
 
 // reasonOf returns the reason for a list after a failure. Without a failure it follows watches that
 // brought nothing.
-func reasonOf(kind error) Reason {
-	switch kind {
+func reasonOf(sentinel error) Reason {
+	switch sentinel {
 	case ErrExpired:
 		return Expired
 	case ErrUnreachable:

@@ -93,7 +93,7 @@ func (r *Reflector) Run(ctx context.Context) error {
 	}()
 	s := newState(&r.cfg, d.told)
 	published := s
-	for in := (input{kind: inBegin, jitter: r.cfg.Backoff.Random()}); ctx.Err() == nil && d.fatal == nil; {
+	for in := (input{typ: inBegin, jitter: r.cfg.Backoff.Random()}); ctx.Err() == nil && d.fatal == nil; {
 		before := s
 		var actions []action
 		s, actions = step(before, in)

@@ -379,15 +379,15 @@ func TestChanged(t *testing.T) {
 // TestAnswered is what the answer to a probe ends of what the Status says.
 func TestAnswered(t *testing.T) {
 	for _, test := range []struct {
-		kind    error
-		current bool
-		ends    bool
+		sentinel error
+		current  bool
+		ends     bool
 	}{{ErrEnded, false, true}, {ErrTooManyRequests, false, false}, {ErrTooManyRequests, true, true}, {ErrSilent, true, false}} {
 		r := &Reflector{}
-		r.status.failure = &Error{Phase: Watching, Kind: test.kind}
+		r.status.failure = &Error{Phase: Watching, Sentinel: test.sentinel}
 		r.status.judge()
 		if r.answered(test.current); (r.status.Err == nil) != test.ends || r.status.Heard.IsZero() {
-			t.Errorf("%v, current %t: %v", test.kind, test.current, r.status.Err)
+			t.Errorf("%v, current %t: %v", test.sentinel, test.current, r.status.Err)
 		}
 	}
 }

@@ -191,11 +191,11 @@ const (
 	reqWatch           // changes; initial events when state.initial
 )
 
-// inputKind says what happened.
-type inputKind uint8
+// inputType says what happened.
+type inputType uint8
 
 const (
-	inNone     inputKind = iota // nothing to tell
+	inNone     inputType = iota // nothing to tell
 	inBegin                     // Run
 	inWoke                      // a wait is over
 	inVersion                   // major, minor
@@ -213,7 +213,7 @@ const (
 // input is one thing that happened. The driver closes the stream before inNewest, inPage, inProbed,
 // inOutdated, inEnded and inFailed.
 type input struct {
-	kind         inputKind
+	typ          inputType
 	major, minor int
 	rv, cont     string
 	final        bool
@@ -238,10 +238,10 @@ func newState(cfg *Config, rv string) state {
 // tries returns how many tries have failed in a row.
 func (s *state) tries() int { return s.attempt + s.missing }
 
-// kind returns the sentinel of the error that stands, or nil.
-func (s *state) kind() error {
+// sentinel returns that of the error that stands, or nil.
+func (s *state) sentinel() error {
 	if s.err == nil {
 		return nil
 	}
-	return s.err.Kind
+	return s.err.Sentinel
 }

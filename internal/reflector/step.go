@@ -41,7 +41,7 @@ const (
 // logic of the reflector. It has no clock, makes no request, and draws no random number.
 func step(s state, in input) (state, []action) {
 	m := machine{state: s, in: in}
-	switch in.kind {
+	switch in.typ {
 	case inBegin:
 		m.begin()
 	case inWoke:
@@ -95,23 +95,23 @@ type machine struct {
 func (m *machine) do(a action) { m.actions = append(m.actions, a) }
 
 // report sets err, which stops the reflector from being current.
-func (m *machine) report(kind, cause error) {
-	m.err = &Error{Phase: m.phase, Kind: kind, Err: cause}
+func (m *machine) report(sentinel, cause error) {
+	m.err = &Error{Phase: m.phase, Sentinel: sentinel, Err: cause}
 }
 
-// sleep waits before request q, as long as the kind of failure wants.
-func (m *machine) sleep(q request, kind error) {
-	attempt := m.pace(kind)
+// sleep waits before request q, as long as the failure wants.
+func (m *machine) sleep(q request, sentinel error) {
+	attempt := m.pace(sentinel)
 	m.phase, m.request = Waiting, q
-	m.do(wait{m.cfg.Backoff.delay(kind, attempt, m.in.retryAfter, m.in.jitter)})
+	m.do(wait{m.cfg.Backoff.delay(sentinel, attempt, m.in.retryAfter, m.in.jitter)})
 }
 
 // pace returns for which attempt the wait before the next request is. A server that cannot be
 // reached, or refuses at once, does not make the wait longer than the second one for a while. It
 // may be back at any moment, and a try costs nobody anything. Nor do such failures make the wait
 // longer after one of another kind.
-func (m *machine) pace(kind error) int {
-	if !m.cheap(kind) {
+func (m *machine) pace(sentinel error) int {
+	if !m.cheap(sentinel) {
 		return max(m.attempt-m.brief, 1)
 	}
 	return max(1, min(m.attempt, 2), m.attempt-briefTries)
@@ -140,23 +140,23 @@ func (m *machine) listPace() int {
 
 // cheap reports whether a failure has cost the server little. A failure of a watch has cost
 // something if such failures have made lists necessary, many or large ones.
-func (m *machine) cheap(kind error) bool {
+func (m *machine) cheap(sentinel error) bool {
 	watching := m.request == reqWatch && !m.initial
 	switch {
 	case m.listPace() > 2 || m.in.answered && !watching:
 		return false
-	case kind == ErrServer:
+	case sentinel == ErrServer:
 		return m.in.after < quickRefusal
 	}
-	return kind == ErrUnreachable
+	return sentinel == ErrUnreachable
 }
 
 // retryNow makes request q at once on the first failure in a row, and waits before it from the
 // second on.
-func (m *machine) retryNow(q request, kind error) {
+func (m *machine) retryNow(q request, sentinel error) {
 	m.request = q
 	if m.raise(m.listPace()); m.attempt > 1 || m.trouble > 1 || m.in.retryAfter > 0 {
-		m.sleep(q, kind)
+		m.sleep(q, sentinel)
 		return
 	}
 	m.goOn()
@@ -197,20 +197,20 @@ func (m *machine) goOn() {
 func (m *machine) failed() {
 	err, midway := m.err, m.midway
 	m.err, m.midway = m.in.err, m.request == reqWatch && m.open
-	kind := m.err.Kind
-	m.failedOnce(kind)
+	sentinel := m.err.Sentinel
+	m.failedOnce(sentinel)
 	switch m.request {
 	case reqVersion:
-		m.versionFailed(kind, err, midway)
+		m.versionFailed(sentinel, err, midway)
 	case reqList:
-		m.listFailed(kind)
+		m.listFailed(sentinel)
 	case reqNewest, reqReaches:
-		m.newestFailed(kind)
+		m.newestFailed(sentinel)
 	case reqWatch:
 		if m.initial {
-			m.initialFailed(kind)
+			m.initialFailed(sentinel)
 		} else {
-			m.watchFailed(kind)
+			m.watchFailed(sentinel)
 		}
 	}
 }
@@ -218,25 +218,25 @@ func (m *machine) failed() {
 // failedOnce counts a failure. A watch that stood for longer than the wait before it sets no slower
 // pace: its requests do not come faster than they fail. One that got no answer for long does not
 // either, but one that was refused after long does: what follows is a list.
-func (m *machine) failedOnce(kind error) {
+func (m *machine) failedOnce(sentinel error) {
 	watching := m.request == reqWatch && !m.initial
-	if watching && (m.open || kind == ErrUnreachable) && m.in.after >= m.cfg.Backoff.Healthy {
+	if watching && (m.open || sentinel == ErrUnreachable) && m.in.after >= m.cfg.Backoff.Healthy {
 		m.forgive()
 	}
 	stood := watching && m.open && m.attempt > 0 && m.in.after >= m.cfg.Backoff.base(m.attempt, m.cfg.Backoff.Max)
 	switch {
-	case m.missed(kind, watching):
+	case m.missed(sentinel, watching):
 		m.attempt = 0
 	case !stood:
 		m.attempt++
-		if m.brief < briefTries && m.cheap(kind) {
+		if m.brief < briefTries && m.cheap(sentinel) {
 			m.brief++
 		}
 	}
 	switch {
-	case kind == ErrTooManyRequests, kind == ErrUnreachable && !(watching && m.open):
+	case sentinel == ErrTooManyRequests, sentinel == ErrUnreachable && !(watching && m.open):
 		return
-	case kind != ErrUnreachable && kind != ErrServerBehind: // each of these has a bound of its own
+	case sentinel != ErrUnreachable && sentinel != ErrServerBehind: // each of these has a bound of its own
 		m.fruitless++
 	}
 	m.failures++
@@ -244,8 +244,8 @@ func (m *machine) failedOnce(kind error) {
 
 // missed counts an answer that the resource does not exist. It reports whether the answer is one of
 // the first since the resource was there.
-func (m *machine) missed(kind error, watching bool) bool {
-	if kind != ErrUnknownResource || !m.synced || m.missing >= mostMissing || watching && m.refused >= mostRefused {
+func (m *machine) missed(sentinel error, watching bool) bool {
+	if sentinel != ErrUnknownResource || !m.synced || m.missing >= mostMissing || watching && m.refused >= mostRefused {
 		return false
 	}
 	if m.missing++; watching {
@@ -255,7 +255,9 @@ func (m *machine) missed(kind error, watching bool) bool {
 }
 
 // vanished reports whether missed has counted the failure at hand.
-func (m *machine) vanished(kind error) bool { return kind == ErrUnknownResource && m.attempt == 0 }
+func (m *machine) vanished(sentinel error) bool {
+	return sentinel == ErrUnknownResource && m.attempt == 0
+}
 
 // succeeded forgets the failures of all requests but the watch.
 func (m *machine) succeeded() { m.attempt, m.brief, m.missing = m.listPace(), 0, 0 }

@@ -141,17 +141,17 @@ func (m *machine) caughtUp() {
 }
 
 // newestFailed handles a question for the newest resourceVersion that failed.
-func (m *machine) newestFailed(kind error) {
+func (m *machine) newestFailed(sentinel error) {
 	examined := m.examined()
-	if !examined && kind != ErrUnreachable && kind != ErrTooManyRequests {
+	if !examined && sentinel != ErrUnreachable && sentinel != ErrTooManyRequests {
 		m.reached++
 	}
 	switch {
-	case m.request == reqReaches && (kind == ErrServerBehind || m.hopeless()):
+	case m.request == reqReaches && (sentinel == ErrServerBehind || m.hopeless()):
 		m.deny() // or it cannot be asked this way
 		return
-	case examined && !m.hopeless() && kind != ErrUnreachable && kind != ErrTooManyRequests:
-		m.sleep(m.request, kind)
+	case examined && !m.hopeless() && sentinel != ErrUnreachable && sentinel != ErrTooManyRequests:
+		m.sleep(m.request, sentinel)
 		return
 	case examined:
 		// It tells nothing but that rv lies in its future. The list itself is then its consistent
@@ -163,7 +163,7 @@ func (m *machine) newestFailed(kind error) {
 			m.wentBack("an older one")
 			return
 		}
-		m.sleep(reqList, kind)
+		m.sleep(reqList, sentinel)
 		return
 	}
 	m.behind, m.doubt = behind{}, true
@@ -174,13 +174,13 @@ func (m *machine) newestFailed(kind error) {
 		// and again, for want of a watch, must bring what is newer.
 		again := m.insteadOfWatch || m.trouble > 1 || m.refused > 1 || m.unanswered > 0
 		m.noMatch = m.noMatch || (again || !m.synced) && !m.noConsistent
-		m.sleep(reqList, kind)
-	case kind == ErrUnknownResource:
-		m.sleep(reqList, kind) // when it appears again it may be another one
+		m.sleep(reqList, sentinel)
+	case sentinel == ErrUnknownResource:
+		m.sleep(reqList, sentinel) // when it appears again it may be another one
 	case m.hopeless():
-		m.listInstead(kind)
+		m.listInstead(sentinel)
 	default:
-		m.sleep(reqWatch, kind) // an answer must not be waited for by a watch that could go on without
+		m.sleep(reqWatch, sentinel) // an answer must not be waited for by a watch that could go on without
 	}
 }
 

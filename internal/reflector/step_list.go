@@ -54,12 +54,12 @@ func (m *machine) askFloor() {
 // of a server that is starting get here at once, and its watch cache can answer them. A watch that
 // is silent, or brings nothing newer after such a list, may be that of a watch cache that stands
 // still, which cannot.
-func (m *machine) listInstead(kind error) {
+func (m *machine) listInstead(sentinel error) {
 	m.insteadOfWatch, m.withoutInitial = true, true
-	m.consistent = m.consistent || m.stoodIn || kind == ErrSilent || kind == ErrEnded
+	m.consistent = m.consistent || m.stoodIn || sentinel == ErrSilent || sentinel == ErrEnded
 	m.stoodIn = true
 	m.trouble++
-	m.sleep(reqList, kind)
+	m.sleep(reqList, sentinel)
 }
 
 // firstPage requests the first page of the list, or the whole list if limit is 0.
@@ -113,17 +113,17 @@ func (m *machine) nextPage() {
 // versionFailed goes on without the server's version. A server that answers other requests gets
 // those that every server knows. The next list asks for the version again. What stood in the way
 // before, err and midway, still does.
-func (m *machine) versionFailed(kind error, err *Error, midway bool) {
-	switch kind {
+func (m *machine) versionFailed(sentinel error, err *Error, midway bool) {
+	switch sentinel {
 	case ErrUnreachable: // where there is no server at all, a LIST gets no answer either
 		// One that was silent for as long as a request may be has been asked slowly enough.
 		if m.attempt%relistAfter != 0 && !errors.Is(m.in.err, source.ErrStalled) {
-			m.sleep(reqVersion, kind)
+			m.sleep(reqVersion, sentinel)
 			return
 		}
 	case ErrServer, ErrTooManyRequests:
 		if m.attempt < relistAfter {
-			m.sleep(reqVersion, kind)
+			m.sleep(reqVersion, sentinel)
 			return
 		}
 	}
@@ -153,7 +153,7 @@ func (m *machine) opened() {
 		m.watchOpened()
 	case m.page == "":
 		m.listOpened()
-	case m.kind() != ErrWentBack && !m.awaitsWatch():
+	case m.sentinel() != ErrWentBack && !m.awaitsWatch():
 		m.err = nil
 	}
 }
@@ -183,7 +183,7 @@ func (m *machine) listOpened() {
 // awaitsWatch reports whether what stands in the way is over only when a watch is open. That is so
 // if the last watches got no answer: lists that come do not change that.
 func (m *machine) awaitsWatch() bool {
-	switch m.kind() {
+	switch m.sentinel() {
 	case nil, ErrServerBehind, ErrWentBack, ErrEnded, ErrSilent: // a list that comes shows otherwise
 		return false
 	}
@@ -234,7 +234,7 @@ func (m *machine) spoiled(what string) {
 
 // complete ends the replace: the store is now what the server was at rv.
 func (m *machine) complete(rv string) {
-	if resourceversion.Older(rv, m.rv) && m.kind() != ErrWentBack {
+	if resourceversion.Older(rv, m.rv) && m.sentinel() != ErrWentBack {
 		m.report(ErrWentBack, fmt.Errorf("resourceVersion %s after %s", rv, m.rv))
 	}
 	m.do(endReplace{rv})
@@ -270,8 +270,8 @@ func (m *machine) countExact(rv string) {
 
 // tooOld reports whether a list failed because such a server has compacted exactly the
 // resourceVersion that the list was not to be older than.
-func (m *machine) tooOld(kind error) bool {
-	return kind == ErrExpired && m.limit > 0 && !m.askedConsistent
+func (m *machine) tooOld(sentinel error) bool {
+	return sentinel == ErrExpired && m.limit > 0 && !m.askedConsistent
 }
 
 // abandon ends the list before it is complete. The objects that it brought stay in the store, and
@@ -289,15 +289,15 @@ func (m *machine) abandon() {
 // was too often, the next one is the other: so many lists have had each form that is tried. A first
 // state stays consistent where the Config says so. A resource that is missing for a while says
 // nothing of the condition.
-func (m *machine) otherMatch(kind error) {
-	if m.vanished(kind) {
+func (m *machine) otherMatch(sentinel error) {
+	if m.vanished(sentinel) {
 		return
 	}
 	failed := &m.unmatched
 	if m.askedConsistent {
 		failed = &m.inconsistent
 	}
-	if *failed++; *failed >= relistAfter || kind == ErrRejected && !m.askedConsistent {
+	if *failed++; *failed >= relistAfter || sentinel == ErrRejected && !m.askedConsistent {
 		m.noMatch, m.noConsistent = !m.askedConsistent, m.askedConsistent && m.synced
 		m.unmatched, m.inconsistent = 0, 0
 	}
@@ -325,16 +325,16 @@ func (m *machine) otherForm() {
 }
 
 // listFailed handles a LIST that failed before its answer or within its body.
-func (m *machine) listFailed(kind error) {
-	if m.page != "" && m.pageFailed(kind) {
+func (m *machine) listFailed(sentinel error) {
+	if m.page != "" && m.pageFailed(sentinel) {
 		return
 	}
 	inPages := !m.whole
 	switch {
-	case m.fallsShort(kind):
+	case m.fallsShort(sentinel):
 		m.otherForm()
-		m.otherMatch(kind)
-	case m.tooOld(kind):
+		m.otherMatch(sentinel)
+	case m.tooOld(sentinel):
 		m.noMatch, m.noConsistent, m.unmatched, m.inconsistent = true, false, 0, 0
 		if m.exact++; m.exact%relistAfter == 0 { // a whole one is not exact
 			m.whole, m.brokenLists = true, 0
@@ -342,29 +342,29 @@ func (m *machine) listFailed(kind error) {
 	}
 	m.abandon()
 	switch {
-	case kind == ErrServerBehind && m.least() != "" && !m.askedConsistent:
+	case sentinel == ErrServerBehind && m.least() != "" && !m.askedConsistent:
 		m.floor = "" // it may have been restored since it told that
 		m.insteadOfWatch = false
 		m.behind.denied++
-		m.sleep(reqNewest, kind)
+		m.sleep(reqNewest, sentinel)
 		return
-	case kind == ErrExpired || kind == ErrServerBehind:
+	case sentinel == ErrExpired || sentinel == ErrServerBehind:
 		m.consistent = true
-	case m.insteadOfWatch && m.rv != "" && kind != ErrUnknownResource && !(inPages && m.whole): // which has not been tried yet
+	case m.insteadOfWatch && m.rv != "" && sentinel != ErrUnknownResource && !(inPages && m.whole): // which has not been tried yet
 		m.insteadOfWatch, m.doubt, m.floor = false, true, ""
-		m.sleep(reqWatch, kind)
+		m.sleep(reqWatch, sentinel)
 		return
 	}
-	m.sleep(reqList, kind)
+	m.sleep(reqList, sentinel)
 }
 
 // fallsShort reports whether a LIST that failed counts against the form and the condition that it
 // was asked for with. One that failed for how new or old it had to be does not.
-func (m *machine) fallsShort(kind error) bool {
+func (m *machine) fallsShort(sentinel error) bool {
 	switch {
-	case kind == ErrTooManyRequests || kind == ErrServerBehind || m.tooOld(kind):
+	case sentinel == ErrTooManyRequests || sentinel == ErrServerBehind || m.tooOld(sentinel):
 		return false
-	case kind != ErrUnreachable || m.replacing || m.in.answered || m.insteadOfWatch && m.reached > 0:
+	case sentinel != ErrUnreachable || m.replacing || m.in.answered || m.insteadOfWatch && m.reached > 0:
 		return true
 	}
 	m.muteLists++
@@ -372,14 +372,14 @@ func (m *machine) fallsShort(kind error) bool {
 }
 
 // pageFailed handles a page that failed, and reports whether nothing else is to be done about it.
-func (m *machine) pageFailed(kind error) bool {
-	switch kind {
+func (m *machine) pageFailed(sentinel error) bool {
+	switch sentinel {
 	case ErrUnreachable, ErrServer, ErrTooManyRequests, ErrMalformed:
-		if m.fruitless >= relistAfter || m.attempt >= 2*relistAfter && kind != ErrTooManyRequests {
+		if m.fruitless >= relistAfter || m.attempt >= 2*relistAfter && sentinel != ErrTooManyRequests {
 			m.brokenLists, m.unpaged = mostBrokenLists, true // this page will not come: all of it in one answer
 			return false
 		}
-		m.sleep(reqList, kind) // the same page again: those before it are good
+		m.sleep(reqList, sentinel) // the same page again: those before it are good
 		return true
 	case ErrExpired:
 		// The rest can be had as it is now, by the token in the answer, but not together with the
@@ -387,7 +387,7 @@ func (m *machine) pageFailed(kind error) bool {
 		// gone. So all of it, in one answer, which cannot expire on the way.
 		m.abandon()
 		m.whole, m.consistent, m.brokenLists = true, true, 0
-		m.retryNow(reqList, kind)
+		m.retryNow(reqList, sentinel)
 		return true
 	}
 	return false

@@ -19,7 +19,7 @@ func TestQuietResource(t *testing.T) {
 	}{{false, 8, 25}, {true, 250, 350}} {
 		cfg := Config{Mode: List}.withDefaults()
 		s, lists, version := newState(&cfg, ""), 0, 1000
-		inputs := []input{{kind: inBegin}}
+		inputs := []input{{typ: inBegin}}
 		for day := time.Duration(0); day < 24*time.Hour; {
 			in := inputs[0]
 			inputs, in.jitter = inputs[1:], 0.5
@@ -31,17 +31,17 @@ func TestQuietResource(t *testing.T) {
 				now := strconv.Itoa(version)
 				switch a := a.(type) {
 				case wait:
-					inputs = append(inputs, input{kind: inWoke, after: a.d})
+					inputs = append(inputs, input{typ: inWoke, after: a.d})
 				case openList:
 					lists++
-					inputs = append(inputs, input{kind: inOpened, rv: now}, input{kind: inPage, rv: now})
+					inputs = append(inputs, input{typ: inOpened, rv: now}, input{typ: inPage, rv: now})
 				case openWatch:
-					inputs = append(inputs, input{kind: inOpened})
+					inputs = append(inputs, input{typ: inOpened})
 					if c.bookmark {
 						c.bookmark = false
-						inputs = append(inputs, input{kind: inBookmark, rv: now})
+						inputs = append(inputs, input{typ: inBookmark, rv: now})
 					}
-					inputs = append(inputs, input{kind: inProbed, rv: now, after: bookmarkPeriod})
+					inputs = append(inputs, input{typ: inProbed, rv: now, after: bookmarkPeriod})
 				}
 			}
 		}
@@ -60,7 +60,7 @@ func TestStepsFromAnywhere(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		cfg := Config{Mode: Mode(rng.IntN(4)), Consistency: Consistency(rng.IntN(2))}.withDefaults()
 		s := newState(&cfg, []string{"", "1000"}[rng.IntN(2)])
-		in := input{kind: inBegin}
+		in := input{typ: inBegin}
 		var under action // what is under way, and whether it was answered with 200
 		answered, told := false, false
 		for i := range 400 {
@@ -69,14 +69,14 @@ func TestStepsFromAnywhere(t *testing.T) {
 			s, actions = step(s, in)
 			err := check(before, s, in, actions)
 			if err == nil {
-				told = told || before.kind() == ErrWentBack || s.kind() == ErrWentBack
+				told = told || before.sentinel() == ErrWentBack || s.sentinel() == ErrWentBack
 				err = checkWalk(before, s, in, actions, told)
 				told = told && before.relists == s.relists
 			}
 			if err != nil {
 				t.Fatalf("seed %d, step %d, %s, %+v: %v", seed, i, under, in, err)
 			}
-			answered = answered || in.kind == inOpened
+			answered = answered || in.typ == inOpened
 			if last := len(actions) - 1; last >= 0 && isRequest(actions[last]) {
 				under, answered = actions[last], false
 			}
@@ -110,7 +110,7 @@ func checkWalk(before, after state, in input, actions []action, told bool) error
 			}
 		}
 	}
-	if in.kind == inFailed && before.request != reqVersion && after.request != reqList && after.err == nil && !before.moved {
+	if in.typ == inFailed && before.request != reqVersion && after.request != reqList && after.err == nil && !before.moved {
 		return fmt.Errorf("a failure that is not told")
 	}
 	if after.replacing && after.request != reqList && !after.initial {
@@ -136,12 +136,12 @@ func happen(rng *rand.Rand, s state, under action, answered bool) input {
 		rv = s.rv + "0"
 	}
 	fail := func() input {
-		in.kind, in.err = inFailed, classify(s.phase, failures[rng.IntN(len(failures))])
+		in.typ, in.err = inFailed, classify(s.phase, failures[rng.IntN(len(failures))])
 		in.retryAfter = time.Duration(rng.IntN(3)*rng.IntN(300)) * time.Second
 		return in
 	}
 	if _, ok := under.(wait); ok {
-		in.kind = inWoke
+		in.typ = inWoke
 		return in
 	}
 	if rng.IntN(4) == 0 {
@@ -149,37 +149,37 @@ func happen(rng *rand.Rand, s state, under action, answered bool) input {
 	}
 	switch a := under.(type) {
 	case askVersion:
-		in.kind, in.major, in.minor = inVersion, 1, 25+rng.IntN(15)
+		in.typ, in.major, in.minor = inVersion, 1, 25+rng.IntN(15)
 	case askNewest:
-		if in.kind = inNewest; rng.IntN(8) > 0 {
+		if in.typ = inNewest; rng.IntN(8) > 0 {
 			in.rv = rv
 		}
 	case openList:
-		if in.kind = inOpened; answered {
-			in.kind = inPage
+		if in.typ = inOpened; answered {
+			in.typ = inPage
 		}
 		if rng.IntN(5) > 0 {
 			in.rv = rv
 		}
-		if in.kind == inPage && rng.IntN(3) > 0 && a.Limit > 0 {
+		if in.typ == inPage && rng.IntN(3) > 0 && a.Limit > 0 {
 			in.cont = "token" + strconv.Itoa(rng.IntN(50))
 		}
 	case openWatch:
 		switch k := rng.IntN(10); {
 		case !answered:
-			in.kind = inOpened
+			in.typ = inOpened
 		case k < 4:
-			if in.kind = inEvents; !s.initial {
+			if in.typ = inEvents; !s.initial {
 				in.rv = rv
 			}
 		case k < 8:
-			in.kind, in.rv, in.final = inBookmark, rv, k < 6 && s.initial
+			in.typ, in.rv, in.final = inBookmark, rv, k < 6 && s.initial
 		case k < 9 && a.probe > 0:
-			if in.kind, in.rv = inProbed, rv; rng.IntN(3) == 0 {
-				in.kind, in.rv = inOutdated, ""
+			if in.typ, in.rv = inProbed, rv; rng.IntN(3) == 0 {
+				in.typ, in.rv = inOutdated, ""
 			}
 		default:
-			in.kind = inEnded
+			in.typ = inEnded
 		}
 	}
 	return in

@@ -70,8 +70,8 @@ func (m *machine) watchOpened() {
 		m.do(beginReplace{m.rebase, m.restored})
 		m.replacing = true
 	}
-	switch kind := m.kind(); {
-	case kind == ErrEnded, kind == ErrSilent, kind == ErrTooManyRequests && m.midway:
+	switch sentinel := m.sentinel(); {
+	case sentinel == ErrEnded, sentinel == ErrSilent, sentinel == ErrTooManyRequests && m.midway:
 		// These are over only when something comes.
 	default:
 		m.err = nil
@@ -151,10 +151,10 @@ func (m *machine) watchBehind() {
 func (m *machine) probed() {
 	switch {
 	case m.in.err != nil:
-		if m.in.err.Kind != ErrUnreachable && m.in.err.Kind != ErrTooManyRequests {
+		if m.in.err.Sentinel != ErrUnreachable && m.in.err.Sentinel != ErrTooManyRequests {
 			m.reached++
 		}
-		m.failedOnce(m.in.err.Kind)
+		m.failedOnce(m.in.err.Sentinel)
 		m.report(ErrSilent, m.in.err)
 		m.listInstead(ErrSilent)
 		return
@@ -236,7 +236,7 @@ func (m *machine) stood() {
 		m.listInstead(ErrSilent)
 		return
 	}
-	if m.kind() != ErrSilent {
+	if m.sentinel() != ErrSilent {
 		m.err = nil
 	}
 	if m.barren >= mostBarren {
@@ -261,52 +261,52 @@ func (m *machine) resume() {
 }
 
 // watchFailed handles a watch that failed by its answer, by an ERROR event, or by its stream.
-func (m *machine) watchFailed(kind error) {
+func (m *machine) watchFailed(sentinel error) {
 	m.doubt = true // whoever answers next may have been restored from a backup
 	switch {
-	case m.vanished(kind):
+	case m.vanished(sentinel):
 		m.consistent = m.consistent || m.refused > 1
-		m.sleep(reqList, kind)
-	case kind == ErrExpired:
+		m.sleep(reqList, sentinel)
+	case sentinel == ErrExpired:
 		m.attempt = 0 // it answers: only lists that were no help put the next one off
 		m.consistent = true
 		m.trouble++
-		m.retryNow(reqList, kind)
-	case kind == ErrUnknownResource || m.rv == "":
+		m.retryNow(reqList, sentinel)
+	case sentinel == ErrUnknownResource || m.rv == "":
 		m.trouble++
 		m.consistent = m.consistent || m.trouble > 1
 		m.raise(m.listPace())
-		m.sleep(reqList, kind) // when it appears again it may be another one
-	case m.hopeless() && kind != ErrTooManyRequests:
-		m.listInstead(kind)
-	case kind == ErrServerBehind:
+		m.sleep(reqList, sentinel) // when it appears again it may be another one
+	case m.hopeless() && sentinel != ErrTooManyRequests:
+		m.listInstead(sentinel)
+	case sentinel == ErrServerBehind:
 		m.behind.denied++
-		m.sleep(reqNewest, kind)
-	case kind == ErrUnreachable && m.moved:
+		m.sleep(reqNewest, sentinel)
+	case sentinel == ErrUnreachable && m.moved:
 		m.attempt, m.err = 0, nil // a stream that brought something is no failure
 		m.resume()
-	case kind == ErrUnreachable:
-		m.unanswer(kind)
+	case sentinel == ErrUnreachable:
+		m.unanswer(sentinel)
 	default:
-		m.sleep(reqWatch, kind)
+		m.sleep(reqWatch, sentinel)
 	}
 }
 
 // unanswer counts a watch that got no answer, or broke off and had brought nothing. Now and then it
 // asks whether there is a server at all, or lists: the server may answer neither a watch nor a
 // probe, and a LIST all the same.
-func (m *machine) unanswer(kind error) {
+func (m *machine) unanswer(sentinel error) {
 	before := m.unanswered
 	if m.unanswered++; m.hung() {
 		m.unanswered = before + askAfter
 	}
 	switch {
 	case m.unanswered/listAfter > before/listAfter:
-		m.listInstead(kind)
+		m.listInstead(sentinel)
 	case m.unanswered/askAfter > before/askAfter:
-		m.sleep(reqNewest, kind)
+		m.sleep(reqNewest, sentinel)
 	default:
-		m.sleep(reqWatch, kind)
+		m.sleep(reqWatch, sentinel)
 	}
 }
 
@@ -320,25 +320,25 @@ func (m *machine) hung() bool {
 }
 
 // initialFailed handles a watch that failed before its initial events were complete.
-func (m *machine) initialFailed(kind error) {
+func (m *machine) initialFailed(sentinel error) {
 	m.abandon()
 	m.initial = false
-	switch kind {
+	switch sentinel {
 	case ErrUnreachable, ErrUnauthorized, ErrForbidden, ErrUnknownResource, ErrTooManyRequests:
 		m.withoutInitial = m.tries() >= relistAfter
-		m.sleep(reqList, kind)
+		m.sleep(reqList, sentinel)
 	case ErrServerBehind:
 		m.floor = "" // it may have been restored since it told that
 		m.behind.denied++
-		m.sleep(reqNewest, kind)
+		m.sleep(reqNewest, sentinel)
 	case ErrExpired:
 		// Whatever version was asked for, no state can be too old to be told: what is wrong is the
 		// server's way with initial events.
 		m.withoutInitial = m.askedConsistent || m.least() != ""
 		m.consistent = true
-		m.sleep(reqList, kind)
+		m.sleep(reqList, sentinel)
 	default:
 		m.mode = Auto // for good: a LIST as the server's version wants it
-		m.retryNow(reqList, kind)
+		m.retryNow(reqList, sentinel)
 	}
 }

@@ -48,14 +48,14 @@ func TestStories(t *testing.T) {
 				return ""
 			}
 			in := inputOf(t, d, s.phase)
-			if in.kind == inBegin {
+			if in.typ == inBegin {
 				cfg = cfg.withDefaults()
 				s = newState(&cfg, in.rv)
 			}
-			if in.kind != inBegin && (s.phase == Waiting) != (in.kind == inWoke) {
+			if in.typ != inBegin && (s.phase == Waiting) != (in.typ == inWoke) {
 				d.Fatalf(t, "while %s", s.phase)
 			}
-			if asking := s.request == reqNewest || s.request == reqReaches; in.kind == inNewest && !asking || asking && (in.kind == inOpened || in.kind == inPage) {
+			if asking := s.request == reqNewest || s.request == reqReaches; in.typ == inNewest && !asking || asking && (in.typ == inOpened || in.typ == inPage) {
 				d.Fatalf(t, "while %s", s.phase)
 			}
 			before := s
@@ -124,12 +124,12 @@ func inputOf(t *testing.T, d *datadriven.TestData, phase Phase) input {
 			fmt.Sscan(arg.Vals[0], &in.jitter)
 		}
 	}
-	kinds := map[string]inputKind{
+	types := map[string]inputType{
 		"begin": inBegin, "woke": inWoke, "version": inVersion, "newest": inNewest, "probed": inProbed, "outdated": inOutdated, "opened": inOpened, "page": inPage, "events": inEvents,
 		"bookmark": inBookmark, "ended": inEnded, "failed": inFailed,
 	}
-	in.kind = kinds[d.Cmd]
-	switch in.kind {
+	in.typ = types[d.Cmd]
+	switch in.typ {
 	case inNone:
 		d.Fatalf(t, "unknown command")
 	case inVersion:
@@ -268,7 +268,7 @@ func check(before, after state, in input, actions []action) error {
 			}
 		}
 	}
-	over := in.kind != inOpened && in.kind != inEvents && in.kind != inBookmark && in.kind != inNone
+	over := in.typ != inOpened && in.typ != inEvents && in.typ != inBookmark && in.typ != inNone
 	if over && requests != 1 {
 		return fmt.Errorf("%d requests or waits after the one before is over", requests)
 	}

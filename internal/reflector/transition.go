@@ -74,4 +74,4 @@ var inputNames = [...]string{
 }
 
 // what returns what happened in a few words.
-func (in input) what() string { return name(inputNames[:], int(in.kind)) }
+func (in input) what() string { return name(inputNames[:], int(in.typ)) }

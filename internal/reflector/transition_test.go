@@ -62,29 +62,29 @@ func (w *world) relists(want map[Reason]int) {
 
 // TestReasons: each way in which a list becomes necessary has its reason.
 func TestReasons(t *testing.T) {
-	newest := func(rv string) input { return input{kind: inNewest, rv: rv} }
-	failed := func(what string) input { return input{kind: inFailed, err: classify(Watching, failure(what))} }
+	newest := func(rv string) input { return input{typ: inNewest, rv: rv} }
+	failed := func(what string) input { return input{typ: inFailed, err: classify(Watching, failure(what))} }
 	for _, tc := range []struct {
 		name  string
 		after []input
 		want  Reason
 	}{
 		{"410", []input{failed("http-410")}, Expired},
-		{"an object that cannot be read", []input{{kind: inOpened}, {kind: inEvents, rv: "1001", damaged: 1}}, Unreadable},
-		{"another server", []input{{kind: inOpened}, {kind: inProbed, rv: "ab12"}}, WentBack},
-		{"another reflector's news", []input{{kind: inOutdated}}, WentBack},
+		{"an object that cannot be read", []input{{typ: inOpened}, {typ: inEvents, rv: "1001", damaged: 1}}, Unreadable},
+		{"another server", []input{{typ: inOpened}, {typ: inProbed, rv: "ab12"}}, WentBack},
+		{"another reflector's news", []input{{typ: inOutdated}}, WentBack},
 		{"a replica that lags", []input{failed("too-large"), newest("900"), newest("1500")}, Behind},
 		{"the resource is gone", []input{failed("http-404")}, Missing},
 		{"500 again and again", []input{failed("http-500"), failed("http-500"), failed("http-500")}, Failed},
 		{"403 again and again", []input{failed("http-403"), failed("http-403"), failed("http-403")}, Refused},
-		{"no probe is answered", []input{{kind: inOpened}, {kind: inProbed, err: classify(Watching, failure("refused"))}}, Silent},
+		{"no probe is answered", []input{{typ: inOpened}, {typ: inProbed, err: classify(Watching, failure("refused"))}}, Silent},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			cfg := Config{Mode: List}.withDefaults()
-			s, _ := step(newState(&cfg, "1000"), input{kind: inBegin})
+			s, _ := step(newState(&cfg, "1000"), input{typ: inBegin})
 			for _, in := range tc.after {
 				if s, _ = step(s, in); s.phase == Waiting && s.request != reqList {
-					s, _ = step(s, input{kind: inWoke})
+					s, _ = step(s, input{typ: inWoke})
 				}
 			}
 			if s.reason != tc.want || !s.lists() {
@@ -98,7 +98,7 @@ func TestReasons(t *testing.T) {
 func TestUnversioned(t *testing.T) {
 	cfg := Config{Mode: List}.withDefaults()
 	s := newState(&cfg, "")
-	for _, in := range []input{{kind: inBegin}, {kind: inOpened}, {kind: inPage}, {kind: inOpened}, {kind: inEnded, after: time.Hour}} {
+	for _, in := range []input{{typ: inBegin}, {typ: inOpened}, {typ: inPage}, {typ: inOpened}, {typ: inEnded, after: time.Hour}} {
 		s, _ = step(s, in)
 	}
 	if s.reason != Unversioned {
