@@ -39,11 +39,11 @@ type change struct {
 // history reads the changes of one object. Its owner is one request: from its beginning to its end
 // the store keeps changes for its cursor, and nothing before or after.
 type history struct {
-	held   inspect.Held
-	key    string
-	cursor *store.Cursor
-	began  uint64 // the store's revision when the reading began
-	batch  [readBatch]store.Change
+	objects inspect.Objects
+	key     string
+	cursor  *store.Cursor
+	began   uint64 // the store's revision when the reading began
+	batch   [readBatch]store.Change
 }
 
 var (
@@ -54,18 +54,18 @@ var (
 
 // newHistory returns a history of what the change log has still, and of what comes. The caller must
 // close its cursor.
-func newHistory(held inspect.Held, key string) (*history, error) {
+func newHistory(objects inspect.Objects, key string) (*history, error) {
 	for range 10 { // the log may move on meanwhile
-		h := &history{held: held, key: key, began: held.Store.Revision()}
+		h := &history{objects: objects, key: key, began: objects.Store.Revision()}
 		first := sort.Search(int(h.began), func(revision int) bool {
-			c, err := held.Store.CursorAt(uint64(revision))
+			c, err := objects.Store.CursorAt(uint64(revision))
 			if err == nil {
 				c.Close()
 			}
 			return err == nil || !errors.Is(err, store.ErrTrimmed)
 		})
 		var err error
-		if h.cursor, err = held.Store.CursorAt(uint64(first)); err == nil {
+		if h.cursor, err = objects.Store.CursorAt(uint64(first)); err == nil {
 			return h, nil
 		}
 	}
@@ -149,7 +149,7 @@ func (h *history) changeOf(c *store.Change) change {
 // decode returns an object as its JSON says, and whether it may be a Secret. What is of no known
 // kind may be one.
 func (h *history) decode(o *store.Object) (object map[string]any, secret bool, err error) {
-	value, err := h.held.Decode(o)
+	value, err := h.objects.Decode(o)
 	if err != nil {
 		return nil, true, errNotDecoded
 	}
@@ -161,7 +161,7 @@ func (h *history) decode(o *store.Object) (object map[string]any, secret bool, e
 		return nil, true, errNotDecoded
 	}
 	if kind, _ := object["kind"].(string); kind == "" {
-		object["apiVersion"], object["kind"] = h.held.Kind.APIVersion, h.held.Kind.Kind
+		object["apiVersion"], object["kind"] = h.objects.Kind.APIVersion, h.objects.Kind.Kind
 	}
 	_, typed := value.(*corev1.Secret)
 	return object, typed || object["kind"] == "" || object["kind"] == "Secret", nil

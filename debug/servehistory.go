@@ -25,33 +25,33 @@ type historyReport struct {
 	More            int       `json:"more,omitempty"` // changes before those
 }
 
-// heldOf returns the objects that a request is about.
-func heldOf(q url.Values) (inspect.Held, bool) {
+// objectsOf returns the objects that a request is about.
+func objectsOf(q url.Values) (inspect.Objects, bool) {
 	for _, p := range inspect.Proxies() {
 		if p.Name == q.Get("proxy") {
-			return p.Proxy.Held(q.Get("resource"))
+			return p.Proxy.Objects(q.Get("resource"))
 		}
 	}
 	for _, e := range engine.Running() {
 		if q.Get("proxy") != "" || e.Name != q.Get("informer") {
 			continue
 		}
-		held := inspect.Held{Store: e.Engine.Store(), Decode: (*store.Object).Decoded}
+		objects := inspect.Objects{Store: e.Engine.Store(), Decode: (*store.Object).Decoded}
 		for _, s := range e.Engine.Statuses() {
 			if s.ItemType.Kind != "" {
-				held.Kind = s.ItemType
+				objects.Kind = s.ItemType
 			}
 		}
-		return held, true
+		return objects, true
 	}
-	return inspect.Held{}, false
+	return inspect.Objects{}, false
 }
 
 // openHistory returns the history that a request is about, with the report of what is held now. If
 // there is none, it answers the request and reports false.
 func openHistory(w http.ResponseWriter, r *http.Request) (h *history, now historyReport, ok bool) {
 	q := r.URL.Query()
-	held, ok := heldOf(q)
+	objects, ok := objectsOf(q)
 	key := q.Get("key")
 	switch {
 	case key == "":
@@ -61,13 +61,13 @@ func openHistory(w http.ResponseWriter, r *http.Request) (h *history, now histor
 		http.Error(w, "no such informer or resource is running", http.StatusNotFound)
 		return nil, now, false
 	}
-	h, err := newHistory(held, key)
+	h, err := newHistory(objects, key)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return nil, now, false
 	}
 	now = historyReport{Time: time.Now(), Key: key, Changes: []change{}}
-	if o, held := held.Store.Get(key); held {
+	if o, held := objects.Store.Get(key); held {
 		now.Held, now.ResourceVersion = true, o.ResourceVersion()
 	}
 	return h, now, true
@@ -109,7 +109,7 @@ func serveHistory(w http.ResponseWriter, r *http.Request) {
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return // nobody is there any more
 	}
-	if o, held := h.held.Store.Get(h.key); held {
+	if o, held := h.objects.Store.Get(h.key); held {
 		report.Held, report.ResourceVersion = true, o.ResourceVersion()
 	} else {
 		report.Held, report.ResourceVersion = false, ""

@@ -41,7 +41,7 @@ func TestAnswerCache(t *testing.T) {
 	const limit = 100
 	c := newAnswerCache(limit)
 	id := func(who string, n int) [sha256.Size]byte { return sha256.Sum256(fmt.Append(nil, who, n)) }
-	held := func(who string, most int) (n int) {
+	cached := func(who string, most int) (n int) {
 		for i := range most {
 			if _, ok := c.get(id(who, i)); ok {
 				n++
@@ -65,14 +65,14 @@ func TestAnswerCache(t *testing.T) {
 			c.get(id("many", 0))
 		}
 	}
-	if few, many := held("few", 10), held("many", 10*limit); few != 10 || many != limit-10 || len(c.answers) != limit {
+	if few, many := cached("few", 10), cached("many", 10*limit); few != 10 || many != limit-10 || len(c.answers) != limit {
 		t.Errorf("%d of few, %d of many, %d together", few, many, len(c.answers))
 	}
 	for i := range limit {
 		add("more", i)
 	}
-	if few, many, more := held("few", 10), held("many", 10*limit), held("more", limit); few != 10 || many < 40 || more < 40 || few+many+more != limit {
-		t.Errorf("%d, %d and %d are held", few, many, more)
+	if few, many, more := cached("few", 10), cached("many", 10*limit), cached("more", limit); few != 10 || many < 40 || more < 40 || few+many+more != limit {
+		t.Errorf("%d, %d and %d are cached", few, many, more)
 	}
 	for _, who := range []string{"few", "many", "more"} {
 		for i := range 10 * limit {

@@ -9,7 +9,7 @@ import (
 	"github.com/weirproject/weir/internal/watchcache"
 )
 
-// budget bounds the memory of the resources held on demand: Options.MemoryBudget. It is checked
+// budget bounds the memory of the resources cached on demand: Options.MemoryBudget. It is checked
 // before evictAfterBytes more bytes are stored, so the excess is no more than that. An evicted
 // resource stores nothing more, and its memory is free within a second, once its watches have
 // ended. It is safe for concurrent use.
@@ -26,7 +26,7 @@ const (
 	// between checks.
 	evictAfterBytes = 1 << 20
 	budgetInterval  = 500 * time.Millisecond
-	// idleTTL is how long a resource on demand is held without a read.
+	// idleTTL is how long a resource on demand is cached without a read.
 	idleTTL = 30 * time.Minute
 	// historyPointBytes is the size of an entry in a watchcache.History.
 	historyPointBytes = 16
@@ -50,7 +50,7 @@ func (res *resource) reserve(n int) error {
 	return nil
 }
 
-// evict stops holding resources on demand: idle ones, and as many as it takes to be within the
+// evict stops caching resources on demand: idle ones, and as many as it takes to be within the
 // budget.
 func (rs *resources) evict(now time.Time) {
 	b := &rs.budget
@@ -82,7 +82,7 @@ func (rs *resources) evict(now time.Time) {
 		}
 		worst := kept[at]
 		kept = append(kept[:at], kept[at+1:]...)
-		rs.log.Warn("a resource is let go, to stay within the memory budget", "resource", worst.name(), "bytes", worst.bytes, "all", total)
+		rs.log.Warn("a resource is evicted, to stay within the memory budget", "resource", worst.name(), "bytes", worst.bytes, "all", total)
 		rs.reject(worst.gvr, errOverBudget)
 		worst.end()
 		total, going = total-worst.bytes, going+worst.bytes

@@ -56,14 +56,14 @@ func TestDoesNotFit(t *testing.T) {
 	f := startProxy(t, u, Options{MemoryBudget: limit})
 	nodes := schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
 	f.get("jane", "/api/v1/nodes?resourceVersion=0")
-	f.until("nodes are held", func() bool { res := f.proxy.resources.find(nodes); return res != nil && res.ready.Load() != nil })
+	f.until("nodes are cached", func() bool { res := f.proxy.resources.find(nodes); return res != nil && res.ready.Load() != nil })
 	f.get("jane", "/api/v1/pods?resourceVersion=0&limit=1&labelSelector=none")
 	b := &f.proxy.resources.budget
 	f.until("pods are let go", func() bool { return b.evicted.Load() == 1 && f.proxy.resources.find(podsResource) == nil })
 	// What comes in between two looks is 1 MiB as the upstream sends it, which is less once it is
 	// packed.
 	if used := b.used.Load(); used > limit+evictAfterBytes {
-		t.Errorf("%d bytes were held", used)
+		t.Errorf("%d bytes were cached", used)
 	}
 	if res := f.proxy.resources.find(nodes); res == nil || res.ready.Load() == nil || f.proxy.resources.canAdd(podsResource) {
 		t.Error("nodes had to make room")
@@ -81,7 +81,7 @@ func TestOutgrown(t *testing.T) {
 	f := startProxy(t, u, Options{MemoryBudget: 512 << 10})
 	f.get("jane", "/api/v1/configmaps?resourceVersion=0")
 	maps := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
-	f.until("they are held", func() bool { res := f.proxy.resources.find(maps); return res != nil && res.ready.Load() != nil })
+	f.until("they are cached", func() bool { res := f.proxy.resources.find(maps); return res != nil && res.ready.Load() != nil })
 	lines := f.watch("jane", "/api/v1/configmaps?watch=true&resourceVersion=0")
 	f.until("it watches", func() bool { return f.proxy.resources.find(maps).watchers.Load() == 1 })
 	const many = 60

@@ -26,7 +26,7 @@ func cacheGauge(name, help string, get func(*watchcache.Stats) float64) cacheMet
 
 // cacheMetrics are the metrics with the labels of byResource. They restart with each session.
 var cacheMetrics = []cacheMetric{
-	cacheGauge("apiserver_watch_cache_resource_version", "The resourceVersion up to which a resource is held.",
+	cacheGauge("apiserver_watch_cache_resource_version", "The resourceVersion up to which a resource is cached.",
 		func(s *watchcache.Stats) float64 { return float64(s.ResourceVersion) }),
 	cacheCounter("apiserver_watch_cache_events_dispatched_total", "Changes that watchers could see, each once.",
 		func(s *watchcache.Stats) uint64 { return s.Changes }),
@@ -63,11 +63,11 @@ var (
 	byStorage = append(byResource, "storage")
 
 	descWatchEvents = prometheus.NewDesc("apiserver_watch_events_total",
-		"Events sent from what is held to all watchers together, bookmarks included.", []string{"group", "version", "resource"}, nil)
+		"Events sent from the cache to all watchers together, bookmarks included.", []string{"group", "version", "resource"}, nil)
 	descReadWait = prometheus.NewDesc("apiserver_watch_cache_read_wait_seconds",
 		"How long requests waited until the cache was fresh enough. There are no buckets.", byResource, nil)
 	descLists = prometheus.NewDesc("apiserver_storage_list_total",
-		"LISTs answered from what is held, by the index that they were answered from; empty: the table.", append(byStorage, "index"), nil)
+		"LISTs answered from the cache, by the index that they were answered from; empty: the table.", append(byStorage, "index"), nil)
 	descFetched = prometheus.NewDesc("apiserver_storage_list_fetched_objects_total",
 		"Objects that LISTs looked at.", append(byStorage, "index"), nil)
 	descReturned = prometheus.NewDesc("apiserver_storage_list_returned_objects_total",

@@ -163,15 +163,15 @@ func TestClosed(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods"}})
 	f.ready()
-	held := f.watch("jane", "/api/v1/pods?watch=true")
-	f.next(held, "ADDED")
-	passed := f.watch("jane", "/api/v1/nodes?watch=true")
+	served := f.watch("jane", "/api/v1/pods?watch=true")
+	f.next(served, "ADDED")
+	forwarded := f.watch("jane", "/api/v1/nodes?watch=true")
 	if err := f.proxy.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for range held {
+	for range served {
 	}
-	for range passed {
+	for range forwarded {
 	}
 	if err := f.proxy.Start(); !errors.Is(err, ErrClosed) {
 		t.Error(err)

@@ -13,8 +13,8 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// TestRedefined: a resource that the upstream defines in another way is held anew, its watches end,
-// and resources of other groups stay as they are.
+// TestRedefined: a resource that the upstream defines in another way is cached anew, its watches
+// end, and resources of other groups stay as they are.
 func TestRedefined(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, apiserver.Options{Pods: 3})
@@ -31,17 +31,17 @@ func TestRedefined(t *testing.T) {
 	u.setSchema("apis/example.com/v1", "two")
 	for range lines { // they end
 	}
-	f.until("they are held anew", func() bool {
+	f.until("they are cached anew", func() bool {
 		sess := f.resource("widgets").ready.Load()
 		return sess != nil && sess != before
 	})
 	if f.resource("pods").ready.Load() != pods {
-		t.Error("pods are held anew, too")
+		t.Error("pods are cached anew, too")
 	}
 }
 
-// TestReadsWaitForReread: who lists a resource while it is read anew gets its state from here as soon
-// as it is held; no more than a number wait for it at a time.
+// TestReadsWaitForReread: who lists a resource while it is read anew gets its state from here as
+// soon as it is cached; no more than a number wait for it at a time.
 func TestReadsWaitForReread(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, provable)
@@ -106,7 +106,7 @@ func TestReadsWhileRedefined(t *testing.T) {
 	if code, body := f.get("jane", "/api/v1/pods"); code != http.StatusOK || len(u.forwarded("/api/v1/pods")) != 1 {
 		t.Errorf("after a while: %d %.200s", code, body)
 	}
-	f.until("it is held anew", func() bool { return pods.ready.Load() != nil })
+	f.until("it is cached anew", func() bool { return pods.ready.Load() != nil })
 	if code, body := f.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusOK || len(u.forwarded("/api/v1/pods")) > 0 || pods.ready.Load() == before {
 		t.Errorf("afterwards: %d %.200s", code, body)
 	}

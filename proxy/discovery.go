@@ -24,7 +24,7 @@ import (
 // watched.
 var errNotWatchable = errors.New("cannot be listed and watched")
 
-// resourceInfo is what the proxy needs to know to hold a resource.
+// resourceInfo is what the proxy needs to know to cache a resource.
 type resourceInfo struct {
 	watchcache.Resource
 	encoding wire.Encoding
@@ -64,7 +64,7 @@ func (d discoverer) preferredVersion(ctx context.Context, gvr schema.GroupVersio
 	return gvr, nil
 }
 
-// discover returns the description of a resource, if the proxy may hold it.
+// discover returns the description of a resource, if the proxy may cache it.
 func (d discoverer) discover(ctx context.Context, gvr schema.GroupVersionResource) (*resourceInfo, error) {
 	if err := d.servedLocally(ctx, gvr.GroupVersion()); err != nil {
 		return nil, err
@@ -144,12 +144,12 @@ func (d discoverer) readCRD(ctx context.Context, info *resourceInfo) error {
 }
 
 var (
-	// errAggregated is returned for a resource of an aggregated API server, which is never held.
+	// errAggregated is returned for a resource of an aggregated API server, which is never cached.
 	// Such a server may show each caller something else under one permission, as OpenShift does
 	// with projects.
 	errAggregated = errors.New("it is served by an aggregated API server")
 	// errUnknownOrigin is returned for a resource of which the proxy cannot tell who serves it. It
-	// is not held.
+	// is not cached.
 	errUnknownOrigin = errors.New("its APIService does not tell that kube-apiserver itself serves it, get of apiservices.apiregistration.k8s.io is needed")
 )
 

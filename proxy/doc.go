@@ -1,6 +1,6 @@
-// Package proxy is a caching proxy in front of kube-apiserver. It holds resources, each by one LIST
-// and one WATCH upstream, and answers LIST, WATCH and GET of all clients out of them. It forwards
-// every other request with the caller's own identity.
+// Package proxy is a caching proxy in front of kube-apiserver. It caches resources, each by one
+// LIST and one WATCH upstream, and answers LIST, WATCH and GET of all clients out of them. It
+// forwards every other request with the caller's own identity.
 //
 // # Who may read
 //
@@ -38,7 +38,7 @@
 //
 // # Bounds
 //
-// Options.MemoryBudget bounds the resources held on demand, besides Options.Resources. A relist
+// Options.MemoryBudget bounds the resources cached on demand, besides Options.Resources. A relist
 // with more than 32 MiB of changed objects ends the resource's watches instead of ordering the
 // changes. Options bound the open connections and the requests in progress. Headers are bounded by
 // 1 MiB and 30 seconds, a write to a client that takes nothing by five minutes, a LIST by a minute

@@ -38,22 +38,22 @@ type fakeUpstream struct {
 	tls    *httptest.Server
 	config *rest.Config
 
-	mu        sync.Mutex
-	down      bool
-	silent    bool          // callers' requests are answered 404
-	hangs     chan struct{} // not nil: it takes requests and answers none until this is closed
-	expired   map[string]bool
-	denied    func(authorizationv1.SubjectAccessReviewSpec) bool
-	warns     map[string]string                            // what LISTs and WATCHes are answered with, by path
-	schemas   map[string]string                            // what the upstream's OpenAPI tells, by group and version; nil: it has none
-	services  http.HandlerFunc                             // what the aggregator answers; nil: there is none
-	fault     func(w http.ResponseWriter, r *http.Request) // not nil: what becomes of reviews instead of an answer
-	forbidden string                                       // the path of a resource that the proxy may not read
-	holds     string                                       // the path of a resource whose requests of the proxy are not answered until this is changed
-	held      chan struct{}                                // closed then
-	kept      int                                          // requests that are not answered
-	requests  []asked
-	reviews   []authorizationv1.SubjectAccessReviewSpec
+	mu          sync.Mutex
+	down        bool
+	silent      bool          // callers' requests are answered 404
+	hangs       chan struct{} // not nil: it takes requests and answers none until this is closed
+	expired     map[string]bool
+	denied      func(authorizationv1.SubjectAccessReviewSpec) bool
+	warns       map[string]string                            // what LISTs and WATCHes are answered with, by path
+	schemas     map[string]string                            // what the upstream's OpenAPI tells, by group and version; nil: it has none
+	services    http.HandlerFunc                             // what the aggregator answers; nil: there is none
+	fault       func(w http.ResponseWriter, r *http.Request) // not nil: what becomes of reviews instead of an answer
+	forbidden   string                                       // the path of a resource that the proxy may not read
+	blockedPath string                                       // the path of a resource whose requests of the proxy are not answered until this is changed
+	unblocked   chan struct{}                                // closed then
+	kept        int                                          // requests that are not answered
+	requests    []asked
+	reviews     []authorizationv1.SubjectAccessReviewSpec
 }
 
 const ownToken = "token-proxy"
@@ -82,11 +82,11 @@ func (u *fakeUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	u.mu.Lock()
 	down, hangs, silent, fault := u.down, u.hangs, u.silent && !ofProxy(r.Header), u.fault
 	services, warning, schemas := u.services, u.warns[r.URL.Path], maps.Clone(u.schemas)
-	held, forbidden := u.held, u.forbidden != "" && r.URL.Path == u.forbidden
-	if held != nil && r.URL.Path == u.holds && ofProxy(r.Header) {
+	unblocked, forbidden := u.unblocked, u.forbidden != "" && r.URL.Path == u.forbidden
+	if unblocked != nil && r.URL.Path == u.blockedPath && ofProxy(r.Header) {
 		u.kept++
 	} else {
-		held = nil
+		unblocked = nil
 	}
 	u.requests = append(u.requests, asked{r.Method, r.URL.RequestURI(), r.Header.Clone()})
 	u.mu.Unlock()
@@ -96,9 +96,9 @@ func (u *fakeUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case <-r.Context().Done():
 		}
 	}
-	if held != nil {
+	if unblocked != nil {
 		select {
-		case <-held:
+		case <-unblocked:
 		case <-r.Context().Done():
 		}
 	}

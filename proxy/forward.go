@@ -50,7 +50,7 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request) {
 		watch, p := s.forwardedWatches.begin(w, r, cancel)
 		defer s.forwardedWatches.forget(p)
 		// The upstream may have gone back while the request was judged, or nothing was judged. Who may
-		// not watch is told so by the upstream.
+		// not watch gets the refusal of the upstream.
 		p.from = resumedFrom(r.URL.Query())
 		p.lost = s.resources.lost(schema.GroupVersionResource{
 			Group: parsed.info.APIGroup, Version: parsed.info.APIVersion, Resource: parsed.info.Resource,

@@ -247,7 +247,7 @@ func (p *freshnessProver) wait(t *testing.T) {
 // waiting returns how many reads are under way.
 func (f *fixture) waiting() int { return f.proxy.flowControl.readOnly.inUse() }
 
-// held returns a resource that the proxy holds.
+// resource returns a resource that the proxy caches.
 func (f *fixture) resource(resource string) *resource {
 	f.t.Helper()
 	for _, res := range f.proxy.resources.all() {
@@ -255,7 +255,7 @@ func (f *fixture) resource(resource string) *resource {
 			return res
 		}
 	}
-	f.t.Fatalf("%s are not held", resource)
+	f.t.Fatalf("%s are not cached", resource)
 	return nil
 }
 

@@ -160,14 +160,14 @@ func TestReviewLimit(t *testing.T) {
 	}
 	lines := f.watch("jane", "/api/v1/pods?watch=true")
 	f.next(lines, "ADDED")
-	held := make(chan struct{})
+	release := make(chan struct{})
 	u.setFault(func(w http.ResponseWriter, r *http.Request) {
 		raw, err := io.ReadAll(r.Body)
 		if err != nil {
 			return
 		}
 		if strings.Contains(string(raw), "junk") {
-			<-held
+			<-release
 		}
 		// As the one who answers does.
 		review := map[string]any{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
@@ -197,7 +197,7 @@ func TestReviewLimit(t *testing.T) {
 	if code, body := f.get("jane", list); code != http.StatusOK {
 		t.Errorf("somebody who is known: %d %.200s", code, body)
 	}
-	close(held)
+	close(release)
 	for range many - 50 {
 		counts[<-codes]++
 	}

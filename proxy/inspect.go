@@ -67,19 +67,19 @@ func (res *resource) inspect() inspect.Resource {
 	return r
 }
 
-// Held implements inspect.Proxy.
-func (s inspected) Held(name string) (inspect.Held, bool) {
+// Objects implements inspect.Proxy.
+func (s inspected) Objects(name string) (inspect.Objects, bool) {
 	for _, res := range s.resources.all() {
 		session := res.ready.Load()
 		if res.name() != name || session == nil {
 			continue
 		}
 		kind := session.info.GroupVersionKind()
-		return inspect.Held{
+		return inspect.Objects{
 			Store: session.store, Kind: wire.TypeMeta{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind}, Decode: session.decode,
 		}, true
 	}
-	return inspect.Held{}, false
+	return inspect.Objects{}, false
 }
 
 // decode returns the value of an object.

@@ -18,12 +18,12 @@ import (
 	"github.com/weirproject/weir/internal/inspect"
 )
 
-// TestInspect: the page of package debug has the proxy while it runs, with what it holds and whom
+// TestInspect: the page of package debug has the proxy while it runs, with what it caches and whom
 // it serves.
 func TestInspect(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 30})
 	f := startProxy(t, u, Options{Resources: []string{"pods", "nonsense.example.com"}})
-	f.until("held", func() bool { return f.proxy.inspectedResource("pods").State == "current" })
+	f.until("cached", func() bool { return f.proxy.inspectedResource("pods").State == "current" })
 	f.get("jane", "/api/v1/namespaces/default/pods?resourceVersion=0")
 	if w := (inspected{f.proxy}).State().Watchers; len(w) != 0 {
 		t.Errorf("watchers before: %+v", w)
@@ -83,7 +83,7 @@ func (s *Server) inspectedResource(name string) inspect.Resource {
 func TestInspectedHistory(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	f := startProxy(t, u, Options{Resources: []string{"pods", "secrets"}})
-	f.until("held", func() bool {
+	f.until("cached", func() bool {
 		return f.proxy.inspectedResource("pods").State == "current" && f.proxy.inspectedResource("secrets").State == "current"
 	})
 	client := u.writerPast()

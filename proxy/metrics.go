@@ -22,7 +22,7 @@ var (
 	byResource = []string{"group", "resource"}
 
 	descInits = prometheus.NewDesc("apiserver_watch_cache_initializations_total",
-		"How often a resource was begun to be held.", byResource, nil)
+		"How often the proxy began to cache a resource.", byResource, nil)
 	descInitErrors = prometheus.NewDesc("apiserver_watch_cache_initialization_errors_total",
 		"How often that ended before the resource could be read.", byResource, nil)
 	descInitial = prometheus.NewDesc("apiserver_init_events_total",
@@ -30,37 +30,37 @@ var (
 	descEvents = prometheus.NewDesc("apiserver_watch_cache_events_received_total",
 		"Events received from upstream.", byResource, nil)
 	descObjects = prometheus.NewDesc("apiserver_resource_objects",
-		"Objects held.", byResource, nil)
+		"Objects cached.", byResource, nil)
 	descInflight = prometheus.NewDesc("apiserver_current_inflight_requests",
 		"The most requests that were under way at once in the last second.", []string{"request_kind"}, nil)
 	descMemory = prometheus.NewDesc("weir_store_bytes",
 		"What a resource takes, by purpose.", append(byResource, "purpose"), nil)
 	descCurrent = prometheus.NewDesc("weir_proxy_current",
-		"1 while a resource is held and follows the upstream.", byResource, nil)
+		"1 while a resource is cached and follows the upstream.", byResource, nil)
 	descState = prometheus.NewDesc("weir_proxy_resource_state",
-		"1 for how a resource is held, or why it is not: current, behind, reading, missing, forbidden, aggregated, rejected.",
+		"1 for how a resource is cached, or why it is not: current, behind, reading, missing, forbidden, aggregated, rejected.",
 		append(byResource, "state"), nil)
 	descAge = prometheus.NewDesc("weir_proxy_staleness_seconds",
-		"How long ago the upstream was heard of, about a resource that is held.", byResource, nil)
+		"How long ago the upstream was heard of, about a resource that is cached.", byResource, nil)
 	descWatchers = prometheus.NewDesc("weir_proxy_watchers",
-		"Watches that are served from what is held.", byResource, nil)
+		"Watches that are served from the cache.", byResource, nil)
 	descProofs = prometheus.NewDesc("weir_proxy_proofs_total",
-		"Requests to the upstream that prove what is held to be current: question for its newest resourceVersion, watch for a bookmark.",
+		"Requests to the upstream that prove the cache to be current: question for its newest resourceVersion, watch for a bookmark.",
 		append(byResource, "by"), nil)
 	descUpstream = prometheus.NewDesc("weir_proxy_upstream_requests_total",
-		"Requests to the upstream: list, watch and all of the proxy's own for what it holds, pass for callers'.", []string{"for"}, nil)
+		"Requests to the upstream: list, watch and all of the proxy's own for what it caches, pass for callers'.", []string{"for"}, nil)
 	descFailures = prometheus.NewDesc("weir_proxy_upstream_failures_total",
 		"Callers' requests that the upstream did not answer.", nil, nil)
 	descBytes = prometheus.NewDesc("weir_proxy_upstream_bytes_total",
-		"Bytes received from upstream for what is held, as they came.", nil, nil)
+		"Bytes received from upstream for the cache, as they came.", nil, nil)
 	descRevoked = prometheus.NewDesc("weir_proxy_revoked_watches_total",
 		"Watches that ended because their caller may not have them any more, or nobody could say so for too long.", nil, nil)
 	descBudget = prometheus.NewDesc("weir_proxy_memory_budget_bytes",
 		"What the resources may take together that nobody named.", nil, nil)
 	descBudgetUsed = prometheus.NewDesc("weir_proxy_memory_budget_used_bytes",
-		"What these took when it was last looked at, those that are being let go included.", nil, nil)
+		"What these took when it was last looked at, those that are being evicted included.", nil, nil)
 	descEvicted = prometheus.NewDesc("weir_proxy_memory_budget_evictions_total",
-		"Resources that were let go to stay within the budget.", nil, nil)
+		"Resources that were evicted to stay within the budget.", nil, nil)
 	descConnections = prometheus.NewDesc("weir_proxy_connections",
 		"Open connections of clients.", nil, nil)
 	descRefused = prometheus.NewDesc("weir_proxy_connections_refused_total",
@@ -70,7 +70,7 @@ var (
 func (s *Server) registerMetrics() {
 	s.registry = prometheus.NewRegistry()
 	s.served = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "weir_proxy_served_total", Help: "Reads answered from what is held.",
+		Name: "weir_proxy_served_total", Help: "Reads answered from the cache.",
 	}, append(byResource, "verb"))
 	s.resources.initSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "apiserver_watch_cache_initialization_duration_seconds", Help: "How long first lists took.",

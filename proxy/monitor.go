@@ -12,7 +12,7 @@ import (
 
 // monitor checks periodically who serves the resource and how it is defined, and soon after an
 // upstream watch has ended, until ctx ends. It ends the session if either has changed, or if the
-// upstream has refused to tell finalAttempts times in a row. It does nothing while the upstream
+// upstream has refused to answer finalAttempts times in a row. It does nothing while the upstream
 // does not answer.
 func (res *resource) monitor(ctx context.Context, defined definition, end context.CancelCauseFunc) {
 	ticker := time.NewTicker(res.resources.opts.timeouts.origin)

@@ -12,7 +12,7 @@ import (
 // Options configure a Server. Upstream is required; the zero value of every other field works.
 type Options struct {
 	// Upstream is the API server and the proxy's own credentials. They need list and watch of the
-	// held resources, get of apiservices, create of tokenreviews and subjectaccessreviews, and, for
+	// cached resources, get of apiservices, create of tokenreviews and subjectaccessreviews, and, for
 	// callers with certificates, impersonate.
 	Upstream *rest.Config
 	// Listen is the TCP address to listen on. Empty: 127.0.0.1:0, a free port.
@@ -24,10 +24,10 @@ type Options struct {
 	// ones.
 	Hosts []string
 
-	// Resources are held from the start: "pods", "deployments.apps", "widgets.v1.example.com".
-	// Resources of aggregated API servers are never held.
+	// Resources are cached from the start: "pods", "deployments.apps", "widgets.v1.example.com".
+	// Resources of aggregated API servers are never cached.
 	Resources []string
-	// MemoryBudget bounds, in bytes, the resources that are held on demand, because a client read
+	// MemoryBudget bounds, in bytes, the resources that are cached on demand, because a client read
 	// them. 0: none are.
 	MemoryBudget int64
 	// PassConsistent forwards all consistent reads: LISTs without resourceVersion, and WATCHes with
@@ -108,8 +108,8 @@ type timeouts struct {
 	review     time.Duration // for the upstream's answer to a review
 	lookup     time.Duration // time between two attempts to read the published CAs
 	origin     time.Duration // time between two checks by resource.monitor
-	restart    time.Duration // the pause after a session of a resource: other API servers may come to know a new definition later than the one that told of it
-	reread     time.Duration // for a resource that is read anew to be held; after that, and where many wait, the answer is 429
+	restart    time.Duration // the pause after a session of a resource: other API servers may come to know a new definition later than the one that announced it
+	reread     time.Duration // for a resource that is read anew to be cached; after that, and where many wait, the answer is 429
 	proof      time.Duration // for a proof that a copy is current, as kube-apiserver waits itself; the bookmark of the WATCH that brings it comes two seconds before its end
 	read       time.Duration // for the upstream's answer to a forwarded read that the proxy is too old for; the upstream waits three seconds itself
 }

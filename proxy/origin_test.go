@@ -12,7 +12,7 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// TestAggregated: what is not proven to be served by kube-apiserver itself is never held, whoever
+// TestAggregated: what is not proven to be served by kube-apiserver itself is never cached, whoever
 // names it or asks for it.
 func TestAggregated(t *testing.T) {
 	const path = "/apis/example.com/v1/widgets?resourceVersion=0"
@@ -36,12 +36,12 @@ func TestAggregated(t *testing.T) {
 			})
 			f := startProxy(t, u, Options{Resources: []string{"widgets.v1.example.com", "pods"}, MemoryBudget: 64 << 20})
 			define(f)
-			f.until("widgets are tried, and pods are held", func() bool {
+			f.until("widgets are tried, and pods are cached", func() bool {
 				pods, named := f.proxy.resources.find(podsResource), f.proxy.resources.find(widgets)
 				return pods != nil && pods.ready.Load() != nil && named != nil && (named.lastError.Load() != nil || named.ready.Load() != nil)
 			})
 			if res := f.proxy.resources.find(widgets); res.ready.Load() != nil || res.sessions.Load() != 0 {
-				t.Error("widgets are held")
+				t.Error("widgets are cached")
 			}
 			u.forwarded("")
 			if code, body := f.get("jane", path); code != http.StatusOK || !strings.Contains(body, "Widgetry") {
@@ -67,7 +67,7 @@ func TestAggregatedAsked(t *testing.T) {
 	f.until("it is refused", func() bool { return !f.proxy.resources.canAdd(widgets) && f.proxy.resources.find(widgets) == nil })
 }
 
-// TestBecomesAggregated: a resource that is held is let go of when a service takes it over; one
+// TestBecomesAggregated: a resource that is cached is let go of when a service takes it over; one
 // that nobody can say it of stays.
 func TestBecomesAggregated(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
@@ -76,17 +76,17 @@ func TestBecomesAggregated(t *testing.T) {
 	wait.origin = 20 * time.Millisecond
 	f := startProxy(t, u, Options{Resources: []string{"widgets.v1.example.com"}, timeouts: wait})
 	define(f)
-	held := func() bool {
+	cached := func() bool {
 		res := f.proxy.resources.find(widgets)
 		return res != nil && res.ready.Load() != nil
 	}
-	f.until("widgets are held", held)
+	f.until("widgets are cached", cached)
 	lines := f.watch("jane", "/apis/example.com/v1/widgets?watch=true")
 	f.next(lines, "ADDED")
 	u.aggregate(func(string) (int, string) { return http.StatusOK, "widget-server" })
 	f.ends("aggregated", lines)
 	if res := f.proxy.resources.find(widgets); res.ready.Load() != nil {
-		t.Error("widgets are held")
+		t.Error("widgets are cached")
 	}
 }
 

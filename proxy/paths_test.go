@@ -17,7 +17,7 @@ import (
 	"github.com/weirproject/weir/internal/source"
 )
 
-// startPaths starts a proxy that holds resources of both scopes, and objects of two namespaces in
+// startPaths starts a proxy that caches resources of both scopes, and objects of two namespaces in
 // it.
 func startPaths(t *testing.T) (*fakeUpstream, *fixture) {
 	t.Helper()
@@ -92,8 +92,8 @@ func TestOtherPaths(t *testing.T) {
 	}
 }
 
-// TestQueryIsForwarded: a query comes as it was sent, however strange it is, to kube-apiserver and to
-// what kube-apiserver passes it to.
+// TestQueryIsForwarded: a query comes as it was sent, however strange it is, to kube-apiserver and
+// to what kube-apiserver passes it to.
 func TestQueryIsForwarded(t *testing.T) {
 	u, f := startPaths(t)
 	for _, path := range []string{
@@ -110,8 +110,8 @@ func TestQueryIsForwarded(t *testing.T) {
 	}
 }
 
-// TestQueriesAreReadAlike: what the proxy decides by is what kube-apiserver reads in the same query.
-// Nothing else of a query that neither takes as a whole is answered by the proxy.
+// TestQueriesAreReadAlike: what the proxy decides by is what kube-apiserver reads in the same
+// query. Nothing else of a query that neither takes as a whole is answered by the proxy.
 func TestQueriesAreReadAlike(t *testing.T) {
 	pairs := []string{"watch=1", "watch=0", "watch=%", "watch=1;", "w%61tch=true", "watch", "%=1", "a;b=2", "resourceVersion=0", "fieldSelector=metadata.name%3Dx", "limit=x", "&"}
 	for i, first := range pairs {
@@ -132,8 +132,8 @@ func TestQueriesAreReadAlike(t *testing.T) {
 	}
 }
 
-// TestManyParameters: a query of which the proxy would read nothing, and an older kube-apiserver all,
-// is refused.
+// TestManyParameters: a query of which the proxy would read nothing, and an older kube-apiserver
+// all, is refused.
 func TestManyParameters(t *testing.T) {
 	u, f := startPaths(t)
 	for n, want := range map[int]int{9_999: http.StatusNotFound, 10_000: http.StatusRequestURITooLong} {

@@ -49,9 +49,9 @@ func (q *rereadQueue) release() {
 	}
 }
 
-// awaitReread blocks until the resource is held and followed, if the read is one that is told to
-// come again because the resource is being read anew, or one that needs a proof of a session that
-// is about to watch the upstream. It gives up after timeouts.reread, when ctx ends, and at once
+// awaitReread blocks until the resource is cached and followed, if the read would otherwise get 429
+// because the resource is being read anew, or needs a proof of a session that is about to watch the
+// upstream. It gives up after timeouts.reread, when ctx ends, and at once
 // where too many wait.
 func (res *resource) awaitReread(ctx context.Context, rd *readRequest, prove bool) {
 	if !res.isReread(rd, prove) {
@@ -62,7 +62,7 @@ func (res *resource) awaitReread(ctx context.Context, rd *readRequest, prove boo
 		return
 	}
 	defer res.rereaders.leave()
-	if !res.isReread(rd, prove) { // asked again after joining: it may have been released meanwhile
+	if !res.isReread(rd, prove) { // checked once more after joining: it may have been released meanwhile
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, res.resources.opts.timeouts.reread)
@@ -73,7 +73,7 @@ func (res *resource) awaitReread(ctx context.Context, rd *readRequest, prove boo
 	}
 }
 
-// isReread reports whether it is worth waiting for the resource to be held and followed.
+// isReread reports whether it is worth waiting for the resource to be cached and followed.
 func (res *resource) isReread(rd *readRequest, prove bool) bool {
 	sess := res.ready.Load()
 	if sess == nil {

@@ -9,12 +9,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// resource is one resource that the proxy holds, or is about to hold. One goroutine runs its
+// resource is one resource that the proxy caches, or is about to cache. One goroutine runs its
 // sessions, and one more monitors the current session. Both end with the context of run.
 type resource struct {
 	resources  *resources
 	gvr        schema.GroupVersionResource
-	configured bool // in Options.Resources, so held for good
+	configured bool // in Options.Resources, so cached for good
 	anyVersion bool // in the version that the upstream prefers
 	stop       context.CancelFunc
 	wake       chan struct{} // of capacity one; wakes the monitor
@@ -56,12 +56,12 @@ func restartDelay(least, last time.Duration, wasReady bool) time.Duration {
 	return min(2*last, maxRestartDelay)
 }
 
-// errOtherVersion ends a resource that is to be held in another version.
+// errOtherVersion ends a resource that is to be cached in another version.
 var errOtherVersion = errors.New("the upstream prefers another version")
 
-// prefersOther reports whether the upstream prefers another version of a resource that may be held
-// in any, after a session that ended with err: the version is not served any more, or the resource
-// has another definition.
+// prefersOther reports whether the upstream prefers another version of a resource that may be
+// cached in any, after a session that ended with err: the version is not served any more, or the
+// resource has another definition.
 func (res *resource) prefersOther(ctx context.Context, err error) bool {
 	if !res.anyVersion || !errors.Is(err, errRedefined) && stateOfError(err) != stateMissing {
 		return false
@@ -73,9 +73,9 @@ func (res *resource) prefersOther(ctx context.Context, err error) bool {
 }
 
 // run runs sessions until ctx ends. For a resource on demand it returns an error once the resource
-// cannot be held, and for one that is configured without a version errOtherVersion. An upstream that
-// went back, or has another definition, may have just started: then it may take a while until it
-// tells who serves the resource.
+// cannot be cached, and for one that is configured without a version errOtherVersion. An upstream
+// that went back, or has another definition, may have just started: then it may take a while until
+// it tells who serves the resource.
 func (res *resource) run(ctx context.Context) error {
 	var delay time.Duration
 	var mayFail time.Time // until then the resource may be unknown, or not served yet
@@ -86,7 +86,7 @@ func (res *resource) run(ctx context.Context) error {
 			return nil
 		}
 		res.recordError(err)
-		res.resources.log.Warn("a resource is not held", "resource", res.name(), "error", err.Error())
+		res.resources.log.Warn("a resource is not cached", "resource", res.name(), "error", err.Error())
 		switch {
 		case res.prefersOther(ctx, err):
 			return errOtherVersion
@@ -104,14 +104,14 @@ func (res *resource) run(ctx context.Context) error {
 	}
 }
 
-// recordError records why the resource is not held.
+// recordError records why the resource is not cached.
 func (res *resource) recordError(err error) {
 	text := err.Error()
 	res.lastError.Store(&text)
 	res.notReady.Store(int32(stateOfError(err)))
 }
 
-// end stops holding the resource.
+// end stops caching the resource.
 func (res *resource) end() {
 	res.stopping.Store(true)
 	res.stop()

@@ -22,7 +22,7 @@ import (
 	"github.com/weirproject/weir/internal/workers"
 )
 
-// resources is the set of resources that the proxy holds. It is safe for concurrent use.
+// resources is the set of resources that the proxy caches. It is safe for concurrent use.
 type resources struct {
 	opts            Options
 	upstream        *rest.Config
@@ -33,13 +33,13 @@ type resources struct {
 	flush           *watchcache.FlushPacer // of all watches
 	workers         *workers.Pool          // send to them
 	server          reflector.Server       // of the sessions, whose lists take turns
-	rewind          rewind
+	restoreTracker  restoreTracker
 	onWentBack      func()       // is called when the upstream went back
 	backlog         atomic.Int64 // bytes kept for slow watches, at the last check
 	overWatchMemory func() bool  // whether watches exceed their memory
 	shedCount       atomic.Uint64
 	drainBy         atomic.Pointer[time.Time] // when watches must have ended; nil: no drain
-	alwaysCached    map[schema.GroupResource]bool
+	skipsProof      map[schema.GroupResource]bool
 
 	initSeconds *prometheus.HistogramVec // of first lists
 
@@ -53,9 +53,9 @@ type resources struct {
 }
 
 const (
-	// maxOnDemand bounds the resources held on demand, each of which has a watch upstream.
+	// maxOnDemand bounds the resources cached on demand, each of which has a watch upstream.
 	maxOnDemand = 256
-	// rejectedTTL is how long reads of a resource that could not be held are forwarded before the
+	// rejectedTTL is how long reads of a resource that could not be cached are forwarded before the
 	// next attempt. maxRejected bounds how many such resources are remembered.
 	rejectedTTL = 5 * time.Minute
 	// undefinedTTL is rejectedTTL for a resource without an APIService, which kube-apiserver
@@ -68,7 +68,7 @@ const (
 func newResources(opts Options, upstream *rest.Config, d discoverer) (*resources, error) {
 	rs := &resources{
 		opts: opts, upstream: upstream, discoverer: d, log: opts.Log,
-		alwaysCached:  map[schema.GroupResource]bool{},
+		skipsProof:    map[schema.GroupResource]bool{},
 		byGVR:         map[schema.GroupVersionResource]*resource{},
 		rejectedUntil: lru.New(maxRejected),
 		flush:         watchcache.NewFlushPacer(opts.FlushInterval),
@@ -80,7 +80,7 @@ func newResources(opts Options, upstream *rest.Config, d discoverer) (*resources
 		if err != nil {
 			return nil, err
 		}
-		rs.alwaysCached[gvr.GroupResource()] = true
+		rs.skipsProof[gvr.GroupResource()] = true
 	}
 	for _, name := range opts.Resources {
 		gvr, err := parseResource(name)
@@ -92,7 +92,7 @@ func newResources(opts Options, upstream *rest.Config, d discoverer) (*resources
 	return rs, nil
 }
 
-// run holds the configured resources, and enforces the budget, until ctx ends.
+// run caches the configured resources, and enforces the budget, until ctx ends.
 func (rs *resources) run(ctx context.Context) {
 	rs.mu.Lock()
 	rs.ctx = ctx
@@ -140,7 +140,7 @@ func (rs *resources) start(ctx context.Context, unresolved *resource) {
 		if err == nil {
 			return
 		}
-		rs.log.Info("a resource is held in another version", "resource", res.name(), "before", gvr.Version)
+		rs.log.Info("a resource is cached in another version", "resource", res.name(), "before", gvr.Version)
 		rs.mu.Lock()
 		if rs.byGVR[gvr] == res {
 			delete(rs.byGVR, gvr)
@@ -150,8 +150,8 @@ func (rs *resources) start(ctx context.Context, unresolved *resource) {
 	}
 }
 
-// resolve returns a configured resource with a version, once the upstream has told which it prefers.
-// The error is that of ctx.
+// resolve returns a configured resource with a version, once the upstream has told which it
+// prefers. The error is that of ctx.
 func (rs *resources) resolve(ctx context.Context, unresolved *resource) (schema.GroupVersionResource, error) {
 	for {
 		gvr, err := rs.discoverer.preferredVersion(ctx, unresolved.gvr)
@@ -167,14 +167,14 @@ func (rs *resources) resolve(ctx context.Context, unresolved *resource) (schema.
 	}
 }
 
-// find returns the resource, or nil if it is not held.
+// find returns the resource, or nil if it is not cached.
 func (rs *resources) find(gvr schema.GroupVersionResource) *resource {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	return rs.byGVR[gvr]
 }
 
-// canAdd reports whether a resource that is not held could be held on demand.
+// canAdd reports whether a resource that is not cached could be cached on demand.
 func (rs *resources) canAdd(gvr schema.GroupVersionResource) bool {
 	if limit := rs.budget.limit.Load(); limit <= 0 || rs.budget.used.Load() > limit {
 		return false
@@ -193,7 +193,7 @@ func (rs *resources) canAdd(gvr schema.GroupVersionResource) bool {
 	return taken < maxOnDemand
 }
 
-// add starts holding a resource on demand. It does not wait.
+// add starts caching a resource on demand. It does not wait.
 func (rs *resources) add(gvr schema.GroupVersionResource) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -229,7 +229,8 @@ func (rs *resources) drain(over time.Duration) {
 	}
 }
 
-// reject remembers that a resource could not be held because of err, until the next attempt is due.
+// reject remembers that a resource could not be cached because of err, until the next attempt is
+// due.
 func (rs *resources) reject(gvr schema.GroupVersionResource, err error) {
 	until := time.Now().Add(rejectedTTL)
 	if errors.Is(err, errUnknownOrigin) && apierrors.IsNotFound(err) || errors.Is(err, reflector.ErrUnknownResource) {

@@ -27,15 +27,15 @@ var (
 	widgets      = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
 )
 
-// TestHeldOnDemand: what somebody who may have it asks for is held from then on, if there is a
+// TestCachedOnDemand: what somebody who may have it asks for is cached from then on, if there is a
 // budget for it.
-func TestHeldOnDemand(t *testing.T) {
+func TestCachedOnDemand(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 50})
 	f := startProxy(t, u, Options{MemoryBudget: 64 << 20})
 	define(f)
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "nobody" })
 	f.get("nobody", "/api/v1/pods?resourceVersion=0")
-	f.get("jane", "/api/v1/namespaces/default/pods/x") // must be fresh: holding would not help
+	f.get("jane", "/api/v1/namespaces/default/pods/x") // must be fresh: caching would not help
 	if res := f.proxy.resources.find(podsResource); res != nil {
 		t.Error("taken in for somebody who may not have it")
 	}
@@ -61,7 +61,7 @@ func TestHeldOnDemand(t *testing.T) {
 	}
 }
 
-// TestListsInTurn: a proxy that begins to hold many resources does not list them all at once.
+// TestListsInTurn: a proxy that begins to cache many resources does not list them all at once.
 func TestListsInTurn(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	const atOnce = 8
@@ -102,7 +102,7 @@ func TestIdle(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{MemoryBudget: 64 << 20})
 	f.get("jane", "/api/v1/pods?resourceVersion=0")
-	f.until("pods are held", func() bool {
+	f.until("pods are cached", func() bool {
 		res := f.proxy.resources.find(podsResource)
 		return res != nil && res.ready.Load() != nil
 	})
@@ -110,8 +110,8 @@ func TestIdle(t *testing.T) {
 	f.until("pods are let go", func() bool { return f.proxy.resources.find(podsResource) == nil })
 }
 
-// TestCannotHold: what the upstream does not have, or does not let the proxy list, is forwarded.
-func TestCannotHold(t *testing.T) {
+// TestCannotCache: what the upstream does not have, or does not let the proxy list, is forwarded.
+func TestCannotCache(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, apiserver.Options{})
 	f := startProxy(t, u, Options{MemoryBudget: 64 << 20})
@@ -130,7 +130,7 @@ func TestCannotHold(t *testing.T) {
 }
 
 // TestNewlyDefined: a resource of which it will be known in a moment who serves it is tried again
-// in a moment; one that may not be held is not.
+// in a moment; one that may not be cached is not.
 func TestNewlyDefined(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	for code, want := range map[int]time.Duration{http.StatusNotFound: undefinedTTL, http.StatusForbidden: rejectedTTL} {
@@ -145,8 +145,8 @@ func TestNewlyDefined(t *testing.T) {
 	}
 }
 
-// TestNotServedAnyMore: a resource that was held, and that the upstream does not know any more, is
-// forwarded after some tries, and tried again in a moment.
+// TestNotServedAnyMore: a resource that was cached, and that the upstream does not know any more,
+// is forwarded after some tries, and tried again in a moment.
 func TestNotServedAnyMore(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	f := startProxy(t, u, Options{MemoryBudget: 64 << 20})
@@ -176,7 +176,7 @@ func TestNotServedAnyMore(t *testing.T) {
 	}
 }
 
-// TestVersionMovesOn: a resource that is configured without a version is held in the one that the
+// TestVersionMovesOn: a resource that is configured without a version is cached in the one that the
 // upstream prefers, also when that changes, or is served no more.
 func TestVersionMovesOn(t *testing.T) {
 	t.Parallel()
@@ -185,28 +185,28 @@ func TestVersionMovesOn(t *testing.T) {
 	wait.origin, wait.restart = 20*time.Millisecond, time.Millisecond
 	f := startProxy(t, u, Options{Resources: []string{"widgets.example.com"}, timeouts: wait})
 	define(f)
-	isHeld := func(version string) func() bool {
+	isCached := func(version string) func() bool {
 		return func() bool {
 			res := f.proxy.resources.find(widgets.GroupResource().WithVersion(version))
 			return res != nil && res.ready.Load() != nil
 		}
 	}
-	f.until("v1 is held", isHeld("v1"))
+	f.until("v1 is cached", isCached("v1"))
 	for _, step := range []struct {
 		versions map[string]bool // whether they are served; the last one is stored
-		held     string
+		version  string
 	}{
 		{map[string]bool{"v1": true, "v2": true}, "v2"},
 		{map[string]bool{"v2": false, "v3": true}, "v3"},
 	} {
 		serveVersions(f, step.versions)
-		f.until(step.held+" is held", isHeld(step.held))
+		f.until(step.version+" is cached", isCached(step.version))
 		for _, res := range f.proxy.resources.all() {
-			if res.gvr.Version != step.held {
-				t.Errorf("%s is held too", res.gvr)
+			if res.gvr.Version != step.version {
+				t.Errorf("%s is cached too", res.gvr)
 			}
 		}
-		path := "/apis/example.com/" + step.held + "/widgets?resourceVersion=0"
+		path := "/apis/example.com/" + step.version + "/widgets?resourceVersion=0"
 		u.forwarded("")
 		if code, _ := f.get("jane", path); code != http.StatusOK || len(u.forwarded("/apis")) > 0 {
 			t.Errorf("%s is answered %d, or forwarded", path, code)

@@ -9,13 +9,13 @@ import (
 	"github.com/weirproject/weir/internal/reflector"
 )
 
-// resourceState says how a resource is held, or why it is not.
+// resourceState says how a resource is cached, or why it is not.
 type resourceState int
 
 const (
-	// stateCurrent means that it is held and follows the upstream. It is the zero value.
+	// stateCurrent means that it is cached and follows the upstream. It is the zero value.
 	stateCurrent resourceState = iota
-	// stateBehind means that it is held and does not follow the upstream at the moment.
+	// stateBehind means that it is cached and does not follow the upstream at the moment.
 	stateBehind
 	// stateLoading means that it is being listed, or is about to be.
 	stateLoading
@@ -59,8 +59,8 @@ func (res *resource) state() resourceState {
 }
 
 // delaysReadiness reports whether the replica must not be ready because of the resource: it is
-// configured, and is being loaded for the first time. A resource that cannot be held, or was held
-// before, does not delay readiness.
+// configured, and is being loaded for the first time. A resource that cannot be cached, or was
+// cached before, does not delay readiness.
 func (res *resource) delaysReadiness(now time.Time) bool {
 	return res.configured && res.state() == stateLoading && res.readySessions.Load() == 0 && now.Sub(res.created) < initialLoadTimeout
 }

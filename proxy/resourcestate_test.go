@@ -9,17 +9,17 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// holdBack makes the upstream not answer the proxy's own requests for a resource, and those that
+// block makes the upstream not answer the proxy's own requests for a resource, and those that
 // have waited; empty: it answers all.
-func (u *fakeUpstream) holdBack(path string) {
+func (u *fakeUpstream) block(path string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.held != nil {
-		close(u.held)
-		u.held = nil
+	if u.unblocked != nil {
+		close(u.unblocked)
+		u.unblocked = nil
 	}
-	if u.holds = path; path != "" {
-		u.held = make(chan struct{})
+	if u.blockedPath = path; path != "" {
+		u.unblocked = make(chan struct{})
 	}
 }
 
@@ -67,9 +67,9 @@ func TestReadyWithout(t *testing.T) {
 	if code, _ := f.get("jane", "/api/v1/configmaps?resourceVersion=0"); code != http.StatusForbidden || len(u.forwarded("/api/v1/configmaps")) != 1 {
 		t.Errorf("it is not passed on: %d", code)
 	}
-	// One that comes to be is held then.
+	// One that comes to be is cached then.
 	define(f)
-	f.until("widgets are held", func() bool {
+	f.until("widgets are cached", func() bool {
 		_, body := f.get("jane", "/readyz?verbose")
 		return strings.Contains(body, "[+]resource/widgets.example.com ok\n")
 	})
@@ -79,7 +79,7 @@ func TestReadyWithout(t *testing.T) {
 // is sent there to be forwarded; but not for ever.
 func TestNotReadyWhileRead(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	u.holdBack("/api/v1/pods")
+	u.block("/api/v1/pods")
 	wait := defaultTimeouts
 	f := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: wait})
 	f.until("it lists", func() bool { u.mu.Lock(); defer u.mu.Unlock(); return u.kept > 0 })
@@ -91,17 +91,17 @@ func TestNotReadyWhileRead(t *testing.T) {
 	if now := time.Now(); !res.delaysReadiness(now) || !res.delaysReadiness(now.Add(initialLoadTimeout/2)) || res.delaysReadiness(now.Add(initialLoadTimeout)) {
 		t.Error("how long it delays the replica")
 	}
-	u.holdBack("")
+	u.block("")
 	f.ready()
-	// Once it was held, it delays nobody any more: all replicas would be away at once.
+	// Once it was cached, it delays nobody any more: all replicas would be away at once.
 	res = f.proxy.resources.all()[0]
-	u.holdBack("/api/v1/pods")
+	u.block("/api/v1/pods")
 	res.ready.Load().sink.endSession(errRelistTooLarge)
 	f.until("it is being read again", func() bool { return res.state() == stateLoading })
 	if code, body := f.get("jane", "/readyz?verbose"); code != http.StatusOK || !strings.Contains(body, "[+]resource/pods passed on: being read\n") {
 		t.Errorf("%d %s", code, body)
 	}
-	u.holdBack("")
+	u.block("")
 }
 
 // TestNotReadyWithoutIdentity: a replica that cannot ask about callers is of no use to anybody.
@@ -118,8 +118,8 @@ func TestNotReadyWithoutIdentity(t *testing.T) {
 	f.ready()
 }
 
-// TestRestartDelay: a resource that is defined in another way is read anew soon, and one that cannot
-// be held is tried ever more rarely.
+// TestRestartDelay: a resource that is defined in another way is read anew soon, and one that
+// cannot be cached is tried ever more rarely.
 func TestRestartDelay(t *testing.T) {
 	var delay time.Duration
 	for i, tt := range []struct {

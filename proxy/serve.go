@@ -104,7 +104,7 @@ func (s *Server) serveRead(a *responseWriter, r *http.Request, rd *readRequest) 
 	if res == nil && !s.resources.canAdd(rd.gvr) {
 		return false
 	}
-	prove := rd.consistent && (rd.name != "" || !s.resources.alwaysCached[rd.gvr.GroupResource()]) || s.tooStale(res, rd)
+	prove := rd.consistent && (rd.name != "" || !s.resources.skipsProof[rd.gvr.GroupResource()]) || s.tooStale(res, rd)
 	if prove && !s.wantsProof(res, rd) {
 		return false
 	}
@@ -129,7 +129,7 @@ func (s *Server) serveRead(a *responseWriter, r *http.Request, rd *readRequest) 
 		return true
 	case d != decisionAllow && d != decisionGrace: // forwarded, so that the upstream answers in its own words
 		return false
-	case res == nil: // hold it for later readers
+	case res == nil: // cache it for later readers
 		s.resources.add(rd.gvr)
 		return false
 	}
@@ -183,8 +183,8 @@ func (s *Server) answer(a *responseWriter, r *http.Request, rd *servedRead, begu
 }
 
 // wantsProof reports whether a consistent read waits for a proof of freshness. A read that costs
-// the upstream no more than that is forwarded. A resource that is not held is added first, and one
-// that is read anew is waited for, see resource.lost.
+// the upstream no more than that is forwarded. A resource that is not cached is added first, and
+// one that is read anew is waited for, see resource.lost.
 func (s *Server) wantsProof(res *resource, rd *readRequest) bool {
 	if rd.consistent && (s.opts.PassConsistent || rd.name != "" || rd.smallPage()) {
 		return false

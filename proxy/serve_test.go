@@ -64,7 +64,7 @@ func TestWhoAnswers(t *testing.T) {
 		{path: "/api/v1/pods?watch=true&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=0"},
 		{path: "/api/v1/pods?watch=true&timeoutSeconds=1&resourceVersion=1", upstream: true}, // older than the log
 		{path: "/api/v1/watch/pods?timeoutSeconds=1&resourceVersion=0", upstream: true},
-		{path: "/api/v1/nodes?resourceVersion=0", upstream: true}, // not held
+		{path: "/api/v1/nodes?resourceVersion=0", upstream: true}, // not cached
 		{path: "/api/v1", upstream: true},
 		{path: "/version", upstream: true},
 	}

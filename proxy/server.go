@@ -79,8 +79,8 @@ const (
 )
 
 // New returns a proxy. It reads the upstream's CAs, bounded by ctx. The proxy does not listen and
-// holds nothing until Start; the caller must Close it in any case. The error is ErrOptions, or that
-// the upstream cannot be reached.
+// caches nothing until Start; the caller must Close it in any case. The error is ErrOptions, or
+// that the upstream cannot be reached.
 func New(ctx context.Context, o Options) (*Server, error) {
 	if o.Upstream == nil {
 		return nil, fmt.Errorf("%w: no upstream", ErrOptions)
@@ -135,7 +135,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
-// Start listens, starts holding resources, and returns. A second call does nothing. It returns
+// Start listens, starts caching resources, and returns. A second call does nothing. It returns
 // ErrClosed after Close.
 func (s *Server) Start() error {
 	s.mu.Lock()

@@ -104,14 +104,14 @@ func (res *resource) runSession(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// sessionEnded notes why a session has ended: what its watches are told by that, and how the next
+// sessionEnded notes why a session has ended. That decides how its watches end, and how the next
 // one begins.
 func (res *resource) sessionEnded(s *session, cause error) {
-	past := &res.resources.rewind
+	restores := &res.resources.restoreTracker
 	wentBack, aggregated := errors.Is(cause, errWentBack), errors.Is(cause, errAggregated)
-	past.ended(res.gvr, s.sink.newest(), wentBack)
+	restores.sessionEnded(res.gvr, s.sink.newest(), wentBack)
 	if aggregated {
-		past.replaced(res.gvr)
+		restores.replaced(res.gvr)
 	}
 	if errors.Is(cause, errRedefined) {
 		res.redefined.Store(time.Now().UnixNano())
@@ -142,10 +142,10 @@ func (res *resource) othersWentBack() {
 	all := res.resources.all()
 	for _, other := range all {
 		if s := other.running.Load(); s != nil {
-			res.resources.rewind.saw(s.sink.newest())
+			res.resources.restoreTracker.observe(s.sink.newest())
 		}
 	}
-	res.resources.rewind.wentBack()
+	res.resources.restoreTracker.wentBack()
 	for _, other := range all {
 		if s := other.running.Load(); s != nil && other != res {
 			s.end(errWentBack)
@@ -160,17 +160,17 @@ func (res *resource) markReady(s *session, took time.Duration) {
 	res.notReady.Store(int32(stateLoading)) // for when it ends
 	// A session may have ended for another reason before it could find a restore, such as another
 	// version of kube-apiserver.
-	if res.resources.rewind.shows(res.gvr, s.sink.newest()) {
+	if res.resources.restoreTracker.revealsRestore(res.gvr, s.sink.newest()) {
 		res.othersWentBack()
 	}
 	res.ready.Store(s)
 	res.readySessions.Add(1) // after storing the session: it has the replica ready
 	res.redefined.Store(0)
-	res.resources.rewind.holds(res.gvr)                  // after storing the session: between the two, none resumes from before
+	res.resources.restoreTracker.sessionBegan(res.gvr)   // after storing the session: between the two, none resumes from before
 	if end := res.resources.drainBy.Load(); end != nil { // checked after storing the session, as drain looks for sessions after storing the time
 		s.cache.Drain(time.Until(*end))
 	}
-	res.resources.log.Info("a resource is held", "resource", res.name(), "objects", s.store.Len(), "resourceVersion", s.store.ResourceVersion())
+	res.resources.log.Info("a resource is cached", "resource", res.name(), "objects", s.store.Len(), "resourceVersion", s.store.ResourceVersion())
 }
 
 // canServe reports whether the session can answer the read as kube-apiserver would.

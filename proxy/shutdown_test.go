@@ -122,11 +122,11 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
-// TestShutdownOfLater: what comes to be held while the proxy is about to end has its watches ended
-// like all others.
+// TestShutdownOfLater: what comes to be cached while the proxy is about to end has its watches
+// ended like all others.
 func TestShutdownOfLater(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	u.holdBack("/api/v1/pods")
+	u.block("/api/v1/pods")
 	f := startProxy(t, u, Options{Resources: []string{"pods"}})
 	f.until("it lists", func() bool { u.mu.Lock(); defer u.mu.Unlock(); return u.kept > 0 })
 	goOn, ended := f.shutDownInSteps()
@@ -140,10 +140,10 @@ func TestShutdownOfLater(t *testing.T) {
 	})
 	res := f.proxy.resources.find(podsResource)
 	if res.ready.Load() != nil {
-		t.Fatal("it is held already")
+		t.Fatal("it is cached already")
 	}
-	u.holdBack("")
-	f.until("it is held", func() bool { return res.ready.Load() != nil })
+	u.block("")
+	f.until("it is cached", func() bool { return res.ready.Load() != nil })
 	u.forwarded("")
 	resp := f.open(f.client, http.MethodGet, "/api/v1/pods?watch=true&allowWatchBookmarks=true", "Authorization", "Bearer token-jane")
 	if passed := u.forwarded("/api/v1/pods"); len(passed) > 0 {

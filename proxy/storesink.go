@@ -214,7 +214,7 @@ func (sk *storeSink) Coalesced(resourceVersion string) {
 	}
 }
 
-// settle notes that the upstream tells of each change again. The caller holds the lock.
+// settle notes that the upstream sends each change from now on. The caller holds the lock.
 func (sk *storeSink) settle() {
 	if sk.coalesced > 0 {
 		sk.history.EndRelist(sk.store.Revision())

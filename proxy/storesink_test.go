@@ -213,7 +213,7 @@ func TestStoreSinkEndsSession(t *testing.T) {
 
 // TestStoreSinkOfAnotherPast: an upstream that went back, and has come to the resourceVersions of
 // before again by the time that it is listed, tells of objects that cannot have been there. A list
-// that is older than what is held proves nothing, nor does one that is whole.
+// that is older than the cache proves nothing, nor does one that is whole.
 func TestStoreSinkOfAnotherPast(t *testing.T) {
 	for _, c := range []struct {
 		name, object, uid string
@@ -226,7 +226,7 @@ func TestStoreSinkOfAnotherPast(t *testing.T) {
 		{"an object that was gone", "b", "u-b", 2, "12", errWentBack},
 		{"no newer than before", "b", "u-b", 2, "10", errWentBack},
 		{"a version that was missed", "a", "u-a", 9, "12", errWentBack},
-		{"the version that is held", "a", "u-a", 8, "12", nil},
+		{"the version that is cached", "a", "u-a", 8, "12", nil},
 		{"a newer version", "a", "u-a", 11, "12", nil},
 		{"an old list", "a", "u-a", 6, "7", nil},
 	} {

@@ -171,7 +171,7 @@ func (f *fixture) initial(user, path string, headers ...string) (code int, body 
 	return resp.StatusCode, told.String()
 }
 
-// page returns the token of the second page of pods, which must be held: one of the proxy's own.
+// page returns the token of the second page of pods, which must be cached: one of the proxy's own.
 func (f *fixture) metricsPage() string {
 	f.t.Helper()
 	_, body := f.get("jane", "/api/v1/pods?limit=1")
@@ -197,7 +197,7 @@ func (f *fixture) until(what string, cond func() bool) {
 	}
 }
 
-// ready waits until every named resource is held.
+// ready waits until every named resource is cached.
 func (f *fixture) ready() {
 	f.t.Helper()
 	f.until("ready", func() bool {

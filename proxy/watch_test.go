@@ -206,7 +206,7 @@ func TestRelist(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f.until("held", func() bool { code, _ := f.get("jane", "/readyz"); return code == http.StatusOK })
+	f.until("cached", func() bool { code, _ := f.get("jane", "/readyz"); return code == http.StatusOK })
 	lines := f.watch("jane", "/api/v1/pods?watch=true")
 	f.next(lines, `"z"`)
 	before := get(t, f.ctx, u, "z")
@@ -278,7 +278,7 @@ func get(t *testing.T, ctx context.Context, u *fakeUpstream, name string) (resou
 }
 
 // TestStartOver: a server that went back in time, or a relist that brings too much, ends the
-// watches, and the resource is held anew.
+// watches, and the resource is cached anew.
 func TestStartOver(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, apiserver.Options{Pods: 3})
@@ -298,13 +298,13 @@ func TestStartOver(t *testing.T) {
 	if code, _ := f.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusTooManyRequests {
 		t.Errorf("a list while it is read anew: %d", code)
 	}
-	f.until("held anew", func() bool { return res.ready.Load() != nil && res.sessions.Load() == 2 })
+	f.until("cached anew", func() bool { return res.ready.Load() != nil && res.sessions.Load() == 2 })
 
 	// What is not reached again is gone, and what was never there may come.
 	now := resourceversion.Number(res.ready.Load().store.ResourceVersion())
-	res.resources.rewind.saw(now + 1000)
-	res.resources.rewind.wentBack()
-	res.resources.rewind.holds(res.gvr)
+	res.resources.restoreTracker.observe(now + 1000)
+	res.resources.restoreTracker.wentBack()
+	res.resources.restoreTracker.sessionBegan(res.gvr)
 	for after, want := range map[uint64]int{0: http.StatusOK, 500: http.StatusGone, 1000: http.StatusGone, 1001: http.StatusOK} {
 		if code, body := f.get("jane", fmt.Sprintf("/api/v1/pods?watch=true&timeoutSeconds=1&resourceVersion=%d", now+after)); code != want {
 			t.Errorf("from %d after: %d %s", after, code, body)
@@ -314,11 +314,11 @@ func TestStartOver(t *testing.T) {
 		t.Errorf("%d %s", code, body)
 	}
 	res.ready.Load().sink.endSession(errRelistTooLarge)
-	f.until("held anew again", func() bool { return res.ready.Load() != nil && res.sessions.Load() == 3 })
+	f.until("cached anew again", func() bool { return res.ready.Load() != nil && res.sessions.Load() == 3 })
 }
 
-// TestAllStartOver: when one resource finds that the upstream went back, all are held anew; when it
-// has too much news, it alone is.
+// TestAllStartOver: when one resource finds that the upstream went back, all are cached anew; when
+// it has too much news, it alone is.
 func TestAllStartOver(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, apiserver.Options{Pods: 3})
@@ -339,9 +339,9 @@ func TestAllStartOver(t *testing.T) {
 	anew := func(res *resource, starts uint64) bool {
 		return res.ready.Load() != nil && res.sessions.Load() == starts
 	}
-	f.until("both are held anew", func() bool { return anew(finder, 2) && anew(other, 2) })
+	f.until("both are cached anew", func() bool { return anew(finder, 2) && anew(other, 2) })
 	finder.ready.Load().sink.endSession(errRelistTooLarge)
-	f.until("one is held anew", func() bool { return anew(finder, 3) })
+	f.until("one is cached anew", func() bool { return anew(finder, 3) })
 	if !anew(other, 2) {
 		t.Error("the other one was given up as well")
 	}

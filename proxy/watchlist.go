@@ -59,7 +59,7 @@ func (w *listedWatch) leave() {
 const (
 	// mostVisited bounds how many watches are looked at, since the list is locked meanwhile.
 	mostVisited = 10_000
-	// mostGroups bounds how many groups are told.
+	// mostGroups bounds how many groups are returned.
 	mostGroups = 50
 )
 

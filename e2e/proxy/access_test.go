@@ -177,7 +177,7 @@ func TestPassedOn(t *testing.T) {
 		if err != nil || patched.Labels["x"] != "y" {
 			t.Errorf("patch: %v", err)
 		}
-		// Whoever has written can read what they wrote, by its resourceVersion, from what is held.
+		// Whoever has written can read what they wrote, by its resourceVersion, from the cache.
 		got, err := pods.Get(ctx, name, metav1.GetOptions{ResourceVersion: patched.ResourceVersion})
 		if err != nil || got.ResourceVersion != patched.ResourceVersion || got.UID != made.UID {
 			t.Errorf("%v, %v", got, err)

@@ -110,6 +110,6 @@ func TestManager(t *testing.T) {
 	}
 	holds("the copy comes back", "two")
 	if metric(t, ctx, s, `weir_proxy_served_total{group="",resource="configmaps",verb="watch"}`) < 1 {
-		t.Error("no watch was answered from what is held")
+		t.Error("no watch was answered from the cache")
 	}
 }

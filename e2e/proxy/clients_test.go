@@ -144,7 +144,7 @@ func TestKubectl(t *testing.T) {
 		t.Errorf("delete: %+v", got)
 	}
 	if served := metric(t, ctx, s, "weir_proxy_served_total{"); served == 0 {
-		t.Error("nothing was answered from what is held")
+		t.Error("nothing was answered from the cache")
 	}
 }
 

@@ -51,7 +51,7 @@ func startControlPlane(t *testing.T, ctx context.Context, args ...string) *contr
 	// A GET of what the garbage collector takes for an owner is never answered from here: it must
 	// not be older than the watch that told of the dependent.
 	s := start(t, ctx, proxy.Options{
-		Upstream: c.Config(), Resources: heldBy(t, rendered(t, ctx)), Cached: []string{"pods", "nodes"}, MemoryBudget: 64 << 20,
+		Upstream: c.Config(), Resources: resourcesOption(t, rendered(t, ctx)), Cached: []string{"pods", "nodes"}, MemoryBudget: 64 << 20,
 	})
 	cp := &controlPlane{proxy: s, admin: through(t, s, c.Config()), direct: clientFor(t, c.Config())}
 	cp.through = clientFor(t, cp.admin)
@@ -279,8 +279,8 @@ func (cp *controlPlane) look(t *testing.T, ctx context.Context, name string) {
 	}
 }
 
-// checkServed checks that they were served from what the proxy holds: where they list by
-// resourceVersion "0", all of what the manifests have it hold for them. verb is how they get the
+// checkServed checks that they were served from what the proxy caches: where they list by
+// resourceVersion "0", all of what the manifests have it cache for them. verb is how they get the
 // first state.
 func (cp *controlPlane) checkServed(t *testing.T, ctx context.Context, verb string) {
 	t.Helper()

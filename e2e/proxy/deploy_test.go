@@ -182,8 +182,8 @@ func ruled(t *testing.T, folder string) sets.Set[string] {
 	return out
 }
 
-// heldBy is what --resources of the Deployment among these objects says.
-func heldBy(t *testing.T, objects []*unstructured.Unstructured) (held []string) {
+// resourcesOption is what --resources of the Deployment among these objects says.
+func resourcesOption(t *testing.T, objects []*unstructured.Unstructured) (cached []string) {
 	t.Helper()
 	for _, o := range objects {
 		if o.GetKind() != "Deployment" {
@@ -195,14 +195,14 @@ func heldBy(t *testing.T, objects []*unstructured.Unstructured) (held []string) 
 		}
 		for _, arg := range d.Spec.Template.Spec.Containers[0].Args {
 			if names, ok := strings.CutPrefix(arg, "--resources="); ok {
-				held = append(held, strings.Split(names, ",")...)
+				cached = append(cached, strings.Split(names, ",")...)
 			}
 		}
 	}
-	if len(held) == 0 {
+	if len(cached) == 0 {
 		t.Fatal("no --resources")
 	}
-	return held
+	return cached
 }
 
 // TestManifests runs a proxy as the ServiceAccount of the manifests: what they allow is enough, and
@@ -238,7 +238,7 @@ func TestManifests(t *testing.T) {
 		return mayHold == nil && mayRead == nil
 	})
 	own.Wrap(func(rt http.RoundTripper) http.RoundTripper { return noted{rt, notes} })
-	s := start(t, ctx, proxy.Options{Upstream: own, Resources: heldBy(t, readManifests(t, "base"))})
+	s := start(t, ctx, proxy.Options{Upstream: own, Resources: resourcesOption(t, readManifests(t, "base"))})
 	reader, carol := clientFor(t, as(t, s, "reader")), clientFor(t, through(t, s, issue(t, callers, "carol", "staff")))
 	zero := metav1.ListOptions{ResourceVersion: "0"}
 	before := metric(t, ctx, s, "weir_proxy_served_total{")
@@ -300,7 +300,7 @@ func rendered(t *testing.T, ctx context.Context) []*unstructured.Unstructured {
 	return objectsIn(t, raw)
 }
 
-// TestComponents: base and components make one whole, in which the Deployment holds what both say.
+// TestComponents: base and components make one whole, in which the Deployment caches what both say.
 func TestComponents(t *testing.T) {
 	ctx := begin(t)
 	kinds := map[string]int{}
@@ -308,13 +308,13 @@ func TestComponents(t *testing.T) {
 	for _, o := range objects {
 		kinds[o.GetKind()]++
 	}
-	held := heldBy(t, objects)
+	cached := resourcesOption(t, objects)
 	if kinds["ServiceMonitor"] != 1 || kinds["ClusterRole"] != 3 || kinds["FlowSchema"] != 1 || kinds["PodDisruptionBudget"] != 1 || kinds["NetworkPolicy"] != 1 {
 		t.Errorf("%v", kinds)
 	}
 	for _, name := range []string{"pods", "persistentvolumes", "csinodes.storage.k8s.io"} {
-		if !slices.Contains(held, name) {
-			t.Errorf("%s is not held", name)
+		if !slices.Contains(cached, name) {
+			t.Errorf("%s is not cached", name)
 		}
 	}
 }

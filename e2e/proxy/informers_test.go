@@ -130,7 +130,7 @@ func TestInformers(t *testing.T) {
 					t.Errorf("%v reads were answered by the proxy", served)
 				}
 				if n := metric(t, ctx, s, `weir_proxy_watchers{group="",resource="pods"`); n != 3 {
-					t.Errorf("%v watches are served from what is held", n)
+					t.Errorf("%v watches are served from the cache", n)
 				}
 			})
 		}

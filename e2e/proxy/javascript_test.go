@@ -15,7 +15,7 @@ import (
 
 // TestJavaScript runs a program on the JavaScript client, which reads JSON, lists without a
 // resourceVersion and watches from there. It says the same through the proxy as straight to
-// kube-apiserver, and what it reads is answered from what is held.
+// kube-apiserver, and what it reads is answered from the cache.
 func TestJavaScript(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS("testdata/javascript")); err != nil {
@@ -38,7 +38,7 @@ func TestJavaScript(t *testing.T) {
 	}
 	for _, verb := range []string{"list", "watch"} {
 		if metric(t, ctx, s, `weir_proxy_served_total{group="",resource="pods",verb="`+verb+`"}`) == 0 {
-			t.Errorf("no %s was answered from what is held", verb)
+			t.Errorf("no %s was answered from the cache", verb)
 		}
 	}
 }

@@ -118,7 +118,7 @@ func start(t *testing.T, ctx context.Context, o proxy.Options) *proxy.Server {
 	return s
 }
 
-// readyz returns the code of /readyz, or 503 while what is held does not follow the upstream, by
+// readyz returns the code of /readyz, or 503 while the cache does not follow the upstream, by
 // which a replica is ready all the same.
 func readyz(t *testing.T, ctx context.Context, s *proxy.Server) int {
 	t.Helper()

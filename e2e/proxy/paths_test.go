@@ -47,8 +47,8 @@ func TestWaysIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	held := []string{"pods", "namespaces", "nodes", "clusterroles.rbac.authorization.k8s.io"}
-	s := start(t, ctx, proxy.Options{Resources: held, Cached: held})
+	cached := []string{"pods", "namespaces", "nodes", "clusterroles.rbac.authorization.k8s.io"}
+	s := start(t, ctx, proxy.Options{Resources: cached, Cached: cached})
 	through, direct := as(t, s, "reader"), mustConfig(t, "reader")
 	until(t, ctx, "the permission has come", func() bool {
 		code, _ := read(t, ctx, through, "/api/v1/namespaces/mine/pods?resourceVersion=0")
@@ -86,7 +86,7 @@ func TestWaysIn(t *testing.T) {
 		}
 	}
 	if metric(t, ctx, s, "weir_proxy_served_total{") == before {
-		t.Error("nothing was answered from what the proxy holds")
+		t.Error("nothing was answered from what the proxy caches")
 	}
 }
 

@@ -52,7 +52,7 @@ func TestRedefined(t *testing.T) {
 		var now unstructured.Unstructured
 		raw, err := io.ReadAll(resp.Body)
 		if err != nil || now.UnmarshalJSON(raw) != nil || resp.Header.Get("Age") == "" {
-			return false // from upstream, while it is held anew
+			return false // from upstream, while it is cached anew
 		}
 		size, _, _ := unstructured.NestedInt64(now.Object, "spec", "size")
 		if now.GetResourceVersion() != made.GetResourceVersion() {

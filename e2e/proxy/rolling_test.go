@@ -291,9 +291,9 @@ func TestRollingRestart(t *testing.T) {
 	informers, count := startInformers(t, ctx, cfg, *rollingWatchers)
 	states, watches := count.states.Load(), count.watches.Load()
 
-	held := 0
+	watchers := 0
 	for i, r := range replicas {
-		held = r.metric(t, ctx, cfg, "weir_proxy_watchers{")
+		watchers = r.metric(t, ctx, cfg, "weir_proxy_watchers{")
 		if err := r.program.Terminate(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -319,10 +319,10 @@ func TestRollingRestart(t *testing.T) {
 		t.Errorf("%d connections were refused", b.refused)
 	}
 	// All of them were at the replica that was restarted last, and what that served from what it
-	// held the other does. Pods do not change: these watches go on from their last bookmark, which
+	// cached the other does. Pods do not change: these watches go on from their last bookmark, which
 	// is as new as the other replica's list.
-	if n := replicas[0].metric(t, ctx, cfg, `weir_proxy_served_total{`, `verb="watch"`); n < held || held == 0 {
-		t.Errorf("%d watches of what is held went on from there, of %d", n, held)
+	if n := replicas[0].metric(t, ctx, cfg, `weir_proxy_served_total{`, `verb="watch"`); n < watchers || watchers == 0 {
+		t.Errorf("%d watches of the cache went on from there, of %d", n, watchers)
 	}
 	t.Logf("%d informers began %d watches anew and %d lists; of %d requests %d were not answered; %d writes",
 		len(informers), count.watches.Load()-watches, count.states.Load()-states, users.answered+len(users.failures), len(users.failures), len(users.written))

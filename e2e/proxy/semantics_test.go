@@ -25,7 +25,7 @@ type row struct {
 	accept string
 	gzip   string // Accept-Encoding
 	only   string // one resource
-	// passed says why the answer comes from upstream; empty: it must come from what is held.
+	// passed says why the answer comes from upstream; empty: it must come from the cache.
 	passed string
 	// inconsistent: a continue token that says so, after which each page is of its own time.
 	inconsistent bool
@@ -70,8 +70,8 @@ func TestSemantics(t *testing.T) {
 	client := dynamicFor(t)
 	makeNamespace(t, ctx, client)
 	define(t, ctx, client)
-	held := []string{"pods", "widgets." + widgetGroup}
-	s := start(t, ctx, proxy.Options{Resources: held, Cached: held})
+	cached := []string{"pods", "widgets." + widgetGroup}
+	s := start(t, ctx, proxy.Options{Resources: cached, Cached: cached})
 	theirs, ours := newServer(t, shared.Config()), newServer(t, through(t, s, shared.Config()))
 	for _, gvr := range []schema.GroupVersionResource{podResource, widgetResource} {
 		w := newWorld(t, ctx, client, gvr)
@@ -88,7 +88,7 @@ func TestSemantics(t *testing.T) {
 }
 
 // TestSemanticsProven compares the answers to reads that must be current where the proxy proves
-// that what it holds is.
+// that what it caches is.
 func TestSemanticsProven(t *testing.T) {
 	ctx := begin(t)
 	client := dynamicFor(t)

@@ -169,11 +169,11 @@ func TestStalledReplica(t *testing.T) {
 	}
 	defer w.Stop()
 	asked.Wait()
-	// What is held may be read, as old as it is: no older than this replica has shown, and /readyz
+	// The cache may be read, as old as it is: no older than this replica has shown, and /readyz
 	// takes it out of a Service.
-	held, err := stalled.List(ctx, metav1.ListOptions{ResourceVersion: "0"})
-	if err != nil || number(t, held.ResourceVersion) < number(t, before.ResourceVersion) {
-		t.Errorf("at %q, after %s: %v", held.ResourceVersion, before.ResourceVersion, err)
+	list, err := stalled.List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil || number(t, list.ResourceVersion) < number(t, before.ResourceVersion) {
+		t.Errorf("at %q, after %s: %v", list.ResourceVersion, before.ResourceVersion, err)
 	}
 	until(t, ctx, "/readyz says so", func() bool { return readyz(t, ctx, behind) == http.StatusServiceUnavailable })
 

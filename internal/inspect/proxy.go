@@ -1,5 +1,5 @@
 // Package inspect is where what runs in this process shows itself to the page of package debug:
-// each proxy with the resources that it holds and the watches that it serves. Informers need not,
+// each proxy with the resources that it caches and the watches that it serves. Informers need not,
 // since package engine knows those that run.
 package inspect
 
@@ -19,13 +19,13 @@ import (
 type Proxy interface {
 	// State returns how the proxy is doing.
 	State() State
-	// Held returns the objects of one of State's resources. It reports false if the resource is not
-	// held at the moment.
-	Held(resource string) (Held, bool)
+	// Objects returns the objects of one of State's resources. It reports false if the resource is not
+	// cached at the moment.
+	Objects(resource string) (Objects, bool)
 }
 
-// Held is the objects of one resource.
-type Held struct {
+// Objects are the cached objects of one resource.
+type Objects struct {
 	Store *store.Store
 	Kind  wire.TypeMeta // empty: not known yet
 	// Decode returns the value of an object, which must not be changed.
@@ -39,7 +39,7 @@ type State struct {
 	// ForwardedWatches are those of LongRunning that the upstream answers.
 	ForwardedWatches int        `json:"forwardedWatches"`
 	WatchBytes       int64      `json:"watchBytes"` // the memory of those
-	Lists            int64      `json:"lists"`      // made upstream, for what is held
+	Lists            int64      `json:"lists"`      // made upstream, for the cache
 	Watches          int64      `json:"watches"`    // likewise
 	Received         int64      `json:"receivedBytes"`
 	Forwarded        int64      `json:"forwarded"` // requests of callers
@@ -48,7 +48,7 @@ type State struct {
 	Budget           int64      `json:"budgetBytes"`
 	Revoked          int64      `json:"revokedWatches"`
 	Resources        []Resource `json:"-"`            // by name
-	Watchers         []Watchers `json:"watchers"`     // those that are served from what is held
+	Watchers         []Watchers `json:"watchers"`     // those that are served from the cache
 	WatchersMore     int        `json:"watchersMore"` // groups that Watchers leaves out
 }
 
@@ -64,7 +64,7 @@ type Resource struct {
 	Objects         int        `json:"objects"`
 	ResourceVersion string     `json:"resourceVersion"`
 	Events          uint64     `json:"events"`   // received
-	Sessions        uint64     `json:"sessions"` // how often it was begun to be held
+	Sessions        uint64     `json:"sessions"` // how often it was begun to be cached
 	Gets            uint64     `json:"gets"`
 	ListsServed     uint64     `json:"listsServed"`
 	Watchers        int        `json:"watchers"`

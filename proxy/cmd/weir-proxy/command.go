@@ -38,7 +38,7 @@ func newCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "weir-proxy",
 		Short: "Run a caching proxy in front of kube-apiserver",
-		Long: "The proxy holds resources, each by one LIST and one WATCH upstream, and answers everybody's reads out of them, with the\n" +
+		Long: "The proxy caches resources, each by one LIST and one WATCH upstream, and answers everybody's reads out of them, with the\n" +
 			"caller's own permissions. Everything else goes upstream in the caller's name. Its address is printed on stdout.",
 		Example: "  weir proxy --resources pods,nodes,deployments.apps --write-kubeconfig proxy.kubeconfig\n" +
 			"  weir proxy --resources pods --consistency cached --memory-budget 512Mi --listen :8443 --cert-dir /var/run/weir",
@@ -67,13 +67,13 @@ func (f *flags) add(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.Hosts, "cert-hosts", nil, "More names and addresses that a certificate that the proxy makes is good for")
 	fs.StringVar(&f.kubeconfig, "write-kubeconfig", "", "Write a kubeconfig for the proxy, with the upstream kubeconfig's user, to this file")
 
-	fs.StringSliceVar(&o.Resources, "resources", nil, "Resources to hold from the start: pods, deployments.apps, widgets.v1.example.com")
-	fs.StringVar(&f.budget, "memory-budget", "0", "What other resources, held once somebody asks for them, may take together; 0: none are")
+	fs.StringSliceVar(&o.Resources, "resources", nil, "Resources to cache from the start: pods, deployments.apps, widgets.v1.example.com")
+	fs.StringVar(&f.budget, "memory-budget", "0", "What other resources, cached once somebody asks for them, may take together; 0: none are")
 	fs.StringVar(&f.consistency, "consistency", "proven",
-		"What consistent reads get, LISTs without resourceVersion and WATCHes with initial events and without resourceVersion: proven: what is held, once it "+
-			"is proven to be current; upstream: the upstream's answer; cached: what is held, for --resources; cached:pods,nodes: for these")
+		"What consistent reads get, LISTs without resourceVersion and WATCHes with initial events and without resourceVersion: proven: the cache's answer, once it "+
+			"is proven to be current; upstream: the upstream's answer; cached: the cache's answer without proof, for --resources; cached:pods,nodes: for these")
 	fs.DurationVar(&o.MaxStaleness, "max-staleness", 0,
-		"How long the upstream may not have been heard of for a read to be answered with what is held, without proof; 0: no bound")
+		"How long the upstream may not have been heard of for a read to be answered from the cache, without proof; 0: no bound")
 	fs.StringVar(&f.log, "log-bytes", "8Mi", "Bound of each resource's change log, how far back watches resume")
 	fs.DurationVar(&o.FlushInterval, "watch-flush-interval", 0,
 		"Bound of the time between two writes to a watcher while changes keep coming, which grows with the number of watchers that are written to; "+
@@ -113,7 +113,7 @@ func (f *flags) add(fs *pflag.FlagSet) {
 	fs.Float64Var(&o.GoawayChance, "goaway-chance", 0,
 		"How likely an HTTP/2 client is asked, with an answer, to use another connection, 0 to 0.02: replicas even out; 0.001 is a good value")
 	fs.StringVar(&f.debugAddr, "debug-addr", "",
-		"Show what the proxy holds, whom it serves and how it is doing on a page at this address, such as :8080 on this machine alone; who can reach the "+
+		"Show what the proxy caches, whom it serves and how it is doing on a page at this address, such as :8080 on this machine alone; who can reach the "+
 			"page needs no credentials, and sees the users, and what changes in objects, but for Secrets and environment variables")
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "Log more")
 	fs.BoolVar(&f.check, "check-arguments", false, "End once the arguments are known to be right, without an upstream")

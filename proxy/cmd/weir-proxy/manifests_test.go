@@ -211,7 +211,7 @@ func TestManifests(t *testing.T) {
 }
 
 // TestDeployment: the command understands its flags, which the example keeps, the pieces fit each
-// other, and the ClusterRole lets it hold what it is to hold and no more.
+// other, and the ClusterRole lets it cache what it is to cache and no more.
 func TestDeployment(t *testing.T) {
 	base := filepath.Join(manifests, "base")
 	deployment := first[*appsv1.Deployment](t, filepath.Join(base, "deployment.yaml"))
@@ -243,7 +243,7 @@ func TestDeployment(t *testing.T) {
 	origin := 0
 	for _, rule := range first[*rbacv1.ClusterRole](t, filepath.Join(base, "rbac.yaml")).Rules {
 		if slices.Equal(rule.Resources, []string{"apiservices"}) && slices.Equal(rule.APIGroups, []string{"apiregistration.k8s.io"}) && slices.Equal(rule.Verbs, []string{"get"}) {
-			origin++ // without which nothing is held
+			origin++ // without which nothing is cached
 			continue
 		}
 		if !slices.Equal(rule.Verbs, []string{"list", "watch"}) {
@@ -256,7 +256,7 @@ func TestDeployment(t *testing.T) {
 	slices.Sort(allowed)
 	slices.Sort(resources)
 	if !slices.Equal(allowed, resources) || origin != 1 {
-		t.Errorf("held are %v, and allowed %v", resources, allowed)
+		t.Errorf("cached are %v, and allowed %v", resources, allowed)
 	}
 }
 
@@ -327,7 +327,7 @@ func checkExample(t *testing.T) {
 }
 
 // TestMemory: what the watches and the resources on demand may take leaves a pod something for the
-// resources that it always holds.
+// resources that it always caches.
 func TestMemory(t *testing.T) {
 	container := first[*appsv1.Deployment](t, filepath.Join(manifests, "base", "deployment.yaml")).Spec.Template.Spec.Containers[0]
 	floor := resource.MustParse("100Mi")
@@ -350,7 +350,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestAddedResources: what adds to the held resources allows the proxy to hold these, and adds
+// TestAddedResources: what adds to the cached resources allows the proxy to cache these, and adds
 // nothing twice.
 func TestAddedResources(t *testing.T) {
 	for _, folder := range []string{"controlplane", "example"} {
@@ -375,7 +375,7 @@ func TestAddedResources(t *testing.T) {
 		slices.Sort(allowed)
 		slices.Sort(held)
 		if !slices.Equal(allowed, held) || len(slices.Compact(held)) != len(allowed) {
-			t.Errorf("%s: held are %v, and allowed %v", folder, held, allowed)
+			t.Errorf("%s: cached are %v, and allowed %v", folder, held, allowed)
 		}
 	}
 }

@@ -20,10 +20,10 @@ import (
 	"github.com/weirproject/weir/internal/resourceversion"
 )
 
-// TestRewoundWatch: once the upstream went back, a watch that would resume from before is neither
-// forwarded nor served, but told that it must list, and who lists waits while the resource is read
-// anew.
-func TestRewoundWatch(t *testing.T) {
+// TestWatchAfterRestore: once the upstream went back, a watch that would resume from before is
+// neither forwarded nor served, but told that it must list, and who lists waits while the resource
+// is read anew.
+func TestWatchAfterRestore(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})
@@ -71,7 +71,7 @@ func TestRewoundWatch(t *testing.T) {
 		t.Errorf("%d requests were forwarded, want those from what is not known, those of whom it is denied, and questions", got)
 	}
 
-	f.until("both are held anew", func() bool { return pods.ready.Load() != nil && configmaps.ready.Load() != nil })
+	f.until("both are cached anew", func() bool { return pods.ready.Load() != nil && configmaps.ready.Load() != nil })
 	if code, body := from("jane", "pods", before); code != http.StatusGone {
 		t.Errorf("from what the new session never had: %d %.200s", code, body)
 	}
@@ -83,10 +83,10 @@ func TestRewoundWatch(t *testing.T) {
 	}
 }
 
-// TestRewoundWithoutSession: what is said of a resource that has no session when the upstream is
+// TestRestoreWithoutSession: what is said of a resource that has no session when the upstream is
 // found to have gone back, because an upstream that has just started did not know it or has
 // redefined it. Watches of it that were forwarded meanwhile end, and cannot resume.
-func TestRewoundWithoutSession(t *testing.T) {
+func TestRestoreWithoutSession(t *testing.T) {
 	for name, why := range map[string]error{"missing": reflector.ErrUnknownResource, "redefined": errRedefined} {
 		t.Run(name, func(t *testing.T) {
 			u := startUpstream(t, apiserver.Options{Pods: 3})
@@ -114,8 +114,8 @@ func TestRewoundWithoutSession(t *testing.T) {
 	}
 }
 
-// TestLostWatchThatIsForwarded: in place of what the upstream answers, a watch from before a restore
-// gets 410; but who may not watch gets the upstream's answer.
+// TestLostWatchThatIsForwarded: in place of what the upstream answers, a watch from before a
+// restore gets 410; but who may not watch gets the upstream's answer.
 func TestLostWatchThatIsForwarded(t *testing.T) {
 	for upstream, want := range map[int]int{http.StatusOK: http.StatusGone, http.StatusForbidden: http.StatusForbidden} {
 		var fs forwardedWatches
@@ -136,15 +136,15 @@ func TestLostWatchThatIsForwarded(t *testing.T) {
 	}
 }
 
-// TestRewoundOnDemand: a resource on demand whose session has ended is not held, but it was.
-func TestRewoundOnDemand(t *testing.T) {
+// TestRestoreOnDemand: a resource on demand whose session has ended is not cached, but it was.
+func TestRestoreOnDemand(t *testing.T) {
 	for _, first := range []string{"ended", "restored"} {
 		t.Run(first, func(t *testing.T) {
 			u := startUpstream(t, apiserver.Options{Pods: 3})
 			f := startProxy(t, u, Options{MemoryBudget: 64 << 20, Resources: []string{"configmaps"}})
 			f.ready()
 			f.get("jane", "/api/v1/pods?resourceVersion=0")
-			f.until("pods are held", func() bool {
+			f.until("pods are cached", func() bool {
 				pods := f.proxy.resources.find(podsResource)
 				return pods != nil && pods.ready.Load() != nil
 			})
@@ -153,11 +153,11 @@ func TestRewoundOnDemand(t *testing.T) {
 				session.end(reflector.ErrUnknownResource)
 			} else {
 				u.mu.Lock()
-				u.forbidden = "/api/v1" // so that it cannot be held again
+				u.forbidden = "/api/v1" // so that it cannot be cached again
 				u.mu.Unlock()
 			}
 			f.resource("configmaps").ready.Load().sink.endSession(errWentBack)
-			f.until("pods are not held", func() bool {
+			f.until("pods are not cached", func() bool {
 				pods := f.proxy.resources.find(podsResource)
 				return pods == nil || pods.ready.Load() == nil
 			})
@@ -170,7 +170,7 @@ func TestRewoundOnDemand(t *testing.T) {
 	}
 }
 
-// TestOnDemandThroughRestart: a resource on demand is held again although the upstream, which has
+// TestOnDemandThroughRestart: a resource on demand is cached again although the upstream, which has
 // just been restored or upgraded, does not know it at first.
 func TestOnDemandThroughRestart(t *testing.T) {
 	t.Parallel()
@@ -185,13 +185,13 @@ func TestOnDemandThroughRestart(t *testing.T) {
 				}
 				return nil
 			}
-			f.until("pods are held", func() bool { return ready() != nil })
+			f.until("pods are cached", func() bool { return ready() != nil })
 			pods := f.resource("pods")
 			u.forbid("/api/v1")
 			ready().sink.endSession(why)
 			f.until("one attempt has failed", func() bool { return ready() == nil && pods.state() == stateForbidden })
 			u.forbid("")
-			f.until("pods are held again", func() bool { return ready() != nil })
+			f.until("pods are cached again", func() bool { return ready() != nil })
 			if f.resource("pods") != pods {
 				t.Error("it was dropped meanwhile")
 			}
@@ -199,18 +199,18 @@ func TestOnDemandThroughRestart(t *testing.T) {
 	}
 }
 
-// TestListAfterRewind: who lists again can watch from there, though the list came from the upstream,
-// and the session of a resource that does not change has not come to its resourceVersion.
-func TestListAfterRewind(t *testing.T) {
+// TestListAfterRestore: who lists again can watch from there, though the list came from the
+// upstream, and the session of a resource that does not change has not come to its resourceVersion.
+func TestListAfterRestore(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	f := startProxy(t, u, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})
 	f.ready()
 	pods, configmaps := f.resource("pods"), f.resource("configmaps")
-	f.proxy.resources.rewind.saw(1 << 40) // the upstream had come much further before it was restored
+	f.proxy.resources.restoreTracker.observe(1 << 40) // the upstream had come much further before it was restored
 	configmaps.ready.Load().sink.endSession(errWentBack)
 	f.until("both have ended", func() bool { return pods.ready.Load() == nil && configmaps.ready.Load() == nil })
-	f.until("both are held anew", func() bool { return pods.ready.Load() != nil && configmaps.ready.Load() != nil })
+	f.until("both are cached anew", func() bool { return pods.ready.Load() != nil && configmaps.ready.Load() != nil })
 	made, err := u.writerPast().CoreV1().Pods("default").Create(f.ctx, pod("new"), metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -229,8 +229,8 @@ func TestListAfterRewind(t *testing.T) {
 	}
 }
 
-// TestNeverHeldAfterRewind: of a resource that was never held, reads are forwarded.
-func TestNeverHeldAfterRewind(t *testing.T) {
+// TestNeverCachedAfterRestore: of a resource that was never cached, reads are forwarded.
+func TestNeverCachedAfterRestore(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	u.aggregate(func(name string) (int, string) {
 		if name == "v1.apps" {
@@ -240,7 +240,7 @@ func TestNeverHeldAfterRewind(t *testing.T) {
 	})
 	f := startProxy(t, u, Options{Resources: []string{"deployments.apps", "configmaps"}, timeouts: leisurely()})
 	f.ready()
-	f.proxy.resources.rewind.saw(1 << 40)
+	f.proxy.resources.restoreTracker.observe(1 << 40)
 	f.resource("configmaps").ready.Load().sink.endSession(errWentBack)
 	if code, body := f.get("jane", "/apis/apps/v1/deployments?watch=true&timeoutSeconds=1&resourceVersion=1"); code != http.StatusOK {
 		t.Errorf("%d %s", code, body)
@@ -261,7 +261,7 @@ func TestRestoreFoundLate(t *testing.T) {
 		res.ready.Load().end(errRedefined)
 	}
 	f.until("both have ended", func() bool { return pods.running.Load() == nil && configmaps.running.Load() == nil })
-	f.until("pods are held anew", func() bool { return pods.ready.Load() != nil })
+	f.until("pods are cached anew", func() bool { return pods.ready.Load() != nil })
 	for _, what := range []string{"pods", "configmaps"} {
 		for _, from := range []uint64{past - 500, past} {
 			if code, body := f.get("jane", fmt.Sprintf("/api/v1/%s?watch=true&timeoutSeconds=1&resourceVersion=%d", what, from)); code != http.StatusGone {
@@ -271,92 +271,92 @@ func TestRestoreFoundLate(t *testing.T) {
 	}
 }
 
-// TestShownRestore: a list that is older than what was held shows a restore, unless that is known
+// TestShownRestore: a list that is older than what was cached shows a restore, unless that is known
 // already or another server was asked.
 func TestShownRestore(t *testing.T) {
 	pods := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	for name, c := range map[string]struct {
-		then func(rw *rewind)
+		then func(rt *restoreTracker)
 		want bool
 	}{
-		"older":             {func(*rewind) {}, true},
-		"known":             {func(rw *rewind) { rw.wentBack() }, false},
-		"of another server": {func(rw *rewind) { rw.replaced(pods) }, false},
+		"older":             {func(*restoreTracker) {}, true},
+		"known":             {func(rt *restoreTracker) { rt.wentBack() }, false},
+		"of another server": {func(rt *restoreTracker) { rt.replaced(pods) }, false},
 	} {
-		var rw rewind
-		if rw.shows(pods, 10) {
+		var rt restoreTracker
+		if rt.revealsRestore(pods, 10) {
 			t.Errorf("%s: the first list shows a restore", name)
 		}
-		rw.holds(pods)
-		rw.ended(pods, 20, false)
-		c.then(&rw)
-		if got := rw.shows(pods, 19); got != c.want {
+		rt.sessionBegan(pods)
+		rt.sessionEnded(pods, 20, false)
+		c.then(&rt)
+		if got := rt.revealsRestore(pods, 19); got != c.want {
 			t.Errorf("%s: shows a restore: %v", name, got)
 		}
-		rw.holds(pods)
-		rw.ended(pods, 20, false)
-		if rw.shows(pods, 20) {
-			t.Errorf("%s: a list as new as what was held shows a restore", name)
+		rt.sessionBegan(pods)
+		rt.sessionEnded(pods, 20, false)
+		if rt.revealsRestore(pods, 20) {
+			t.Errorf("%s: a list as new as what was cached shows a restore", name)
 		}
 	}
 }
 
-// TestRewindAfterOtherEnd: what a session knew that ended for another reason counts as well.
-func TestRewindAfterOtherEnd(t *testing.T) {
-	var rw rewind
-	rw.saw(10)
-	rw.saw(7)
-	if rw.before(10) {
+// TestRestoreAfterOtherEnd: what a session knew that ended for another reason counts as well.
+func TestRestoreAfterOtherEnd(t *testing.T) {
+	var rt restoreTracker
+	rt.observe(10)
+	rt.observe(7)
+	if rt.before(10) {
 		t.Error("went back before it went back")
 	}
-	rw.wentBack()
-	rw.saw(20)
-	if !rw.before(10) || rw.before(11) || rw.before(0) {
-		t.Errorf("went back from %d", rw.past)
+	rt.wentBack()
+	rt.observe(20)
+	if !rt.before(10) || rt.before(11) || rt.before(0) {
+		t.Errorf("went back from %d", rt.newestBefore)
 	}
-	rw.wentBack()
-	if !rw.before(20) {
-		t.Errorf("went back from %d the second time", rw.past)
+	rt.wentBack()
+	if !rt.before(20) {
+		t.Errorf("went back from %d the second time", rt.newestBefore)
 	}
 }
 
-// TestUnread: a resource is to be read anew if it was held shortly before the upstream went back, until
-// it is held again, and for a while only.
+// TestUnread: a resource is to be read anew if it was cached shortly before the upstream went back,
+// until it is cached again, and for a while only.
 func TestUnread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var rw rewind
+		var rt restoreTracker
 		kinds := map[string]schema.GroupVersionResource{}
-		for _, name := range []string{"held", "ended", "endedLater", "endedLongAgo", "never", "again"} {
+		for _, name := range []string{"cached", "ended", "endedLater", "endedLongAgo", "never", "again"} {
 			kinds[name] = schema.GroupVersionResource{Version: "v1", Resource: name}
 			if name != "never" {
-				rw.holds(kinds[name])
+				rt.sessionBegan(kinds[name])
 			}
 		}
 		check := func(when string, want ...string) {
 			for name, gvr := range kinds {
-				if got := rw.isUnread(gvr); got != slices.Contains(want, name) {
+				if got := rt.isUnread(gvr); got != slices.Contains(want, name) {
 					t.Errorf("%s: %s unread: %v", when, name, got)
 				}
 			}
 		}
-		rw.ended(kinds["never"], 5, false)
-		rw.ended(kinds["endedLongAgo"], 5, false)
+		rt.sessionEnded(kinds["never"], 5, false)
+		rt.sessionEnded(kinds["endedLongAgo"], 5, false)
 		time.Sleep(rereadTime + time.Second)
-		rw.ended(kinds["ended"], 5, false)
+		rt.sessionEnded(kinds["ended"], 5, false)
 		check("before")
-		rw.wentBack()
-		rw.ended(kinds["endedLater"], 5, true)
-		rw.holds(kinds["again"])
-		check("after", "held", "ended", "endedLater")
-		rw.ended(kinds["again"], 5, true) // it was read while that was found
-		check("after it ended", "held", "ended", "endedLater", "again")
-		rw.holds(kinds["again"])
-		rw.ended(kinds["again"], 5, false)
-		check("when held again", "held", "ended", "endedLater")
+		rt.wentBack()
+		rt.sessionEnded(kinds["endedLater"], 5, true)
+		rt.sessionBegan(kinds["again"])
+		check("after", "cached", "ended", "endedLater")
+		rt.sessionEnded(kinds["again"], 5, true) // it was read while that was found
+		check("after it ended", "cached", "ended", "endedLater", "again")
+		rt.sessionBegan(kinds["again"])
+		rt.sessionEnded(kinds["again"], 5, false)
+		check("when cached again", "cached", "ended", "endedLater")
 		time.Sleep(rereadTime + time.Second)
 		check("in the end")
-		if rw.forget(); len(rw.held) != 1 {
-			t.Errorf("%d are remembered", len(rw.held))
+		if rt.forget(); len(rt.cached) != 1 {
+			t.Errorf("%d are remembered", len(rt.cached))
 		}
 	})
 }

@@ -1,0 +1,204 @@
+package proxy
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/weirproject/weir/internal/resourceversion"
+)
+
+// restoreTracker tracks whether the upstream went back in time: it was restored from a backup. Its
+// resourceVersions come again then, with other content, and a client that was away meanwhile cannot
+// tell. The resources share it, because one of them may have no session when another finds it out.
+// Where some have an etcd of their own, as Events often do, newestBefore is the highest of all:
+// more clients than need be are answered that they must list. The zero value is an upstream that
+// never went back. It is safe for concurrent use.
+type restoreTracker struct {
+	mu           sync.Mutex
+	newest       uint64    // resourceVersion that a session which has ended had come to
+	newestBefore uint64    // newest resourceVersion from before the upstream went back; 0: it never has
+	foundAt      time.Time // when that was found last
+	// cached has the resources that are cached, and those that were within rereadTime before at, or
+	// before now. unread has those of them that were not read since at.
+	cached map[schema.GroupVersionResource]cachedResource
+	unread map[schema.GroupVersionResource]struct{}
+}
+
+// cachedResource is what is known of a resource that is or was cached.
+type cachedResource struct {
+	until  time.Time // zero: it is cached
+	newest uint64    // resourceVersion that its session had come to then
+}
+
+// rereadTime is how long after the upstream went back, or has redefined a resource, clients get
+// an error where their resource has not been read anew. Afterwards their requests are forwarded: a
+// list of the proxy's may never be answered where theirs are.
+const rereadTime = 30 * time.Second
+
+// observe notes that a session has come to a resourceVersion.
+func (rt *restoreTracker) observe(resourceVersion uint64) {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	rt.newest = max(rt.newest, resourceVersion)
+}
+
+// revealsRestore reports whether a resource that has been read in the state of a resourceVersion
+// shows that the upstream went back, which had not been found yet: the session before had come
+// further.
+func (rt *restoreTracker) revealsRestore(gvr schema.GroupVersionResource, resourceVersion uint64) bool {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	_, unread := rt.unread[gvr]
+	return !unread && resourceVersion < rt.cached[gvr].newest
+}
+
+// sessionBegan notes that a resource has been read, and is cached from now on.
+func (rt *restoreTracker) sessionBegan(gvr schema.GroupVersionResource) {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	if rt.cached == nil {
+		rt.cached, rt.unread = map[schema.GroupVersionResource]cachedResource{}, map[schema.GroupVersionResource]struct{}{}
+	}
+	rt.cached[gvr] = cachedResource{}
+	delete(rt.unread, gvr)
+}
+
+// sessionEnded notes that a session has ended, which had come to a resourceVersion. wentBack says
+// that it ended because the upstream went back; it may have become ready after that was found.
+func (rt *restoreTracker) sessionEnded(gvr schema.GroupVersionResource, resourceVersion uint64, wentBack bool) {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	rt.newest = max(rt.newest, resourceVersion)
+	rt.forget()
+	h, ok := rt.cached[gvr]
+	if !ok {
+		return
+	}
+	if h.until.IsZero() {
+		rt.cached[gvr] = cachedResource{time.Now(), resourceVersion}
+	}
+	if wentBack {
+		rt.unread[gvr] = struct{}{}
+		rt.newestBefore = max(rt.newestBefore, rt.newest)
+	}
+}
+
+// replaced notes that another server serves a resource. Its resourceVersions are others.
+func (rt *restoreTracker) replaced(gvr schema.GroupVersionResource) {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	delete(rt.cached, gvr)
+}
+
+// forget forgets what was cached too long ago. The caller holds the lock.
+func (rt *restoreTracker) forget() {
+	maps.DeleteFunc(rt.cached, func(_ schema.GroupVersionResource, h cachedResource) bool {
+		return !h.until.IsZero() && time.Since(h.until) > rereadTime
+	})
+}
+
+// wentBack notes that the upstream went back in time.
+func (rt *restoreTracker) wentBack() {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	rt.forget()
+	rt.newestBefore, rt.foundAt, rt.unread = max(rt.newestBefore, rt.newest), time.Now(), map[schema.GroupVersionResource]struct{}{}
+	for gvr := range rt.cached {
+		rt.unread[gvr] = struct{}{}
+	}
+}
+
+// before reports whether a state may be one from before the upstream went back.
+func (rt *restoreTracker) before(resourceVersion uint64) bool {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	return resourceVersion > 0 && resourceVersion <= rt.newestBefore
+}
+
+// isUnread reports whether the upstream went back a short while ago, and a resource that was cached
+// before has not been read since.
+func (rt *restoreTracker) isUnread(gvr schema.GroupVersionResource) bool {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	_, unread := rt.unread[gvr]
+	return unread && time.Since(rt.foundAt) < rereadTime
+}
+
+// errReadAnew is the 429 of a read that comes while a resource has no session: neither the proxy
+// nor the upstream is about to end.
+var errReadAnew = apierrors.NewTooManyRequests("The resource is being read anew, please try again later.", retryAfterSeconds)
+
+// rereads reports whether the upstream went back, or has redefined the resource, and the resource
+// is being read for the first time since.
+func (res *resource) rereads() bool {
+	return res.ready.Load() == nil && resourceState(res.notReady.Load()) == stateLoading &&
+		(res.resources.restoreTracker.isUnread(res.gvr) || res.wasRedefined())
+}
+
+// wasRedefined reports whether the upstream has redefined the resource a short while ago, and it
+// has not been read since.
+func (res *resource) wasRedefined() bool {
+	at := res.redefined.Load()
+	return at != 0 && time.Since(time.Unix(0, at)) < rereadTime
+}
+
+// lost returns why a read can be neither served nor forwarded after the upstream went back, or nil.
+//
+// It may resume from a state from before that: no newer, and the session, nil if there is none,
+// cannot resume from it. Nobody can tell such a state from one that the upstream comes to later, so
+// the client would miss what lies between, for good, if it were forwarded. It gets the error at
+// once: by the time that the resource is cached again, the upstream may have come to that
+// resourceVersion.
+//
+// All who get it list. These lists, which are what a session answers otherwise, wait for the
+// session, since the upstream would have to answer all of them at one time. That also goes for a
+// resource that the upstream has redefined, as all are after an upgrade.
+func (res *resource) lost(sess *session, rd *readRequest) error {
+	from := resourceversion.Number(rd.exactVersion)
+	switch {
+	case res.resources.lost(res.gvr, from), res.hasFutureVersion(sess, rd),
+		sess != nil && res.resources.restoreTracker.before(from) && !sess.cache.CanResumeFrom(rd.exactVersion):
+		return wentBackSince(from)
+	case sess == nil && rd.sendsState() && res.rereads():
+		return errReadAnew
+	}
+	return nil
+}
+
+// hasFutureVersion reports whether a read resumes from a state that may be from before the upstream
+// went back, and that the session has not come to since. The upstream may have come to it: its own
+// lists name its newest resourceVersion, and the session of a resource that does not change learns
+// of it late.
+func (res *resource) hasFutureVersion(sess *session, rd *readRequest) bool {
+	from := resourceversion.Number(rd.exactVersion)
+	return sess != nil && res.resources.restoreTracker.before(from) && from > sess.sink.version()
+}
+
+func wentBackSince(resourceVersion uint64) *apierrors.StatusError {
+	return apierrors.NewResourceExpired("The server has gone back to an earlier state since resourceVersion " + resourceversion.Format(resourceVersion) + ".")
+}
+
+// lost reports whether a watch of a resource must not resume from a resourceVersion: the upstream
+// went back since, a short while ago, and the resource has not been read anew.
+func (rs *resources) lost(gvr schema.GroupVersionResource, from uint64) bool {
+	return rs.restoreTracker.before(from) && rs.restoreTracker.isUnread(gvr)
+}
+
+// checkFutureVersion decides about a read that hasFutureVersion. It asks the upstream for its
+// newest resourceVersion, in one request for all who wait.
+func (s *session) checkFutureVersion(ctx context.Context, from uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, s.freshness.timeout)
+	defer cancel()
+	switch q := s.freshness.newestVersion(ctx); {
+	case q == nil || q.err != nil:
+		return apierrors.NewTooManyRequests("The server has gone back to an earlier state, and has not said how far it is.", retryAfterSeconds)
+	case q.rv < from:
+		return wentBackSince(from)
+	}
+	return nil // nothing has changed up to there, or the client has listed it
+}
