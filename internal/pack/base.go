@@ -13,15 +13,15 @@ import (
 const maxLoaded = 192 << 10
 
 const (
-	// hotBase is how often a base is unpacked alone before it has a form that unpacks fast.
-	hotBase = 8
-	// maxHot bounds the bytes of such forms.
-	maxHot = 4 << 20
+	// fastPackAfter is how often a base is unpacked alone before it gets a fast pack.
+	fastPackAfter = 8
+	// maxFastPackBytes bounds the bytes of all fast packs of bases.
+	maxFastPackBytes = 4 << 20
 )
 
 // base is the object that a group's others are packed against.
 type base struct {
-	shelf  *shelf
+	cache  *baseCache
 	codes  *codes // of what is packed against it
 	dict   *Dictionary
 	packed string
@@ -36,10 +36,11 @@ type base struct {
 
 // counts is what is counted of a base until it ends, apart from the base.
 type counts struct {
-	// hot is a fast pack of a base that is unpacked again and again without being held, as when its
-	// siblings change all over the keys. That takes a third of the time. nil: there is none.
-	hot    atomic.Pointer[string]
-	pinned int // bytes that siblings alone hold; the lock of the groups guards it
+	// fastPack is a fast pack of a base that is unpacked again and again without being held, as
+	// when its siblings change all over the keys. That takes a third of the time. nil: there is
+	// none.
+	fastPack atomic.Pointer[string]
+	pinned   int // bytes that siblings alone hold; the lock of the groups guards it
 }
 
 // unpacked is a base's bytes, with what finds places in them once something was packed.
@@ -55,18 +56,18 @@ func (b *base) loadedBytes() int {
 	return b.size + int(unsafe.Sizeof(unpacked{})+unsafe.Sizeof(index{}))
 }
 
-// unpackForm appends to dst the object, of size bytes, that pack has packed against the base.
-func (b *base) unpackForm(dst, packed []byte, size int) ([]byte, error) {
+// unpackSibling appends to dst the object, of size bytes, that pack has packed against the base.
+func (b *base) unpackSibling(dst, packed []byte, size int) ([]byte, error) {
 	sc := b.codes.scratch()
 	defer b.codes.put(sc)
-	if len(packed) == 0 || packed[0] != formSibling && (packed[0] != formCoded || sc.coder == nil) {
+	if len(packed) == 0 || packed[0] != methodSibling && (packed[0] != methodEntropy || sc.coder == nil) {
 		return dst, ErrCorrupt
 	}
 	of, err := b.unpack(sc, false)
 	if err != nil {
 		return dst, err
 	}
-	if packed[0] == formSibling {
+	if packed[0] == methodSibling {
 		out, ok := decodeBlock(dst, of.bytes, packed[1:], size)
 		if !ok {
 			return dst, ErrCorrupt
@@ -91,14 +92,14 @@ func (b *base) unpack(sc *siblingScratch, hold bool) (*unpacked, error) {
 		return u, nil
 	}
 	u := &sc.base
-	if hold = hold || b.shelf.last.has(b.id); hold {
+	if hold = hold || b.cache.lastUnpacked.has(b.id); hold {
 		u = &unpacked{bytes: make([]byte, 0, b.size)}
 	} else {
-		b.shelf.last.add(b.id)
+		b.cache.lastUnpacked.add(b.id)
 	}
 	packed := b.packed
-	if hot := b.counts.hot.Load(); hot != nil {
-		packed = *hot
+	if fast := b.counts.fastPack.Load(); fast != nil {
+		packed = *fast
 	}
 	raw, err := b.dict.Unpack(u.bytes[:0], packed, b.size)
 	if err != nil {
@@ -106,57 +107,57 @@ func (b *base) unpack(sc *siblingScratch, hold bool) (*unpacked, error) {
 	}
 	if u.bytes = raw; !hold {
 		u.once = sync.Once{}
-		if b.alone.Add(1) == hotBase {
-			b.shelf.heat(b, raw)
+		if b.alone.Add(1) == fastPackAfter {
+			b.cache.addFastPack(b, raw)
 		}
 		return u, nil
 	}
-	b.shelf.hold(b, u)
+	b.cache.hold(b, u)
 	return u, nil
 }
 
-// shelf has the bases that are held unpacked.
-type shelf struct {
-	last recent // bases that were unpacked without being held
+// baseCache has the bases that are held unpacked.
+type baseCache struct {
+	lastUnpacked recentIDs // bases that were unpacked without being held
 
-	mu     sync.Mutex
-	loaded []*base // oldest first
-	bytes  int     // of those
-	hot    int     // bytes of hot forms
-	ages   bool    // age will be called
+	mu            sync.Mutex
+	loaded        []*base // oldest first
+	bytes         int     // of those
+	fastPackBytes int     // bytes of all fast packs
+	ages          bool    // age will be called
 }
 
-// heat makes a form of a base that unpacks fast, if there is room for it. It makes none if the base
+// addFastPack makes a fast pack of a base, if there is room for it. It makes none if the base
 // unpacks fast already.
-func (s *shelf) heat(b *base, raw []byte) {
-	if b.packed[0] != formCoded {
+func (s *baseCache) addFastPack(b *base, raw []byte) {
+	if b.packed[0] != methodEntropy {
 		return
 	}
-	form := string(b.dict.pack(nil, raw, true))
+	packed := string(b.dict.pack(nil, raw, true))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.hot+len(form) <= maxHot && b.counts.hot.CompareAndSwap(nil, &form) {
-		s.hot += len(form)
+	if s.fastPackBytes+len(packed) <= maxFastPackBytes && b.counts.fastPack.CompareAndSwap(nil, &packed) {
+		s.fastPackBytes += len(packed)
 	}
 }
 
-// cool frees the room of a base's hot form, if it had one, once the base is gone.
-func (s *shelf) cool(c *counts) {
-	if form := c.hot.Load(); form != nil {
+// dropFastPack frees the room of a base's fast pack, if it had one, once the base is gone.
+func (s *baseCache) dropFastPack(c *counts) {
+	if packed := c.fastPack.Load(); packed != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.hot -= len(*form)
+		s.fastPackBytes -= len(*packed)
 	}
 }
 
 // hold holds a base unpacked, and lets go of the oldest for it.
-func (s *shelf) hold(b *base, u *unpacked) {
+func (s *baseCache) hold(b *base, u *unpacked) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !b.raw.CompareAndSwap(nil, u) {
 		return
 	}
-	s.last.remove(b.id)
+	s.lastUnpacked.remove(b.id)
 	b.used.Store(true)
 	s.loaded = append(s.loaded, b)
 	if !s.ages {
@@ -172,14 +173,14 @@ func (s *shelf) hold(b *base, u *unpacked) {
 }
 
 // awaitCollection schedules a call of age after the next garbage collection.
-func (s *shelf) awaitCollection() {
+func (s *baseCache) awaitCollection() {
 	sentinel := new(struct{ _ *byte }) // with a pointer, so that it shares its memory with nothing
-	runtime.AddCleanup(sentinel, (*shelf).age, s)
+	runtime.AddCleanup(sentinel, (*baseCache).age, s)
 }
 
 // age lets go of the bases that were not used since its last call. It schedules its next call as
 // long as others are held. So an idle store holds none unpacked.
-func (s *shelf) age() {
+func (s *baseCache) age() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.loaded = slices.DeleteFunc(s.loaded, func(b *base) bool {
@@ -197,22 +198,22 @@ func (s *shelf) age() {
 	}
 }
 
-func (s *shelf) footprint() int64 {
+func (s *baseCache) footprint() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return int64(s.bytes + s.hot)
+	return int64(s.bytes + s.fastPackBytes)
 }
 
-// recent has the last few numbers that were added, so that as many goroutines, each at a place of
-// its own, find what they used before. It is safe for concurrent use. 0 is none.
-type recent struct {
+// recentIDs has the last few numbers that were added, so that as many goroutines, each at a place
+// of its own, find what they used before. It is safe for concurrent use. 0 is none.
+type recentIDs struct {
 	next  atomic.Uint32
 	slots [8]atomic.Uint64
 }
 
-func (r *recent) has(x uint64) bool { return r.slot(x) != nil }
+func (r *recentIDs) has(x uint64) bool { return r.slot(x) != nil }
 
-func (r *recent) slot(x uint64) *atomic.Uint64 {
+func (r *recentIDs) slot(x uint64) *atomic.Uint64 {
 	for i := range r.slots {
 		if r.slots[i].Load() == x {
 			return &r.slots[i]
@@ -221,9 +222,9 @@ func (r *recent) slot(x uint64) *atomic.Uint64 {
 	return nil
 }
 
-func (r *recent) add(x uint64) { r.slots[r.next.Add(1)%uint32(len(r.slots))].Store(x) }
+func (r *recentIDs) add(x uint64) { r.slots[r.next.Add(1)%uint32(len(r.slots))].Store(x) }
 
-func (r *recent) remove(x uint64) {
+func (r *recentIDs) remove(x uint64) {
 	if slot := r.slot(x); slot != nil {
 		slot.CompareAndSwap(x, 0)
 	}

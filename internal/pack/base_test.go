@@ -45,16 +45,16 @@ func TestBaseIsNotMuchLarger(t *testing.T) {
 // used is.
 func TestIdleBasesAreLetGo(t *testing.T) {
 	s := newGroups(t, podsim.NewUnlike(20_000, 1), 20)
-	shelf := s.packer.siblings.shelf
+	cache := s.packer.siblings.cache
 	unpack := func(m *member) {
 		if back, err := m.dict.Unpack(nil, m.packed, len(m.raw)); err != nil || !bytes.Equal(back, m.raw) {
 			t.Fatalf("%s does not come back: %v", m.name.Object, err)
 		}
 	}
 	loaded := func() (n, bytes int) {
-		shelf.mu.Lock()
-		defer shelf.mu.Unlock()
-		return len(shelf.loaded), shelf.bytes
+		cache.mu.Lock()
+		defer cache.mu.Unlock()
+		return len(cache.loaded), cache.bytes
 	}
 	for range 2 {
 		for i := range s.objects {
@@ -93,7 +93,7 @@ func TestBasesOfSeveralReaders(t *testing.T) {
 	s := newGroups(t, podsim.NewUnlike(20_000, 1), 60)
 	n := len(s.objects)
 	for _, readers := range []int{1, 2, 4} {
-		s.packer.siblings.shelf.empty()
+		s.packer.siblings.cache.empty()
 		found, of := 0, 0
 		for i := range n {
 			m := &s.objects[i%readers*(n/readers)+i/readers]
@@ -115,14 +115,14 @@ func TestBasesOfSeveralReaders(t *testing.T) {
 }
 
 // empty lets go of all bases.
-func (s *shelf) empty() {
+func (s *baseCache) empty() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, b := range s.loaded {
 		b.raw.Store(nil)
 	}
 	s.loaded, s.bytes = nil, 0
-	s.last = recent{}
+	s.lastUnpacked = recentIDs{}
 }
 
 // TestLoadedBasesAreBounded: many small bases have not more indexes than fit.
@@ -138,7 +138,7 @@ func TestLoadedBasesAreBounded(t *testing.T) {
 	}
 	k := s.packer.siblings
 	sum := 0
-	for _, b := range k.shelf.loaded {
+	for _, b := range k.cache.loaded {
 		if u := b.raw.Load(); u != nil {
 			sum += cap(u.bytes)
 			if u.index != nil {
@@ -154,7 +154,7 @@ func TestLoadedBasesAreBounded(t *testing.T) {
 	}
 }
 
-// TestNothingIsNoBase: the packed form of nothing is a string of one byte, which no weak pointer may
+// TestNothingIsNoBase: what nothing is packed to is a string of one byte, which no weak pointer may
 // point to.
 func TestNothingIsNoBase(t *testing.T) {
 	p := New()

@@ -18,13 +18,13 @@ func BenchmarkPack(b *testing.B) {
 			}
 		}
 		d := newDictionary(spread(samples), dictSamples)
-		var raw, packed int
-		var forms [][]byte
+		var raw, packedBytes int
+		var packs [][]byte
 		for _, r := range raws {
-			form := d.pack(nil, r, false)
-			forms = append(forms, form)
+			packed := d.pack(nil, r, false)
+			packs = append(packs, packed)
 			raw += len(r)
-			packed += len(form)
+			packedBytes += len(packed)
 		}
 		b.Run(enc.String(), func(b *testing.B) {
 			var dst []byte
@@ -32,15 +32,15 @@ func BenchmarkPack(b *testing.B) {
 			for i := 0; b.Loop(); i++ {
 				dst = d.pack(dst[:0], raws[i%len(raws)], false)
 			}
-			b.ReportMetric(float64(raw)/float64(packed), "ratio")
-			b.ReportMetric(float64(packed)/float64(len(raws)), "packed-B")
+			b.ReportMetric(float64(raw)/float64(packedBytes), "ratio")
+			b.ReportMetric(float64(packedBytes)/float64(len(raws)), "packed-B")
 		})
 		b.Run(enc.String()+"/unpack", func(b *testing.B) {
 			var dst []byte
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				var err error
-				if dst, err = d.unpack(dst[:0], forms[i%len(raws)], len(raws[i%len(raws)])); err != nil {
+				if dst, err = d.unpack(dst[:0], packs[i%len(raws)], len(raws[i%len(raws)])); err != nil {
 					b.Fatal(err)
 				}
 			}

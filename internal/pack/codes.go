@@ -67,8 +67,8 @@ func (l *learner) init() {
 	l.learning.Store(true)
 }
 
-// again learns new codes, for bases that are still to come.
-func (l *learner) again() { l.learning.Store(true) }
+// relearn learns new codes, for bases that are still to come.
+func (l *learner) relearn() { l.learning.Store(true) }
 
 // learn takes a sample if one is needed, and makes codes when there are enough.
 func (l *learner) learn(group uint64, block []byte) {

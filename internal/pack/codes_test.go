@@ -53,7 +53,7 @@ func TestCodesOfWhatIsTypical(t *testing.T) {
 func TestCodesOfANewDictionary(t *testing.T) {
 	s := newGroups(t, podsim.NewUnlike(20_000, 1), 20)
 	first := s.packer.siblings.learner.codes.Load()
-	s.packer.siblings.learner.again()
+	s.packer.siblings.learner.relearn()
 	sim := podsim.NewUnlike(20_000, 2)
 	for i := range 500 {
 		pod := sim.Pod(i)

@@ -17,10 +17,10 @@ var ErrCorrupt = errors.New("pack: corrupt")
 
 // The first byte of a packed object says how it was packed.
 const (
-	formRaw     = iota // not at all
-	formS2             // by S2 with the dictionary
-	formCoded          // by S2, and the result with the dictionary's codes
-	formSibling        // against a sibling, and not with codes
+	methodStored  = iota // not at all
+	methodS2             // by S2 with the dictionary
+	methodEntropy        // by S2, and the result with the dictionary's codes
+	methodSibling        // against a sibling, and not with codes
 )
 
 const (
@@ -86,7 +86,7 @@ func newDictionary(samples [][]byte, whole int) *Dictionary {
 	return d
 }
 
-// makeDict makes S2's form of the dictionary. An object begins as the first sample does.
+// makeDict makes the dictionary as S2 takes it. An object begins as the first sample does.
 func (d *Dictionary) makeDict() *s2.Dict { return s2.MakeDictManual(d.content, 0) }
 
 // train makes the codes for how the samples pack. The samples that are in the
@@ -109,7 +109,7 @@ func (d *Dictionary) getScratch() *scratch {
 	return &scratch{coder: entropy.NewCoder(d.model, d.content)}
 }
 
-// pack appends the packed form of raw to dst, at most one byte longer than raw.
+// pack packs raw and appends the result to dst, at most one byte longer than raw.
 func (d *Dictionary) pack(dst, raw []byte, fast bool) []byte {
 	if d == nil {
 		return append(dst, raw...)
@@ -118,7 +118,7 @@ func (d *Dictionary) pack(dst, raw []byte, fast bool) []byte {
 	defer d.scratch.Put(sc)
 	need := s2.MaxEncodedLen(len(raw))
 	if need < 0 || len(raw) < 16 {
-		return append(append(dst, formRaw), raw...)
+		return append(append(dst, methodStored), raw...)
 	}
 	if sc.encoder == nil {
 		sc.encoder = d.makeDict()
@@ -126,19 +126,19 @@ func (d *Dictionary) pack(dst, raw []byte, fast bool) []byte {
 	sc.buf = slices.Grow(sc.buf[:0], need)
 	packed := sc.encoder.Encode(sc.buf[:need], raw)
 	if len(packed) >= len(raw) {
-		return append(append(dst, formRaw), raw...)
+		return append(append(dst, methodStored), raw...)
 	}
 	if fast {
-		return append(append(dst, formS2), packed...)
+		return append(append(dst, methodS2), packed...)
 	}
 	begin := len(dst)
-	if coded, ok := sc.coder.Append(append(dst, formCoded), packed); ok && len(coded)-begin <= len(packed) {
+	if coded, ok := sc.coder.Append(append(dst, methodEntropy), packed); ok && len(coded)-begin <= len(packed) {
 		return coded
 	}
-	return append(append(dst[:begin], formS2), packed...)
+	return append(append(dst[:begin], methodS2), packed...)
 }
 
-// Unpack appends the raw form of packed, of size bytes, to dst. It returns dst and
+// Unpack unpacks packed and appends the raw bytes, size of them, to dst. It returns dst and
 // ErrCorrupt if d did not make packed. It does not keep packed.
 func (d *Dictionary) Unpack(dst []byte, packed string, size int) ([]byte, error) {
 	bytes := unsafe.Slice(unsafe.StringData(packed), len(packed)) // read only
@@ -150,16 +150,16 @@ func (d *Dictionary) Unpack(dst []byte, packed string, size int) ([]byte, error)
 
 func (d *Dictionary) unpack(dst, packed []byte, size int) ([]byte, error) {
 	if d.base != nil {
-		return d.base.unpackForm(dst, packed, size)
+		return d.base.unpackSibling(dst, packed, size)
 	}
 	if len(packed) == 0 {
 		return dst, ErrCorrupt
 	}
-	form, packed := packed[0], packed[1:]
-	if form == formRaw {
+	method, packed := packed[0], packed[1:]
+	if method == methodStored {
 		return append(dst, packed...), nil
 	}
-	if form == formCoded {
+	if method == methodEntropy {
 		sc := d.getScratch()
 		defer d.scratch.Put(sc)
 		out, err := sc.coder.Decode(dst, packed, size)

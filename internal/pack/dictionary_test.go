@@ -15,17 +15,17 @@ func TestRatio(t *testing.T) {
 	}{{wire.Protobuf, 9}, {wire.JSON, 14}} {
 		raws := podtest.Spread(t, tc.enc, 200)
 		d := newDictionary(raws[:firstSamples], dictSamples)
-		var raw, packed int
+		var raw, packedBytes int
 		for _, r := range raws {
-			form := d.pack(nil, r, false)
+			packed := d.pack(nil, r, false)
 			raw += len(r)
-			packed += len(form)
-			back, err := d.unpack([]byte("before"), form, len(r))
+			packedBytes += len(packed)
+			back, err := d.unpack([]byte("before"), packed, len(r))
 			if err != nil || string(back) != "before"+string(r) {
 				t.Fatalf("%s: does not come back: %v", tc.enc, err)
 			}
 		}
-		if got := float64(raw) / float64(packed); got < tc.ratio {
+		if got := float64(raw) / float64(packedBytes); got < tc.ratio {
 			t.Errorf("%s packs %.1f:1, want %.0f:1", tc.enc, got, tc.ratio)
 		}
 	}
@@ -47,11 +47,11 @@ func TestPackAnything(t *testing.T) {
 		d := newDictionary(samples, dictSamples)
 		for _, n := range []int{0, 1, 7, 15, 16, 17, 100, 5000, 65_535, 65_536, 300_000, 3 << 20} {
 			for _, raw := range [][]byte{random(n), bytes.Repeat([]byte("k"), n), bytes.Repeat([]byte("text-%d"), n/7)} {
-				form := d.pack(nil, raw, false)
-				if len(form) > len(raw)+1 {
-					t.Errorf("%d bytes became %d", len(raw), len(form))
+				packed := d.pack(nil, raw, false)
+				if len(packed) > len(raw)+1 {
+					t.Errorf("%d bytes became %d", len(raw), len(packed))
 				}
-				back, err := d.unpack(nil, form, len(raw))
+				back, err := d.unpack(nil, packed, len(raw))
 				if err != nil || !bytes.Equal(back, raw) {
 					t.Fatalf("%d bytes do not come back: %v", n, err)
 				}
@@ -68,12 +68,12 @@ func FuzzUnpack(f *testing.F) {
 		f.Add(d.pack(nil, r, false), len(r))
 	}
 	f.Add([]byte{}, 0)
-	f.Fuzz(func(t *testing.T, form []byte, size int) {
+	f.Fuzz(func(t *testing.T, packed []byte, size int) {
 		if size < 0 || size > 1<<20 {
 			return
 		}
-		back, err := d.unpack(nil, form, size)
-		if err == nil && len(form) > 0 && form[0] != formRaw && len(back) != size {
+		back, err := d.unpack(nil, packed, size)
+		if err == nil && len(packed) > 0 && packed[0] != methodStored && len(back) != size {
 			t.Fatalf("%d bytes, want %d", len(back), size)
 		}
 	})

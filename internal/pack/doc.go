@@ -21,7 +21,7 @@
 // A version of an object that differs little from the one before need not be packed:
 // [AppendPatch] makes what turns one into the other, in less time and bytes.
 //
-// The package starts no goroutine. It holds no object but the samples that the
-// next dictionary is made of, 48 at most, each of 64 KiB at most, what codes are
-// made of, 32 blocks of 4 KiB at most, 192 KiB of bases, and 4 MiB of their fast forms.
+// The package starts no goroutine. It holds no object but the samples that the next dictionary is
+// made of, 48 at most, each of 64 KiB at most, what codes are made of, 32 blocks of 4 KiB at most,
+// 192 KiB of bases, and 4 MiB of fast packs of bases.
 package pack

@@ -57,17 +57,16 @@ type Packer struct {
 // New returns a packer that has no dictionary yet.
 func New() *Packer { return &Packer{sampling: true, siblings: newSiblings()} }
 
-// Pack appends the packed form of raw to dst and returns it with the dictionary
-// that unpacks it, which is nil if there is none yet. A fast pack takes half the
-// time, for half as much memory again, and unpacks three times as fast. Pack
-// neither keeps nor changes raw.
+// Pack packs raw, appends the result to dst and returns it with the dictionary that unpacks it,
+// which is nil if there is none yet. A fast pack takes half the time, for half as much memory
+// again, and unpacks three times as fast. Pack neither keeps nor changes raw.
 func (p *Packer) Pack(dst, raw []byte, fast bool) (packed []byte, d *Dictionary) {
 	d = p.current.Load()
 	return d.pack(dst, raw, fast), d
 }
 
 // PackSibling packs an object of a group, such as the replicas of a workload. It does what Pack
-// does without fast, but packs against another object of the group if one is like it. The form is
+// does without fast, but packs against another object of the group if one is like it. The result is
 // then often a tenth as large. Tell Note of the result.
 func (p *Packer) PackSibling(dst, raw []byte, name Name) (packed []byte, d *Dictionary) {
 	begin := len(dst)
@@ -92,7 +91,7 @@ func (p *Packer) Keeps(d *Dictionary, packed string) bool {
 	case d.base != nil:
 		return !p.well.Load()
 	}
-	return packed[0] != formCoded
+	return packed[0] != methodEntropy
 }
 
 // Note takes note of an object of a group that PackSibling has packed with d, and that is held as
@@ -182,7 +181,7 @@ func (p *Packer) sample(raw []byte) (made bool) {
 	p.current.Store(newDictionary(spread(p.samples), whole))
 	p.samples, p.sampling, p.objects = nil, first, 0
 	p.n, p.baseRaw, p.basePack, p.raw, p.packed, p.judged = 0, 0, 0, 0, 0, 0
-	p.siblings.learner.again()
+	p.siblings.learner.relearn()
 	return true
 }
 

@@ -107,8 +107,8 @@ func TestFastPack(t *testing.T) {
 	raw := raws[len(raws)-1]
 	well, _ := p.Pack(nil, raw, false)
 	fast, d := p.Pack(nil, raw, true)
-	if fast[0] != formS2 || well[0] != formCoded || len(fast) <= len(well) {
-		t.Errorf("forms %d and %d, of %d and %d bytes", fast[0], well[0], len(fast), len(well))
+	if fast[0] != methodS2 || well[0] != methodEntropy || len(fast) <= len(well) {
+		t.Errorf("methods %d and %d, of %d and %d bytes", fast[0], well[0], len(fast), len(well))
 	}
 	if back, err := d.Unpack(nil, string(fast), len(raw)); err != nil || !bytes.Equal(back, raw) {
 		t.Errorf("does not come back: %v", err)

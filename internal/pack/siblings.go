@@ -15,14 +15,14 @@ const (
 	// maxLarger bounds how many times larger than an object its base may be, since the object keeps
 	// the base when nobody else does.
 	maxLarger = 2
-	// An object whose form against its sibling is above 1/nearRatio of it is packed without too, and
-	// the smaller form is taken. Above 1/farRatio of literals it has no sibling here.
+	// An object that packs against its sibling to more than 1/nearRatio of it is packed without
+	// too, and the smaller result is taken. Above 1/farRatio of literals it has no sibling here.
 	nearRatio, farRatio = 10, 3
 	// maxMisses objects in turn that are not like a base, and another takes its place. One alone may
 	// be what is odd.
 	maxMisses = 3
-	// maxFirsts bounds the groups of which one object was seen.
-	maxFirsts = 1024
+	// maxCandidates bounds the groups of which one object was seen.
+	maxCandidates = 1024
 	// A map that had more than minGroups groups is made anew when three quarters of them are gone.
 	minGroups = 64
 )
@@ -35,33 +35,33 @@ const (
 // than two steps. It is held packed, in the memory that it shares with the object itself, and lives
 // as long as a sibling does. The last few that were used are held unpacked as well.
 type siblings struct {
-	seed    maphash.Seed
-	turn    recent // groups of the last objects
-	learner learner
-	shelf   *shelf        // apart, because bases point to it, and objects that somebody keeps to those
-	ids     atomic.Uint64 // the last id of a base
+	seed       maphash.Seed
+	lastGroups recentIDs // groups of the last objects
+	learner    learner
+	cache      *baseCache    // apart, because bases point to it, and objects that somebody keeps to those
+	ids        atomic.Uint64 // the last id of a base
 
-	mu     sync.Mutex
-	groups map[uint64]weak.Pointer[Dictionary] // those that have a base
-	most   int                                 // so many of them since the map was made
-	firsts map[uint64]first                    // objects that may become a base
-	bases  int                                 // that live, those of no group too
-	pins   int64                               // bytes of bases that siblings alone hold
+	mu         sync.Mutex
+	groups     map[uint64]weak.Pointer[Dictionary] // those that have a base
+	most       int                                 // so many of them since the map was made
+	candidates map[uint64]candidate                // objects that may become a base
+	bases      int                                 // that live, those of no group too
+	pins       int64                               // bytes of bases that siblings alone hold
 }
 
-// first is an object of a group that has no base yet.
-type first struct {
-	name   uint64 // of the object: its own versions are no siblings
-	dict   *Dictionary
-	packed weak.Pointer[byte]
-	length int
-	size   int
-	misses int32
-	old    bool // the object has another version, or is gone
+// candidate is an object of a group that has no base yet, and may become that.
+type candidate struct {
+	name     uint64 // of the object: its own versions are no siblings
+	dict     *Dictionary
+	packed   weak.Pointer[byte]
+	length   int
+	size     int
+	misses   int32
+	replaced bool // the object has another version, or is gone
 }
 
 func newSiblings() *siblings {
-	k := &siblings{seed: maphash.MakeSeed(), shelf: new(shelf)}
+	k := &siblings{seed: maphash.MakeSeed(), cache: new(baseCache)}
 	k.learner.init()
 	return k
 }
@@ -83,17 +83,17 @@ func (k *siblings) find(group uint64, object string, held bool) (d *Dictionary, 
 		}
 		return d, false
 	}
-	f, ok := k.firsts[group]
+	f, ok := k.candidates[group]
 	if !ok || held || f.name == k.hash(object) {
 		return nil, false
 	}
 	p := f.packed.Value()
-	if p == nil || f.old {
-		delete(k.firsts, group)
+	if p == nil || f.replaced {
+		delete(k.candidates, group)
 		return nil, false
 	}
 	return &Dictionary{base: &base{
-		shelf: k.shelf, codes: k.learner.codes.Load(), id: k.ids.Add(1),
+		cache: k.cache, codes: k.learner.codes.Load(), id: k.ids.Add(1),
 		dict: f.dict, packed: unsafe.String(p, f.length), size: f.size, counts: new(counts),
 	}}, true
 }
@@ -111,7 +111,7 @@ func (k *siblings) keep(group uint64, d *Dictionary) *Dictionary {
 	p := weak.Make(d)
 	k.groups[group] = p
 	k.most = max(k.most, len(k.groups))
-	delete(k.firsts, group)
+	delete(k.candidates, group)
 	k.bases++
 	runtime.AddCleanup(d, k.end, ended{group, d.base.counts, p})
 	return d
@@ -130,7 +130,7 @@ func (k *siblings) end(e ended) {
 	defer k.mu.Unlock()
 	k.bases--
 	k.pins -= int64(e.counts.pinned)
-	k.shelf.cool(e.counts)
+	k.cache.dropFastPack(e.counts)
 	if k.groups[e.group] == e.dictionary {
 		delete(k.groups, e.group)
 	}
@@ -165,14 +165,14 @@ func (k *siblings) miss(group uint64, d *Dictionary, fresh bool) {
 		}
 		return
 	}
-	f, ok := k.firsts[group]
+	f, ok := k.candidates[group]
 	if !ok {
 		return
 	}
 	if f.misses++; f.misses >= maxMisses {
-		delete(k.firsts, group)
+		delete(k.candidates, group)
 	} else {
-		k.firsts[group] = f
+		k.candidates[group] = f
 	}
 }
 
@@ -188,18 +188,18 @@ func (k *siblings) note(n Name, d *Dictionary, packed string, size int) {
 		return
 	}
 	// An old one stays as long as it lives, since to replace it takes time.
-	if f, ok := k.firsts[group]; ok && f.packed.Value() != nil {
+	if f, ok := k.candidates[group]; ok && f.packed.Value() != nil {
 		return
 	}
-	if k.firsts == nil || len(k.firsts) >= maxFirsts {
-		k.firsts = map[uint64]first{}
+	if k.candidates == nil || len(k.candidates) >= maxCandidates {
+		k.candidates = map[uint64]candidate{}
 	}
 	p := weak.Make(unsafe.StringData(packed))
-	k.firsts[group] = first{name: k.hash(n.Object), dict: d, packed: p, length: len(packed), size: size}
+	k.candidates[group] = candidate{name: k.hash(n.Object), dict: d, packed: p, length: len(packed), size: size}
 }
 
-// release takes note that an object is held no more in its packed form. It does not become a base
-// then, and if it is one, its siblings alone hold it.
+// release takes note that an object is held no more as packed. It does not become a base then, and
+// if it is one, its siblings alone hold it.
 func (k *siblings) release(n Name, packed string) {
 	if len(packed) == 0 {
 		return
@@ -211,24 +211,24 @@ func (k *siblings) release(n Name, packed string) {
 		if unsafe.StringData(d.base.packed) == p {
 			k.pin(d.base)
 		}
-	} else if f, ok := k.firsts[group]; ok && f.packed.Value() == p {
-		f.old = true
-		k.firsts[group] = f
+	} else if f, ok := k.candidates[group]; ok && f.packed.Value() == p {
+		f.replaced = true
+		k.candidates[group] = f
 	}
 }
 
-// pack appends the form of raw against its group's base to dst. d is nil if the group has none that
-// is like raw. near is false if the form without could be smaller. If the dictionary packs well, a
-// base is not unpacked for one object alone: all over the keys that would take more time than the
-// bytes that it saves are worth.
+// pack packs raw against its group's base and appends the result to dst. d is nil if the group has
+// none that is like raw. near is false if the result without could be smaller. If the dictionary
+// packs well, a base is not unpacked for one object alone: all over the keys that would take more
+// time than the bytes that it saves are worth.
 func (k *siblings) pack(dst, raw []byte, name Name, well bool) (_ []byte, d *Dictionary, near bool) {
 	if len(raw) > maxSibling {
 		return dst, nil, false
 	}
 	group := k.hash(name.Group)
-	alone := !k.turn.has(group)
+	alone := !k.lastGroups.has(group)
 	if alone {
-		k.turn.add(group)
+		k.lastGroups.add(group)
 	}
 	d, fresh := k.find(group, name.Object, well && alone)
 	if d == nil {
@@ -260,16 +260,16 @@ func (k *siblings) pack(dst, raw []byte, name Name, well bool) (_ []byte, d *Dic
 	}
 	switch {
 	case !well && sc.coder != nil:
-		if coded, ok = sc.coder.Append(append(dst, formCoded), sc.block); !ok {
+		if coded, ok = sc.coder.Append(append(dst, methodEntropy), sc.block); !ok {
 			return dst, nil, false
 		}
 	case well || !fresh: // without codes it unpacks faster, or the base is older than any codes
-		coded = append(append(dst, formSibling), sc.block...)
+		coded = append(append(dst, methodSibling), sc.block...)
 	default:
 		return dst, nil, false
 	}
 	if fresh {
-		if kept := k.keep(group, d); kept != d { // the form is of a base that nobody else has
+		if kept := k.keep(group, d); kept != d { // it is packed against a base that nobody else has
 			return dst, nil, false
 		}
 	}
@@ -278,9 +278,9 @@ func (k *siblings) pack(dst, raw []byte, name Name, well bool) (_ []byte, d *Dic
 
 // footprint estimates the bytes that the groups take beside their objects.
 func (k *siblings) footprint() int64 {
-	const perBase, perGroup, perFirst = 350, 30, 80
+	const perBase, perGroup, perCandidate = 350, 30, 80
 	k.mu.Lock()
-	n := int64(k.bases)*perBase + int64(k.most)*perGroup + int64(len(k.firsts))*perFirst + k.pins
+	n := int64(k.bases)*perBase + int64(k.most)*perGroup + int64(len(k.candidates))*perCandidate + k.pins
 	k.mu.Unlock()
-	return n + k.learner.footprint() + k.shelf.footprint()
+	return n + k.learner.footprint() + k.cache.footprint()
 }

@@ -35,7 +35,7 @@ func TestSiblings(t *testing.T) {
 	if size*7 > alone {
 		t.Errorf("siblings take %d bytes, %d each, and alone %d", size, size/siblings, alone)
 	}
-	if n := s.packer.siblings.shelf.bytes; n > maxLoaded {
+	if n := s.packer.siblings.cache.bytes; n > maxLoaded {
 		t.Errorf("%d bytes of bases are held unpacked", n)
 	}
 }
@@ -124,11 +124,11 @@ func FuzzUnpackSibling(f *testing.F) {
 	if d == nil {
 		f.Fatal("nothing has a sibling")
 	}
-	f.Fuzz(func(t *testing.T, form []byte, size int) {
+	f.Fuzz(func(t *testing.T, packed []byte, size int) {
 		if size < 0 || size > 1<<20 {
 			return
 		}
-		if back, err := d.unpack(nil, form, size); err == nil && len(back) != size {
+		if back, err := d.unpack(nil, packed, size); err == nil && len(back) != size {
 			t.Fatalf("%d bytes, want %d", len(back), size)
 		}
 	})
@@ -175,19 +175,19 @@ func TestSiblingsOfTwoKinds(t *testing.T) {
 	}
 }
 
-// TestSiblingsOfAnotherKind: when all objects of a group become others, so does its base, after a
+// TestSiblingsOfOtherContent: when all objects of a group become others, so does its base, after a
 // few.
-func TestSiblingsOfAnotherKind(t *testing.T) {
+func TestSiblingsOfOtherContent(t *testing.T) {
 	s := newGroups(t, podsim.NewUnlike(20_000, 1), 60)
 	rnd := newRand(4)
 	for range 3 {
-		kind, n := noise(rnd, 3000), 0
+		content, n := noise(rnd, 3000), 0
 		for i := range 20 {
-			if m := s.add(Name{"ns/g", fmt.Sprint(i)}, fmt.Append(nil, kind, i)); m.dict.base != nil {
+			if m := s.add(Name{"ns/g", fmt.Sprint(i)}, fmt.Append(nil, content, i)); m.dict.base != nil {
 				n++
 			}
 		}
-		if n != 20-maxMisses && n != 19 { // the first kind finds no base that it could miss
+		if n != 20-maxMisses && n != 19 { // the first content finds no base that it could miss
 			t.Errorf("%d of 20 have a sibling", n)
 		}
 	}

@@ -36,8 +36,8 @@ func (c *context) then(t byte) {
 	}
 }
 
-// offset returns the coded form of an offset's first byte: its difference from the last first byte
-// with the same second byte.
+// offset returns how an offset's first byte is coded: its difference from the last first byte with
+// the same second byte.
 func (c *context) offset(first, second byte) (change byte) {
 	change = first - c.lows[second]
 	c.lows[second] = first

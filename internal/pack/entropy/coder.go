@@ -73,9 +73,9 @@ func NewCoder(m *Model, dict []byte) *Coder {
 	return c
 }
 
-// Append appends the coded form of a whole S2 block to dst. The operations stand from the start,
+// Append codes a whole S2 block and appends the result to dst. The operations stand from the start,
 // and the literals from the end backwards, so that a processor can decode both in parallel. The
-// coded form holds neither its own length nor the decoded size. ok is false if block is not an S2
+// coded block holds neither its own length nor the decoded size. ok is false if block is not an S2
 // block.
 func (c *Coder) Append(dst, block []byte) ([]byte, bool) {
 	_, n := binary.Uvarint(block)
