@@ -135,7 +135,7 @@ func (s *Server) admit(res *servedResource, o object) error {
 		return apierrors.NewInvalid(res.groupKind(), o.GetName(), errs)
 	}
 	for _, r := range d.resources() {
-		if known, ok := s.registry.find(r.GroupVersionResource); ok && known.goType != nil {
+		if existing, ok := s.registry.find(r.GroupVersionResource); ok && existing.goType != nil {
 			return apierrors.NewInvalid(res.groupKind(), o.GetName(), field.ErrorList{
 				field.Forbidden(field.NewPath("spec", "group"), "the resource is built in")})
 		}
@@ -193,8 +193,8 @@ func (s *Server) afterWrite(res *servedResource, o object) error {
 			return apierrors.NewInternalError(err)
 		}
 	}
-	for _, known := range s.registry.all() {
-		gvr := known.GroupVersionResource
+	for _, existing := range s.registry.all() {
+		gvr := existing.GroupVersionResource
 		if gvr.Group == d.Spec.Group && gvr.Resource == d.Spec.Names.Plural && !wanted[gvr] {
 			s.Unregister(gvr)
 		}

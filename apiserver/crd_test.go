@@ -232,8 +232,8 @@ func asPods(u *unstructured.Unstructured) {
 }
 
 func TestRegister(t *testing.T) {
-	told := apiserver.Resource{GroupVersionResource: widgets, Kind: "Widget", SelectableFields: []string{"spec.color"}}
-	inCluster(t, apiserver.Options{Resources: []apiserver.Resource{told}}, func(t *testing.T, c *cluster) {
+	widgetResource := apiserver.Resource{GroupVersionResource: widgets, Kind: "Widget", SelectableFields: []string{"spec.color"}}
+	inCluster(t, apiserver.Options{Resources: []apiserver.Resource{widgetResource}}, func(t *testing.T, c *cluster) {
 		client := c.dynamic.Resource(widgets)
 		for _, name := range []string{"red", "blue"} {
 			if _, err := client.Create(ctx, widget(name, name), metav1.CreateOptions{}); err != nil {
@@ -245,9 +245,9 @@ func TestRegister(t *testing.T) {
 		if e := w.next(); !strings.HasPrefix(e, "ADDED blue@") {
 			t.Error(e)
 		}
-		// It is told again, a little different: watches end, and the objects stay.
-		told.SelectableFields = nil
-		if err := c.server.Register(told); err != nil {
+		// It is registered again, a little different: watches end, and the objects stay.
+		widgetResource.SelectableFields = nil
+		if err := c.server.Register(widgetResource); err != nil {
 			t.Fatal(err)
 		}
 		if e := w.next(); e != "EOF" {

@@ -16,8 +16,8 @@ import (
 
 // TestDiscovery reads the legacy documents and the aggregated one and wants the same from both.
 func TestDiscovery(t *testing.T) {
-	told := apiserver.Resource{GroupVersionResource: widgets, Kind: "Widget", Namespaced: true, ShortNames: []string{"wd"}}
-	inCluster(t, apiserver.Options{Resources: []apiserver.Resource{told}}, func(t *testing.T, c *cluster) {
+	widgetResource := apiserver.Resource{GroupVersionResource: widgets, Kind: "Widget", Namespaced: true, ShortNames: []string{"wd"}}
+	inCluster(t, apiserver.Options{Resources: []apiserver.Resource{widgetResource}}, func(t *testing.T, c *cluster) {
 		client, err := rest.HTTPClientFor(c.config)
 		if err != nil {
 			t.Fatal(err)

@@ -1,6 +1,6 @@
 // Package apiserver is a small Kubernetes API server in one process. It serves discovery, LIST,
 // WATCH, GET, create, update, patch and delete over HTTP, for the built-in kinds and for any custom
-// resource that it is told of. It is for tests, demos and benchmarks: it has no authentication,
+// resource that is registered. It is for tests, demos and benchmarks: it has no authentication,
 // admission, defaulting or controllers, and it forgets everything when it closes.
 //
 // It does not do server-side apply (415, so that clients fall back), validation beyond names and

@@ -98,8 +98,8 @@ func (c *cluster) changeOne(gvr schema.GroupVersionResource, patch string) (crea
 // TestGenerationOfStatus: in custom resources a status that is no subresource counts like a spec.
 func TestGenerationOfStatus(t *testing.T) {
 	for _, subresource := range []bool{true, false} {
-		told := apiserver.Resource{GroupVersionResource: widgets, Kind: "Widget", Namespaced: true, Status: subresource}
-		inCluster(t, apiserver.Options{Resources: []apiserver.Resource{told}}, func(t *testing.T, c *cluster) {
+		widgetResource := apiserver.Resource{GroupVersionResource: widgets, Kind: "Widget", Namespaced: true, Status: subresource}
+		inCluster(t, apiserver.Options{Resources: []apiserver.Resource{widgetResource}}, func(t *testing.T, c *cluster) {
 			client := c.dynamic.Resource(widgets).Namespace("default")
 			if _, err := client.Create(ctx, widget("red", "red"), metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)

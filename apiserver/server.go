@@ -64,11 +64,11 @@ func New(o Options) (*Server, error) {
 
 // registerAll registers the built-in resources and Options.Resources, and seeds the server.
 func (s *Server) registerAll() error {
-	known, err := builtins()
+	all, err := builtins()
 	if err != nil {
 		return err
 	}
-	for _, b := range known {
+	for _, b := range all {
 		if err := s.register(b.Resource, b.goType, b.strategy); err != nil {
 			return err
 		}

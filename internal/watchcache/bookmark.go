@@ -22,7 +22,7 @@ func (wt *watcher) sendInitialEventsEnd() error {
 	}
 	wt.acquireScratch()
 	bookmarks.sent()
-	return wt.sendBookmark(wt.sent, true)
+	return wt.sendBookmark(wt.sentUpTo, true)
 }
 
 // bookmarkTimer schedules the bookmarks of one watch.
@@ -93,19 +93,19 @@ func (wt *watcher) sendBookmark(rv uint64, initialEnd bool) error {
 	if initialEnd {
 		p.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
 	}
-	wt.told = max(wt.told, rv)
+	wt.clientVersion = max(wt.clientVersion, rv)
 	return wt.writeBookmark(&p)
 }
 
 // sendCoalesced tells the client that the changes that follow, up to rv, are coalesced. The
 // bookmark for that has the resourceVersion that the client is at anyway.
 func (wt *watcher) sendCoalesced(rv uint64) error {
-	if b := wt.bookmarks; !b.enabled || b.initialEvents || rv <= max(wt.told, wt.coalesced) {
+	if b := wt.bookmarks; !b.enabled || b.initialEvents || rv <= max(wt.clientVersion, wt.coalesced) {
 		return nil
 	}
 	wt.coalesced = rv
 	return wt.writeBookmark(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-		ResourceVersion: resourceversion.Format(wt.told),
+		ResourceVersion: resourceversion.Format(wt.clientVersion),
 		Annotations:     map[string]string{wire.CoalescedAnnotation: resourceversion.Format(rv)},
 	}})
 }

@@ -30,7 +30,7 @@ func (wt *watcher) sendEvent(t wire.EventType, o *store.Object, rv uint64) error
 	if own, ok := o.ResourceVersionNumber(); ok && t != wire.Deleted {
 		rv = own
 	}
-	wt.told = max(wt.told, rv)
+	wt.clientVersion = max(wt.clientVersion, rv)
 	wt.events++
 	wt.out.write(event)
 	return nil
@@ -62,7 +62,7 @@ func (wt *watcher) encodeEvent(t wire.EventType, o *store.Object, rv uint64) ([]
 // object ended, because only a relist found the end, or because more came of the object since. Such
 // an end has the resourceVersion that the client has already. So a client that resumes there gets
 // the end again rather than not at all. And one that merges several watches does not take the end
-// for as new as changes that it was not told of.
+// for as new as changes that it has not got.
 func (wt *watcher) sendChange(ch *store.Change) error {
 	before, after := false, false
 	var err error
@@ -78,20 +78,20 @@ func (wt *watcher) sendChange(ch *store.Change) error {
 	}
 	switch {
 	case before && after && !ch.Old.SameUID(ch.New): // deleted and created again: a client that resumes in between gets the new object
-		if err = wt.sendEvent(wire.Deleted, ch.Old, wt.told); err == nil {
+		if err = wt.sendEvent(wire.Deleted, ch.Old, wt.clientVersion); err == nil {
 			err = wt.sendEvent(wire.Added, ch.New, 0)
 		}
 	case before && after:
 		err = wt.sendEvent(wire.Modified, ch.New, 0)
 	case before && ch.Missed:
-		err = wt.sendEvent(wire.Deleted, ch.Old, wt.told)
+		err = wt.sendEvent(wire.Deleted, ch.Old, wt.clientVersion)
 	case before:
-		err = wt.sendEvent(wire.Deleted, ch.Old, max(ch.ResourceVersion, wt.told))
+		err = wt.sendEvent(wire.Deleted, ch.Old, max(ch.ResourceVersion, wt.clientVersion))
 	case after:
 		err = wt.sendEvent(wire.Added, ch.New, 0)
 	}
 	if !ch.Missed && !wt.coalesces {
-		wt.sent = max(ch.ResourceVersion, wt.sent)
+		wt.sentUpTo = max(ch.ResourceVersion, wt.sentUpTo)
 	}
 	return err
 }

@@ -92,8 +92,8 @@ func (h *History) Reset(rv, revision uint64) {
 }
 
 // BeginRelist notes that a relist changes the store after revision. When it ends, with EndRelist,
-// the store is the state at rv. The changes that a relist has found are told in the order of their
-// versions. But each may stand for several, so they are told as to a client that was behind. A
+// the store is the state at rv. The changes that a relist has found are sent in the order of their
+// versions. But each may stand for several, so they are sent as to a client that was behind. A
 // second BeginRelist before EndRelist goes on with the first, up to its own rv.
 func (h *History) BeginRelist(revision, rv uint64) {
 	h.mu.Lock()

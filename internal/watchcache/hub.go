@@ -128,8 +128,8 @@ func (h *hub) flush() bool {
 // dispatch offers the new changes to the subscriptions. The caller holds the lock.
 func (h *hub) dispatch() {
 	for n := h.cursor.Next(h.changes[:]); n > 0; n = h.cursor.Next(h.changes[:]) {
-		merged := slices.ContainsFunc(h.changes[:n], func(ch store.Change) bool { return ch.Coalesced })
-		if h.cursor.Pending() > 0 || merged {
+		coalesced := slices.ContainsFunc(h.changes[:n], func(ch store.Change) bool { return ch.Coalesced })
+		if h.cursor.Pending() > 0 || coalesced {
 			h.dispatchBacklog(n)
 		} else {
 			h.dispatchBatch(n)

@@ -47,8 +47,8 @@ func negotiate(h http.Header, can func(mediaType) bool) (mediaType, bool) {
 // do not modify it.
 func mediaRangesIn(h http.Header) []mediaRange {
 	header := strings.Join(h.Values("Accept"), ",")
-	if known, ok := acceptCache.Get(header); ok {
-		return known.([]mediaRange)
+	if cached, ok := acceptCache.Get(header); ok {
+		return cached.([]mediaRange)
 	}
 	choices := parseAccept(header)
 	if len(header) <= maxCachedAccept {

@@ -115,8 +115,8 @@ func (wt *watcher) sendChangesAndBookmark(last bool) error {
 		return nil
 	}
 	wt.coalesced = 0
-	wt.sent = max(wt.sent, upTo)
-	if err := wt.sendBookmark(wt.sent, false); err != nil {
+	wt.sentUpTo = max(wt.sentUpTo, upTo)
+	if err := wt.sendBookmark(wt.sentUpTo, false); err != nil {
 		return err
 	}
 	wt.bookmarks.sent()
@@ -162,16 +162,16 @@ func (wt *watcher) hasPeers() bool {
 
 // sendBatch sends changes in order.
 func (wt *watcher) sendBatch(changes []store.Change) error {
-	merged := func(ch store.Change) bool { return ch.Coalesced }
-	late := wt.source.Pending() > 0 || slices.ContainsFunc(changes, merged)
+	coalesced := func(ch store.Change) bool { return ch.Coalesced }
+	behind := wt.source.Pending() > 0 || slices.ContainsFunc(changes, coalesced)
 	relisted := slices.ContainsFunc(changes, wt.relisted)
-	if (late || relisted) && wt.cache.expireLate {
-		return errExpired(wt.sent)
+	if (behind || relisted) && wt.cache.expireLate {
+		return errExpired(wt.sentUpTo)
 	}
-	if late {
+	if behind {
 		wt.cache.counters.caughtUp.Add(1)
 	}
-	if late || relisted {
+	if behind || relisted {
 		return wt.catchUp(changes, relisted)
 	}
 	for i := range changes {
@@ -196,7 +196,7 @@ func (wt *watcher) relisted(ch store.Change) bool {
 //
 // That is not enough where the client resumes at a server that knows the states in between: there
 // the object may match no more, and none of its later changes do. So a client that wants bookmarks
-// is told by one that the changes are coalesced, and by another that it has them all.
+// gets one which says that the changes are coalesced, and another when it has them all.
 func (wt *watcher) catchUp(changes []store.Change, relisted bool) error {
 	g, upTo := wt.coalesce(changes, relisted)
 	if err := wt.sendCoalesced(upTo); err != nil {
@@ -211,7 +211,7 @@ func (wt *watcher) catchUp(changes []store.Change, relisted bool) error {
 		}
 		ended, err := wt.endsMatching(&ch)
 		if err == nil && ended {
-			err = wt.sendEvent(wire.Deleted, ch.Old, wt.told)
+			err = wt.sendEvent(wire.Deleted, ch.Old, wt.clientVersion)
 			ch.Old = nil
 		}
 		if err != nil {
@@ -233,7 +233,7 @@ func (wt *watcher) catchUp(changes []store.Change, relisted bool) error {
 }
 
 // coalesce gathers changes, one for each key, with those that wait: all of what the log has
-// dropped, and all of a relist. Up to the resourceVersion that it returns nothing can be told of
+// dropped, and all of a relist. Up to the resourceVersion that it returns nothing is known of
 // their order.
 func (wt *watcher) coalesce(changes []store.Change, relisted bool) (g coalescedChanges, upTo uint64) {
 	if relisted {

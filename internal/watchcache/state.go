@@ -72,7 +72,7 @@ func (c *Cache) stateExactly(ctx context.Context, rv uint64) (*state, error) {
 		return nil, err
 	}
 	defer cursor.Close()
-	return rewind(rv, c.currentState().sn, cursor), nil
+	return undoChanges(rv, c.currentState().sn, cursor), nil
 }
 
 // cursorAfter returns a cursor over the changes after rv: 410 if the log no longer reaches back to
@@ -98,9 +98,9 @@ func (c *Cache) cursorAfter(rv uint64) (*store.Cursor, error) {
 	return cursor, nil
 }
 
-// rewind returns the state at rv: it undoes on sn the changes of cursor, which stands at rv.
+// undoChanges returns the state at rv: it undoes on sn the changes of cursor, which stands at rv.
 // Changes after sn do no harm, because the version that a cursor saw last is the one at rv.
-func rewind(rv uint64, sn *store.Snapshot, cursor *store.Cursor) *state {
+func undoChanges(rv uint64, sn *store.Snapshot, cursor *store.Cursor) *state {
 	before := map[string]*store.Object{}
 	changes := make([]store.Change, 64)
 	for done := false; !done; {

@@ -28,18 +28,18 @@ type watcher struct {
 	scratch   *scratch // nil while it waits
 	turn      flushTurn
 
-	initial     bool   // begins with the state, as ADDED events
-	sent        uint64 // the client has seen every change up to it
-	told        uint64 // the newest resourceVersion that the client has: it asked for it, or got it
-	coalesced   uint64 // the client was told that changes up to it are coalesced, and not yet that it has them all; 0: nothing is
-	coalesces   bool   // what is sent now is coalesced
-	share       bool   // what is sent now is also sent to others
-	events      uint64 // sent since the last addEventCount
-	buffer      uint64 // changes that may wait, see Config.WatchBuffer; 0: any number
-	bookmarks   *bookmarkTimer
-	noBookmarks bool // see Config.Bookmarks
-	drained     drainTimer
-	over        bool // nothing more is sent
+	initial       bool   // begins with the state, as ADDED events
+	sentUpTo      uint64 // the client has seen every change up to it
+	clientVersion uint64 // the newest resourceVersion that the client has: it asked for it, or got it
+	coalesced     uint64 // a bookmark has said that changes up to it are coalesced, and none yet that the client has them all; 0: nothing is
+	coalesces     bool   // what is sent now is coalesced
+	share         bool   // what is sent now is also sent to others
+	events        uint64 // sent since the last addEventCount
+	buffer        uint64 // changes that may wait, see Config.WatchBuffer; 0: any number
+	bookmarks     *bookmarkTimer
+	noBookmarks   bool // see Config.Bookmarks
+	drained       drainTimer
+	over          bool // nothing more is sent
 }
 
 // openWatch begins a WATCH: it sends the initial state, and what has changed meanwhile. It returns
@@ -113,7 +113,7 @@ func (wt *watcher) finish(err error) {
 		err = nil
 	}
 	if err == nil && wt.cache.expired.Load() {
-		err = errExpired(max(wt.sent, wt.params.rv))
+		err = errExpired(max(wt.sentUpTo, wt.params.rv))
 	}
 	if err != nil {
 		wt.fail(err)
@@ -208,13 +208,13 @@ func (wt *watcher) start(future bool) (stopped bool, err error) {
 	}
 	if wt.params.rv == 0 {
 		_, err = wt.openSource()
-		wt.told = wt.sent
+		wt.clientVersion = wt.sentUpTo
 		return false, err
 	}
 	if future && c.waitFor(wt.ctx, wt.params.rv) {
 		return true, nil
 	}
-	wt.sent, wt.told = wt.params.rv, wt.params.rv
+	wt.sentUpTo, wt.clientVersion = wt.params.rv, wt.params.rv
 	cursor, err := c.cursorAfter(wt.params.rv)
 	switch {
 	case err == nil:
@@ -241,14 +241,14 @@ func (wt *watcher) openSource() (sn *store.Snapshot, err error) {
 		if err != nil {
 			return nil, c.storeError(err)
 		}
-		wt.sent = rv
+		wt.sentUpTo = rv
 		wt.setSource(sub)
 		return sn, nil
 	}
 	for {
 		var cursor *store.Cursor
 		c.clock.Observe(func(rv uint64) {
-			wt.sent, sn = rv, c.store.Snapshot()
+			wt.sentUpTo, sn = rv, c.store.Snapshot()
 			cursor, err = c.store.CursorAt(sn.Revision())
 		})
 		switch {
@@ -268,7 +268,7 @@ func (wt *watcher) sendInitialEvents() (stopped bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	pl := c.planQuery(&state{rv: wt.sent, sn: sn}, wt.matcher.selector)
+	pl := c.planQuery(&state{rv: wt.sentUpTo, sn: sn}, wt.matcher.selector)
 	m := wt.matcher.selector
 	wt.matcher.selector = pl.residual
 	defer func() { wt.matcher.selector = m }()
