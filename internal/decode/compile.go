@@ -62,7 +62,7 @@ func (c *compiler) message(t reflect.Type) (*message, bool) {
 		f := &m.fields[i]
 		f.index = uint32(len(c.fields))
 		c.fields = append(c.fields, f)
-		m.briefs = append(m.briefs, brief{f.message, f.index, f.kind, f.wireType, f.shareable})
+		m.tokenFields = append(m.tokenFields, tokenField{f.message, f.index, f.kind, f.wireType, f.shareable})
 	}
 	return m, len(m.fields) > 0
 }
@@ -100,7 +100,7 @@ func (c *compiler) field(t reflect.Type) (f field, ok bool) {
 }
 
 // piece returns a field that points to a piece of a shape.
-func piece(k kind, t reflect.Type) field { return field{kind: k, goType: t, of: &field{}} }
+func piece(k fieldKind, t reflect.Type) field { return field{kind: k, goType: t, of: &field{}} }
 
 // single chooses how to decode a field that occurs once. It looks first for types with special
 // encodings.

@@ -16,16 +16,16 @@ type difference struct {
 	value uint64
 }
 
-// known is a recently used plan. It keeps the strings in which the last object differed from the
-// sample, by token, because the next object may be another version of that object or of the same
-// workload.
-type known struct {
+// recentPlan is a recently used plan. It keeps the strings in which the last object differed from
+// the sample, by token, because the next object may be another version of that object or of the
+// same workload.
+type recentPlan struct {
 	plan  *plan
 	texts []textEntry // with the keys of map entries
 }
 
-// knowns is the number of plans that an object is compared with before it is tokenized.
-const knowns = 4
+// maxRecentPlans is the number of plans that an object is compared with before it is tokenized.
+const maxRecentPlans = 4
 
 // decodeLikeOthers decodes an object that has the same fields as a recent one, by copying that
 // plan's sample. ok is false if no plan fits.
@@ -33,24 +33,24 @@ func (d *Decoder) decodeLikeOthers(s *scratch, raw []byte) (image unsafe.Pointer
 	if len(raw) > maxSize {
 		return nil, false
 	}
-	for i := range s.knowns {
-		p := s.knowns[i].plan
+	for i := range s.recentPlans {
+		p := s.recentPlans[i].plan
 		if p == nil || p.decoder != d || p.sample == nil {
 			continue
 		}
-		if image, alike, ok := d.copyIfAlike(s, raw, i, &p.sample.original); alike {
+		if image, alike, ok := d.copyIfAlike(s, raw, i, &p.sample.prototype); alike {
 			return image, ok
 		}
 	}
 	return nil, false
 }
 
-// copyIfAlike decodes an object as a copy of another, whose plan is one of knowns. alike reports
-// whether the two have the same fields.
-func (d *Decoder) copyIfAlike(s *scratch, raw []byte, known int, from *original) (image unsafe.Pointer, alike, ok bool) {
+// copyIfAlike decodes an object as a copy of another, whose plan is one of recentPlans. alike
+// reports whether the two have the same fields.
+func (d *Decoder) copyIfAlike(s *scratch, raw []byte, index int, from *prototype) (image unsafe.Pointer, alike, ok bool) {
 	s.raw, s.fields = raw, d.fields
 	if alike = s.compare(from); alike {
-		s.toFront(known)
+		s.toFront(index)
 		ok = s.copyOf(from)
 		image = s.image
 	}
@@ -58,63 +58,63 @@ func (d *Decoder) copyIfAlike(s *scratch, raw []byte, known int, from *original)
 	return image, alike, ok
 }
 
-// know makes p the first plan that the next object is compared with.
-func (s *scratch) know(p *plan) {
-	for i := range s.knowns {
-		if s.knowns[i].plan == p {
+// remember makes p the first plan that the next object is compared with.
+func (s *scratch) remember(p *plan) {
+	for i := range s.recentPlans {
+		if s.recentPlans[i].plan == p {
 			s.toFront(i)
 			return
 		}
 	}
-	s.toFront(knowns - 1)
-	s.knowns[0] = known{plan: p, texts: make([]textEntry, len(p.tokens))}
+	s.toFront(maxRecentPlans - 1)
+	s.recentPlans[0] = recentPlan{plan: p, texts: make([]textEntry, len(p.tokens))}
 }
 
-// toFront makes knowns[i] the first.
+// toFront makes recentPlans[i] the first.
 func (s *scratch) toFront(i int) {
-	is := s.knowns[i]
-	copy(s.knowns[1:i+1], s.knowns[:i])
-	s.knowns[0] = is
+	is := s.recentPlans[i]
+	copy(s.recentPlans[1:i+1], s.recentPlans[:i])
+	s.recentPlans[0] = is
 }
 
 // compare records the differences between the current object and c. It returns false if their
 // fields differ.
-func (s *scratch) compare(c *original) bool {
+func (s *scratch) compare(c *prototype) bool {
 	if s.locating {
-		s.spots = append(s.spots[:0], c.spots...)
+		s.locations = append(s.locations[:0], c.locations...)
 	}
-	return s.compareMessage(c, 0, len(c.spots), 0, len(c.raw), 0, len(s.raw))
+	return s.compareMessage(c, 0, len(c.locations), 0, len(c.raw), 0, len(s.raw))
 }
 
 // compareMessage compares the message s.raw[pos:end] with the message c.raw[was:wasEnd], whose
 // tokens are those from token up to, but not including, last.
-func (s *scratch) compareMessage(c *original, token, last, was, wasEnd, pos, end int) bool {
+func (s *scratch) compareMessage(c *prototype, token, last, was, wasEnd, pos, end int) bool {
 	raw := s.raw[:end]
 	for token < last {
 		same, first := uint32(was+prefix(c.raw[was:wasEnd], raw[pos:])), token
-		sp := &c.spots[token]
-		for sp.end <= same {
-			if token += int(sp.span); token == last {
+		loc := &c.locations[token]
+		for loc.end <= same {
+			if token += int(loc.span); token == last {
 				break
 			}
-			sp = &c.spots[token]
+			loc = &c.locations[token]
 		}
 		s.move(first, token, pos-was)
 		if token == last {
 			return len(raw)-pos == wasEnd-was
 		}
 		// compareField looks at the tag, which may be where the two differ.
-		pos += int(sp.begin) - was
-		next := s.compareField(c, sp, token, pos, raw)
+		pos += int(loc.begin) - was
+		next := s.compareField(c, loc, token, pos, raw)
 		if next < 0 {
 			return false
 		}
 		if s.locating {
-			at := &s.spots[token]
+			at := &s.locations[token]
 			at.begin, at.end = uint32(pos), uint32(next)
 		}
-		token += int(sp.span)
-		was, pos = int(sp.end), next
+		token += int(loc.span)
+		was, pos = int(loc.end), next
 	}
 	return pos == end
 }
@@ -124,26 +124,26 @@ func (s *scratch) move(token, last, by int) {
 	if !s.locating || by == 0 {
 		return
 	}
-	moved := s.spots[token:last]
+	moved := s.locations[token:last]
 	for i := range moved {
-		sp := &moved[i]
-		sp.begin, sp.end, sp.content = sp.begin+uint32(by), sp.end+uint32(by), sp.content+uint32(by)
+		loc := &moved[i]
+		loc.begin, loc.end, loc.content = loc.begin+uint32(by), loc.end+uint32(by), loc.content+uint32(by)
 	}
 }
 
 // compareField compares the field at pos with the one of c at sp. It returns the end of the field,
 // or a negative number if the fields within differ or the bytes are malformed.
-func (s *scratch) compareField(c *original, sp *spot, token, pos int, raw []byte) (next int) {
-	if sp.kind == aMap || sp.kind == aTextMap {
-		return s.compareMap(c, sp, token, pos, raw)
+func (s *scratch) compareField(c *prototype, loc *location, token, pos int, raw []byte) (next int) {
+	if loc.comparison == asMap || loc.comparison == asTextMap {
+		return s.compareMap(c, loc, token, pos, raw)
 	}
-	if pos = sameTag(c.raw[sp.begin:], raw, pos); pos < 0 {
+	if pos = sameTag(c.raw[loc.begin:], raw, pos); pos < 0 {
 		return -1
 	}
-	switch sp.kind {
-	case aVarint, aFixed64:
+	switch loc.comparison {
+	case asVarint, asFixed64:
 		wireType := protowire.VarintType
-		if sp.kind == aFixed64 {
+		if loc.comparison == asFixed64 {
 			wireType = protowire.Fixed64Type
 		}
 		x, next := cut(raw, pos, wireType)
@@ -154,13 +154,13 @@ func (s *scratch) compareField(c *original, sp *spot, token, pos int, raw []byte
 	}
 	x, next := cut(raw, pos, protowire.BytesType)
 	if s.locating && next >= 0 {
-		s.spots[token].content = uint32(x)
+		s.locations[token].content = uint32(x)
 	}
 	switch {
 	case next < 0:
-	case sp.kind == aBlock:
+	case loc.comparison == asBlock:
 		s.differences = append(s.differences, difference{token: int32(token), value: x})
-	case !s.compareMessage(c, token+1, token+int(sp.span), int(sp.content), int(sp.end), int(uint32(x)), next):
+	case !s.compareMessage(c, token+1, token+int(loc.span), int(loc.content), int(loc.end), int(uint32(x)), next):
 		return -1
 	}
 	return next
@@ -168,10 +168,10 @@ func (s *scratch) compareField(c *original, sp *spot, token, pos int, raw []byte
 
 // compareMap records a map as a difference, with its entries as tokens. It returns the end of the
 // map, or a negative number if the map has fewer entries than that of c.
-func (s *scratch) compareMap(c *original, sp *spot, at, pos int, raw []byte) (next int) {
+func (s *scratch) compareMap(c *prototype, loc *location, at, pos int, raw []byte) (next int) {
 	s.differences = append(s.differences, difference{token: int32(at), at: int32(len(s.tokens))})
-	for range sp.span {
-		if pos = sameTag(c.raw[sp.begin:], raw, pos); pos < 0 {
+	for range loc.span {
+		if pos = sameTag(c.raw[loc.begin:], raw, pos); pos < 0 {
 			return -1
 		}
 		var x uint64
@@ -218,10 +218,10 @@ func prefix(a, b []byte) (n int) {
 	return n
 }
 
-// copyOf makes the current object a copy of from, which has the plan of the first of knowns. It
-// then sets the values that differ.
-func (s *scratch) copyOf(from *original) bool {
-	k := &s.knowns[0]
+// copyOf makes the current object a copy of from, which has the plan of the first of recentPlans.
+// It then sets the values that differ.
+func (s *scratch) copyOf(from *prototype) bool {
+	k := &s.recentPlans[0]
 	p, c := k.plan, k.plan.sample
 	object := reflect.New(p.shape.goType)
 	object.Elem().Set(reflect.NewAt(p.shape.goType, from.image).Elem())
@@ -230,25 +230,25 @@ func (s *scratch) copyOf(from *original) bool {
 		m := &c.moves[i]
 		*(*unsafe.Pointer)(unsafe.Add(s.image, m.to)) = unsafe.Add(s.image, m.piece)
 	}
-	afresh := c.afresh
+	repeated := c.repeated
 	for i := range s.differences {
 		diff := &s.differences[i]
 		at := c.stepOf[diff.token]
-		for len(afresh) > 0 && afresh[0].step < at {
-			if !s.again(from, p, &afresh[0]) {
+		for len(repeated) > 0 && repeated[0].step < at {
+			if !s.repeatStep(from, p, &repeated[0]) {
 				return false
 			}
-			afresh = afresh[1:]
+			repeated = repeated[1:]
 		}
-		if len(afresh) > 0 && afresh[0].step == at {
-			afresh = afresh[1:]
+		if len(repeated) > 0 && repeated[0].step == at {
+			repeated = repeated[1:]
 		}
 		if !s.putRight(from, k, &p.steps[at], diff) {
 			return false
 		}
 	}
-	for i := range afresh {
-		if !s.again(from, p, &afresh[i]) {
+	for i := range repeated {
+		if !s.repeatStep(from, p, &repeated[i]) {
 			return false
 		}
 	}
@@ -256,25 +256,25 @@ func (s *scratch) copyOf(from *original) bool {
 }
 
 // putRight sets one value of the copy that differs.
-func (s *scratch) putRight(from *original, k *known, st *step, diff *difference) bool {
+func (s *scratch) putRight(from *prototype, k *recentPlan, st *step, diff *difference) bool {
 	one := &s.one[0]
 	one.value = diff.value
 	switch {
 	case st.kind == text:
-		*(*string)(unsafe.Add(s.image, st.to)) = s.textAgain(&k.texts[diff.token].value, s.block(one))
+		*(*string)(unsafe.Add(s.image, st.to)) = s.reuseText(&k.texts[diff.token].value, s.block(one))
 		return true
 	case st.kind != mapping:
-		return s.take(st, s.one[:])
-	case from.spots[diff.token].kind != aTextMap:
-		return s.take(st, s.tokens[diff.at:])
+		return s.followStep(st, s.one[:])
+	case from.locations[diff.token].comparison != asTextMap:
+		return s.followStep(st, s.tokens[diff.at:])
 	}
 	return s.putTexts(from, k, st, diff)
 }
 
-// putTexts sets a map of strings. If the map has the original's keys it copies the original's map
+// putTexts sets a map of strings. If the map has the prototype's keys it copies the prototype's map
 // and sets the values that differ, because inserting a key costs more than copying one.
-func (s *scratch) putTexts(from *original, k *known, st *step, diff *difference) bool {
-	entries, was := s.tokens[diff.at:][:st.count], int(from.spots[diff.token].begin)
+func (s *scratch) putTexts(from *prototype, k *recentPlan, st *step, diff *difference) bool {
+	entries, was := s.tokens[diff.at:][:st.count], int(from.locations[diff.token].begin)
 	var out map[string]string
 	alike := len(*(*map[string]string)(unsafe.Add(from.image, st.to))) == len(entries) && s.hasKeys(from, was, entries)
 	if alike {
@@ -295,15 +295,15 @@ func (s *scratch) putTexts(from *original, k *known, st *step, diff *difference)
 		if !ok {
 			return false
 		}
-		out[s.textAgain(&held.key, key)] = s.textAgain(&held.value, val)
+		out[s.reuseText(&held.key, key)] = s.reuseText(&held.value, val)
 	}
 	*(*map[string]string)(unsafe.Add(s.image, st.to)) = out
 	return true
 }
 
-// hasKeys reports whether the entries of a map have the keys of the original's, which begin at was,
-// in their order.
-func (s *scratch) hasKeys(from *original, was int, entries []token) bool {
+// hasKeys reports whether the entries of a map have the keys of the prototype's, which begin at
+// was, in their order.
+func (s *scratch) hasKeys(from *prototype, was int, entries []token) bool {
 	for i := range entries {
 		var before []byte
 		before, was = from.entry(was)
@@ -321,31 +321,31 @@ func (s *scratch) hasKeys(from *original, was int, entries []token) bool {
 }
 
 // entry returns the entry of a map whose tag is at pos, and where it ends.
-func (c *original) entry(pos int) ([]byte, int) {
+func (c *prototype) entry(pos int) ([]byte, int) {
 	_, n := varint(c.raw, pos)
 	x, end := cut(c.raw, pos+n, protowire.BytesType)
 	return c.raw[uint32(x):end], end
 }
 
-// longestKnown is the size in bytes of the longest string that is kept for the next object.
-const longestKnown = 1 << 10
+// longestRecentText is the size in bytes of the longest string that is kept for the next object.
+const longestRecentText = 1 << 10
 
-// textAgain returns string(b): *held if that is equal. Otherwise it keeps the string in *held,
+// reuseText returns string(b): *held if that is equal. Otherwise it keeps the string in *held,
 // unless it is long.
-func (s *scratch) textAgain(held *string, b []byte) string {
+func (s *scratch) reuseText(held *string, b []byte) string {
 	if *held == string(b) {
 		return *held
 	}
 	made := s.text(b)
-	if len(made) <= longestKnown {
+	if len(made) <= longestRecentText {
 		*held = made
 	}
 	return made
 }
 
-// again sets a value of the copy that assignment cannot copy: it clones the original's, or decodes
-// the original's bytes once more.
-func (s *scratch) again(from *original, p *plan, a *again) bool {
+// repeatStep sets a value of the copy that assignment cannot copy: it clones the prototype's, or
+// decodes the prototype's bytes once more.
+func (s *scratch) repeatStep(from *prototype, p *plan, a *repeatedStep) bool {
 	st := &p.steps[a.step]
 	if a.clone != nil {
 		a.clone(unsafe.Add(s.image, st.to), unsafe.Add(from.image, st.to))
@@ -353,11 +353,11 @@ func (s *scratch) again(from *original, p *plan, a *again) bool {
 	}
 	raw, tokens := s.raw, p.tokens[st.token:]
 	if s.raw = from.raw; st.kind != mapping {
-		sp := &from.spots[st.token]
-		s.one[0].value = uint64(sp.content) | uint64(sp.end)<<32
+		loc := &from.locations[st.token]
+		s.one[0].value = uint64(loc.content) | uint64(loc.end)<<32
 		tokens = s.one[:]
 	}
-	ok := s.take(st, tokens)
+	ok := s.followStep(st, tokens)
 	s.raw = raw
 	return ok
 }

@@ -28,7 +28,7 @@ type marshaler interface {
 	Marshal() ([]byte, error)
 }
 
-// types are all those of client-go's scheme that have a protobuf form, in a fixed order.
+// types are all those of client-go's scheme that protobuf can encode, in a fixed order.
 func types() []reflect.Type {
 	var out []reflect.Type
 	seen := map[reflect.Type]bool{}
@@ -239,22 +239,22 @@ func nothingIsShared(t *testing.T, typ reflect.Type, raw []byte) {
 		t.Fatal(err)
 	}
 	for range 4 { // so that what is shared is
-		_, shared := d.DecodeShared(raw)
+		_, errShared := d.DecodeShared(raw)
 		a, err := d.Decode(raw)
 		b, other := d.Decode(raw)
-		if err != nil || other != nil || shared != nil {
-			t.Fatal(err, other, shared)
+		if err != nil || other != nil || errShared != nil {
+			t.Fatal(err, other, errShared)
 		}
 		scribble.Over(a)
 		after, err := d.Decode(raw)
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := d.DecodeShared(raw)
+		shared, err := d.DecodeShared(raw)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for which, got := range map[string]any{"before": b, "after": after, "shared": again} {
+		for which, got := range map[string]any{"before": b, "after": after, "shared": shared} {
 			if !reflect.DeepEqual(got, want) {
 				t.Fatalf("%s: a value that was made %s another one has changed with it", typ, which)
 			}

@@ -32,19 +32,19 @@ type keepers map[reflect.Type]*keeperOf
 
 type keeperOf struct {
 	keeper keeper
-	known  bool
+	ready  bool
 }
 
 func (ks keepers) of(t reflect.Type) keeper {
 	if of, ok := ks[t]; ok {
-		if of.known {
+		if of.ready {
 			return of.keeper
 		}
 		return func(v reflect.Value) bool { return of.keeper.keeps(v) } // it is inside itself
 	}
 	of := &keeperOf{}
 	ks[t] = of
-	of.keeper, of.known = ks.make(t), true
+	of.keeper, of.ready = ks.make(t), true
 	return of.keeper
 }
 

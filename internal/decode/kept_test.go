@@ -23,7 +23,7 @@ import (
 // as it lives.
 func TestWhatIsKeptKeepsNothingElse(t *testing.T) {
 	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), rand.NewSource(1), scheme.Codecs).NilChance(0.3).NumElements(0, 3)
-	var kept keepsake
+	var kept keptParts
 	var gone []func() error
 	for _, typ := range types() {
 		object := reflect.New(typ.Elem()).Interface().(marshaler)
@@ -53,15 +53,15 @@ func TestWhatIsKeptKeepsNothingElse(t *testing.T) {
 	runtime.KeepAlive(kept)
 }
 
-// keepsake is what is kept of values.
-type keepsake struct {
+// keptParts is what is kept of values.
+type keptParts struct {
 	texts    []string
 	pointers []any // to what holds no others, and maps
 }
 
 // of decodes a value in all ways and keeps what it may of it. It returns checks that the values are
 // gone.
-func (k *keepsake) of(t *testing.T, typ reflect.Type, raw []byte) (gone []func() error) {
+func (k *keptParts) of(t *testing.T, typ reflect.Type, raw []byte) (gone []func() error) {
 	t.Helper()
 	d := For(typ)
 	for way := range 5 { // as it comes, by a shape, by a plan, as a copy
@@ -86,7 +86,7 @@ func (k *keepsake) of(t *testing.T, typ reflect.Type, raw []byte) (gone []func()
 }
 
 // keep keeps what it may of v. direct says that no slice or pointer is between the value and v.
-func (k *keepsake) keep(v reflect.Value, direct bool) {
+func (k *keptParts) keep(v reflect.Value, direct bool) {
 	switch v.Kind() {
 	case reflect.String:
 		k.texts = append(k.texts, v.String())

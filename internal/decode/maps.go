@@ -55,7 +55,7 @@ func setQuantityMap(s *scratch, p unsafe.Pointer, entries []token) bool {
 }
 
 // pair returns the key and the value of a map entry. A missing one is empty. ok is false for an
-// entry in another form than Go encoders write.
+// entry written otherwise than Go encoders do.
 func pair(raw []byte) (key, val []byte, ok bool) {
 	const first, second = 1<<3 | byte(protowire.BytesType), 2<<3 | byte(protowire.BytesType)
 	if len(raw) > 0 && raw[0] == first {

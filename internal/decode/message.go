@@ -9,22 +9,22 @@ import (
 
 // message says how to decode the fields of one struct. It is immutable once made.
 type message struct {
-	fields []field // by number
-	briefs []brief // the part of fields that tokenize needs
+	fields      []field      // by number
+	tokenFields []tokenField // the part of fields that tokenize needs
 }
 
-// brief is small, so that the briefs of many fields are close together in memory.
-type brief struct {
+// tokenField is small, so that those of many fields are close together in memory.
+type tokenField struct {
 	message   *message
 	index     uint32
-	kind      kind
+	kind      fieldKind
 	wireType  protowire.Type
 	shareable bool
 }
 
 // field says how to decode one field of a struct, or one element of a field.
 type field struct {
-	kind      kind
+	kind      fieldKind
 	wireType  protowire.Type
 	shareable bool   // its value can be shared by read-only objects
 	index     uint32 // in the decoder's fields
@@ -38,13 +38,14 @@ type field struct {
 	setAll    func(s *scratch, p unsafe.Pointer, entries []token) bool
 }
 
-// kind says how to decode a field. The most frequent ways have a kind of their own.
-type kind uint8
+// fieldKind says how to decode a field. reflect and protobuf call that a kind, too. The most
+// frequent ways have a kind of their own.
+type fieldKind uint8
 
 const (
-	none    kind = iota // there is no such field
-	text                // a string
-	boolean             // any number but 0
+	none    fieldKind = iota // there is no such field
+	text                     // a string
+	boolean                  // any number but 0
 	number32
 	number64
 	inside // a struct

@@ -31,7 +31,7 @@ func outlineOf(t *token) outline { return outline{t.field, t.span, t.count} }
 // step sets one value.
 type step struct {
 	field *field
-	kind  kind
+	kind  fieldKind
 	token uint32 // the index of its token
 	to    uint32 // where in the object the value goes
 	piece uint32 // where in the object, for a pointer or slice, what it points to is
@@ -55,14 +55,14 @@ func placeOf(print uint64) (place uint64, mark uint32) {
 // plans are the plans of one type of object, by the hash of their fields. A plan is made only when
 // the same fields occur twice before other fields take the place. It is safe for concurrent use.
 type plans struct {
-	seen  [maxPlans]atomic.Uint32
-	known [maxPlans]atomic.Pointer[plan]
+	seen [maxPlans]atomic.Uint32
+	kept [maxPlans]atomic.Pointer[plan]
 }
 
 // find returns the plan for the tokens of s, or nil. worth reports whether a plan should be made.
 func (h *plans) find(s *scratch) (found *plan, worth bool) {
 	place, mark := placeOf(s.print)
-	if p := h.known[place].Load(); p != nil && p.fits(s.tokens) {
+	if p := h.kept[place].Load(); p != nil && p.fits(s.tokens) {
 		return p, false
 	}
 	if len(s.tokens) > maxPlanTokens {
@@ -76,7 +76,7 @@ func (h *plans) keep(s *scratch, p *plan) {
 	p.tokens = slices.Clone(s.tokens)
 	p.sample = s.newSample(p)
 	place, _ := placeOf(s.print)
-	h.known[place].Store(p)
+	h.kept[place].Store(p)
 }
 
 func (p *plan) fits(tokens []token) bool {
@@ -95,15 +95,15 @@ func (p *plan) fits(tokens []token) bool {
 func (s *scratch) follow(p *plan) bool {
 	for i := range p.steps {
 		st := &p.steps[i]
-		if !s.take(st, s.tokens[st.token:]) {
+		if !s.followStep(st, s.tokens[st.token:]) {
 			return false
 		}
 	}
 	return true
 }
 
-// take follows one step of a plan. tokens start with the step's own.
-func (s *scratch) take(st *step, tokens []token) bool {
+// followStep follows one step of a plan. tokens start with the step's own.
+func (s *scratch) followStep(st *step, tokens []token) bool {
 	to, t := unsafe.Add(s.image, st.to), &tokens[0]
 	switch st.kind {
 	case text:
@@ -160,7 +160,7 @@ func (s *scratch) setOther(p unsafe.Pointer, f *field, t *token) bool {
 func (d *Decoder) decodeByPlan(s *scratch) (image unsafe.Pointer, ok bool) {
 	found, worth := d.plans.find(s)
 	if found != nil {
-		s.know(found)
+		s.remember(found)
 		s.image = reflect.New(found.shape.goType).UnsafePointer()
 		return s.image, s.follow(found)
 	}

@@ -18,52 +18,52 @@ import (
 // of two versions of an object; comparing and copying them is much cheaper than decoding. A copy
 // has its own slices, pointers, maps and byte slices. Strings are shared.
 type sample struct {
-	original
-	moves  []move
-	stepOf []int32 // by token: the step that sets its value; negative: none
-	afresh []again // what cannot be copied
+	prototype
+	moves    []move
+	stepOf   []int32        // by token: the step that sets its value; negative: none
+	repeated []repeatedStep // what cannot be copied
 
 	ofCopies bool // a copy can be copied in turn: every map can be cloned
 }
 
-// original is what an object is compared with and copied from: a sample, or the earlier version.
-type original struct {
-	raw   []byte
-	spots []spot // by token
-	image unsafe.Pointer
+// prototype is what an object is compared with and copied from: a sample, or the earlier version.
+type prototype struct {
+	raw       []byte
+	locations []location // by token
+	image     unsafe.Pointer
 }
 
 // move is the place of a slice or pointer in an object, and of the piece that it points to. In a
 // copy it must point into the copy.
 type move struct{ to, piece uint32 }
 
-// again is a step that is repeated for each copy. Most are for boxes and for maps that can be
-// cloned.
-type again struct {
+// repeatedStep is a step that is repeated for each copy. Most are for boxes and for maps that can
+// be cloned.
+type repeatedStep struct {
 	step  int32
-	clone func(to, from unsafe.Pointer) // nil: the step decodes the original's bytes
+	clone func(to, from unsafe.Pointer) // nil: the step decodes the prototype's bytes
 }
 
 type textEntry struct{ key, value string }
 
-// spot is the position of a token in the sample's bytes.
-type spot struct {
+// location is the position of a token in the sample's bytes.
+type location struct {
 	begin, end uint32 // with the tag; of a map, from its first entry to the end of its last
 	content    uint32 // where the content begins
 	span       int32  // number of tokens, with those inside; of a map, of its entries
-	kind       spotKind
+	comparison comparison
 }
 
-// spotKind says how a token is compared.
-type spotKind uint8
+// comparison says how a token is compared.
+type comparison uint8
 
 const (
-	aBlock spotKind = iota
-	aMessage
-	aMap
-	aTextMap
-	aVarint
-	aFixed64
+	asBlock comparison = iota
+	asMessage
+	asMap
+	asTextMap
+	asVarint
+	asFixed64
 )
 
 // maxSample is the size in bytes of the largest object that becomes a sample.
@@ -82,8 +82,8 @@ func (s *scratch) newSample(p *plan) *sample {
 		return nil
 	}
 	c := &sample{stepOf: slices.Repeat([]int32{-1}, len(p.tokens))}
-	c.original = original{bytes.Clone(s.raw), make([]spot, len(p.tokens)), reflect.New(p.shape.goType).UnsafePointer()}
-	s.locate(c.spots, p.tokens, 0)
+	c.prototype = prototype{bytes.Clone(s.raw), make([]location, len(p.tokens)), reflect.New(p.shape.goType).UnsafePointer()}
+	s.locate(c.locations, p.tokens, 0)
 	c.ofCopies = true
 	s.image = c.image
 	if !s.follow(p) {
@@ -97,48 +97,48 @@ func (s *scratch) newSample(p *plan) *sample {
 		case st.kind == pointer || st.kind == slice:
 			c.moves = append(c.moves, move{st.to, st.piece})
 		case st.kind == boxed:
-			c.afresh = append(c.afresh, again{int32(i), st.field.box.clone})
+			c.repeated = append(c.repeated, repeatedStep{int32(i), st.field.box.clone})
 		case st.kind == mapping:
 			clone := cloneOf(st.field.goType, value)
-			c.afresh = append(c.afresh, again{int32(i), clone})
+			c.repeated = append(c.repeated, repeatedStep{int32(i), clone})
 			c.ofCopies = c.ofCopies && clone != nil
 		case st.kind == other && !canCopy(st.field.goType, value):
-			c.afresh = append(c.afresh, again{step: int32(i)})
+			c.repeated = append(c.repeated, repeatedStep{step: int32(i)})
 		}
 	}
 	return c
 }
 
-// locate sets the spots of tokens, of which the first begins at pos. The tokens must cover all
+// locate sets the locations of tokens, of which the first begins at pos. The tokens must cover all
 // bytes.
-func (s *scratch) locate(spots []spot, tokens []token, pos uint32) (end uint32) {
+func (s *scratch) locate(locations []location, tokens []token, pos uint32) (end uint32) {
 	for i := 0; i < len(tokens); {
-		t, sp := &tokens[i], &spots[i]
+		t, loc := &tokens[i], &locations[i]
 		_, n := varint(s.raw, int(pos))
-		*sp = spot{begin: pos, content: pos + uint32(n), span: t.span}
+		*loc = location{begin: pos, content: pos + uint32(n), span: t.span}
 		f := s.fields[t.field]
 		switch f.wireType {
 		case protowire.VarintType:
-			_, n = varint(s.raw, int(sp.content))
-			sp.kind, sp.end = aVarint, sp.content+uint32(n)
+			_, n = varint(s.raw, int(loc.content))
+			loc.comparison, loc.end = asVarint, loc.content+uint32(n)
 		case protowire.Fixed64Type:
-			sp.kind, sp.end = aFixed64, sp.content+8
+			loc.comparison, loc.end = asFixed64, loc.content+8
 		default:
-			sp.content, sp.end = uint32(t.value), uint32(t.value>>32)
+			loc.content, loc.end = uint32(t.value), uint32(t.value>>32)
 		}
-		pos = sp.end
+		pos = loc.end
 		switch {
 		case f.message != nil:
-			sp.kind = aMessage
-			s.locate(spots[i+1:i+int(t.span)], tokens[i+1:i+int(t.span)], sp.content)
+			loc.comparison = asMessage
+			s.locate(locations[i+1:i+int(t.span)], tokens[i+1:i+int(t.span)], loc.content)
 		case f.kind == mapping:
-			if sp.kind, sp.span = aMap, t.count; f.goType.Elem().Kind() == reflect.String {
-				sp.kind = aTextMap
+			if loc.comparison, loc.span = asMap, t.count; f.goType.Elem().Kind() == reflect.String {
+				loc.comparison = asTextMap
 			}
 			pos = uint32(tokens[i+int(t.count)-1].value >> 32)
-			sp.end = pos
+			loc.end = pos
 		}
-		i += int(sp.span)
+		i += int(loc.span)
 	}
 	return pos
 }

@@ -46,11 +46,11 @@ type scratch struct {
 	// would have too.
 	pointed bool
 
-	knowns      [knowns]known // most recent first; may be those of other decoders
-	differences []difference  // of the current object; at most as many as the sample has tokens
-	one         [1]token      // the token of a difference
-	locating    bool          // compare fills spots
-	spots       []spot        // of the current object, by token of its plan
+	recentPlans [maxRecentPlans]recentPlan // most recent first; may be those of other decoders
+	differences []difference               // of the current object; at most as many as the sample has tokens
+	one         [1]token                   // the token of a difference
+	locating    bool                       // compare fills locations
+	locations   []location                 // of the current object, by token of its plan
 
 	earlier earlierTexts // of two versions that are decoded one after the other
 
@@ -71,7 +71,7 @@ type scratch struct {
 		text string
 		is   resource.Quantity // has no pointer
 	}
-	shared shares
+	sharedPlaces sharedPlaces
 }
 
 const (

@@ -27,7 +27,7 @@ const (
 // shapes are the shapes of one type of object. It is safe for concurrent use. Reading takes no
 // lock.
 type shapes struct {
-	known atomic.Pointer[map[string]*shape] // replaced at each change
+	byKey atomic.Pointer[map[string]*shape] // replaced at each change
 
 	mu   sync.Mutex
 	seen map[string]struct{} // keys that occurred once; at most maxShapes
@@ -39,11 +39,11 @@ func (h *shapes) find(root reflect.Type, s *scratch) *shape {
 		t := &s.tokens[at]
 		s.key = append(s.key, byte(t.field), byte(t.field>>8), byte(min(t.count, maxCount+1)))
 	}
-	if known := h.known.Load(); known != nil {
-		if found, ok := (*known)[string(s.key)]; ok {
+	if byKey := h.byKey.Load(); byKey != nil {
+		if found, ok := (*byKey)[string(s.key)]; ok {
 			return found
 		}
-		if len(*known) == maxShapes {
+		if len(*byKey) == maxShapes {
 			return nil
 		}
 	}
@@ -58,24 +58,24 @@ func (h *shapes) learn(root reflect.Type, s *scratch) *shape {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	key := string(s.key)
-	if _, again := h.seen[key]; !again {
+	if _, repeated := h.seen[key]; !repeated {
 		if h.seen == nil || len(h.seen) == maxShapes {
 			h.seen = map[string]struct{}{}
 		}
 		h.seen[key] = struct{}{}
 		return nil
 	}
-	known := map[string]*shape{}
-	if now := h.known.Load(); now != nil {
+	grown := map[string]*shape{}
+	if now := h.byKey.Load(); now != nil {
 		for k, v := range *now {
-			known[k] = v
+			grown[k] = v
 		}
 	}
-	if known[key] == nil && len(known) < maxShapes {
-		known[key] = newShape(root, s)
-		h.known.Store(&known)
+	if grown[key] == nil && len(grown) < maxShapes {
+		grown[key] = newShape(root, s)
+		h.byKey.Store(&grown)
 	}
-	return known[key]
+	return grown[key]
 }
 
 // newShape returns the shape of the tokens of s, or nil if it is not worth having one.

@@ -48,14 +48,14 @@ func (m *message) tokenize(s *scratch, pos, end, depth int) bool {
 		if number == 0 || number > math.MaxInt32 {
 			return false
 		}
-		if number >= uint64(len(m.briefs)) || m.briefs[number].kind == none {
+		if number >= uint64(len(m.tokenFields)) || m.tokenFields[number].kind == none {
 			s.odd = true
 			if pos = skip(raw, pos, protowire.Type(tag&7)); pos < 0 {
 				return false
 			}
 			continue
 		}
-		f, at := &m.briefs[number], len(s.tokens)
+		f, at := &m.tokenFields[number], len(s.tokens)
 		switch {
 		case protowire.Type(tag&7) != f.wireType || tag < last:
 			return false

@@ -32,8 +32,8 @@ func (d *Decoder) decodeVersions(s *scratch, was, is []byte) (before, after unsa
 	if !ok {
 		return d.decodeInTurn(s, was, is)
 	}
-	earlier := original{raw: was, spots: s.spots, image: before}
-	if s.knowns[0].plan.sample.ofCopies && !s.pointed && len(is) <= maxSize {
+	earlier := prototype{raw: was, locations: s.locations, image: before}
+	if s.recentPlans[0].plan.sample.ofCopies && !s.pointed && len(is) <= maxSize {
 		if after, _, ok = d.copyIfAlike(s, is, 0, &earlier); ok {
 			return before, after, true
 		}

@@ -161,7 +161,7 @@ func TestVersionsOfPods(t *testing.T) {
 	if !ok {
 		t.Fatal("there is no sample of such pods")
 	}
-	image, _, ok := c.copyIfAlike(&c.scratch, is, 0, &original{between, c.spots, before})
+	image, _, ok := c.copyIfAlike(&c.scratch, is, 0, &prototype{between, c.locations, before})
 	if got := (*corev1.Pod)(image); !ok || !equality.Semantic.DeepEqual(got, p) {
 		t.Errorf("the later version is not copied of the earlier: got %+v, want %+v", got, p)
 	}

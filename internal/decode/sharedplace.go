@@ -9,23 +9,24 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// share is the place of one slice, map or pointer that values share, with everything in it. A value
-// is held when it occurs for the second time. It stays until another value occurs twice while
+// sharedPlace is the place of one slice, map or pointer that values share, with everything in it. A
+// value is held when it occurs for the second time. It stays until another value occurs twice while
 // nobody uses it.
-type share struct {
+type sharedPlace struct {
 	mark  uint32 // of the last value that is not held
 	field *field
 	raw   string // the bytes of value, with their tags
 	value value
 }
 
-// shares are the places. A held value has at most longestShared bytes, plus what is decoded from
-// them. Each value has two possible places, so that one frequent value does not keep another out.
-type shares [1024]share
+// sharedPlaces are all of them. A held value has at most longestShared bytes, plus what is decoded
+// from them. Each value has two possible places, so that one frequent value does not keep another
+// out.
+type sharedPlaces [1024]sharedPlace
 
 // places returns the two places for a hash.
-func (h *shares) places(hash uint64) [2]*share {
-	return [2]*share{&h[hash%uint64(len(h))], &h[hash>>16%uint64(len(h))]}
+func (h *sharedPlaces) places(hash uint64) [2]*sharedPlace {
+	return [2]*sharedPlace{&h[hash%uint64(len(h))], &h[hash>>16%uint64(len(h))]}
 }
 
 // Sizes of shared values. Shorter ones are decoded as fast, and longer ones rarely repeat.
@@ -77,7 +78,7 @@ func (s *scratch) find(m *message, f *field, begin, pos, end, depth int) (next i
 	}
 	raw := s.raw[begin:next]
 	hash := maphash.Bytes(shareSeed, raw) ^ uint64(f.index)*0x9e3779b97f4a7c15
-	places, mark := s.shared.places(hash), uint32(hash>>32)|1
+	places, mark := s.sharedPlaces.places(hash), uint32(hash>>32)|1
 	for _, p := range places {
 		if p.field == f && p.raw == string(raw) {
 			p.mark = 0
@@ -93,7 +94,7 @@ func (s *scratch) find(m *message, f *field, begin, pos, end, depth int) (next i
 		if !ok {
 			return 0, false
 		}
-		*p = share{field: f, raw: string(raw), value: v}
+		*p = sharedPlace{field: f, raw: string(raw), value: v}
 		return s.foundAs(f, v, next), true
 	}
 	return 0, true
