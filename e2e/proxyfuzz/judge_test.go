@@ -199,9 +199,14 @@ func (e *exchange) misplaced() bool {
 }
 
 // late reports whether kube-apiserver let the caller have a watch, and was too busy to begin it
-// before its time was over: then there is nothing to compare with.
+// before its time was over, at the proxy's request or at ours: then there is nothing to compare with.
 func (e *exchange) late() bool {
-	return e.theirs.code == http.StatusOK && len(e.theirs.refused) > 0 && bytes.Contains(e.theirs.body, []byte("context deadline exceeded"))
+	forwarded := e.ours.header.Get("Audit-Id") != ""
+	return e.theirs.late() || forwarded && e.ours.late() && e.theirs.code == http.StatusOK
+}
+
+func (a *answer) late() bool {
+	return a.code == http.StatusOK && len(a.refused) > 0 && bytes.Contains(a.body, []byte("context deadline exceeded"))
 }
 
 // early reports whether kube-apiserver has looked at the timeout or the path before it has looked at
@@ -210,7 +215,8 @@ func (e *exchange) late() bool {
 func (e *exchange) early() bool {
 	own := e.ours.code >= http.StatusBadRequest && e.ours.header.Get("Audit-Id") == ""
 	timeout := strings.Contains(e.target, "timeout=") && (e.theirs.code == http.StatusBadRequest || e.theirs.code == http.StatusGatewayTimeout)
-	path := e.theirs.code == http.StatusInternalServerError && bytes.Contains(e.theirs.body, []byte("failed to create RequestInfo"))
+	path := e.theirs.code == http.StatusInternalServerError &&
+		(e.request.method == http.MethodHead || bytes.Contains(e.theirs.body, []byte("failed to create RequestInfo")))
 	return own && (timeout || path)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -75,22 +76,15 @@ func (s *side) client(caller string, cert *tls.Certificate, http1 bool) *http.Cl
 	return c
 }
 
-// send sends a request and reads the answer.
+// send sends a request and reads the answer. A server may close a connection of HTTP/1.1 just when
+// the request is sent, and net/http repeats only what changes nothing: so it is sent once more.
 func (s *side) send(ctx context.Context, q *request, target string) *answer {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	var body io.Reader
-	if q.body != "" {
-		body = strings.NewReader(q.body)
+	resp, err := s.try(ctx, q, target)
+	if q.http1 && errors.Is(err, io.EOF) {
+		resp, err = s.try(ctx, q, target)
 	}
-	req, err := http.NewRequestWithContext(ctx, q.method, s.host.String(), body)
-	if err != nil {
-		return &answer{err: err}
-	}
-	path, query, _ := strings.Cut(target, "?")
-	req.URL.Opaque, req.URL.RawQuery = "//"+s.host.Host+path, query
-	req.Header = q.header.Clone()
-	resp, err := s.client(q.caller.name, q.caller.cert, q.http1).Do(req)
 	if err != nil {
 		return &answer{err: err}
 	}
@@ -101,4 +95,19 @@ func (s *side) send(ctx context.Context, q *request, target string) *answer {
 	}
 	a.read()
 	return a
+}
+
+func (s *side) try(ctx context.Context, q *request, target string) (*http.Response, error) {
+	var body io.Reader
+	if q.body != "" {
+		body = strings.NewReader(q.body)
+	}
+	req, err := http.NewRequestWithContext(ctx, q.method, s.host.String(), body)
+	if err != nil {
+		return nil, err
+	}
+	path, query, _ := strings.Cut(target, "?")
+	req.URL.Opaque, req.URL.RawQuery = "//"+s.host.Host+path, query
+	req.Header = q.header.Clone()
+	return s.client(q.caller.name, q.caller.cert, q.http1).Do(req)
 }
