@@ -5,9 +5,9 @@ import "time"
 const (
 	// maxRetryAfter bounds how long a Retry-After can put the reflector off.
 	maxRetryAfter = 2 * time.Minute
-	// aheadRetry is the wait after ErrServerBehind when the server names none. kube-apiserver asks for
-	// this long.
-	aheadRetry = time.Second
+	// serverBehindDelay is the wait after ErrServerBehind when the server names none. kube-apiserver
+	// asks for this long.
+	serverBehindDelay = time.Second
 )
 
 // delay returns how long to wait before the next try. attempt counts from 1, and jitter is random
@@ -16,7 +16,7 @@ const (
 //	sentinel                                      wait
 //	ErrUnauthorized, ErrForbidden, ErrUnknown…    Backoff, no more than Denied: somebody may put it right at any moment
 //	ErrServerBehind                               1 s: the server says when it will be there
-//	ErrUnreachable; ErrServer at once             Backoff, but no more than the second wait for the first half a minute (pace)
+//	ErrUnreachable; ErrServer at once             Backoff, but no more than the second wait for the first half a minute (backoffAttempt)
 //	anything else                                 Backoff; the tries of the line above do not count for it
 //	any, with Retry-After                         at least that, no more than maxRetryAfter, and up to a tenth more
 func (b Backoff) delay(sentinel error, attempt int, retryAfter time.Duration, jitter float64) time.Duration {
@@ -27,7 +27,7 @@ func (b Backoff) delay(sentinel error, attempt int, retryAfter time.Duration, ji
 	}
 	d := time.Duration(float64(b.base(attempt, limit)) * (0.5 + 0.5*jitter))
 	if sentinel == ErrServerBehind {
-		d = aheadRetry
+		d = serverBehindDelay
 	}
 	retryAfter = min(retryAfter, maxRetryAfter)
 	return max(d, retryAfter+time.Duration(float64(retryAfter)*0.1*jitter))

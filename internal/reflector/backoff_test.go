@@ -24,13 +24,13 @@ func TestPace(t *testing.T) {
 		"a server that fails after a second": {ErrServer, reqList, false, 0, 0, map[int]time.Duration{7: 22500 * time.Millisecond}},
 		"no server": {ErrUnreachable, reqWatch, false, 1, 0, map[int]time.Duration{
 			0: 600 * time.Millisecond, 1: 600 * time.Millisecond, 2: 1200 * time.Millisecond, 3: 1200 * time.Millisecond,
-			briefTries + 2: 1200 * time.Millisecond, briefTries + 3: 2400 * time.Millisecond, briefTries + 7: 22500 * time.Millisecond}},
+			mostCheapFailures + 2: 1200 * time.Millisecond, mostCheapFailures + 3: 2400 * time.Millisecond, mostCheapFailures + 7: 22500 * time.Millisecond}},
 		"a watch that breaks off":         {ErrUnreachable, reqWatch, true, 0, 0, map[int]time.Duration{7: 1200 * time.Millisecond}},
 		"a list without an answer":        {ErrUnreachable, reqList, false, 0, 0, map[int]time.Duration{7: 1200 * time.Millisecond}},
 		"a list that breaks off":          {ErrUnreachable, reqList, true, 0, 0, map[int]time.Duration{7: 22500 * time.Millisecond}},
-		"small lists for want of a watch": {ErrUnreachable, reqWatch, false, briefLists + 2, 1600, map[int]time.Duration{7: 1200 * time.Millisecond}},
+		"small lists for want of a watch": {ErrUnreachable, reqWatch, false, mostCheapLists + 2, 1600, map[int]time.Duration{7: 1200 * time.Millisecond}},
 		"larger ones":                     {ErrUnreachable, reqWatch, false, 3, 1601, map[int]time.Duration{7: 22500 * time.Millisecond}},
-		"many of them":                    {ErrUnreachable, reqWatch, false, briefLists + 3, 1600, map[int]time.Duration{7: 22500 * time.Millisecond}},
+		"many of them":                    {ErrUnreachable, reqWatch, false, mostCheapLists + 3, 1600, map[int]time.Duration{7: 22500 * time.Millisecond}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := Config{}.withDefaults()

@@ -36,29 +36,29 @@ type driver struct {
 	watchCtx context.Context // of watch
 	rv       []byte          // of the last event
 	asked    uint64          // of Config.Server's restores: those before the list under way, or the last one
-	told     string          // the writer's progress
+	sinkRV   string          // what the sink is current to
 	dirty    bool            // objects were put since the last flush
 	pending  *input          // what came after events that had to be told first
 	throttle throttle        // of watches
 
-	meta     wire.Meta
-	held     wire.Meta     // of kept, where labels may be dropped
-	kept     []byte        // what Config.Drop has left of an object
-	other    []byte        // what Config.Transcode has made of one
-	typeMeta wire.TypeMeta // of the objects, as told last
-	skips    int           // objects that could not be taken since the replace began,
-	high     uint64        // the newest resourceVersion of the objects of a list
-	damaged  int           // and those of them that a list may have as they are
-	others   int64         // objects that Config.Keep did not want since the replace began
-	skipErr  error
-	fatal    error // of the sink: nothing can be written any more
+	meta        wire.Meta
+	trimmedMeta wire.Meta     // of trimmed, where labels may be dropped
+	trimmed     []byte        // what Config.Drop has left of an object
+	transcoded  []byte        // what Config.Transcode has made of one
+	typeMeta    wire.TypeMeta // of the objects, as told last
+	skips       int           // objects that could not be taken since the replace began,
+	high        uint64        // the newest resourceVersion of the objects of a list
+	damaged     int           // and those of them that a list may have as they are
+	unwanted    int64         // objects that Config.Keep did not want since the replace began
+	skipErr     error
+	fatal       error // of the sink: nothing can be written any more
 }
 
 // perform does the actions that are done at once. It returns the request or wait among them, which
 // is not done yet, or nil. When the sink fails it does no more, and sets fatal.
 func (d *driver) perform(actions []action) (ask action) {
 	for _, a := range actions {
-		if d.now(a) {
+		if d.performAtOnce(a) {
 			ask = a
 		}
 		if d.fatal = d.r.sink.Err(); d.fatal != nil {
@@ -87,14 +87,15 @@ func (d *driver) next(ask action) (in input) {
 	return in
 }
 
-// now does a if that is done at once. Otherwise it reports true: a is a request or a wait.
-func (d *driver) now(a action) (ask bool) {
+// performAtOnce does a if that is done at once. Otherwise it reports true: a is a request or a
+// wait.
+func (d *driver) performAtOnce(a action) (ask bool) {
 	sink := d.r.sink
 	switch a := a.(type) {
 	case closeStream:
 		d.close()
 	case beginReplace:
-		d.skips, d.damaged, d.skipErr, d.objects, d.size, d.high, d.others = 0, 0, nil, 0, 0, 0, 0
+		d.skips, d.damaged, d.skipErr, d.objects, d.size, d.high, d.unwanted = 0, 0, nil, 0, 0, 0, 0
 		d.r.skipped(0, nil)
 		d.r.unwanted(0)
 		d.r.listed(0, -1)
@@ -108,14 +109,14 @@ func (d *driver) now(a action) (ask bool) {
 			d.r.coalesced = ""
 			sink.Coalesced("")
 		}
-		d.told, d.dirty, d.r.seen = a.rv, false, d.asked
-		d.probe.at(d.told)
+		d.sinkRV, d.dirty, d.r.seen = a.rv, false, d.asked
+		d.probe.setResourceVersion(d.sinkRV)
 	case abortReplace:
 		sink.AbortReplace()
 	case progress:
 		if d.progress(a.rv) && sink.Err() == nil {
-			d.r.at(a.rv)
-			d.probe.at(d.told)
+			d.r.setResourceVersion(a.rv)
+			d.probe.setResourceVersion(d.sinkRV)
 		}
 	default:
 		return true
@@ -262,11 +263,11 @@ func (d *driver) readMeta(enc wire.Encoding, o source.Object) (source.Object, er
 		}
 	}
 	if o.Value == nil && want != 0 && enc != want {
-		other, err := d.r.cfg.Transcode(d.other[:0], o.Raw)
+		transcoded, err := d.r.cfg.Transcode(d.transcoded[:0], o.Raw)
 		if err != nil {
 			return o, err
 		}
-		d.other, enc, o.Raw, read = other, want, other, false
+		d.transcoded, enc, o.Raw, read = transcoded, want, transcoded, false
 	}
 	if read {
 		return o, nil
@@ -292,16 +293,16 @@ func readMeta(enc wire.Encoding, o source.Object, m *wire.Meta) error {
 // with those of the bytes that are held. t is 0 for an item of a list.
 func (d *driver) write(t wire.EventType, o source.Object) error {
 	if drop := d.r.cfg.Drop; drop != nil && o.Value == nil {
-		kept, err := drop.Append(d.kept[:0], o.Raw)
+		trimmed, err := drop.Append(d.trimmed[:0], o.Raw)
 		if err != nil {
 			return err
 		}
-		d.kept, o.Raw = kept, kept
+		d.trimmed, o.Raw = trimmed, trimmed
 		if drop.DropsLabels() {
-			if err := wire.ReadMeta(drop.Encoding(), kept, &d.held); err != nil {
+			if err := wire.ReadMeta(drop.Encoding(), trimmed, &d.trimmedMeta); err != nil {
 				return err
 			}
-			d.meta.TakeLabels(&d.held)
+			d.meta.TakeLabels(&d.trimmedMeta)
 		}
 	}
 	return d.r.sink.Take(t, &d.meta, o.Raw, o.Value)

@@ -86,7 +86,7 @@ func (d *driver) readList() input {
 	d.itemType(d.list.ItemTypeMeta())
 	head := d.list.Meta()
 	d.r.skipped(d.skips, d.skipErr)
-	d.r.unwanted(d.others)
+	d.r.unwanted(d.unwanted)
 	d.r.listed(d.objects, head.RemainingItemCount)
 	if err != io.EOF || d.fatal != nil {
 		return d.failed(errors.Join(err, d.fatal))
@@ -105,7 +105,7 @@ func (d *driver) put(item source.Object) {
 		err = d.write(0, item)
 	case errUnwanted:
 		d.noteVersion()
-		d.others++
+		d.unwanted++
 		err = nil
 	}
 	d.taken(err, d.list.Offset())

@@ -44,7 +44,7 @@ func (d *driver) openWatch(a openWatch) input {
 		return d.failed(err)
 	}
 	if a.probe > 0 {
-		d.probe = startProbe(d.r, ctx, cancel, d.told, a, d.r.seen)
+		d.probe = startProbe(d.r, ctx, cancel, d.sinkRV, a, d.r.seen)
 	}
 	watch.BeforeRead(d.flush)
 	d.began = time.Now() // how long it stands does not begin with the request, which may be answered late
@@ -71,10 +71,10 @@ func (d *driver) flush() {
 		return
 	}
 	if moved {
-		d.r.at(d.told)
+		d.r.setResourceVersion(d.sinkRV)
 	}
 	d.r.skipped(d.skips, d.skipErr)
-	d.r.unwanted(d.others)
+	d.r.unwanted(d.unwanted)
 	d.hear()
 }
 
@@ -82,11 +82,11 @@ func (d *driver) flush() {
 // told again of the same: others may have let go meanwhile of what it has in doubt. progress
 // reports whether rv is newer than what the sink was told.
 func (d *driver) progress(rv string) bool {
-	if rv == "" || resourceversion.Older(rv, d.told) {
+	if rv == "" || resourceversion.Older(rv, d.sinkRV) {
 		return false
 	}
-	moved := rv != d.told
-	d.told = rv
+	moved := rv != d.sinkRV
+	d.sinkRV = rv
 	d.r.sink.Progress(rv)
 	return moved
 }
@@ -156,7 +156,7 @@ func (d *driver) hear() {
 	}
 	d.r.heard()
 	if d.probe != nil {
-		d.probe.hear(d.told)
+		d.probe.hear(d.sinkRV)
 	}
 }
 
@@ -169,24 +169,25 @@ func (d *driver) apply(event source.Event) {
 	if err == nil || unwanted {
 		if d.rv = append(d.rv[:0], d.meta.ResourceVersion...); d.initial != nil {
 			d.place.moves()
-			d.initial.came(event.Type, d.rv)
+			d.initial.extend(event.Type, d.rv)
 			d.size += sizeOf(event.Object)
 			d.noteVersion()
 		}
 	}
 	switch {
 	case unwanted:
-		err = d.leave(event)
+		err = d.applyUnwanted(event)
 	case err == nil:
 		err = d.write(event.Type, object)
 	}
 	d.taken(err, d.watch.Offset())
 }
 
-// leave handles the event of an object that Config.Keep does not want. If the object exists, leave
-// deletes what is held under its name: that was another object, and its end may not have been told.
-func (d *driver) leave(event source.Event) error {
-	d.others++
+// applyUnwanted handles the event of an object that Config.Keep does not want. If the object
+// exists, it deletes what is held under its name: that was another object, and its end may not have
+// been told.
+func (d *driver) applyUnwanted(event source.Event) error {
+	d.unwanted++
 	if event.Type == wire.Deleted {
 		return nil
 	}
@@ -239,10 +240,10 @@ func awaitInitial(deadline time.Duration, late func()) *initialEvents {
 	return &initialEvents{deadline: deadline, timer: time.AfterFunc(deadline, late), until: time.Now().Add(deadline)}
 }
 
-// came notes an event and moves the deadline. The state comes as ADDED events in the order of keys,
+// extend moves the deadline on an event. The state comes as ADDED events in the order of keys,
 // so most of them are older than one before. An event that is newer than all before it may be a
 // change.
-func (i *initialEvents) came(t wire.EventType, rv []byte) {
+func (i *initialEvents) extend(t wire.EventType, rv []byte) {
 	switch {
 	case t == wire.Added && (len(i.newest) == 0 || resourceversion.Older(string(rv), string(i.newest))):
 		i.until = time.Now().Add(i.deadline)

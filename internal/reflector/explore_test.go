@@ -65,10 +65,10 @@ func TestListComesInEachForm(t *testing.T) {
 	}
 }
 
-// TestListThatAloneWorks explores every server that answers one kind of LIST and fails the others for
-// ever, each in its own way: whole or in pages, "not older than" what is held or consistent. Some
-// break off, and tell early or late how old they are. Its watches and probes fail as well. The one
-// that works is come to.
+// TestListThatAloneWorks explores every server that answers one kind of LIST and fails the others
+// for ever, each in its own way: whole or in pages, "not older than" what is held or consistent.
+// Some break off, and tell early or late how old they are. Its watches and probes fail as well. The
+// one that works is come to.
 func TestListThatAloneWorks(t *testing.T) {
 	lists := []string{"LIST ", "LIST NotOlderThan", "LIST limit ", "LIST limit NotOlderThan"}
 	faults := []string{"http-403", "http-410", "http-500", "open truncated", "late truncated", "broken-off"}

@@ -18,8 +18,8 @@ func late(d time.Duration, answer http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// TestListsInTurn: no more lists are under way than may be, in each form of a list, and pages of one
-// list are not parted by another list.
+// TestListsInTurn: no more lists are under way than may be, in each form of a list, and pages of
+// one list are not parted by another list.
 func TestListsInTurn(t *testing.T) {
 	for mode, script := range map[Mode]func(w *world) []http.HandlerFunc{
 		List: func(w *world) []http.HandlerFunc {

@@ -25,15 +25,15 @@ type probe struct {
 
 	running sync.WaitGroup // the timer's function
 
-	mu      sync.Mutex
-	timer   *time.Timer
-	delay   time.Duration // before the next question
-	rv      string        // the store is current to here
-	heard   time.Time     // when the watch was opened, or brought something last
-	found   *input        // what the watch was broken off for
-	asked   bool          // since the watch was opened
-	told    bool          // an answer came, if only 429
-	stopped bool
+	mu       sync.Mutex
+	timer    *time.Timer
+	delay    time.Duration // before the next question
+	rv       string        // the store is current to here
+	heard    time.Time     // when the watch was opened, or brought something last
+	found    *input        // what the watch was broken off for
+	asked    bool          // since the watch was opened
+	answered bool          // an answer came, if only 429
+	stopped  bool
 }
 
 // startProbe begins to probe beside a watch that was just opened. seen is the number of
@@ -77,9 +77,9 @@ func (p *probe) hear(rv string) {
 	}
 }
 
-// at notes that the store is current to rv, by what the watch has brought. A nil probe notes
-// nothing.
-func (p *probe) at(rv string) {
+// setResourceVersion notes that the store is current to rv, by what the watch has brought. A nil
+// probe notes nothing.
+func (p *probe) setResourceVersion(rv string) {
 	if p != nil && rv != "" {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -96,7 +96,7 @@ func (p *probe) stop() (found *input, mute bool) {
 	p.mu.Lock()
 	p.stopped = true
 	p.timer.Stop()
-	found, mute = p.found, p.asked && !p.told
+	found, mute = p.found, p.asked && !p.answered
 	p.mu.Unlock()
 	p.running.Wait()
 	return found, mute
@@ -123,7 +123,7 @@ func (p *probe) ask() {
 		return
 	}
 	if err == nil || sentinelOf(err) == ErrTooManyRequests {
-		p.told = true
+		p.answered = true
 		p.r.answered(err == nil && newest == p.rv)
 	}
 	if in, broken := p.judge(began, rv, newest, err); broken {

@@ -21,12 +21,12 @@ type Reflector struct {
 
 	probeLimit probeLimit
 
-	mu      sync.Mutex
-	status  Status
-	relists Relists
-	last    recent
-	changed chan struct{} // closed and made anew at each transition
-	running bool
+	mu          sync.Mutex
+	status      Status
+	relists     Relists
+	transitions transitionRing
+	changed     chan struct{} // closed and made anew at each transition
+	running     bool
 }
 
 // New returns a reflector. It makes no request before Run. The sink belongs to the reflector until
@@ -57,7 +57,7 @@ func (r *Reflector) Relists() Relists {
 func (r *Reflector) Transitions() []Transition {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.last.copied()
+	return r.transitions.copied()
 }
 
 // Changed returns a channel that is closed at the next transition. Take the channel before the
@@ -86,12 +86,12 @@ func (r *Reflector) Run(ctx context.Context) error {
 		r.running = false
 		r.mu.Unlock()
 	}()
-	d := &driver{r: r, ctx: ctx, told: r.sink.ResourceVersion()}
+	d := &driver{r: r, ctx: ctx, sinkRV: r.sink.ResourceVersion()}
 	defer func() { // where the sink panics
 		d.close()
 		d.leaveList()
 	}()
-	s := newState(&r.cfg, d.told)
+	s := newState(&r.cfg, d.sinkRV)
 	published := s
 	for in := (input{typ: inBegin, jitter: r.cfg.Backoff.Random()}); ctx.Err() == nil && d.fatal == nil; {
 		before := s
@@ -132,11 +132,11 @@ func (r *Reflector) newestVersion(ctx context.Context, reaches string) (string, 
 func (r *Reflector) publish(in input, before, s state, ask action) {
 	r.mu.Lock()
 	if t, ok := newTransition(in, &before, &s, ask); ok {
-		r.last.add(t)
+		r.transitions.add(t)
 	}
 	r.relists[before.reason] += s.relists - before.relists
 	st := &r.status
-	told := before.phase != s.phase || before.err != s.err || before.mode != s.mode || before.synced != s.synced ||
+	notify := before.phase != s.phase || before.err != s.err || before.mode != s.mode || before.synced != s.synced ||
 		before.tries() != s.tries() || before.relists != s.relists
 	if st.Phase != s.phase || before.err != s.err {
 		st.Since = time.Now()
@@ -149,7 +149,7 @@ func (r *Reflector) publish(in input, before, s state, ask action) {
 	st.NextRetry = time.Time{}
 	if w, ok := ask.(wait); ok {
 		st.NextRetry = time.Now().Add(w.d)
-		told = true
+		notify = true
 	}
 	st.failure = nil
 	if s.err != nil {
@@ -159,18 +159,18 @@ func (r *Reflector) publish(in input, before, s state, ask action) {
 		}
 	}
 	st.judge()
-	r.unlock(told)
+	r.unlock(notify)
 }
 
-// unlock unlocks mu. If tell is set, it closes the channel of Changed and calls Config.OnStatus.
-func (r *Reflector) unlock(tell bool) {
+// unlock unlocks mu. If notify is set, it closes the channel of Changed and calls Config.OnStatus.
+func (r *Reflector) unlock(notify bool) {
 	status := r.status
-	if tell {
+	if notify {
 		close(r.changed)
 		r.changed = make(chan struct{})
 	}
 	r.mu.Unlock()
-	if tell && r.cfg.OnStatus != nil {
+	if notify && r.cfg.OnStatus != nil {
 		r.cfg.OnStatus(status)
 	}
 }
@@ -178,10 +178,10 @@ func (r *Reflector) unlock(tell bool) {
 // skipped notes how many objects could not be read, and the first error.
 func (r *Reflector) skipped(n int, first error) {
 	r.mu.Lock()
-	tell := n != r.status.Skipped
+	notify := n != r.status.Skipped
 	r.status.Skipped, r.status.SkippedErr = n, first
 	r.status.judge()
-	r.unlock(tell)
+	r.unlock(notify)
 }
 
 // unwanted notes how many objects came that Config.Keep does not want.
@@ -233,8 +233,8 @@ func (r *Reflector) itemType(t wire.TypeMeta) {
 	r.mu.Unlock()
 }
 
-// at notes the resourceVersion that the writer is current to.
-func (r *Reflector) at(rv string) {
+// setResourceVersion notes the resourceVersion that the writer is current to.
+func (r *Reflector) setResourceVersion(rv string) {
 	r.mu.Lock()
 	r.status.ResourceVersion = rv
 	r.mu.Unlock()

@@ -59,10 +59,10 @@ func (s *Server) wentBack(seen uint64) uint64 {
 		return s.restores
 	}
 	s.restores++
-	restores, tell := s.restores, slices.Collect(maps.Keys(s.watching))
+	restores, probes := s.restores, slices.Collect(maps.Keys(s.watching))
 	s.mu.Unlock()
-	for _, p := range tell {
-		p.outdated(time.Duration(len(tell)) * listSpacing)
+	for _, p := range probes {
+		p.outdated(time.Duration(len(probes)) * listSpacing)
 	}
 	return restores
 }

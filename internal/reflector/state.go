@@ -92,17 +92,17 @@ type state struct {
 
 	// Failures in a row, 0 <= each. All but quick end with a newer resourceVersion;
 	// fruitless to barren also with a list.
-	attempt    int // of any kind: sets the pace. Ends with a watch that stood as well
-	brief      int // of these, the first that cost the server little, see pace
-	trouble    int // of watches, that made a list necessary: sets the pace of lists, see listPace. Ends with a watch that stood; see forgiveLists
-	fruitless  int // answers of any kind but 429 and 504 ResourceVersionTooLarge
-	unanswered int // watches that got no answer, or broke off and had brought nothing
-	reached    int // answers to a probe meanwhile
-	failures   int // of any kind but 429, and requests that got no answer
-	barren     int // watches that stood, and brought nothing
-	muteLists  int // LISTs that got no answer
-	quick      int // watches that brought something and ended within quickWatch
-	standIns   int // lists that stood in for a watch. Ends with whatever a watch brings
+	attempt       int // of any kind: sets the pace. Ends with a watch that stood as well
+	cheapFailures int // of these, the first that cost the server little, see backoffAttempt
+	trouble       int // of watches, that made a list necessary: sets the pace of lists, see listBackoffAttempt. Ends with a watch that stood; see forgiveLists
+	fruitless     int // answers of any kind but 429 and 504 ResourceVersionTooLarge
+	unanswered    int // watches that got no answer, or broke off and had brought nothing
+	reached       int // answers to a probe meanwhile
+	failures      int // of any kind but 429, and requests that got no answer
+	barren        int // watches that stood, and brought nothing
+	muteLists     int // LISTs that got no answer
+	quick         int // watches that brought something and ended within quickWatch
+	standIns      int // lists that stood in for a watch. Ends with whatever a watch brings
 	// silence is how long watches in a row have stood that brought nothing while no probe was
 	// answered. Ends with whatever a watch brings, an answered probe, and a list.
 	silence time.Duration
@@ -162,13 +162,13 @@ func (s *state) matches() bool {
 
 // counts reports whether all counters are within their bounds.
 func (s *state) counts() bool {
-	for _, n := range []int{s.relists, s.unmatched, s.inconsistent, s.exact, s.brokenLists, s.attempt, s.brief, s.trouble, s.fruitless, s.unanswered, s.reached,
+	for _, n := range []int{s.relists, s.unmatched, s.inconsistent, s.exact, s.brokenLists, s.attempt, s.cheapFailures, s.trouble, s.fruitless, s.unanswered, s.reached,
 		s.failures, s.barren, s.muteLists, s.quick, s.standIns, s.missing, s.refused, s.behind.denied, s.behind.rounds, s.behind.mute} {
 		if n < 0 {
 			return false
 		}
 	}
-	return s.brief <= min(s.attempt, briefTries) && s.missing <= mostMissing && s.refused <= mostRefused && s.behind.rounds <= mostRounds
+	return s.cheapFailures <= min(s.attempt, mostCheapFailures) && s.missing <= mostMissing && s.refused <= mostRefused && s.behind.rounds <= mostRounds
 }
 
 // mustHold panics, with both states and the input, if after breaks a rule.

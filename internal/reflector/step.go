@@ -24,17 +24,17 @@ const (
 	// costs a list as well.
 	mostMissing = 100
 	mostRefused = 8
-	// briefTries is the number of failures after which the waits grow for a server that cannot be
-	// reached, or that refuses within quickRefusal. So many take half a minute. These do not make
+	// mostCheapFailures is the number of failures after which the waits grow for a server that cannot
+	// be reached, or that refuses within quickRefusal. So many take half a minute. These do not make
 	// the waits after other failures longer.
-	briefTries   = 22
-	quickRefusal = time.Second
-	// cheapObjects is the number of small objects that lists may bring in a second, and briefLists
-	// that of lists in a row that keep to it, while no watch stands. See listPace. A larger object
-	// counts as so many of smallObject bytes.
-	cheapObjects = 1000
-	smallObject  = 8 << 10
-	briefLists   = 12
+	mostCheapFailures = 22
+	quickRefusal      = time.Second
+	// cheapObjects is the number of small objects that lists may bring in a second, and mostCheapLists
+	// that of lists in a row that keep to it, while no watch stands. See listBackoffAttempt. A larger
+	// object counts as so many of smallObject bytes.
+	cheapObjects   = 1000
+	smallObject    = 8 << 10
+	mostCheapLists = 12
 )
 
 // step returns the state that follows from s and in, and the actions to perform. It is the whole
@@ -71,7 +71,7 @@ func step(s state, in input) (state, []action) {
 	case inFailed:
 		m.failed()
 	}
-	m.brief = min(m.brief, m.attempt)
+	m.cheapFailures = min(m.cheapFailures, m.attempt)
 	m.because(&s)
 	if checking {
 		mustHold(s, m.state, in)
@@ -101,41 +101,41 @@ func (m *machine) report(sentinel, cause error) {
 
 // sleep waits before request q, as long as the failure wants.
 func (m *machine) sleep(q request, sentinel error) {
-	attempt := m.pace(sentinel)
+	attempt := m.backoffAttempt(sentinel)
 	m.phase, m.request = Waiting, q
 	m.do(wait{m.cfg.Backoff.delay(sentinel, attempt, m.in.retryAfter, m.in.jitter)})
 }
 
-// pace returns for which attempt the wait before the next request is. A server that cannot be
-// reached, or refuses at once, does not make the wait longer than the second one for a while. It
-// may be back at any moment, and a try costs nobody anything. Nor do such failures make the wait
-// longer after one of another kind.
-func (m *machine) pace(sentinel error) int {
+// backoffAttempt returns for which attempt the wait before the next request is. A server that
+// cannot be reached, or refuses at once, does not make the wait longer than the second one for a
+// while. It may be back at any moment, and a try costs nobody anything. Nor do such failures make
+// the wait longer after one of another kind.
+func (m *machine) backoffAttempt(sentinel error) int {
 	if !m.cheap(sentinel) {
-		return max(m.attempt-m.brief, 1)
+		return max(m.attempt-m.cheapFailures, 1)
 	}
-	return max(1, min(m.attempt, 2), m.attempt-briefTries)
+	return max(1, min(m.attempt, 2), m.attempt-mostCheapFailures)
 }
 
-// raise sets a pace that is no faster than the n-th attempt's.
-func (m *machine) raise(n int) {
-	if n > m.attempt-m.brief {
-		m.attempt, m.brief = max(n, m.attempt), max(0, m.attempt-n)
+// raiseAttempt sets a pace that is no faster than the n-th attempt's.
+func (m *machine) raiseAttempt(n int) {
+	if n > m.attempt-m.cheapFailures {
+		m.attempt, m.cheapFailures = max(n, m.attempt), max(0, m.attempt-n)
 	}
 }
 
-// listPace returns for which attempt the wait before a list is that failures of watches have made
-// necessary. A small list costs the server little. So the waits of the first few grow no longer
-// than cheapObjects asks for, and nobody is behind for half a minute for want of a small list. They
-// are few because a list that a selector makes small may cost the server a large one.
-func (m *machine) listPace() int {
+// listBackoffAttempt returns for which attempt the wait before a list is that failures of watches
+// have made necessary. A small list costs the server little. So the waits of the first few grow no
+// longer than cheapObjects asks for, and nobody is behind for half a minute for want of a small
+// list. They are few because a list that a selector makes small may cost the server a large one.
+func (m *machine) listBackoffAttempt() int {
 	b := m.cfg.Backoff
 	wait := min(time.Duration(m.size)*time.Second/cheapObjects, b.Max)
 	enough := min(m.trouble, 1)
 	for enough < m.trouble && b.base(enough, b.Max) < wait {
 		enough++
 	}
-	return max(enough, m.trouble-briefLists)
+	return max(enough, m.trouble-mostCheapLists)
 }
 
 // cheap reports whether a failure has cost the server little. A failure of a watch has cost
@@ -143,7 +143,7 @@ func (m *machine) listPace() int {
 func (m *machine) cheap(sentinel error) bool {
 	watching := m.request == reqWatch && !m.initial
 	switch {
-	case m.listPace() > 2 || m.in.answered && !watching:
+	case m.listBackoffAttempt() > 2 || m.in.answered && !watching:
 		return false
 	case sentinel == ErrServer:
 		return m.in.after < quickRefusal
@@ -155,7 +155,7 @@ func (m *machine) cheap(sentinel error) bool {
 // second on.
 func (m *machine) retryNow(q request, sentinel error) {
 	m.request = q
-	if m.raise(m.listPace()); m.attempt > 1 || m.trouble > 1 || m.in.retryAfter > 0 {
+	if m.raiseAttempt(m.listBackoffAttempt()); m.attempt > 1 || m.trouble > 1 || m.in.retryAfter > 0 {
 		m.sleep(q, sentinel)
 		return
 	}
@@ -229,8 +229,8 @@ func (m *machine) failedOnce(sentinel error) {
 		m.attempt = 0
 	case !stood:
 		m.attempt++
-		if m.brief < briefTries && m.cheap(sentinel) {
-			m.brief++
+		if m.cheapFailures < mostCheapFailures && m.cheap(sentinel) {
+			m.cheapFailures++
 		}
 	}
 	switch {
@@ -260,7 +260,7 @@ func (m *machine) vanished(sentinel error) bool {
 }
 
 // succeeded forgets the failures of all requests but the watch.
-func (m *machine) succeeded() { m.attempt, m.brief, m.missing = m.listPace(), 0, 0 }
+func (m *machine) succeeded() { m.attempt, m.cheapFailures, m.missing = m.listBackoffAttempt(), 0, 0 }
 
 // forgive forgets all failures that set the pace.
 func (m *machine) forgive() { m.attempt, m.trouble, m.missing, m.refused = 0, 0, 0, 0 }
@@ -270,7 +270,7 @@ func (m *machine) forgive() { m.attempt, m.trouble, m.missing, m.refused = 0, 0,
 // next one is put off no longer. Watches that end sooner make the waits grow, which bounds the rate
 // of lists.
 func (m *machine) forgiveLists() {
-	if m.in.after >= m.cfg.Backoff.base(m.listPace(), m.cfg.Backoff.Max) {
+	if m.in.after >= m.cfg.Backoff.base(m.listBackoffAttempt(), m.cfg.Backoff.Max) {
 		m.trouble = min(m.trouble, 1)
 	}
 }

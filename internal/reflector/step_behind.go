@@ -74,7 +74,7 @@ func (m *machine) outdated() {
 	m.consistent, m.doubt = true, true
 	m.forgetLists()
 	m.phase, m.request = Waiting, reqList
-	m.do(wait{m.cfg.Backoff.delay(nil, m.pace(nil), 0, m.in.jitter) + time.Duration(float64(m.in.spread)*m.in.jitter)})
+	m.do(wait{m.cfg.Backoff.delay(nil, m.backoffAttempt(nil), 0, m.in.jitter) + time.Duration(float64(m.in.spread)*m.in.jitter)})
 }
 
 // otherScheme takes the state of a server whose resourceVersions cannot be compared with what is
@@ -133,7 +133,7 @@ func (m *machine) deny() {
 // wait, which grows each time that this comes, whatever else has failed before.
 func (m *machine) caughtUp() {
 	m.trouble++
-	m.attempt, m.brief = m.listPace(), 0
+	m.attempt, m.cheapFailures = m.listBackoffAttempt(), 0
 	m.atLeast = m.request == reqReaches
 	m.consistent = !m.atLeast
 	m.behind, m.doubt = behind{}, true
@@ -172,8 +172,8 @@ func (m *machine) newestFailed(sentinel error) {
 		m.askingFloor, m.floor = false, m.least() // as new as can be had
 		// But the first state must not be older than the start, and lists that are necessary again
 		// and again, for want of a watch, must bring what is newer.
-		again := m.insteadOfWatch || m.trouble > 1 || m.refused > 1 || m.unanswered > 0
-		m.noMatch = m.noMatch || (again || !m.synced) && !m.noConsistent
+		repeated := m.insteadOfWatch || m.trouble > 1 || m.refused > 1 || m.unanswered > 0
+		m.noMatch = m.noMatch || (repeated || !m.synced) && !m.noConsistent
 		m.sleep(reqList, sentinel)
 	case sentinel == ErrUnknownResource:
 		m.sleep(reqList, sentinel) // when it appears again it may be another one

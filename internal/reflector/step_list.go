@@ -227,7 +227,7 @@ func (m *machine) pageRead() {
 func (m *machine) spoiled(what string) {
 	m.report(ErrMalformed, errors.New(what))
 	m.failedOnce(ErrMalformed)
-	m.otherForm()
+	m.switchPaging()
 	m.abandon()
 	m.sleep(reqList, ErrMalformed)
 }
@@ -285,11 +285,11 @@ func (m *machine) abandon() {
 	}
 }
 
-// otherMatch counts a list that failed with the condition "not older than", or consistent. If that
+// switchMatch counts a list that failed with the condition "not older than", or consistent. If that
 // was too often, the next one is the other: so many lists have had each form that is tried. A first
 // state stays consistent where the Config says so. A resource that is missing for a while says
 // nothing of the condition.
-func (m *machine) otherMatch(sentinel error) {
+func (m *machine) switchMatch(sentinel error) {
 	if m.vanished(sentinel) {
 		return
 	}
@@ -309,9 +309,9 @@ func (m *machine) forgetLists() {
 	m.noMatch, m.noConsistent, m.unmatched, m.inconsistent, m.exact, m.floor = false, false, 0, 0, 0, ""
 }
 
-// otherForm counts a list that failed in the form it was asked for. If that was too often, the next
-// list has another form: pages, whole, or initial events in mode WatchList.
-func (m *machine) otherForm() {
+// switchPaging counts a list that failed in the form it was asked for. If that was too often, the
+// next list has another form: pages, whole, or initial events in mode WatchList.
+func (m *machine) switchPaging() {
 	if m.brokenLists++; m.brokenLists < mostBrokenLists {
 		return
 	}
@@ -332,8 +332,8 @@ func (m *machine) listFailed(sentinel error) {
 	inPages := !m.whole
 	switch {
 	case m.fallsShort(sentinel):
-		m.otherForm()
-		m.otherMatch(sentinel)
+		m.switchPaging()
+		m.switchMatch(sentinel)
 	case m.tooOld(sentinel):
 		m.noMatch, m.noConsistent, m.unmatched, m.inconsistent = true, false, 0, 0
 		if m.exact++; m.exact%relistAfter == 0 { // a whole one is not exact

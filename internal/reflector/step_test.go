@@ -10,8 +10,8 @@ import (
 	"github.com/weirproject/weir/internal/resourceversion"
 )
 
-// TestQuietResource: where no bookmarks come, the state of a resource that does not change is listed
-// ever more rarely, and as often as ever where one has come.
+// TestQuietResource: where no bookmarks come, the state of a resource that does not change is
+// listed ever more rarely, and as often as ever where one has come.
 func TestQuietResource(t *testing.T) {
 	for _, c := range []struct {
 		bookmark    bool // one comes

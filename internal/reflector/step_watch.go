@@ -275,7 +275,7 @@ func (m *machine) watchFailed(sentinel error) {
 	case sentinel == ErrUnknownResource || m.rv == "":
 		m.trouble++
 		m.consistent = m.consistent || m.trouble > 1
-		m.raise(m.listPace())
+		m.raiseAttempt(m.listBackoffAttempt())
 		m.sleep(reqList, sentinel) // when it appears again it may be another one
 	case m.hopeless() && sentinel != ErrTooManyRequests:
 		m.listInstead(sentinel)

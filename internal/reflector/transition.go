@@ -26,13 +26,13 @@ func (t Transition) Next() string {
 // mostTransitions bounds how many transitions are kept: some 4 KB.
 const mostTransitions = 32
 
-// recent holds the last transitions of a reflector. The zero value is empty.
-type recent struct {
+// transitionRing holds the last transitions of a reflector. The zero value is empty.
+type transitionRing struct {
 	ring  []Transition // grows to mostTransitions
 	first int          // the least recent, once the ring is full
 }
 
-func (l *recent) add(t Transition) {
+func (l *transitionRing) add(t Transition) {
 	if len(l.ring) < mostTransitions {
 		l.ring = append(l.ring, t)
 		return
@@ -42,7 +42,7 @@ func (l *recent) add(t Transition) {
 }
 
 // copied returns the transitions, the least recent first.
-func (l *recent) copied() []Transition {
+func (l *transitionRing) copied() []Transition {
 	all := make([]Transition, 0, len(l.ring))
 	return append(append(all, l.ring[l.first:]...), l.ring[:l.first]...)
 }

@@ -108,7 +108,7 @@ func TestUnversioned(t *testing.T) {
 
 // TestTransitionsAreBounded: the last ones are kept.
 func TestTransitionsAreBounded(t *testing.T) {
-	var l recent
+	var l transitionRing
 	for i := range 3*mostTransitions + 5 {
 		l.add(Transition{After: fmt.Sprint(i)})
 		all := l.copied()
