@@ -17,7 +17,7 @@ import (
 // tape is a source that plays bodies from memory. A watch is held open at its end.
 type tape struct {
 	list, watch []byte
-	again       int // so many lists are followed by a watch that is too old
+	relists     int // so many lists are followed by a watch that is too old
 	over        chan struct{}
 	once        sync.Once
 }
@@ -27,8 +27,8 @@ func (t *tape) List(context.Context, source.ListOptions) (source.List, error) {
 }
 
 func (t *tape) Watch(ctx context.Context, _ source.WatchOptions) (source.Watch, error) {
-	if t.again > 0 {
-		t.again--
+	if t.relists > 0 {
+		t.relists--
 		return nil, status(410, "Expired")
 	}
 	body := io.MultiReader(bytes.NewReader(t.watch), reader(func() (int, error) {
@@ -118,6 +118,6 @@ func BenchmarkRelist(b *testing.B) {
 	b.SetBytes(int64(len(t.list) / 10000))
 	b.ReportAllocs()
 	b.ResetTimer()
-	t.again = b.N/10000 + 1
+	t.relists = b.N/10000 + 1
 	play(b, t)
 }

@@ -18,10 +18,10 @@ func TestCoalesced(t *testing.T) {
 		"a change ends them":   {[]string{"~a@101", "coalesced@101>105", "~c@104", "~a@106"}, "106"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, Config{Mode: List}, func(w *world) {
-				w.run(w.list("100", "a@91", "b@92"), w.events(tt.events...))
-				w.after(time.Second)
-				w.fine(tt.at)
+			withHarness(t, Config{Mode: List}, func(h *harness) {
+				h.run(h.list("100", "a@91", "b@92"), h.events(tt.events...))
+				h.advance(time.Second)
+				h.wantCurrent(tt.at)
 			})
 		})
 	}
@@ -30,37 +30,37 @@ func TestCoalesced(t *testing.T) {
 // TestBrokenOffAmongCoalesced: what came before a watch broke off among coalesced changes is the
 // state of no version, so a list follows.
 func TestBrokenOffAmongCoalesced(t *testing.T) {
-	inWorld(t, Config{Mode: List}, func(w *world) {
-		w.run(w.list("100", "a@91", "b@92"), w.events("~a@101", "coalesced@101>105", "-b@101", "~c@104", "brokenLists"),
-			w.list("107", "a@101", "b@106"), w.events("~a@108"))
-		w.after(10 * time.Second)
-		w.holds("a@108 b@106")
-		w.sees("0s LIST", "0s WATCH resourceVersion=100", "600ms LIST", "600ms WATCH resourceVersion=107")
-		w.fine("108")
+	withHarness(t, Config{Mode: List}, func(h *harness) {
+		h.run(h.list("100", "a@91", "b@92"), h.events("~a@101", "coalesced@101>105", "-b@101", "~c@104", "broken"),
+			h.list("107", "a@101", "b@106"), h.events("~a@108"))
+		h.advance(10 * time.Second)
+		h.wantObjects("a@108 b@106")
+		h.wantRequests("0s LIST", "0s WATCH resourceVersion=100", "600ms LIST", "600ms WATCH resourceVersion=107")
+		h.wantCurrent("108")
 	})
 }
 
 // TestListAmongCoalesced: the list after such a watch may be older than what that promised, where
 // another replica answers. It ends what was coalesced all the same.
 func TestListAmongCoalesced(t *testing.T) {
-	inWorld(t, Config{Mode: WatchList}, func(w *world) {
-		w.run(w.events("+a@91", "+b@92", "end@100", "~a@101", "coalesced@101>105", "-b@101", "~c@104", "brokenLists"),
-			w.list("104"), w.events("+a@101", "+c@104", "end@104", "~a@108", "bookmark@110"))
-		w.after(30 * time.Second)
-		w.fine("110")
+	withHarness(t, Config{Mode: WatchList}, func(h *harness) {
+		h.run(h.events("+a@91", "+b@92", "end@100", "~a@101", "coalesced@101>105", "-b@101", "~c@104", "broken"),
+			h.list("104"), h.events("+a@101", "+c@104", "end@104", "~a@108", "bookmark@110"))
+		h.advance(30 * time.Second)
+		h.wantCurrent("110")
 	})
 }
 
 // TestRunAmongCoalesced: who runs a reflector again does not go on from the middle either.
 func TestRunAmongCoalesced(t *testing.T) {
-	inWorld(t, Config{Mode: List}, func(w *world) {
-		w.run(w.list("100", "a@91", "b@92"), w.events("~a@101", "coalesced@101>105", "-b@101", "~c@104"))
-		w.after(time.Second)
-		w.stop()
-		w.sees("0s LIST", "0s WATCH resourceVersion=100")
-		w.run(w.list("107/more", "a@101"), w.list("107", "a@101"), w.events())
-		w.after(5 * time.Second)
-		w.holds("a@101")
-		w.fine("107")
+	withHarness(t, Config{Mode: List}, func(h *harness) {
+		h.run(h.list("100", "a@91", "b@92"), h.events("~a@101", "coalesced@101>105", "-b@101", "~c@104"))
+		h.advance(time.Second)
+		h.stop()
+		h.wantRequests("0s LIST", "0s WATCH resourceVersion=100")
+		h.run(h.list("107/more", "a@101"), h.list("107", "a@101"), h.events())
+		h.advance(5 * time.Second)
+		h.wantObjects("a@101")
+		h.wantCurrent("107")
 	})
 }

@@ -99,19 +99,19 @@ func transitions(walks uint64) map[edge]map[string]bool {
 			answered = answered || in.typ == inOpened
 			if last := len(actions) - 1; last >= 0 && isRequest(actions[last]) {
 				under, answered = actions[last], false
-				form := nodeOf(s)
-				next := form
-				if form == askingVersion || form == initial || form == listing && s.page == "" || form == asking && s.askingFloor {
+				asked := nodeOf(s)
+				next := asked
+				if asked == askingVersion || asked == initial || asked == listing && s.page == "" || asked == asking && s.askingFloor {
 					next = due // in whatever form
 				}
 				if in.typ != inWoke {
 					add(edge{at, next, s.phase == Waiting}, labelOf(before, in, next))
 				}
 				if next == due && s.phase != Waiting {
-					add(edge{due, form, false}, s.mode.String())
+					add(edge{due, asked, false}, s.mode.String())
 				}
 				if at = next; s.phase != Waiting {
-					at = form
+					at = asked
 				}
 			} else if now := nodeOf(s); now != at {
 				add(edge{at, now, false}, labelOf(before, in, now))

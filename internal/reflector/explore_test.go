@@ -147,13 +147,13 @@ func (a answers) explore(t *testing.T, mode Mode, rv string, done func(n int, as
 				inputs = []input{{typ: inWoke}}
 			case openList:
 				requests++
-				form := "LIST"
+				list := "LIST"
 				if act.Limit > 0 {
-					form += " limit"
+					list += " limit"
 				}
 				if act.Continue == "" {
-					variant := form + " " + string(act.Match)
-					asked = append(asked, form, variant)
+					variant := list + " " + string(act.Match)
+					asked = append(asked, list, variant)
 					inputs = a.answer(Listing, cmp.Or(a.lists[variant], a.list))
 				} else {
 					inputs = a.answer(Listing, a.page)

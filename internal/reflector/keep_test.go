@@ -17,25 +17,25 @@ func notOthers(m *wire.Meta) bool {
 // TestKeep holds what is wanted, by lists, events and initial events, and goes on behind what is
 // not.
 func TestKeep(t *testing.T) {
-	inWorld(t, Config{Mode: List, Keep: notOthers}, func(w *world) {
-		w.run(w.list("10", "a@1", "b@2=other", "c@3"),
-			w.events("+d@11=other", "~c@12", "-b@13=other", "~d@14=other", "EOF"), w.events("+e@15"))
-		w.sees("0s LIST", "0s WATCH resourceVersion=10", "0s WATCH resourceVersion=14")
-		w.holds("a@1 c@12 e@15")
-		w.fine("15")
-		if s := w.r.Status(); s.Unwanted != 4 || s.Listed != 3 || s.Skipped != 0 {
+	withHarness(t, Config{Mode: List, Keep: notOthers}, func(h *harness) {
+		h.run(h.list("10", "a@1", "b@2=other", "c@3"),
+			h.events("+d@11=other", "~c@12", "-b@13=other", "~d@14=other", "EOF"), h.events("+e@15"))
+		h.wantRequests("0s LIST", "0s WATCH resourceVersion=10", "0s WATCH resourceVersion=14")
+		h.wantObjects("a@1 c@12 e@15")
+		h.wantCurrent("15")
+		if s := h.r.Status(); s.Unwanted != 4 || s.Listed != 3 || s.Skipped != 0 {
 			t.Errorf("%s", s)
 		}
 	})
-	inWorld(t, Config{Mode: WatchList, Keep: notOthers}, func(w *world) {
-		w.run(w.events("+a@1", "+b@2=other", "end@10", "~b@11=other"))
-		w.holds("a@1")
-		w.fine("11")
+	withHarness(t, Config{Mode: WatchList, Keep: notOthers}, func(h *harness) {
+		h.run(h.events("+a@1", "+b@2=other", "end@10", "~b@11=other"))
+		h.wantObjects("a@1")
+		h.wantCurrent("11")
 	})
-	inWorld(t, Config{Mode: Pages, PageSize: 2, Keep: notOthers}, func(w *world) {
-		w.run(w.list("10/next", "a@1=other", "b@2=other"), w.list("10", "c@3"), w.events())
-		w.holds("c@3")
-		w.fine("10")
+	withHarness(t, Config{Mode: Pages, PageSize: 2, Keep: notOthers}, func(h *harness) {
+		h.run(h.list("10/next", "a@1=other", "b@2=other"), h.list("10", "c@3"), h.events())
+		h.wantObjects("c@3")
+		h.wantCurrent("10")
 	})
 }
 
@@ -43,16 +43,16 @@ func TestKeep(t *testing.T) {
 // a list or a list that follows 410, and the reverse. What is told of an object that was there
 // before does no harm.
 func TestKeepNamesakes(t *testing.T) {
-	inWorld(t, Config{Mode: List, Keep: notOthers}, func(w *world) {
-		w.run(w.list("10", "a@1", "b@2", "c@3", "d@4=other", "e@5"),
-			w.events("-a@11", "+a@12=other", "~b@13=other", "+e@2=other", "-e@3=other", "error@410"),
-			w.list("20", "c@14=other", "d@15", "e@5"), w.events("-c@21=other", "+c@22"))
-		w.holds("c@22 d@15 e@5")
-		w.fine("22")
+	withHarness(t, Config{Mode: List, Keep: notOthers}, func(h *harness) {
+		h.run(h.list("10", "a@1", "b@2", "c@3", "d@4=other", "e@5"),
+			h.events("-a@11", "+a@12=other", "~b@13=other", "+e@2=other", "-e@3=other", "error@410"),
+			h.list("20", "c@14=other", "d@15", "e@5"), h.events("-c@21=other", "+c@22"))
+		h.wantObjects("c@22 d@15 e@5")
+		h.wantCurrent("22")
 	})
-	inWorld(t, Config{Mode: List, Keep: notOthers}, func(w *world) {
-		w.run(w.list("10", "a@1", "b@2", "c@3"), w.events("~b@13=other", "+c@14=other", "-c@15=other", "+c@16"))
-		w.holds("a@1 c@16")
+	withHarness(t, Config{Mode: List, Keep: notOthers}, func(h *harness) {
+		h.run(h.list("10", "a@1", "b@2", "c@3"), h.events("~b@13=other", "+c@14=other", "-c@15=other", "+c@16"))
+		h.wantObjects("a@1 c@16")
 	})
 }
 
@@ -60,16 +60,16 @@ func TestKeepNamesakes(t *testing.T) {
 // told, whether a list, initial events or an event show it. Of another's a DELETED event did.
 func TestKeepMissed(t *testing.T) {
 	for _, mode := range []Mode{List, WatchList} {
-		inWorld(t, Config{Mode: mode, Keep: notOthers}, func(w *world) {
-			cursor := w.store.Cursor()
+		withHarness(t, Config{Mode: mode, Keep: notOthers}, func(h *harness) {
+			cursor := h.store.Cursor()
 			defer cursor.Close()
 			if mode == List {
-				w.run(w.list("10", "a@1", "b@2", "c@3"), w.events("-b@11", "error@410"), w.list("20", "a@12=other", "c@3"), w.events("~c@21=other"))
+				h.run(h.list("10", "a@1", "b@2", "c@3"), h.events("-b@11", "error@410"), h.list("20", "a@12=other", "c@3"), h.events("~c@21=other"))
 			} else {
-				w.run(w.events("+a@1", "+b@2", "+c@3", "end@10", "-b@11", "error@410"), w.list("20", "c@3"), // the newest resourceVersion
-					w.events("+a@12=other", "+c@3", "end@20", "~c@21=other"))
+				h.run(h.events("+a@1", "+b@2", "+c@3", "end@10", "-b@11", "error@410"), h.list("20", "c@3"), // the newest resourceVersion
+					h.events("+a@12=other", "+c@3", "end@20", "~c@21=other"))
 			}
-			w.holds("")
+			h.wantObjects("")
 			missed := map[string]bool{}
 			var changes [16]store.Change
 			for _, ch := range changes[:cursor.Next(changes[:])] {

@@ -19,8 +19,8 @@ import (
 // nothing has changed. The next ones come from a replica that lags. They must not be older all the
 // same.
 func TestLaggingReplicaOfAQuietResource(t *testing.T) {
-	inWorld(t, Config{Mode: Pages}, func(w *world) {
-		if w.enc != wire.JSON {
+	withHarness(t, Config{Mode: Pages}, func(h *harness) {
+		if h.enc != wire.JSON {
 			return
 		}
 		list := func(rv string, pods ...string) http.HandlerFunc {
@@ -28,7 +28,7 @@ func TestLaggingReplicaOfAQuietResource(t *testing.T) {
 				rw.Header().Set("Content-Type", "application/json")
 				var items []string
 				for _, p := range pods {
-					items = append(items, string(w.pod(p)))
+					items = append(items, string(h.pod(p)))
 				}
 				fmt.Fprintf(rw, `{"apiVersion":"v1","items":[%s],"kind":"PodList","metadata":{"resourceVersion":%q}}`, strings.Join(items, ","), rv)
 			}
@@ -36,7 +36,7 @@ func TestLaggingReplicaOfAQuietResource(t *testing.T) {
 		before, after := list("1000", "a@900", "b@901"), list("1001", "a@900")
 		var mu sync.Mutex
 		watches := 0
-		w.server = func(rw http.ResponseWriter, r *http.Request) {
+		h.server = func(rw http.ResponseWriter, r *http.Request) {
 			q := r.URL.Query()
 			mu.Lock()
 			if q.Has("watch") {
@@ -47,9 +47,9 @@ func TestLaggingReplicaOfAQuietResource(t *testing.T) {
 			answer := after
 			switch {
 			case q.Has("watch") && n == 1:
-				answer = w.events("-b@1001", "error@410")
+				answer = h.events("-b@1001", "error@410")
 			case q.Has("watch") && n == 2:
-				answer = w.events("error@410")
+				answer = h.events("error@410")
 			case q.Has("watch"):
 				answer = hold
 			case n == 0:
@@ -62,13 +62,13 @@ func TestLaggingReplicaOfAQuietResource(t *testing.T) {
 			}
 			answer(rw, r)
 		}
-		c := w.store.Cursor()
+		c := h.store.Cursor()
 		defer c.Close()
-		w.run()
+		h.run()
 		gone := false
 		changes := make([]store.Change, 16)
 		for range 40 {
-			w.after(time.Second / 2)
+			h.advance(time.Second / 2)
 			for _, ch := range changes[:c.Next(changes)] {
 				if ch.Key() == "n/b" && ch.New != nil && gone {
 					t.Error("b, which was deleted, came back")

@@ -21,33 +21,33 @@ func late(d time.Duration, answer http.HandlerFunc) http.HandlerFunc {
 // TestListsInTurn: no more lists are under way than may be, in each form of a list, and pages of
 // one list are not parted by another list.
 func TestListsInTurn(t *testing.T) {
-	for mode, script := range map[Mode]func(w *world) []http.HandlerFunc{
-		List: func(w *world) []http.HandlerFunc {
-			return []http.HandlerFunc{late(time.Second, w.list("100", "a@91")), w.events()}
+	for mode, script := range map[Mode]func(h *harness) []http.HandlerFunc{
+		List: func(h *harness) []http.HandlerFunc {
+			return []http.HandlerFunc{late(time.Second, h.list("100", "a@91")), h.events()}
 		},
-		Pages: func(w *world) []http.HandlerFunc {
+		Pages: func(h *harness) []http.HandlerFunc {
 			half := 500 * time.Millisecond
-			return []http.HandlerFunc{late(half, w.list("100/more", "a@91")), late(half, w.list("100", "b@92")), w.events()}
+			return []http.HandlerFunc{late(half, h.list("100/more", "a@91")), late(half, h.list("100", "b@92")), h.events()}
 		},
-		WatchList: func(w *world) []http.HandlerFunc {
-			return []http.HandlerFunc{late(time.Second, w.events("+a@91", "end@100"))}
+		WatchList: func(h *harness) []http.HandlerFunc {
+			return []http.HandlerFunc{late(time.Second, h.events("+a@91", "end@100"))}
 		},
 	} {
 		t.Run(mode.String(), func(t *testing.T) {
-			inWorld(t, Config{}, func(w *world) {
+			withHarness(t, Config{}, func(h *harness) {
 				server := &Server{}
-				w.run(hold)
-				var worlds []*world
+				h.run(hold)
+				var all []*harness
 				for range 5 {
-					other := w.apart(Config{Mode: mode, MaxLists: 2, Server: server})
+					other := h.apart(Config{Mode: mode, MaxLists: 2, Server: server})
 					other.run(script(other)...)
 					defer other.stop()
-					worlds = append(worlds, other)
+					all = append(all, other)
 				}
 				for second, want := range []int{0, 2, 4, 5} {
 					synctest.Wait()
 					synced := 0
-					for _, other := range worlds {
+					for _, other := range all {
 						if other.r.Status().Synced {
 							synced++
 						}
@@ -55,7 +55,7 @@ func TestListsInTurn(t *testing.T) {
 					if synced != want {
 						t.Errorf("%d synced after %d s, want %d", synced, second, want)
 					}
-					w.after(time.Second)
+					h.advance(time.Second)
 				}
 			})
 		})
@@ -64,22 +64,22 @@ func TestListsInTurn(t *testing.T) {
 
 // TestStalledListsLeaveTheirPlace: a server that hangs does not keep others from listing.
 func TestStalledListsLeaveTheirPlace(t *testing.T) {
-	inWorld(t, Config{}, func(w *world) {
+	withHarness(t, Config{}, func(h *harness) {
 		server := &Server{}
-		w.run(hold)
-		hanging := w.apart(Config{Mode: List, MaxLists: 1, Server: server})
+		h.run(hold)
+		hanging := h.apart(Config{Mode: List, MaxLists: 1, Server: server})
 		hanging.run(hold)
 		defer hanging.stop()
 		synctest.Wait()
-		other := w.apart(Config{Mode: List, MaxLists: 1, Server: server})
+		other := h.apart(Config{Mode: List, MaxLists: 1, Server: server})
 		other.run(other.list("100", "a@91"), other.events())
 		defer other.stop()
-		w.after(listStall - time.Second)
+		h.advance(listStall - time.Second)
 		if asked, status := other.asked(), other.r.Status(); len(asked) > 0 || status.String() != "listing (List), waits for its turn" {
 			t.Errorf("%s, asked for %s while there was no place", status, asked)
 		}
-		w.after(2 * time.Second)
-		other.holds("a@91")
+		h.advance(2 * time.Second)
+		other.wantObjects("a@91")
 		if status := other.r.Status(); status.Queued {
 			t.Errorf("%s", status)
 		}

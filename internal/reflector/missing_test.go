@@ -14,27 +14,27 @@ func TestServedAgain(t *testing.T) {
 	const soon = 2 * time.Second
 	// Each returns what is answered instead, to the nth request since the resource is served again;
 	// nil: nothing.
-	after := map[string]func(w *world, n int) http.HandlerFunc{
-		"well": func(*world, int) http.HandlerFunc { return nil },
-		"storage initializing": func(_ *world, n int) http.HandlerFunc {
+	after := map[string]func(h *harness, n int) http.HandlerFunc{
+		"well": func(*harness, int) http.HandlerFunc { return nil },
+		"storage initializing": func(_ *harness, n int) http.HandlerFunc {
 			if n == 1 {
 				return deny(429, "1")
 			}
 			return nil
 		},
-		"failing once": func(_ *world, n int) http.HandlerFunc {
+		"failing once": func(_ *harness, n int) http.HandlerFunc {
 			if n == 1 {
 				return deny(500, "")
 			}
 			return nil
 		},
-		"broken off once": func(_ *world, n int) http.HandlerFunc {
+		"broken off once": func(_ *harness, n int) http.HandlerFunc {
 			if n == 1 {
 				return func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 			}
 			return nil
 		},
-		"other server later": func(_ *world, n int) http.HandlerFunc {
+		"other server later": func(_ *harness, n int) http.HandlerFunc {
 			if n == 2 {
 				return deny(404, "")
 			}
@@ -46,7 +46,7 @@ func TestServedAgain(t *testing.T) {
 			for _, jitter := range []float64{0, 0.5, 0.999} {
 				for _, outage := range []time.Duration{time.Second, 7 * time.Second, 30 * time.Second} {
 					t.Run(fmt.Sprintf("%s/%s/%v/%v", name, mode, jitter, outage), func(t *testing.T) {
-						inWorld(t, Config{Mode: mode}, func(w *world) { w.servedAgain(outage, jitter, instead, soon) })
+						withHarness(t, Config{Mode: mode}, func(h *harness) { h.servedAgain(outage, jitter, instead, soon) })
 					})
 				}
 			}
@@ -55,18 +55,18 @@ func TestServedAgain(t *testing.T) {
 }
 
 // servedAgain runs the reflector through an outage, and checks when it is current again.
-func (w *world) servedAgain(outage time.Duration, jitter float64, instead func(w *world, n int) http.HandlerFunc, soon time.Duration) {
-	w.r.cfg.Backoff.Random = func() float64 { return jitter }
+func (h *harness) servedAgain(outage time.Duration, jitter float64, instead func(h *harness, n int) http.HandlerFunc, soon time.Duration) {
+	h.r.cfg.Backoff.Random = func() float64 { return jitter }
 	begins, n, cut := time.Minute, 0, make(chan struct{})
-	w.server = func(rw http.ResponseWriter, r *http.Request) {
-		q, now := r.URL.Query(), time.Since(w.began)
+	h.server = func(rw http.ResponseWriter, r *http.Request) {
+		q, now := r.URL.Query(), time.Since(h.began)
 		switch {
 		case now >= begins && now < begins+outage:
 			deny(404, "")(rw, r)
 			return
 		case now >= begins:
-			if n++; instead(w, n) != nil {
-				instead(w, n)(rw, r)
+			if n++; instead(h, n) != nil {
+				instead(h, n)(rw, r)
 				return
 			}
 		}
@@ -78,39 +78,39 @@ func (w *world) servedAgain(outage time.Duration, jitter float64, instead func(w
 		case r.URL.Path == "/version":
 			version("1.37")(rw, r)
 		case q.Has("sendInitialEvents"):
-			w.held(until, "+"+pod, "end@"+rv)(rw, r)
+			h.held(until, "+"+pod, "end@"+rv)(rw, r)
 		case q.Has("watch"):
-			w.held(until)(rw, r)
+			h.held(until)(rw, r)
 		default:
-			w.list(rv, pod)(rw, r)
+			h.list(rv, pod)(rw, r)
 		}
 	}
-	w.run()
-	w.after(begins)
+	h.run()
+	h.advance(begins)
 	close(cut)
-	w.after(outage + soon)
-	w.holds("a@191")
-	if s := w.r.Status(); s.Phase != Watching {
-		w.t.Errorf("%s; it asked for %s", s, w.asked())
+	h.advance(outage + soon)
+	h.wantObjects("a@191")
+	if s := h.r.Status(); s.Phase != Watching {
+		h.t.Errorf("%s; it asked for %s", s, h.asked())
 	}
 }
 
 // asked returns the requests so far, and forgets them.
-func (w *world) asked() []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	requests := w.requests
-	w.requests = nil
+func (h *harness) asked() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	requests := h.requests
+	h.requests = nil
 	return requests
 }
 
 // held sends events, and breaks off at cut.
-func (w *world) held(cut chan struct{}, events ...string) http.HandlerFunc {
+func (h *harness) held(cut chan struct{}, events ...string) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
-		rw.Header().Set("Content-Type", w.enc.WatchContentType())
+		rw.Header().Set("Content-Type", h.enc.WatchContentType())
 		rw.WriteHeader(200)
 		for _, e := range events {
-			rw.Write(w.event(e))
+			rw.Write(h.event(e))
 		}
 		rw.(http.Flusher).Flush()
 		select {
@@ -125,25 +125,25 @@ func (w *world) held(cut chan struct{}, events ...string) http.HandlerFunc {
 func TestMissingForLong(t *testing.T) {
 	for _, mode := range []Mode{List, WatchList} {
 		for _, jitter := range []float64{0, 0.999} {
-			inWorld(t, Config{Mode: mode}, func(w *world) {
-				w.r.cfg.Backoff.Random = func() float64 { return jitter }
-				w.server = deny(404, "")
+			withHarness(t, Config{Mode: mode}, func(h *harness) {
+				h.r.cfg.Backoff.Random = func() float64 { return jitter }
+				h.server = deny(404, "")
 				if mode == List {
-					w.run(w.list("100", "a@91"), deny(404, ""))
+					h.run(h.list("100", "a@91"), deny(404, ""))
 				} else {
-					w.run(w.events("+a@91", "end@100", "EOF"))
+					h.run(h.events("+a@91", "end@100", "EOF"))
 				}
-				w.after(10 * time.Second)
-				if n := len(w.asked()); n < 10 || n > 30 {
+				h.advance(10 * time.Second)
+				if n := len(h.asked()); n < 10 || n > 30 {
 					t.Errorf("%d requests in 10 s", n)
 				}
-				if s := w.r.Status(); s.Attempts < 10 {
+				if s := h.r.Status(); s.Attempts < 10 {
 					t.Errorf("%s", s)
 				}
-				w.after(2 * time.Minute)
-				w.asked()
-				w.after(time.Minute)
-				if n := len(w.asked()); n < 10 || n > 24 {
+				h.advance(2 * time.Minute)
+				h.asked()
+				h.advance(time.Minute)
+				if n := len(h.asked()); n < 10 || n > 24 {
 					t.Errorf("%d requests in a minute", n)
 				}
 			})
@@ -153,19 +153,19 @@ func TestMissingForLong(t *testing.T) {
 
 // TestNeverWatched counts the lists of a resource that can be listed, and never watched.
 func TestNeverWatched(t *testing.T) {
-	inWorld(t, Config{Mode: List}, func(w *world) {
-		w.server = func(rw http.ResponseWriter, r *http.Request) {
+	withHarness(t, Config{Mode: List}, func(h *harness) {
+		h.server = func(rw http.ResponseWriter, r *http.Request) {
 			if r.URL.Query().Has("watch") {
 				deny(405, "")(rw, r)
 				return
 			}
-			w.list("100", "a@91")(rw, r)
+			h.list("100", "a@91")(rw, r)
 		}
-		w.run()
-		w.after(time.Minute)
-		w.asked()
-		w.after(time.Minute)
-		if n := len(w.asked()); n < 2*12 || n > 2*24 {
+		h.run()
+		h.advance(time.Minute)
+		h.asked()
+		h.advance(time.Minute)
+		if n := len(h.asked()); n < 2*12 || n > 2*24 {
 			t.Errorf("%d requests in a minute", n)
 		}
 	})
@@ -175,11 +175,11 @@ func TestNeverWatched(t *testing.T) {
 // has the changes: what failed before does not put the list off. It is put off where a list was no
 // help.
 func TestExpiredAfterFailures(t *testing.T) {
-	inWorld(t, listed, func(w *world) {
-		w.run(w.list("100", "a@91"), deny(500, ""), deny(500, ""), w.events("error@410"), w.list("200", "a@191"),
-			w.events("error@410"), w.list("300", "a@291"), w.events())
-		w.after(10 * time.Second)
-		w.sees("0s LIST", "0s WATCH resourceVersion=100", "600ms WATCH resourceVersion=100", "1.8s WATCH resourceVersion=100",
+	withHarness(t, listed, func(h *harness) {
+		h.run(h.list("100", "a@91"), deny(500, ""), deny(500, ""), h.events("error@410"), h.list("200", "a@191"),
+			h.events("error@410"), h.list("300", "a@291"), h.events())
+		h.advance(10 * time.Second)
+		h.wantRequests("0s LIST", "0s WATCH resourceVersion=100", "600ms WATCH resourceVersion=100", "1.8s WATCH resourceVersion=100",
 			"1.8s LIST", "1.8s WATCH resourceVersion=200", "2.4s LIST", "2.4s WATCH resourceVersion=300")
 	})
 }
@@ -187,11 +187,11 @@ func TestExpiredAfterFailures(t *testing.T) {
 // TestCaughtUpAfterFailures has a server that failed for a while, and then was found behind and has
 // caught up: it is listed soon.
 func TestCaughtUpAfterFailures(t *testing.T) {
-	inWorld(t, listed, func(w *world) {
-		w.run(w.list("100", "a@91"), deny(500, ""), deny(500, ""), ahead(), w.list("120/more", "a@91"), w.list("120", "a@111"), w.events())
-		w.after(15 * time.Second)
-		w.holds("a@111")
-		w.sees("0s LIST", "0s WATCH resourceVersion=100", "600ms WATCH resourceVersion=100", "1.8s WATCH resourceVersion=100",
+	withHarness(t, listed, func(h *harness) {
+		h.run(h.list("100", "a@91"), deny(500, ""), deny(500, ""), tooLarge(), h.list("120/more", "a@91"), h.list("120", "a@111"), h.events())
+		h.advance(15 * time.Second)
+		h.wantObjects("a@111")
+		h.wantRequests("0s LIST", "0s WATCH resourceVersion=100", "600ms WATCH resourceVersion=100", "1.8s WATCH resourceVersion=100",
 			"2.85s LIST limit=1", "3.45s LIST", "3.45s WATCH resourceVersion=120")
 	})
 }

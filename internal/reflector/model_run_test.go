@@ -24,17 +24,17 @@ func TestAgainstModel(t *testing.T) {
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			cfg := Config{Mode: Mode(seed % 4), Consistency: Consistency(seed / 4 % 2), PageSize: 7}
-			inWorld(t, cfg, func(w *world) {
-				m := newModel(w, seed)
-				w.server = m.serve
-				replica := follow(w.store)
+			withHarness(t, cfg, func(h *harness) {
+				m := newModel(h, seed)
+				h.server = m.serve
+				replica := follow(h.store)
 				defer replica.close()
-				live(w, m, rand.New(rand.NewPCG(seed, 3)))
+				live(h, m, rand.New(rand.NewPCG(seed, 3)))
 				want, rv := m.want()
-				w.holds(want)
-				w.fine(rv)
+				h.wantObjects(want)
+				h.wantCurrent(rv)
 				replica.equal(t, want)
-				if n := len(w.requests); n > 4000 {
+				if n := len(h.requests); n > 4000 {
 					t.Errorf("%d requests", n)
 				}
 			})
@@ -43,11 +43,11 @@ func TestAgainstModel(t *testing.T) {
 }
 
 // live lets things happen for some hours, and then be good for a while.
-func live(w *world, m *model, rng *rand.Rand) {
+func live(h *harness, m *model, rng *rand.Rand) {
 	for range 30 {
 		m.change()
 	}
-	w.run()
+	h.run()
 	objects, rv := m.backup()
 	for range 300 {
 		switch rng.IntN(20) {
@@ -56,17 +56,17 @@ func live(w *world, m *model, rng *rand.Rand) {
 		case 1:
 			m.breakAll()
 		case 2:
-			w.refuse(true)
+			h.refuseConnections(true)
 			m.breakAll()
-			w.after(time.Duration(rng.IntN(60)) * time.Second)
-			w.refuse(false)
+			h.advance(time.Duration(rng.IntN(60)) * time.Second)
+			h.refuseConnections(false)
 		case 3:
 			objects, rv = m.backup()
 		case 4:
 			if _, now := m.backup(); now > rv && rng.IntN(4) == 0 {
 				m.setFaults(0)
 				m.restore(objects, rv)
-				w.after(2 * time.Minute) // or else it has overtaken us unseen: nobody can know then
+				h.advance(2 * time.Minute) // or else it has overtaken us unseen: nobody can know then
 			}
 		case 5:
 			m.setFaults(rng.IntN(3) * 20)
@@ -74,12 +74,12 @@ func live(w *world, m *model, rng *rand.Rand) {
 		for range rng.IntN(20) {
 			m.change()
 		}
-		w.after(time.Duration(rng.IntN(30_000)) * time.Millisecond)
+		h.advance(time.Duration(rng.IntN(30_000)) * time.Millisecond)
 	}
 	m.setFaults(0)
-	w.after(2 * time.Minute)
+	h.advance(2 * time.Minute)
 	m.change() // the last one comes by the watch
-	w.after(time.Second)
+	h.advance(time.Second)
 }
 
 // follower is what a cursor was told, added up.

@@ -18,7 +18,7 @@ import (
 // model is an API server that keeps its promises, in between faults: a revisioned map with a log,
 // pages of one revision, compaction, bookmarks once a minute, and a way back in time.
 type model struct {
-	w *world
+	h *harness
 
 	mu        sync.Mutex
 	rng       *rand.Rand
@@ -35,7 +35,7 @@ type model struct {
 
 type entry struct {
 	rv   int
-	what string // as for world.event
+	what string // as for harness.event
 }
 
 type page struct {
@@ -43,8 +43,8 @@ type page struct {
 	rest []string
 }
 
-func newModel(w *world, seed uint64) *model {
-	return &model{w: w, rng: rand.New(rand.NewPCG(seed, 2)), rv: 100, objects: map[string]int{}, pages: map[string]page{},
+func newModel(h *harness, seed uint64) *model {
+	return &model{h: h, rng: rand.New(rand.NewPCG(seed, 2)), rv: 100, objects: map[string]int{}, pages: map[string]page{},
 		changed: make(chan struct{}), cut: make(chan struct{}), compacted: 100, streaming: seed/8%2 == 0}
 }
 
@@ -149,7 +149,7 @@ func (m *model) serve(rw http.ResponseWriter, r *http.Request) {
 		text(200, "<html>")(rw, r)
 		return
 	case 8:
-		rw.Header().Set("Content-Type", m.w.enc.ContentType())
+		rw.Header().Set("Content-Type", m.h.enc.ContentType())
 		rw.Write([]byte("nonsense, and not little of it"))
 		return
 	}
@@ -188,11 +188,11 @@ func (m *model) list(rw http.ResponseWriter, r *http.Request, q url.Values) {
 		head += "/" + token
 	}
 	m.mu.Unlock()
-	m.w.list(head, p.rest...)(rw, r)
+	m.h.list(head, p.rest...)(rw, r)
 }
 
 func (m *model) watch(rw http.ResponseWriter, r *http.Request, q url.Values, cut chan struct{}) {
-	rw.Header().Set("Content-Type", m.w.enc.WatchContentType())
+	rw.Header().Set("Content-Type", m.h.enc.WatchContentType())
 	seconds, _ := strconv.Atoi(q.Get("timeoutSeconds"))
 	deadline, bookmarks := time.After(time.Duration(seconds)*time.Second), time.NewTicker(time.Minute)
 	defer bookmarks.Stop()
@@ -201,7 +201,7 @@ func (m *model) watch(rw http.ResponseWriter, r *http.Request, q url.Values, cut
 	bookmark := false
 	for {
 		for _, event := range send {
-			rw.Write(m.w.event(event))
+			rw.Write(m.h.event(event))
 		}
 		rw.(http.Flusher).Flush()
 		if slices.Contains(send, "error@410") {

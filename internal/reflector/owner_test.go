@@ -24,13 +24,13 @@ func TestDrop(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		inWorld(t, Config{Mode: List, Drop: drop}, func(w *world) {
-			if w.enc != enc {
+		withHarness(t, Config{Mode: List, Drop: drop}, func(h *harness) {
+			if h.enc != enc {
 				return
 			}
-			w.run(w.list("10", "a@1=secret", "b@2=secret"), w.events("~b@11=secret"))
-			w.holds("a@1 b@11")
-			for o := range w.store.Snapshot().All() {
+			h.run(h.list("10", "a@1=secret", "b@2=secret"), h.events("~b@11=secret"))
+			h.wantObjects("a@1 b@11")
+			for o := range h.store.Snapshot().All() {
 				raw, err := o.AppendRaw(nil)
 				if err != nil || strings.Contains(string(raw), "secret") {
 					t.Errorf("%s: %q, %v", o.Key(), raw, err)
@@ -42,25 +42,25 @@ func TestDrop(t *testing.T) {
 
 // TestOnItemType tells what the objects are, once.
 func TestOnItemType(t *testing.T) {
-	var told []wire.TypeMeta
+	var types []wire.TypeMeta
 	held := 0
 	cfg := Config{Mode: List}
 	var s *store.Store
 	cfg.OnItemType = func(tm wire.TypeMeta) {
-		told = append(told, tm)
+		types = append(types, tm)
 		held = s.Len()
 	}
-	inWorld(t, cfg, func(w *world) {
-		told, s = nil, w.store
-		w.run(w.list("10", "a@1", "b@2"), w.events("~a@11", "error@410"), w.list("12", "a@11"), w.events())
-		if len(told) != 1 || told[0] != podType || held != 0 {
-			t.Errorf("told %v, with %d objects held", told, held)
+	withHarness(t, cfg, func(h *harness) {
+		types, s = nil, h.store
+		h.run(h.list("10", "a@1", "b@2"), h.events("~a@11", "error@410"), h.list("12", "a@11"), h.events())
+		if len(types) != 1 || types[0] != podType || held != 0 {
+			t.Errorf("told %v, with %d objects held", types, held)
 		}
 	})
 }
 
-// sinkOf wraps a world's writer in a sink of its own.
-func sinkOf(w *world, wrap func(Sink) Sink) { w.r.sink = wrap(w.r.sink) }
+// sinkOf wraps a harness's writer in a sink of its own.
+func sinkOf(h *harness, wrap func(Sink) Sink) { h.r.sink = wrap(h.r.sink) }
 
 // choosy refuses an object, and notes the types of what comes and the steps of relists.
 type choosy struct {
@@ -91,23 +91,23 @@ func (c *choosy) EndReplace(rv string) {
 
 // TestSink lets the sink take what it likes, and counts what it refuses, without another list.
 func TestSink(t *testing.T) {
-	inWorld(t, Config{Mode: List}, func(w *world) {
+	withHarness(t, Config{Mode: List}, func(h *harness) {
 		var c *choosy
-		sinkOf(w, func(s Sink) Sink { c = &choosy{Sink: s}; return c })
-		w.run(w.list("10", "a@1", "b@2"), w.events("+c@11", "~b@12", "-a@13"))
-		w.holds("c@11")
-		if s := w.r.Status(); s.Skipped != 2 || !errors.Is(s.Err, errChoosy) || s.ResourceVersion != "13" {
+		sinkOf(h, func(s Sink) Sink { c = &choosy{Sink: s}; return c })
+		h.run(h.list("10", "a@1", "b@2"), h.events("+c@11", "~b@12", "-a@13"))
+		h.wantObjects("c@11")
+		if s := h.r.Status(); s.Skipped != 2 || !errors.Is(s.Err, errChoosy) || s.ResourceVersion != "13" {
 			t.Errorf("%s", s)
 		}
 		if !reflect.DeepEqual(c.types, []wire.EventType{0, 0, wire.Added, wire.Modified, wire.Deleted}) {
 			t.Errorf("%v", c.types)
 		}
 	})
-	inWorld(t, Config{Mode: List}, func(w *world) {
+	withHarness(t, Config{Mode: List}, func(h *harness) {
 		var c *choosy
-		sinkOf(w, func(s Sink) Sink { c = &choosy{Sink: s}; return c })
-		w.run(w.list("10", "a@1"), w.events("~a@11", "error@410"), w.list("12", "a@11"), w.events())
-		w.holds("a@11")
+		sinkOf(h, func(s Sink) Sink { c = &choosy{Sink: s}; return c })
+		h.run(h.list("10", "a@1"), h.events("~a@11", "error@410"), h.list("12", "a@11"), h.events())
+		h.wantObjects("a@11")
 		if !reflect.DeepEqual(c.steps, []string{"begin", "end 10", "begin", "end 12"}) {
 			t.Errorf("%v", c.steps)
 		}
@@ -151,38 +151,38 @@ func (f *full) AbortReplace() { f.Sink.AbortReplace(); f.step("abort") }
 // that the sink has refused.
 func TestSinkEnds(t *testing.T) {
 	for after, test := range map[string]struct {
-		script func(w *world) []http.HandlerFunc
+		script func(h *harness) []http.HandlerFunc
 		tells  string // the Status at the end
 	}{
 		"begin": {tells: "stopped (List)"},
 		"item":  {tells: "stopped (List)"},
 		"end":   {tells: "stopped (List)"},
 		"event": {tells: "stopped (List) at 10"},
-		"progress": {tells: "stopped (List) at 10", script: func(w *world) []http.HandlerFunc {
-			return []http.HandlerFunc{w.list("10", "a@1"), w.events("bookmark@11"), w.events("bookmark@12")}
+		"progress": {tells: "stopped (List) at 10", script: func(h *harness) []http.HandlerFunc {
+			return []http.HandlerFunc{h.list("10", "a@1"), h.events("bookmark@11"), h.events("bookmark@12")}
 		}},
-		"abort": {tells: "stopped (List)", script: func(w *world) []http.HandlerFunc {
-			return []http.HandlerFunc{w.brokenLists(9, "10", "a@1", "b@2", "c@3"), w.list("10", "a@1")}
+		"abort": {tells: "stopped (List)", script: func(h *harness) []http.HandlerFunc {
+			return []http.HandlerFunc{h.brokenList(9, "10", "a@1", "b@2", "c@3"), h.list("10", "a@1")}
 		}},
 	} {
-		inWorld(t, Config{Mode: List}, func(w *world) {
+		withHarness(t, Config{Mode: List}, func(h *harness) {
 			var f *full
-			sinkOf(w, func(s Sink) Sink { f = &full{Sink: s, after: after}; return f })
-			script := []http.HandlerFunc{w.list("10", "a@1", "b@2"), w.events("+c@11"), w.events("+d@12")}
+			sinkOf(h, func(s Sink) Sink { f = &full{Sink: s, after: after}; return f })
+			script := []http.HandlerFunc{h.list("10", "a@1", "b@2"), h.events("+c@11"), h.events("+d@12")}
 			if test.script != nil {
-				script = test.script(w)
+				script = test.script(h)
 			}
-			w.run(script...)
-			s := w.r.Status()
+			h.run(script...)
+			s := h.r.Status()
 			if s.LastErr = nil; s.Phase != Stopped || !strings.HasPrefix(s.String(), test.tells) || strings.Contains(test.tells, "at") != (s.ResourceVersion != "") {
 				t.Errorf("after %s: %s", after, s)
 			}
-			if err := w.stop(); !errors.Is(err, errFull) || f.calls > 1 {
+			if err := h.stop(); !errors.Is(err, errFull) || f.calls > 1 {
 				t.Errorf("after %s: Run returned %v, %d steps later", after, err, f.calls)
 			}
-			for _, told := range w.statuses {
-				if test.tells == "stopped (List)" && told.Synced {
-					t.Errorf("after %s it told of %s", after, told)
+			for _, st := range h.statuses {
+				if test.tells == "stopped (List)" && st.Synced {
+					t.Errorf("after %s it told of %s", after, st)
 				}
 			}
 		})

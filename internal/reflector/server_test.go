@@ -10,18 +10,18 @@ import (
 )
 
 // apart makes another reflector of the same server, with a store of its own.
-func (w *world) apart(cfg Config) *world {
-	other := &world{t: w.t, enc: w.enc, server: hold, store: store.New(store.Config{Encoding: w.enc})}
-	w.t.Cleanup(other.store.Close)
+func (h *harness) apart(cfg Config) *harness {
+	other := &harness{t: h.t, enc: h.enc, server: hold, store: store.New(store.Config{Encoding: h.enc})}
+	h.t.Cleanup(other.store.Close)
 	other.serve(cfg)
 	return other
 }
 
 // restored is the answers to a reflector that is current to 100, from a server that was restored to
 // 60, until it watches again.
-func (w *world) restored() []http.HandlerFunc {
+func (h *harness) restored() []http.HandlerFunc {
 	return []http.HandlerFunc{
-		w.list("60/more", "a@40"), ahead(), w.list("60/more", "a@40"), ahead(), w.list("60/more", "a@40"), w.list("60", "a@40"),
+		h.list("60/more", "a@40"), tooLarge(), h.list("60/more", "a@40"), tooLarge(), h.list("60/more", "a@40"), h.list("60", "a@40"),
 	}
 }
 
@@ -32,10 +32,10 @@ func TestServerWentBack(t *testing.T) {
 	for _, mode := range []Mode{List, WatchList} {
 		t.Run(mode.String(), func(t *testing.T) {
 			server := &Server{}
-			inWorld(t, Config{Mode: List, Server: server}, func(w *world) {
-				var others []*world
+			withHarness(t, Config{Mode: List, Server: server}, func(h *harness) {
+				var others []*harness
 				for range 4 {
-					other := w.apart(Config{Mode: mode, Server: server})
+					other := h.apart(Config{Mode: mode, Server: server})
 					if mode == List {
 						other.run(other.list("100", "b@92", "c@50"), other.events(), other.list("110", "c@50"), other.events("~d@111"))
 					} else {
@@ -44,18 +44,18 @@ func TestServerWentBack(t *testing.T) {
 					defer other.stop()
 					others = append(others, other)
 				}
-				script := append([]http.HandlerFunc{w.list("100", "a@91"), w.events("brokenLists"), w.events()}, w.restored()...)
-				w.run(append(script, w.events("bookmark@112"))...)
-				w.after(20 * time.Second)
-				w.holds("a@40")
+				script := append([]http.HandlerFunc{h.list("100", "a@91"), h.events("broken"), h.events()}, h.restored()...)
+				h.run(append(script, h.events("bookmark@112"))...)
+				h.advance(20 * time.Second)
+				h.wantObjects("a@40")
 				for _, other := range others {
-					other.holds("c@50 d@111")
+					other.wantObjects("c@50 d@111")
 					if mode == List {
 						// 0.6 s as after any failure, and half of the 0.2 s that four lists are
 						// spread over.
-						other.sees("0s LIST", "0s WATCH resourceVersion=100", "2.9s LIST", "2.9s WATCH resourceVersion=110")
+						other.wantRequests("0s LIST", "0s WATCH resourceVersion=100", "2.9s LIST", "2.9s WATCH resourceVersion=110")
 					}
-					other.told(ErrWentBack)
+					other.wantReported(ErrWentBack)
 					if s := other.r.Status(); s.Err != nil || s.Relists != 1 || s.ResourceVersion != "111" {
 						t.Errorf("%s", s)
 					}
@@ -72,27 +72,27 @@ func TestServerWentBack(t *testing.T) {
 // lists twice.
 func TestServerWentBackForAll(t *testing.T) {
 	server := &Server{}
-	inWorld(t, Config{Mode: List, Server: server}, func(w *world) {
+	withHarness(t, Config{Mode: List, Server: server}, func(h *harness) {
 		before := server.found()
-		worlds := []*world{w}
+		all := []*harness{h}
 		for range 3 {
-			worlds = append(worlds, w.apart(Config{Mode: List, Server: server}))
+			all = append(all, h.apart(Config{Mode: List, Server: server}))
 		}
-		for i, other := range worlds {
-			script := []http.HandlerFunc{other.list("100", "a@91"), other.events("brokenLists"), other.events()}
+		for i, other := range all {
+			script := []http.HandlerFunc{other.list("100", "a@91"), other.events("broken"), other.events()}
 			if i == 3 { // this one is told, while it waits, and its server is still behind
 				script = []http.HandlerFunc{other.list("100", "a@91"), other.events()}
-				script = append(script, other.list("60", "a@40"), ahead(), other.list("61/more", "a@40"), ahead(), other.list("61/more", "a@40"), other.list("61", "a@40"))
+				script = append(script, other.list("60", "a@40"), tooLarge(), other.list("61/more", "a@40"), tooLarge(), other.list("61/more", "a@40"), other.list("61", "a@40"))
 			} else {
 				script = append(script, other.restored()...)
 			}
 			other.run(append(script, other.events("bookmark@62"))...)
 			defer other.stop()
 		}
-		w.after(30 * time.Second)
-		for _, other := range worlds {
-			other.holds("a@40")
-			other.told(ErrWentBack)
+		h.advance(30 * time.Second)
+		for _, other := range all {
+			other.wantObjects("a@40")
+			other.wantReported(ErrWentBack)
 			if s := other.r.Status(); s.Err != nil || s.Relists != 1 || s.ResourceVersion != "62" {
 				t.Errorf("%s, after %s", s, other.asked())
 			}
@@ -107,22 +107,22 @@ func TestServerWentBackForAll(t *testing.T) {
 // found: the first tells nobody, and the second lists once more, since its list may be from before.
 func TestServerWentBackBefore(t *testing.T) {
 	server := &Server{}
-	inWorld(t, Config{Mode: List, Server: server}, func(w *world) {
-		w.run(w.list("100", "a@91"), w.events())
-		slow := w.apart(Config{Mode: List, Server: server})
+	withHarness(t, Config{Mode: List, Server: server}, func(h *harness) {
+		h.run(h.list("100", "a@91"), h.events())
+		slow := h.apart(Config{Mode: List, Server: server})
 		slow.run(func(rw http.ResponseWriter, r *http.Request) {
 			time.Sleep(time.Second)
 			slow.list("100", "a@91")(rw, r)
 		}, slow.list("101", "a@91"), slow.events())
 		defer slow.stop()
 		server.wentBack(server.found())
-		late := w.apart(Config{Mode: List, Server: server})
+		late := h.apart(Config{Mode: List, Server: server})
 		late.run(late.list("60", "a@40"), late.events())
 		defer late.stop()
-		w.after(10 * time.Second)
-		late.sees("0s LIST", "0s WATCH resourceVersion=60")
-		slow.sees("0s LIST", "1.6s LIST", "1.6s WATCH resourceVersion=101")
-		if s := w.r.Status(); s.Relists > 1 {
+		h.advance(10 * time.Second)
+		late.wantRequests("0s LIST", "0s WATCH resourceVersion=60")
+		slow.wantRequests("0s LIST", "1.6s LIST", "1.6s WATCH resourceVersion=101")
+		if s := h.r.Status(); s.Relists > 1 {
 			t.Errorf("%s", s)
 		}
 	})
@@ -132,9 +132,9 @@ func TestServerWentBackBefore(t *testing.T) {
 // race detector.
 func TestServerWentBackAtOnce(t *testing.T) {
 	server := &Server{}
-	inWorld(t, Config{Mode: List, Server: server}, func(w *world) {
+	withHarness(t, Config{Mode: List, Server: server}, func(h *harness) {
 		var lists atomic.Int64
-		answers := func(other *world) http.HandlerFunc {
+		answers := func(other *harness) http.HandlerFunc {
 			return func(rw http.ResponseWriter, r *http.Request) {
 				if r.URL.Query().Has("watch") {
 					other.events()(rw, r)
@@ -144,9 +144,9 @@ func TestServerWentBackAtOnce(t *testing.T) {
 				other.list("100", "a@91")(rw, r)
 			}
 		}
-		var others []*world
+		var others []*harness
 		for range 20 {
-			other := w.apart(Config{Mode: List, Server: server})
+			other := h.apart(Config{Mode: List, Server: server})
 			other.server = answers(other)
 			others = append(others, other)
 		}
@@ -165,7 +165,7 @@ func TestServerWentBackAtOnce(t *testing.T) {
 			}
 		}
 		<-done
-		w.after(10 * time.Second)
+		h.advance(10 * time.Second)
 		for i, other := range others {
 			if s := other.r.Status(); i%3 > 0 && (s.Phase != Watching || !s.Synced || s.Err != nil) {
 				t.Errorf("%d: %s", i, s)
@@ -182,10 +182,10 @@ func TestServerWentBackAtOnce(t *testing.T) {
 // went back, so nobody else is told.
 func TestServerOfOtherScheme(t *testing.T) {
 	server := &Server{}
-	inWorld(t, Config{Mode: List, Server: server}, func(w *world) {
-		w.run(w.list("v-a", "a@x"), w.events("error@410"), w.list("v-b", "a@y"), w.events())
-		w.after(10 * time.Second)
-		w.holds("a@y")
+	withHarness(t, Config{Mode: List, Server: server}, func(h *harness) {
+		h.run(h.list("v-a", "a@x"), h.events("error@410"), h.list("v-b", "a@y"), h.events())
+		h.advance(10 * time.Second)
+		h.wantObjects("a@y")
 		if n := server.found(); n > 0 {
 			t.Errorf("the server is told to have gone back %d times", n)
 		}

@@ -62,16 +62,16 @@ func TestStepsFromAnywhere(t *testing.T) {
 		s := newState(&cfg, []string{"", "1000"}[rng.IntN(2)])
 		in := input{typ: inBegin}
 		var under action // what is under way, and whether it was answered with 200
-		answered, told := false, false
+		answered, wentBack := false, false
 		for i := range 400 {
 			before := s
 			var actions []action
 			s, actions = step(s, in)
 			err := check(before, s, in, actions)
 			if err == nil {
-				told = told || before.sentinel() == ErrWentBack || s.sentinel() == ErrWentBack
-				err = checkWalk(before, s, in, actions, told)
-				told = told && before.relists == s.relists
+				wentBack = wentBack || before.sentinel() == ErrWentBack || s.sentinel() == ErrWentBack
+				err = checkWalk(before, s, in, actions, wentBack)
+				wentBack = wentBack && before.relists == s.relists
 			}
 			if err != nil {
 				t.Fatalf("seed %d, step %d, %s, %+v: %v", seed, i, under, in, err)
@@ -85,7 +85,7 @@ func TestStepsFromAnywhere(t *testing.T) {
 	}
 }
 
-func checkWalk(before, after state, in input, actions []action, told bool) error {
+func checkWalk(before, after state, in input, actions []action, wentBack bool) error {
 	for _, a := range actions {
 		switch a := a.(type) {
 		case wait:
@@ -101,7 +101,7 @@ func checkWalk(before, after state, in input, actions []action, told bool) error
 				return fmt.Errorf("%s is what a server refuses", a)
 			}
 		case endReplace:
-			if resourceversion.Older(a.rv, before.rv) && !told {
+			if resourceversion.Older(a.rv, before.rv) && !wentBack {
 				return fmt.Errorf("%s without telling", a)
 			}
 		case progress:

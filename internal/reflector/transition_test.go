@@ -29,8 +29,8 @@ func lines(all []Transition) (out []string) {
 // TestTransitions: what a reflector did is told with its reason, pages and events aside, and a list
 // that was got again is counted by it.
 func TestTransitions(t *testing.T) {
-	inWorld(t, Config{Mode: Pages, PageSize: 2}, func(w *world) {
-		w.run(w.list("10/one", "a@1", "b@2"), w.list("10", "c@3"), deny(410, ""), w.list("90", "a@1", "c@80"), w.events("~a@91", "~a@92"))
+	withHarness(t, Config{Mode: Pages, PageSize: 2}, func(h *harness) {
+		h.run(h.list("10/one", "a@1", "b@2"), h.list("10", "c@3"), deny(410, ""), h.list("90", "a@1", "c@80"), h.events("~a@91", "~a@92"))
 		want := []string{
 			"started: listing, LIST",
 			"the list ended: watching, WATCH",
@@ -38,25 +38,25 @@ func TestTransitions(t *testing.T) {
 			"answered: listing because expired",
 			"the list ended: watching, WATCH",
 		}
-		if got := lines(w.r.Transitions()); !slices.Equal(got, want) {
+		if got := lines(h.r.Transitions()); !slices.Equal(got, want) {
 			t.Errorf("got  %q\nwant %q", got, want)
 		}
-		w.relists(map[Reason]int{Expired: 1})
+		h.wantRelists(map[Reason]int{Expired: 1})
 	})
 }
 
-// relists compares the complete states after the first with those wanted, by reason.
-func (w *world) relists(want map[Reason]int) {
-	w.t.Helper()
+// wantRelists compares the complete states after the first with those wanted, by reason.
+func (h *harness) wantRelists(want map[Reason]int) {
+	h.t.Helper()
 	sum := 0
-	for reason, n := range w.r.Relists().All() {
+	for reason, n := range h.r.Relists().All() {
 		if n != want[reason] {
-			w.t.Errorf("%d relists because %s, want %d", n, reason, want[reason])
+			h.t.Errorf("%d relists because %s, want %d", n, reason, want[reason])
 		}
 		sum += n
 	}
-	if got := w.r.Status().Relists; got != sum {
-		w.t.Errorf("%d relists, %d with a reason", got, sum)
+	if got := h.r.Status().Relists; got != sum {
+		h.t.Errorf("%d relists, %d with a reason", got, sum)
 	}
 }
 

@@ -40,9 +40,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// world is a scripted API server of pods, a store, and a reflector between them, in a bubble: time
-// passes only when everybody waits, so what is waited for is exact.
-type world struct {
+// harness is a scripted API server of pods, a store, and a reflector between them, in a bubble:
+// time passes only when everybody waits, so what is waited for is exact.
+type harness struct {
 	t     *testing.T
 	enc   wire.Encoding
 	store *store.Store
@@ -59,19 +59,19 @@ type world struct {
 	refused  bool // nobody listens
 }
 
-// inWorld runs f with each encoding. The answers are given in the order of script, then the server
-// only waits.
-func inWorld(t *testing.T, cfg Config, f func(w *world)) {
+// withHarness runs f with each encoding. The answers are given in the order of script, then the
+// server only waits.
+func withHarness(t *testing.T, cfg Config, f func(h *harness)) {
 	t.Helper()
 	for _, enc := range []wire.Encoding{wire.JSON, wire.Protobuf} {
 		t.Run(enc.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := &world{t: t, enc: enc, server: hold, store: store.New(store.Config{Encoding: enc})}
-				defer w.store.Close()
-				w.serve(cfg)
-				f(w)
-				if w.stop != nil {
-					w.stop()
+				h := &harness{t: t, enc: enc, server: hold, store: store.New(store.Config{Encoding: enc})}
+				defer h.store.Close()
+				h.serve(cfg)
+				f(h)
+				if h.stop != nil {
+					h.stop()
 				}
 			})
 		})
@@ -79,17 +79,17 @@ func inWorld(t *testing.T, cfg Config, f func(w *world)) {
 }
 
 // serve starts the server and makes the reflector.
-func (w *world) serve(cfg Config) {
+func (h *harness) serve(cfg Config) {
 	conns := &pipes{make(chan net.Conn), make(chan struct{})}
-	srv := &http.Server{Handler: w, ErrorLog: nil}
+	srv := &http.Server{Handler: h, ErrorLog: nil}
 	go srv.Serve(conns)
 	tr := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		w.mu.Lock()
-		refused := w.refused
+		h.mu.Lock()
+		refused := h.refused
 		if refused {
-			w.note("nobody there")
+			h.record("nobody there")
 		}
-		w.mu.Unlock()
+		h.mu.Unlock()
 		if refused {
 			return nil, syscall.ECONNREFUSED
 		}
@@ -101,56 +101,56 @@ func (w *world) serve(cfg Config) {
 			return nil, ctx.Err()
 		}
 	}}
-	w.t.Cleanup(func() {
+	h.t.Cleanup(func() {
 		tr.CloseIdleConnections()
 		srv.Close()
 	})
 	src, err := source.New(&rest.Config{Host: "http://pipe", Transport: tr}, source.Resource{
-		GVR: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Encoding: w.enc}, source.Options{})
+		GVR: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Encoding: h.enc}, source.Options{})
 	if err != nil {
-		w.t.Fatal(err)
+		h.t.Fatal(err)
 	}
 	cfg.OnStatus = func(s Status) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
+		h.mu.Lock()
+		defer h.mu.Unlock()
 		last := Status{}
-		if n := len(w.statuses); n > 0 {
-			last = w.statuses[n-1]
+		if n := len(h.statuses); n > 0 {
+			last = h.statuses[n-1]
 		}
-		if rv := w.r.sink.ResourceVersion(); (s.Synced && !last.Synced || s.Relists > last.Relists) && rv != s.ResourceVersion {
-			w.t.Errorf("told of a list at %q while the store was still at %q", s.ResourceVersion, rv)
+		if rv := h.r.sink.ResourceVersion(); (s.Synced && !last.Synced || s.Relists > last.Relists) && rv != s.ResourceVersion {
+			h.t.Errorf("told of a list at %q while the store was still at %q", s.ResourceVersion, rv)
 		}
-		w.statuses = append(w.statuses, s)
+		h.statuses = append(h.statuses, s)
 	}
-	w.r = New(src, w.store.Writer(w.scope), cfg)
-	w.r.cfg.Backoff.Random = func() float64 { return 0.5 }
+	h.r = New(src, h.store.Writer(h.scope), cfg)
+	h.r.cfg.Backoff.Random = func() float64 { return 0.5 }
 }
 
 // run starts the reflector with these answers, and waits until nothing happens any more but by
 // time.
-func (w *world) run(script ...http.HandlerFunc) {
-	w.script, w.began = script, time.Now()
+func (h *harness) run(script ...http.HandlerFunc) {
+	h.script, h.began = script, time.Now()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- w.r.Run(ctx) }()
-	w.stop = sync.OnceValue(func() error {
+	go func() { done <- h.r.Run(ctx) }()
+	h.stop = sync.OnceValue(func() error {
 		cancel()
 		return <-done
 	})
 	synctest.Wait()
 }
 
-// after lets time pass.
-func (w *world) after(d time.Duration) {
+// advance lets time pass.
+func (h *harness) advance(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-func (w *world) note(what string) {
-	w.requests = append(w.requests, fmt.Sprintf("%v %s", time.Since(w.began).Round(time.Millisecond), what))
+func (h *harness) record(what string) {
+	h.requests = append(h.requests, fmt.Sprintf("%v %s", time.Since(h.began).Round(time.Millisecond), what))
 }
 
-func (w *world) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+func (h *harness) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	what := "LIST"
 	switch {
@@ -164,64 +164,64 @@ func (w *world) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 			what += " " + k + "=" + q.Get(k)
 		}
 	}
-	w.mu.Lock()
-	w.note(what)
-	answer := w.server
-	if len(w.script) > 0 {
-		answer, w.script = w.script[0], w.script[1:]
+	h.mu.Lock()
+	h.record(what)
+	answer := h.server
+	if len(h.script) > 0 {
+		answer, h.script = h.script[0], h.script[1:]
 	}
-	w.mu.Unlock()
+	h.mu.Unlock()
 	answer(rw, r)
 }
 
-// sees compares the requests so far and forgets them.
-func (w *world) sees(want ...string) {
-	w.t.Helper()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !slices.Equal(w.requests, want) {
-		w.t.Errorf("requests:\n\t%s\nwant:\n\t%s", strings.Join(w.requests, "\n\t"), strings.Join(want, "\n\t"))
+// wantRequests compares the requests so far and forgets them.
+func (h *harness) wantRequests(want ...string) {
+	h.t.Helper()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !slices.Equal(h.requests, want) {
+		h.t.Errorf("requests:\n\t%s\nwant:\n\t%s", strings.Join(h.requests, "\n\t"), strings.Join(want, "\n\t"))
 	}
-	w.requests = nil
+	h.requests = nil
 }
 
-// holds compares what the store holds, as name@resourceVersion.
-func (w *world) holds(want string) {
-	w.t.Helper()
+// wantObjects compares what the store holds, as name@resourceVersion.
+func (h *harness) wantObjects(want string) {
+	h.t.Helper()
 	var got []string
-	for o := range w.store.Snapshot().All() {
+	for o := range h.store.Snapshot().All() {
 		got = append(got, o.Name()+"@"+o.ResourceVersion())
 	}
 	if s := strings.Join(got, " "); s != want {
-		w.t.Errorf("the store holds %s, want %s", s, want)
+		h.t.Errorf("the store holds %s, want %s", s, want)
 	}
 }
 
-// told reports whether a Status had this error since the last call, and forgets them.
-func (w *world) told(err error) {
-	w.t.Helper()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !slices.ContainsFunc(w.statuses, func(s Status) bool { return errors.Is(s.Err, err) }) {
-		w.t.Errorf("nobody was told of %v, but of %v", err, w.statuses)
+// wantReported checks that a Status had this error since the last call, and forgets them.
+func (h *harness) wantReported(err error) {
+	h.t.Helper()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !slices.ContainsFunc(h.statuses, func(s Status) bool { return errors.Is(s.Err, err) }) {
+		h.t.Errorf("nobody was told of %v, but of %v", err, h.statuses)
 	}
-	w.statuses = nil
+	h.statuses = nil
 }
 
-// fine checks that the store is current to rv.
-func (w *world) fine(rv string) {
-	w.t.Helper()
-	s := w.r.Status()
-	if s.Phase != Watching || s.Err != nil || s.ResourceVersion != rv || w.store.ResourceVersion() != rv || !w.store.Synced() {
-		w.t.Errorf("%s; the store is at %q, synced %v; want %s", s, w.store.ResourceVersion(), w.store.Synced(), rv)
+// wantCurrent checks that the store is current to rv.
+func (h *harness) wantCurrent(rv string) {
+	h.t.Helper()
+	s := h.r.Status()
+	if s.Phase != Watching || s.Err != nil || s.ResourceVersion != rv || h.store.ResourceVersion() != rv || !h.store.Synced() {
+		h.t.Errorf("%s; the store is at %q, synced %v; want %s", s, h.store.ResourceVersion(), h.store.Synced(), rv)
 	}
 }
 
-// refuse makes nobody listen.
-func (w *world) refuse(refused bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.refused = refused
+// refuseConnections has nobody listen, or somebody again.
+func (h *harness) refuseConnections(refused bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.refused = refused
 }
 
 // pipes is a listener in memory.
@@ -242,16 +242,16 @@ func (p *pipes) Close() error   { close(p.done); return nil }
 func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
 
 // pod is an object, from "name@resourceVersion", perhaps followed by "=text" of an annotation.
-func (w *world) pod(s string) []byte {
+func (h *harness) pod(s string) []byte {
 	s, text, _ := strings.Cut(s, "=")
 	name, rv, _ := strings.Cut(s, "@")
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "n", ResourceVersion: rv,
 		Labels: map[string]string{"app": name}, Annotations: map[string]string{"text": text}}}
-	return w.encode(p, p.Marshal)
+	return h.encode(p, p.Marshal)
 }
 
-func (w *world) encode(object any, marshal func() ([]byte, error)) []byte {
-	if w.enc == wire.JSON {
+func (h *harness) encode(object any, marshal func() ([]byte, error)) []byte {
+	if h.enc == wire.JSON {
 		marshal = func() ([]byte, error) { return json.Marshal(object) }
 	}
 	b, err := marshal()
@@ -262,16 +262,16 @@ func (w *world) encode(object any, marshal func() ([]byte, error)) []byte {
 }
 
 // listBody is a LIST's answer: rv, or rv/continue, and its pods.
-func (w *world) listBody(rv string, pods ...string) []byte {
+func (h *harness) listBody(rv string, pods ...string) []byte {
 	rv, cont, _ := strings.Cut(rv, "/")
 	var items [][]byte
 	var size int64
 	for _, p := range pods {
-		items = append(items, w.pod(p))
+		items = append(items, h.pod(p))
 		size += wire.ListItemSize(len(items[len(items)-1]))
 	}
 	var b bytes.Buffer
-	lw := wire.NewListWriter(&b, w.enc, wire.TypeMeta{APIVersion: "v1", Kind: "PodList"},
+	lw := wire.NewListWriter(&b, h.enc, wire.TypeMeta{APIVersion: "v1", Kind: "PodList"},
 		wire.ListMeta{ResourceVersion: rv, Continue: cont}, size)
 	for _, item := range items {
 		lw.WriteItem(item)
@@ -282,18 +282,18 @@ func (w *world) listBody(rv string, pods ...string) []byte {
 	return b.Bytes()
 }
 
-func (w *world) list(rv string, pods ...string) http.HandlerFunc {
+func (h *harness) list(rv string, pods ...string) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
-		rw.Header().Set("Content-Type", w.enc.ContentType())
-		rw.Write(w.listBody(rv, pods...))
+		rw.Header().Set("Content-Type", h.enc.ContentType())
+		rw.Write(h.listBody(rv, pods...))
 	}
 }
 
-// brokenLists is a list that breaks off after n tenths of its body.
-func (w *world) brokenLists(n int, rv string, pods ...string) http.HandlerFunc {
+// brokenList is a list that breaks off after n tenths of its body.
+func (h *harness) brokenList(n int, rv string, pods ...string) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
-		rw.Header().Set("Content-Type", w.enc.ContentType())
-		body := w.listBody(rv, pods...)
+		rw.Header().Set("Content-Type", h.enc.ContentType())
+		body := h.listBody(rv, pods...)
 		rw.Write(body[:len(body)*n/10])
 		rw.(http.Flusher).Flush()
 		panic(http.ErrAbortHandler)
@@ -302,7 +302,7 @@ func (w *world) brokenLists(n int, rv string, pods ...string) http.HandlerFunc {
 
 // event is "+name@rv" (added), "~name@rv", "-name@rv", "bookmark@rv", "end@rv" (of the initial
 // events), "coalesced@rv>to" or "error@410".
-func (w *world) event(s string) []byte {
+func (h *harness) event(s string) []byte {
 	tm := wire.TypeMeta{APIVersion: "v1", Kind: "Pod"}
 	what, rv, _ := strings.Cut(s, "@")
 	switch what {
@@ -315,31 +315,31 @@ func (w *world) event(s string) []byte {
 		if what == "end" {
 			p.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
 		}
-		return wire.AppendEvent(nil, w.enc, wire.Bookmark, tm, w.encode(p, p.Marshal))
+		return wire.AppendEvent(nil, h.enc, wire.Bookmark, tm, h.encode(p, p.Marshal))
 	case "error":
 		st := &metav1.Status{Status: metav1.StatusFailure}
 		fmt.Sscan(rv, &st.Code)
-		return wire.AppendEvent(nil, w.enc, wire.Error, wire.TypeMeta{APIVersion: "v1", Kind: "Status"}, w.encode(st, st.Marshal))
+		return wire.AppendEvent(nil, h.enc, wire.Error, wire.TypeMeta{APIVersion: "v1", Kind: "Status"}, h.encode(st, st.Marshal))
 	}
 	types := map[byte]wire.EventType{'+': wire.Added, '~': wire.Modified, '-': wire.Deleted}
-	return wire.AppendEvent(nil, w.enc, types[s[0]], tm, w.pod(s[1:]))
+	return wire.AppendEvent(nil, h.enc, types[s[0]], tm, h.pod(s[1:]))
 }
 
-// events are sent at once; then the watch is held, or ended when the last is "EOF", or brokenLists
-// when it is "brokenLists".
-func (w *world) events(events ...string) http.HandlerFunc {
+// events are sent at once; then the watch is held, or ended when the last is "EOF", or broken
+// off when it is "broken".
+func (h *harness) events(events ...string) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
-		rw.Header().Set("Content-Type", w.enc.WatchContentType())
+		rw.Header().Set("Content-Type", h.enc.WatchContentType())
 		rw.WriteHeader(200)
 		for _, e := range events {
 			switch e {
 			case "EOF":
 				return
-			case "brokenLists":
+			case "broken":
 				rw.(http.Flusher).Flush()
 				panic(http.ErrAbortHandler)
 			}
-			rw.Write(w.event(e))
+			rw.Write(h.event(e))
 		}
 		rw.(http.Flusher).Flush()
 		<-r.Context().Done()
