@@ -66,7 +66,7 @@ func newWorld(t *testing.T, s setup) *world {
 
 	cfg := watchcache.Config{Resource: podsResource(!s.clustered), Store: f.store, Encoding: s.encoding, Clock: f, History: f.history}
 	if s.indexed {
-		cfg.LabelSets, cfg.FieldIndexes = true, []string{"spec.nodeName"}
+		cfg.LabelSets, cfg.Resource.Fields[0].Indexed = true, true
 	}
 	var err error
 	if w.cache, err = watchcache.New(cfg); err != nil {

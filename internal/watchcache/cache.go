@@ -30,11 +30,6 @@ type Config struct {
 	Clock Clock
 	// History maps resourceVersions to revisions of the store. nil: no client can resume a watch.
 	History *History
-	// LabelIndexes and FieldIndexes name labels, and labels of Resource.Fields, that are indexed
-	// permanently, besides those fields that say so. Other indexes are built on demand, when
-	// selectors keep naming a label or field. The cache adds indexes to the store and drops those
-	// that it has added.
-	LabelIndexes, FieldIndexes []string
 	// LabelSets adds an index by all labels of an object together, which makes the first request
 	// with a label selector as cheap as later ones. It takes about 45 bytes an object. It is of no
 	// use where hardly two objects have the same labels.
@@ -44,9 +39,6 @@ type Config struct {
 	// MinWatch is the least duration of a WATCH without timeoutSeconds, which lasts a random time
 	// between MinWatch and twice that. 0: 30 minutes.
 	MinWatch time.Duration
-	// WriteTimeout is how long one write to a client may block before its connection is closed. 0:
-	// five minutes.
-	WriteTimeout time.Duration
 	// Flush decides how long a watcher waits between two writes while changes keep coming. nil:
 	// each change is written at once.
 	Flush *FlushPacer
@@ -125,7 +117,8 @@ type Cache struct {
 const (
 	defaultBookmarkInterval = time.Minute
 	defaultMinWatch         = 30 * time.Minute
-	defaultWriteTimeout     = 5 * time.Minute
+	// writeTimeout is how long one write to a client may block before its connection is closed.
+	writeTimeout = 5 * time.Minute
 )
 
 // New returns a cache. It fails if a field path does not exist in the resource's type.
@@ -154,7 +147,7 @@ func New(cfg Config) (*Cache, error) {
 	c.indexes = indexes{cache: c, byName: map[string]*index{}, wanted: map[string]*decayingSum{}}
 	c.hub.cache = c
 	for _, ds := range []*writeDeadlines{&c.readWrites, &c.watchWrites} {
-		ds.timeout, ds.stalled = orDefault(cfg.WriteTimeout, defaultWriteTimeout), &c.counters.stalled
+		ds.timeout, ds.stalled = writeTimeout, &c.counters.stalled
 	}
 	c.closing, c.close = context.WithCancel(context.Background())
 	c.drain = newDrain(c.closing)
@@ -179,7 +172,14 @@ func New(cfg Config) (*Cache, error) {
 			return nil, err
 		}
 	}
-	return c, c.addIndexes(cfg.LabelIndexes, append(indexedFields(r.Fields), cfg.FieldIndexes...))
+	for _, f := range r.Fields {
+		if f.Indexed {
+			if err := c.indexes.addPermanent(fieldIndexName(f.Label)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return c, nil
 }
 
 func orDefault(d, otherwise time.Duration) time.Duration {
@@ -187,31 +187,6 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 		return otherwise
 	}
 	return d
-}
-
-// indexedFields returns the labels of fields that are always indexed.
-func indexedFields(fields []Field) (labels []string) {
-	for _, f := range fields {
-		if f.Indexed {
-			labels = append(labels, f.Label)
-		}
-	}
-	return labels
-}
-
-// addIndexes adds the permanent indexes.
-func (c *Cache) addIndexes(labels, fields []string) error {
-	for _, label := range labels {
-		if err := c.indexes.addPermanent(labelIndexName(label)); err != nil {
-			return err
-		}
-	}
-	for _, field := range fields {
-		if err := c.indexes.addPermanent(fieldIndexName(field)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Close ends all watches and does not wait for them. Each watch first sends what the store holds,

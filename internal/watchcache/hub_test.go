@@ -115,7 +115,7 @@ func TestWokenOnlyByWhatConcerns(t *testing.T) {
 				if got := r.events(t); got[len(got)-1] != "BOOKMARK@207" {
 					t.Errorf("got %v", got)
 				}
-				if st := s.cache.Stats(); st.Selective != 1 || st.Watchers != 1 || st.Lag != 0 || st.Events < 4 || st.Bookmarks == 0 {
+				if st := s.cache.Stats(); st.Selective != 1 || s.cache.counters.watchers.Load() != 1 || st.Lag != 0 || st.Events < 4 || st.Bookmarks == 0 {
 					t.Errorf("%+v", st)
 				}
 			})
@@ -287,7 +287,7 @@ func TestExpireLate(t *testing.T) {
 			if got := good.events(t); len(got) != 4*maxQueued {
 				t.Errorf("%s: %d events", query, len(got))
 			}
-			if st := s.cache.Stats(); st.Expired != 1 || st.Watchers != 1 {
+			if st := s.cache.Stats(); st.Expired != 1 || s.cache.counters.watchers.Load() != 1 {
 				t.Errorf("%s: %+v", query, st)
 			}
 		})

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/weirproject/weir/internal/store"
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // filled returns a source of n things in ten namespaces, each of which has one of n/10 colors.
@@ -192,16 +193,20 @@ func TestIndexThatCannotBeMade(t *testing.T) {
 	})
 }
 
-// TestIndexNames: what cannot be indexed is an error of New.
-func TestIndexNames(t *testing.T) {
+// TestIndexErrors: a field that is in two places, or has an index already, cannot be indexed, and
+// New says so.
+func TestIndexErrors(t *testing.T) {
 	st := store.New(store.Config{})
 	defer st.Close()
-	for _, cfg := range []Config{
-		{Resource: things, Store: st, Encoding: 1, FieldIndexes: []string{"spec.size"}},
-		{Resource: things, Store: st, Encoding: 1, LabelIndexes: []string{"a", "a"}},
+	one := Field{Label: "spec.color", Paths: []string{"spec.color"}, Indexed: true}
+	for _, fields := range [][]Field{
+		{{Label: "spec.size", Paths: []string{"spec.width", "spec.height"}, Indexed: true}},
+		{one, one},
 	} {
-		if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), "index") {
-			t.Errorf("got %v", err)
+		r := things
+		r.Fields = fields
+		if _, err := New(Config{Resource: r, Store: st, Encoding: wire.JSON}); err == nil || !strings.Contains(err.Error(), "index") {
+			t.Errorf("%v: %v", fields, err)
 		}
 	}
 }
@@ -212,8 +217,9 @@ func TestIndexesAgainstWalk(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 1))
 	plain := newSource(t, 0, nil)
 	defer plain.close()
-	indexed := newSource(t, 0, func(cfg *Config) { cfg.LabelIndexes, cfg.FieldIndexes = []string{"color"}, []string{"spec.color"} })
+	indexed := newSource(t, 0, nil)
 	defer indexed.close()
+	indexed.indexColors()
 	names := map[string]bool{}
 	for range 2000 {
 		ns, name, color := fmt.Sprint("ns", rnd.IntN(4)), fmt.Sprint("t", rnd.IntN(60)), fmt.Sprint("c", rnd.IntN(6))

@@ -21,12 +21,11 @@ func TestStatesAgainstModel(t *testing.T) {
 	for seed := range uint64(10) {
 		for _, indexed := range []bool{false, true} {
 			t.Run(fmt.Sprintf("seed %d indexed %v", seed, indexed), func(t *testing.T) {
-				s := newSource(t, 1<<20, func(cfg *Config) {
-					if indexed {
-						cfg.LabelIndexes, cfg.FieldIndexes = []string{"color"}, []string{"spec.color"}
-					}
-				})
+				s := newSource(t, 1<<20, nil)
 				defer s.close()
+				if indexed {
+					s.indexColors()
+				}
 				rnd := rand.New(rand.NewPCG(seed, 0))
 				model := map[string]thing{}
 				states := map[uint64]map[string]thing{firstVersion: {}}

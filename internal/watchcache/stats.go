@@ -18,16 +18,15 @@ type Stats struct {
 	// Gets counts GETs. Reads of collections are in Indexes.
 	Gets uint64
 
-	// Watches counts watches begun. Watchers is the number open now; Selective is how many of them
-	// the hub serves.
-	Watches             uint64
-	Watchers, Selective int
+	// Watches counts watches begun. Selective is how many of those that are open the hub serves.
+	Watches   uint64
+	Selective int
 	// InitialEvents, Events and Bookmarks count what was sent to all watchers together.
 	// InitialEvents are the initial states of watches [init_events_total].
 	InitialEvents, Events, Bookmarks uint64
 	// CaughtUp counts how often a watcher fell behind the log and was caught up from the table.
 	CaughtUp uint64
-	// Stalled counts connections closed because a write took longer than Config.WriteTimeout, or a
+	// Stalled counts connections closed because a write took longer than writeTimeout, or a
 	// state was taken too slowly [terminated_watchers_total].
 	Stalled uint64
 	// Lag is the number of changes by which the slowest watcher is behind.
@@ -106,10 +105,9 @@ func (c *Cache) Shed(n int) int { return c.watchWrites.shed(n) }
 func (c *Cache) Stats() Stats {
 	n := &c.counters
 	s := Stats{
-		Changes:  c.store.Revision(),
-		Gets:     n.gets.Load(),
-		Watches:  n.watches.Load(),
-		Watchers: int(n.watchers.Load()),
+		Changes: c.store.Revision(),
+		Gets:    n.gets.Load(),
+		Watches: n.watches.Load(),
 
 		InitialEvents: n.initialEvents.Load(),
 		Events:        n.events.Load(),

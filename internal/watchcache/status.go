@@ -59,11 +59,11 @@ func WriteStatus(w http.ResponseWriter, r *http.Request, code int, status *metav
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	WriteObject(w, mt.enc, code, statusTypeMeta, object)
+	writeObject(w, mt.enc, code, statusTypeMeta, object)
 }
 
-// WriteObject answers a request with one object.
-func WriteObject(w http.ResponseWriter, enc wire.Encoding, code int, tm wire.TypeMeta, object []byte) {
+// writeObject answers a request with one object.
+func writeObject(w http.ResponseWriter, enc wire.Encoding, code int, tm wire.TypeMeta, object []byte) {
 	body := wire.AppendObject(nil, enc, tm, object)
 	h := w.Header()
 	h.Set("Content-Type", mediaType{enc: enc}.contentType())

@@ -62,6 +62,16 @@ func newSource(t *testing.T, logBytes int64, change func(*Config)) *source {
 	return s
 }
 
+// indexColors adds indexes of the label and of the field.
+func (s *source) indexColors() {
+	s.t.Helper()
+	for _, name := range []string{labelIndexName("color"), fieldIndexName("spec.color")} {
+		if err := s.cache.indexes.addPermanent(name); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
 func (s *source) close() {
 	s.cache.Close()
 	s.store.Close()

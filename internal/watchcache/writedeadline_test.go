@@ -38,8 +38,9 @@ func (w *stuckWriter) Write([]byte) (int, error) {
 func TestWriteTimeout(t *testing.T) {
 	for _, closed := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newSource(t, 0, func(cfg *Config) { cfg.WriteTimeout = 8 * time.Minute })
+			s := newSource(t, 0, nil)
 			defer s.close()
+			s.cache.readWrites.timeout, s.cache.watchWrites.timeout = 8*time.Minute, 8*time.Minute
 			s.put("ns", "a", "red")
 			began, done := time.Now(), make(chan struct{})
 			go func() {
