@@ -51,14 +51,15 @@ lint: ## staticcheck
 #
 #   PLAIN    the packages that have no goroutine, or one test with some, which is run apart, and
 #            the commands and benchmarks, which run what the other packages test
-#   SINGLE   tests that have one goroutine, or measure memory, of packages whose other tests need it
+#   SINGLE   tests that have one goroutine, run in virtual time, or measure memory, of packages whose
+#            other tests need it
 #   CONTROL  runs of the conformance suite that are client-go's own, break it on purpose, or differ
 #            in the encoding
 #
 # make vet has vetted all of it: to vet what the race detector needs of Kubernetes once more would
 # take minutes.
 PLAIN   := internal/wire internal/doctor internal/decode internal/pack/entropy cmd/weir bench/cmd/weir-bench bench/internal/growth bench/internal/informers bench/internal/lab bench/internal/servers examples/boltsink
-SINGLE  := ^Test(StatesAgainstModel|TrickledState|BacklogForgetsWhatCameAndWent|LabelSets|NoIndexFor|IndexesAgainstWalk|IndexThatCannotBeMade|ShardedList|FewSetsLookedAt|BlockedCursorCosts|DeletedObjectsLeaveNothing|ObjectsPinNothing|FuncIndexHolds.*|PutAllocates|FastPack|Footprint(OfPins)?|SiblingsThatChange|SiblingsOf(TheAlike|TwoKinds|AnotherKind)|CodesOf.*|HotBases|PatchOfVersions|BaseIsNotMuchLarger|BasesOfSeveralReaders|LoadedBasesAreBounded|MemoryCountsPins)$$
+SINGLE  := ^Test((Synced|ResyncNow)UnderSteadyLoad|Patches|CacheLatest(InTurn|Flood)|SiblingsUnderChange|StatesAgainstModel|TrickledState|BacklogForgetsWhatCameAndWent|LabelSets|NoIndexFor|IndexesAgainstWalk|IndexThatCannotBeMade|ShardedList|FewSetsLookedAt|BlockedCursorCosts|DeletedObjectsLeaveNothing|ObjectsPinNothing|FuncIndexHolds.*|PutAllocates|FastPack|Footprint(OfPins)?|SiblingsThatChange|SiblingsOf(TheAlike|TwoKinds|AnotherKind)|CodesOf.*|HotBases|PatchOfVersions|BaseIsNotMuchLarger|BasesOfSeveralReaders|LoadedBasesAreBounded|MemoryCountsPins)$$
 CONTROL := ^Test(ClientGo(List|WatchList)|Sabotage|DropInJSON|DropInUnwrapped|Native)$$
 unit: ## the tests of all modules but e2e, with the race detector where there is a goroutine
 	packages=$$(go list $(PACKAGES)) && \
