@@ -187,7 +187,7 @@ func (s *recordSink) AbortReplace() {
 func (s *recordSink) Err() error { return s.err }
 
 // These methods have nothing to do: nobody else writes to the sink, and nobody reads it besides.
-func (s *recordSink) Asks()                  {}
+func (s *recordSink) ListRequested()         {}
 func (s *recordSink) Outdated() bool         { return false }
 func (s *recordSink) WhenOutdated(func())    {}
 func (s *recordSink) Behind() (bool, uint64) { return false, 0 }

@@ -35,7 +35,7 @@ func (d *driver) openList(phase Phase, o source.ListOptions) input {
 		return d.failed(err)
 	}
 	if o.Continue == "" {
-		d.asks()
+		d.listRequested()
 	}
 	ctx, cancel := context.WithCancelCause(d.ctx)
 	d.cancel = cancel
@@ -59,11 +59,11 @@ func (d *driver) openList(phase Phase, o source.ListOptions) input {
 	return input{typ: inOpened, rv: list.Meta().ResourceVersion, empty: d.itemErr == io.EOF}
 }
 
-// asks notes that the state is being asked for. A restore that is found from now on is news to that
-// state.
-func (d *driver) asks() {
+// listRequested notes that the state is being asked for. A restore that is found from now on is
+// news to that state.
+func (d *driver) listRequested() {
 	d.asked = d.r.cfg.Server.found()
-	d.r.sink.Asks()
+	d.r.sink.ListRequested()
 }
 
 // listedEvery is the number of objects after which the Status tells again how far a list is.

@@ -24,7 +24,7 @@ func (d *driver) openWatch(a openWatch) input {
 		if err := d.enterList(); err != nil {
 			return d.failed(err)
 		}
-		d.asks()
+		d.listRequested()
 	case d.r.sink.Outdated(), d.r.cfg.Server.found() > d.r.seen:
 		return input{typ: inOutdated}
 	case d.r.coalesced != "":

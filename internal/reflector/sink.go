@@ -43,8 +43,10 @@ type Sink interface {
 	// Err returns why nothing can be written any more, and nil while it can. Its error ends Run.
 	Err() error
 
-	// Asks notes that the state is being asked for that the next BeginReplace begins with.
-	Asks()
+	// ListRequested says that the LIST, or the WATCH with initial events, is requested now whose
+	// state comes between the next BeginReplace and EndReplace. A restore of the server that another
+	// writer finds from now on may be news to that state.
+	ListRequested()
 	// Outdated reports whether another writer of the same store has found, since this one was told
 	// of a state, that the server went back. WhenOutdated has f called once when that becomes so, by
 	// the goroutine of that writer; nil: nothing is called.

@@ -233,9 +233,9 @@ func (w *Writer) overrule(at progress) {
 }
 
 // Outdated reports whether another writer has found that the server went back, since this one's
-// last BeginReplace or the Asks before that. Then this writer's source must be listed again too.
-// Until the writer's next BeginReplace, its Put, Delete, EndReplace and Progress have no effect.
-// Safe for concurrent use.
+// last BeginReplace or the ListRequested before that. Then this writer's source must be listed
+// again too. Until the writer's next BeginReplace, its Put, Delete, EndReplace and Progress have no
+// effect. Safe for concurrent use.
 func (w *Writer) Outdated() bool {
 	w.s.mu.RLock()
 	defer w.s.mu.RUnlock()

@@ -42,8 +42,8 @@ func TestAsks(t *testing.T) {
 		w.BeginReplace(false)
 		w.EndReplace("5")
 	}
-	y.Asks()
-	x.Asks()
+	y.ListRequested()
+	x.ListRequested()
 	x.BeginReplace(true)
 	putPod(t, x, smallPod("ns", "a", 1, 3, nil, ""))
 	x.EndReplace("3")
@@ -57,7 +57,7 @@ func TestAsks(t *testing.T) {
 	if got := version(); got != "3" || x.Outdated() || !y.Outdated() {
 		t.Fatalf("after a list of before: a is at %s, x is outdated: %v, y: %v", got, x.Outdated(), y.Outdated())
 	}
-	y.Asks()
+	y.ListRequested()
 	y.BeginReplace(false)
 	putPod(t, y, smallPod("ns", "a", 1, 4, nil, ""))
 	y.EndReplace("5")

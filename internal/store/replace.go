@@ -25,11 +25,11 @@ func (w *Writer) BeginReplace(rebase bool) {
 	}
 }
 
-// Asks notes that the writer's source is being asked for the state that the next BeginReplace
-// begins with. Another writer may find out, before that BeginReplace, that the server has gone
-// back. Then nobody knows which past the answer tells of, and the writer is Outdated by it as well.
-// Without Asks, BeginReplace takes the state for one of its own moment.
-func (w *Writer) Asks() {
+// ListRequested notes that the writer's source is being asked for the state that the next
+// BeginReplace begins with. Another writer may find out, before that BeginReplace, that the server
+// has gone back. Then nobody knows which past the answer tells of, and the writer is Outdated by it
+// as well. Without ListRequested, BeginReplace takes the state for one of its own moment.
+func (w *Writer) ListRequested() {
 	w.s.mu.RLock()
 	defer w.s.mu.RUnlock()
 	era := w.s.era

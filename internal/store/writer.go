@@ -35,7 +35,7 @@ type Writer struct {
 	// off. It is bounded by the keys that other writers have put since.
 	aboveProgress map[string]uint64
 	era           uint32  // of the store when what its last BeginReplace began with was asked for
-	asked         *uint32 // of the store at Asks, for the next BeginReplace; nil: that asks itself
+	asked         *uint32 // of the store at ListRequested, for the next BeginReplace; nil: that asks itself
 	// outdated is called once when era is no longer that of the store. nil: nothing is called.
 	outdated func()
 
