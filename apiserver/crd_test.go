@@ -50,12 +50,12 @@ func widget(name, color string) *unstructured.Unstructured {
 }
 
 func TestCustomResources(t *testing.T) {
-	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
-		client := c.dynamic.Resource(widgets).Namespace("default")
+	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
+		client := ts.dynamic.Resource(widgets).Namespace("default")
 		if _, err := client.List(ctx, metav1.ListOptions{}); !apierrors.IsNotFound(err) {
 			t.Fatalf("before its definition: %v", err)
 		}
-		crd, err := c.dynamic.Resource(crds).Create(ctx, widgetDefinition(), metav1.CreateOptions{})
+		crd, err := ts.dynamic.Resource(crds).Create(ctx, widgetDefinition(), metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +97,7 @@ func TestCustomResources(t *testing.T) {
 		}
 
 		// The other version shows the same objects as its own.
-		beta := c.dynamic.Resource(betaWidgets).Namespace("default")
+		beta := ts.dynamic.Resource(betaWidgets).Namespace("default")
 		all, err := beta.List(ctx, metav1.ListOptions{})
 		if err != nil || len(all.Items) != 2 || all.Items[0].GetAPIVersion() != "example.com/v1beta1" || all.GetKind() != "WidgetList" {
 			t.Fatalf("v1beta1: %v %v", err, all)
@@ -111,19 +111,19 @@ func TestCustomResources(t *testing.T) {
 			t.Errorf("v1: %v %v", err, got)
 		}
 		for _, accept := range []string{"application/vnd.kubernetes.protobuf", "text/html"} {
-			if a := c.do(http.MethodGet, "/apis/example.com/v1/widgets", nil, "Accept", accept); a.code != 406 {
+			if a := ts.do(http.MethodGet, "/apis/example.com/v1/widgets", nil, "Accept", accept); a.code != 406 {
 				t.Errorf("%s: answered %d", accept, a.code)
 			}
 		}
-		partial, err := c.metadata.Resource(widgets).List(ctx, metav1.ListOptions{})
+		partial, err := ts.metadata.Resource(widgets).List(ctx, metav1.ListOptions{})
 		if err != nil || len(partial.Items) != 3 {
 			t.Errorf("metadata: %v", err)
 		}
 
 		// With the definition go the resource and its objects.
-		watch := c.watch("/apis/example.com/v1/widgets?watch=1&resourceVersion=" + fmt.Sprint(c.server.ResourceVersion()))
+		watch := ts.watch("/apis/example.com/v1/widgets?watch=1&resourceVersion=" + fmt.Sprint(ts.server.ResourceVersion()))
 		defer watch.close()
-		if err := c.dynamic.Resource(crds).Delete(ctx, "widgets.example.com", metav1.DeleteOptions{}); err != nil {
+		if err := ts.dynamic.Resource(crds).Delete(ctx, "widgets.example.com", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		got := strings.Join(watch.until(func(string) bool { return false }), " ")
@@ -134,7 +134,7 @@ func TestCustomResources(t *testing.T) {
 			t.Errorf("after its definition: %v", err)
 		}
 		// And come back empty.
-		if _, err := c.dynamic.Resource(crds).Create(ctx, widgetDefinition(), metav1.CreateOptions{}); err != nil {
+		if _, err := ts.dynamic.Resource(crds).Create(ctx, widgetDefinition(), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		if all, err := client.List(ctx, metav1.ListOptions{}); err != nil || len(all.Items) != 0 {
@@ -144,13 +144,13 @@ func TestCustomResources(t *testing.T) {
 }
 
 func TestDefinitionChanges(t *testing.T) {
-	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
-		definitions := c.dynamic.Resource(crds)
+	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
+		definitions := ts.dynamic.Resource(crds)
 		crd, err := definitions.Create(ctx, widgetDefinition(), metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.dynamic.Resource(widgets).Namespace("x").Create(ctx, widget("red", "red"), metav1.CreateOptions{}); err != nil {
+		if _, err := ts.dynamic.Resource(widgets).Namespace("x").Create(ctx, widget("red", "red"), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
@@ -159,10 +159,10 @@ func TestDefinitionChanges(t *testing.T) {
 		if crd, err = definitions.Update(ctx, crd, metav1.UpdateOptions{}); err != nil || crd.GetGeneration() != 2 {
 			t.Fatal(err, crd.GetGeneration())
 		}
-		if _, err := c.dynamic.Resource(betaWidgets).List(ctx, metav1.ListOptions{}); !apierrors.IsNotFound(err) {
+		if _, err := ts.dynamic.Resource(betaWidgets).List(ctx, metav1.ListOptions{}); !apierrors.IsNotFound(err) {
 			t.Errorf("a version that is no longer served: %v", err)
 		}
-		if all, err := c.dynamic.Resource(widgets).List(ctx, metav1.ListOptions{}); err != nil || len(all.Items) != 1 {
+		if all, err := ts.dynamic.Resource(widgets).List(ctx, metav1.ListOptions{}); err != nil || len(all.Items) != 1 {
 			t.Errorf("the other one: %v", err)
 		}
 	})
@@ -171,13 +171,13 @@ func TestDefinitionChanges(t *testing.T) {
 // TestDefinitionWithoutChange: watches go on where a write of the definition changes nothing that
 // is served.
 func TestDefinitionWithoutChange(t *testing.T) {
-	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
-		definitions := c.dynamic.Resource(crds)
+	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
+		definitions := ts.dynamic.Resource(crds)
 		crd, err := definitions.Create(ctx, widgetDefinition(), metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := c.watch("/apis/example.com/v1/widgets?watch=1&resourceVersion=" + fmt.Sprint(c.server.ResourceVersion()))
+		w := ts.watch("/apis/example.com/v1/widgets?watch=1&resourceVersion=" + fmt.Sprint(ts.server.ResourceVersion()))
 		defer w.close()
 		crd.SetAnnotations(map[string]string{"a": "b"})
 		if crd, err = definitions.Update(ctx, crd, metav1.UpdateOptions{}); err != nil {
@@ -187,7 +187,7 @@ func TestDefinitionWithoutChange(t *testing.T) {
 		if crd, err = definitions.UpdateStatus(ctx, crd, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.dynamic.Resource(widgets).Namespace("default").Create(ctx, widget("red", "red"), metav1.CreateOptions{}); err != nil {
+		if _, err := ts.dynamic.Resource(widgets).Namespace("default").Create(ctx, widget("red", "red"), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		if e := w.next(); !strings.HasPrefix(e, "ADDED red@") {
@@ -204,7 +204,7 @@ func TestDefinitionWithoutChange(t *testing.T) {
 }
 
 func TestBadDefinitions(t *testing.T) {
-	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
+	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		for name, spoil := range map[string]func(*unstructured.Unstructured){
 			"another name":      func(u *unstructured.Unstructured) { u.SetName("gadgets.example.com") },
 			"no group":          func(u *unstructured.Unstructured) { unstructured.RemoveNestedField(u.Object, "spec", "group") },
@@ -217,7 +217,7 @@ func TestBadDefinitions(t *testing.T) {
 		} {
 			u := widgetDefinition()
 			spoil(u)
-			_, err := c.dynamic.Resource(crds).Create(ctx, u, metav1.CreateOptions{})
+			_, err := ts.dynamic.Resource(crds).Create(ctx, u, metav1.CreateOptions{})
 			if !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -233,21 +233,21 @@ func asPods(u *unstructured.Unstructured) {
 
 func TestRegister(t *testing.T) {
 	widgetResource := apiserver.Resource{GroupVersionResource: widgets, Kind: "Widget", SelectableFields: []string{"spec.color"}}
-	inCluster(t, apiserver.Options{Resources: []apiserver.Resource{widgetResource}}, func(t *testing.T, c *cluster) {
-		client := c.dynamic.Resource(widgets)
+	withTestServer(t, apiserver.Options{Resources: []apiserver.Resource{widgetResource}}, func(t *testing.T, ts *testServer) {
+		client := ts.dynamic.Resource(widgets)
 		for _, name := range []string{"red", "blue"} {
 			if _, err := client.Create(ctx, widget(name, name), metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		w := c.watch("/apis/example.com/v1/widgets?watch=1&fieldSelector=spec.color%3Dblue")
+		w := ts.watch("/apis/example.com/v1/widgets?watch=1&fieldSelector=spec.color%3Dblue")
 		defer w.close()
 		if e := w.next(); !strings.HasPrefix(e, "ADDED blue@") {
 			t.Error(e)
 		}
 		// It is registered again, a little different: watches end, and the objects stay.
 		widgetResource.SelectableFields = nil
-		if err := c.server.Register(widgetResource); err != nil {
+		if err := ts.server.Register(widgetResource); err != nil {
 			t.Fatal(err)
 		}
 		if e := w.next(); e != "EOF" {
@@ -265,11 +265,11 @@ func TestRegister(t *testing.T) {
 			{GroupVersionResource: schema.GroupVersionResource{Group: "apps", Version: "v9", Resource: "deployments"}, Kind: "Deployment"},
 			{GroupVersionResource: widgets, Kind: "Widget", SelectableFields: []string{"a[["}},
 		} {
-			if err := c.server.Register(bad); err == nil {
+			if err := ts.server.Register(bad); err == nil {
 				t.Errorf("registered %+v", bad)
 			}
 		}
-		if c.server.Unregister(schema.GroupVersionResource{Version: "v1", Resource: "pods"}) || !c.server.Unregister(widgets) {
+		if ts.server.Unregister(schema.GroupVersionResource{Version: "v1", Resource: "pods"}) || !ts.server.Unregister(widgets) {
 			t.Error("unregistered the wrong one")
 		}
 	})

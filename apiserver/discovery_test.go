@@ -17,14 +17,14 @@ import (
 // TestDiscovery reads the legacy documents and the aggregated one and wants the same from both.
 func TestDiscovery(t *testing.T) {
 	widgetResource := apiserver.Resource{GroupVersionResource: widgets, Kind: "Widget", Namespaced: true, ShortNames: []string{"wd"}}
-	inCluster(t, apiserver.Options{Resources: []apiserver.Resource{widgetResource}}, func(t *testing.T, c *cluster) {
-		client, err := rest.HTTPClientFor(c.config)
+	withTestServer(t, apiserver.Options{Resources: []apiserver.Resource{widgetResource}}, func(t *testing.T, ts *testServer) {
+		client, err := rest.HTTPClientFor(ts.config)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var docs [2]string
 		for i := range docs {
-			d, err := discovery.NewDiscoveryClientForConfigAndClient(c.config, client)
+			d, err := discovery.NewDiscoveryClientForConfigAndClient(ts.config, client)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -50,7 +50,7 @@ func TestDiscovery(t *testing.T) {
 				t.Errorf("no %q in:\n%s", want, docs[0])
 			}
 		}
-		d, err := discovery.NewDiscoveryClientForConfigAndClient(c.config, client)
+		d, err := discovery.NewDiscoveryClientForConfigAndClient(ts.config, client)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +88,7 @@ func describe(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) string
 }
 
 func TestOtherPaths(t *testing.T) {
-	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
+	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		for path, want := range map[string]string{
 			"/healthz": "ok", "/livez": "ok", "/readyz": "ok",
 			"/":                            `"/version"`,
@@ -100,12 +100,12 @@ func TestOtherPaths(t *testing.T) {
 			"/api/v1/namespaces/default":   `"phase":"Active"`,
 			"/api/v1/namespaces?limit=500": `"kind":"NamespaceList"`,
 		} {
-			if a := c.get(path, nil); a.code != 200 || !strings.Contains(string(a.body), want) {
+			if a := ts.get(path, nil); a.code != 200 || !strings.Contains(string(a.body), want) {
 				t.Errorf("%s: %d %s", path, a.code, a.body)
 			}
 		}
 		for _, path := range []string{"/apis/no.such", "/apis/apps/v9", "/api/v9", "/metrics", "/openapi/v3/apis/x/v1", "/openapi/v3/x", "/a/b/c/d"} {
-			if a := c.get(path, nil); a.code != 404 {
+			if a := ts.get(path, nil); a.code != 404 {
 				t.Errorf("%s: %d", path, a.code)
 			} else if a.status(t).Reason != metav1.StatusReasonNotFound {
 				t.Errorf("%s: %s", path, a.body)

@@ -21,28 +21,28 @@ import (
 
 func TestFaultAnswers(t *testing.T) {
 	faults := &apiserver.Faults{}
-	inCluster(t, apiserver.Options{Faults: faults}, func(t *testing.T, c *cluster) {
+	withTestServer(t, apiserver.Options{Faults: faults}, func(t *testing.T, ts *testServer) {
 		faults.Add(apiserver.Rule{Match: apiserver.Match("list", "configmaps"), Times: 2, Err: apierrors.NewTooManyRequests("slow down", 7)})
 		remove := faults.Add(apiserver.Rule{Match: apiserver.Match("", "secrets"), Err: errors.New("broken")})
 		for range 2 {
-			a := c.get(configMaps, nil)
+			a := ts.get(configMaps, nil)
 			if a.code != 429 || a.header.Get("Retry-After") != "7" || a.status(t).Details.RetryAfterSeconds != 7 {
 				t.Errorf("answered %d: %s", a.code, a.body)
 			}
-			if a := c.get("/api/v1/pods", nil); a.code != 200 {
+			if a := ts.get("/api/v1/pods", nil); a.code != 200 {
 				t.Errorf("pods: %d", a.code)
 			}
 		}
-		if a := c.get(configMaps, nil); a.code != 200 {
+		if a := ts.get(configMaps, nil); a.code != 200 {
 			t.Errorf("the third time: %d", a.code)
 		}
 		for range 3 {
-			if a := c.do(http.MethodDelete, "/api/v1/namespaces/default/secrets", nil); a.code != 500 {
+			if a := ts.do(http.MethodDelete, "/api/v1/namespaces/default/secrets", nil); a.code != 500 {
 				t.Errorf("secrets: %d", a.code)
 			}
 		}
 		remove()
-		if a := c.get("/api/v1/secrets", nil); a.code != 200 {
+		if a := ts.get("/api/v1/secrets", nil); a.code != 200 {
 			t.Errorf("secrets: %d", a.code)
 		}
 	})
@@ -50,10 +50,10 @@ func TestFaultAnswers(t *testing.T) {
 
 func TestFaultCuts(t *testing.T) {
 	faults := &apiserver.Faults{}
-	inCluster(t, apiserver.Options{Pods: 100, Faults: faults}, func(t *testing.T, c *cluster) {
+	withTestServer(t, apiserver.Options{Pods: 100, Faults: faults}, func(t *testing.T, ts *testServer) {
 		for _, cleanly := range []bool{false, true} {
 			faults.Add(apiserver.Rule{Match: apiserver.Match("list", "pods"), Times: 1, Cut: new(int64(300_000)), CutCleanly: cleanly})
-			res, err := c.transport.RoundTrip(objectPath(t, c, "/api/v1/pods"))
+			res, err := ts.transport.RoundTrip(objectPath(t, ts, "/api/v1/pods"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -65,13 +65,13 @@ func TestFaultCuts(t *testing.T) {
 		}
 		// Nothing at all, with and without an end.
 		faults.Add(apiserver.Rule{Match: apiserver.Match("watch", "pods"), Times: 1, Cut: new(int64(0)), CutCleanly: true})
-		w := c.watch("/api/v1/pods?watch=1")
+		w := ts.watch("/api/v1/pods?watch=1")
 		defer w.close()
 		if e := w.next(); e != "EOF" {
 			t.Errorf("got %s", e)
 		}
 		faults.Add(apiserver.Rule{Match: apiserver.Match("get", ""), Times: 1, Cut: new(int64(0))})
-		res, err := c.transport.RoundTrip(objectPath(t, c, "/api/v1/namespaces/default"))
+		res, err := ts.transport.RoundTrip(objectPath(t, ts, "/api/v1/namespaces/default"))
 		if err == nil {
 			_, err = io.ReadAll(res.Body)
 			_ = res.Body.Close()
@@ -82,9 +82,9 @@ func TestFaultCuts(t *testing.T) {
 	})
 }
 
-func objectPath(t *testing.T, c *cluster, path string) *http.Request {
+func objectPath(t *testing.T, ts *testServer, path string) *http.Request {
 	t.Helper()
-	r, err := http.NewRequest(http.MethodGet, c.config.Host+path, nil)
+	r, err := http.NewRequest(http.MethodGet, ts.config.Host+path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func objectPath(t *testing.T, c *cluster, path string) *http.Request {
 
 func TestFaultHolds(t *testing.T) {
 	faults := &apiserver.Faults{}
-	inCluster(t, apiserver.Options{Faults: faults}, func(t *testing.T, c *cluster) {
+	withTestServer(t, apiserver.Options{Faults: faults}, func(t *testing.T, ts *testServer) {
 		began := time.Now()
 		hold := make(chan struct{})
 		faults.Add(apiserver.Rule{Match: apiserver.Match("get", "namespaces"), Times: 1, Hold: hold})
@@ -101,19 +101,19 @@ func TestFaultHolds(t *testing.T) {
 			time.Sleep(time.Hour) // of the bubble
 			close(hold)
 		}()
-		if a := c.get("/api/v1/namespaces/default", nil); a.code != 200 || time.Since(began) != time.Hour {
+		if a := ts.get("/api/v1/namespaces/default", nil); a.code != 200 || time.Since(began) != time.Hour {
 			t.Errorf("%d after %v", a.code, time.Since(began))
 		}
 		faults.Add(apiserver.Rule{Match: apiserver.Match("get", "namespaces"), Hold: make(chan struct{})})
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		if _, err := c.typed.CoreV1().Namespaces().Get(ctx, "default", metav1.GetOptions{}); err == nil {
+		if _, err := ts.typed.CoreV1().Namespaces().Get(ctx, "default", metav1.GetOptions{}); err == nil {
 			t.Error("not held")
 		}
 		done := make(chan answer)
-		go func() { done <- c.get("/api/v1/namespaces/default", nil) }()
+		go func() { done <- ts.get("/api/v1/namespaces/default", nil) }()
 		synctest.Wait()
-		if err := c.server.Close(); err != nil { // ends what is held
+		if err := ts.server.Close(); err != nil { // ends what is held
 			t.Error(err)
 		}
 		if a := <-done; a.code != 503 {
@@ -126,18 +126,18 @@ func TestFaultHolds(t *testing.T) {
 func TestFaultBookmarks(t *testing.T) {
 	const path = configMaps + "?watch=1&timeoutSeconds=300&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
 	faults := &apiserver.Faults{}
-	inCluster(t, apiserver.Options{Faults: faults}, func(t *testing.T, c *cluster) {
-		c.configMap("a", nil)
+	withTestServer(t, apiserver.Options{Faults: faults}, func(t *testing.T, ts *testServer) {
+		ts.configMap("a", nil)
 		began := time.Now()
 		faults.Bookmarks(20*time.Second, false)
-		w := c.watch(path)
+		w := ts.watch(path)
 		events := w.until(func(e string) bool { return strings.Contains(e, " end@") })
 		if len(events) != 2 || time.Since(began) != 20*time.Second {
 			t.Errorf("%v after %v", events, time.Since(began))
 		}
 		w.close()
 		faults.Bookmarks(0, true)
-		w = c.watch(path)
+		w = ts.watch(path)
 		defer w.close()
 		if events := w.until(func(string) bool { return false }); len(events) != 2 || events[1] != "EOF" {
 			t.Errorf("%v", events)
@@ -154,27 +154,27 @@ func TestFaultWatchBuffer(t *testing.T) {
 		objects = 40
 	)
 	large := map[string]string{"filling": strings.Repeat("x", 256<<10)} // so that the connection does not take them all
-	for _, stage := range []string{"initial", "behind"} {
+	for _, when := range []string{"initial", "behind"} {
 		for _, limit := range []int{buffer, 0} {
-			t.Run(fmt.Sprintf("%s/%d", stage, limit), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s/%d", when, limit), func(t *testing.T) {
 				faults := &apiserver.Faults{}
-				inCluster(t, apiserver.Options{Faults: faults}, func(t *testing.T, c *cluster) {
-					c.filled("a", objects, large)
+				withTestServer(t, apiserver.Options{Faults: faults}, func(t *testing.T, ts *testServer) {
+					ts.filled("a", objects, large)
 					faults.WatchBuffer(limit)
-					w := c.watch(path)
+					w := ts.watch(path)
 					defer w.close()
 					ended := func(e string) bool { return strings.Contains(e, " end@") }
-					if stage == "behind" {
+					if when == "behind" {
 						w.until(ended)
 					}
-					c.filled("b", objects, large)
+					ts.filled("b", objects, large)
 					synctest.Wait()
 					last := fmt.Sprintf(" b%02d@", objects-1)
 					events := w.until(func(e string) bool { return strings.Contains(e, last) })
 					if through := strings.Contains(events[len(events)-1], last); through != (limit == 0) {
 						t.Errorf("after %d events: %s", len(events), events[len(events)-1])
 					}
-					if stage == "initial" && slices.ContainsFunc(events, ended) != (limit == 0) {
+					if when == "initial" && slices.ContainsFunc(events, ended) != (limit == 0) {
 						t.Errorf("the initial events have ended, or not: %d events", len(events))
 					}
 				})
@@ -184,12 +184,12 @@ func TestFaultWatchBuffer(t *testing.T) {
 }
 
 // filled creates so many ConfigMaps with data.
-func (c *cluster) filled(prefix string, n int, data map[string]string) {
-	c.t.Helper()
+func (ts *testServer) filled(prefix string, n int, data map[string]string) {
+	ts.t.Helper()
 	for i := range n {
 		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s%02d", prefix, i)}, Data: data}
-		if _, err := c.typed.CoreV1().ConfigMaps("default").Create(context.Background(), cm, metav1.CreateOptions{}); err != nil {
-			c.t.Fatal(err)
+		if _, err := ts.typed.CoreV1().ConfigMaps("default").Create(context.Background(), cm, metav1.CreateOptions{}); err != nil {
+			ts.t.Fatal(err)
 		}
 	}
 }

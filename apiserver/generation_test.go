@@ -16,7 +16,7 @@ import (
 // PriorityClasses never count, and CSIDrivers from 0 on.
 func TestGenerations(t *testing.T) {
 	const spec = `{"spec":{"x":"y"}}`
-	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
+	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		for _, tt := range []struct {
 			resource string // as in kubectl: resource.version.group
 			first    int64
@@ -55,7 +55,7 @@ func TestGenerations(t *testing.T) {
 		} {
 			parts := strings.SplitN(tt.resource, ".", 3)
 			gvr := schema.GroupVersionResource{Group: parts[2], Version: parts[1], Resource: parts[0]}
-			created, changed := c.changeOne(gvr, tt.change)
+			created, changed := ts.changeOne(gvr, tt.change)
 			if created != tt.first || changed != tt.then {
 				t.Errorf("%s: generation %d, and after %s %d, want %d and %d", tt.resource, created, tt.change, changed, tt.first, tt.then)
 			}
@@ -64,13 +64,13 @@ func TestGenerations(t *testing.T) {
 }
 
 // changeOne creates an object, patches and deletes it, and returns its generations.
-func (c *cluster) changeOne(gvr schema.GroupVersionResource, patch string) (created, changed int64) {
-	c.t.Helper()
-	list, err := c.typed.Discovery().ServerResourcesForGroupVersion(gvr.GroupVersion().String())
+func (ts *testServer) changeOne(gvr schema.GroupVersionResource, patch string) (created, changed int64) {
+	ts.t.Helper()
+	list, err := ts.typed.Discovery().ServerResourcesForGroupVersion(gvr.GroupVersion().String())
 	if err != nil {
-		c.t.Fatal(err)
+		ts.t.Fatal(err)
 	}
-	client := c.dynamic.Resource(gvr).Namespace("")
+	client := ts.dynamic.Resource(gvr).Namespace("")
 	o := &unstructured.Unstructured{Object: map[string]any{}}
 	for _, r := range list.APIResources {
 		if r.Name != gvr.Resource {
@@ -78,19 +78,19 @@ func (c *cluster) changeOne(gvr schema.GroupVersionResource, patch string) (crea
 		}
 		o.SetGroupVersionKind(gvr.GroupVersion().WithKind(r.Kind))
 		if r.Namespaced {
-			client = c.dynamic.Resource(gvr).Namespace("default")
+			client = ts.dynamic.Resource(gvr).Namespace("default")
 		}
 	}
 	o.SetName("counted")
 	if o, err = client.Create(ctx, o, metav1.CreateOptions{}); err != nil {
-		c.t.Fatal(gvr, err)
+		ts.t.Fatal(gvr, err)
 	}
 	created = o.GetGeneration()
 	if o, err = client.Patch(ctx, "counted", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
-		c.t.Fatal(gvr, err)
+		ts.t.Fatal(gvr, err)
 	}
 	if err := client.Delete(ctx, "counted", metav1.DeleteOptions{}); err != nil {
-		c.t.Fatal(gvr, err)
+		ts.t.Fatal(gvr, err)
 	}
 	return created, o.GetGeneration()
 }
@@ -99,8 +99,8 @@ func (c *cluster) changeOne(gvr schema.GroupVersionResource, patch string) (crea
 func TestGenerationOfStatus(t *testing.T) {
 	for _, subresource := range []bool{true, false} {
 		widgetResource := apiserver.Resource{GroupVersionResource: widgets, Kind: "Widget", Namespaced: true, Status: subresource}
-		inCluster(t, apiserver.Options{Resources: []apiserver.Resource{widgetResource}}, func(t *testing.T, c *cluster) {
-			client := c.dynamic.Resource(widgets).Namespace("default")
+		withTestServer(t, apiserver.Options{Resources: []apiserver.Resource{widgetResource}}, func(t *testing.T, ts *testServer) {
+			client := ts.dynamic.Resource(widgets).Namespace("default")
 			if _, err := client.Create(ctx, widget("red", "red"), metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
@@ -140,7 +140,7 @@ func TestGenerationOfStatus(t *testing.T) {
 // TestGenerationOfDeletion: an object that waits for its finalizers has a new generation if it has
 // any.
 func TestGenerationOfDeletion(t *testing.T) {
-	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
+	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		for _, tt := range []struct {
 			kind, resource string
 			generation     int64 // in the request
@@ -150,7 +150,7 @@ func TestGenerationOfDeletion(t *testing.T) {
 			{"ConfigMap", "configmaps", 6, 7}, // which its strategy does not touch
 			{"PodTemplate", "podtemplates", 6, 2},
 		} {
-			client := c.dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: tt.resource}).Namespace("default")
+			client := ts.dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: tt.resource}).Namespace("default")
 			o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": tt.kind}}
 			o.SetName("waits")
 			o.SetGeneration(tt.generation)

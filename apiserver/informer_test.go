@@ -28,21 +28,21 @@ func TestInformers(t *testing.T) {
 		t.Run(fmt.Sprintf("WatchList=%v", watchList), func(t *testing.T) {
 			featurestesting.SetFeatureDuringTest(t, features.WatchListClient, watchList)
 			faults := &apiserver.Faults{}
-			inCluster(t, apiserver.Options{Pods: 200, Churn: 30, Faults: faults}, func(t *testing.T, c *cluster) {
+			withTestServer(t, apiserver.Options{Pods: 200, Churn: 30, Faults: faults}, func(t *testing.T, ts *testServer) {
 				lists := 0
 				faults.Add(apiserver.Rule{Times: 1, Match: countThen(&lists, apiserver.Match("list", "pods"))})
 				ctx, stop := context.WithCancel(context.Background())
 				gvr := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 				var factories []interface{ Shutdown() }
 				stores := map[string]cache.Store{}
-				for name, client := range map[string]kubernetes.Interface{"json": c.typed, "protobuf": c.protobuf} {
+				for name, client := range map[string]kubernetes.Interface{"json": ts.typed, "protobuf": ts.protobuf} {
 					f := informers.NewSharedInformerFactory(client, 0)
 					stores[name] = f.Core().V1().Pods().Informer().GetStore()
 					f.StartWithContext(ctx)
 					f.WaitForCacheSyncWithContext(ctx)
 					factories = append(factories, f)
 				}
-				df := dynamicinformer.NewDynamicSharedInformerFactory(c.dynamic, 0)
+				df := dynamicinformer.NewDynamicSharedInformerFactory(ts.dynamic, 0)
 				stores["dynamic"] = df.ForResource(gvr).Informer().GetStore()
 				df.Start(ctx.Done())
 				df.WaitForCacheSync(ctx.Done())
@@ -50,15 +50,15 @@ func TestInformers(t *testing.T) {
 
 				for range 3 {
 					time.Sleep(5 * time.Second) // of the bubble
-					c.server.Compact()
-					c.transport.CloseIdleConnections()
+					ts.server.Compact()
+					ts.transport.CloseIdleConnections()
 					faults.Add(apiserver.Rule{Match: apiserver.Match("watch", "pods"), Cut: new(int64(20_000)), Times: 3})
 				}
 				time.Sleep(20 * time.Second)
 				if watchList && lists > 0 {
 					t.Errorf("%d LISTs although it streams", lists)
 				}
-				compareStores(t, c, stores)
+				compareStores(t, ts, stores)
 				stop()
 				for _, f := range factories {
 					f.Shutdown()
@@ -79,11 +79,11 @@ func countThen(n *int, match func(r *http.Request) bool) func(r *http.Request) b
 }
 
 // compareStores waits until nothing more is under way, then compares each object.
-func compareStores(t *testing.T, c *cluster, stores map[string]cache.Store) {
+func compareStores(t *testing.T, ts *testServer, stores map[string]cache.Store) {
 	t.Helper()
-	c.server.StopChurn()
+	ts.server.StopChurn()
 	synctest.Wait()
-	list, err := c.typed.CoreV1().Pods("").List(context.Background(), metav1.ListOptions{})
+	list, err := ts.typed.CoreV1().Pods("").List(context.Background(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

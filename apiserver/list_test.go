@@ -69,16 +69,16 @@ func TestListSemantics(t *testing.T) {
 		{"another namespace", "fieldSelector=metadata.namespace%3Dother", 200, "@now", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
-				versions := []string{"{start}", fmt.Sprint(c.server.ResourceVersion())}
-				versions = append(versions, "{a}", c.configMap("a", nil))
-				versions = append(versions, "{b}", c.configMap("b", nil))
-				versions = append(versions, "{c}", c.configMap("c", map[string]string{"colour": "red"}))
-				c.relabel("b", map[string]string{"colour": "blue"})
-				versions = append(versions, "{end}", c.remove("c"), "@now", "@"+fmt.Sprint(c.server.ResourceVersion()))
+			withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
+				versions := []string{"{start}", fmt.Sprint(ts.server.ResourceVersion())}
+				versions = append(versions, "{a}", ts.configMap("a", nil))
+				versions = append(versions, "{b}", ts.configMap("b", nil))
+				versions = append(versions, "{c}", ts.configMap("c", map[string]string{"colour": "red"}))
+				ts.relabel("b", map[string]string{"colour": "blue"})
+				versions = append(versions, "{end}", ts.remove("c"), "@now", "@"+fmt.Sprint(ts.server.ResourceVersion()))
 				fill := strings.NewReplacer(versions...)
 
-				a := c.do(http.MethodGet, configMaps+"?"+fill.Replace(tt.query), nil)
+				a := ts.do(http.MethodGet, configMaps+"?"+fill.Replace(tt.query), nil)
 				if a.code != tt.code {
 					t.Fatalf("answered %d, want %d: %s", a.code, tt.code, a.body)
 				}
@@ -130,11 +130,11 @@ func checkStatus(t *testing.T, a answer) {
 }
 
 func TestListPages(t *testing.T) {
-	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
+	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		for i := range 10 {
-			c.configMap(fmt.Sprintf("cm-%d", i), nil)
+			ts.configMap(fmt.Sprintf("cm-%d", i), nil)
 		}
-		maps := c.protobuf.CoreV1().ConfigMaps("default")
+		maps := ts.protobuf.CoreV1().ConfigMaps("default")
 		ctx := context.Background()
 		first, err := maps.List(ctx, metav1.ListOptions{Limit: 4})
 		if err != nil {
@@ -144,10 +144,10 @@ func TestListPages(t *testing.T) {
 			t.Fatalf("first page: %d items, %d remain", len(first.Items), *first.RemainingItemCount)
 		}
 		// What happens between two pages is not seen.
-		c.remove("cm-1")
-		c.remove("cm-6")
-		c.configMap("cm-55", nil)
-		c.relabel("cm-8", map[string]string{"late": "yes"})
+		ts.remove("cm-1")
+		ts.remove("cm-6")
+		ts.configMap("cm-55", nil)
+		ts.relabel("cm-8", map[string]string{"late": "yes"})
 		names := listed(first)
 		token := first.Continue
 		for token != "" {
@@ -171,7 +171,7 @@ func TestListPages(t *testing.T) {
 		}
 
 		// Too old: the rest can still be had, as it is now.
-		c.server.Compact()
+		ts.server.Compact()
 		_, err = maps.List(ctx, metav1.ListOptions{Limit: 3, Continue: first.Continue})
 		status := apierrors.APIStatus(nil)
 		if !apierrors.IsResourceExpired(err) || !asStatus(err, &status) || status.Status().ListMeta.Continue == "" {
@@ -195,22 +195,22 @@ func asStatus(err error, target *apierrors.APIStatus) bool {
 
 // TestListClients sees the same through every kind of client.
 func TestListClients(t *testing.T) {
-	inCluster(t, apiserver.Options{Pods: 300}, func(t *testing.T, c *cluster) {
+	withTestServer(t, apiserver.Options{Pods: 300}, func(t *testing.T, ts *testServer) {
 		ctx := context.Background()
-		pods, err := c.typed.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
+		pods, err := ts.typed.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		viaProtobuf, err := c.protobuf.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
+		viaProtobuf, err := ts.protobuf.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		gvr := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
-		unstructured, err := c.dynamic.Resource(gvr).List(ctx, metav1.ListOptions{})
+		unstructured, err := ts.dynamic.Resource(gvr).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		partial, err := c.metadata.Resource(gvr).List(ctx, metav1.ListOptions{})
+		partial, err := ts.metadata.Resource(gvr).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -225,15 +225,15 @@ func TestListClients(t *testing.T) {
 				t.Fatalf("pod %d differs between clients", i)
 			}
 		}
-		one, err := c.protobuf.CoreV1().Pods(pods.Items[7].Namespace).Get(ctx, pods.Items[7].Name, metav1.GetOptions{})
+		one, err := ts.protobuf.CoreV1().Pods(pods.Items[7].Namespace).Get(ctx, pods.Items[7].Name, metav1.GetOptions{})
 		if err != nil || !semanticEqual(one, &pods.Items[7]) {
 			t.Fatalf("GET differs from LIST: %v", err)
 		}
-		onePartial, err := c.metadata.Resource(gvr).Namespace(one.Namespace).Get(ctx, one.Name, metav1.GetOptions{})
+		onePartial, err := ts.metadata.Resource(gvr).Namespace(one.Namespace).Get(ctx, one.Name, metav1.GetOptions{})
 		if err != nil || onePartial.UID != one.UID {
 			t.Fatalf("GET of the metadata: %v", err)
 		}
-		_, err = c.typed.CoreV1().Pods("default").Get(ctx, "nobody", metav1.GetOptions{})
+		_, err = ts.typed.CoreV1().Pods("default").Get(ctx, "nobody", metav1.GetOptions{})
 		if !apierrors.IsNotFound(err) {
 			t.Errorf("GET of nothing: %v", err)
 		}
@@ -242,9 +242,9 @@ func TestListClients(t *testing.T) {
 
 // TestFieldSelectors compares what selectors choose with a filter over all.
 func TestFieldSelectors(t *testing.T) {
-	inCluster(t, apiserver.Options{Pods: 200}, func(t *testing.T, c *cluster) {
+	withTestServer(t, apiserver.Options{Pods: 200}, func(t *testing.T, ts *testServer) {
 		ctx := context.Background()
-		all, err := c.typed.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
+		all, err := ts.typed.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -283,7 +283,7 @@ func TestFieldSelectors(t *testing.T) {
 					want++
 				}
 			}
-			got, err := c.protobuf.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: tt.fields, LabelSelector: tt.labels})
+			got, err := ts.protobuf.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: tt.fields, LabelSelector: tt.labels})
 			if err != nil {
 				t.Errorf("%s %s: %v", tt.fields, tt.labels, err)
 				continue

@@ -18,7 +18,7 @@ func TestNames(t *testing.T) {
 		certificates = "/apis/certificates.k8s.io/v1/"
 		addresses    = "/apis/networking.k8s.io/v1/ipaddresses"
 	)
-	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
+	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		for _, tt := range []struct {
 			path, name, signer string
 			problem            string // empty: it is valid
@@ -52,12 +52,12 @@ func TestNames(t *testing.T) {
 			if tt.signer != "" {
 				o.Object["spec"] = map[string]any{"signerName": tt.signer}
 			}
-			a := c.do(http.MethodPost, tt.path, o.Object)
+			a := ts.do(http.MethodPost, tt.path, o.Object)
 			switch {
 			case tt.problem == "" && a.code != http.StatusCreated:
 				t.Errorf("%s %q: %d: %s", tt.path, tt.name, a.code, a.body)
 			case tt.problem == "":
-				if a := c.get(tt.path+"/"+tt.name, nil); a.code != http.StatusOK {
+				if a := ts.get(tt.path+"/"+tt.name, nil); a.code != http.StatusOK {
 					t.Errorf("%s %q: GET: %d: %s", tt.path, tt.name, a.code, a.body)
 				}
 			case a.code != http.StatusUnprocessableEntity || !strings.Contains(a.status(t).Message, tt.problem):

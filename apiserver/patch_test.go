@@ -13,8 +13,8 @@ import (
 )
 
 func TestPatch(t *testing.T) {
-	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
-		pods := c.protobuf.CoreV1().Pods("default")
+	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
+		pods := ts.protobuf.CoreV1().Pods("default")
 		pod, err := pods.Create(ctx, &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Name: "p", Labels: map[string]string{"a": "1"}},
 			Spec: corev1.PodSpec{Containers: []corev1.Container{

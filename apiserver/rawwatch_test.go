@@ -29,18 +29,18 @@ type rawWatch struct {
 }
 
 // watch begins a WATCH. header is a list of names and values.
-func (c *cluster) watch(path string, header ...string) *rawWatch {
-	c.t.Helper()
+func (ts *testServer) watch(path string, header ...string) *rawWatch {
+	ts.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	res := c.send(ctx, http.MethodGet, path, nil, header)
-	w := &rawWatch{t: c.t, code: res.StatusCode, header: res.Header, body: res.Body, cancel: cancel}
+	res := ts.send(ctx, http.MethodGet, path, nil, header)
+	w := &rawWatch{t: ts.t, code: res.StatusCode, header: res.Header, body: res.Body, cancel: cancel}
 	var err error
 	if w.enc, err = wire.EncodingOf(res.Header.Get("Content-Type")); err != nil {
-		c.t.Fatal(err)
+		ts.t.Fatal(err)
 	}
 	body, err := wire.NewBody(res.Body, res.Header.Get("Content-Encoding"))
 	if err != nil {
-		c.t.Fatal(err)
+		ts.t.Fatal(err)
 	}
 	w.events = wire.NewWatchReader(body, w.enc, wire.Limits{})
 	return w
@@ -98,15 +98,15 @@ func (w *rawWatch) until(stop func(string) bool) (events []string) {
 // TestWatchLargeObject: a WATCH from the resourceVersion of an object that the store applies at once,
 // because it is large, does not tell of it again.
 func TestWatchLargeObject(t *testing.T) {
-	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
+	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "large"}, Data: map[string]string{"x": strings.Repeat("x", 300<<10)}}
-		made, err := c.typed.CoreV1().ConfigMaps("default").Create(t.Context(), object, metav1.CreateOptions{})
+		made, err := ts.typed.CoreV1().ConfigMaps("default").Create(t.Context(), object, metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := c.watch(configMaps + "?watch=true&timeoutSeconds=5&resourceVersion=" + made.ResourceVersion)
+		w := ts.watch(configMaps + "?watch=true&timeoutSeconds=5&resourceVersion=" + made.ResourceVersion)
 		defer w.cancel()
-		small := c.configMap("small", nil)
+		small := ts.configMap("small", nil)
 		if got := w.next(); got != "ADDED small@"+small {
 			t.Error(got)
 		}
@@ -116,10 +116,10 @@ func TestWatchLargeObject(t *testing.T) {
 // TestGetIsNoWatch: a GET of one object stays one, as in kube-apiserver, which finds the verb by the
 // path first.
 func TestGetIsNoWatch(t *testing.T) {
-	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
-		c.configMap("a", nil)
+	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
+		ts.configMap("a", nil)
 		var object corev1.ConfigMap
-		if got := c.get(configMaps+"/a?watch=true&timeoutSeconds=1", &object); got.code != http.StatusOK || object.Name != "a" {
+		if got := ts.get(configMaps+"/a?watch=true&timeoutSeconds=1", &object); got.code != http.StatusOK || object.Name != "a" {
 			t.Errorf("%d %s", got.code, got.body)
 		}
 	})

@@ -21,24 +21,24 @@ type servedKind struct {
 }
 
 // everyKind asks discovery for all kinds that can be created.
-func (c *cluster) everyKind() []servedKind {
-	c.t.Helper()
-	_, lists, err := c.typed.Discovery().ServerGroupsAndResources()
+func (ts *testServer) everyKind() []servedKind {
+	ts.t.Helper()
+	_, lists, err := ts.typed.Discovery().ServerGroupsAndResources()
 	if err != nil {
-		c.t.Fatal(err)
+		ts.t.Fatal(err)
 	}
 	var out []servedKind
 	for _, list := range discovery.FilteredBy(discovery.SupportsAllVerbs{Verbs: []string{"create", "list"}}, lists) {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
 		if err != nil {
-			c.t.Fatal(err)
+			ts.t.Fatal(err)
 		}
 		for _, r := range list.APIResources {
 			out = append(out, servedKind{gv, r})
 		}
 	}
 	if len(out) < 60 {
-		c.t.Errorf("only %d kinds", len(out))
+		ts.t.Errorf("only %d kinds", len(out))
 	}
 	return out
 }
@@ -73,50 +73,50 @@ func (k servedKind) collection() string {
 // TestEveryKind creates, reads, lists, watches and deletes one object of each kind that discovery
 // tells of.
 func TestEveryKind(t *testing.T) {
-	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
-		for _, k := range c.everyKind() {
+	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
+		for _, k := range ts.everyKind() {
 			if k.Kind != "CustomResourceDefinition" { // has a test of its own
-				c.liveThrough(k)
+				ts.liveThrough(k)
 			}
 		}
 	})
 }
 
-func (c *cluster) liveThrough(k servedKind) {
-	c.t.Helper()
-	client := c.dynamic.Resource(k.WithResource(k.Name)).Namespace("")
+func (ts *testServer) liveThrough(k servedKind) {
+	ts.t.Helper()
+	client := ts.dynamic.Resource(k.WithResource(k.Name)).Namespace("")
 	if k.Namespaced {
-		client = c.dynamic.Resource(k.WithResource(k.Name)).Namespace("default")
+		client = ts.dynamic.Resource(k.WithResource(k.Name)).Namespace("default")
 	}
 	name := k.object().GetName()
 	selected := "fieldSelector=metadata.name%3D" + url.QueryEscape(name)
 	created, err := client.Create(ctx, k.object(), metav1.CreateOptions{})
 	if err != nil {
-		c.t.Errorf("%s: %v", k.Name, err)
+		ts.t.Errorf("%s: %v", k.Name, err)
 		return
 	}
 	got, err := client.Get(ctx, name, metav1.GetOptions{})
 	if err != nil || got.GetKind() != k.Kind || got.GetUID() != created.GetUID() {
-		c.t.Errorf("%s: got %v, %v", k.Name, got, err)
+		ts.t.Errorf("%s: got %v, %v", k.Name, got, err)
 	}
-	partial, err := c.metadata.Resource(k.WithResource(k.Name)).List(ctx, metav1.ListOptions{LabelSelector: "x!=y"})
+	partial, err := ts.metadata.Resource(k.WithResource(k.Name)).List(ctx, metav1.ListOptions{LabelSelector: "x!=y"})
 	if err != nil || partial.Items[0].GetName() != name {
-		c.t.Errorf("%s: listed %v, %v", k.Name, partial, err)
+		ts.t.Errorf("%s: listed %v, %v", k.Name, partial, err)
 	}
-	a := c.do("GET", k.path()+"?"+selected, nil, "Accept", "application/vnd.kubernetes.protobuf")
+	a := ts.do("GET", k.path()+"?"+selected, nil, "Accept", "application/vnd.kubernetes.protobuf")
 	// storagemigration.k8s.io/v1 is not in the oldest k8s.io/api, which lacks some other kinds as well.
 	switch hasType := scheme.Scheme.Recognizes(k.WithKind(k.Kind)) && k.GroupVersion.Group != "storagemigration.k8s.io"; {
 	case !hasType && a.code != 406:
-		c.t.Errorf("%s: protobuf without a Go type: %d", k.Name, a.code)
+		ts.t.Errorf("%s: protobuf without a Go type: %d", k.Name, a.code)
 	case hasType && (a.code != 200 || a.header.Get("Content-Type") != "application/vnd.kubernetes.protobuf"):
-		c.t.Errorf("%s: protobuf: %d", k.Name, a.code)
+		ts.t.Errorf("%s: protobuf: %d", k.Name, a.code)
 	}
-	w := c.watch(k.path() + "?watch=1&" + selected)
+	w := ts.watch(k.path() + "?watch=1&" + selected)
 	defer w.close()
 	if e, want := w.next(), "ADDED "+name+"@"+created.GetResourceVersion(); e != want {
-		c.t.Errorf("%s: %s, want %s", k.Name, e, want)
+		ts.t.Errorf("%s: %s, want %s", k.Name, e, want)
 	}
 	if err := client.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
-		c.t.Errorf("%s: %v", k.Name, err)
+		ts.t.Errorf("%s: %v", k.Name, err)
 	}
 }

@@ -80,10 +80,10 @@ func TestListenFails(t *testing.T) {
 
 // TestSeed: the same pods for the same seed, all of them running, and a steady count under churn.
 func TestSeed(t *testing.T) {
-	inCluster(t, apiserver.Options{Pods: 1000, Seed: 7, Churn: 20}, func(t *testing.T, c *cluster) {
-		before := c.server.ResourceVersion()
+	withTestServer(t, apiserver.Options{Pods: 1000, Seed: 7, Churn: 20}, func(t *testing.T, ts *testServer) {
+		before := ts.server.ResourceVersion()
 		list := func() map[string]*corev1.Pod {
-			pods, err := c.protobuf.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
+			pods, err := ts.protobuf.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -95,8 +95,8 @@ func TestSeed(t *testing.T) {
 		}
 		old := list()
 		time.Sleep(100 * time.Second) // of the bubble
-		c.server.StopChurn()
-		writes := c.server.ResourceVersion() - before
+		ts.server.StopChurn()
+		writes := ts.server.ResourceVersion() - before
 		if writes < 2000 || writes > 2200 { // a replacement is three
 			t.Errorf("%d writes in 100 s at 20/s", writes)
 		}
@@ -117,13 +117,13 @@ func TestSeed(t *testing.T) {
 
 // TestListCompression: gzip above 128 KB, and only for those who ask.
 func TestListCompression(t *testing.T) {
-	inCluster(t, apiserver.Options{Pods: 100}, func(t *testing.T, c *cluster) {
+	withTestServer(t, apiserver.Options{Pods: 100}, func(t *testing.T, ts *testServer) {
 		for _, accept := range []string{wire.ContentTypeJSON, wire.ContentTypeProtobuf} {
-			plain := c.do(http.MethodGet, "/api/v1/pods", nil, "Accept", accept)
+			plain := ts.do(http.MethodGet, "/api/v1/pods", nil, "Accept", accept)
 			if plain.header.Get("Content-Encoding") != "" {
 				t.Error("compressed unasked")
 			}
-			zipped := c.do(http.MethodGet, "/api/v1/pods", nil, "Accept", accept, "Accept-Encoding", "br, gzip;q=0.5")
+			zipped := ts.do(http.MethodGet, "/api/v1/pods", nil, "Accept", accept, "Accept-Encoding", "br, gzip;q=0.5")
 			if zipped.header.Get("Content-Encoding") != "gzip" || len(zipped.body) > len(plain.body)/4 {
 				t.Errorf("%s: %q, %d bytes of %d", accept, zipped.header.Get("Content-Encoding"), len(zipped.body), len(plain.body))
 			}
@@ -138,8 +138,8 @@ func TestListCompression(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		refused := c.do(http.MethodGet, "/api/v1/pods", nil, "Accept-Encoding", "gzip;q=0")
-		small := c.do(http.MethodGet, "/api/v1/pods?limit=5", nil, "Accept-Encoding", "gzip")
+		refused := ts.do(http.MethodGet, "/api/v1/pods", nil, "Accept-Encoding", "gzip;q=0")
+		small := ts.do(http.MethodGet, "/api/v1/pods?limit=5", nil, "Accept-Encoding", "gzip")
 		if refused.header.Get("Content-Encoding") != "" || small.header.Get("Content-Encoding") != "" || small.header.Get("Content-Length") == "" {
 			t.Error("compressed although it was refused, or although it is small")
 		}

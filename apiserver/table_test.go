@@ -16,9 +16,9 @@ import (
 const acceptTable = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
 
 func TestTables(t *testing.T) {
-	inCluster(t, apiserver.Options{Pods: 30}, func(t *testing.T, c *cluster) {
+	withTestServer(t, apiserver.Options{Pods: 30}, func(t *testing.T, ts *testServer) {
 		var table metav1.Table
-		c.do(http.MethodGet, "/api/v1/pods?limit=10", nil, "Accept", acceptTable).decode(t, &table)
+		ts.do(http.MethodGet, "/api/v1/pods?limit=10", nil, "Accept", acceptTable).decode(t, &table)
 		if table.Kind != "Table" || table.APIVersion != "meta.k8s.io/v1" || len(table.Rows) != 10 || table.Continue == "" || *table.RemainingItemCount != 20 {
 			t.Fatalf("%+v", table.ListMeta)
 		}
@@ -39,23 +39,23 @@ func TestTables(t *testing.T) {
 		}
 		path := "/api/v1/namespaces/" + p.Namespace + "/pods/" + p.Name
 		var one metav1.Table
-		c.do(http.MethodGet, path+"?includeObject=Object", nil, "Accept", acceptTable).decode(t, &one)
+		ts.do(http.MethodGet, path+"?includeObject=Object", nil, "Accept", acceptTable).decode(t, &one)
 		var pod corev1.Pod
 		if err := json.Unmarshal(one.Rows[0].Object.Raw, &pod); err != nil || pod.Kind != "Pod" || len(pod.Spec.Containers) != 2 {
 			t.Errorf("object %s: %v", one.Rows[0].Object.Raw, err)
 		}
 		var none metav1.Table
-		c.do(http.MethodGet, path+"?includeObject=None", nil, "Accept", acceptTable).decode(t, &none)
+		ts.do(http.MethodGet, path+"?includeObject=None", nil, "Accept", acceptTable).decode(t, &none)
 		if none.Rows[0].Object.Raw != nil && string(none.Rows[0].Object.Raw) != "null" {
 			t.Errorf("object %s", none.Rows[0].Object.Raw)
 		}
 		var empty metav1.Table
-		c.do(http.MethodGet, "/api/v1/namespaces/default/secrets", nil, "Accept", acceptTable).decode(t, &empty)
+		ts.do(http.MethodGet, "/api/v1/namespaces/default/secrets", nil, "Accept", acceptTable).decode(t, &empty)
 		if empty.Rows == nil || len(empty.Rows) != 0 {
 			t.Errorf("rows %v", empty.Rows)
 		}
 
-		w := c.watch("/api/v1/pods?watch=1", "Accept", acceptTable)
+		w := ts.watch("/api/v1/pods?watch=1", "Accept", acceptTable)
 		defer w.close()
 		e, err := w.events.Next()
 		if err != nil || e.TypeMeta.Kind != "Table" {

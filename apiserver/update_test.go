@@ -26,13 +26,13 @@ var (
 // TestUnconditionalUpdates puts an object of each kind without a resourceVersion, where there is
 // one and where there is none.
 func TestUnconditionalUpdates(t *testing.T) {
-	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
-		if _, err := c.dynamic.Resource(crds).Create(ctx, widgetDefinition(), metav1.CreateOptions{}); err != nil {
+	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
+		if _, err := ts.dynamic.Resource(crds).Create(ctx, widgetDefinition(), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		for _, k := range c.everyKind() {
+		for _, k := range ts.everyKind() {
 			o := k.object()
-			put := func() answer { return c.do(http.MethodPut, k.collection()+"/"+o.GetName(), o) }
+			put := func() answer { return ts.do(http.MethodPut, k.collection()+"/"+o.GetName(), o) }
 			want := http.StatusNotFound
 			if slices.Contains(madeByPut, k.Kind) {
 				want = http.StatusCreated
@@ -43,7 +43,7 @@ func TestUnconditionalUpdates(t *testing.T) {
 			if k.Kind == "CustomResourceDefinition" { // is there, and needs more than a name to be created
 				o = widgetDefinition()
 			} else if want == http.StatusNotFound {
-				if a := c.do(http.MethodPost, k.collection(), o); a.code != http.StatusCreated {
+				if a := ts.do(http.MethodPost, k.collection(), o); a.code != http.StatusCreated {
 					t.Errorf("POST of a %s: %d: %s", k.Kind, a.code, a.body)
 				}
 			}
@@ -58,43 +58,43 @@ func TestUnconditionalUpdates(t *testing.T) {
 				}
 			}
 			if k.Kind == "Widget" { // whose other version has the same objects
-				c.do(http.MethodDelete, k.collection()+"/"+o.GetName(), nil)
+				ts.do(http.MethodDelete, k.collection()+"/"+o.GetName(), nil)
 			}
 		}
 	})
 }
 
 func TestConditionalUpdate(t *testing.T) {
-	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
+	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		const leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 		lease := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
 			"metadata": map[string]any{"name": "a", "resourceVersion": "77"}}}
 		lease.SetUID("unknown")
-		if a := c.do(http.MethodPut, leases+"/a", lease); a.code != http.StatusConflict {
+		if a := ts.do(http.MethodPut, leases+"/a", lease); a.code != http.StatusConflict {
 			t.Errorf("created with an uid: %d: %s", a.code, a.body)
 		}
 		lease.SetUID("")
-		if a := c.do(http.MethodPut, leases+"/a?dryRun=All", lease); a.code != http.StatusCreated {
+		if a := ts.do(http.MethodPut, leases+"/a?dryRun=All", lease); a.code != http.StatusCreated {
 			t.Errorf("dry run: %d: %s", a.code, a.body)
 		}
-		if a := c.do(http.MethodPut, leases+"/a", lease); a.code != http.StatusCreated {
+		if a := ts.do(http.MethodPut, leases+"/a", lease); a.code != http.StatusCreated {
 			t.Errorf("created: %d: %s", a.code, a.body)
 		}
 		var made metav1.PartialObjectMetadata
-		if c.get(leases+"/a", &made); made.UID == "" || made.CreationTimestamp.IsZero() || made.ResourceVersion == "77" {
+		if ts.get(leases+"/a", &made); made.UID == "" || made.CreationTimestamp.IsZero() || made.ResourceVersion == "77" {
 			t.Errorf("created: %+v", made)
 		}
-		if a := c.do(http.MethodPut, leases+"/a", lease); a.code != http.StatusConflict {
+		if a := ts.do(http.MethodPut, leases+"/a", lease); a.code != http.StatusConflict {
 			t.Errorf("with a stale resourceVersion: %d: %s", a.code, a.body)
 		}
 		lease.SetResourceVersion("")
-		s := c.do(http.MethodPut, leases+"/a", lease).status(t)
+		s := ts.do(http.MethodPut, leases+"/a", lease).status(t)
 		const want = `leases.coordination.k8s.io "a" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update`
 		if s.Reason != metav1.StatusReasonInvalid || s.Message != want || s.Details.Kind != "leases" || s.Details.Group != "coordination.k8s.io" {
 			t.Errorf("got %+v", s)
 		}
 		// A patch that removes the resourceVersion of the object is no different.
-		client := c.typed.CoordinationV1().Leases("default")
+		client := ts.typed.CoordinationV1().Leases("default")
 		patch := []byte(`{"metadata":{"resourceVersion":null,"labels":{"a":"b"}}}`)
 		if _, err := client.Patch(ctx, "a", types.MergePatchType, patch, metav1.PatchOptions{}); !apierrors.IsInvalid(err) {
 			t.Errorf("patched: %v", err)
@@ -102,12 +102,12 @@ func TestConditionalUpdate(t *testing.T) {
 		if _, err := client.Patch(ctx, "b", types.MergePatchType, patch, metav1.PatchOptions{}); !apierrors.IsNotFound(err) {
 			t.Errorf("patched nothing: %v", err)
 		}
-		c.configMap("a", nil)
-		cm, err := c.typed.CoreV1().ConfigMaps("default").Patch(ctx, "a", types.MergePatchType, patch, metav1.PatchOptions{})
+		ts.configMap("a", nil)
+		cm, err := ts.typed.CoreV1().ConfigMaps("default").Patch(ctx, "a", types.MergePatchType, patch, metav1.PatchOptions{})
 		if err != nil || cm.Labels["a"] != "b" {
 			t.Errorf("patched: %v", err)
 		}
-		if a := c.do(http.MethodPut, "/api/v1/namespaces/default/services/none/status", `{"metadata":{"name":"none"}}`); a.code != http.StatusNotFound {
+		if a := ts.do(http.MethodPut, "/api/v1/namespaces/default/services/none/status", `{"metadata":{"name":"none"}}`); a.code != http.StatusNotFound {
 			t.Errorf("a status of nothing: %d: %s", a.code, a.body)
 		}
 	})
@@ -116,11 +116,11 @@ func TestConditionalUpdate(t *testing.T) {
 // TestUpdateOfNothing: neither a resourceVersion nor an event comes of an update that changes
 // nothing, from the first one on.
 func TestUpdateOfNothing(t *testing.T) {
-	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
-		if _, err := c.dynamic.Resource(crds).Create(ctx, widgetDefinition(), metav1.CreateOptions{}); err != nil {
+	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
+		if _, err := ts.dynamic.Resource(crds).Create(ctx, widgetDefinition(), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		client := c.dynamic.Resource(widgets).Namespace("default")
+		client := ts.dynamic.Resource(widgets).Namespace("default")
 		w := widget("red", "<red>")
 		w.SetLabels(map[string]string{"a": "b"})
 		made, err := client.Create(ctx, w, metav1.CreateOptions{})
@@ -136,7 +136,7 @@ func TestUpdateOfNothing(t *testing.T) {
 		if err != nil || same.GetResourceVersion() != version {
 			t.Errorf("patched: %v, %s after %s", err, same.GetResourceVersion(), version)
 		}
-		events := c.watch("/apis/example.com/v1/widgets?watch=1&resourceVersion=" + version)
+		events := ts.watch("/apis/example.com/v1/widgets?watch=1&resourceVersion=" + version)
 		defer events.close()
 		if err := client.Delete(ctx, "red", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)

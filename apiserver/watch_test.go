@@ -58,17 +58,17 @@ func TestWatchSemantics(t *testing.T) {
 		{"all namespaces of the selector", "fieldSelector=metadata.namespace%3Dother", 0, "EOF"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
-				versions := []string{"{a}", c.configMap("a", nil)}
-				versions = append(versions, "{b}", c.configMap("b", nil))
-				versions = append(versions, "{c}", c.configMap("c", map[string]string{"colour": "red"}))
-				versions = append(versions, "{b2}", c.relabel("b", map[string]string{"colour": "blue"}))
-				versions = append(versions, "{end}", c.remove("c"))
-				now := c.server.ResourceVersion()
+			withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
+				versions := []string{"{a}", ts.configMap("a", nil)}
+				versions = append(versions, "{b}", ts.configMap("b", nil))
+				versions = append(versions, "{c}", ts.configMap("c", map[string]string{"colour": "red"}))
+				versions = append(versions, "{b2}", ts.relabel("b", map[string]string{"colour": "blue"}))
+				versions = append(versions, "{end}", ts.remove("c"))
+				now := ts.server.ResourceVersion()
 				versions = append(versions, "{d}", fmt.Sprint(now+1), "{e}", fmt.Sprint(now+2))
 				fill := strings.NewReplacer(versions...)
 
-				w := c.watch(configMaps + "?watch=1&timeoutSeconds=20&" + fill.Replace(tt.query))
+				w := ts.watch(configMaps + "?watch=1&timeoutSeconds=20&" + fill.Replace(tt.query))
 				defer w.close()
 				if w.code != max(tt.code, 200) {
 					t.Fatalf("answered %d, want %d", w.code, tt.code)
@@ -77,8 +77,8 @@ func TestWatchSemantics(t *testing.T) {
 					return
 				}
 				synctest.Wait() // the watch stands
-				c.configMap("d", map[string]string{"colour": "blue"})
-				c.configMap("e", map[string]string{"colour": "blue"})
+				ts.configMap("d", map[string]string{"colour": "blue"})
+				ts.configMap("e", map[string]string{"colour": "blue"})
 				want := fill.Replace(tt.want)
 				got := strings.Join(w.until(func(e string) bool { return strings.HasSuffix(want, e) }), " ")
 				if got != want {
@@ -98,19 +98,19 @@ func TestWatchTransitions(t *testing.T) {
 		"application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
 	} {
 		t.Run(accept, func(t *testing.T) {
-			inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
-				from := c.configMap("a", nil)
-				w := c.watch(configMaps+"?watch=1&labelSelector=on%3Dyes&resourceVersion="+from, "Accept", accept)
+			withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
+				from := ts.configMap("a", nil)
+				w := ts.watch(configMaps+"?watch=1&labelSelector=on%3Dyes&resourceVersion="+from, "Accept", accept)
 				defer w.close()
 				var want []string
 				on, off := map[string]string{"on": "yes"}, map[string]string{"on": "no"}
-				want = append(want, "ADDED a@"+c.relabel("a", on))
-				want = append(want, "MODIFIED a@"+c.relabel("a", map[string]string{"on": "yes", "more": "yes"}))
-				want = append(want, "DELETED a@"+c.relabel("a", off))
-				c.relabel("a", nil)
-				want = append(want, "ADDED a@"+c.relabel("a", on))
-				want = append(want, "DELETED a@"+c.remove("a"))
-				want = append(want, "ADDED a@"+c.configMap("a", on))
+				want = append(want, "ADDED a@"+ts.relabel("a", on))
+				want = append(want, "MODIFIED a@"+ts.relabel("a", map[string]string{"on": "yes", "more": "yes"}))
+				want = append(want, "DELETED a@"+ts.relabel("a", off))
+				ts.relabel("a", nil)
+				want = append(want, "ADDED a@"+ts.relabel("a", on))
+				want = append(want, "DELETED a@"+ts.remove("a"))
+				want = append(want, "ADDED a@"+ts.configMap("a", on))
 				for _, e := range want {
 					if got := w.next(); got != e {
 						t.Errorf("got %s, want %s", got, e)
@@ -124,14 +124,14 @@ func TestWatchTransitions(t *testing.T) {
 // TestWatchBookmarks counts them over the life of a watch: one a minute, and one two seconds before
 // the end.
 func TestWatchBookmarks(t *testing.T) {
-	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
+	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		began := time.Now()
-		from := c.configMap("a", nil)
-		w := c.watch(configMaps + "?watch=1&allowWatchBookmarks=true&timeoutSeconds=150&resourceVersion=" + from)
+		from := ts.configMap("a", nil)
+		w := ts.watch(configMaps + "?watch=1&allowWatchBookmarks=true&timeoutSeconds=150&resourceVersion=" + from)
 		defer w.close()
 		// Another resource moves the counter: a bookmark says that nothing is missed here.
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "another"}}
-		ns, err := c.typed.CoreV1().Namespaces().Create(context.Background(), ns, metav1.CreateOptions{})
+		ns, err := ts.typed.CoreV1().Namespaces().Create(context.Background(), ns, metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -151,7 +151,7 @@ func TestWatchBookmarks(t *testing.T) {
 		if d := time.Since(began).Round(time.Second); d != 150*time.Second {
 			t.Errorf("the watch lasted %v", d)
 		}
-		plain := c.watch(configMaps + "?watch=1&timeoutSeconds=150&resourceVersion=" + from)
+		plain := ts.watch(configMaps + "?watch=1&timeoutSeconds=150&resourceVersion=" + from)
 		defer plain.close()
 		if e := plain.next(); e != "EOF" {
 			t.Errorf("not asked for: %s", e)
@@ -160,9 +160,9 @@ func TestWatchBookmarks(t *testing.T) {
 }
 
 func TestWatchWithoutTimeoutEnds(t *testing.T) {
-	inCluster(t, apiserver.Options{MinWatch: time.Minute}, func(t *testing.T, c *cluster) {
+	withTestServer(t, apiserver.Options{MinWatch: time.Minute}, func(t *testing.T, ts *testServer) {
 		began := time.Now()
-		w := c.watch(configMaps + "?watch=1")
+		w := ts.watch(configMaps + "?watch=1")
 		defer w.close()
 		if e := w.next(); e != "EOF" {
 			t.Errorf("got %s", e)
@@ -175,8 +175,8 @@ func TestWatchWithoutTimeoutEnds(t *testing.T) {
 
 // TestWatchCompression: gzip only for a client that streams a list, one member a flush.
 func TestWatchCompression(t *testing.T) {
-	inCluster(t, apiserver.Options{Pods: 300}, func(t *testing.T, c *cluster) {
-		w := c.watch("/api/v1/pods?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true",
+	withTestServer(t, apiserver.Options{Pods: 300}, func(t *testing.T, ts *testServer) {
+		w := ts.watch("/api/v1/pods?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true",
 			"Accept-Encoding", "gzip", "Accept", "application/vnd.kubernetes.protobuf")
 		defer w.close()
 		if w.header.Get("Content-Encoding") != "gzip" {
@@ -186,18 +186,18 @@ func TestWatchCompression(t *testing.T) {
 		if len(events) != 301 {
 			t.Fatalf("%d events", len(events))
 		}
-		pods, err := c.typed.CoreV1().Pods("").List(context.Background(), metav1.ListOptions{Limit: 1})
+		pods, err := ts.typed.CoreV1().Pods("").List(context.Background(), metav1.ListOptions{Limit: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
 		pod := &pods.Items[0]
-		if err := c.typed.CoreV1().Pods(pod.Namespace).Delete(context.Background(), pod.Name, metav1.DeleteOptions{}); err != nil {
+		if err := ts.typed.CoreV1().Pods(pod.Namespace).Delete(context.Background(), pod.Name, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		if got, want := w.next(), fmt.Sprintf("DELETED %s@%d", pod.Name, c.server.ResourceVersion()); got != want {
+		if got, want := w.next(), fmt.Sprintf("DELETED %s@%d", pod.Name, ts.server.ResourceVersion()); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
-		plain := c.watch("/api/v1/pods?watch=1", "Accept-Encoding", "gzip")
+		plain := ts.watch("/api/v1/pods?watch=1", "Accept-Encoding", "gzip")
 		defer plain.close()
 		if plain.header.Get("Content-Encoding") != "" {
 			t.Error("compressed for a client that may not cope")
@@ -207,9 +207,9 @@ func TestWatchCompression(t *testing.T) {
 
 // TestWatchCompressionForGo: the standard library's reader has all events when nothing more comes.
 func TestWatchCompressionForGo(t *testing.T) {
-	inCluster(t, apiserver.Options{Pods: 50}, func(t *testing.T, c *cluster) {
+	withTestServer(t, apiserver.Options{Pods: 50}, func(t *testing.T, ts *testServer) {
 		began := time.Now()
-		w := c.watch("/api/v1/pods?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true",
+		w := ts.watch("/api/v1/pods?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true",
 			"Accept-Encoding", "gzip")
 		defer w.close()
 		body, err := gzip.NewReader(w.body)
@@ -226,16 +226,16 @@ func TestWatchCompressionForGo(t *testing.T) {
 
 // TestWatchClients follows one object through every kind of client.
 func TestWatchClients(t *testing.T) {
-	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
+	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		ctx := context.Background()
 		gvr := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
-		from := metav1.ListOptions{ResourceVersion: c.configMap("a", nil), AllowWatchBookmarks: true}
+		from := metav1.ListOptions{ResourceVersion: ts.configMap("a", nil), AllowWatchBookmarks: true}
 		watches := map[string]watch.Interface{}
 		for name, begin := range map[string]func() (watch.Interface, error){
-			"typed":    func() (watch.Interface, error) { return c.typed.CoreV1().ConfigMaps("").Watch(ctx, from) },
-			"protobuf": func() (watch.Interface, error) { return c.protobuf.CoreV1().ConfigMaps("default").Watch(ctx, from) },
-			"dynamic":  func() (watch.Interface, error) { return c.dynamic.Resource(gvr).Watch(ctx, from) },
-			"metadata": func() (watch.Interface, error) { return c.metadata.Resource(gvr).Watch(ctx, from) },
+			"typed":    func() (watch.Interface, error) { return ts.typed.CoreV1().ConfigMaps("").Watch(ctx, from) },
+			"protobuf": func() (watch.Interface, error) { return ts.protobuf.CoreV1().ConfigMaps("default").Watch(ctx, from) },
+			"dynamic":  func() (watch.Interface, error) { return ts.dynamic.Resource(gvr).Watch(ctx, from) },
+			"metadata": func() (watch.Interface, error) { return ts.metadata.Resource(gvr).Watch(ctx, from) },
 		} {
 			w, err := begin()
 			if err != nil {
@@ -244,8 +244,8 @@ func TestWatchClients(t *testing.T) {
 			defer w.Stop()
 			watches[name] = w
 		}
-		created := c.configMap("b", map[string]string{"x": "y"})
-		deleted := c.remove("b")
+		created := ts.configMap("b", map[string]string{"x": "y"})
+		deleted := ts.remove("b")
 		for name, w := range watches {
 			for _, want := range []string{"ADDED b " + created, "DELETED b " + deleted} {
 				e := <-w.ResultChan()
@@ -266,9 +266,9 @@ func TestWatchClients(t *testing.T) {
 
 // TestWatchHeadersComeAtOnce even when there is nothing to send.
 func TestWatchHeadersComeAtOnce(t *testing.T) {
-	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
+	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		began := time.Now()
-		w := c.watch(configMaps + "?watch=1&resourceVersion=5000000")
+		w := ts.watch(configMaps + "?watch=1&resourceVersion=5000000")
 		defer w.close()
 		if time.Since(began) != 0 || w.code != 200 {
 			t.Errorf("headers after %v", time.Since(began))
@@ -279,27 +279,27 @@ func TestWatchHeadersComeAtOnce(t *testing.T) {
 // TestSlowWatcher: a client that reads nothing while everything changes many times gets each object
 // once, and is not closed.
 func TestSlowWatcher(t *testing.T) {
-	inCluster(t, apiserver.Options{LogBytes: 4 << 10}, func(t *testing.T, c *cluster) {
+	withTestServer(t, apiserver.Options{LogBytes: 4 << 10}, func(t *testing.T, ts *testServer) {
 		for i := range 50 {
-			c.configMap(fmt.Sprintf("cm-%02d", i), map[string]string{"round": "0", "long": strings.Repeat("x", 60)})
+			ts.configMap(fmt.Sprintf("cm-%02d", i), map[string]string{"round": "0", "long": strings.Repeat("x", 60)})
 		}
-		from := c.configMap("last", nil)
-		w := c.watch(configMaps + "?watch=1&labelSelector=round&resourceVersion=" + from)
+		from := ts.configMap("last", nil)
+		w := ts.watch(configMaps + "?watch=1&labelSelector=round&resourceVersion=" + from)
 		defer w.close()
 		// The pipe to the client holds nothing, so the server stands at the first event.
 		for round := 1; round <= 10; round++ {
 			for i := range 50 {
 				if i == 7 && round == 5 { // leaves the selection, and changes on
-					c.relabel("cm-07", map[string]string{"out": "yes"})
+					ts.relabel("cm-07", map[string]string{"out": "yes"})
 				} else if i == 7 && round > 5 {
-					c.relabel("cm-07", map[string]string{"out": fmt.Sprint(round)})
+					ts.relabel("cm-07", map[string]string{"out": fmt.Sprint(round)})
 				} else {
-					c.relabel(fmt.Sprintf("cm-%02d", i), map[string]string{"round": fmt.Sprint(round), "long": strings.Repeat("x", 60)})
+					ts.relabel(fmt.Sprintf("cm-%02d", i), map[string]string{"round": fmt.Sprint(round), "long": strings.Repeat("x", 60)})
 				}
 			}
 		}
-		c.remove("cm-49")
-		end := "ADDED end@" + c.configMap("end", map[string]string{"round": "end"})
+		ts.remove("cm-49")
+		end := "ADDED end@" + ts.configMap("end", map[string]string{"round": "end"})
 		got := w.until(func(e string) bool { return e == end })
 		if len(got) > 250 {
 			t.Errorf("%d events for 500 changes: nothing was left out, so the test shows nothing", len(got))
@@ -323,22 +323,22 @@ func TestSlowWatcher(t *testing.T) {
 // TestCloseEndsWatches: Close returns although clients hold their connections open, and the clients
 // get a clean end.
 func TestCloseEndsWatches(t *testing.T) {
-	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
-		idle := c.watch(configMaps + "?watch=1")
+	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
+		idle := ts.watch(configMaps + "?watch=1")
 		defer idle.close()
-		future := c.watch(configMaps + "?watch=1&resourceVersion=5000000")
+		future := ts.watch(configMaps + "?watch=1&resourceVersion=5000000")
 		defer future.close()
 		synctest.Wait()
-		if err := c.server.Close(); err != nil {
+		if err := ts.server.Close(); err != nil {
 			t.Error(err)
 		}
 		if a, b := idle.next(), future.next(); a != "EOF" || b != "EOF" {
 			t.Errorf("got %s and %s", a, b)
 		}
-		if a := c.do(http.MethodGet, configMaps, nil); a.code != 503 {
+		if a := ts.do(http.MethodGet, configMaps, nil); a.code != 503 {
 			t.Errorf("a closed server answered %d", a.code)
 		}
-		if err := c.server.Register(apiserver.Resource{GroupVersionResource: schema.GroupVersionResource{
+		if err := ts.server.Register(apiserver.Resource{GroupVersionResource: schema.GroupVersionResource{
 			Group: "g", Version: "v1", Resource: "things"}, Kind: "Thing"}); !errors.Is(err, apiserver.ErrClosed) {
 			t.Errorf("Register: %v", err)
 		}
@@ -347,15 +347,15 @@ func TestCloseEndsWatches(t *testing.T) {
 
 // TestOldWatchPaths: /watch/ in the path is as good as watch=true.
 func TestOldWatchPaths(t *testing.T) {
-	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
-		a := c.configMap("a", nil)
-		c.configMap("b", nil)
-		one := c.watch("/api/v1/watch/namespaces/default/configmaps/a")
+	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
+		a := ts.configMap("a", nil)
+		ts.configMap("b", nil)
+		one := ts.watch("/api/v1/watch/namespaces/default/configmaps/a")
 		defer one.close()
 		if e := one.next(); e != "ADDED a@"+a {
 			t.Error(e)
 		}
-		all := c.watch("/api/v1/watch/configmaps")
+		all := ts.watch("/api/v1/watch/configmaps")
 		defer all.close()
 		if e := all.next(); e != "ADDED a@"+a {
 			t.Error(e)
@@ -365,10 +365,10 @@ func TestOldWatchPaths(t *testing.T) {
 
 // TestWatchIsNDJSON: whoever reads lines gets one event a line.
 func TestWatchIsNDJSON(t *testing.T) {
-	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
-		c.configMap("a", nil)
-		c.configMap("b", nil)
-		res := c.watch(configMaps + "?watch=1")
+	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
+		ts.configMap("a", nil)
+		ts.configMap("b", nil)
+		res := ts.watch(configMaps + "?watch=1")
 		defer res.close()
 		lines := bufio.NewScanner(res.body)
 		for range 2 {

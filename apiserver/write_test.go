@@ -26,10 +26,10 @@ var ctx = context.Background()
 func TestObjectLife(t *testing.T) {
 	for _, encoding := range []string{"json", "protobuf"} {
 		t.Run(encoding, func(t *testing.T) {
-			inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
-				client := c.typed
+			withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
+				client := ts.typed
 				if encoding == "protobuf" {
-					client = c.protobuf
+					client = ts.protobuf
 				}
 				deployments := client.AppsV1().Deployments("default")
 				d := &appsv1.Deployment{
@@ -43,7 +43,7 @@ func TestObjectLife(t *testing.T) {
 				}
 				uuid := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 				if !uuid.MatchString(string(d.UID)) || d.CreationTimestamp.IsZero() || d.Generation != 1 || d.Namespace != "default" ||
-					d.ResourceVersion != fmt.Sprint(c.server.ResourceVersion()) || d.Status.Replicas != 0 || *d.Spec.Replicas != 2 {
+					d.ResourceVersion != fmt.Sprint(ts.server.ResourceVersion()) || d.Status.Replicas != 0 || *d.Spec.Replicas != 2 {
 					t.Errorf("created: %+v", d)
 				}
 				if _, err := deployments.Create(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}}, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
@@ -102,12 +102,12 @@ func TestObjectLife(t *testing.T) {
 }
 
 func TestGenerateName(t *testing.T) {
-	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
+	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		seen := map[string]bool{}
 		long := strings.Repeat("x", 100)
 		for range 20 {
 			for _, base := range []string{"job-", long} {
-				cm, err := c.typed.CoreV1().ConfigMaps("default").Create(ctx,
+				cm, err := ts.typed.CoreV1().ConfigMaps("default").Create(ctx,
 					&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: base}}, metav1.CreateOptions{})
 				if err != nil {
 					t.Fatal(err)
@@ -122,13 +122,13 @@ func TestGenerateName(t *testing.T) {
 }
 
 func TestFinalizers(t *testing.T) {
-	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
-		maps := c.protobuf.CoreV1().ConfigMaps("default")
+	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
+		maps := ts.protobuf.CoreV1().ConfigMaps("default")
 		cm, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a", Finalizers: []string{"x.io/y"}}}, metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := c.watch(configMaps + "?watch=1&resourceVersion=" + cm.ResourceVersion)
+		w := ts.watch(configMaps + "?watch=1&resourceVersion=" + cm.ResourceVersion)
 		defer w.close()
 		for range 2 { // the second time it waits already
 			if err := maps.Delete(ctx, "a", metav1.DeleteOptions{}); err != nil {
@@ -147,7 +147,7 @@ func TestFinalizers(t *testing.T) {
 		if _, err := maps.Update(ctx, released, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		if got, want := w.next(), fmt.Sprintf("DELETED a@%d", c.server.ResourceVersion()); got != want {
+		if got, want := w.next(), fmt.Sprintf("DELETED a@%d", ts.server.ResourceVersion()); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 		if _, err := maps.Get(ctx, "a", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
@@ -157,10 +157,10 @@ func TestFinalizers(t *testing.T) {
 }
 
 func TestDryRun(t *testing.T) {
-	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
-		c.configMap("a", nil)
-		before := c.server.ResourceVersion()
-		maps := c.typed.CoreV1().ConfigMaps("default")
+	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
+		ts.configMap("a", nil)
+		before := ts.server.ResourceVersion()
+		maps := ts.typed.CoreV1().ConfigMaps("default")
 		all := []string{metav1.DryRunAll}
 		if _, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "b"}}, metav1.CreateOptions{DryRun: all}); err != nil {
 			t.Error(err)
@@ -175,18 +175,18 @@ func TestDryRun(t *testing.T) {
 		if err := maps.DeleteCollection(ctx, metav1.DeleteOptions{DryRun: all}, metav1.ListOptions{}); err != nil {
 			t.Error(err)
 		}
-		if c.server.ResourceVersion() != before {
+		if ts.server.ResourceVersion() != before {
 			t.Error("something was written")
 		}
 	})
 }
 
 func TestDeleteCollection(t *testing.T) {
-	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
+	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		for i := range 6 {
-			c.configMap(fmt.Sprintf("cm-%d", i), map[string]string{"odd": fmt.Sprint(i % 2)})
+			ts.configMap(fmt.Sprintf("cm-%d", i), map[string]string{"odd": fmt.Sprint(i % 2)})
 		}
-		maps := c.protobuf.CoreV1().ConfigMaps("default")
+		maps := ts.protobuf.CoreV1().ConfigMaps("default")
 		if err := maps.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "odd=1", FieldSelector: "metadata.name!=cm-3"}); err != nil {
 			t.Fatal(err)
 		}
@@ -194,7 +194,7 @@ func TestDeleteCollection(t *testing.T) {
 		if err != nil || listed(left) != "cm-0 cm-2 cm-3 cm-4" {
 			t.Errorf("%v, left: %s", err, listed(left))
 		}
-		if a := c.do(http.MethodDelete, configMaps+"?labelSelector=a%20in", nil); a.code != 400 {
+		if a := ts.do(http.MethodDelete, configMaps+"?labelSelector=a%20in", nil); a.code != 400 {
 			t.Errorf("a broken selector: %d", a.code)
 		}
 	})
@@ -202,29 +202,29 @@ func TestDeleteCollection(t *testing.T) {
 
 // TestWritesAcrossNamespaces: there are none, as the collections of all namespaces can only be read.
 func TestWritesAcrossNamespaces(t *testing.T) {
-	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
-		c.configMap("kept", nil)
-		if _, err := c.dynamic.Resource(crds).Create(ctx, widgetDefinition(), metav1.CreateOptions{}); err != nil {
+	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
+		ts.configMap("kept", nil)
+		if _, err := ts.dynamic.Resource(crds).Create(ctx, widgetDefinition(), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.dynamic.Resource(widgets).Namespace("default").Create(ctx, widget("red", "red"), metav1.CreateOptions{}); err != nil {
+		if _, err := ts.dynamic.Resource(widgets).Namespace("default").Create(ctx, widget("red", "red"), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		before := c.server.ResourceVersion()
+		before := ts.server.ResourceVersion()
 		const refused = `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",` +
 			`"message":"the server does not allow this method on the requested resource","reason":"MethodNotAllowed","details":{},"code":405}`
 		for _, method := range []string{http.MethodDelete, http.MethodPost, http.MethodPut, http.MethodPatch} {
-			if a := c.do(method, "/api/v1/configmaps", "{}"); a.code != 405 || strings.TrimSpace(string(a.body)) != refused {
+			if a := ts.do(method, "/api/v1/configmaps", "{}"); a.code != 405 || strings.TrimSpace(string(a.body)) != refused {
 				t.Errorf("%s: %d %s", method, a.code, a.body)
 			}
-			if a := c.do(method, "/apis/example.com/v1/widgets", "{}"); a.code != 404 {
+			if a := ts.do(method, "/apis/example.com/v1/widgets", "{}"); a.code != 404 {
 				t.Errorf("%s of custom resources: %d %s", method, a.code, a.body)
 			}
 		}
-		if now := c.server.ResourceVersion(); now != before {
+		if now := ts.server.ResourceVersion(); now != before {
 			t.Errorf("something was written: %d after %d", now, before)
 		}
-		if a := c.do(http.MethodDelete, "/api/v1/nodes", nil); a.code != 200 {
+		if a := ts.do(http.MethodDelete, "/api/v1/nodes", nil); a.code != 200 {
 			t.Errorf("cluster-scoped: %d %s", a.code, a.body)
 		}
 	})
@@ -237,8 +237,8 @@ func TestBadWrites(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
-		c.configMap("there", nil)
+	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
+		ts.configMap("there", nil)
 		for _, tt := range []struct {
 			name, method, path, body string
 			code                     int
@@ -289,7 +289,7 @@ func TestBadWrites(t *testing.T) {
 			{"openapi v2", "GET", "/openapi/v2", "", 404, nil},
 			{"a POST to discovery", "POST", "/api", "", 405, nil},
 		} {
-			a := c.do(tt.method, tt.path, tt.body, tt.header...)
+			a := ts.do(tt.method, tt.path, tt.body, tt.header...)
 			if a.code != tt.code {
 				t.Errorf("%s: answered %d, want %d: %s", tt.name, a.code, tt.code, a.body)
 			}
@@ -299,7 +299,7 @@ func TestBadWrites(t *testing.T) {
 				}
 			}
 		}
-		if a := c.get(configMaps+"/unacceptable", nil); a.code != 404 {
+		if a := ts.get(configMaps+"/unacceptable", nil); a.code != 404 {
 			t.Errorf("refused, but written: %d", a.code)
 		}
 	})
@@ -307,8 +307,8 @@ func TestBadWrites(t *testing.T) {
 
 // TestNamesOfRoles: they may hold colons, for example.
 func TestNamesOfRoles(t *testing.T) {
-	inCluster(t, apiserver.Options{}, func(t *testing.T, c *cluster) {
-		roles := c.typed.RbacV1().ClusterRoles()
+	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
+		roles := ts.typed.RbacV1().ClusterRoles()
 		if _, err := roles.Create(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "system:Node"}}, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}

@@ -28,8 +28,8 @@ func (allowed) AllowsStreamSchema(s string) bool { return s == "watch" }
 // kube-apiserver's own negotiation chooses.
 func TestAccept(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 1})
-	f := startProxy(t, u, Options{Resources: []string{"pods"}})
-	f.ready()
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
+	tp.ready()
 	const (
 		partial = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 		list    = "/api/v1/pods?resourceVersion=0"
@@ -53,7 +53,7 @@ func TestAccept(t *testing.T) {
 	} {
 		want, ok := negotiation.NegotiateMediaTypeOptions(accept, scheme.Codecs.SupportedMediaTypes(), allowed{})
 		u.forwarded("")
-		resp := f.open(f.client, http.MethodGet, list, "Authorization", "Bearer token-jane", "Accept", accept)
+		resp := tp.open(tp.client, http.MethodGet, list, "Authorization", "Bearer token-jane", "Accept", accept)
 		if len(u.forwarded("/api/v1/pods")) > 0 {
 			continue
 		}

@@ -18,21 +18,21 @@ import (
 // served by in an outage.
 func TestAnswersOfOthers(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	f := startProxy(t, u, Options{Resources: []string{"pods"}})
-	f.ready()
-	if code, _ := f.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusOK {
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
+	tp.ready()
+	if code, _ := tp.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusOK {
 		t.Fatal(code)
 	}
 	joe := &user.DefaultInfo{Name: "joe"}
-	f.proxy.authz.cached = authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+	tp.server.authz.cached = authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
 		return authorizer.DecisionAllow, "", nil // as the upstream would
 	})
 	for i := range 100_000 {
-		f.proxy.authz.allows(t.Context(), joe, &action{verb: "get", resource: "pods", name: fmt.Sprint(i)}, reviewOptions{})
+		tp.server.authz.allows(t.Context(), joe, &action{verb: "get", resource: "pods", name: fmt.Sprint(i)}, reviewOptions{})
 	}
-	f.proxy.authz.cached = f.proxy.authz.uncached
+	tp.server.authz.cached = tp.server.authz.uncached
 	u.setDown(true)
-	if code, body := f.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusOK {
+	if code, body := tp.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusOK {
 		t.Errorf("jane, in an outage: %d %.200s", code, body)
 	}
 }

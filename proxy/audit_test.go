@@ -75,10 +75,10 @@ func stages(events []auditv1.Event, id string) (out []auditinternal.Stage) {
 func TestAudit(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	path := filepath.Join(t.TempDir(), "audit", "log")
-	f := startProxy(t, u, Options{
+	tp := startProxy(t, u, Options{
 		Resources: []string{"pods", "nodes"}, Audit: Audit{PolicyFile: writePolicy(t, auditPolicy), LogPath: path},
 	})
-	f.ready()
+	tp.ready()
 	for _, test := range []struct {
 		name, user, path, id string
 		code                 int
@@ -98,7 +98,7 @@ func TestAudit(t *testing.T) {
 		{name: "what goes upstream anyway", user: "jane", path: "/api/v1/pods", id: "fresh", code: 200, upstream: true},
 	} {
 		before := len(u.forwarded(test.path))
-		code, body := f.get(test.user, test.path, "Audit-ID", test.id)
+		code, body := tp.get(test.user, test.path, "Audit-ID", test.id)
 		if code != test.code {
 			t.Errorf("%s: %d: %.200s", test.name, code, body)
 		}
@@ -124,9 +124,9 @@ func TestAudit(t *testing.T) {
 func TestAuditID(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	path := filepath.Join(t.TempDir(), "log")
-	f := startProxy(t, u, Options{Resources: []string{"pods"}, Audit: Audit{PolicyFile: writePolicy(t, auditPolicy), LogPath: path}})
-	f.ready()
-	resp := f.open(f.client, http.MethodGet, "/api/v1/pods?resourceVersion=0", "Authorization", "Bearer token-jane")
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}, Audit: Audit{PolicyFile: writePolicy(t, auditPolicy), LogPath: path}})
+	tp.ready()
+	resp := tp.open(tp.client, http.MethodGet, "/api/v1/pods?resourceVersion=0", "Authorization", "Bearer token-jane")
 	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
 		t.Fatal(err)
 	}
@@ -143,13 +143,13 @@ func (failing) ProcessEvents(...*auditinternal.Event) bool { return false }
 // TestAuditFails: what cannot be recorded is not answered from here.
 func TestAuditFails(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	f := startProxy(t, u, Options{
+	tp := startProxy(t, u, Options{
 		Resources: []string{"pods"}, Audit: Audit{PolicyFile: writePolicy(t, auditPolicy), LogPath: filepath.Join(t.TempDir(), "log")},
 	})
-	f.proxy.auditor.sink = failing{f.proxy.auditor.sink}
-	f.ready()
+	tp.server.auditor.sink = failing{tp.server.auditor.sink}
+	tp.ready()
 	const path = "/api/v1/pods?resourceVersion=0"
-	if code, _ := f.get("jane", path); code != http.StatusOK || len(u.forwarded(path)) != 1 {
+	if code, _ := tp.get("jane", path); code != http.StatusOK || len(u.forwarded(path)) != 1 {
 		t.Errorf("%d; upstream: %v", code, u.forwarded(path))
 	}
 }
@@ -159,17 +159,17 @@ func TestAuditFails(t *testing.T) {
 func TestAuditRefused(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	path := filepath.Join(t.TempDir(), "log")
-	f := startProxy(t, u, Options{
+	tp := startProxy(t, u, Options{
 		Resources: []string{"pods"}, Cached: []string{"pods"}, MaxWatchesPerUser: 1,
 		Audit: Audit{PolicyFile: writePolicy(t, auditPolicy), LogPath: path},
 	})
-	f.ready()
-	page := f.metricsPage()
+	tp.ready()
+	page := tp.metricsPage()
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool {
 		return s.ResourceAttributes != nil && s.ResourceAttributes.Verb == "impersonate"
 	})
-	f.next(f.watch("jane", "/api/v1/pods?watch=true"), "ADDED")
-	carol, foreign := f.clientWith(f.authCA.Issue(t, "carol")), f.clientWith(newAuthority(t).Issue(t, "carol"))
+	tp.next(tp.watch("jane", "/api/v1/pods?watch=true"), "ADDED")
+	carol, foreign := tp.clientWith(tp.authCA.Issue(t, "carol")), tp.clientWith(newAuthority(t).Issue(t, "carol"))
 	nothing := func() {}
 	for id, test := range map[string]struct {
 		client     *http.Client
@@ -181,21 +181,21 @@ func TestAuditRefused(t *testing.T) {
 		"unknown":    {foreign, "/version", "", 401, "", nothing, nothing},
 		"unnamed":    {carol, "/version", " ", 400, "carol", nothing, nothing},
 		"denied":     {carol, "/version", "joe", 403, "carol", nothing, nothing},
-		"expired":    {f.client, "/api/v1/configmaps?limit=1&continue=" + page, "", 410, "jane", nothing, nothing},
-		"too many":   {f.client, "/api/v1/pods?watch=true", "", 429, "jane", nothing, nothing},
-		"unanswered": {f.client, "/api/v1/pods?resourceVersion=0", "", 503, "jane", func() { u.refuseReviews(500) }, func() { u.setFault(nil) }},
-		"down":       {f.client, "/api/v1/configmaps", "", 503, "jane", func() { u.setDown(true) }, func() { u.setDown(false) }},
-		"no metrics": {f.client, "/metrics", "joe", 403, "jane", nothing, nothing},
+		"expired":    {tp.client, "/api/v1/configmaps?limit=1&continue=" + page, "", 410, "jane", nothing, nothing},
+		"too many":   {tp.client, "/api/v1/pods?watch=true", "", 429, "jane", nothing, nothing},
+		"unanswered": {tp.client, "/api/v1/pods?resourceVersion=0", "", 503, "jane", func() { u.refuseReviews(500) }, func() { u.setFault(nil) }},
+		"down":       {tp.client, "/api/v1/configmaps", "", 503, "jane", func() { u.setDown(true) }, func() { u.setDown(false) }},
+		"no metrics": {tp.client, "/metrics", "joe", 403, "jane", nothing, nothing},
 	} {
 		headers := []string{"Audit-ID", id}
-		if test.client == f.client {
+		if test.client == tp.client {
 			headers = append(headers, "Authorization", "Bearer token-jane")
 		}
 		if test.as != "" {
 			headers = append(headers, "Impersonate-User", test.as)
 		}
 		test.begin()
-		resp := f.open(test.client, http.MethodGet, test.path, headers...)
+		resp := tp.open(test.client, http.MethodGet, test.path, headers...)
 		test.end()
 		all := auditOf(t, path)
 		i := slices.IndexFunc(all, func(e auditv1.Event) bool { return string(e.AuditID) == id && e.Stage == "ResponseComplete" })
@@ -217,15 +217,15 @@ func TestAuditRefused(t *testing.T) {
 func TestAuditImpersonated(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	path := filepath.Join(t.TempDir(), "log")
-	f := startProxy(t, u, Options{
+	tp := startProxy(t, u, Options{
 		Audit:          Audit{PolicyFile: writePolicy(t, auditPolicy), LogPath: path},
 		Authentication: Authentication{TokenTTL: deadline, AllowTTL: deadline, DenyTTL: deadline},
 	})
-	carol := f.clientWith(f.authCA.Issue(t, "carol"))
+	carol := tp.clientWith(tp.authCA.Issue(t, "carol"))
 	ask := func(id string, more ...string) (int, []asked) {
 		t.Helper()
 		u.forwarded("")
-		resp := f.open(carol, http.MethodGet, "/api/v1/nodes", append(more, "Audit-ID", id)...)
+		resp := tp.open(carol, http.MethodGet, "/api/v1/nodes", append(more, "Audit-ID", id)...)
 		_, _ = io.Copy(io.Discard, resp.Body)
 		return resp.StatusCode, u.forwarded("/api/v1/nodes")
 	}
@@ -255,7 +255,7 @@ func TestAuditImpersonated(t *testing.T) {
 	if got := stages(all, "herself"); len(got) > 0 {
 		t.Errorf("who impersonates nobody is recorded: %v", got)
 	}
-	f.proxy.auditor.sink = failing{f.proxy.auditor.sink}
+	tp.server.auditor.sink = failing{tp.server.auditor.sink}
 	if code, passed := ask("unrecorded", joe...); code != http.StatusInternalServerError || len(passed) > 0 {
 		t.Errorf("what cannot be recorded: %d, upstream: %v", code, passed)
 	}
@@ -281,12 +281,12 @@ func TestAuditWebhook(t *testing.T) {
 		t.Fatal(err)
 	}
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	f := startProxy(t, u, Options{Resources: []string{"pods"}, Audit: Audit{PolicyFile: writePolicy(t, auditPolicy), WebhookConfigFile: config}})
-	f.ready()
-	if code, body := f.get("jane", "/api/v1/pods?resourceVersion=0", "Audit-ID", "list"); code != http.StatusOK {
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}, Audit: Audit{PolicyFile: writePolicy(t, auditPolicy), WebhookConfigFile: config}})
+	tp.ready()
+	if code, body := tp.get("jane", "/api/v1/pods?resourceVersion=0", "Audit-ID", "list"); code != http.StatusOK {
 		t.Fatal(code, body)
 	}
-	if err := f.proxy.Close(); err != nil {
+	if err := tp.server.Close(); err != nil {
 		t.Fatal(err)
 	}
 	mu.Lock()
@@ -319,10 +319,10 @@ func TestWarnings(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	const text = `299 - "v1 Pod is deprecated in v1.99+"`
 	u.warn("/api/v1/pods", text)
-	f := startProxy(t, u, Options{Resources: []string{"pods", "nodes"}})
-	f.ready()
+	tp := startProxy(t, u, Options{Resources: []string{"pods", "nodes"}})
+	tp.ready()
 	for path, want := range map[string]string{"/api/v1/pods?resourceVersion=0": text, "/api/v1/nodes?resourceVersion=0": ""} {
-		resp := f.open(f.client, http.MethodGet, path, "Authorization", "Bearer token-jane")
+		resp := tp.open(tp.client, http.MethodGet, path, "Authorization", "Bearer token-jane")
 		if got := strings.Join(resp.Header.Values("Warning"), ";"); got != want || len(u.forwarded(path)) > 0 {
 			t.Errorf("%s: warned %q, want %q", path, got, want)
 		}

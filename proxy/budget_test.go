@@ -53,23 +53,23 @@ func TestEvictionOrder(t *testing.T) {
 func TestDoesNotFit(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 1000})
 	const limit = 200 << 10
-	f := startProxy(t, u, Options{MemoryBudget: limit})
+	tp := startProxy(t, u, Options{MemoryBudget: limit})
 	nodes := schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
-	f.get("jane", "/api/v1/nodes?resourceVersion=0")
-	f.until("nodes are cached", func() bool { res := f.proxy.resources.find(nodes); return res != nil && res.ready.Load() != nil })
-	f.get("jane", "/api/v1/pods?resourceVersion=0&limit=1&labelSelector=none")
-	b := &f.proxy.resources.budget
-	f.until("pods are let go", func() bool { return b.evicted.Load() == 1 && f.proxy.resources.find(podsResource) == nil })
+	tp.get("jane", "/api/v1/nodes?resourceVersion=0")
+	tp.until("nodes are cached", func() bool { res := tp.server.resources.find(nodes); return res != nil && res.ready.Load() != nil })
+	tp.get("jane", "/api/v1/pods?resourceVersion=0&limit=1&labelSelector=none")
+	b := &tp.server.resources.budget
+	tp.until("pods are let go", func() bool { return b.evicted.Load() == 1 && tp.server.resources.find(podsResource) == nil })
 	// What comes in between two looks is 1 MiB as the upstream sends it, which is less once it is
 	// packed.
 	if used := b.used.Load(); used > limit+evictAfterBytes {
 		t.Errorf("%d bytes were cached", used)
 	}
-	if res := f.proxy.resources.find(nodes); res == nil || res.ready.Load() == nil || f.proxy.resources.canAdd(podsResource) {
+	if res := tp.server.resources.find(nodes); res == nil || res.ready.Load() == nil || tp.server.resources.canAdd(podsResource) {
 		t.Error("nodes had to make room")
 	}
 	u.forwarded("")
-	if code, _ := f.get("jane", "/api/v1/pods?resourceVersion=0&labelSelector=none"); code != http.StatusOK || len(u.forwarded("/api/v1/pods")) != 1 {
+	if code, _ := tp.get("jane", "/api/v1/pods?resourceVersion=0&labelSelector=none"); code != http.StatusOK || len(u.forwarded("/api/v1/pods")) != 1 {
 		t.Errorf("%d", code)
 	}
 }
@@ -78,12 +78,12 @@ func TestDoesNotFit(t *testing.T) {
 // upstream from where it was, and misses nothing.
 func TestOutgrown(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
-	f := startProxy(t, u, Options{MemoryBudget: 512 << 10})
-	f.get("jane", "/api/v1/configmaps?resourceVersion=0")
+	tp := startProxy(t, u, Options{MemoryBudget: 512 << 10})
+	tp.get("jane", "/api/v1/configmaps?resourceVersion=0")
 	maps := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
-	f.until("they are cached", func() bool { res := f.proxy.resources.find(maps); return res != nil && res.ready.Load() != nil })
-	lines := f.watch("jane", "/api/v1/configmaps?watch=true&resourceVersion=0")
-	f.until("it watches", func() bool { return f.proxy.resources.find(maps).watchers.Load() == 1 })
+	tp.until("they are cached", func() bool { res := tp.server.resources.find(maps); return res != nil && res.ready.Load() != nil })
+	lines := tp.watch("jane", "/api/v1/configmaps?watch=true&resourceVersion=0")
+	tp.until("it watches", func() bool { return tp.server.resources.find(maps).watchers.Load() == 1 })
 	const many = 60
 	client := u.writerPast().CoreV1().ConfigMaps("default")
 	random := rand.New(rand.NewPCG(1, 1)) // or it would be packed to nothing
@@ -92,7 +92,7 @@ func TestOutgrown(t *testing.T) {
 		for j := range text {
 			text[j] = byte('a' + random.IntN(26))
 		}
-		if _, err := client.Create(f.ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"k": string(text)}}, metav1.CreateOptions{}); err != nil {
+		if _, err := client.Create(tp.ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"k": string(text)}}, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -114,11 +114,11 @@ func TestOutgrown(t *testing.T) {
 		t.Fatal("it all fitted")
 	}
 	u.forwarded("")
-	lines = f.watch("jane", "/api/v1/configmaps?watch=true&resourceVersion="+last)
+	lines = tp.watch("jane", "/api/v1/configmaps?watch=true&resourceVersion="+last)
 	for seen < many {
-		take(f.next(lines, "ADDED"))
+		take(tp.next(lines, "ADDED"))
 	}
-	if len(u.forwarded("/api/v1/configmaps")) != 1 || f.proxy.resources.find(maps) != nil || f.proxy.resources.budget.evicted.Load() != 1 {
+	if len(u.forwarded("/api/v1/configmaps")) != 1 || tp.server.resources.find(maps) != nil || tp.server.resources.budget.evicted.Load() != 1 {
 		t.Error("it did not go on upstream")
 	}
 }

@@ -53,11 +53,11 @@ func TestPublishedLater(t *testing.T) {
 			}
 			wait := defaultTimeouts
 			wait.lookup = 5 * time.Millisecond
-			f := startWith(t, u, Options{timeouts: wait}, clients)
-			if code, body := f.get("jane", "/readyz?verbose"); code != http.StatusServiceUnavailable || !strings.Contains(body, "[-]authentication") {
+			tp := startWith(t, u, Options{timeouts: wait}, clients)
+			if code, body := tp.get("jane", "/readyz?verbose"); code != http.StatusServiceUnavailable || !strings.Contains(body, "[-]authentication") {
 				t.Errorf("before: %d %s", code, body)
 			}
-			if a := f.proxy.authn; a.ready(time.Now()) || !a.ready(time.Now().Add(lookupTimeout)) {
+			if a := tp.server.authn; a.ready(time.Now()) || !a.ready(time.Now().Add(lookupTimeout)) {
 				t.Error("it is ready at once, or never")
 			}
 			if late == "permitted" {
@@ -66,17 +66,17 @@ func TestPublishedLater(t *testing.T) {
 				u.publish(clients, frontProxies)
 			}
 			for want, client := range map[string]*http.Client{
-				"carol": f.clientWith(clients.Issue(t, "carol")), "dora": f.clientWith(frontProxies.Issue(t, "front-proxy")),
+				"carol": tp.clientWith(clients.Issue(t, "carol")), "dora": tp.clientWith(frontProxies.Issue(t, "front-proxy")),
 			} {
-				f.until(want+" is known", func() bool {
+				tp.until(want+" is known", func() bool {
 					u.forwarded("")
-					resp := f.open(client, http.MethodGet, "/version", "X-Remote-User", "dora")
+					resp := tp.open(client, http.MethodGet, "/version", "X-Remote-User", "dora")
 					defer resp.Body.Close()
 					passed := u.forwarded("/version")
 					return len(passed) == 1 && passed[0].header.Get("Impersonate-User") == want
 				})
 			}
-			f.ready()
+			tp.ready()
 		})
 	}
 }

@@ -115,13 +115,13 @@ func TestParseResource(t *testing.T) {
 // TestKubeconfig: it is good for the proxy at once.
 func TestKubeconfig(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	f := startProxy(t, u, Options{})
+	tp := startProxy(t, u, Options{})
 	of := clientcmdapi.NewConfig()
 	of.CurrentContext = "c"
 	of.Contexts["c"] = &clientcmdapi.Context{AuthInfo: "jane", Namespace: "ns"}
 	of.AuthInfos["jane"] = &clientcmdapi.AuthInfo{Token: "token-jane"}
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := f.proxy.WriteKubeconfig(of, path); err != nil {
+	if err := tp.server.WriteKubeconfig(of, path); err != nil {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
@@ -139,11 +139,11 @@ func TestKubeconfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := client.CoreV1().Pods("").List(f.ctx, metav1.ListOptions{})
+	list, err := client.CoreV1().Pods("").List(tp.ctx, metav1.ListOptions{})
 	if err != nil || len(list.Items) != 3 {
 		t.Errorf("%v", err)
 	}
-	idle, err := New(f.ctx, f.proxy.opts)
+	idle, err := New(tp.ctx, tp.server.opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestKubeconfig(t *testing.T) {
 	if err := idle.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := f.proxy.Kubeconfig(clientcmdapi.NewConfig()); !errors.Is(err, ErrOptions) {
+	if _, err := tp.server.Kubeconfig(clientcmdapi.NewConfig()); !errors.Is(err, ErrOptions) {
 		t.Error(err)
 	}
 }
@@ -161,19 +161,19 @@ func TestKubeconfig(t *testing.T) {
 // TestClosed: a closed server answers 503 and does not start again.
 func TestClosed(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	f := startProxy(t, u, Options{Resources: []string{"pods"}})
-	f.ready()
-	served := f.watch("jane", "/api/v1/pods?watch=true")
-	f.next(served, "ADDED")
-	forwarded := f.watch("jane", "/api/v1/nodes?watch=true")
-	if err := f.proxy.Close(); err != nil {
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
+	tp.ready()
+	served := tp.watch("jane", "/api/v1/pods?watch=true")
+	tp.next(served, "ADDED")
+	forwarded := tp.watch("jane", "/api/v1/nodes?watch=true")
+	if err := tp.server.Close(); err != nil {
 		t.Fatal(err)
 	}
 	for range served {
 	}
 	for range forwarded {
 	}
-	if err := f.proxy.Start(); !errors.Is(err, ErrClosed) {
+	if err := tp.server.Start(); !errors.Is(err, ErrClosed) {
 		t.Error(err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // coalesced has an upstream that is a cache itself tell of a change up to 12 that it coalesces.
-func (s *served) coalesced(rv int) {
+func (s *cachedSink) coalesced(rv int) {
 	s.t.Helper()
 	s.Coalesced("12")
 	if err := s.put(wire.Modified, "a", rv, 0); err != nil {
@@ -23,7 +23,7 @@ func (s *served) coalesced(rv int) {
 }
 
 // settled has a bookmark say that all of it has come.
-func (s *served) settled() {
+func (s *cachedSink) settled() {
 	s.Coalesced("")
 	s.Progress("12")
 }
@@ -32,7 +32,7 @@ func (s *served) settled() {
 // nobody from the middle of it.
 func TestCoalescedUpstream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServed(t, 0)
+		s := newCachedSink(t, 0)
 		s.coalesced(11)
 		s.prove(10) // as another replica of the upstream has it
 		s.settled()
@@ -53,7 +53,7 @@ func TestCoalescedEnds(t *testing.T) {
 	}{{time.Second, 2 * time.Second, 2}, {90 * time.Second, 2 * time.Second, 2}, {90 * time.Second, 2 * time.Minute, 3}} {
 		t.Run(fmt.Sprint(tt), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newServed(t, 0)
+				s := newCachedSink(t, 0)
 				ctx, cancel := context.WithCancel(context.Background())
 				w, done := httptest.NewRecorder(), make(chan struct{})
 				go func() {

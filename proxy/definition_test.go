@@ -21,21 +21,21 @@ func TestRedefined(t *testing.T) {
 	u.setSchema("apis/example.com/v1", "one")
 	wait := defaultTimeouts
 	wait.origin = 20 * time.Millisecond
-	f := startProxy(t, u, Options{Resources: []string{"pods", "widgets.v1.example.com"}, timeouts: wait})
-	define(f)
-	f.ready()
-	pods, before := f.resource("pods").ready.Load(), f.resource("widgets").ready.Load()
-	lines := f.watch("jane", "/apis/example.com/v1/widgets?watch=true")
-	f.next(lines, "ADDED")
+	tp := startProxy(t, u, Options{Resources: []string{"pods", "widgets.v1.example.com"}, timeouts: wait})
+	define(tp)
+	tp.ready()
+	pods, before := tp.resource("pods").ready.Load(), tp.resource("widgets").ready.Load()
+	lines := tp.watch("jane", "/apis/example.com/v1/widgets?watch=true")
+	tp.next(lines, "ADDED")
 	u.setSchema("api/v1", "one") // which tells nothing, since it was not known
 	u.setSchema("apis/example.com/v1", "two")
 	for range lines { // they end
 	}
-	f.until("they are cached anew", func() bool {
-		sess := f.resource("widgets").ready.Load()
+	tp.until("they are cached anew", func() bool {
+		sess := tp.resource("widgets").ready.Load()
 		return sess != nil && sess != before
 	})
-	if f.resource("pods").ready.Load() != pods {
+	if tp.resource("pods").ready.Load() != pods {
 		t.Error("pods are cached anew, too")
 	}
 }
@@ -47,16 +47,16 @@ func TestReadsWaitForReread(t *testing.T) {
 	u := startUpstream(t, provable)
 	wait := leisurely()
 	wait.reread, wait.proof = deadline, deadline
-	f := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: wait})
-	f.ready()
-	pods := f.resource("pods")
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: wait})
+	tp.ready()
+	pods := tp.resource("pods")
 	pods.ready.Load().end(errRedefined)
-	f.until("the session has ended", func() bool { return pods.ready.Load() == nil })
+	tp.until("the session has ended", func() bool { return pods.ready.Load() == nil })
 	u.forwarded("")
 	var all sync.WaitGroup
 	for _, query := range []string{"?resourceVersion=0", "", ""} { // two need a proof
 		all.Go(func() {
-			if code, body := f.get("jane", "/api/v1/pods"+query); code != http.StatusOK {
+			if code, body := tp.get("jane", "/api/v1/pods"+query); code != http.StatusOK {
 				t.Errorf("a list that waited: %d %.200s", code, body)
 			}
 		})
@@ -66,14 +66,14 @@ func TestReadsWaitForReread(t *testing.T) {
 		defer pods.rereaders.mu.Unlock()
 		return pods.rereaders.waiting
 	}
-	f.until("they wait", func() bool { return waiting() == 3 })
+	tp.until("they wait", func() bool { return waiting() == 3 })
 	for range maxRereadWaiters - 3 {
 		if pods.rereaders.join() == nil {
 			t.Fatal("too few may wait")
 		}
 		defer pods.rereaders.leave()
 	}
-	if code, _ := f.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusTooManyRequests {
+	if code, _ := tp.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusTooManyRequests {
 		t.Errorf("one too many: %d", code)
 	}
 	all.Wait()
@@ -87,15 +87,15 @@ func TestReadsWaitForReread(t *testing.T) {
 func TestReadsWhileRedefined(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	f := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: leisurely()})
-	f.ready()
-	pods := f.resource("pods")
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: leisurely()})
+	tp.ready()
+	pods := tp.resource("pods")
 	before := pods.ready.Load()
 	before.end(errRedefined)
-	f.until("the session has ended", func() bool { return pods.ready.Load() == nil })
+	tp.until("the session has ended", func() bool { return pods.ready.Load() == nil })
 	u.forwarded("")
 	for _, query := range []string{"", "resourceVersion=0", "limit=500", "watch=true", "watch=true&resourceVersion=0"} {
-		if code, body := f.get("jane", "/api/v1/pods?"+query); code != http.StatusTooManyRequests || !strings.Contains(body, `"retryAfterSeconds":1`) {
+		if code, body := tp.get("jane", "/api/v1/pods?"+query); code != http.StatusTooManyRequests || !strings.Contains(body, `"retryAfterSeconds":1`) {
 			t.Errorf("%q, while it is read: %d %.200s", query, code, body)
 		}
 	}
@@ -103,11 +103,11 @@ func TestReadsWhileRedefined(t *testing.T) {
 		t.Errorf("%v was forwarded", got)
 	}
 	pods.redefined.Store(time.Now().Add(-rereadTime).UnixNano())
-	if code, body := f.get("jane", "/api/v1/pods"); code != http.StatusOK || len(u.forwarded("/api/v1/pods")) != 1 {
+	if code, body := tp.get("jane", "/api/v1/pods"); code != http.StatusOK || len(u.forwarded("/api/v1/pods")) != 1 {
 		t.Errorf("after a while: %d %.200s", code, body)
 	}
-	f.until("it is cached anew", func() bool { return pods.ready.Load() != nil })
-	if code, body := f.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusOK || len(u.forwarded("/api/v1/pods")) > 0 || pods.ready.Load() == before {
+	tp.until("it is cached anew", func() bool { return pods.ready.Load() != nil })
+	if code, body := tp.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusOK || len(u.forwarded("/api/v1/pods")) > 0 || pods.ready.Load() == before {
 		t.Errorf("afterwards: %d %.200s", code, body)
 	}
 }
@@ -116,19 +116,19 @@ func TestReadsWhileRedefined(t *testing.T) {
 // again, and not that the proxy is about to end.
 func TestReadsOfEndedSession(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	f := startProxy(t, u, Options{Resources: []string{"pods"}})
-	f.ready()
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
+	tp.ready()
 	var list corev1.PodList
-	if _, body := f.get("jane", "/api/v1/pods?resourceVersion=0"); json.Unmarshal([]byte(body), &list) != nil || len(list.Items) == 0 {
+	if _, body := tp.get("jane", "/api/v1/pods?resourceVersion=0"); json.Unmarshal([]byte(body), &list) != nil || len(list.Items) == 0 {
 		t.Fatalf("%.300s", body)
 	}
-	f.resource("pods").ready.Load().cache.Close() // as at its end, before it is no longer the one that answers
+	tp.resource("pods").ready.Load().cache.Close() // as at its end, before it is no longer the one that answers
 	pod := list.Items[0]
 	for _, path := range []string{
 		"/api/v1/pods?resourceVersion=0", "/api/v1/pods?watch=true&resourceVersion=0",
 		"/api/v1/namespaces/" + pod.Namespace + "/pods/" + pod.Name + "?resourceVersion=0",
 	} {
-		resp := f.open(f.client, http.MethodGet, path, "Authorization", "Bearer token-jane")
+		resp := tp.open(tp.client, http.MethodGet, path, "Authorization", "Bearer token-jane")
 		if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") != "1" {
 			t.Errorf("%s: %s %v", path, resp.Status, resp.Header)
 		}

@@ -29,7 +29,7 @@ import (
 // nothing that the caller said of itself.
 func TestIdentities(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
-	f := startProxy(t, u, Options{})
+	tp := startProxy(t, u, Options{})
 	last := func() asked {
 		t.Helper()
 		passed := u.forwarded("/version")
@@ -38,15 +38,15 @@ func TestIdentities(t *testing.T) {
 		}
 		return passed[0]
 	}
-	f.get("jane", "/version", "X-Remote-User", "root", "X-Remote-Group", "system:masters", "Impersonate-User", "joe", "X-Custom", "kept")
+	tp.get("jane", "/version", "X-Remote-User", "root", "X-Remote-Group", "system:masters", "Impersonate-User", "joe", "X-Custom", "kept")
 	h := last().header
 	if h.Get("Authorization") != "Bearer token-jane" || h.Get("X-Remote-User") != "" || h.Get("X-Remote-Group") != "" ||
 		h.Get("Impersonate-User") != "joe" || h.Get("X-Custom") != "kept" || h.Get("X-Forwarded-For") != "127.0.0.1" {
 		t.Errorf("a token: %v", h)
 	}
 
-	certified := f.http1(f.authCA.Issue(t, "carol", "staff"))
-	f.open(certified, http.MethodGet, "/version", "Authorization", "Bearer token-jane", "X-Remote-User", "root",
+	certified := tp.http1(tp.authCA.Issue(t, "carol", "staff"))
+	tp.open(certified, http.MethodGet, "/version", "Authorization", "Bearer token-jane", "X-Remote-User", "root",
 		"Connection", "Impersonate-User, Impersonate-Group")
 	h = last().header
 	if h.Get("Authorization") != "Bearer "+ownToken || h.Get("Impersonate-User") != "carol" ||
@@ -54,19 +54,19 @@ func TestIdentities(t *testing.T) {
 		t.Errorf("a certificate: %v", h)
 	}
 
-	nobody := f.clientWith(f.authCA.Issue(t, "system:anonymous", "system:unauthenticated", "staff"))
-	f.open(nobody, http.MethodGet, "/version")
+	nobody := tp.clientWith(tp.authCA.Issue(t, "system:anonymous", "system:unauthenticated", "staff"))
+	tp.open(nobody, http.MethodGet, "/version")
 	h = last().header
 	if h.Get("Impersonate-User") != "system:anonymous" || !slices.Equal(h.Values("Impersonate-Group"), []string{"staff", "system:unauthenticated"}) {
 		t.Errorf("nobody's certificate: %v", h)
 	}
 
-	foreign := f.clientWith(newAuthority(t).Issue(t, "carol", "system:masters"))
-	f.open(foreign, http.MethodGet, "/version", "Authorization", "Bearer token-jane")
+	foreign := tp.clientWith(newAuthority(t).Issue(t, "carol", "system:masters"))
+	tp.open(foreign, http.MethodGet, "/version", "Authorization", "Bearer token-jane")
 	if h = last().header; h.Get("Authorization") != "Bearer token-jane" || hasImpersonation(h) {
 		t.Errorf("somebody else's certificate: %v", h)
 	}
-	f.open(f.client, http.MethodGet, "/version")
+	tp.open(tp.client, http.MethodGet, "/version")
 	if h = last().header; h.Get("Authorization") != "" || hasImpersonation(h) {
 		t.Errorf("nobody: %v", h)
 	}
@@ -76,36 +76,36 @@ func TestIdentities(t *testing.T) {
 // nobody, and gets kube-apiserver's 401.
 func TestCertificateRefused(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	f := startProxy(t, u, Options{Resources: []string{"pods"}, Cached: []string{"pods"}})
-	f.ready()
-	page := f.metricsPage()
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}, Cached: []string{"pods"}})
+	tp.ready()
+	page := tp.metricsPage()
 	ours := "/api/v1/pods?limit=1&continue=" + page // which the upstream knows nothing of
 	expired := func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }
 	for name, cert := range map[string]*tls.Certificate{
-		"expired":  f.authCA.IssueWith(t, expired, "carol", "staff"),
+		"expired":  tp.authCA.IssueWith(t, expired, "carol", "staff"),
 		"foreign":  newAuthority(t).Issue(t, "carol", "system:masters"),
-		"nobody's": f.authCA.Issue(t, "system:anonymous", "staff"), // in another's name it would be in one group more
+		"nobody's": tp.authCA.Issue(t, "system:anonymous", "staff"), // in another's name it would be in one group more
 		// What headers would change on the way upstream.
-		"a group with whitespace": f.authCA.Issue(t, "carol", "system:masters "),
-		"whitespace for a name":   f.authCA.Issue(t, " "),
-		"a name of two lines":     f.authCA.Issue(t, "carol\nsmith"),
+		"a group with whitespace": tp.authCA.Issue(t, "carol", "system:masters "),
+		"whitespace for a name":   tp.authCA.Issue(t, " "),
+		"a name of two lines":     tp.authCA.Issue(t, "carol\nsmith"),
 	} {
-		for _, client := range []*http.Client{f.clientWith(cert), f.http1(cert)} {
+		for _, client := range []*http.Client{tp.clientWith(cert), tp.http1(cert)} {
 			for _, path := range []string{"/api/v1/pods?resourceVersion=0", "/api/v1/nodes", "/version", "/metrics", ours} {
-				resp := f.open(client, http.MethodGet, path)
+				resp := tp.open(client, http.MethodGet, path)
 				var status metav1.Status
 				if err := json.NewDecoder(resp.Body).Decode(&status); err != nil || resp.StatusCode != http.StatusUnauthorized || status.Reason != metav1.StatusReasonUnauthorized {
 					t.Errorf("%s: %s: %s, %+v, %v", name, path, resp.Status, status, err)
 				}
 				for _, other := range []string{"Basic amFuZTpzZWNyZXQ=", "Bearer ", "bearer", "Bearer  token-jane"} { // which is no token
-					if resp := f.open(client, http.MethodGet, path, "Authorization", other); resp.StatusCode != http.StatusUnauthorized {
+					if resp := tp.open(client, http.MethodGet, path, "Authorization", other); resp.StatusCode != http.StatusUnauthorized {
 						t.Errorf("%s, with %q: %s: %s", name, other, path, resp.Status)
 					}
 				}
-				if resp := f.open(client, http.MethodGet, path, "Sec-WebSocket-Protocol", webSocketToken+"dG9rZW4tamFuZQ"); resp.StatusCode != http.StatusUnauthorized {
+				if resp := tp.open(client, http.MethodGet, path, "Sec-WebSocket-Protocol", webSocketToken+"dG9rZW4tamFuZQ"); resp.StatusCode != http.StatusUnauthorized {
 					t.Errorf("%s, with a token for what it is not: %s: %s", name, path, resp.Status)
 				}
-				if resp := f.open(client, http.MethodGet, path, "Authorization", "Bearer token-jane"); resp.StatusCode != http.StatusOK {
+				if resp := tp.open(client, http.MethodGet, path, "Authorization", "Bearer token-jane"); resp.StatusCode != http.StatusOK {
 					t.Errorf("%s, with a token: %s: %s", name, path, resp.Status)
 				}
 			}
@@ -122,11 +122,11 @@ func TestCertificateRefused(t *testing.T) {
 // impersonates.
 func TestImpersonation(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
-	f := startProxy(t, u, Options{Resources: []string{"pods"}})
-	f.ready()
-	client := f.clientWith(f.authCA.Issue(t, "carol"))
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
+	tp.ready()
+	client := tp.clientWith(tp.authCA.Issue(t, "carol"))
 	whole := []string{"Impersonate-User", "system:serviceaccount:ns:sa", "Impersonate-Group", "g", "Impersonate-Uid", "u", "Impersonate-Extra-Acme.com%2fscope", "s"}
-	resp := f.open(client, http.MethodGet, "/api/v1/pods?resourceVersion=0", whole...)
+	resp := tp.open(client, http.MethodGet, "/api/v1/pods?resourceVersion=0", whole...)
 	passed := u.forwarded("/api/v1/pods")
 	if resp.StatusCode != http.StatusOK || len(passed) != 1 {
 		t.Fatalf("%s, %d upstream", resp.Status, len(passed))
@@ -140,11 +140,11 @@ func TestImpersonation(t *testing.T) {
 		u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool {
 			return s.User == "carol" && s.ResourceAttributes.Verb == "impersonate" && s.ResourceAttributes.Resource == what
 		})
-		if resp := f.open(client, http.MethodGet, "/api/v1/pods?resourceVersion=0", whole...); resp.StatusCode != http.StatusForbidden {
+		if resp := tp.open(client, http.MethodGet, "/api/v1/pods?resourceVersion=0", whole...); resp.StatusCode != http.StatusForbidden {
 			t.Errorf("without %s: %s", what, resp.Status)
 		}
 	}
-	if resp := f.open(client, http.MethodGet, "/version", "Impersonate-Group", "g"); resp.StatusCode != http.StatusBadRequest {
+	if resp := tp.open(client, http.MethodGet, "/version", "Impersonate-Group", "g"); resp.StatusCode != http.StatusBadRequest {
 		t.Errorf("a group of nobody: %s", resp.Status)
 	}
 	if len(u.forwarded("/api/v1/pods")) != 0 {
@@ -156,7 +156,7 @@ func TestImpersonation(t *testing.T) {
 func TestUpgrade(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	path := filepath.Join(t.TempDir(), "log")
-	f := startProxy(t, u, Options{Audit: Audit{PolicyFile: writePolicy(t, auditPolicy), LogPath: path}})
+	tp := startProxy(t, u, Options{Audit: Audit{PolicyFile: writePolicy(t, auditPolicy), LogPath: path}})
 	echo := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Upgrade") != "echo/1" || r.Header.Get("Impersonate-User") != "carol" {
 			http.Error(w, "no", http.StatusBadRequest)
@@ -175,15 +175,15 @@ func TestUpgrade(t *testing.T) {
 	// The same proxy, with the echo for its upstream.
 	cfg := rest.CopyConfig(u.config)
 	cfg.Host, cfg.TLSClientConfig = echo.URL, rest.TLSClientConfig{Insecure: true}
-	up, err := newUpstream(cfg, &f.proxy.opts)
+	up, err := newUpstream(cfg, &tp.server.opts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.proxy.upstream.close()
-	f.proxy.upstream = up
-	carol := f.http1(f.authCA.Issue(t, "carol"))
+	tp.server.upstream.close()
+	tp.server.upstream = up
+	carol := tp.http1(tp.authCA.Issue(t, "carol"))
 	for _, headers := range [][]string{nil, {"Impersonate-User", "carol", "Audit-ID", "exec"}} {
-		resp := f.open(carol, http.MethodPost, "/api/v1/namespaces/n/pods/p/exec", append(headers, "Connection", "Upgrade", "Upgrade", "echo/1")...)
+		resp := tp.open(carol, http.MethodPost, "/api/v1/namespaces/n/pods/p/exec", append(headers, "Connection", "Upgrade", "Upgrade", "echo/1")...)
 		if resp.StatusCode != http.StatusSwitchingProtocols {
 			t.Fatal(resp.Status)
 		}
@@ -194,7 +194,7 @@ func TestUpgrade(t *testing.T) {
 		}
 		both.Close()
 	}
-	f.until("the end is recorded", func() bool { return len(stages(auditOf(t, path), "exec")) == 3 })
+	tp.until("the end is recorded", func() bool { return len(stages(auditOf(t, path), "exec")) == 3 })
 	for _, e := range auditOf(t, path) {
 		if code := e.ResponseStatus; e.Stage != "RequestReceived" && (code == nil || code.Code != http.StatusSwitchingProtocols) {
 			t.Errorf("recorded %+v", e)
@@ -206,11 +206,11 @@ func TestUpgrade(t *testing.T) {
 // is 410, never the upstream's 400.
 func TestContinue(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 5})
-	f := startProxy(t, u, Options{Resources: []string{"pods"}, Cached: []string{"pods"}})
-	f.ready()
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}, Cached: []string{"pods"}})
+	tp.ready()
 	seen, token := 0, ""
 	for {
-		code, body := f.get("jane", "/api/v1/pods?limit=2&continue="+token)
+		code, body := tp.get("jane", "/api/v1/pods?limit=2&continue="+token)
 		if code != http.StatusOK {
 			t.Fatalf("%d %.300s", code, body)
 		}
@@ -224,7 +224,7 @@ func TestContinue(t *testing.T) {
 	if passed := u.forwarded("/api/v1/pods"); seen != 5 || len(passed) != 0 {
 		t.Errorf("%d pods, requests upstream: %v", seen, passed)
 	}
-	if code, body := f.get("jane", "/api/v1/nodes?limit=2&continue="+token); code != http.StatusGone || !strings.Contains(body, `"reason":"Expired"`) {
+	if code, body := tp.get("jane", "/api/v1/nodes?limit=2&continue="+token); code != http.StatusGone || !strings.Contains(body, `"reason":"Expired"`) {
 		t.Errorf("%d %s", code, body)
 	}
 }
@@ -234,20 +234,20 @@ func TestContinue(t *testing.T) {
 func TestContinueAtAnotherReplica(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, provable)
-	behind, ahead := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: patient()}), startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: patient()})
-	behind.ready()
-	ahead.ready()
+	older, newer := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: patient()}), startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: patient()})
+	older.ready()
+	newer.ready()
 	u.namespace("other")
-	code, body := ahead.get("jane", consistentList+"?limit=150")
+	code, body := newer.get("jane", consistentList+"?limit=150")
 	_, rest, more := strings.Cut(body[:min(len(body), 400)], `"continue":"`)
 	if code != http.StatusOK || !more {
 		t.Fatalf("%d %.300s", code, body)
 	}
 	token, _, _ := strings.Cut(rest, `"`)
-	if code, body := behind.get("jane", consistentList+"?limit=150&continue="+token); code != http.StatusOK {
+	if code, body := older.get("jane", consistentList+"?limit=150&continue="+token); code != http.StatusOK {
 		t.Errorf("%d %.300s", code, body)
 	}
-	if code, body := behind.get("jane", consistentList+"?limit=150&continue="+tokenOf(u.t, 1<<40)); code != http.StatusGatewayTimeout {
+	if code, body := older.get("jane", consistentList+"?limit=150&continue="+tokenOf(u.t, 1<<40)); code != http.StatusGatewayTimeout {
 		t.Errorf("of a state that never was: %d %.300s", code, body)
 	}
 }
@@ -266,9 +266,9 @@ func tokenOf(t *testing.T, rv uint64) string {
 // on.
 func TestHostile(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	f := startProxy(t, u, Options{Resources: []string{"pods"}})
-	f.ready()
-	resp := f.open(f.http1(nil), http.MethodGet, "/api/v1/pods?resourceVersion=0", "Authorization", "Bearer token-jane", "X-Large", strings.Repeat("x", 1<<20+4096))
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
+	tp.ready()
+	resp := tp.open(tp.http1(nil), http.MethodGet, "/api/v1/pods?resourceVersion=0", "Authorization", "Bearer token-jane", "X-Large", strings.Repeat("x", 1<<20+4096))
 	if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("a large header: %s", resp.Status)
 	}
@@ -276,7 +276,7 @@ func TestHostile(t *testing.T) {
 	// libraries' bounded caches.
 	for i := range 15 {
 		selector := fmt.Sprintf("k%d+in+(%s)", i, strings.TrimSuffix(strings.Repeat("v,", 20_000), ","))
-		if code, body := f.get("jane", "/api/v1/pods?resourceVersion=0&labelSelector="+selector); code != http.StatusOK {
+		if code, body := tp.get("jane", "/api/v1/pods?resourceVersion=0&labelSelector="+selector); code != http.StatusOK {
 			t.Fatalf("a large selector: %d %.200s", code, body)
 		}
 	}
@@ -287,11 +287,11 @@ func TestHostile(t *testing.T) {
 		"/api/v1/pods?watch=maybe&resourceVersion=-1",
 		"/api//v1///pods?resourceVersion=0", "/apis/////", "/api/v1/namespaces//pods/..%2f..?resourceVersion=0",
 	} {
-		if code, _ := f.get("jane", path); code >= 500 {
+		if code, _ := tp.get("jane", path); code >= 500 {
 			t.Errorf("%.60s: %d", path, code)
 		}
 	}
-	addr := strings.TrimPrefix(f.proxy.URL(), "https://")
+	addr := strings.TrimPrefix(tp.server.URL(), "https://")
 	for _, text := range []string{"", "GET /api/v1/pods HTTP/1.1\r\n", "\x00\x00\x00\x00"} { // not even TLS
 		conn, err := net.Dial("tcp", addr)
 		if err != nil {
@@ -301,17 +301,17 @@ func TestHostile(t *testing.T) {
 		conn.Close()
 	}
 	body := strings.NewReader(strings.Repeat("x", 1<<20)) // on a GET, where nobody wants it
-	req, err := http.NewRequestWithContext(f.ctx, http.MethodGet, f.proxy.URL()+"/api/v1/pods?resourceVersion=0", body)
+	req, err := http.NewRequestWithContext(tp.ctx, http.MethodGet, tp.server.URL()+"/api/v1/pods?resourceVersion=0", body)
 	if err != nil {
 		t.Fatal(err)
 	}
 	req.Header.Set("Authorization", "Bearer token-jane")
-	if resp, err := f.client.Do(req); err != nil || resp.StatusCode != http.StatusOK {
+	if resp, err := tp.client.Do(req); err != nil || resp.StatusCode != http.StatusOK {
 		t.Errorf("a body on a GET: %v", err)
 	} else {
 		resp.Body.Close()
 	}
-	if s := f.proxy.servers[0]; s.ReadHeaderTimeout <= 0 || s.IdleTimeout <= 0 || s.HTTP2.SendPingTimeout <= 0 {
+	if s := tp.server.servers[0]; s.ReadHeaderTimeout <= 0 || s.IdleTimeout <= 0 || s.HTTP2.SendPingTimeout <= 0 {
 		t.Error("a connection may stay for ever")
 	}
 }
@@ -320,10 +320,10 @@ func TestHostile(t *testing.T) {
 // kube-apiserver does not know: the caller stays who they are.
 func TestNobodyImpersonated(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
-	f := startProxy(t, u, Options{})
-	carol := f.clientWith(f.authCA.Issue(t, "carol", "staff"))
+	tp := startProxy(t, u, Options{})
+	carol := tp.clientWith(tp.authCA.Issue(t, "carol", "staff"))
 	for _, name := range []string{"Impersonate-User", "Impersonate-Nonsense"} {
-		f.open(carol, http.MethodGet, "/version", name, "")
+		tp.open(carol, http.MethodGet, "/version", name, "")
 		passed := u.forwarded("/version")
 		if len(passed) != 1 || passed[0].header.Get("Impersonate-User") != "carol" {
 			t.Errorf("%s: %v", name, passed)
@@ -335,9 +335,9 @@ func TestNobodyImpersonated(t *testing.T) {
 // those of ServiceAccounts. Somebody who shows a certificate of that name is not in them.
 func TestRobotsGroups(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
-	f := startProxy(t, u, Options{})
-	robot := f.clientWith(f.authCA.Issue(t, "system:serviceaccount:mine:robot"))
-	f.open(robot, http.MethodGet, "/version")
+	tp := startProxy(t, u, Options{})
+	robot := tp.clientWith(tp.authCA.Issue(t, "system:serviceaccount:mine:robot"))
+	tp.open(robot, http.MethodGet, "/version")
 	passed := u.forwarded("/version")
 	if len(passed) != 1 || !slices.Equal(passed[0].header.Values("Impersonate-Group"), []string{"system:authenticated"}) {
 		t.Errorf("%v", passed)
@@ -362,13 +362,13 @@ func TestGroupsUpstream(t *testing.T) {
 // TestForeignPage: who may not list is told so, also with a continue token of the proxy's.
 func TestForeignPage(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	f := startProxy(t, u, Options{Resources: []string{"pods"}, Cached: []string{"pods"}})
-	f.ready()
-	page := f.metricsPage()
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}, Cached: []string{"pods"}})
+	tp.ready()
+	page := tp.metricsPage()
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "joe" })
 	for user, want := range map[string]int{"jane": 0, "joe": 1} {
 		u.forwarded("")
-		code, _ := f.get(user, "/api/v1/nodes?limit=1&continue="+page)
+		code, _ := tp.get(user, "/api/v1/nodes?limit=1&continue="+page)
 		if n := len(u.forwarded("/api/v1/nodes")); n != want || want == 0 && code != http.StatusGone {
 			t.Errorf("%s is answered %d, after %d requests upstream", user, code, n)
 		}

@@ -65,14 +65,14 @@ func (u *fakeUpstream) namespace(name string) {
 func TestProven(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, provable)
-	f := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: patient()})
-	f.ready()
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: patient()})
+	tp.ready()
 	for n, path := range []string{consistentList, consistentWatch, consistentList + "?limit=150"} {
 		mark := u.label(n)
 		u.namespace(fmt.Sprintf("other-%d", n))
-		get := f.get
+		get := tp.get
 		if path == consistentWatch {
-			get = f.initial
+			get = tp.initial
 		}
 		code, body := get("jane", path)
 		if code != http.StatusOK || strings.Count(body, mark) != 1 {
@@ -82,7 +82,7 @@ func TestProven(t *testing.T) {
 			t.Errorf("%s: %d upstream", path, len(passed))
 		}
 	}
-	sess := f.resource("pods").ready.Load()
+	sess := tp.resource("pods").ready.Load()
 	if sess.freshness.queries.Load() == 0 || sess.freshness.watches.Load() == 0 {
 		t.Errorf("%d questions and %d watches upstream", sess.freshness.queries.Load(), sess.freshness.watches.Load())
 	}
@@ -92,25 +92,25 @@ func TestProven(t *testing.T) {
 func TestProvenTogether(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, provable)
-	f := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: patient()})
-	f.ready()
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: patient()})
+	tp.ready()
 	u.namespace("other")
 	release := make(chan struct{})
 	u.faults.Add(apiserver.Rule{Match: apiserver.Match("list", "pods"), Times: 1, Hold: release})
 	var all sync.WaitGroup
 	began := time.Now()
-	sess := f.resource("pods").ready.Load()
+	sess := tp.resource("pods").ready.Load()
 	get := func() {
-		if code, _ := f.get("jane", consistentList); code != http.StatusOK {
+		if code, _ := tp.get("jane", consistentList); code != http.StatusOK {
 			t.Error(code)
 		}
 	}
 	all.Go(get) // whose question the others have missed
-	f.until("it is asked", func() bool { return sess.freshness.queries.Load() == 1 })
+	tp.until("it is asked", func() bool { return sess.freshness.queries.Load() == 1 })
 	for range 20 {
 		all.Go(get)
 	}
-	f.until("all wait", func() bool { return f.waiting() >= 21 })
+	tp.until("all wait", func() bool { return tp.waiting() >= 21 })
 	close(release)
 	all.Wait()
 	// Some of the 20 may get to ask only after the second question was sent, and on a busy machine
@@ -141,11 +141,11 @@ func (s *clockedSource) NewestVersion(context.Context, string) (string, error) {
 func TestQueriesArePaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &clockedSource{began: time.Now()}
-		b := newBench(t, 0)
-		b.Progress("2")
-		b.Flush()
+		ts := newTestSink(t, 0)
+		ts.Progress("2")
+		ts.Flush()
 		ctx, cancel := context.WithCancel(t.Context())
-		p := newFreshnessProver(ctx, []source.Source{src}, b.storeSink, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} }, defaultTimeouts.proof)
+		p := newFreshnessProver(ctx, []source.Source{src}, ts.storeSink, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} }, defaultTimeouts.proof)
 		defer p.close()
 		defer cancel()
 		var readers sync.WaitGroup
@@ -185,12 +185,12 @@ func TestNotProven(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			u := startUpstream(t, apiserver.Options{Pods: tt.pods})
 			tt.options.Resources = []string{"pods"}
-			f := startProxy(t, u, tt.options)
-			f.ready()
+			tp := startProxy(t, u, tt.options)
+			tp.ready()
 			if tt.fault != nil {
 				tt.fault(u)
 			}
-			f.get("jane", tt.path)
+			tp.get("jane", tt.path)
 			if passed := u.forwarded("/api/v1"); len(passed) != 1 {
 				t.Errorf("%d requests upstream", len(passed))
 			}
@@ -212,19 +212,19 @@ func TestProvenWhileStalled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := newBench(t, 0) // which nobody feeds
-	b.Progress(rv)
-	b.Flush()
+	ts := newTestSink(t, 0) // which nobody feeds
+	ts.Progress(rv)
+	ts.Flush()
 	status := reflector.Status{Phase: reflector.Watching}
 	ctx, cancel := context.WithCancel(t.Context())
-	p := newFreshnessProver(ctx, []source.Source{src}, b.storeSink, func() reflector.Status { return status }, defaultTimeouts.proof)
+	p := newFreshnessProver(ctx, []source.Source{src}, ts.storeSink, func() reflector.Status { return status }, defaultTimeouts.proof)
 	defer p.close()
 	defer cancel()
 	u.label(1)
-	before := b.version()
+	before := ts.version()
 	for p.watches.Load() == 0 && !t.Failed() { // on a slow machine a query alone may take too long
-		if p.proveCurrent(t.Context()) || b.version() != before {
-			t.Errorf("current, at %d after %d, after %d watches", b.version(), before, p.watches.Load())
+		if p.proveCurrent(t.Context()) || ts.version() != before {
+			t.Errorf("current, at %d after %d, after %d watches", ts.version(), before, p.watches.Load())
 		}
 	}
 	p.wait(t)
@@ -245,49 +245,49 @@ func (p *freshnessProver) wait(t *testing.T) {
 }
 
 // waiting returns how many reads are under way.
-func (f *fixture) waiting() int { return f.proxy.flowControl.readOnly.inUse() }
+func (tp *testProxy) waiting() int { return tp.server.flowControl.readOnly.inUse() }
 
 // resource returns a resource that the proxy caches.
-func (f *fixture) resource(resource string) *resource {
-	f.t.Helper()
-	for _, res := range f.proxy.resources.all() {
+func (tp *testProxy) resource(resource string) *resource {
+	tp.t.Helper()
+	for _, res := range tp.server.resources.all() {
 		if res.gvr.Resource == resource {
 			return res
 		}
 	}
-	f.t.Fatalf("%s are not cached", resource)
+	tp.t.Fatalf("%s are not cached", resource)
 	return nil
 }
 
 // TestProve: what is proven is what the clock tells, and whoever waits for it is woken. A change
 // that was proven not to be is one of another past.
 func TestProve(t *testing.T) {
-	b := newBench(t, 0)
+	ts := newTestSink(t, 0)
 	waited := make(chan error, 1)
-	go func() { waited <- b.Wait(t.Context(), 9) }()
+	go func() { waited <- ts.Wait(t.Context(), 9) }()
 	for range 2 {
-		b.prove(9)
+		ts.prove(9)
 	}
 	if err := <-waited; err != nil {
 		t.Fatal(err)
 	}
-	if b.prove(7); b.version() != 9 {
-		t.Errorf("proven at 9, and at %d", b.version())
+	if ts.prove(7); ts.version() != 9 {
+		t.Errorf("proven at 9, and at %d", ts.version())
 	}
-	if err := b.Wait(t.Context(), 8); err != nil {
+	if err := ts.Wait(t.Context(), 8); err != nil {
 		t.Error(err)
 	}
 	late, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	if err := b.Wait(late, 10); !errors.Is(err, context.DeadlineExceeded) {
+	if err := ts.Wait(late, 10); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("waiting for what is not there: %v", err)
 	}
-	if err := b.put(wire.Modified, "a", 10, 0); err != nil || b.version() != 10 || b.why != nil {
-		t.Errorf("a change after it: %v, at %d, given up for %v", err, b.version(), b.why)
+	if err := ts.put(wire.Modified, "a", 10, 0); err != nil || ts.version() != 10 || ts.ended != nil {
+		t.Errorf("a change after it: %v, at %d, given up for %v", err, ts.version(), ts.ended)
 	}
-	b.prove(20)
-	if err := b.put(wire.Modified, "a", 15, 0); !errors.Is(err, errWentBack) || !errors.Is(b.why, errWentBack) {
-		t.Errorf("a change that was proven not to be: %v, given up for %v", err, b.why)
+	ts.prove(20)
+	if err := ts.put(wire.Modified, "a", 15, 0); !errors.Is(err, errWentBack) || !errors.Is(ts.ended, errWentBack) {
+		t.Errorf("a change that was proven not to be: %v, given up for %v", err, ts.ended)
 	}
 }
 
@@ -295,15 +295,15 @@ func TestProve(t *testing.T) {
 func TestReadToBookmark(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	f := startProxy(t, u, Options{Resources: []string{"pods"}})
-	f.ready()
-	sess := f.resource("pods").ready.Load()
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
+	tp.ready()
+	sess := tp.resource("pods").ready.Load()
 	from := sess.sink.version()
 	u.label(1)
-	f.until("it is told", func() bool { return sess.sink.version() > from })
+	tp.until("it is told", func() bool { return sess.sink.version() > from })
 	u.namespace("other")
 	sess.freshness.watchOnce(from)
-	f.until("the bookmark is taken", func() bool { return sess.sink.version() > from+1 })
+	tp.until("the bookmark is taken", func() bool { return sess.sink.version() > from+1 })
 }
 
 // TestAge: an answer tells how long ago the upstream was heard of, and one that would be too old is
@@ -317,15 +317,15 @@ func TestAge(t *testing.T) {
 		proofs uint64
 	}{{2 * minProofObjects, 0, 0, 0}, {2 * minProofObjects, time.Hour, 0, 0}, {2 * minProofObjects, time.Nanosecond, 0, 1}, {3, time.Nanosecond, 1, 0}} {
 		u := startUpstream(t, apiserver.Options{Pods: tt.pods})
-		f := startProxy(t, u, Options{Resources: []string{"pods"}, MaxStaleness: tt.bound, timeouts: patient()})
-		f.ready()
-		resp := f.open(f.client, http.MethodGet, consistentList+"?resourceVersion=0", "Authorization", "Bearer token-jane")
-		passed, sess := len(u.forwarded(consistentList)), f.resource("pods").ready.Load()
+		tp := startProxy(t, u, Options{Resources: []string{"pods"}, MaxStaleness: tt.bound, timeouts: patient()})
+		tp.ready()
+		resp := tp.open(tp.client, http.MethodGet, consistentList+"?resourceVersion=0", "Authorization", "Bearer token-jane")
+		passed, sess := len(u.forwarded(consistentList)), tp.resource("pods").ready.Load()
 		if age := resp.Header.Get("Age"); passed != tt.passed || sess.freshness.queries.Load() != tt.proofs || (age != "") != (passed == 0) || resp.StatusCode != http.StatusOK {
 			t.Errorf("%+v: answered %d, of age %q, %d upstream, %d questions", tt, resp.StatusCode, age, passed, sess.freshness.queries.Load())
 		}
 		rv := sess.sink.version()
-		if f.get("jane", fmt.Sprintf("%s?resourceVersion=%d&resourceVersionMatch=Exact", consistentList, rv)); len(u.forwarded(consistentList)) != 0 {
+		if tp.get("jane", fmt.Sprintf("%s?resourceVersion=%d&resourceVersionMatch=Exact", consistentList, rv)); len(u.forwarded(consistentList)) != 0 {
 			t.Errorf("%+v: the state of %d went upstream", tt, rv)
 		}
 	}
@@ -351,16 +351,16 @@ func TestProvenUnderChanges(t *testing.T) {
 		newest  string
 		current bool
 	}{{"6", true}, {"5", true}, {"4", false}} {
-		b := newBench(t, 0) // at 5
+		ts := newTestSink(t, 0) // at 5
 		src := changing{newest: tt.newest, then: func() {
-			if err := b.put(wire.Modified, "a", 9, 0); err != nil {
+			if err := ts.put(wire.Modified, "a", 9, 0); err != nil {
 				t.Error(err)
 			}
 		}}
 		ctx, cancel := context.WithCancel(t.Context())
-		p := newFreshnessProver(ctx, []source.Source{src}, b.storeSink, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} }, defaultTimeouts.proof)
+		p := newFreshnessProver(ctx, []source.Source{src}, ts.storeSink, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} }, defaultTimeouts.proof)
 		if got := p.proveCurrent(t.Context()); got != tt.current {
-			t.Errorf("the upstream was at %s, the copy at 5, and is at %d: current: %v", tt.newest, b.version(), got)
+			t.Errorf("the upstream was at %s, the copy at 5, and is at %d: current: %v", tt.newest, ts.version(), got)
 		}
 		cancel()
 		p.close()

@@ -27,16 +27,16 @@ import (
 )
 
 // ends waits until a watch has ended.
-func (f *fixture) ends(what string, lines <-chan string) {
-	f.t.Helper()
+func (tp *testProxy) ends(what string, lines <-chan string) {
+	tp.t.Helper()
 	for {
 		select {
 		case _, ok := <-lines:
 			if !ok {
 				return
 			}
-		case <-f.ctx.Done():
-			f.t.Fatal(what + ": the watch goes on")
+		case <-tp.ctx.Done():
+			tp.t.Fatal(what + ": the watch goes on")
 		}
 	}
 }
@@ -49,25 +49,25 @@ func TestRefusedReview(t *testing.T) {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
 			t.Parallel()
 			u := startUpstream(t, apiserver.Options{Pods: 3})
-			f := startProxy(t, u, Options{Resources: []string{"pods"}, Recheck: 20 * time.Millisecond})
-			f.ready()
-			if code, _ := f.get("jane", list); code != http.StatusOK {
+			tp := startProxy(t, u, Options{Resources: []string{"pods"}, Recheck: 20 * time.Millisecond})
+			tp.ready()
+			if code, _ := tp.get("jane", list); code != http.StatusOK {
 				t.Fatal(code)
 			}
-			certified := f.clientWith(f.authCA.Issue(t, "carol"))
-			if resp := f.open(certified, http.MethodGet, list); resp.StatusCode != http.StatusOK {
+			certified := tp.clientWith(tp.authCA.Issue(t, "carol"))
+			if resp := tp.open(certified, http.MethodGet, list); resp.StatusCode != http.StatusOK {
 				t.Fatal(resp.Status)
 			}
-			lines := f.watch("jane", "/api/v1/pods?watch=true")
-			f.next(lines, "ADDED")
+			lines := tp.watch("jane", "/api/v1/pods?watch=true")
+			tp.next(lines, "ADDED")
 			u.forwarded("")
 			u.refuseReviews(code)
 			for _, path := range []string{list, "/api/v1/pods?watch=true", "/api/v1/namespaces/default/pods/p?resourceVersion=0"} {
-				resp := f.open(f.client, http.MethodGet, path, "Authorization", "Bearer token-jane")
+				resp := tp.open(tp.client, http.MethodGet, path, "Authorization", "Bearer token-jane")
 				if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" {
 					t.Errorf("%s: %s, Retry-After %q", path, resp.Status, resp.Header.Get("Retry-After"))
 				}
-				resp = f.open(certified, http.MethodGet, path)
+				resp = tp.open(certified, http.MethodGet, path)
 				if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" {
 					t.Errorf("%s by certificate: %s, Retry-After %q", path, resp.Status, resp.Header.Get("Retry-After"))
 				}
@@ -75,9 +75,9 @@ func TestRefusedReview(t *testing.T) {
 			if passed := u.forwarded("/api/v1/pods"); len(passed) != 0 {
 				t.Errorf("%d reads went upstream", len(passed))
 			}
-			f.ends("refused", lines)
+			tp.ends("refused", lines)
 			u.setFault(nil)
-			if code, _ := f.get("jane", list); code != http.StatusOK {
+			if code, _ := tp.get("jane", list); code != http.StatusOK {
 				t.Errorf("afterwards: %d", code)
 			}
 		})
@@ -88,12 +88,12 @@ func TestRefusedReview(t *testing.T) {
 // read /metrics, is asked about each time, whatever keeps the review from being answered.
 func TestNoGraceForMore(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
-	f := startProxy(t, u, Options{})
-	certified := f.clientWith(f.authCA.Issue(t, "carol"))
+	tp := startProxy(t, u, Options{})
+	certified := tp.clientWith(tp.authCA.Issue(t, "carol"))
 	const path = "/api/v1/namespaces/default/pods"
 	ask := func(want int, what string) {
 		t.Helper()
-		resp := f.open(certified, http.MethodPost, path, "Impersonate-User", "root")
+		resp := tp.open(certified, http.MethodPost, path, "Impersonate-User", "root")
 		raw, _ := io.ReadAll(resp.Body)
 		passed := u.forwarded(path)
 		switch {
@@ -102,8 +102,8 @@ func TestNoGraceForMore(t *testing.T) {
 		case want != http.StatusOK && (resp.StatusCode != want || len(passed) != 0 || resp.Header.Get("Retry-After") == ""):
 			t.Errorf("%s: %s, %d upstream: %s", what, resp.Status, len(passed), raw)
 		}
-		for name, client := range map[string]*http.Client{"certificate": certified, "token": f.client} {
-			resp := f.open(client, http.MethodGet, "/metrics", "Authorization", "Bearer token-jane")
+		for name, client := range map[string]*http.Client{"certificate": certified, "token": tp.client} {
+			resp := tp.open(client, http.MethodGet, "/metrics", "Authorization", "Bearer token-jane")
 			if resp.StatusCode != want {
 				t.Errorf("%s: /metrics by %s: %s", what, name, resp.Status)
 			}
@@ -125,13 +125,13 @@ func TestNoGraceForMore(t *testing.T) {
 func TestReviewsAloneFail(t *testing.T) {
 	const list = "/api/v1/pods?resourceVersion=0"
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	f := startProxy(t, u, Options{Resources: []string{"pods"}})
-	f.ready()
-	if code, _ := f.get("jane", list); code != http.StatusOK {
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
+	tp.ready()
+	if code, _ := tp.get("jane", list); code != http.StatusOK {
 		t.Fatal(code)
 	}
 	u.setFault(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
-	if code, body := f.get("jane", list); code != http.StatusServiceUnavailable {
+	if code, body := tp.get("jane", list); code != http.StatusServiceUnavailable {
 		t.Errorf("%d %.200s", code, body)
 	}
 }
@@ -140,12 +140,12 @@ func TestReviewsAloneFail(t *testing.T) {
 func TestGraceEnds(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	f := startProxy(t, u, Options{Resources: []string{"pods"}, Recheck: 20 * time.Millisecond, Grace: 200 * time.Millisecond})
-	f.ready()
-	lines := f.watch("jane", "/api/v1/pods?watch=true")
-	f.next(lines, "ADDED")
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}, Recheck: 20 * time.Millisecond, Grace: 200 * time.Millisecond})
+	tp.ready()
+	lines := tp.watch("jane", "/api/v1/pods?watch=true")
+	tp.next(lines, "ADDED")
 	u.setDown(true)
-	f.ends("no grace is left", lines)
+	tp.ends("no grace is left", lines)
 }
 
 // TestReviewLimit: tokens that nobody knows use up no more than their share of the reviews. A
@@ -153,13 +153,13 @@ func TestGraceEnds(t *testing.T) {
 func TestReviewLimit(t *testing.T) {
 	const list = "/api/v1/pods?resourceVersion=0"
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	f := startProxy(t, u, Options{Resources: []string{"pods"}})
-	f.ready()
-	if code, _ := f.get("jane", list); code != http.StatusOK {
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
+	tp.ready()
+	if code, _ := tp.get("jane", list); code != http.StatusOK {
 		t.Fatal(code)
 	}
-	lines := f.watch("jane", "/api/v1/pods?watch=true")
-	f.next(lines, "ADDED")
+	lines := tp.watch("jane", "/api/v1/pods?watch=true")
+	tp.next(lines, "ADDED")
 	release := make(chan struct{})
 	u.setFault(func(w http.ResponseWriter, r *http.Request) {
 		raw, err := io.ReadAll(r.Body)
@@ -185,7 +185,7 @@ func TestReviewLimit(t *testing.T) {
 	const many = maxUnknownReviews + maxWaitingReviews + 50
 	codes := make(chan int, many)
 	for i := range many {
-		go f.tell(codes, fmt.Sprintf("junk-%d", i), list)
+		go tp.tell(codes, fmt.Sprintf("junk-%d", i), list)
 	}
 	counts := map[int]int{}
 	for range 50 { // that find no place even to wait
@@ -194,7 +194,7 @@ func TestReviewLimit(t *testing.T) {
 	if counts[http.StatusTooManyRequests] != 50 {
 		t.Errorf("without a place: %v", counts)
 	}
-	if code, body := f.get("jane", list); code != http.StatusOK {
+	if code, body := tp.get("jane", list); code != http.StatusOK {
 		t.Errorf("somebody who is known: %d %.200s", code, body)
 	}
 	close(release)
@@ -202,7 +202,7 @@ func TestReviewLimit(t *testing.T) {
 		counts[<-codes]++
 	}
 	u.setFault(nil)
-	if code, _ := f.get("joan", list); code != http.StatusOK {
+	if code, _ := tp.get("joan", list); code != http.StatusOK {
 		t.Errorf("afterwards: %d", code)
 	}
 }

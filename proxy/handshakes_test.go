@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// shaken are two servers behind one listener.
-type shaken struct {
+// handshakeServers are two servers behind one listener.
+type handshakeServers struct {
 	first, second http.Server
 	client        *http.Client
 	addr          string
 	ended         chan struct{}
 }
 
-func newShaken(t *testing.T, timeout time.Duration) *shaken {
+func startHandshakeServers(t *testing.T, timeout time.Duration) *handshakeServers {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -30,7 +30,7 @@ func newShaken(t *testing.T, timeout time.Duration) *shaken {
 	certified.EnableHTTP2 = true
 	certified.StartTLS()
 	certified.Close()
-	sh := &shaken{addr: l.Addr().String(), client: certified.Client(), ended: make(chan struct{})}
+	sh := &handshakeServers{addr: l.Addr().String(), client: certified.Client(), ended: make(chan struct{})}
 	sh.client.Transport.(*http.Transport).DisableKeepAlives = true
 	name := func(s string) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, s) })
@@ -49,14 +49,14 @@ func newShaken(t *testing.T, timeout time.Duration) *shaken {
 	return sh
 }
 
-func (sh *shaken) close() {
+func (sh *handshakeServers) close() {
 	sh.first.Close()
 	sh.second.Close()
 	<-sh.ended
 }
 
 // get asks whichever server serves.
-func (sh *shaken) get(t *testing.T) string {
+func (sh *handshakeServers) get(t *testing.T) string {
 	t.Helper()
 	answer, err := sh.client.Get("https://" + sh.addr)
 	if err != nil {
@@ -73,7 +73,7 @@ func (sh *shaken) get(t *testing.T) string {
 // TestSecondServerTakesOver: new connections go to the second server once the first is closed, also
 // those whose handshake has begun before.
 func TestSecondServerTakesOver(t *testing.T) {
-	sh := newShaken(t, time.Minute)
+	sh := startHandshakeServers(t, time.Minute)
 	if got := sh.get(t); got != "first" {
 		t.Errorf("answered by %q", got)
 	}
@@ -97,7 +97,7 @@ func TestSecondServerTakesOver(t *testing.T) {
 
 // TestPlainHTTP: who speaks HTTP to the port is told to speak HTTPS, as by net/http.
 func TestPlainHTTP(t *testing.T) {
-	sh := newShaken(t, time.Minute)
+	sh := startHandshakeServers(t, time.Minute)
 	answer, err := http.Get("http://" + sh.addr)
 	if err != nil {
 		t.Fatal(err)
@@ -113,13 +113,13 @@ func TestHandshakeEnds(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		timeout time.Duration
-		end     func(*shaken)
+		end     func(*handshakeServers)
 	}{
-		{"timeout", 10 * time.Millisecond, func(*shaken) {}},
-		{"close", time.Hour, (*shaken).close},
+		{"timeout", 10 * time.Millisecond, func(*handshakeServers) {}},
+		{"close", time.Hour, (*handshakeServers).close},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			sh := newShaken(t, tt.timeout)
+			sh := startHandshakeServers(t, tt.timeout)
 			conn, err := net.Dial("tcp", sh.addr)
 			if err != nil {
 				t.Fatal(err)

@@ -20,20 +20,20 @@ import (
 // extra, or as none, is refused, whoever asks for it.
 func TestImpersonationThatHeadersChange(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
-	f := startProxy(t, u, Options{})
-	carol := f.clientWith(f.authCA.Issue(t, "carol"))
+	tp := startProxy(t, u, Options{})
+	carol := tp.clientWith(tp.authCA.Issue(t, "carol"))
 	for _, headers := range [][]string{
 		{"Impersonate-User", " "}, {"Impersonate-User", "joe "}, {"Impersonate-User", "joe", "Impersonate-Group", "system:masters\t"},
 		{"Impersonate-User", "joe", "Impersonate-Uid", " 1"}, {"Impersonate-User", "joe", "Impersonate-Extra-Scope", "all "},
 	} {
-		for name, client := range map[string]*http.Client{"certificate": carol, "token": f.client} {
-			resp := f.open(client, http.MethodGet, "/version", append(headers, "Authorization", "Bearer token-jane")...)
+		for name, client := range map[string]*http.Client{"certificate": carol, "token": tp.client} {
+			resp := tp.open(client, http.MethodGet, "/version", append(headers, "Authorization", "Bearer token-jane")...)
 			if passed := u.forwarded("/version"); resp.StatusCode != http.StatusBadRequest || len(passed) > 0 {
 				t.Errorf("%q by %s: %s, upstream: %v", headers, name, resp.Status, passed)
 			}
 		}
 	}
-	resp := f.open(carol, http.MethodGet, "/version", "Impersonate-User", "joe", "Impersonate-Extra-%53cope", "all")
+	resp := tp.open(carol, http.MethodGet, "/version", "Impersonate-User", "joe", "Impersonate-Extra-%53cope", "all")
 	if passed := u.forwarded("/version"); resp.StatusCode != http.StatusBadRequest || len(passed) > 0 {
 		t.Errorf("an extra that is not in lower case: %s, upstream: %v", resp.Status, passed)
 	}
@@ -97,7 +97,7 @@ func TestNobodyForwarded(t *testing.T) {
 // another permission.
 func TestNodesGroups(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
-	f := startProxy(t, u, Options{})
+	tp := startProxy(t, u, Options{})
 	const node = "system:node:worker"
 	named := impersonationOf(&user.DefaultInfo{Name: node, Groups: []string{user.AllAuthenticated}})
 	if !slices.Equal(named.Groups, []string{user.AllAuthenticated}) {
@@ -107,7 +107,7 @@ func TestNodesGroups(t *testing.T) {
 		return s.ResourceAttributes != nil && s.ResourceAttributes.Resource == "groups"
 	})
 	for name, want := range map[string][]string{node: {user.AllAuthenticated}, "system:serviceaccount:mine:robot": nil, "joe": nil} {
-		f.open(f.clientWith(f.authCA.Issue(t, "carol")), http.MethodGet, "/version", "Impersonate-User", name)
+		tp.open(tp.clientWith(tp.authCA.Issue(t, "carol")), http.MethodGet, "/version", "Impersonate-User", name)
 		passed := u.forwarded("/version")
 		if len(passed) != 1 || !slices.Equal(passed[0].header.Values("Impersonate-Group"), want) {
 			t.Errorf("%s: %v", name, passed)

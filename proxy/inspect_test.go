@@ -22,17 +22,17 @@ import (
 // it serves.
 func TestInspect(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 30})
-	f := startProxy(t, u, Options{Resources: []string{"pods", "nonsense.example.com"}})
-	f.until("cached", func() bool { return f.proxy.inspectedResource("pods").State == "current" })
-	f.get("jane", "/api/v1/namespaces/default/pods?resourceVersion=0")
-	if w := (inspected{f.proxy}).State().Watchers; len(w) != 0 {
+	tp := startProxy(t, u, Options{Resources: []string{"pods", "nonsense.example.com"}})
+	tp.until("cached", func() bool { return tp.server.inspectedResource("pods").State == "current" })
+	tp.get("jane", "/api/v1/namespaces/default/pods?resourceVersion=0")
+	if w := (inspected{tp.server}).State().Watchers; len(w) != 0 {
 		t.Errorf("watchers before: %+v", w)
 	}
 	for range 2 {
-		f.next(f.watch("jane", "/api/v1/pods?watch=true&resourceVersion=0&labelSelector=app"), "")
+		tp.next(tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion=0&labelSelector=app"), "")
 	}
-	f.next(f.watch("joan", "/api/v1/namespaces/default/pods?watch=true&resourceVersion=0&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"), "")
-	state := inspected{f.proxy}.State()
+	tp.next(tp.watch("joan", "/api/v1/namespaces/default/pods?watch=true&resourceVersion=0&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"), "")
+	state := inspected{tp.server}.State()
 	var alike []inspect.Watchers
 	for _, w := range state.Watchers {
 		w.Agent, w.Since = "", time.Time{}
@@ -45,25 +45,25 @@ func TestInspect(t *testing.T) {
 	if !slices.Equal(alike, want) || state.LongRunning != 3 || state.ForwardedWatches != 0 || state.Connections == 0 || state.Lists == 0 {
 		t.Errorf("%+v", state)
 	}
-	pods := f.proxy.inspectedResource("pods")
+	pods := tp.server.inspectedResource("pods")
 	if pods.Objects != 30 || pods.ResourceVersion == "" || pods.Memory.Packed == 0 || pods.Watchers != 3 || pods.Heard == nil || pods.LastRead == nil ||
 		pods.ListsServed != 1 || pods.Sent == 0 || pods.Reflector == nil || !pods.Reflector.Synced || len(pods.Transitions) < 3 {
 		t.Errorf("%+v", pods)
 	}
-	if other := f.proxy.inspectedResource("nonsense.example.com"); other.State == "current" || other.Objects != 0 || other.Reflector != nil {
+	if other := tp.server.inspectedResource("nonsense.example.com"); other.State == "current" || other.Objects != 0 || other.Reflector != nil {
 		t.Errorf("%+v", other)
 	}
 	named := inspect.Proxies()
-	if len(named) != 1 || named[0].Name != f.proxy.URL() {
+	if len(named) != 1 || named[0].Name != tp.server.URL() {
 		t.Errorf("%v run", named)
 	}
-	if err := f.proxy.Close(); err != nil {
+	if err := tp.server.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if left := inspect.Proxies(); len(left) != 0 {
 		t.Errorf("%v run after the end", left)
 	}
-	if w := f.proxy.watches.first; w != nil {
+	if w := tp.server.watches.first; w != nil {
 		t.Errorf("%+v is listed after its end", w)
 	}
 }
@@ -82,27 +82,27 @@ func (s *Server) inspectedResource(name string) inspect.Resource {
 // what nobody may see.
 func TestInspectedHistory(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
-	f := startProxy(t, u, Options{Resources: []string{"pods", "secrets"}})
-	f.until("cached", func() bool {
-		return f.proxy.inspectedResource("pods").State == "current" && f.proxy.inspectedResource("secrets").State == "current"
+	tp := startProxy(t, u, Options{Resources: []string{"pods", "secrets"}})
+	tp.until("cached", func() bool {
+		return tp.server.inspectedResource("pods").State == "current" && tp.server.inspectedResource("secrets").State == "current"
 	})
 	client := u.writerPast()
-	if _, err := client.CoreV1().Pods("default").Create(f.ctx, pod("a"), metav1.CreateOptions{}); err != nil {
+	if _, err := client.CoreV1().Pods("default").Create(tp.ctx, pod("a"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	touch(t, f.ctx, u, "a")
+	touch(t, tp.ctx, u, "a")
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Data: map[string][]byte{"k": []byte("hush")}}
-	if _, err := client.CoreV1().Secrets("default").Create(f.ctx, s, metav1.CreateOptions{}); err != nil {
+	if _, err := client.CoreV1().Secrets("default").Create(tp.ctx, s, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	s.Data["k"] = []byte("hush!")
-	if _, err := client.CoreV1().Secrets("default").Update(f.ctx, s, metav1.UpdateOptions{}); err != nil {
+	if _, err := client.CoreV1().Secrets("default").Update(tp.ctx, s, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for resource, want := range map[string]string{"pods default/a": "+ metadata.labels.touched: ", "secrets default/s": "~ data.k: (hidden), differs"} {
 		name, key, _ := strings.Cut(resource, " ")
-		f.until(want, func() bool {
-			text := f.history(name, key)
+		tp.until(want, func() bool {
+			text := tp.history(name, key)
 			if strings.Contains(text, "aHVz") || strings.Contains(text, "hush") {
 				t.Fatal(text)
 			}
@@ -112,11 +112,11 @@ func TestInspectedHistory(t *testing.T) {
 }
 
 // history is what the page of package debug tells of an object's changes.
-func (f *fixture) history(resource, key string) string {
-	f.t.Helper()
+func (tp *testProxy) history(resource, key string) string {
+	tp.t.Helper()
 	w := httptest.NewRecorder()
-	q := url.Values{"proxy": {f.proxy.URL()}, "resource": {resource}, "key": {key}}
-	debug.Handler().ServeHTTP(w, httptest.NewRequestWithContext(f.ctx, http.MethodGet, "/history?"+q.Encode(), nil))
+	q := url.Values{"proxy": {tp.server.URL()}, "resource": {resource}, "key": {key}}
+	debug.Handler().ServeHTTP(w, httptest.NewRequestWithContext(tp.ctx, http.MethodGet, "/history?"+q.Encode(), nil))
 	var report struct {
 		Changes []struct {
 			Type  string
@@ -124,7 +124,7 @@ func (f *fixture) history(resource, key string) string {
 		}
 	}
 	if err := json.Unmarshal(w.Body.Bytes(), &report); err != nil || w.Code != http.StatusOK {
-		f.t.Fatalf("%d %v: %s", w.Code, err, w.Body)
+		tp.t.Fatalf("%d %v: %s", w.Code, err, w.Body)
 	}
 	text := ""
 	for _, c := range report.Changes {

@@ -27,35 +27,35 @@ type rawConn struct {
 }
 
 // dial connects; protocol is http/1.1 or h2.
-func (f *fixture) dial(protocol string) *rawConn {
-	f.t.Helper()
+func (tp *testProxy) dial(protocol string) *rawConn {
+	tp.t.Helper()
 	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(f.proxy.CAData())
-	conn, err := tls.Dial("tcp", f.addr(), &tls.Config{RootCAs: pool, NextProtos: []string{protocol}})
+	pool.AppendCertsFromPEM(tp.server.CAData())
+	conn, err := tls.Dial("tcp", tp.addr(), &tls.Config{RootCAs: pool, NextProtos: []string{protocol}})
 	if err != nil {
-		f.t.Fatal(err)
+		tp.t.Fatal(err)
 	}
-	return f.raw(conn)
+	return tp.raw(conn)
 }
 
 // dialPlain connects and says nothing.
-func (f *fixture) dialPlain() *rawConn {
-	f.t.Helper()
-	conn, err := net.Dial("tcp", f.addr())
+func (tp *testProxy) dialPlain() *rawConn {
+	tp.t.Helper()
+	conn, err := net.Dial("tcp", tp.addr())
 	if err != nil {
-		f.t.Fatal(err)
+		tp.t.Fatal(err)
 	}
-	return f.raw(conn)
+	return tp.raw(conn)
 }
 
-func (f *fixture) raw(conn net.Conn) *rawConn {
-	until, _ := f.ctx.Deadline()
+func (tp *testProxy) raw(conn net.Conn) *rawConn {
+	until, _ := tp.ctx.Deadline()
 	_ = conn.SetDeadline(until)
-	f.t.Cleanup(func() { conn.Close() })
-	return &rawConn{conn, f.t, bufio.NewReader(conn)}
+	tp.t.Cleanup(func() { conn.Close() })
+	return &rawConn{conn, tp.t, bufio.NewReader(conn)}
 }
 
-func (f *fixture) addr() string { return strings.TrimPrefix(f.proxy.URL(), "https://") }
+func (tp *testProxy) addr() string { return strings.TrimPrefix(tp.server.URL(), "https://") }
 
 // send writes the head of a request, and the beginning of its body.
 func (c *rawConn) send(method, path string, length int, body string) *rawConn {
@@ -99,8 +99,8 @@ func impatient() timeouts {
 // health checks are counted apart.
 func TestTooManyRequests(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	f := startProxy(t, u, Options{Resources: []string{"pods"}, MaxRequests: 1, MaxMutating: 1, MaxLongRunning: 1, timeouts: impatient()})
-	f.ready()
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}, MaxRequests: 1, MaxMutating: 1, MaxLongRunning: 1, timeouts: impatient()})
+	tp.ready()
 	const list, watch = "/api/v1/pods?resourceVersion=0", "/api/v1/pods?watch=true"
 	for name, tt := range map[string]struct {
 		first       *rawConn
@@ -108,23 +108,23 @@ func TestTooManyRequests(t *testing.T) {
 		taken       func() int
 		retry       string
 	}{
-		"reads":   {f.dial("http/1.1").send("GET", list, 10, ""), "GET", list, f.proxy.flowControl.readOnly.inUse, "1"},
-		"writes":  {f.dial("http/1.1").send("POST", "/api/v1/namespaces/default/pods", 10, "{"), "POST", "/api/v1/namespaces/default/pods", f.proxy.flowControl.mutating.inUse, "1"},
-		"watches": {f.dial("http/1.1").send("GET", watch, 0, ""), "GET", watch, f.proxy.flowControl.longRunning.count, "5"},
+		"reads":   {tp.dial("http/1.1").send("GET", list, 10, ""), "GET", list, tp.server.flowControl.readOnly.inUse, "1"},
+		"writes":  {tp.dial("http/1.1").send("POST", "/api/v1/namespaces/default/pods", 10, "{"), "POST", "/api/v1/namespaces/default/pods", tp.server.flowControl.mutating.inUse, "1"},
+		"watches": {tp.dial("http/1.1").send("GET", watch, 0, ""), "GET", watch, tp.server.flowControl.longRunning.count, "5"},
 	} {
-		f.until(name+" have no place", func() bool { return tt.taken() == 1 })
-		resp := f.open(f.client, tt.method, tt.url, "Authorization", "Bearer token-jane")
+		tp.until(name+" have no place", func() bool { return tt.taken() == 1 })
+		resp := tp.open(tp.client, tt.method, tt.url, "Authorization", "Bearer token-jane")
 		body, _ := io.ReadAll(resp.Body)
 		if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") != tt.retry || !strings.Contains(string(body), `"reason":"TooManyRequests"`) {
 			t.Errorf("%s: %s %v %s", name, resp.Status, resp.Header, body)
 		}
-		if code, _ := f.get("jane", "/readyz"); code != http.StatusOK {
+		if code, _ := tp.get("jane", "/readyz"); code != http.StatusOK {
 			t.Errorf("%s: a health check: %d", name, code)
 		}
 		tt.first.Close()
-		f.until(name+" have a place", func() bool { return tt.taken() == 0 })
+		tp.until(name+" have a place", func() bool { return tt.taken() == 0 })
 	}
-	if code, _ := f.get("jane", list); code != http.StatusOK {
+	if code, _ := tp.get("jane", list); code != http.StatusOK {
 		t.Error(code)
 	}
 }
@@ -133,26 +133,26 @@ func TestTooManyRequests(t *testing.T) {
 // the bound there is only a health check.
 func TestTooManyConnections(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	f := startProxy(t, u, Options{Resources: []string{"pods"}, MaxConnections: 2})
-	f.ready()
-	f.client.CloseIdleConnections()
-	waiting := []*rawConn{f.dialPlain(), f.dial("http/1.1")}
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}, MaxConnections: 2})
+	tp.ready()
+	tp.client.CloseIdleConnections()
+	waiting := []*rawConn{tp.dialPlain(), tp.dial("http/1.1")}
 	const watch = "/api/v1/pods?watch=true"
 	for _, c := range waiting {
-		if resp := f.dial("http/1.1").send("GET", watch, 0, "").answer(); resp.StatusCode != http.StatusOK {
+		if resp := tp.dial("http/1.1").send("GET", watch, 0, "").answer(); resp.StatusCode != http.StatusOK {
 			t.Fatal(resp.Status)
 		}
 		c.ends("one that waits")
 	}
-	if resp := f.dial("http/1.1").send("GET", "/livez", 0, "").answer(); resp.StatusCode != http.StatusOK {
+	if resp := tp.dial("http/1.1").send("GET", "/livez", 0, "").answer(); resp.StatusCode != http.StatusOK {
 		t.Errorf("a health check: %s", resp.Status)
 	}
-	spare := f.dial("http/1.1").send("GET", watch, 0, "")
+	spare := tp.dial("http/1.1").send("GET", watch, 0, "")
 	if resp := spare.answer(); resp.StatusCode != http.StatusTooManyRequests || !resp.Close {
 		t.Errorf("%s %v", resp.Status, resp.Header)
 	}
 	spare.ends("one too many")
-	if n := f.proxy.listener.rejected.Load(); n < 2 {
+	if n := tp.server.listener.rejected.Load(); n < 2 {
 		t.Errorf("%d were refused", n)
 	}
 }
@@ -196,10 +196,10 @@ func TestSlowHead(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	wait := defaultTimeouts
 	wait.header = 200 * time.Millisecond
-	f := startProxy(t, u, Options{timeouts: wait})
-	f.dialPlain().ends("no TLS")
+	tp := startProxy(t, u, Options{timeouts: wait})
+	tp.dialPlain().ends("no TLS")
 	for _, head := range []string{"", "GET /livez HTTP/1.1\r\nHo"} {
-		plain := f.dialPlain()
+		plain := tp.dialPlain()
 		conn := tls.Client(plain.Conn, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}})
 		_, _ = fmt.Fprint(conn, head) // on a slow machine it is too late for the handshake already, which is the same
 		plain.in = bufio.NewReader(conn)
@@ -233,9 +233,9 @@ func TestHalfOpen(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	wait := defaultTimeouts
 	wait.ping, wait.pong = 50*time.Millisecond, 50*time.Millisecond
-	f := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: wait})
-	f.ready()
-	framer := f.dial("h2").request("/api/v1/pods?watch=true")
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: wait})
+	tp.ready()
+	framer := tp.dial("h2").request("/api/v1/pods?watch=true")
 	streams, watched, pinged := uint32(0), false, false
 	for {
 		frame, err := framer.ReadFrame()
@@ -259,16 +259,16 @@ func TestHalfOpen(t *testing.T) {
 	if streams != maxStreams || !watched || !pinged {
 		t.Errorf("%d streams, watched %v, pinged %v", streams, watched, pinged)
 	}
-	f.until("the watch has ended", func() bool { return f.proxy.resources.find(podsResource).watchers.Load() == 0 })
+	tp.until("the watch has ended", func() bool { return tp.server.resources.find(podsResource).watchers.Load() == 0 })
 }
 
 // TestHeadsOfWatches: what the heads of watches take, which are kept as long as they last, counts.
 func TestHeadsOfWatches(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	f := startProxy(t, u, Options{Resources: []string{"pods"}, WatchMemory: 4 << 20})
-	f.ready()
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}, WatchMemory: 4 << 20})
+	tp.ready()
 	const watch = "/api/v1/pods?watch=true"
-	limiter := f.proxy.flowControl.longRunning
+	limiter := tp.server.flowControl.longRunning
 	long := []string{"Authorization", "Bearer token-jane", "X-Padding", strings.Repeat("x", 900<<10)}
 	var many []string
 	for i := range 9000 {
@@ -277,7 +277,7 @@ func TestHeadsOfWatches(t *testing.T) {
 	for name, headers := range map[string][]string{"long": long, "many": append(many, "Authorization", "Bearer token-jane")} {
 		var open []*http.Response
 		for len(open) < 20 {
-			resp := f.open(f.client, http.MethodGet, watch, headers...)
+			resp := tp.open(tp.client, http.MethodGet, watch, headers...)
 			if resp.StatusCode == http.StatusTooManyRequests {
 				break
 			}
@@ -289,9 +289,9 @@ func TestHeadsOfWatches(t *testing.T) {
 		for _, resp := range open {
 			resp.Body.Close()
 		}
-		f.until("they have ended", func() bool { return limiter.count() == 0 })
+		tp.until("they have ended", func() bool { return limiter.count() == 0 })
 	}
-	if used := limiter.memoryUsed() - int64(f.proxy.connected())*connectionBytes; used != 0 {
+	if used := limiter.memoryUsed() - int64(tp.server.connected())*connectionBytes; used != 0 {
 		t.Errorf("%d bytes are left", used)
 	}
 	usual := &http.Request{RequestURI: watch, Header: http.Header{"Authorization": {"Bearer " + strings.Repeat("x", 1200)}, "Accept": {"application/json"}}}

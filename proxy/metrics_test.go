@@ -46,7 +46,7 @@ func documented(t *testing.T) map[string]string {
 // anybody the upstream asked about methods that they have made up.
 func TestMetricsAreRead(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
-	f := startProxy(t, u, Options{})
+	tp := startProxy(t, u, Options{})
 	asked := func() (verbs []string) {
 		u.mu.Lock()
 		defer u.mu.Unlock()
@@ -67,7 +67,7 @@ func TestMetricsAreRead(t *testing.T) {
 			http.MethodDelete: http.StatusMethodNotAllowed, http.MethodPost: http.StatusMethodNotAllowed,
 			"A1": http.StatusMethodNotAllowed, "A2": http.StatusMethodNotAllowed, "WATCH": http.StatusMethodNotAllowed, "get": http.StatusMethodNotAllowed,
 		} {
-			resp := f.open(f.client, method, "/metrics", credentials...)
+			resp := tp.open(tp.client, method, "/metrics", credentials...)
 			if resp.StatusCode != code {
 				t.Errorf("%s: %s", method, resp.Status)
 			}
@@ -82,16 +82,16 @@ func TestMetricsAreRead(t *testing.T) {
 // seats as reads do.
 func TestMetricsTakeSeats(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	f := startProxy(t, u, Options{Resources: []string{"pods"}, MaxRequests: 1, timeouts: impatient()})
-	f.ready()
-	slow := f.dial("http/1.1").send("GET", "/api/v1/pods?resourceVersion=0", 10, "")
-	f.until("it has the place", func() bool { return f.proxy.flowControl.readOnly.inUse() == 1 })
-	if resp := f.open(f.client, http.MethodGet, "/metrics"); resp.StatusCode != http.StatusTooManyRequests {
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}, MaxRequests: 1, timeouts: impatient()})
+	tp.ready()
+	slow := tp.dial("http/1.1").send("GET", "/api/v1/pods?resourceVersion=0", 10, "")
+	tp.until("it has the place", func() bool { return tp.server.flowControl.readOnly.inUse() == 1 })
+	if resp := tp.open(tp.client, http.MethodGet, "/metrics"); resp.StatusCode != http.StatusTooManyRequests {
 		t.Errorf("without a place: %s", resp.Status)
 	}
 	slow.Close()
-	f.until("the metrics are read", func() bool { code, _ := f.get("jane", "/metrics"); return code == http.StatusOK })
-	if n := f.proxy.flowControl.readOnly.inUse(); n > 1 {
+	tp.until("the metrics are read", func() bool { code, _ := tp.get("jane", "/metrics"); return code == http.StatusOK })
+	if n := tp.server.flowControl.readOnly.inUse(); n > 1 {
 		t.Errorf("%d places are taken", n)
 	}
 }
@@ -100,22 +100,22 @@ func TestMetricsTakeSeats(t *testing.T) {
 // these, with their types and labels.
 func TestMetrics(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	f := startProxy(t, u, Options{Resources: []string{"pods"}, MaxRequests: 1, timeouts: impatient()})
-	f.ready()
-	f.get("jane", "/api/v1/pods?resourceVersion=0")
-	f.watch("jane", "/api/v1/pods?watch=true")
-	f.until("it watches", func() bool { return f.proxy.resources.find(podsResource).watchers.Load() == 1 })
-	slow := f.dial("http/1.1").send("GET", "/api/v1/pods?resourceVersion=0", 10, "")
-	f.until("it has the place", func() bool { return f.proxy.flowControl.readOnly.inUse() == 1 })
-	if code, _ := f.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusTooManyRequests {
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}, MaxRequests: 1, timeouts: impatient()})
+	tp.ready()
+	tp.get("jane", "/api/v1/pods?resourceVersion=0")
+	tp.watch("jane", "/api/v1/pods?watch=true")
+	tp.until("it watches", func() bool { return tp.server.resources.find(podsResource).watchers.Load() == 1 })
+	slow := tp.dial("http/1.1").send("GET", "/api/v1/pods?resourceVersion=0", 10, "")
+	tp.until("it has the place", func() bool { return tp.server.flowControl.readOnly.inUse() == 1 })
+	if code, _ := tp.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusTooManyRequests {
 		t.Errorf("without a place: %d", code)
 	}
 	slow.Close()
 	for _, path := range []string{"/apis/made.up/v1/things", "/api/v1/pods/made/up", "/made/up"} { // named by nobody but the caller
-		f.until(path+" is answered", func() bool { code, _ := f.get("jane", path); return code != http.StatusTooManyRequests })
+		tp.until(path+" is answered", func() bool { code, _ := tp.get("jane", path); return code != http.StatusTooManyRequests })
 	}
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "nobody" })
-	code, body := f.get("jane", "/metrics")
+	code, body := tp.get("jane", "/metrics")
 	for _, want := range []string{
 		`apiserver_watch_cache_initializations_total{group="",resource="pods"} 1`,
 		`apiserver_watch_cache_initialization_duration_seconds_count{group="",resource="pods"} 1`,
@@ -165,20 +165,20 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 
-	if code, body := f.get("nobody", "/metrics"); code != http.StatusForbidden || !strings.Contains(body, `User \"nobody\" cannot get path \"/metrics\"`) {
+	if code, body := tp.get("nobody", "/metrics"); code != http.StatusForbidden || !strings.Contains(body, `User \"nobody\" cannot get path \"/metrics\"`) {
 		t.Errorf("%d %s", code, body)
 	}
-	if code, _ := f.get("jane", "/metrics", "Impersonate-User", "root"); code != http.StatusForbidden {
+	if code, _ := tp.get("jane", "/metrics", "Impersonate-User", "root"); code != http.StatusForbidden {
 		t.Errorf("in somebody else's name: %d", code)
 	}
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "system:anonymous" })
-	if resp := f.open(f.client, http.MethodGet, "/metrics"); resp.StatusCode != http.StatusForbidden {
+	if resp := tp.open(tp.client, http.MethodGet, "/metrics"); resp.StatusCode != http.StatusForbidden {
 		t.Error(resp.Status)
 	}
-	if resp := f.open(f.client, http.MethodGet, "/metrics", "Authorization", "Bearer forged"); resp.StatusCode != http.StatusUnauthorized {
+	if resp := tp.open(tp.client, http.MethodGet, "/metrics", "Authorization", "Bearer forged"); resp.StatusCode != http.StatusUnauthorized {
 		t.Error(resp.Status)
 	}
-	if code, body := f.get("jane", "/readyz?verbose"); code != http.StatusOK || !strings.Contains(body, "[+]resource/pods ok") {
+	if code, body := tp.get("jane", "/readyz?verbose"); code != http.StatusOK || !strings.Contains(body, "[+]resource/pods ok") {
 		t.Errorf("%d %s", code, body)
 	}
 }

@@ -34,17 +34,17 @@ func TestAggregated(t *testing.T) {
 				}
 				return http.StatusOK, ""
 			})
-			f := startProxy(t, u, Options{Resources: []string{"widgets.v1.example.com", "pods"}, MemoryBudget: 64 << 20})
-			define(f)
-			f.until("widgets are tried, and pods are cached", func() bool {
-				pods, named := f.proxy.resources.find(podsResource), f.proxy.resources.find(widgets)
+			tp := startProxy(t, u, Options{Resources: []string{"widgets.v1.example.com", "pods"}, MemoryBudget: 64 << 20})
+			define(tp)
+			tp.until("widgets are tried, and pods are cached", func() bool {
+				pods, named := tp.server.resources.find(podsResource), tp.server.resources.find(widgets)
 				return pods != nil && pods.ready.Load() != nil && named != nil && (named.lastError.Load() != nil || named.ready.Load() != nil)
 			})
-			if res := f.proxy.resources.find(widgets); res.ready.Load() != nil || res.sessions.Load() != 0 {
+			if res := tp.server.resources.find(widgets); res.ready.Load() != nil || res.sessions.Load() != 0 {
 				t.Error("widgets are cached")
 			}
 			u.forwarded("")
-			if code, body := f.get("jane", path); code != http.StatusOK || !strings.Contains(body, "Widgetry") {
+			if code, body := tp.get("jane", path); code != http.StatusOK || !strings.Contains(body, "Widgetry") {
 				t.Errorf("%d %.200s", code, body)
 			}
 			if passed := u.forwarded("/apis/example.com"); len(passed) != 1 {
@@ -59,12 +59,12 @@ func TestAggregated(t *testing.T) {
 func TestAggregatedAsked(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	u.aggregate(func(string) (int, string) { return http.StatusOK, "widget-server" })
-	f := startProxy(t, u, Options{MemoryBudget: 64 << 20})
-	define(f)
-	if code, _ := f.get("jane", "/apis/example.com/v1/widgets?resourceVersion=0"); code != http.StatusOK {
+	tp := startProxy(t, u, Options{MemoryBudget: 64 << 20})
+	define(tp)
+	if code, _ := tp.get("jane", "/apis/example.com/v1/widgets?resourceVersion=0"); code != http.StatusOK {
 		t.Fatal(code)
 	}
-	f.until("it is refused", func() bool { return !f.proxy.resources.canAdd(widgets) && f.proxy.resources.find(widgets) == nil })
+	tp.until("it is refused", func() bool { return !tp.server.resources.canAdd(widgets) && tp.server.resources.find(widgets) == nil })
 }
 
 // TestBecomesAggregated: a resource that is cached is let go of when a service takes it over; one
@@ -74,18 +74,18 @@ func TestBecomesAggregated(t *testing.T) {
 	u.aggregate(func(string) (int, string) { return http.StatusOK, "" })
 	wait := defaultTimeouts
 	wait.origin = 20 * time.Millisecond
-	f := startProxy(t, u, Options{Resources: []string{"widgets.v1.example.com"}, timeouts: wait})
-	define(f)
+	tp := startProxy(t, u, Options{Resources: []string{"widgets.v1.example.com"}, timeouts: wait})
+	define(tp)
 	cached := func() bool {
-		res := f.proxy.resources.find(widgets)
+		res := tp.server.resources.find(widgets)
 		return res != nil && res.ready.Load() != nil
 	}
-	f.until("widgets are cached", cached)
-	lines := f.watch("jane", "/apis/example.com/v1/widgets?watch=true")
-	f.next(lines, "ADDED")
+	tp.until("widgets are cached", cached)
+	lines := tp.watch("jane", "/apis/example.com/v1/widgets?watch=true")
+	tp.next(lines, "ADDED")
 	u.aggregate(func(string) (int, string) { return http.StatusOK, "widget-server" })
-	f.ends("aggregated", lines)
-	if res := f.proxy.resources.find(widgets); res.ready.Load() != nil {
+	tp.ends("aggregated", lines)
+	if res := tp.server.resources.find(widgets); res.ready.Load() != nil {
 		t.Error("widgets are cached")
 	}
 }
@@ -94,15 +94,15 @@ func TestBecomesAggregated(t *testing.T) {
 // known.
 func TestOrigin(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
-	f := startProxy(t, u, Options{})
-	d := f.proxy.resources.discoverer
-	if err := d.servedLocally(f.ctx, widgets.GroupVersion()); err != nil {
+	tp := startProxy(t, u, Options{})
+	d := tp.server.resources.discoverer
+	if err := d.servedLocally(tp.ctx, widgets.GroupVersion()); err != nil {
 		t.Errorf("without an aggregator: %v", err)
 	}
 	var names []string
 	u.aggregate(func(name string) (int, string) { names = append(names, name); return http.StatusForbidden, "" })
 	for _, gvr := range []schema.GroupVersionResource{widgets, podsResource} {
-		if err := d.servedLocally(f.ctx, gvr.GroupVersion()); !errors.Is(err, errUnknownOrigin) {
+		if err := d.servedLocally(tp.ctx, gvr.GroupVersion()); !errors.Is(err, errUnknownOrigin) {
 			t.Errorf("%s: %v", gvr, err)
 		}
 	}

@@ -20,8 +20,8 @@ import (
 // kube-apiserver's own clients are told as a Status.
 func TestLongQuery(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	f := startProxy(t, u, Options{Resources: []string{"pods"}})
-	f.ready()
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
+	tp.ready()
 	query := func(n int) string {
 		const head = "?resourceVersion=0&labelSelector="
 		return head + strings.Repeat("a", n-len(head)+1)
@@ -29,7 +29,7 @@ func TestLongQuery(t *testing.T) {
 	for _, method := range []string{http.MethodGet, http.MethodDelete} {
 		for _, path := range []string{"/api/v1/pods", "/api/v1/namespaces/default/pods/x", "/anything"} {
 			u.forwarded("")
-			resp := f.open(f.client, method, path+query(maxQuery+1), "Authorization", "Bearer token-jane")
+			resp := tp.open(tp.client, method, path+query(maxQuery+1), "Authorization", "Bearer token-jane")
 			body, _ := io.ReadAll(resp.Body)
 			if resp.StatusCode != http.StatusRequestURITooLong || !strings.Contains(string(body), `"code":414`) || !strings.Contains(string(body), `"kind":"Status"`) {
 				t.Errorf("%s %s: %s %.300s", method, path, resp.Status, body)
@@ -39,10 +39,10 @@ func TestLongQuery(t *testing.T) {
 			}
 		}
 	}
-	if code, _ := f.get("jane", "/api/v1/pods"+query(maxQuery)); code == http.StatusRequestURITooLong {
+	if code, _ := tp.get("jane", "/api/v1/pods"+query(maxQuery)); code == http.StatusRequestURITooLong {
 		t.Error("one that is as long as may be is refused")
 	}
-	if _, known := f.proxy.requests.lookup(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/api/v1/pods", RawQuery: query(maxQuery + 1)[1:]}}); known {
+	if _, known := tp.server.requests.lookup(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/api/v1/pods", RawQuery: query(maxQuery + 1)[1:]}}); known {
 		t.Error("it was read")
 	}
 }
@@ -82,7 +82,7 @@ func TestCostlySelectors(t *testing.T) {
 // TestPriorityLevels: who may take which seats.
 func TestPriorityLevels(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
-	f := startProxy(t, u, Options{})
+	tp := startProxy(t, u, Options{})
 	lease := &url.URL{Path: "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/node"}
 	pods := &url.URL{Path: "/api/v1/pods", RawQuery: "watch=true"}
 	request := func(method string, at *url.URL, token string) *http.Request {
@@ -92,7 +92,7 @@ func TestPriorityLevels(t *testing.T) {
 		}
 		return r
 	}
-	of := func(r *http.Request) flow { return f.proxy.flowOf(r, requestInfoOf(r.Method, r.URL)) }
+	of := func(r *http.Request) flow { return tp.server.flowOf(r, requestInfoOf(r.Method, r.URL)) }
 	for name, tt := range map[string]struct {
 		groups []string
 		want   priorityLevel
@@ -109,7 +109,7 @@ func TestPriorityLevels(t *testing.T) {
 			t.Errorf("%s is known already: %+v", name, got)
 		}
 		known := &user.DefaultInfo{Name: name, Groups: tt.groups}
-		f.proxy.authn.tokenAnswers.add(known, tokenID(r), cachedAnswer{user: known})
+		tp.server.authn.tokenAnswers.add(known, tokenID(r), cachedAnswer{user: known})
 		if got := of(r); got != (flow{tt.want, "user " + name}) {
 			t.Errorf("%s: %+v", name, got)
 		}
@@ -124,7 +124,7 @@ func TestPriorityLevels(t *testing.T) {
 		}
 	}
 	r := request(http.MethodPut, lease, "let-in")
-	f.proxy.upstream.acceptedTokens.Add(tokenID(r), nil)
+	tp.server.upstream.acceptedTokens.Add(tokenID(r), nil)
 	if got := of(r); got != (flow{levelLeases, tokenKey(tokenID(r))}) {
 		t.Errorf("somebody whom the upstream lets in: %+v", got)
 	}
@@ -134,33 +134,33 @@ func TestPriorityLevels(t *testing.T) {
 // leases are answered.
 func TestSystemSeats(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	f := startProxy(t, u, Options{Resources: []string{"pods"}, MaxRequests: 20, timeouts: impatient()})
-	f.ready()
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}, MaxRequests: 20, timeouts: impatient()})
+	tp.ready()
 	const list = "/api/v1/pods?resourceVersion=0"
 	know := func(who ...string) {
 		for _, name := range who {
-			if code, _ := f.get(name, list); code != http.StatusOK {
+			if code, _ := tp.get(name, list); code != http.StatusOK {
 				t.Fatal(name, code)
 			}
 		}
 	}
 	know("jane", "john", "jack", "mine", scheduler)
-	in := f.proxy.flowControl.readOnly
+	in := tp.server.flowControl.readOnly
 	for i, name := range []string{"jane", "john", "jack"} {
 		for range (in.unreserved() + in.reserved[levelEveryone]) / 2 {
-			in.acquire(f.ctx, flow{levelEveryone, "user " + name})
+			in.acquire(tp.ctx, flow{levelEveryone, "user " + name})
 		}
-		if code, _ := f.get(name, list); code != http.StatusTooManyRequests {
+		if code, _ := tp.get(name, list); code != http.StatusTooManyRequests {
 			t.Errorf("%s has more than half: %d", name, code)
 		}
-		if code, _ := f.get("mine", list); (code == http.StatusOK) != (i < 2) {
+		if code, _ := tp.get("mine", list); (code == http.StatusOK) != (i < 2) {
 			t.Errorf("somebody else beside %d: %d", i+1, code)
 		}
 	}
-	if code, _ := f.get(scheduler, list); code != http.StatusOK {
+	if code, _ := tp.get(scheduler, list); code != http.StatusOK {
 		t.Errorf("the scheduler: %d", code)
 	}
-	if code, body := f.get("mine", "/apis/coordination.k8s.io/v1/namespaces/default/leases/mine"); code == http.StatusTooManyRequests {
+	if code, body := tp.get("mine", "/apis/coordination.k8s.io/v1/namespaces/default/leases/mine"); code == http.StatusTooManyRequests {
 		t.Errorf("a lease: %s", body)
 	}
 }
@@ -169,12 +169,12 @@ func TestSystemSeats(t *testing.T) {
 // else is refused for them; and so is what all watches take.
 func TestWatchesOfUser(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	f := startProxy(t, u, Options{Resources: []string{"pods"}, MaxWatchesPerUser: 2})
-	f.ready()
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}, MaxWatchesPerUser: 2})
+	tp.ready()
 	const watch = "/api/v1/pods?watch=true"
 	refused := func(who, why string) {
 		t.Helper()
-		resp := f.open(f.client, http.MethodGet, watch, "Authorization", "Bearer token-"+who)
+		resp := tp.open(tp.client, http.MethodGet, watch, "Authorization", "Bearer token-"+who)
 		body, _ := io.ReadAll(resp.Body)
 		if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") != "5" || !strings.Contains(string(body), why) || !strings.Contains(string(body), `"kind":"Status"`) {
 			t.Errorf("%s: %s %v %s", who, resp.Status, resp.Header, body)
@@ -182,26 +182,26 @@ func TestWatchesOfUser(t *testing.T) {
 	}
 	open := func(who string) {
 		t.Helper()
-		f.next(f.watch(who, watch), "ADDED")
+		tp.next(tp.watch(who, watch), "ADDED")
 	}
 	open("jane")
 	open("jane")
 	refused("jane", "of this user")
 	open("john")
-	l := f.proxy.flowControl.longRunning
+	l := tp.server.flowControl.longRunning
 	l.mu.Lock()
 	if l.total != 3 || l.byUser["user jane"] != 2 || l.byUser["user john"] != 1 || len(l.byUser) != 2 {
 		t.Errorf("%d: %v", l.total, l.byUser)
 	}
 	l.memory = l.memoryUsedLocked() + watchBytes - 1
 	l.mu.Unlock()
-	f.get("joan", "/api/v1/pods?resourceVersion=0")
+	tp.get("joan", "/api/v1/pods?resourceVersion=0")
 	refused("joan", "memory")
 	l.mu.Lock()
 	l.memory += 10 * connectionBytes
 	l.mu.Unlock()
 	open("joan")
-	if _, body := f.get("jane", "/metrics"); !strings.Contains(body, `weir_proxy_watches_refused_total{for="memory"} 1`) ||
+	if _, body := tp.get("jane", "/metrics"); !strings.Contains(body, `weir_proxy_watches_refused_total{for="memory"} 1`) ||
 		!strings.Contains(body, `weir_proxy_watches_refused_total{for="user"} 1`) || strings.Contains(body, "weir_proxy_watch_memory_used_bytes 0") {
 		t.Error("metrics do not tell of it")
 	}
@@ -212,10 +212,10 @@ func TestWatchesOfUser(t *testing.T) {
 // forwarded.
 func TestForwardedWatchesOfUser(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	f := startProxy(t, u, Options{MaxWatchesPerUser: 2})
+	tp := startProxy(t, u, Options{MaxWatchesPerUser: 2})
 	open := func(token string, want int) {
 		t.Helper()
-		if resp := f.open(f.client, http.MethodGet, "/api/v1/pods?watch=true", "Authorization", "Bearer token-"+token); resp.StatusCode != want {
+		if resp := tp.open(tp.client, http.MethodGet, "/api/v1/pods?watch=true", "Authorization", "Bearer token-"+token); resp.StatusCode != want {
 			t.Errorf("%s: %s, want %d", token, resp.Status, want)
 		}
 	}
@@ -225,7 +225,7 @@ func TestForwardedWatchesOfUser(t *testing.T) {
 	open("john", http.StatusOK)
 	u.refuseReviews(http.StatusInternalServerError)
 	open("jane~3", http.StatusOK)
-	l := f.proxy.flowControl.longRunning
+	l := tp.server.flowControl.longRunning
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.total != 4 || l.byUser["user jane"] != 2 || l.byUser["user john"] != 1 || len(l.byUser) != 3 {
@@ -237,27 +237,27 @@ func TestForwardedWatchesOfUser(t *testing.T) {
 // more than they may; a healthy one goes on.
 func TestWatchMemory(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 500})
-	f := startProxy(t, u, Options{Resources: []string{"pods"}, LogBytes: 10_000})
-	f.ready()
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}, LogBytes: 10_000})
+	tp.ready()
 	const watch = "/api/v1/pods?watch=true&resourceVersion=0"
-	lines := f.watch("jane", watch)
-	f.next(lines, "ADDED")
-	f.dial("h2").request(watch) // the state is more than it has room for
-	res := f.resource("pods")
-	f.until("both watch", func() bool { return res.watchers.Load() == 2 })
-	l := f.proxy.flowControl.longRunning
+	lines := tp.watch("jane", watch)
+	tp.next(lines, "ADDED")
+	tp.dial("h2").request(watch) // the state is more than it has room for
+	res := tp.resource("pods")
+	tp.until("both watch", func() bool { return res.watchers.Load() == 2 })
+	l := tp.server.flowControl.longRunning
 	l.mu.Lock()
 	l.memory = l.memoryUsedLocked() + 10_000
 	l.mu.Unlock()
-	ctx, cancel := context.WithCancel(f.ctx)
+	ctx, cancel := context.WithCancel(tp.ctx)
 	var writing sync.WaitGroup
 	writing.Go(func() {
 		pods := u.writerPast().CoreV1().Pods("default")
 		for i := 0; ctx.Err() == nil; i++ {
 			p := pod(fmt.Sprint("churn", i%300))
 			p.Labels = map[string]string{"round": fmt.Sprint(i)}
-			if _, err := pods.Update(f.ctx, p, metav1.UpdateOptions{}); err != nil {
-				_, _ = pods.Create(f.ctx, p, metav1.CreateOptions{})
+			if _, err := pods.Update(tp.ctx, p, metav1.UpdateOptions{}); err != nil {
+				_, _ = pods.Create(tp.ctx, p, metav1.CreateOptions{})
 			}
 		}
 	})
@@ -267,7 +267,7 @@ func TestWatchMemory(t *testing.T) {
 		for range lines { // it takes everything
 		}
 	}()
-	f.until("it is let go", func() bool { return f.proxy.resources.shedCount.Load() > 0 && res.watchers.Load() == 1 })
+	tp.until("it is let go", func() bool { return tp.server.resources.shedCount.Load() > 0 && res.watchers.Load() == 1 })
 }
 
 // TestRequestInfo: a request is let in as what it is answered as, however its query is written.
@@ -296,19 +296,19 @@ func TestRequestInfo(t *testing.T) {
 // has not let in is known by no such answer, and who is not let in any more is known no longer.
 func TestMadeUpTokens(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	f := startProxy(t, u, Options{Resources: []string{"pods"}})
-	f.ready()
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
+	tp.ready()
 	const lease = "/apis/coordination.k8s.io/v1/namespaces/default/leases/mine"
 	of := func(who string) flow {
 		r := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: lease}, Header: http.Header{"Authorization": {"Bearer token-" + who}}}
-		return f.proxy.flowOf(r, requestInfoOf(r.Method, r.URL))
+		return tp.server.flowOf(r, requestInfoOf(r.Method, r.URL))
 	}
 	answer := func(who string, code int) {
 		t.Helper()
 		u.setFault(func(w http.ResponseWriter, _ *http.Request) { writeStatus(w, code) })
 		defer u.setFault(nil)
 		// The path of a review, of which the upstream of the tests has faults.
-		if got := f.open(f.client, http.MethodPost, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", "Authorization", "Bearer token-"+who); got.StatusCode != code {
+		if got := tp.open(tp.client, http.MethodPost, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", "Authorization", "Bearer token-"+who); got.StatusCode != code {
 			t.Fatal(got.Status)
 		}
 	}
@@ -324,7 +324,7 @@ func TestMadeUpTokens(t *testing.T) {
 		t.Errorf("who was let in: %+v", got)
 	}
 	const admin = "system:serviceaccount:kube-system:gone"
-	if code, _ := f.get(admin, "/api/v1/pods?resourceVersion=0"); code != http.StatusOK {
+	if code, _ := tp.get(admin, "/api/v1/pods?resourceVersion=0"); code != http.StatusOK {
 		t.Fatal(code)
 	}
 	if got := of(admin); got != (flow{levelLeases, "user " + admin}) {

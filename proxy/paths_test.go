@@ -19,7 +19,7 @@ import (
 
 // startPaths starts a proxy that caches resources of both scopes, and objects of two namespaces in
 // it.
-func startPaths(t *testing.T) (*fakeUpstream, *fixture) {
+func startPaths(t *testing.T) (*fakeUpstream, *testProxy) {
 	t.Helper()
 	u := startUpstream(t, apiserver.Options{})
 	ctx, client := t.Context(), u.writer()
@@ -36,18 +36,18 @@ func startPaths(t *testing.T) (*fakeUpstream, *fixture) {
 	if _, err := client.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	f := startProxy(t, u, Options{Resources: []string{"pods", "namespaces", "nodes"}, Cached: []string{"pods", "namespaces", "nodes"}})
-	f.ready()
+	tp := startProxy(t, u, Options{Resources: []string{"pods", "namespaces", "nodes"}, Cached: []string{"pods", "namespaces", "nodes"}})
+	tp.ready()
 	u.mu.Lock()
 	u.silent = true
 	u.mu.Unlock()
-	return u, f
+	return u, tp
 }
 
 // TestOtherPaths: a path that kube-apiserver has not, or reads in another way, is answered
 // upstream, also to who may do everything.
 func TestOtherPaths(t *testing.T) {
-	u, f := startPaths(t)
+	u, tp := startPaths(t)
 	const watch = "&watch=1&timeoutSeconds=1"
 	for _, path := range []string{
 		// A resource without namespaces in one: reviewed there, and answered for the whole cluster.
@@ -84,7 +84,7 @@ func TestOtherPaths(t *testing.T) {
 	} {
 		for _, query := range []string{"?resourceVersion=0", "?resourceVersion=0" + watch, "", "?resourceVersion=0&limit=1"} {
 			u.forwarded("")
-			code, body := f.getExactly("jane", path+query)
+			code, body := tp.getExactly("jane", path+query)
 			if len(u.forwarded("")) != 1 {
 				t.Errorf("%s is answered %d by the proxy: %.200s", path+query, code, body)
 			}
@@ -95,14 +95,14 @@ func TestOtherPaths(t *testing.T) {
 // TestQueryIsForwarded: a query comes as it was sent, however strange it is, to kube-apiserver and
 // to what kube-apiserver passes it to.
 func TestQueryIsForwarded(t *testing.T) {
-	u, f := startPaths(t)
+	u, tp := startPaths(t)
 	for _, path := range []string{
 		"/api/v1/namespaces/mine/services/web/proxy/search", "/api/v1/namespaces/mine/pods/of-mine/proxy/", "/apis/example.com/v1/things", "/api/v1/pods",
 	} {
 		for _, query := range []string{"q=100%&a=1;b=2&z=1&b=2", "b=2&a=1", "%zz", "a;b", "a=%20+&&=&x", "watch=1;&resourceVersion=0"} {
 			u.forwarded("")
 			target := path + "?" + query
-			f.getExactly("jane", target)
+			tp.getExactly("jane", target)
 			if got := u.forwarded(""); len(got) != 1 || got[0].uri != target {
 				t.Errorf("%s came as %+v", target, got)
 			}
@@ -135,11 +135,11 @@ func TestQueriesAreReadAlike(t *testing.T) {
 // TestManyParameters: a query of which the proxy would read nothing, and an older kube-apiserver
 // all, is refused.
 func TestManyParameters(t *testing.T) {
-	u, f := startPaths(t)
+	u, tp := startPaths(t)
 	for n, want := range map[int]int{9_999: http.StatusNotFound, 10_000: http.StatusRequestURITooLong} {
 		query := strings.Repeat("&", n) + "watch=1"
 		u.forwarded("")
-		code, body := f.getExactly("jane", "/api/v1/namespaces/mine/secrets?"+query)
+		code, body := tp.getExactly("jane", "/api/v1/namespaces/mine/secrets?"+query)
 		if code != want || (len(u.forwarded("")) > 0) != (want == http.StatusNotFound) {
 			t.Errorf("%d: %d %.200s", n, code, body)
 		}
@@ -152,7 +152,7 @@ func TestManyParameters(t *testing.T) {
 
 // TestOtherQueries is TestOtherPaths for the parameters.
 func TestOtherQueries(t *testing.T) {
-	u, f := startPaths(t)
+	u, tp := startPaths(t)
 	for _, query := range []string{
 		"shardSelector=shardRange(object.metadata.uid,'0x0','0x8')", "shardSelector=x", "shardSelector=%20", "pretty=true", "unheardOf=1",
 		"shardSelector=o.shardRange(object.metadata.uid,'0x0000000000000000','0x8000000000000000')", "shardSelector=&shardSelector=",
@@ -163,14 +163,14 @@ func TestOtherQueries(t *testing.T) {
 		"resourceVersion=0&watch=1&timeoutSeconds=-1", "resourceVersion=0&watch=1&timeoutSeconds=9223372037",
 	} {
 		u.forwarded("")
-		code, body := f.getExactly("jane", "/api/v1/pods?"+query)
+		code, body := tp.getExactly("jane", "/api/v1/pods?"+query)
 		if len(u.forwarded("")) != 1 {
 			t.Errorf("%s is answered %d by the proxy: %.200s", query, code, body)
 		}
 	}
 	for _, query := range []string{"resourceVersion=0&resourceVersion=0", "watch=1", "limit=1", "labelSelector=a", "pretty=1", "resourceVersion=x"} {
 		u.forwarded("")
-		code, body := f.getExactly("jane", "/api/v1/nodes/node?"+query)
+		code, body := tp.getExactly("jane", "/api/v1/nodes/node?"+query)
 		if len(u.forwarded("")) != 1 {
 			t.Errorf("GET with %s is answered %d by the proxy: %.200s", query, code, body)
 		}
@@ -181,7 +181,7 @@ func TestOtherQueries(t *testing.T) {
 		`application/json;as="\Table";v="v1";g="meta.k8s.io"`,
 	} {
 		u.forwarded("")
-		code, body := f.get("jane", "/api/v1/pods?resourceVersion=0", "Accept", accept)
+		code, body := tp.get("jane", "/api/v1/pods?resourceVersion=0", "Accept", accept)
 		if len(u.forwarded("")) != 1 {
 			t.Errorf("%s is answered %d by the proxy: %.200s", accept, code, body)
 		}
@@ -192,7 +192,7 @@ func TestOtherQueries(t *testing.T) {
 // kube-apiserver does.
 func TestReviewedIsAnswered(t *testing.T) {
 	t.Parallel()
-	u, f := startPaths(t)
+	u, tp := startPaths(t)
 	type attrs = authorizationv1.ResourceAttributes
 	tests := []struct {
 		path   string
@@ -234,7 +234,7 @@ func TestReviewedIsAnswered(t *testing.T) {
 		u.reviews = nil
 		u.mu.Unlock()
 		u.forwarded("")
-		_, body := f.getExactly("jane", tt.path)
+		_, body := tp.getExactly("jane", tt.path)
 		if len(u.forwarded("")) != 0 {
 			t.Errorf("%s went upstream", tt.path)
 		}
@@ -307,23 +307,23 @@ func namesIn(t *testing.T, body string) string {
 }
 
 // getExactly makes a GET of exactly this path, which a client would tidy up otherwise.
-func (f *fixture) getExactly(user, target string) (code int, body string) {
-	f.t.Helper()
+func (tp *testProxy) getExactly(user, target string) (code int, body string) {
+	tp.t.Helper()
 	path, query, _ := strings.Cut(target, "?")
-	req, err := http.NewRequestWithContext(f.ctx, http.MethodGet, f.proxy.URL(), nil)
+	req, err := http.NewRequestWithContext(tp.ctx, http.MethodGet, tp.server.URL(), nil)
 	if err != nil {
-		f.t.Fatal(err)
+		tp.t.Fatal(err)
 	}
 	req.URL.Opaque, req.URL.RawQuery = "//"+req.URL.Host+path, query
 	req.Header.Set("Authorization", "Bearer token-"+user)
-	resp, err := f.client.Do(req)
+	resp, err := tp.client.Do(req)
 	if err != nil {
-		f.t.Fatal(err)
+		tp.t.Fatal(err)
 	}
 	defer resp.Body.Close()
 	all, err := io.ReadAll(resp.Body)
 	if err != nil {
-		f.t.Fatal(err)
+		tp.t.Fatal(err)
 	}
 	return resp.StatusCode, string(all)
 }
@@ -331,10 +331,10 @@ func (f *fixture) getExactly(user, target string) (code int, body string) {
 // TestNamespaceOfNone: custom resources without namespaces cannot be selected by one, and
 // kube-apiserver says so.
 func TestNamespaceOfNone(t *testing.T) {
-	u, f := startPaths(t)
+	u, tp := startPaths(t)
 	for path, want := range map[string]int{"/api/v1/nodes": 1, "/api/v1/pods": 0} {
 		u.forwarded("")
-		f.get("jane", path+"?resourceVersion=0&fieldSelector=metadata.namespace%3Dmine")
+		tp.get("jane", path+"?resourceVersion=0&fieldSelector=metadata.namespace%3Dmine")
 		if n := len(u.forwarded("")); n != want {
 			t.Errorf("%s: %d requests upstream", path, n)
 		}
@@ -345,7 +345,7 @@ func TestNamespaceOfNone(t *testing.T) {
 // kube-apiserver answers 406, in its own words. It also answers in media types that the proxy does
 // not have, if they come first.
 func TestRepresentations(t *testing.T) {
-	u, f := startPaths(t)
+	u, tp := startPaths(t)
 	const of = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 	const list = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 	for _, c := range []struct {
@@ -361,7 +361,7 @@ func TestRepresentations(t *testing.T) {
 		{"/api/v1/nodes/node?resourceVersion=0", "application/yaml, application/json", 1}, {"/api/v1/nodes/node?resourceVersion=0", "application/cbor, application/json", 1},
 	} {
 		u.forwarded("")
-		f.get("jane", c.path, "Accept", c.accept)
+		tp.get("jane", c.path, "Accept", c.accept)
 		if n := len(u.forwarded("")); n != c.passed {
 			t.Errorf("%s as %s: %d requests upstream", c.path, c.accept, n)
 		}
@@ -370,13 +370,13 @@ func TestRepresentations(t *testing.T) {
 
 // TestOwnInformers: what weir's own informers ask for is answered here.
 func TestOwnInformers(t *testing.T) {
-	u, f := startPaths(t)
+	u, tp := startPaths(t)
 	pods := source.Resource{GVR: corev1.SchemeGroupVersion.WithResource("pods")}
 	for _, as := range []string{"", source.PartialObjectMetadata} {
 		pods.As = as
 		for path, accept := range map[string]string{"?resourceVersion=0": pods.Accept(false), "?resourceVersion=0&watch=1&timeoutSeconds=1": pods.Accept(true)} {
 			u.forwarded("")
-			f.get("jane", pods.Path()+path, "Accept", accept)
+			tp.get("jane", pods.Path()+path, "Accept", accept)
 			if n := len(u.forwarded("")); n != 0 {
 				t.Errorf("%s as %s: %d requests upstream", path, accept, n)
 			}

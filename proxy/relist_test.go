@@ -17,27 +17,27 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// served is a bench with a watch cache in front of it.
-type served struct {
-	*bench
+// cachedSink is a testSink with a watch cache in front of it.
+type cachedSink struct {
+	*testSink
 	cache *watchcache.Cache
 }
 
-func newServed(t *testing.T, logBytes int64) *served {
+func newCachedSink(t *testing.T, logBytes int64) *cachedSink {
 	t.Helper()
-	b := newBench(t, logBytes)
+	ts := newTestSink(t, logBytes)
 	cache, err := watchcache.New(watchcache.Config{
 		Resource: watchcache.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "things"}, Kind: "Thing"},
-		Store:    b.store, Encoding: wire.JSON, Clock: b.storeSink, History: b.history,
+		Store:    ts.store, Encoding: wire.JSON, Clock: ts.storeSink, History: ts.history,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(cache.Close)
-	return &served{b, cache}
+	return &cachedSink{ts, cache}
 }
 
-func (s *served) get(query string) *bytes.Buffer {
+func (s *cachedSink) get(query string) *bytes.Buffer {
 	w := httptest.NewRecorder()
 	s.cache.ServeList(w, httptest.NewRequest(http.MethodGet, "/?"+query, nil), "", "")
 	return w.Body
@@ -45,7 +45,7 @@ func (s *served) get(query string) *bytes.Buffer {
 
 // watch returns what a WATCH from a resourceVersion brings in a second, as "TYPE
 // uid@resourceVersion".
-func (s *served) watch(from uint64) (events []string) {
+func (s *cachedSink) watch(from uint64) (events []string) {
 	s.t.Helper()
 	body := s.get(fmt.Sprintf("watch=1&timeoutSeconds=1&resourceVersion=%d", from))
 	r := wire.NewWatchReader(body, wire.JSON, wire.Limits{})
@@ -67,7 +67,7 @@ func (s *served) watch(from uint64) (events []string) {
 }
 
 // listed returns the resourceVersion of a LIST.
-func (s *served) listed() (rv uint64) {
+func (s *cachedSink) listed() (rv uint64) {
 	s.t.Helper()
 	var l struct {
 		Metadata struct {
@@ -80,7 +80,7 @@ func (s *served) listed() (rv uint64) {
 	return l.Metadata.ResourceVersion
 }
 
-func (s *served) relist(at string, objects ...func() error) {
+func (s *cachedSink) relist(at string, objects ...func() error) {
 	s.t.Helper()
 	s.BeginReplace(false)
 	for _, put := range objects {
@@ -92,7 +92,7 @@ func (s *served) relist(at string, objects ...func() error) {
 }
 
 // object returns an object of a LIST.
-func (s *served) object(name, uid string, rv, size int) func() error {
+func (s *cachedSink) object(name, uid string, rv, size int) func() error {
 	return func() error { return s.putAs(0, name, uid, rv, size) }
 }
 
@@ -101,7 +101,7 @@ func (s *served) object(name, uid string, rv, size int) func() error {
 // deleted once more.
 func TestRelistTellsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServed(t, 0)
+		s := newCachedSink(t, 0)
 		s.relist("12", s.object("a", "a-again", 12, 0), s.object("c", "u-c", 10, 0))
 		if got, want := s.watch(5), []string{"DELETED u-b@5", "DELETED u-a@5", "ADDED u-c@10", "ADDED a-again@12"}; !slices.Equal(got, want) {
 			t.Errorf("from before: %v, want %v", got, want)
@@ -125,18 +125,18 @@ func TestRelistTellsOnce(t *testing.T) {
 
 // TestListedVersionCanBeWatched: a WATCH may begin where a LIST was, however little the log holds.
 func TestListedVersionCanBeWatched(t *testing.T) {
-	for name, do := range map[string]func(*served){
-		"relist":            func(s *served) { s.relist("12", s.object("a", "a-again", 12, 0), s.object("c", "u-c", 10, 0)) },
-		"relist, none left": func(s *served) { s.relist("12") },
-		"relist of other bytes under the same version": func(s *served) { s.relist("5", s.object("a", "u-a", 1, 9), s.object("b", "u-b", 2, 9)) },
-		"relist that broke off": func(s *served) {
+	for name, do := range map[string]func(*cachedSink){
+		"relist":            func(s *cachedSink) { s.relist("12", s.object("a", "a-again", 12, 0), s.object("c", "u-c", 10, 0)) },
+		"relist, none left": func(s *cachedSink) { s.relist("12") },
+		"relist of other bytes under the same version": func(s *cachedSink) { s.relist("5", s.object("a", "u-a", 1, 9), s.object("b", "u-b", 2, 9)) },
+		"relist that broke off": func(s *cachedSink) {
 			s.BeginReplace(false)
 			if err := s.object("a", "u-a", 1, 9)(); err != nil {
 				t.Fatal(err)
 			}
 			s.AbortReplace()
 		},
-		"two changes of one version": func(s *served) {
+		"two changes of one version": func(s *cachedSink) {
 			for _, name := range []string{"c", "d"} {
 				if err := s.put(wire.Added, name, 7, 0); err != nil {
 					t.Fatal(err)
@@ -146,7 +146,7 @@ func TestListedVersionCanBeWatched(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newServed(t, 1)
+				s := newCachedSink(t, 1)
 				do(s)
 				if got := s.watch(s.listed()); len(got) > 0 {
 					t.Errorf("from the version of a LIST: %v", got)
@@ -162,7 +162,7 @@ func TestLargeObjects(t *testing.T) {
 	const large = 300 << 10
 	for _, logBytes := range []int64{0, 1} { // 1: nothing from before can be had
 		synctest.Test(t, func(t *testing.T) {
-			s := newServed(t, logBytes) // at 5
+			s := newCachedSink(t, logBytes) // at 5
 			for rv := 6; rv <= 8; rv++ {
 				if err := s.put(wire.Modified, "a", rv, large); err != nil {
 					t.Fatal(err)

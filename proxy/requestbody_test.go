@@ -18,23 +18,23 @@ func TestSlowBody(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	wait := defaultTimeouts
 	wait.discard = 200 * time.Millisecond
-	f := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: wait})
-	f.ready()
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: wait})
+	tp.ready()
 	// A body that never comes, of a request that needs none.
 	for _, path := range []string{"/api/v1/pods?resourceVersion=0", "/livez", "/metrics", "/api/v1/pods?watch=true"} {
-		c := f.dial("http/1.1").send("GET", path, 100, "x")
+		c := tp.dial("http/1.1").send("GET", path, 100, "x")
 		if resp := c.answer(); resp.StatusCode != http.StatusRequestTimeout || !resp.Close {
 			t.Errorf("%s: %s %v", path, resp.Status, resp.Header)
 		}
 		c.ends(path)
 	}
 	// One that is too long.
-	c := f.dial("http/1.1").send("GET", "/api/v1/pods?resourceVersion=0", 1<<20, strings.Repeat("x", 1<<17))
+	c := tp.dial("http/1.1").send("GET", "/api/v1/pods?resourceVersion=0", 1<<20, strings.Repeat("x", 1<<17))
 	if resp := c.answer(); resp.StatusCode != http.StatusOK {
 		t.Error(resp.Status)
 	}
 	// One that comes, after which the connection is good for the next request.
-	c = f.dial("http/1.1").send("GET", "/api/v1/pods?resourceVersion=0", 4, "body")
+	c = tp.dial("http/1.1").send("GET", "/api/v1/pods?resourceVersion=0", 4, "body")
 	resp := c.answer()
 	if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != http.StatusOK {
 		t.Error(resp.Status, err)
@@ -66,13 +66,13 @@ func TestDrippedBody(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	wait := defaultTimeouts
 	wait.discard = 200 * time.Millisecond
-	f := startProxy(t, u, Options{timeouts: wait})
+	tp := startProxy(t, u, Options{timeouts: wait})
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
-	body := drip{ticker.C, f.ctx.Done()}
+	body := drip{ticker.C, tp.ctx.Done()}
 	const path, length = "/api/v1/namespaces/default/pods", 2000
 	// By HTTP/1.1.
-	c := f.dial("http/1.1").send("POST", path, length, "")
+	c := tp.dial("http/1.1").send("POST", path, length, "")
 	dripping := make(chan struct{})
 	go func() {
 		defer close(dripping)
@@ -84,13 +84,13 @@ func TestDrippedBody(t *testing.T) {
 	c.Close()
 	<-dripping
 	// By HTTP/2.
-	req, err := http.NewRequestWithContext(f.ctx, http.MethodPost, f.proxy.URL()+path, io.LimitReader(body, length))
+	req, err := http.NewRequestWithContext(tp.ctx, http.MethodPost, tp.server.URL()+path, io.LimitReader(body, length))
 	if err != nil {
 		t.Fatal(err)
 	}
 	req.ContentLength = length
 	req.Header.Set("Authorization", "Bearer token-jane")
-	resp, err := f.client.Do(req)
+	resp, err := tp.client.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func TestDrippedBody(t *testing.T) {
 	if resp.StatusCode != http.StatusRequestTimeout || resp.ProtoMajor != 2 {
 		t.Errorf("HTTP/2: %s", resp.Status)
 	}
-	f.until("its place is free", func() bool { return f.proxy.flowControl.mutating.inUse() == 0 })
+	tp.until("its place is free", func() bool { return tp.server.flowControl.mutating.inUse() == 0 })
 	if got := u.forwarded(path); len(got) > 0 {
 		t.Errorf("%d were forwarded", len(got))
 	}
@@ -110,12 +110,12 @@ func TestSlowWriter(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	wait := defaultTimeouts
 	wait.discard = 50 * time.Millisecond
-	f := startProxy(t, u, Options{timeouts: wait})
-	c := f.dial("http/1.1")
+	tp := startProxy(t, u, Options{timeouts: wait})
+	c := tp.dial("http/1.1")
 	fmt.Fprintf(c, "POST /api/v1/namespaces/default/pods HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{")
-	if _, err := u.writerPast().CoreV1().Pods("default").Create(f.ctx, pod("other"), metav1.CreateOptions{}); err != nil {
+	if _, err := u.writerPast().CoreV1().Pods("default").Create(tp.ctx, pod("other"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	c.Close()
-	f.until("its place is free", func() bool { return f.proxy.flowControl.mutating.inUse() == 0 })
+	tp.until("its place is free", func() bool { return tp.server.flowControl.mutating.inUse() == 0 })
 }

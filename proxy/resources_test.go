@@ -31,18 +31,18 @@ var (
 // budget for it.
 func TestCachedOnDemand(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 50})
-	f := startProxy(t, u, Options{MemoryBudget: 64 << 20})
-	define(f)
+	tp := startProxy(t, u, Options{MemoryBudget: 64 << 20})
+	define(tp)
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "nobody" })
-	f.get("nobody", "/api/v1/pods?resourceVersion=0")
-	f.get("jane", "/api/v1/namespaces/default/pods/x") // must be fresh: caching would not help
-	if res := f.proxy.resources.find(podsResource); res != nil {
+	tp.get("nobody", "/api/v1/pods?resourceVersion=0")
+	tp.get("jane", "/api/v1/namespaces/default/pods/x") // must be fresh: caching would not help
+	if res := tp.server.resources.find(podsResource); res != nil {
 		t.Error("taken in for somebody who may not have it")
 	}
 	for _, path := range []string{"/api/v1/pods?resourceVersion=0", "/apis/example.com/v1/widgets?resourceVersion=0&fieldSelector=spec.color%3Dred"} {
-		f.until(path+" is answered from here", func() bool {
+		tp.until(path+" is answered from here", func() bool {
 			u.forwarded("")
-			code, body := f.get("jane", path)
+			code, body := tp.get("jane", path)
 			if code != http.StatusOK || strings.Contains(path, "widgets") && !strings.Contains(body, `"kind":"Widgetry"`) {
 				t.Fatalf("%d %.200s", code, body)
 			}
@@ -50,13 +50,13 @@ func TestCachedOnDemand(t *testing.T) {
 		})
 	}
 	// Over the budget the one that nobody watches goes, and is not taken in again.
-	lines := f.watch("jane", "/apis/example.com/v1/widgets?watch=true")
-	f.until("it watches", func() bool { return f.proxy.resources.find(widgets).watchers.Load() == 1 })
-	f.proxy.resources.budget.limit.Store(1)
-	f.until("pods are let go", func() bool { return f.proxy.resources.find(podsResource) == nil })
+	lines := tp.watch("jane", "/apis/example.com/v1/widgets?watch=true")
+	tp.until("it watches", func() bool { return tp.server.resources.find(widgets).watchers.Load() == 1 })
+	tp.server.resources.budget.limit.Store(1)
+	tp.until("pods are let go", func() bool { return tp.server.resources.find(podsResource) == nil })
 	for range lines { // over the budget still: this one is ended
 	}
-	if f.proxy.resources.canAdd(podsResource) {
+	if tp.server.resources.canAdd(podsResource) {
 		t.Error("it would be taken in again")
 	}
 }
@@ -87,11 +87,11 @@ func TestListsInTurn(t *testing.T) {
 			return next.RoundTrip(r)
 		})
 	})
-	f := startProxy(t, u, Options{Resources: []string{
+	tp := startProxy(t, u, Options{Resources: []string{
 		"configmaps", "endpoints", "events", "limitranges", "namespaces", "nodes", "persistentvolumeclaims", "persistentvolumes", "pods",
 		"replicationcontrollers", "resourcequotas", "secrets", "serviceaccounts", "services",
 	}})
-	f.ready()
+	tp.ready()
 	if n := most.Load(); n != atOnce {
 		t.Errorf("%d LISTs at a time, want %d", n, atOnce)
 	}
@@ -100,30 +100,30 @@ func TestListsInTurn(t *testing.T) {
 // TestIdle: what nobody reads is let go.
 func TestIdle(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	f := startProxy(t, u, Options{MemoryBudget: 64 << 20})
-	f.get("jane", "/api/v1/pods?resourceVersion=0")
-	f.until("pods are cached", func() bool {
-		res := f.proxy.resources.find(podsResource)
+	tp := startProxy(t, u, Options{MemoryBudget: 64 << 20})
+	tp.get("jane", "/api/v1/pods?resourceVersion=0")
+	tp.until("pods are cached", func() bool {
+		res := tp.server.resources.find(podsResource)
 		return res != nil && res.ready.Load() != nil
 	})
-	f.proxy.resources.evict(time.Now().Add(idleTTL + time.Minute))
-	f.until("pods are let go", func() bool { return f.proxy.resources.find(podsResource) == nil })
+	tp.server.resources.evict(time.Now().Add(idleTTL + time.Minute))
+	tp.until("pods are let go", func() bool { return tp.server.resources.find(podsResource) == nil })
 }
 
 // TestCannotCache: what the upstream does not have, or does not let the proxy list, is forwarded.
 func TestCannotCache(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, apiserver.Options{})
-	f := startProxy(t, u, Options{MemoryBudget: 64 << 20})
+	tp := startProxy(t, u, Options{MemoryBudget: 64 << 20})
 	u.faults.Add(apiserver.Rule{Match: apiserver.Match("list", "secrets"), Err: apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "", nil)})
 	for path, code := range map[string]int{"/api/v1/nothing?resourceVersion=0": 404, "/api/v1/secrets?resourceVersion=0": 403} {
-		got, _ := f.get("jane", path)
+		got, _ := tp.get("jane", path)
 		if got != code {
 			t.Errorf("%s: %d", path, got)
 		}
 		gvr := schema.GroupVersionResource{Version: "v1", Resource: strings.TrimSuffix(strings.TrimPrefix(path, "/api/v1/"), "?resourceVersion=0")}
-		f.until(path+" is refused", func() bool { return !f.proxy.resources.canAdd(gvr) && f.proxy.resources.find(gvr) == nil })
-		if got, _ = f.get("jane", path); got != code {
+		tp.until(path+" is refused", func() bool { return !tp.server.resources.canAdd(gvr) && tp.server.resources.find(gvr) == nil })
+		if got, _ = tp.get("jane", path); got != code {
 			t.Errorf("%s then: %d", path, got)
 		}
 	}
@@ -135,10 +135,10 @@ func TestNewlyDefined(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	for code, want := range map[int]time.Duration{http.StatusNotFound: undefinedTTL, http.StatusForbidden: rejectedTTL} {
 		u.aggregate(func(string) (int, string) { return code, "" })
-		f := startProxy(t, u, Options{MemoryBudget: 64 << 20})
-		f.get("jane", "/api/v1/pods?resourceVersion=0")
-		f.until("pods are refused", func() bool { return !f.proxy.resources.canAdd(podsResource) })
-		until, _ := f.proxy.resources.rejectedUntil.Get(podsResource)
+		tp := startProxy(t, u, Options{MemoryBudget: 64 << 20})
+		tp.get("jane", "/api/v1/pods?resourceVersion=0")
+		tp.until("pods are refused", func() bool { return !tp.server.resources.canAdd(podsResource) })
+		until, _ := tp.server.resources.rejectedUntil.Get(podsResource)
 		if left := time.Until(until.(time.Time)); left > want || left < want-time.Minute {
 			t.Errorf("%d: for %s", code, left)
 		}
@@ -149,7 +149,7 @@ func TestNewlyDefined(t *testing.T) {
 // is forwarded after some tries, and tried again in a moment.
 func TestNotServedAnyMore(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
-	f := startProxy(t, u, Options{MemoryBudget: 64 << 20})
+	tp := startProxy(t, u, Options{MemoryBudget: 64 << 20})
 	gone := &reflector.Error{Phase: reflector.Listing, Sentinel: reflector.ErrUnknownResource}
 	for _, tt := range []struct {
 		err      error
@@ -163,14 +163,14 @@ func TestNotServedAnyMore(t *testing.T) {
 		{&reflector.Error{Sentinel: reflector.ErrUnreachable}, 100, false},
 	} {
 		var ended error
-		res := &resource{resources: f.proxy.resources, gvr: podsResource}
+		res := &resource{resources: tp.server.resources, gvr: podsResource}
 		res.onStatus(&session{}, reflector.Status{Err: tt.err, Attempts: tt.attempts}, func(err error) { ended = err })
 		if (ended != nil) != tt.ends {
 			t.Errorf("%v, %d times: %v", tt.err, tt.attempts, ended)
 		}
 	}
-	f.proxy.resources.reject(podsResource, gone)
-	until, _ := f.proxy.resources.rejectedUntil.Get(podsResource)
+	tp.server.resources.reject(podsResource, gone)
+	until, _ := tp.server.resources.rejectedUntil.Get(podsResource)
 	if left := time.Until(until.(time.Time)); left > undefinedTTL {
 		t.Errorf("refused for %s", left)
 	}
@@ -183,15 +183,15 @@ func TestVersionMovesOn(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	wait := defaultTimeouts
 	wait.origin, wait.restart = 20*time.Millisecond, time.Millisecond
-	f := startProxy(t, u, Options{Resources: []string{"widgets.example.com"}, timeouts: wait})
-	define(f)
+	tp := startProxy(t, u, Options{Resources: []string{"widgets.example.com"}, timeouts: wait})
+	define(tp)
 	isCached := func(version string) func() bool {
 		return func() bool {
-			res := f.proxy.resources.find(widgets.GroupResource().WithVersion(version))
+			res := tp.server.resources.find(widgets.GroupResource().WithVersion(version))
 			return res != nil && res.ready.Load() != nil
 		}
 	}
-	f.until("v1 is cached", isCached("v1"))
+	tp.until("v1 is cached", isCached("v1"))
 	for _, step := range []struct {
 		versions map[string]bool // whether they are served; the last one is stored
 		version  string
@@ -199,57 +199,57 @@ func TestVersionMovesOn(t *testing.T) {
 		{map[string]bool{"v1": true, "v2": true}, "v2"},
 		{map[string]bool{"v2": false, "v3": true}, "v3"},
 	} {
-		serveVersions(f, step.versions)
-		f.until(step.version+" is cached", isCached(step.version))
-		for _, res := range f.proxy.resources.all() {
+		serveVersions(tp, step.versions)
+		tp.until(step.version+" is cached", isCached(step.version))
+		for _, res := range tp.server.resources.all() {
 			if res.gvr.Version != step.version {
 				t.Errorf("%s is cached too", res.gvr)
 			}
 		}
 		path := "/apis/example.com/" + step.version + "/widgets?resourceVersion=0"
 		u.forwarded("")
-		if code, _ := f.get("jane", path); code != http.StatusOK || len(u.forwarded("/apis")) > 0 {
+		if code, _ := tp.get("jane", path); code != http.StatusOK || len(u.forwarded("/apis")) > 0 {
 			t.Errorf("%s is answered %d, or forwarded", path, code)
 		}
 	}
 }
 
 // serveVersions has the widgets served in these versions, of which the last one is stored.
-func serveVersions(f *fixture, versions map[string]bool) {
-	f.t.Helper()
-	client := definitions(f)
-	crd, err := client.Get(f.ctx, "widgets.example.com", metav1.GetOptions{})
+func serveVersions(tp *testProxy, versions map[string]bool) {
+	tp.t.Helper()
+	client := definitions(tp)
+	crd, err := client.Get(tp.ctx, "widgets.example.com", metav1.GetOptions{})
 	if err != nil {
-		f.t.Fatal(err)
+		tp.t.Fatal(err)
 	}
 	var all []any
 	for i, name := range slices.Sorted(maps.Keys(versions)) {
 		all = append(all, map[string]any{"name": name, "served": versions[name], "storage": i == len(versions)-1})
 	}
 	if err := unstructured.SetNestedSlice(crd.Object, all, "spec", "versions"); err != nil {
-		f.t.Fatal(err)
+		tp.t.Fatal(err)
 	}
-	if _, err := client.Update(f.ctx, crd, metav1.UpdateOptions{}); err != nil {
-		f.t.Fatal(err)
+	if _, err := client.Update(tp.ctx, crd, metav1.UpdateOptions{}); err != nil {
+		tp.t.Fatal(err)
 	}
 }
 
 // definitions returns a client for CustomResourceDefinitions that does not go through the proxy.
-func definitions(f *fixture) dynamic.ResourceInterface {
-	f.t.Helper()
-	client, err := dynamic.NewForConfig(&rest.Config{Host: "http://past", QPS: -1, Transport: past{f.upstream.Server}})
+func definitions(tp *testProxy) dynamic.ResourceInterface {
+	tp.t.Helper()
+	client, err := dynamic.NewForConfig(&rest.Config{Host: "http://past", QPS: -1, Transport: past{tp.upstream.Server}})
 	if err != nil {
-		f.t.Fatal(err)
+		tp.t.Fatal(err)
 	}
 	return client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
 }
 
 // define defines the widgets, and makes one.
-func define(f *fixture) {
-	f.t.Helper()
-	client, err := dynamic.NewForConfig(&rest.Config{Host: "http://past", QPS: -1, Transport: past{f.upstream.Server}})
+func define(tp *testProxy) {
+	tp.t.Helper()
+	client, err := dynamic.NewForConfig(&rest.Config{Host: "http://past", QPS: -1, Transport: past{tp.upstream.Server}})
 	if err != nil {
-		f.t.Fatal(err)
+		tp.t.Fatal(err)
 	}
 	crd := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -263,13 +263,13 @@ func define(f *fixture) {
 			}},
 		},
 	}}
-	if _, err := definitions(f).Create(f.ctx, crd, metav1.CreateOptions{}); err != nil {
-		f.t.Fatal(err)
+	if _, err := definitions(tp).Create(tp.ctx, crd, metav1.CreateOptions{}); err != nil {
+		tp.t.Fatal(err)
 	}
 	widget := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "example.com/v1", "kind": "Widget", "metadata": map[string]any{"name": "w"}, "spec": map[string]any{"color": "red"},
 	}}
-	if _, err := client.Resource(widgets).Namespace("default").Create(f.ctx, widget, metav1.CreateOptions{}); err != nil {
-		f.t.Fatal(err)
+	if _, err := client.Resource(widgets).Namespace("default").Create(tp.ctx, widget, metav1.CreateOptions{}); err != nil {
+		tp.t.Fatal(err)
 	}
 }

@@ -40,9 +40,9 @@ func TestReadyWithout(t *testing.T) {
 	u.mu.Lock()
 	u.forbidden = "/api/v1/configmaps"
 	u.mu.Unlock()
-	f := startProxy(t, u, Options{Resources: []string{"pods", "widgets.v1.example.com", "gadgets.example.org", "deployments.v1.apps", "jobs.v1.batch", "configmaps"}})
-	f.ready()
-	_, body := f.get("jane", "/readyz?verbose")
+	tp := startProxy(t, u, Options{Resources: []string{"pods", "widgets.v1.example.com", "gadgets.example.org", "deployments.v1.apps", "jobs.v1.batch", "configmaps"}})
+	tp.ready()
+	_, body := tp.get("jane", "/readyz?verbose")
 	for _, want := range []string{
 		"[+]resource/pods ok\n",
 		"[+]resource/widgets.example.com passed on: missing\n", "[+]resource/gadgets.example.org passed on: missing\n",
@@ -53,7 +53,7 @@ func TestReadyWithout(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, body)
 		}
 	}
-	_, metrics := f.get("jane", "/metrics")
+	_, metrics := tp.get("jane", "/metrics")
 	for _, want := range []string{
 		`weir_proxy_resource_state{group="",resource="pods",state="current"} 1`,
 		`weir_proxy_resource_state{group="batch",resource="jobs",state="aggregated"} 1`,
@@ -64,13 +64,13 @@ func TestReadyWithout(t *testing.T) {
 		}
 	}
 	u.forwarded("")
-	if code, _ := f.get("jane", "/api/v1/configmaps?resourceVersion=0"); code != http.StatusForbidden || len(u.forwarded("/api/v1/configmaps")) != 1 {
+	if code, _ := tp.get("jane", "/api/v1/configmaps?resourceVersion=0"); code != http.StatusForbidden || len(u.forwarded("/api/v1/configmaps")) != 1 {
 		t.Errorf("it is not passed on: %d", code)
 	}
 	// One that comes to be is cached then.
-	define(f)
-	f.until("widgets are cached", func() bool {
-		_, body := f.get("jane", "/readyz?verbose")
+	define(tp)
+	tp.until("widgets are cached", func() bool {
+		_, body := tp.get("jane", "/readyz?verbose")
 		return strings.Contains(body, "[+]resource/widgets.example.com ok\n")
 	})
 }
@@ -81,24 +81,24 @@ func TestNotReadyWhileRead(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	u.block("/api/v1/pods")
 	wait := defaultTimeouts
-	f := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: wait})
-	f.until("it lists", func() bool { u.mu.Lock(); defer u.mu.Unlock(); return u.kept > 0 })
-	code, body := f.get("jane", "/readyz")
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: wait})
+	tp.until("it lists", func() bool { u.mu.Lock(); defer u.mu.Unlock(); return u.kept > 0 })
+	code, body := tp.get("jane", "/readyz")
 	if code != http.StatusServiceUnavailable || !strings.Contains(body, "[-]resource/pods failed: being read") || !strings.Contains(body, "[+]identity ok") {
 		t.Errorf("%d %s", code, body)
 	}
-	res := f.proxy.resources.all()[0]
+	res := tp.server.resources.all()[0]
 	if now := time.Now(); !res.delaysReadiness(now) || !res.delaysReadiness(now.Add(initialLoadTimeout/2)) || res.delaysReadiness(now.Add(initialLoadTimeout)) {
 		t.Error("how long it delays the replica")
 	}
 	u.block("")
-	f.ready()
+	tp.ready()
 	// Once it was cached, it delays nobody any more: all replicas would be away at once.
-	res = f.proxy.resources.all()[0]
+	res = tp.server.resources.all()[0]
 	u.block("/api/v1/pods")
 	res.ready.Load().sink.endSession(errRelistTooLarge)
-	f.until("it is being read again", func() bool { return res.state() == stateLoading })
-	if code, body := f.get("jane", "/readyz?verbose"); code != http.StatusOK || !strings.Contains(body, "[+]resource/pods passed on: being read\n") {
+	tp.until("it is being read again", func() bool { return res.state() == stateLoading })
+	if code, body := tp.get("jane", "/readyz?verbose"); code != http.StatusOK || !strings.Contains(body, "[+]resource/pods passed on: being read\n") {
 		t.Errorf("%d %s", code, body)
 	}
 	u.block("")
@@ -107,15 +107,15 @@ func TestNotReadyWhileRead(t *testing.T) {
 // TestNotReadyWithoutIdentity: a replica that cannot ask about callers is of no use to anybody.
 func TestNotReadyWithoutIdentity(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	f := startProxy(t, u, Options{Resources: []string{"pods"}})
-	f.ready()
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
+	tp.ready()
 	u.refuseReviews(http.StatusForbidden)
-	f.until("/readyz says so", func() bool {
-		code, body := f.get("jane", "/readyz")
+	tp.until("/readyz says so", func() bool {
+		code, body := tp.get("jane", "/readyz")
 		return code == http.StatusServiceUnavailable && strings.Contains(body, "[-]identity failed") && strings.Contains(body, "[+]upstream ok")
 	})
 	u.setFault(nil)
-	f.ready()
+	tp.ready()
 }
 
 // TestRestartDelay: a resource that is defined in another way is read anew soon, and one that

@@ -26,27 +26,27 @@ import (
 func TestWatchAfterRestore(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	f := startProxy(t, u, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})
-	f.ready()
-	pods, configmaps := f.resource("pods"), f.resource("configmaps")
-	_, body := f.get("jane", "/api/v1/configmaps")
+	tp := startProxy(t, u, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})
+	tp.ready()
+	pods, configmaps := tp.resource("pods"), tp.resource("configmaps")
+	_, body := tp.get("jane", "/api/v1/configmaps")
 	before := resourceversion.Number(between(body, `"resourceVersion":"`, `"`))
 	var newest uint64 // configmaps have not come to it
 	for _, name := range []string{"one", "two"} {
-		made, err := u.writerPast().CoreV1().Pods("default").Create(f.ctx, pod(name), metav1.CreateOptions{})
+		made, err := u.writerPast().CoreV1().Pods("default").Create(tp.ctx, pod(name), metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		newest = resourceversion.Number(made.ResourceVersion)
 	}
-	f.until("the pods are followed", func() bool { return pods.ready.Load().sink.version() == newest })
+	tp.until("the pods are followed", func() bool { return pods.ready.Load().sink.version() == newest })
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "eve" })
 	configmaps.ready.Load().sink.endSession(errWentBack)
-	f.until("both have ended", func() bool { return pods.ready.Load() == nil && configmaps.ready.Load() == nil })
+	tp.until("both have ended", func() bool { return pods.ready.Load() == nil && configmaps.ready.Load() == nil })
 	u.forwarded("")
 
 	from := func(who, what string, rv uint64) (int, string) {
-		return f.get(who, fmt.Sprintf("/api/v1/%s?watch=true&timeoutSeconds=1&resourceVersion=%d", what, rv))
+		return tp.get(who, fmt.Sprintf("/api/v1/%s?watch=true&timeoutSeconds=1&resourceVersion=%d", what, rv))
 	}
 	for _, what := range []string{"pods", "configmaps"} {
 		for _, rv := range []uint64{before, newest} {
@@ -59,11 +59,11 @@ func TestWatchAfterRestore(t *testing.T) {
 		}
 		from("eve", what, newest) // who may not read it; the upstream is to tell her so
 		for _, query := range []string{"", "resourceVersion=0", "limit=500", fmt.Sprint("resourceVersion=", newest), "watch=true", "watch=true&resourceVersion=0"} {
-			if code, body := f.get("jane", "/api/v1/"+what+"?"+query); code != http.StatusTooManyRequests || !strings.Contains(body, `"retryAfterSeconds":1`) {
+			if code, body := tp.get("jane", "/api/v1/"+what+"?"+query); code != http.StatusTooManyRequests || !strings.Contains(body, `"retryAfterSeconds":1`) {
 				t.Errorf("%s?%s, while it is read: %d %.200s", what, query, code, body)
 			}
 		}
-		if code, body := f.get("jane", "/api/v1/"+what+"?limit=1"); code != http.StatusOK {
+		if code, body := tp.get("jane", "/api/v1/"+what+"?limit=1"); code != http.StatusOK {
 			t.Errorf("a question for the newest resourceVersion: %d %.200s", code, body)
 		}
 	}
@@ -71,7 +71,7 @@ func TestWatchAfterRestore(t *testing.T) {
 		t.Errorf("%d requests were forwarded, want those from what is not known, those of whom it is denied, and questions", got)
 	}
 
-	f.until("both are cached anew", func() bool { return pods.ready.Load() != nil && configmaps.ready.Load() != nil })
+	tp.until("both are cached anew", func() bool { return pods.ready.Load() != nil && configmaps.ready.Load() != nil })
 	if code, body := from("jane", "pods", before); code != http.StatusGone {
 		t.Errorf("from what the new session never had: %d %.200s", code, body)
 	}
@@ -90,24 +90,24 @@ func TestRestoreWithoutSession(t *testing.T) {
 	for name, why := range map[string]error{"missing": reflector.ErrUnknownResource, "redefined": errRedefined} {
 		t.Run(name, func(t *testing.T) {
 			u := startUpstream(t, apiserver.Options{Pods: 3})
-			f := startProxy(t, u, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})
-			f.ready()
-			pods, configmaps := f.resource("pods"), f.resource("configmaps")
+			tp := startProxy(t, u, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})
+			tp.ready()
+			pods, configmaps := tp.resource("pods"), tp.resource("configmaps")
 			from := pods.ready.Load().sink.version()
 			pods.ready.Load().end(why)
-			f.until("the pods' session has ended", func() bool { return pods.running.Load() == nil })
+			tp.until("the pods' session has ended", func() bool { return pods.running.Load() == nil })
 			watch := fmt.Sprintf("/api/v1/pods?watch=true&timeoutSeconds=60&resourceVersion=%d", from)
 			ended := make(chan int, 1)
 			go func() {
-				code, _ := f.get("jane", watch)
+				code, _ := tp.get("jane", watch)
 				ended <- code
 			}()
-			f.until("a watch is forwarded", func() bool { return f.proxy.forwardedWatches.count() == 1 })
+			tp.until("a watch is forwarded", func() bool { return tp.server.forwardedWatches.count() == 1 })
 			configmaps.ready.Load().sink.endSession(errWentBack)
 			if code := <-ended; code != http.StatusOK {
 				t.Errorf("the forwarded watch: %d", code)
 			}
-			if code, body := f.get("jane", watch); code != http.StatusGone {
+			if code, body := tp.get("jane", watch); code != http.StatusGone {
 				t.Errorf("resumed: %d %.200s", code, body)
 			}
 		})
@@ -141,14 +141,14 @@ func TestRestoreOnDemand(t *testing.T) {
 	for _, first := range []string{"ended", "restored"} {
 		t.Run(first, func(t *testing.T) {
 			u := startUpstream(t, apiserver.Options{Pods: 3})
-			f := startProxy(t, u, Options{MemoryBudget: 64 << 20, Resources: []string{"configmaps"}})
-			f.ready()
-			f.get("jane", "/api/v1/pods?resourceVersion=0")
-			f.until("pods are cached", func() bool {
-				pods := f.proxy.resources.find(podsResource)
+			tp := startProxy(t, u, Options{MemoryBudget: 64 << 20, Resources: []string{"configmaps"}})
+			tp.ready()
+			tp.get("jane", "/api/v1/pods?resourceVersion=0")
+			tp.until("pods are cached", func() bool {
+				pods := tp.server.resources.find(podsResource)
 				return pods != nil && pods.ready.Load() != nil
 			})
-			from, session := f.resource("pods").ready.Load().sink.version(), f.resource("pods").ready.Load()
+			from, session := tp.resource("pods").ready.Load().sink.version(), tp.resource("pods").ready.Load()
 			if first == "ended" {
 				session.end(reflector.ErrUnknownResource)
 			} else {
@@ -156,13 +156,13 @@ func TestRestoreOnDemand(t *testing.T) {
 				u.forbidden = "/api/v1" // so that it cannot be cached again
 				u.mu.Unlock()
 			}
-			f.resource("configmaps").ready.Load().sink.endSession(errWentBack)
-			f.until("pods are not cached", func() bool {
-				pods := f.proxy.resources.find(podsResource)
+			tp.resource("configmaps").ready.Load().sink.endSession(errWentBack)
+			tp.until("pods are not cached", func() bool {
+				pods := tp.server.resources.find(podsResource)
 				return pods == nil || pods.ready.Load() == nil
 			})
 			for _, query := range []string{"", "&pretty=true"} {
-				if code, body := f.get("jane", fmt.Sprintf("/api/v1/pods?watch=true&timeoutSeconds=1&resourceVersion=%d%s", from, query)); code != http.StatusGone {
+				if code, body := tp.get("jane", fmt.Sprintf("/api/v1/pods?watch=true&timeoutSeconds=1&resourceVersion=%d%s", from, query)); code != http.StatusGone {
 					t.Errorf("a watch from before: %d %.200s", code, body)
 				}
 			}
@@ -177,22 +177,22 @@ func TestOnDemandThroughRestart(t *testing.T) {
 	for name, why := range map[string]error{"restored": errWentBack, "upgraded": errRedefined} {
 		t.Run(name, func(t *testing.T) {
 			u := startUpstream(t, apiserver.Options{Pods: 3})
-			f := startProxy(t, u, Options{MemoryBudget: 64 << 20})
-			f.get("jane", "/api/v1/pods?resourceVersion=0")
+			tp := startProxy(t, u, Options{MemoryBudget: 64 << 20})
+			tp.get("jane", "/api/v1/pods?resourceVersion=0")
 			ready := func() *session {
-				if pods := f.proxy.resources.find(podsResource); pods != nil {
+				if pods := tp.server.resources.find(podsResource); pods != nil {
 					return pods.ready.Load()
 				}
 				return nil
 			}
-			f.until("pods are cached", func() bool { return ready() != nil })
-			pods := f.resource("pods")
+			tp.until("pods are cached", func() bool { return ready() != nil })
+			pods := tp.resource("pods")
 			u.forbid("/api/v1")
 			ready().sink.endSession(why)
-			f.until("one attempt has failed", func() bool { return ready() == nil && pods.state() == stateForbidden })
+			tp.until("one attempt has failed", func() bool { return ready() == nil && pods.state() == stateForbidden })
 			u.forbid("")
-			f.until("pods are cached again", func() bool { return ready() != nil })
-			if f.resource("pods") != pods {
+			tp.until("pods are cached again", func() bool { return ready() != nil })
+			if tp.resource("pods") != pods {
 				t.Error("it was dropped meanwhile")
 			}
 		})
@@ -204,27 +204,27 @@ func TestOnDemandThroughRestart(t *testing.T) {
 func TestListAfterRestore(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	f := startProxy(t, u, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})
-	f.ready()
-	pods, configmaps := f.resource("pods"), f.resource("configmaps")
-	f.proxy.resources.restoreTracker.observe(1 << 40) // the upstream had come much further before it was restored
+	tp := startProxy(t, u, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})
+	tp.ready()
+	pods, configmaps := tp.resource("pods"), tp.resource("configmaps")
+	tp.server.resources.restoreTracker.observe(1 << 40) // the upstream had come much further before it was restored
 	configmaps.ready.Load().sink.endSession(errWentBack)
-	f.until("both have ended", func() bool { return pods.ready.Load() == nil && configmaps.ready.Load() == nil })
-	f.until("both are cached anew", func() bool { return pods.ready.Load() != nil && configmaps.ready.Load() != nil })
-	made, err := u.writerPast().CoreV1().Pods("default").Create(f.ctx, pod("new"), metav1.CreateOptions{})
+	tp.until("both have ended", func() bool { return pods.ready.Load() == nil && configmaps.ready.Load() == nil })
+	tp.until("both are cached anew", func() bool { return pods.ready.Load() != nil && configmaps.ready.Load() != nil })
+	made, err := u.writerPast().CoreV1().Pods("default").Create(tp.ctx, pod("new"), metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, body := f.get("jane", "/api/v1/configmaps")
+	_, body := tp.get("jane", "/api/v1/configmaps")
 	listed := resourceversion.Number(between(body, `"resourceVersion":"`, `"`))
 	if newest := resourceversion.Number(made.ResourceVersion); listed < newest {
 		t.Fatalf("listed at %d, the newest is %d", listed, newest)
 	}
 	from := "/api/v1/configmaps?watch=true&timeoutSeconds=1&resourceVersion="
-	if code, body := f.get("jane", fmt.Sprint(from, listed)); code != http.StatusOK {
+	if code, body := tp.get("jane", fmt.Sprint(from, listed)); code != http.StatusOK {
 		t.Errorf("from the list: %d %.200s", code, body)
 	}
-	if code, body := f.get("jane", fmt.Sprint(from, listed+1000)); code != http.StatusGone {
+	if code, body := tp.get("jane", fmt.Sprint(from, listed+1000)); code != http.StatusGone {
 		t.Errorf("from what the upstream has not come to: %d %.200s", code, body)
 	}
 }
@@ -238,11 +238,11 @@ func TestNeverCachedAfterRestore(t *testing.T) {
 		}
 		return http.StatusOK, ""
 	})
-	f := startProxy(t, u, Options{Resources: []string{"deployments.apps", "configmaps"}, timeouts: leisurely()})
-	f.ready()
-	f.proxy.resources.restoreTracker.observe(1 << 40)
-	f.resource("configmaps").ready.Load().sink.endSession(errWentBack)
-	if code, body := f.get("jane", "/apis/apps/v1/deployments?watch=true&timeoutSeconds=1&resourceVersion=1"); code != http.StatusOK {
+	tp := startProxy(t, u, Options{Resources: []string{"deployments.apps", "configmaps"}, timeouts: leisurely()})
+	tp.ready()
+	tp.server.resources.restoreTracker.observe(1 << 40)
+	tp.resource("configmaps").ready.Load().sink.endSession(errWentBack)
+	if code, body := tp.get("jane", "/apis/apps/v1/deployments?watch=true&timeoutSeconds=1&resourceVersion=1"); code != http.StatusOK {
 		t.Errorf("%d %s", code, body)
 	}
 }
@@ -252,19 +252,19 @@ func TestNeverCachedAfterRestore(t *testing.T) {
 func TestRestoreFoundLate(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	f := startProxy(t, u, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})
-	f.ready()
-	pods, configmaps := f.resource("pods"), f.resource("configmaps")
+	tp := startProxy(t, u, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})
+	tp.ready()
+	pods, configmaps := tp.resource("pods"), tp.resource("configmaps")
 	past := pods.ready.Load().sink.version() + 1000 // which the upstream had come to
 	pods.ready.Load().sink.prove(past)
 	for _, res := range []*resource{pods, configmaps} {
 		res.ready.Load().end(errRedefined)
 	}
-	f.until("both have ended", func() bool { return pods.running.Load() == nil && configmaps.running.Load() == nil })
-	f.until("pods are cached anew", func() bool { return pods.ready.Load() != nil })
+	tp.until("both have ended", func() bool { return pods.running.Load() == nil && configmaps.running.Load() == nil })
+	tp.until("pods are cached anew", func() bool { return pods.ready.Load() != nil })
 	for _, what := range []string{"pods", "configmaps"} {
 		for _, from := range []uint64{past - 500, past} {
-			if code, body := f.get("jane", fmt.Sprintf("/api/v1/%s?watch=true&timeoutSeconds=1&resourceVersion=%d", what, from)); code != http.StatusGone {
+			if code, body := tp.get("jane", fmt.Sprintf("/api/v1/%s?watch=true&timeoutSeconds=1&resourceVersion=%d", what, from)); code != http.StatusGone {
 				t.Errorf("%s from %d, before the restore: %d %.200s", what, from, code, body)
 			}
 		}

@@ -22,10 +22,10 @@ import (
 func TestWhoAnswers(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, apiserver.Options{Pods: 30})
-	f := startProxy(t, u, Options{Resources: []string{"pods"}, Cached: []string{"nodes"}})
-	f.ready()
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}, Cached: []string{"nodes"}})
+	tp.ready()
 	var list corev1.PodList
-	if code, body := f.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusOK || json.Unmarshal([]byte(body), &list) != nil || len(list.Items) != 30 {
+	if code, body := tp.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusOK || json.Unmarshal([]byte(body), &list) != nil || len(list.Items) != 30 {
 		t.Fatalf("%d: %.300s", code, body)
 	}
 	pod := "/api/v1/namespaces/" + list.Items[0].Namespace + "/pods/" + list.Items[0].Name
@@ -74,7 +74,7 @@ func TestWhoAnswers(t *testing.T) {
 		if accept == "" {
 			accept = "application/json"
 		}
-		code, body := f.get("jane", tt.path, "Accept", accept)
+		code, body := tp.get("jane", tt.path, "Accept", accept)
 		if passed := u.forwarded(strings.SplitN(tt.path, "?", 2)[0]); (len(passed) > 0) != tt.upstream {
 			t.Errorf("%s (%s): %d requests upstream, answered %d %.200s", tt.path, accept, len(passed), code, body)
 		}
@@ -85,13 +85,13 @@ func TestWhoAnswers(t *testing.T) {
 // answered from here too.
 func TestCachedConsistency(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	f := startProxy(t, u, Options{Resources: []string{"pods"}, Cached: []string{"pods"}})
-	f.ready()
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}, Cached: []string{"pods"}})
+	tp.ready()
 	for _, path := range []string{
 		"/api/v1/pods",
 		"/api/v1/pods?watch=true&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true",
 	} {
-		code, body := f.get("jane", path)
+		code, body := tp.get("jane", path)
 		if passed := u.forwarded("/api/v1/pods"); code != http.StatusOK || len(passed) > 0 {
 			t.Errorf("%s: %d, %d upstream", path, code, len(passed))
 		}
@@ -105,14 +105,14 @@ func TestCachedConsistency(t *testing.T) {
 // upstream's to answer.
 func TestAuthorized(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	f := startProxy(t, u, Options{Resources: []string{"pods"}})
-	f.ready()
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
+	tp.ready()
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool {
 		return s.User == "nobody" || s.User == "jane" && s.ResourceAttributes.LabelSelector == nil
 	})
 	u.reviews = nil
 	u.forwarded("")
-	f.get("jane", "/api/v1/namespaces/n/pods?resourceVersion=0&labelSelector=app%3Dx&fieldSelector=spec.nodeName%3Dn1%2Cmetadata.name%3Dp")
+	tp.get("jane", "/api/v1/namespaces/n/pods?resourceVersion=0&labelSelector=app%3Dx&fieldSelector=spec.nodeName%3Dn1%2Cmetadata.name%3Dp")
 	if len(u.reviews) != 2 || len(u.forwarded("/api/v1/namespaces")) != 0 {
 		t.Fatalf("%d reviews", len(u.reviews))
 	}
@@ -127,7 +127,7 @@ func TestAuthorized(t *testing.T) {
 	}
 	u.reviews = nil
 	for i := range 10 {
-		f.get("joan", fmt.Sprintf("/api/v1/namespaces/n/pods?resourceVersion=0&labelSelector=app%%3Dx%d", i))
+		tp.get("joan", fmt.Sprintf("/api/v1/namespaces/n/pods?resourceVersion=0&labelSelector=app%%3Dx%d", i))
 	}
 	for _, review := range u.reviews { // that are all the same: one answer, which the tests alone do not keep
 		if len(u.reviews) != 10 || review.ResourceAttributes.LabelSelector != nil {
@@ -139,22 +139,22 @@ func TestAuthorized(t *testing.T) {
 		u.mu.Lock()
 		u.expired["!"] = true
 		u.mu.Unlock()
-		f.get(user, "/api/v1/pods?resourceVersion=0")
+		tp.get(user, "/api/v1/pods?resourceVersion=0")
 		passed := u.forwarded("/api/v1/pods")
 		if len(passed) != 1 || passed[0].header.Get("Authorization") != "Bearer token-"+user {
 			t.Errorf("%s: %v", user, passed)
 		}
 	}
-	resp := f.open(f.client, http.MethodGet, "/api/v1/pods?resourceVersion=0")
+	resp := tp.open(tp.client, http.MethodGet, "/api/v1/pods?resourceVersion=0")
 	if passed := u.forwarded("/api/v1/pods"); len(passed) != 1 || passed[0].header.Get("Authorization") != "" {
 		t.Errorf("without credentials: %d, %v", resp.StatusCode, passed)
 	}
 }
 
 // watch opens a watch and gives its lines.
-func (f *fixture) watch(user, path string) <-chan string {
-	f.t.Helper()
-	resp := f.open(f.client, http.MethodGet, path, "Authorization", "Bearer token-"+user)
+func (tp *testProxy) watch(user, path string) <-chan string {
+	tp.t.Helper()
+	resp := tp.open(tp.client, http.MethodGet, path, "Authorization", "Bearer token-"+user)
 	lines := make(chan string, 1000)
 	go func() {
 		defer close(lines)
@@ -162,7 +162,7 @@ func (f *fixture) watch(user, path string) <-chan string {
 			lines <- s.Text()
 		}
 	}()
-	f.t.Cleanup(func() {
+	tp.t.Cleanup(func() {
 		resp.Body.Close()
 		for range lines {
 		}
@@ -171,19 +171,19 @@ func (f *fixture) watch(user, path string) <-chan string {
 }
 
 // next returns the next line that holds a text.
-func (f *fixture) next(lines <-chan string, text string) string {
-	f.t.Helper()
+func (tp *testProxy) next(lines <-chan string, text string) string {
+	tp.t.Helper()
 	for {
 		select {
 		case line, ok := <-lines:
 			if !ok {
-				f.t.Fatalf("the watch ended before %q", text)
+				tp.t.Fatalf("the watch ended before %q", text)
 			}
 			if strings.Contains(line, text) {
 				return line
 			}
-		case <-f.ctx.Done():
-			f.t.Fatalf("no %q", text)
+		case <-tp.ctx.Done():
+			tp.t.Fatalf("no %q", text)
 		}
 	}
 }
@@ -209,15 +209,15 @@ func pod(name string) *corev1.Pod {
 // nobody knows the caller, the upstream is asked no more than once whose the token is.
 func TestOneReviewOfRefused(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	f := startProxy(t, u, Options{Resources: []string{"pods"}})
-	f.ready()
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
+	tp.ready()
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "nobody" })
 	for _, path := range []string{"/api/v1/pods?watch=true&timeoutSeconds=1", "/api/v1/nodes?watch=true&timeoutSeconds=1"} {
 		for _, token := range []string{"Bearer token-nobody", "Bearer junk"} {
 			u.mu.Lock()
 			u.requests = nil
 			u.mu.Unlock()
-			f.open(f.client, http.MethodGet, path, "Authorization", token)
+			tp.open(tp.client, http.MethodGet, path, "Authorization", token)
 			u.mu.Lock()
 			reviews := 0
 			for _, q := range u.requests {
@@ -237,9 +237,9 @@ func TestOneReviewOfRefused(t *testing.T) {
 // its own bytes are forwarded.
 func TestNewerUpstream(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	f := startProxy(t, u, Options{Resources: []string{"pods"}})
-	f.ready()
-	f.proxy.resources.all()[0].ready.Load().info.unknownFields = true
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
+	tp.ready()
+	tp.server.resources.all()[0].ready.Load().info.unknownFields = true
 	const protobuf = "application/vnd.kubernetes.protobuf"
 	for accept, upstream := range map[string]bool{
 		"application/json": true, "": true, protobuf: false, protobuf + ",application/json": false,
@@ -252,7 +252,7 @@ func TestNewerUpstream(t *testing.T) {
 		protobuf + ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json": false,
 		"text/html," + protobuf: false,
 	} {
-		f.get("jane", "/api/v1/pods?resourceVersion=0", "Accept", accept)
+		tp.get("jane", "/api/v1/pods?resourceVersion=0", "Accept", accept)
 		if passed := u.forwarded("/api/v1/pods"); (len(passed) > 0) != upstream {
 			t.Errorf("%s: %d upstream", accept, len(passed))
 		}
@@ -265,9 +265,9 @@ func TestNewerUpstream(t *testing.T) {
 func TestQuietResource(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, apiserver.Options{})
-	f := startProxy(t, u, Options{Resources: []string{"nodes"}, Authentication: Authentication{TokenTTL: deadline, AllowTTL: deadline, DenyTTL: deadline}})
-	f.ready()
-	made, err := u.writerPast().CoreV1().Pods("default").Create(f.ctx, pod("elsewhere"), metav1.CreateOptions{})
+	tp := startProxy(t, u, Options{Resources: []string{"nodes"}, Authentication: Authentication{TokenTTL: deadline, AllowTTL: deadline, DenyTTL: deadline}})
+	tp.ready()
+	made, err := u.writerPast().CoreV1().Pods("default").Create(tp.ctx, pod("elsewhere"), metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,13 +277,13 @@ func TestQuietResource(t *testing.T) {
 		at + "&watch=1&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true",
 	} {
 		u.forwarded("")
-		if code, body := f.get("jane", path); code != http.StatusOK || len(u.forwarded("/api/v1/nodes")) != 1 {
+		if code, body := tp.get("jane", path); code != http.StatusOK || len(u.forwarded("/api/v1/nodes")) != 1 {
 			t.Errorf("%s: %d %s", path, code, body)
 		}
 	}
 	u.setHanging(true)
 	defer u.setHanging(false)
-	code, body := f.get("jane", at)
+	code, body := tp.get("jane", at)
 	if code != http.StatusGatewayTimeout || !strings.Contains(body, `"ResourceVersionTooLarge"`) || !strings.Contains(body, `"retryAfterSeconds"`) {
 		t.Errorf("by nobody: %d %s", code, body)
 	}
@@ -292,21 +292,21 @@ func TestQuietResource(t *testing.T) {
 // TestManyClients: however many list and watch, the upstream is listed and watched once.
 func TestManyClients(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 20})
-	f := startProxy(t, u, Options{Resources: []string{"pods"}, Authentication: Authentication{TokenTTL: deadline, AllowTTL: deadline, DenyTTL: deadline}})
-	f.ready()
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}, Authentication: Authentication{TokenTTL: deadline, AllowTTL: deadline, DenyTTL: deadline}})
+	tp.ready()
 	u.reviews = nil
 	var all []<-chan string
 	for range 100 {
-		if code, _ := f.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusOK {
+		if code, _ := tp.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusOK {
 			t.Fatal(code)
 		}
-		all = append(all, f.watch("jane", "/api/v1/pods?watch=true&resourceVersion=0"))
+		all = append(all, tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion=0"))
 	}
-	if _, err := u.writerPast().CoreV1().Pods("default").Create(f.ctx, pod("new"), metav1.CreateOptions{}); err != nil {
+	if _, err := u.writerPast().CoreV1().Pods("default").Create(tp.ctx, pod("new"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, lines := range all {
-		f.next(lines, `"new"`)
+		tp.next(lines, `"new"`)
 	}
 	u.mu.Lock()
 	reviews := len(u.reviews)
@@ -314,7 +314,7 @@ func TestManyClients(t *testing.T) {
 	if passed := u.forwarded("/api/v1/pods"); len(passed) != 0 || reviews != 2 { // one of list, one of watch
 		t.Errorf("%d requests upstream, %d reviews", len(passed), reviews)
 	}
-	st := &f.proxy.resources.stats
+	st := &tp.server.resources.stats
 	if st.Lists.Load() != 1 || st.Watches.Load() != 1 {
 		t.Errorf("%d lists and %d watches upstream", st.Lists.Load(), st.Watches.Load())
 	}

@@ -57,9 +57,9 @@ func (w *oneBookmark) Close() error { return nil }
 func TestNotProvenByOneWatch(t *testing.T) {
 	for _, bookmark := range []string{"", "5"} {
 		synctest.Test(t, func(t *testing.T) {
-			b := newBench(t, 0) // at 5
+			ts := newTestSink(t, 0) // at 5
 			ctx, cancel := context.WithCancel(t.Context())
-			p := newFreshnessProver(ctx, []source.Source{lateServer{bookmark: bookmark}}, b.storeSink, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} }, defaultTimeouts.proof)
+			p := newFreshnessProver(ctx, []source.Source{lateServer{bookmark: bookmark}}, ts.storeSink, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} }, defaultTimeouts.proof)
 			if p.proveCurrent(t.Context()) || p.watches.Load() != 1 {
 				t.Errorf("bookmark %q: proven, or not, with %d watches", bookmark, p.watches.Load())
 			}
@@ -85,9 +85,9 @@ func (movingServer) Watch(_ context.Context, o source.WatchOptions) (source.Watc
 // watches opened once it has gone, although each of them proves something.
 func TestNotProvenForNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, 0) // at 5
+		ts := newTestSink(t, 0) // at 5
 		ctx, cancel := context.WithCancel(t.Context())
-		p := newFreshnessProver(ctx, []source.Source{movingServer{}}, b.storeSink, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} }, defaultTimeouts.proof)
+		p := newFreshnessProver(ctx, []source.Source{movingServer{}}, ts.storeSink, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} }, defaultTimeouts.proof)
 		defer p.close()
 		defer cancel()
 		if p.waitForVersion(t.Context(), 1<<40) {
@@ -97,7 +97,7 @@ func TestNotProvenForNobody(t *testing.T) {
 		if n := p.watches.Load(); n > 2 { // the second may have begun before the client went
 			t.Errorf("%d watches for one client that has gone", n)
 		}
-		if !p.waitForVersion(t.Context(), b.version()+1) {
+		if !p.waitForVersion(t.Context(), ts.version()+1) {
 			t.Error("not proven after that")
 		}
 	})
@@ -119,18 +119,18 @@ func (l *limpingServer) Watch(ctx context.Context, o source.WatchOptions) (sourc
 // TestFailuresInARow: only watches that fail in a row are given up. Others come between these.
 func TestFailuresInARow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, 0) // at 5
+		ts := newTestSink(t, 0) // at 5
 		ctx, cancel := context.WithCancel(t.Context())
-		p := newFreshnessProver(ctx, []source.Source{&limpingServer{}}, b.storeSink, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} }, defaultTimeouts.proof)
+		p := newFreshnessProver(ctx, []source.Source{&limpingServer{}}, ts.storeSink, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} }, defaultTimeouts.proof)
 		defer p.close()
 		defer cancel()
-		want := b.version() + 2*maxProofWatches
+		want := ts.version() + 2*maxProofWatches
 		p.wantVersion(want)
 		defer p.leave()
 		short, end := context.WithTimeout(ctx, time.Hour)
 		defer end()
-		if err := b.Wait(short, want); err != nil {
-			t.Errorf("at %d in place of %d: %v", b.version(), want, err)
+		if err := ts.Wait(short, want); err != nil {
+			t.Errorf("at %d in place of %d: %v", ts.version(), want, err)
 		}
 	})
 }
@@ -139,10 +139,10 @@ func TestFailuresInARow(t *testing.T) {
 func TestProofsAskAnother(t *testing.T) {
 	for name, bad := range map[string]source.Source{"no answer": deafServer{}, "no proof": lateServer{}} {
 		synctest.Test(t, func(t *testing.T) {
-			b := newBench(t, 0) // at 5
+			ts := newTestSink(t, 0) // at 5
 			ctx, cancel := context.WithCancel(t.Context())
 			sources := []source.Source{bad, lateServer{bookmark: "9"}}
-			p := newFreshnessProver(ctx, sources, b.storeSink, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} }, defaultTimeouts.proof)
+			p := newFreshnessProver(ctx, sources, ts.storeSink, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} }, defaultTimeouts.proof)
 			defer p.close()
 			defer cancel()
 			if p.proveCurrent(t.Context()) {

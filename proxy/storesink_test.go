@@ -13,83 +13,83 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// bench is a storeSink without a reflector.
-type bench struct {
+// testSink is a storeSink without a reflector.
+type testSink struct {
 	*storeSink
 	t       *testing.T
 	events  atomic.Uint64
 	initial atomic.Uint64
-	why     error
-	full    error
+	ended   error
+	refusal error
 }
 
-func newBench(t *testing.T, logBytes int64) *bench {
+func newTestSink(t *testing.T, logBytes int64) *testSink {
 	t.Helper()
 	st := store.New(store.Config{Encoding: wire.JSON, KeepLog: true, LogBytes: logBytes})
 	t.Cleanup(st.Close)
-	b := &bench{t: t}
-	b.storeSink = &storeSink{
-		Writer: st.Writer(store.Scope{}), store: st, enc: wire.JSON, history: watchcache.NewHistory(0, 0, 0), events: &b.events, initialObjects: &b.initial,
-		onListed: func() {}, endSession: func(err error) { b.why = err }, reserve: func(int) error { return b.full },
+	ts := &testSink{t: t}
+	ts.storeSink = &storeSink{
+		Writer: st.Writer(store.Scope{}), store: st, enc: wire.JSON, history: watchcache.NewHistory(0, 0, 0), events: &ts.events, initialObjects: &ts.initial,
+		onListed: func() {}, endSession: func(err error) { ts.ended = err }, reserve: func(int) error { return ts.refusal },
 	}
-	b.BeginReplace(false)
-	if err := errors.Join(b.put(0, "a", 1, 0), b.put(0, "b", 2, 0)); err != nil {
+	ts.BeginReplace(false)
+	if err := errors.Join(ts.put(0, "a", 1, 0), ts.put(0, "b", 2, 0)); err != nil {
 		t.Fatal(err)
 	}
-	b.EndReplace("5")
-	return b
+	ts.EndReplace("5")
+	return ts
 }
 
 // put gives an object of some size.
-func (b *bench) put(t wire.EventType, name string, rv, size int) error {
-	b.t.Helper()
-	return b.putAs(t, name, "u-"+name, rv, size)
+func (ts *testSink) put(t wire.EventType, name string, rv, size int) error {
+	ts.t.Helper()
+	return ts.putAs(t, name, "u-"+name, rv, size)
 }
 
-func (b *bench) putAs(t wire.EventType, name, uid string, rv, size int) error {
-	b.t.Helper()
+func (ts *testSink) putAs(t wire.EventType, name, uid string, rv, size int) error {
+	ts.t.Helper()
 	raw := fmt.Appendf(nil, `{"metadata":{"name":%q,"uid":%q,"resourceVersion":"%d"},"data":%q}`, name, uid, rv, strings.Repeat("x", size))
 	var m wire.Meta
 	if err := wire.ReadMeta(wire.JSON, raw, &m); err != nil {
-		b.t.Fatal(err)
+		ts.t.Fatal(err)
 	}
-	return b.Take(t, &m, raw, nil)
+	return ts.Take(t, &m, raw, nil)
 }
 
 // now returns the resourceVersion that the clock tells.
-func (b *bench) now() (rv uint64) {
-	b.Observe(func(v uint64) { rv = v })
+func (ts *testSink) now() (rv uint64) {
+	ts.Observe(func(v uint64) { rv = v })
 	return rv
 }
 
 func TestStoreSink(t *testing.T) {
-	b := newBench(t, 0)
-	if b.now() != 5 || b.store.Len() != 2 {
-		t.Fatalf("at %d with %d objects", b.now(), b.store.Len())
+	ts := newTestSink(t, 0)
+	if ts.now() != 5 || ts.store.Len() != 2 {
+		t.Fatalf("at %d with %d objects", ts.now(), ts.store.Len())
 	}
-	before, err := b.store.CursorAt(b.store.Revision())
+	before, err := ts.store.CursorAt(ts.store.Revision())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer before.Close()
-	if err := errors.Join(b.put(wire.Modified, "a", 7, 0), b.put(wire.Deleted, "b", 8, 0)); err != nil {
+	if err := errors.Join(ts.put(wire.Modified, "a", 7, 0), ts.put(wire.Deleted, "b", 8, 0)); err != nil {
 		t.Fatal(err)
 	}
-	if b.now() != 8 || b.store.Len() != 1 || b.storeSink.events.Load() != 2 {
-		t.Errorf("at %d with %d objects, after %d events", b.now(), b.store.Len(), b.storeSink.events.Load())
+	if ts.now() != 8 || ts.store.Len() != 1 || ts.storeSink.events.Load() != 2 {
+		t.Errorf("at %d with %d objects, after %d events", ts.now(), ts.store.Len(), ts.storeSink.events.Load())
 	}
 	// A relist shows nothing before it is whole.
-	b.BeginReplace(false)
+	ts.BeginReplace(false)
 	for rv, name := range map[int]string{12: "a", 11: "z", 10: "c"} {
-		if err := b.put(0, name, rv, 0); err != nil {
+		if err := ts.put(0, name, rv, 0); err != nil {
 			t.Fatal(err)
 		}
 	}
-	b.Flush()
-	if b.now() != 8 || b.store.Len() != 1 {
-		t.Errorf("in the middle of a relist: at %d with %d objects", b.now(), b.store.Len())
+	ts.Flush()
+	if ts.now() != 8 || ts.store.Len() != 1 {
+		t.Errorf("in the middle of a relist: at %d with %d objects", ts.now(), ts.store.Len())
 	}
-	b.EndReplace("12")
+	ts.EndReplace("12")
 	var got []uint64
 	changes := make([]store.Change, 16)
 	for n := before.Next(changes); n > 0; n = before.Next(changes) {
@@ -97,17 +97,17 @@ func TestStoreSink(t *testing.T) {
 			got = append(got, c.ResourceVersion)
 		}
 	}
-	if fmt.Sprint(got) != "[7 8 10 11 12]" || b.now() != 12 {
-		t.Errorf("changes %v, at %d", got, b.now())
+	if fmt.Sprint(got) != "[7 8 10 11 12]" || ts.now() != 12 {
+		t.Errorf("changes %v, at %d", got, ts.now())
 	}
 	// One that breaks off leaves what there was.
-	b.BeginReplace(false)
-	if err := b.put(0, "new", 13, 0); err != nil {
+	ts.BeginReplace(false)
+	if err := ts.put(0, "new", 13, 0); err != nil {
 		t.Fatal(err)
 	}
-	b.AbortReplace()
-	if b.store.Len() != 3 || b.relistedBytes.Load() != 0 || b.why != nil {
-		t.Errorf("%d objects, %d bytes, %v", b.store.Len(), b.relistedBytes.Load(), b.why)
+	ts.AbortReplace()
+	if ts.store.Len() != 3 || ts.relistedBytes.Load() != 0 || ts.ended != nil {
+		t.Errorf("%d objects, %d bytes, %v", ts.store.Len(), ts.relistedBytes.Load(), ts.ended)
 	}
 }
 
@@ -115,25 +115,25 @@ func TestStoreSink(t *testing.T) {
 // order, so that whoever breaks off and goes on elsewhere misses nothing; nobody goes on here from
 // a state in between.
 func TestStoreSinkRelist(t *testing.T) {
-	b := newBench(t, 0)
-	if err := errors.Join(b.put(wire.Added, "gone", 6, 0), b.put(wire.Added, "new", 7, 0), b.put(wire.Added, "same", 8, 0)); err != nil {
+	ts := newTestSink(t, 0)
+	if err := errors.Join(ts.put(wire.Added, "gone", 6, 0), ts.put(wire.Added, "new", 7, 0), ts.put(wire.Added, "same", 8, 0)); err != nil {
 		t.Fatal(err)
 	}
-	from, err := b.store.CursorAt(b.store.Revision())
+	from, err := ts.store.CursorAt(ts.store.Revision())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer from.Close()
-	b.BeginReplace(false)
+	ts.BeginReplace(false)
 	again := []byte(`{"metadata":{"name":"new","uid":"another","resourceVersion":"15"}}`)
 	var m wire.Meta
-	if err := errors.Join(wire.ReadMeta(wire.JSON, again, &m), b.Take(0, &m, again, nil)); err != nil {
+	if err := errors.Join(wire.ReadMeta(wire.JSON, again, &m), ts.Take(0, &m, again, nil)); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(b.put(0, "a", 20, 1), b.put(0, "b", 12, 0), b.put(0, "same", 8, 0), b.put(0, "z", 11, 0)); err != nil {
+	if err := errors.Join(ts.put(0, "a", 20, 1), ts.put(0, "b", 12, 0), ts.put(0, "same", 8, 0), ts.put(0, "z", 11, 0)); err != nil {
 		t.Fatal(err)
 	}
-	b.EndReplace("30")
+	ts.EndReplace("30")
 	var got []string
 	changes := make([]store.Change, 16)
 	for n := from.Next(changes); n > 0; n = from.Next(changes) {
@@ -147,10 +147,10 @@ func TestStoreSinkRelist(t *testing.T) {
 			got = append(got, text)
 		}
 	}
-	if want := "[-gone -new z@11 b@12 new@15 a@20]"; fmt.Sprint(got) != want || b.now() != 30 {
-		t.Errorf("changes %v, not %v, at %d", got, want, b.now())
+	if want := "[-gone -new z@11 b@12 new@15 a@20]"; fmt.Sprint(got) != want || ts.now() != 30 {
+		t.Errorf("changes %v, not %v, at %d", got, want, ts.now())
 	}
-	cache, err := watchcache.New(watchcache.Config{Store: b.store, Encoding: wire.JSON, Clock: b.storeSink, History: b.history})
+	cache, err := watchcache.New(watchcache.Config{Store: ts.store, Encoding: wire.JSON, Clock: ts.storeSink, History: ts.history})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func TestStoreSinkRelist(t *testing.T) {
 			t.Errorf("from %s: %t", rv, !want)
 		}
 	}
-	if err := b.put(wire.Modified, "a", 31, 0); err != nil {
+	if err := ts.put(wire.Modified, "a", 31, 0); err != nil {
 		t.Fatal(err)
 	}
 	if !cache.CanResumeFrom("31") || cache.CanResumeFrom("29") {
@@ -170,18 +170,18 @@ func TestStoreSinkRelist(t *testing.T) {
 
 // TestStoreSinkWait: whoever waits for a resourceVersion finds the history up to it.
 func TestStoreSinkWait(t *testing.T) {
-	b := newBench(t, 0)
-	b.mu.Lock() // as while a change is applied
+	ts := newTestSink(t, 0)
+	ts.mu.Lock() // as while a change is applied
 	waited := make(chan error, 1)
-	go func() { waited <- b.Wait(t.Context(), 5) }()
+	go func() { waited <- ts.Wait(t.Context(), 5) }()
 	select {
 	case <-waited:
 		t.Error("it did not wait for the history")
-		b.mu.Unlock()
+		ts.mu.Unlock()
 		return
 	case <-time.After(50 * time.Millisecond): // so long only where it is right
 	}
-	b.mu.Unlock()
+	ts.mu.Unlock()
 	if err := <-waited; err != nil {
 		t.Error(err)
 	}
@@ -194,20 +194,20 @@ func TestStoreSinkEndsSession(t *testing.T) {
 		10: errRelistTooLarge,
 		3:  errWentBack, // there was no such object then, and the end of the list will not be seen
 	} {
-		b := newBench(t, 0)
-		b.BeginReplace(false)
+		ts := newTestSink(t, 0)
+		ts.BeginReplace(false)
 		var err error
 		for i := 0; err == nil && i < 40; i++ {
-			err = b.put(0, fmt.Sprintf("n%d", i), from+i, 1<<20)
+			err = ts.put(0, fmt.Sprintf("n%d", i), from+i, 1<<20)
 		}
-		if !errors.Is(err, want) || !errors.Is(b.why, want) || b.store.Len() != 2 {
-			t.Errorf("%v, %v, %d objects", err, b.why, b.store.Len())
+		if !errors.Is(err, want) || !errors.Is(ts.ended, want) || ts.store.Len() != 2 {
+			t.Errorf("%v, %v, %d objects", err, ts.ended, ts.store.Len())
 		}
 	}
-	b := newBench(t, 0)
-	b.BeginReplace(true)
-	if !errors.Is(b.why, errWentBack) {
-		t.Error(b.why)
+	ts := newTestSink(t, 0)
+	ts.BeginReplace(true)
+	if !errors.Is(ts.ended, errWentBack) {
+		t.Error(ts.ended)
 	}
 }
 
@@ -231,20 +231,20 @@ func TestStoreSinkOfAnotherPast(t *testing.T) {
 		{"an old list", "a", "u-a", 6, "7", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b := newBench(t, 0)
-			if err := errors.Join(b.put(wire.Modified, "a", 8, 0), b.put(wire.Deleted, "b", 10, 0)); err != nil {
+			ts := newTestSink(t, 0)
+			if err := errors.Join(ts.put(wire.Modified, "a", 8, 0), ts.put(wire.Deleted, "b", 10, 0)); err != nil {
 				t.Fatal(err)
 			}
-			b.BeginReplace(false)
-			if err := b.putAs(0, c.object, c.uid, c.rv, 0); err != nil {
+			ts.BeginReplace(false)
+			if err := ts.putAs(0, c.object, c.uid, c.rv, 0); err != nil {
 				t.Fatal(err)
 			}
-			if b.why != nil {
-				t.Error("it gave up before the list was through:", b.why)
+			if ts.ended != nil {
+				t.Error("it gave up before the list was through:", ts.ended)
 			}
-			b.EndReplace(c.end)
-			if !errors.Is(b.why, c.want) {
-				t.Errorf("%v, not %v", b.why, c.want)
+			ts.EndReplace(c.end)
+			if !errors.Is(ts.ended, c.want) {
+				t.Errorf("%v, not %v", ts.ended, c.want)
 			}
 		})
 	}
@@ -252,11 +252,11 @@ func TestStoreSinkOfAnotherPast(t *testing.T) {
 
 // TestStoreSinkFull: what does not fit is not stored, from a list or from a watch.
 func TestStoreSinkFull(t *testing.T) {
-	b := newBench(t, 0)
-	b.full = errOverBudget
+	ts := newTestSink(t, 0)
+	ts.refusal = errOverBudget
 	for _, kind := range []wire.EventType{0, wire.Added} {
-		if err := b.put(kind, "c", 9, 0); !errors.Is(err, errOverBudget) || b.Flush() != 0 || b.store.Len() != 2 {
-			t.Errorf("%v: %v, %d objects", kind, err, b.store.Len())
+		if err := ts.put(kind, "c", 9, 0); !errors.Is(err, errOverBudget) || ts.Flush() != 0 || ts.store.Len() != 2 {
+			t.Errorf("%v: %v, %d objects", kind, err, ts.store.Len())
 		}
 	}
 }

@@ -40,19 +40,19 @@ func leisurely() timeouts {
 	return p
 }
 
-// fixture is a proxy before a fake upstream.
-type fixture struct {
+// testProxy is a proxy in front of a fake upstream, and a client of it.
+type testProxy struct {
 	t        *testing.T
 	ctx      context.Context
 	upstream *fakeUpstream
-	proxy    *Server
+	server   *Server
 	client   *http.Client
 	authCA   *testca.Authority
 }
 
-// startProxy starts a proxy that trusts certificates of the fixture's authority, and none that the
+// startProxy starts a proxy that trusts certificates of the test's authority, and none that the
 // upstream publishes.
-func startProxy(t *testing.T, u *fakeUpstream, o Options) *fixture {
+func startProxy(t *testing.T, u *fakeUpstream, o Options) *testProxy {
 	t.Helper()
 	ca := newAuthority(t)
 	o.Authentication.SkipLookup = true
@@ -61,29 +61,29 @@ func startProxy(t *testing.T, u *fakeUpstream, o Options) *fixture {
 }
 
 // startWith starts a proxy that trusts certificates as the options say.
-func startWith(t *testing.T, u *fakeUpstream, o Options, ca *testca.Authority) *fixture {
+func startWith(t *testing.T, u *fakeUpstream, o Options, ca *testca.Authority) *testProxy {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	t.Cleanup(cancel)
-	f := &fixture{t: t, ctx: ctx, upstream: u, authCA: ca}
+	tp := &testProxy{t: t, ctx: ctx, upstream: u, authCA: ca}
 	o.Upstream = u.config
 	if o.Authentication.AllowTTL == 0 {
 		o.Authentication.TokenTTL, o.Authentication.AllowTTL, o.Authentication.DenyTTL = time.Nanosecond, time.Nanosecond, time.Nanosecond
 	}
 	var err error
-	if f.proxy, err = New(ctx, o); err != nil {
+	if tp.server, err = New(ctx, o); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.proxy.Start(); err != nil {
+	if err := tp.server.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := f.proxy.Close(); err != nil {
+		if err := tp.server.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	f.client = f.clientWith(nil)
-	return f
+	tp.client = tp.clientWith(nil)
+	return tp
 }
 
 // newAuthority makes a CA for callers' certificates.
@@ -97,74 +97,74 @@ func newAuthority(t *testing.T) *testca.Authority {
 }
 
 // clientWith returns a client with a certificate, or without one.
-func (f *fixture) clientWith(cert *tls.Certificate) *http.Client {
+func (tp *testProxy) clientWith(cert *tls.Certificate) *http.Client {
 	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(f.proxy.CAData())
+	pool.AppendCertsFromPEM(tp.server.CAData())
 	cfg := &tls.Config{RootCAs: pool}
 	if cert != nil {
 		cfg.Certificates = []tls.Certificate{*cert}
 	}
-	return f.clientOf(&http.Transport{TLSClientConfig: cfg, ForceAttemptHTTP2: true})
+	return tp.clientOf(&http.Transport{TLSClientConfig: cfg, ForceAttemptHTTP2: true})
 }
 
 // http1 returns a client that speaks no HTTP/2.
-func (f *fixture) http1(cert *tls.Certificate) *http.Client {
-	tr := f.clientWith(cert).Transport.(*http.Transport).Clone()
+func (tp *testProxy) http1(cert *tls.Certificate) *http.Client {
+	tr := tp.clientWith(cert).Transport.(*http.Transport).Clone()
 	tr.ForceAttemptHTTP2, tr.TLSClientConfig.NextProtos = false, []string{"http/1.1"}
-	return f.clientOf(tr)
+	return tp.clientOf(tr)
 }
 
-func (f *fixture) clientOf(tr *http.Transport) *http.Client {
-	f.t.Cleanup(tr.CloseIdleConnections)
+func (tp *testProxy) clientOf(tr *http.Transport) *http.Client {
+	tp.t.Cleanup(tr.CloseIdleConnections)
 	return &http.Client{Transport: tr}
 }
 
 // open makes a request; headers come in pairs.
-func (f *fixture) open(c *http.Client, method, path string, headers ...string) *http.Response {
-	f.t.Helper()
-	req, err := http.NewRequestWithContext(f.ctx, method, f.proxy.URL()+path, nil)
+func (tp *testProxy) open(c *http.Client, method, path string, headers ...string) *http.Response {
+	tp.t.Helper()
+	req, err := http.NewRequestWithContext(tp.ctx, method, tp.server.URL()+path, nil)
 	if err != nil {
-		f.t.Fatal(err)
+		tp.t.Fatal(err)
 	}
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Add(headers[i], headers[i+1])
 	}
 	resp, err := c.Do(req)
 	if err != nil {
-		f.t.Fatal(err)
+		tp.t.Fatal(err)
 	}
-	f.t.Cleanup(func() { resp.Body.Close() })
+	tp.t.Cleanup(func() { resp.Body.Close() })
 	return resp
 }
 
 // get makes a GET as a user with a token, and gives the whole answer.
-func (f *fixture) get(user, path string, headers ...string) (code int, body string) {
-	f.t.Helper()
-	resp := f.open(f.client, http.MethodGet, path, append(headers, "Authorization", "Bearer token-"+user)...)
+func (tp *testProxy) get(user, path string, headers ...string) (code int, body string) {
+	tp.t.Helper()
+	resp := tp.open(tp.client, http.MethodGet, path, append(headers, "Authorization", "Bearer token-"+user)...)
 	raw, err := io.ReadAll(resp.Body)
 	if err != nil {
-		f.t.Fatal(err)
+		tp.t.Fatal(err)
 	}
 	return resp.StatusCode, string(raw)
 }
 
 // tell sends the code of a GET, or 0 if there is no answer, which fails the test.
-func (f *fixture) tell(codes chan<- int, user, path string) {
+func (tp *testProxy) tell(codes chan<- int, user, path string) {
 	var code int
 	defer func() { codes <- code }() // also when get ends the goroutine
-	code, _ = f.get(user, path)
+	code, _ = tp.get(user, path)
 }
 
 // initial returns what a watch tells up to the end of its initial events.
-func (f *fixture) initial(user, path string, headers ...string) (code int, body string) {
-	f.t.Helper()
-	resp := f.open(f.client, http.MethodGet, path, append(headers, "Authorization", "Bearer token-"+user)...)
+func (tp *testProxy) initial(user, path string, headers ...string) (code int, body string) {
+	tp.t.Helper()
+	resp := tp.open(tp.client, http.MethodGet, path, append(headers, "Authorization", "Bearer token-"+user)...)
 	defer resp.Body.Close()
 	var told strings.Builder
 	for lines := bufio.NewReader(resp.Body); !strings.Contains(body, metav1.InitialEventsAnnotationKey); {
 		var err error
 		if body, err = lines.ReadString('\n'); err != nil {
-			f.t.Fatal(err)
+			tp.t.Fatal(err)
 		}
 		told.WriteString(body)
 	}
@@ -172,37 +172,37 @@ func (f *fixture) initial(user, path string, headers ...string) (code int, body 
 }
 
 // page returns the token of the second page of pods, which must be cached: one of the proxy's own.
-func (f *fixture) metricsPage() string {
-	f.t.Helper()
-	_, body := f.get("jane", "/api/v1/pods?limit=1")
+func (tp *testProxy) metricsPage() string {
+	tp.t.Helper()
+	_, body := tp.get("jane", "/api/v1/pods?limit=1")
 	_, rest, more := strings.Cut(body, `"continue":"`)
 	token, _, _ := strings.Cut(rest, `"`)
 	if !more || token == "" {
-		f.t.Fatalf("no second page: %.200s", body)
+		tp.t.Fatalf("no second page: %.200s", body)
 	}
 	return token
 }
 
 // until waits until cond holds.
-func (f *fixture) until(what string, cond func() bool) {
-	f.t.Helper()
+func (tp *testProxy) until(what string, cond func() bool) {
+	tp.t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !cond() {
 		select {
 		case <-tick.C:
-		case <-f.ctx.Done():
-			f.t.Fatal("waited in vain until " + what)
+		case <-tp.ctx.Done():
+			tp.t.Fatal("waited in vain until " + what)
 		}
 	}
 }
 
 // ready waits until every named resource is cached.
-func (f *fixture) ready() {
-	f.t.Helper()
-	f.until("ready", func() bool {
-		code, _ := f.get("jane", "/readyz")
+func (tp *testProxy) ready() {
+	tp.t.Helper()
+	tp.until("ready", func() bool {
+		code, _ := tp.get("jane", "/readyz")
 		return code == http.StatusOK
 	})
-	f.upstream.forwarded("")
+	tp.upstream.forwarded("")
 }

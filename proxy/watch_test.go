@@ -19,10 +19,10 @@ import (
 // token is.
 func TestRevoked(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	f := startProxy(t, u, Options{Resources: []string{"pods"}, Recheck: 20 * time.Millisecond})
-	f.ready()
-	stays := f.watch("jane", "/api/v1/pods?watch=true")
-	f.next(stays, "ADDED")
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}, Recheck: 20 * time.Millisecond})
+	tp.ready()
+	stays := tp.watch("jane", "/api/v1/pods?watch=true")
+	tp.next(stays, "ADDED")
 	for name, revoke := range map[string]func(){
 		"permission": func() {
 			u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "leaver" })
@@ -38,23 +38,23 @@ func TestRevoked(t *testing.T) {
 		u.mu.Lock()
 		u.expired["leaver"] = false
 		u.mu.Unlock()
-		lines := f.watch("leaver", "/api/v1/pods?watch=true")
-		f.next(lines, "ADDED")
+		lines := tp.watch("leaver", "/api/v1/pods?watch=true")
+		tp.next(lines, "ADDED")
 		revoke()
 		for ended := false; !ended; {
 			select {
 			case _, ok := <-lines:
 				ended = !ok
-			case <-f.ctx.Done():
+			case <-tp.ctx.Done():
 				t.Fatalf("%s: the watch goes on", name)
 			}
 		}
 	}
-	if _, err := u.writer().CoreV1().Pods("default").Create(f.ctx, pod("later"), metav1.CreateOptions{}); err != nil {
+	if _, err := u.writer().CoreV1().Pods("default").Create(tp.ctx, pod("later"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	f.next(stays, "later")
-	if n := f.proxy.revoked.Load(); n != 2 {
+	tp.next(stays, "later")
+	if n := tp.server.revoked.Load(); n != 2 {
 		t.Errorf("%d watches were revoked", n)
 	}
 }
@@ -65,10 +65,10 @@ func TestRevoked(t *testing.T) {
 func TestAskedAnew(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	const long = time.Hour
-	f := startProxy(t, u, Options{Resources: []string{"pods"}, Recheck: 20 * time.Millisecond, Authentication: Authentication{TokenTTL: long, AllowTTL: long, DenyTTL: long}})
-	f.ready()
-	lines := f.watch("jane", "/api/v1/pods?watch=true")
-	f.next(lines, "ADDED")
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}, Recheck: 20 * time.Millisecond, Authentication: Authentication{TokenTTL: long, AllowTTL: long, DenyTTL: long}})
+	tp.ready()
+	lines := tp.watch("jane", "/api/v1/pods?watch=true")
+	tp.next(lines, "ADDED")
 	asked, noes := 0, 1 // under the upstream's lock
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool {
 		if s.User == "jane" && s.ResourceAttributes != nil {
@@ -78,22 +78,22 @@ func TestAskedAnew(t *testing.T) {
 		}
 		return false
 	})
-	f.until("it was asked about again after a no", func() bool {
+	tp.until("it was asked about again after a no", func() bool {
 		u.mu.Lock()
 		defer u.mu.Unlock()
-		return asked >= 3 || f.proxy.revoked.Load() > 0
+		return asked >= 3 || tp.server.revoked.Load() > 0
 	})
-	if n := f.proxy.revoked.Load(); n > 0 {
+	if n := tp.server.revoked.Load(); n > 0 {
 		t.Fatal("one no has ended it")
 	}
 	u.mu.Lock()
 	u.expired["jane"] = true
 	u.mu.Unlock()
-	f.ends("the token is revoked", lines)
-	lines = f.watch("joan", "/api/v1/pods?watch=true")
-	f.next(lines, "ADDED")
+	tp.ends("the token is revoked", lines)
+	lines = tp.watch("joan", "/api/v1/pods?watch=true")
+	tp.next(lines, "ADDED")
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "joan" })
-	f.ends("the permission is revoked", lines)
+	tp.ends("the permission is revoked", lines)
 }
 
 // TestUpstreamDown: watches stay open and reads go on, by the last answers about their callers;
@@ -101,45 +101,45 @@ func TestAskedAnew(t *testing.T) {
 func TestUpstreamDown(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	f := startProxy(t, u, Options{Resources: []string{"pods"}, Recheck: 50 * time.Millisecond})
-	f.ready()
-	lines := f.watch("jane", "/api/v1/pods?watch=true")
-	f.next(lines, "ADDED")
-	if code, _ := f.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusOK {
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}, Recheck: 50 * time.Millisecond})
+	tp.ready()
+	lines := tp.watch("jane", "/api/v1/pods?watch=true")
+	tp.next(lines, "ADDED")
+	if code, _ := tp.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusOK {
 		t.Fatal(code)
 	}
 	const part = "/api/v1/pods?resourceVersion=0&labelSelector=app"
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool {
 		return s.User == "joan" && s.ResourceAttributes != nil && s.ResourceAttributes.LabelSelector == nil
 	})
-	if code, _ := f.get("joan", part); code != http.StatusOK {
+	if code, _ := tp.get("joan", part); code != http.StatusOK {
 		t.Fatal(code)
 	}
 	u.setDown(true)
-	f.until("/readyz says so", func() bool {
-		code, body := f.get("jane", "/readyz")
+	tp.until("/readyz says so", func() bool {
+		code, body := tp.get("jane", "/readyz")
 		return code == http.StatusServiceUnavailable && strings.Contains(body, "[-]upstream failed") && strings.Contains(body, "[+]resource/pods ok, but behind")
 	})
-	if code, body := f.get("jane", "/livez"); code != http.StatusOK {
+	if code, body := tp.get("jane", "/livez"); code != http.StatusOK {
 		t.Errorf("/livez: %d %s", code, body)
 	}
-	if code, body := f.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusOK {
+	if code, body := tp.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusOK {
 		t.Errorf("a read of somebody who is known: %d %.200s", code, body)
 	}
-	if code, body := f.get("joan", part); code != http.StatusOK {
+	if code, body := tp.get("joan", part); code != http.StatusOK {
 		t.Errorf("a read of somebody who is known for a part: %d %.200s", code, body)
 	}
-	if code, _ := f.get("stranger", "/api/v1/pods?resourceVersion=0"); code != http.StatusServiceUnavailable {
+	if code, _ := tp.get("stranger", "/api/v1/pods?resourceVersion=0"); code != http.StatusServiceUnavailable {
 		t.Errorf("a read of somebody whom nobody can be asked about: %d", code)
 	}
-	if code, body := f.get("jane", "/api/v1/pods"); code != http.StatusServiceUnavailable {
+	if code, body := tp.get("jane", "/api/v1/pods"); code != http.StatusServiceUnavailable {
 		t.Errorf("a read that must be fresh: %d %.200s", code, body)
 	}
-	if _, err := u.writerPast().CoreV1().Pods("default").Create(f.ctx, pod("meanwhile"), metav1.CreateOptions{}); err != nil {
+	if _, err := u.writerPast().CoreV1().Pods("default").Create(tp.ctx, pod("meanwhile"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	u.setDown(false)
-	f.next(lines, "meanwhile")
+	tp.next(lines, "meanwhile")
 }
 
 // TestUpstreamHangs: while the upstream swallows what it is sent, one question at a time waits for
@@ -149,21 +149,21 @@ func TestUpstreamHangs(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	wait := defaultTimeouts
 	wait.review = 500 * time.Millisecond
-	f := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: wait})
-	f.ready()
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: wait})
+	tp.ready()
 	const list = "/api/v1/pods?resourceVersion=0"
-	if code, _ := f.get("jane", list); code != http.StatusOK {
+	if code, _ := tp.get("jane", list); code != http.StatusOK {
 		t.Fatal(code)
 	}
 	u.setHanging(true)
-	f.until("/readyz says so", func() bool { code, _ := f.get("jane", "/readyz"); return code == http.StatusServiceUnavailable })
+	tp.until("/readyz says so", func() bool { code, _ := tp.get("jane", "/readyz"); return code == http.StatusServiceUnavailable })
 	// An answer from before may come late, and then a question that has none is no sign of an outage.
-	f.until("it is known", func() bool { code, _ := f.get("jane", list); return code == http.StatusOK })
+	tp.until("it is known", func() bool { code, _ := tp.get("jane", list); return code == http.StatusOK })
 	u.forwarded("")
 	const many = 50
 	codes := make(chan int, many)
 	for range many {
-		go f.tell(codes, "jane", list)
+		go tp.tell(codes, "jane", list)
 	}
 	refused := 0
 	for range many {
@@ -190,7 +190,7 @@ func TestUpstreamHangs(t *testing.T) {
 		t.Errorf("%d questions for %d reads", asked, many)
 	}
 	u.setHanging(false)
-	f.until("it is ready again", func() bool { code, _ := f.get("jane", "/readyz"); return code == http.StatusOK })
+	tp.until("it is ready again", func() bool { code, _ := tp.get("jane", "/readyz"); return code == http.StatusOK })
 }
 
 // TestRelist: a relist tells connected watchers what went, with no newer resourceVersion than they
@@ -198,58 +198,58 @@ func TestUpstreamHangs(t *testing.T) {
 // replica.
 func TestRelist(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
-	f := startProxy(t, u, Options{Resources: []string{"pods"}})
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
 	client := u.writerPast()
 	pods := client.CoreV1().Pods("default")
 	for _, name := range []string{"a", "b", "gone", "z"} {
-		if _, err := pods.Create(f.ctx, pod(name), metav1.CreateOptions{}); err != nil {
+		if _, err := pods.Create(tp.ctx, pod(name), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	f.until("cached", func() bool { code, _ := f.get("jane", "/readyz"); return code == http.StatusOK })
-	lines := f.watch("jane", "/api/v1/pods?watch=true")
-	f.next(lines, `"z"`)
-	before := get(t, f.ctx, u, "z")
+	tp.until("cached", func() bool { code, _ := tp.get("jane", "/readyz"); return code == http.StatusOK })
+	lines := tp.watch("jane", "/api/v1/pods?watch=true")
+	tp.next(lines, `"z"`)
+	before := get(t, tp.ctx, u, "z")
 
 	u.setDown(true)
-	if err := pods.Delete(f.ctx, "gone", metav1.DeleteOptions{}); err != nil {
+	if err := pods.Delete(tp.ctx, "gone", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	// The newest change is of the key that comes first.
 	for _, name := range []string{"z", "b", "a"} {
-		touch(t, f.ctx, u, name)
+		touch(t, tp.ctx, u, name)
 	}
-	if _, err := pods.Create(f.ctx, pod("c"), metav1.CreateOptions{}); err != nil {
+	if _, err := pods.Create(tp.ctx, pod("c"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	touch(t, f.ctx, u, "a")
+	touch(t, tp.ctx, u, "a")
 	u.Compact()
 	u.setDown(false)
 	news := []string{`"gone"`, `"z"`, `"b"`, `"c"`, `"a"`}
-	if gone := f.next(lines, news[0]); !strings.Contains(gone, `"DELETED"`) || !strings.Contains(gone, `"resourceVersion":"`+before+`"`) {
+	if gone := tp.next(lines, news[0]); !strings.Contains(gone, `"DELETED"`) || !strings.Contains(gone, `"resourceVersion":"`+before+`"`) {
 		t.Errorf("at %s: %s", before, gone)
 	}
 	for _, want := range news[1:] {
-		f.next(lines, want)
+		tp.next(lines, want)
 	}
-	on := f.proxy.resources.all()[0]
+	on := tp.server.resources.all()[0]
 	if n := on.sessions.Load(); n != 1 {
 		t.Errorf("%d stores", n)
 	}
 	// From what the first of these events carried, all come again.
-	again := f.watch("jane", "/api/v1/pods?watch=true&resourceVersion="+before)
+	again := tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion="+before)
 	for _, want := range news {
-		f.next(again, want)
+		tp.next(again, want)
 	}
 	// From the list's own resourceVersion none does.
-	last := f.watch("jane", "/api/v1/pods?watch=true&resourceVersion="+get(t, f.ctx, u, "a"))
-	touch(t, f.ctx, u, "b")
-	if line := f.next(last, `"MODIFIED"`); !strings.Contains(line, `"b"`) {
+	last := tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion="+get(t, tp.ctx, u, "a"))
+	touch(t, tp.ctx, u, "b")
+	if line := tp.next(last, `"MODIFIED"`); !strings.Contains(line, `"b"`) {
 		t.Errorf("first %s", line)
 	}
 	// From a state in between, which the proxy never had, only the upstream knows.
 	u.forwarded("")
-	f.next(f.watch("jane", "/api/v1/pods?watch=true&resourceVersion="+get(t, f.ctx, u, "z")), "")
+	tp.next(tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion="+get(t, tp.ctx, u, "z")), "")
 	if passed := u.forwarded("/api/v1/pods"); len(passed) != 1 {
 		t.Errorf("%d watches upstream", len(passed))
 	}
@@ -282,11 +282,11 @@ func get(t *testing.T, ctx context.Context, u *fakeUpstream, name string) (resou
 func TestStartOver(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	f := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: leisurely()})
-	f.ready()
-	lines := f.watch("jane", "/api/v1/pods?watch=true")
-	f.next(lines, "ADDED")
-	res := f.proxy.resources.all()[0]
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: leisurely()})
+	tp.ready()
+	lines := tp.watch("jane", "/api/v1/pods?watch=true")
+	tp.next(lines, "ADDED")
+	res := tp.server.resources.all()[0]
 	res.ready.Load().sink.endSession(errWentBack)
 	var last string
 	for line := range lines {
@@ -295,10 +295,10 @@ func TestStartOver(t *testing.T) {
 	if !strings.Contains(last, `"ERROR"`) || !strings.Contains(last, `"code":410`) {
 		t.Errorf("the watch ends with %s", last)
 	}
-	if code, _ := f.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusTooManyRequests {
+	if code, _ := tp.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusTooManyRequests {
 		t.Errorf("a list while it is read anew: %d", code)
 	}
-	f.until("cached anew", func() bool { return res.ready.Load() != nil && res.sessions.Load() == 2 })
+	tp.until("cached anew", func() bool { return res.ready.Load() != nil && res.sessions.Load() == 2 })
 
 	// What is not reached again is gone, and what was never there may come.
 	now := resourceversion.Number(res.ready.Load().store.ResourceVersion())
@@ -306,15 +306,15 @@ func TestStartOver(t *testing.T) {
 	res.resources.restoreTracker.wentBack()
 	res.resources.restoreTracker.sessionBegan(res.gvr)
 	for after, want := range map[uint64]int{0: http.StatusOK, 500: http.StatusGone, 1000: http.StatusGone, 1001: http.StatusOK} {
-		if code, body := f.get("jane", fmt.Sprintf("/api/v1/pods?watch=true&timeoutSeconds=1&resourceVersion=%d", now+after)); code != want {
+		if code, body := tp.get("jane", fmt.Sprintf("/api/v1/pods?watch=true&timeoutSeconds=1&resourceVersion=%d", now+after)); code != want {
 			t.Errorf("from %d after: %d %s", after, code, body)
 		}
 	}
-	if code, body := f.get("jane", fmt.Sprintf("/api/v1/pods?resourceVersionMatch=Exact&resourceVersion=%d", now+500)); code != http.StatusGone {
+	if code, body := tp.get("jane", fmt.Sprintf("/api/v1/pods?resourceVersionMatch=Exact&resourceVersion=%d", now+500)); code != http.StatusGone {
 		t.Errorf("%d %s", code, body)
 	}
 	res.ready.Load().sink.endSession(errRelistTooLarge)
-	f.until("cached anew again", func() bool { return res.ready.Load() != nil && res.sessions.Load() == 3 })
+	tp.until("cached anew again", func() bool { return res.ready.Load() != nil && res.sessions.Load() == 3 })
 }
 
 // TestAllStartOver: when one resource finds that the upstream went back, all are cached anew; when
@@ -322,12 +322,12 @@ func TestStartOver(t *testing.T) {
 func TestAllStartOver(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	f := startProxy(t, u, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})
-	f.ready()
-	all := f.proxy.resources.all()
+	tp := startProxy(t, u, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})
+	tp.ready()
+	all := tp.server.resources.all()
 	finder, other := all[0], all[1]
 	path := fmt.Sprintf("/api/v1/%s?watch=true&allowWatchBookmarks=true", other.gvr.Resource)
-	lines := f.watch("jane", path)
+	lines := tp.watch("jane", path)
 	finder.ready.Load().sink.endSession(errWentBack)
 	var last string
 	for line := range lines {
@@ -339,9 +339,9 @@ func TestAllStartOver(t *testing.T) {
 	anew := func(res *resource, starts uint64) bool {
 		return res.ready.Load() != nil && res.sessions.Load() == starts
 	}
-	f.until("both are cached anew", func() bool { return anew(finder, 2) && anew(other, 2) })
+	tp.until("both are cached anew", func() bool { return anew(finder, 2) && anew(other, 2) })
 	finder.ready.Load().sink.endSession(errRelistTooLarge)
-	f.until("one is cached anew", func() bool { return anew(finder, 3) })
+	tp.until("one is cached anew", func() bool { return anew(finder, 3) })
 	if !anew(other, 2) {
 		t.Error("the other one was given up as well")
 	}

@@ -24,8 +24,8 @@ func (l *leaver) Write(p []byte) (int, error) {
 }
 
 // abandon makes a LIST and returns whether its connection was cut.
-func (s *source) abandon(w http.ResponseWriter, ctx context.Context, query string) (cut bool) {
-	s.t.Helper()
+func (tc *testCache) abandon(w http.ResponseWriter, ctx context.Context, query string) (cut bool) {
+	tc.t.Helper()
 	defer func() {
 		switch err := recover(); err {
 		case nil:
@@ -35,18 +35,18 @@ func (s *source) abandon(w http.ResponseWriter, ctx context.Context, query strin
 			panic(err)
 		}
 	}()
-	s.cache.ServeList(w, httptest.NewRequest(http.MethodGet, "/?"+query, nil).WithContext(ctx), "", "")
+	tc.cache.ServeList(w, httptest.NewRequest(http.MethodGet, "/?"+query, nil).WithContext(ctx), "", "")
 	return false
 }
 
 // TestAbandonedList: a LIST whose caller has gone stops writing, and one that has not begun to
 // write stops looking for what it is to write.
 func TestAbandonedList(t *testing.T) {
-	s := newSource(t, 0, nil)
-	defer s.close()
+	tc := newTestCache(t, 0, nil)
+	defer tc.close()
 	const many, long = 4000, 1000
 	for i := range many {
-		s.put("ns", fmt.Sprint("t", i), strings.Repeat("c", long))
+		tc.put("ns", fmt.Sprint("t", i), strings.Repeat("c", long))
 	}
 	for _, accept := range []string{"application/json", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", "application/json;as=Table;g=meta.k8s.io;v=v1"} {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -55,7 +55,7 @@ func TestAbandonedList(t *testing.T) {
 		r.Header.Set("Accept", accept)
 		cut := func() (cut bool) {
 			defer func() { cut = recover() != nil }()
-			s.cache.ServeList(w, r, "", "")
+			tc.cache.ServeList(w, r, "", "")
 			return false
 		}()
 		if w.writes != 1 || !cut {
@@ -64,12 +64,12 @@ func TestAbandonedList(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	before := s.cache.Stats().Indexes[0].Fetched
+	before := tc.cache.Stats().Indexes[0].Fetched
 	w := httptest.NewRecorder()
-	if !s.abandon(w, ctx, "fieldSelector=spec.color%3Dnone") || w.Body.Len() > 0 {
+	if !tc.abandon(w, ctx, "fieldSelector=spec.color%3Dnone") || w.Body.Len() > 0 {
 		t.Errorf("it is answered: %.200s", w.Body)
 	}
-	if n := s.cache.Stats().Indexes[0].Fetched - before; n > many/10 {
+	if n := tc.cache.Stats().Indexes[0].Fetched - before; n > many/10 {
 		t.Errorf("%d of %d objects were looked at", n, many)
 	}
 }

@@ -38,17 +38,17 @@ func TestWatchOfClosedStore(t *testing.T) {
 	} {
 		for _, expires := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
-				s := newSource(t, 1<<20, nil)
-				defer s.close()
-				s.put("ns", "early", "blue")
+				tc := newTestCache(t, 1<<20, nil)
+				defer tc.close()
+				tc.put("ns", "early", "blue")
 				c := &closing{recorder: newRecorder(), close: func() {
-					if s.store.Close(); expires {
-						s.cache.Expire()
+					if tc.store.Close(); expires {
+						tc.cache.Expire()
 					}
 				}}
-				stop := s.watch(query, c)
+				stop := tc.watch(query, c)
 				synctest.Wait()
-				s.cache.Close()
+				tc.cache.Close()
 				defer stop()
 				synctest.Wait()
 				got := slices.DeleteFunc(c.events(t), func(e string) bool { return e == "ADDED ns/early@101" })
@@ -67,13 +67,13 @@ func TestWatchOfClosedStore(t *testing.T) {
 // TestListOfClosedStore: a list of a state that a closed store cannot give any more is refused as one
 // that comes later is.
 func TestListOfClosedStore(t *testing.T) {
-	s := newSource(t, 1<<20, nil)
-	defer s.close()
-	s.put("ns", "early", "blue")
-	s.put("ns", "late", "blue")
-	s.store.Close()
+	tc := newTestCache(t, 1<<20, nil)
+	defer tc.close()
+	tc.put("ns", "early", "blue")
+	tc.put("ns", "late", "blue")
+	tc.store.Close()
 	w := httptest.NewRecorder()
-	s.cache.ServeList(w, httptest.NewRequest(http.MethodGet, "/?resourceVersionMatch=Exact&resourceVersion=101", nil), "", "")
+	tc.cache.ServeList(w, httptest.NewRequest(http.MethodGet, "/?resourceVersionMatch=Exact&resourceVersion=101", nil), "", "")
 	if w.Code != http.StatusServiceUnavailable {
 		t.Errorf("%d: %s", w.Code, w.Body)
 	}

@@ -25,19 +25,19 @@ func (c *lockedClock) Observe(f func(uint64)) {
 
 // relist has things change as a relist finds them changed: the store has all of it at the newest
 // version, and nothing is known of the states in between.
-func (s *source) relist(clock *lockedClock, change func()) {
+func (tc *testCache) relist(clock *lockedClock, change func()) {
 	clock.mu.Lock()
 	defer clock.mu.Unlock()
-	history := s.history
-	s.history = NewHistory(0, 0, 0) // the versions in between are in a gap
-	history.BeginRelist(s.store.Revision(), s.rv)
+	history := tc.history
+	tc.history = NewHistory(0, 0, 0) // the versions in between are in a gap
+	history.BeginRelist(tc.store.Revision(), tc.rv)
 	change()
-	history.AddGap(s.rv)
-	s.rv++
-	history.Add(s.rv, s.store.Revision())
-	history.EndRelist(s.store.Revision())
-	s.history = history
-	s.writer.Progress(resourceversion.Format(s.rv))
+	history.AddGap(tc.rv)
+	tc.rv++
+	history.Add(tc.rv, tc.store.Revision())
+	history.EndRelist(tc.store.Revision())
+	tc.history = history
+	tc.writer.Progress(resourceversion.Format(tc.rv))
 }
 
 // TestRelistIsCoalesced: whoever watches is told of what a relist has found with ends first, and, if
@@ -47,23 +47,23 @@ func TestRelistIsCoalesced(t *testing.T) {
 		t.Run(fmt.Sprint(bookmarks), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var clock *lockedClock
-				s := newSource(t, 0, func(c *Config) { clock = &lockedClock{storeClock: storeClock{c.Store}}; c.Clock = clock })
-				defer s.close()
-				s.put("ns", "a", "red") // 101
-				s.put("ns", "b", "red")
-				s.put("ns", "c", "red")
+				tc := newTestCache(t, 0, func(c *Config) { clock = &lockedClock{storeClock: storeClock{c.Store}}; c.Clock = clock })
+				defer tc.close()
+				tc.put("ns", "a", "red") // 101
+				tc.put("ns", "b", "red")
+				tc.put("ns", "c", "red")
 				for _, how := range []string{"labelSelector=color%3Dred", "labelSelector=color+in+(red,pink)"} { // through the hub, and not
 					w := newRecorder()
-					defer s.watch(fmt.Sprintf("%s&resourceVersion=%d&allowWatchBookmarks=%v", how, s.rv, bookmarks), w)()
+					defer tc.watch(fmt.Sprintf("%s&resourceVersion=%d&allowWatchBookmarks=%v", how, tc.rv, bookmarks), w)()
 					synctest.Wait()
-					first := s.rv
-					s.relist(clock, func() {
-						s.put("ns", "b", "red")  // +1
-						s.put("ns", "a", "blue") // +2
-						s.put("ns", "c", "red")  // +3
+					first := tc.rv
+					tc.relist(clock, func() {
+						tc.put("ns", "b", "red")  // +1
+						tc.put("ns", "a", "blue") // +2
+						tc.put("ns", "c", "red")  // +3
 					})
 					synctest.Wait()
-					s.put("ns", "a", "red") // +5
+					tc.put("ns", "a", "red") // +5
 					synctest.Wait()
 					at := func(format string, n uint64) string { return fmt.Sprintf(format, first+n) }
 					want := []string{at("DELETED ns/a@%d", 0), at("MODIFIED ns/b@%d", 1), at("MODIFIED ns/c@%d", 3), at("ADDED ns/a@%d", 5)}
@@ -85,20 +85,20 @@ func TestRelistIsCoalesced(t *testing.T) {
 func TestExpireRelisted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var clock *lockedClock
-		s := newSource(t, 0, func(c *Config) {
+		tc := newTestCache(t, 0, func(c *Config) {
 			clock = &lockedClock{storeClock: storeClock{c.Store}}
 			c.Clock, c.ExpireLate = clock, true
 		})
-		defer s.close()
+		defer tc.close()
 		for _, how := range []string{"labelSelector=color%3Dred", "labelSelector=color+in+(red,pink)"} { // through the hub, and not
 			before, after := newRecorder(), newRecorder()
-			defer s.watch(fmt.Sprintf("%s&resourceVersion=%d", how, s.rv), before)()
+			defer tc.watch(fmt.Sprintf("%s&resourceVersion=%d", how, tc.rv), before)()
 			synctest.Wait()
-			s.relist(clock, func() { s.put("ns", "a", "red") })
+			tc.relist(clock, func() { tc.put("ns", "a", "red") })
 			synctest.Wait()
-			defer s.watch(fmt.Sprintf("%s&resourceVersion=%d", how, s.rv), after)()
+			defer tc.watch(fmt.Sprintf("%s&resourceVersion=%d", how, tc.rv), after)()
 			synctest.Wait()
-			b := s.put("ns", "b", "red")
+			b := tc.put("ns", "b", "red")
 			synctest.Wait()
 			if got := before.events(t); !slices.Equal(got, []string{"ERROR 410"}) {
 				t.Errorf("%s: %v", how, got)
@@ -145,17 +145,17 @@ func TestRelistedRevisions(t *testing.T) {
 // TestCoalescedOverflow: a watch that ends because it is slow says of nothing that it has all.
 func TestCoalescedOverflow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSource(t, 1<<20, func(c *Config) { c.WatchBuffer = func() int { return 10 } })
-		defer s.close()
-		from := s.rv
-		s.relist(&lockedClock{}, func() { s.put("ns", "first", "red") })
+		tc := newTestCache(t, 1<<20, func(c *Config) { c.WatchBuffer = func() int { return 10 } })
+		defer tc.close()
+		from := tc.rv
+		tc.relist(&lockedClock{}, func() { tc.put("ns", "first", "red") })
 		for i := range 500 {
-			s.put("ns", fmt.Sprint("t", i), "red")
+			tc.put("ns", fmt.Sprint("t", i), "red")
 		}
 		w := newRecorder()
-		defer s.watch(fmt.Sprintf("resourceVersion=%d&allowWatchBookmarks=1&labelSelector=color+in+(red,pink)", from), w)()
+		defer tc.watch(fmt.Sprintf("resourceVersion=%d&allowWatchBookmarks=1&labelSelector=color+in+(red,pink)", from), w)()
 		synctest.Wait()
-		if got := w.events(t); len(got) > 500 || slices.Contains(got, fmt.Sprintf("BOOKMARK@%d", s.rv)) {
+		if got := w.events(t); len(got) > 500 || slices.Contains(got, fmt.Sprintf("BOOKMARK@%d", tc.rv)) {
 			t.Errorf("%d events, the last of them %v", len(got), got[len(got)-2:])
 		}
 	})

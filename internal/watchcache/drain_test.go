@@ -19,22 +19,22 @@ type drained struct {
 }
 
 // watchUntilEnd begins a WATCH that nobody ends but the cache.
-func (s *source) watchUntilEnd(query string) *drained {
+func (tc *testCache) watchUntilEnd(query string) *drained {
 	d := &drained{newRecorder(), make(chan time.Time, 1)}
-	go s.serveUntilEnd(d, query)
+	go tc.serveUntilEnd(d, query)
 	return d
 }
 
 // watchHeld is watchUntilEnd for a client that takes nothing from the start, until free.
-func (s *source) watchHeld(query string) *drained {
+func (tc *testCache) watchHeld(query string) *drained {
 	d := &drained{newRecorder(), make(chan time.Time, 1)}
 	d.hold()
-	go s.serveUntilEnd(d, query)
+	go tc.serveUntilEnd(d, query)
 	return d
 }
 
-func (s *source) serveUntilEnd(d *drained, query string) {
-	s.cache.ServeList(d, newRequest("watch=1&"+query), "", "")
+func (tc *testCache) serveUntilEnd(d *drained, query string) {
+	tc.cache.ServeList(d, newRequest("watch=1&"+query), "", "")
 	d.ended <- time.Now()
 }
 
@@ -42,24 +42,24 @@ func (s *source) serveUntilEnd(d *drained, query string) {
 // bookmark for those that have asked for bookmarks, from which they can go on.
 func TestDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSource(t, 1<<20, nil)
-		defer s.close()
-		first := s.put("ns", "first", "red").rv
+		tc := newTestCache(t, 1<<20, nil)
+		defer tc.close()
+		first := tc.put("ns", "first", "red").rv
 		var marked, plain []*drained
 		for _, query := range redQueries {
-			marked = append(marked, s.watchUntilEnd("allowWatchBookmarks=1&"+query))
-			plain = append(plain, s.watchUntilEnd(query))
+			marked = append(marked, tc.watchUntilEnd("allowWatchBookmarks=1&"+query))
+			plain = append(plain, tc.watchUntilEnd(query))
 		}
-		future := s.watchUntilEnd("allowWatchBookmarks=1&resourceVersion=100000")
+		future := tc.watchUntilEnd("allowWatchBookmarks=1&resourceVersion=100000")
 		synctest.Wait()
 		const over = 10 * time.Second
 		begun := time.Now()
-		s.cache.Drain(over)
-		s.cache.Drain(0) // which does nothing
+		tc.cache.Drain(over)
+		tc.cache.Drain(0) // which does nothing
 		synctest.Wait()
-		late := s.watchUntilEnd("allowWatchBookmarks=1&resourceVersion=" + resourceversion.Format(first))
-		red := s.put("ns", "second", "red").rv
-		blue := s.put("ns", "third", "blue").rv // which no watcher sees, and all have seen through
+		late := tc.watchUntilEnd("allowWatchBookmarks=1&resourceVersion=" + resourceversion.Format(first))
+		red := tc.put("ns", "second", "red").rv
+		blue := tc.put("ns", "third", "blue").rv // which no watcher sees, and all have seen through
 		time.Sleep(over)
 		synctest.Wait()
 		moments := map[time.Time]bool{}
@@ -95,10 +95,10 @@ func TestDrain(t *testing.T) {
 		if got := future.events(t); len(got) > 0 {
 			t.Errorf("one that waits for what has yet to come is told %v", got)
 		}
-		if l := s.list("", ""); len(l.Items) != 3 {
+		if l := tc.list("", ""); len(l.Items) != 3 {
 			t.Errorf("a LIST: %+v", l)
 		}
-		after := s.watchUntilEnd("allowWatchBookmarks=1&resourceVersion=" + resourceversion.Format(red))
+		after := tc.watchUntilEnd("allowWatchBookmarks=1&resourceVersion=" + resourceversion.Format(red))
 		synctest.Wait()
 		want := []string{"ADDED ns/third@" + resourceversion.Format(blue), "BOOKMARK@" + resourceversion.Format(blue)}
 		if got := after.events(t); !slices.Equal(got, want) {
@@ -112,14 +112,14 @@ func TestDrain(t *testing.T) {
 func TestDrainDuringInitialEvents(t *testing.T) {
 	const query = "allowWatchBookmarks=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
 	synctest.Test(t, func(t *testing.T) {
-		s := newSource(t, 1<<20, nil)
-		defer s.close()
+		tc := newTestCache(t, 1<<20, nil)
+		defer tc.close()
 		for i := range 1000 { // more than a buffer
-			s.put("ns", fmt.Sprint("t", i), "red")
+			tc.put("ns", fmt.Sprint("t", i), "red")
 		}
-		slow, patient := s.watchHeld(query), s.watchHeld(query)
+		slow, patient := tc.watchHeld(query), tc.watchHeld(query)
 		synctest.Wait()
-		s.cache.Drain(time.Second)
+		tc.cache.Drain(time.Second)
 		time.Sleep(time.Second / 2)
 		patient.free()
 		time.Sleep(time.Second)
@@ -133,13 +133,13 @@ func TestDrainDuringInitialEvents(t *testing.T) {
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
-		s := newSource(t, 1<<20, func(c *Config) {
+		tc := newTestCache(t, 1<<20, func(c *Config) {
 			c.Bookmarks = func() (time.Duration, bool) { return time.Hour, false }
 		})
-		defer s.close()
-		owed := s.watchUntilEnd(query)
+		defer tc.close()
+		owed := tc.watchUntilEnd(query)
 		synctest.Wait()
-		s.cache.Drain(0)
+		tc.cache.Drain(0)
 		synctest.Wait()
 		if got := owed.events(t); len(got) > 0 {
 			t.Errorf("in place of the bookmark that ends the initial events: %v", got)
@@ -151,31 +151,31 @@ func TestDrainDuringInitialEvents(t *testing.T) {
 // up to its last bookmark.
 func TestLastBookmark(t *testing.T) {
 	for seed := range uint64(50) {
-		s := newSource(t, 1<<20, nil)
+		tc := newTestCache(t, 1<<20, nil)
 		rnd := rand.New(rand.NewPCG(seed, 3))
 		history, red := map[uint64]map[string]uint64{}, map[string]uint64{}
 		for i := range 8 {
-			red[fmt.Sprint("ns/t", i)] = s.put("ns", fmt.Sprint("t", i), "red").rv
-			history[s.rv] = cloneMap(red)
+			red[fmt.Sprint("ns/t", i)] = tc.put("ns", fmt.Sprint("t", i), "red").rv
+			history[tc.rv] = cloneMap(red)
 		}
 		var clients []*drained
 		for _, query := range redQueries {
-			clients = append(clients, s.watchUntilEnd("allowWatchBookmarks=1&resourceVersion="+resourceversion.Format(firstVersion)+"&"+query))
+			clients = append(clients, tc.watchUntilEnd("allowWatchBookmarks=1&resourceVersion="+resourceversion.Format(firstVersion)+"&"+query))
 		}
 		closes := rnd.IntN(40)
 		for i := range 40 {
 			if i == closes {
 				if seed%2 == 0 {
-					s.cache.Close()
+					tc.cache.Close()
 				} else {
-					s.cache.Drain(0)
+					tc.cache.Drain(0)
 				}
 			}
-			s.change(rnd, red)
-			history[s.rv] = cloneMap(red)
+			tc.change(rnd, red)
+			history[tc.rv] = cloneMap(red)
 		}
-		s.store.Close()
-		s.cache.Close()
+		tc.store.Close()
+		tc.cache.Close()
 		for _, d := range clients {
 			<-d.ended
 			events := d.events(t)
@@ -197,12 +197,12 @@ func TestLastBookmark(t *testing.T) {
 // TestExpiredWithoutBookmark: who has to begin anew is not told where to go on.
 func TestExpiredWithoutBookmark(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSource(t, 1<<20, nil)
-		defer s.close()
-		d := s.watchUntilEnd("allowWatchBookmarks=1&resourceVersion=" + resourceversion.Format(firstVersion))
+		tc := newTestCache(t, 1<<20, nil)
+		defer tc.close()
+		d := tc.watchUntilEnd("allowWatchBookmarks=1&resourceVersion=" + resourceversion.Format(firstVersion))
 		synctest.Wait()
-		s.put("ns", "a", "red")
-		s.cache.Expire()
+		tc.put("ns", "a", "red")
+		tc.cache.Expire()
 		<-d.ended
 		got := d.events(t)
 		if len(got) == 0 || got[len(got)-1] != "ERROR 410" || slices.ContainsFunc(got, isBookmark) {

@@ -10,22 +10,22 @@ import (
 // part of them is kept.
 func TestEncodedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSource(t, 0, nil)
-		defer s.close()
+		tc := newTestCache(t, 0, nil)
+		defer tc.close()
 		const watchers, changes = 10, 20
 		var clients []*recorder
 		for range watchers {
 			r := newRecorder()
 			clients = append(clients, r)
-			defer s.watch(fmt.Sprintf("resourceVersion=%d", s.rv), r)()
+			defer tc.watch(fmt.Sprintf("resourceVersion=%d", tc.rv), r)()
 		}
 		synctest.Wait()
 		for i := range changes {
-			s.put("ns", fmt.Sprint("t", i%3), "red")
+			tc.put("ns", fmt.Sprint("t", i%3), "red")
 		}
-		s.remove("ns", "t0")
+		tc.remove("ns", "t0")
 		synctest.Wait()
-		st := s.cache.Stats()
+		st := tc.cache.Stats()
 		if st.EncodeCacheMisses != changes+1 || st.EncodeCacheHits != (watchers-1)*(changes+1) || st.EncodeCacheBytes == 0 {
 			t.Errorf("%+v", st)
 		}

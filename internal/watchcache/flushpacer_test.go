@@ -16,10 +16,10 @@ func crowdFor(wait time.Duration) int {
 }
 
 // changes lets things change, a millisecond apart, and returns how often w was written to.
-func (s *source) changes(n int, w *recorder) int {
+func (tc *testCache) changes(n int, w *recorder) int {
 	before := w.flushed()
 	for i := range n {
-		s.put("ns", fmt.Sprint("t", i), "red")
+		tc.put("ns", fmt.Sprint("t", i), "red")
 		synctest.Wait()
 		time.Sleep(time.Millisecond)
 	}
@@ -33,20 +33,20 @@ func (s *source) changes(n int, w *recorder) int {
 func TestFewWatchersAreWrittenToAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const longest = 25 * time.Millisecond
-		s := newSource(t, 0, func(cfg *Config) { cfg.Flush = NewFlushPacer(longest) })
-		defer s.close()
+		tc := newTestCache(t, 0, func(cfg *Config) { cfg.Flush = NewFlushPacer(longest) })
+		defer tc.close()
 		var stops []func()
 		for range crowdFor(longest) {
-			stops = append(stops, s.watch("resourceVersion="+resourceversion.Format(s.rv), newRecorder()))
+			stops = append(stops, tc.watch("resourceVersion="+resourceversion.Format(tc.rv), newRecorder()))
 		}
 		w := newRecorder()
-		defer s.watch("resourceVersion="+resourceversion.Format(s.rv), w)()
-		s.changes(10, w)
+		defer tc.watch("resourceVersion="+resourceversion.Format(tc.rv), w)()
+		tc.changes(10, w)
 		for _, stop := range stops {
 			stop()
 		}
 		time.Sleep(2 * longest)
-		if writes := s.changes(10, w); writes != 10 || len(w.events(t)) != 20 {
+		if writes := tc.changes(10, w); writes != 10 || len(w.events(t)) != 20 {
 			t.Errorf("%d events in %d writes", len(w.events(t)), writes)
 		}
 	})
@@ -65,18 +65,18 @@ func TestManyWatchersShareWrites(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newSource(t, 0, func(cfg *Config) { cfg.Flush = NewFlushPacer(25 * time.Millisecond) })
-				defer s.close()
+				tc := newTestCache(t, 0, func(cfg *Config) { cfg.Flush = NewFlushPacer(25 * time.Millisecond) })
+				defer tc.close()
 				var w *recorder
 				for range tt.watchers {
 					w = newRecorder()
-					defer s.watch("resourceVersion="+resourceversion.Format(s.rv), w)()
+					defer tc.watch("resourceVersion="+resourceversion.Format(tc.rv), w)()
 				}
 				for range 2 {
 					time.Sleep(time.Second)
 					synctest.Wait()
 					seen := len(w.events(t))
-					if writes := s.changes(10, w); writes != tt.writes || len(w.events(t)) != seen+10 {
+					if writes := tc.changes(10, w); writes != tt.writes || len(w.events(t)) != seen+10 {
 						t.Errorf("%d events in %d writes", len(w.events(t))-seen, writes)
 					}
 				}
@@ -90,19 +90,19 @@ func TestManyWatchersShareWrites(t *testing.T) {
 func TestStalledWatchersDelayNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const longest = 25 * time.Millisecond
-		s := newSource(t, 0, func(cfg *Config) { cfg.Flush = NewFlushPacer(longest) })
-		defer s.close()
+		tc := newTestCache(t, 0, func(cfg *Config) { cfg.Flush = NewFlushPacer(longest) })
+		defer tc.close()
 		for range crowdFor(longest) {
 			w := newRecorder()
-			defer s.watch("resourceVersion="+resourceversion.Format(s.rv), w)()
+			defer tc.watch("resourceVersion="+resourceversion.Format(tc.rv), w)()
 			w.hold()
 			defer w.free()
 		}
 		w := newRecorder()
-		defer s.watch("resourceVersion="+resourceversion.Format(s.rv), w)()
+		defer tc.watch("resourceVersion="+resourceversion.Format(tc.rv), w)()
 		synctest.Wait()
-		s.changes(1, w) // now all others are stuck
-		if writes := s.changes(10, w); writes != 10 {
+		tc.changes(1, w) // now all others are stuck
+		if writes := tc.changes(10, w); writes != 10 {
 			t.Errorf("written to %d times", writes)
 		}
 	})

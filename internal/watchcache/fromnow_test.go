@@ -36,10 +36,10 @@ func TestWatchFromNow(t *testing.T) {
 	} {
 		t.Run(query, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newSource(t, 1<<20, nil)
-				defer s.close()
-				e := &eager{recorder: newRecorder(), change: func() { s.put("ns", "late", "red") }}
-				defer s.watch(query, e)()
+				tc := newTestCache(t, 1<<20, nil)
+				defer tc.close()
+				e := &eager{recorder: newRecorder(), change: func() { tc.put("ns", "late", "red") }}
+				defer tc.watch(query, e)()
 				synctest.Wait()
 				if got, want := e.events(t), []string{"ADDED ns/late@101"}; !slices.Equal(got, want) {
 					t.Errorf("told %q, not %q", got, want)
@@ -54,15 +54,15 @@ func TestWatchFromNow(t *testing.T) {
 func TestOpenWatchDoesNotExpire(t *testing.T) {
 	for _, query := range []string{"resourceVersion=100", "resourceVersion=100&fieldSelector=spec.color%3Dred"} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newSource(t, 1<<10, nil)
-			defer s.close()
+			tc := newTestCache(t, 1<<10, nil)
+			defer tc.close()
 			const n = 1000
 			e := &eager{recorder: newRecorder(), change: func() {
 				for range n {
-					s.put("ns", "busy", "red")
+					tc.put("ns", "busy", "red")
 				}
 			}}
-			defer s.watch(query, e)()
+			defer tc.watch(query, e)()
 			synctest.Wait()
 			if got := e.events(t); len(got) == 0 || got[len(got)-1] != fmt.Sprintf("ADDED ns/busy@%d", 100+n) {
 				t.Errorf("%q: told %q", query, got)

@@ -16,8 +16,8 @@ import (
 
 // TestInterests: which selectors the hub serves, and by what.
 func TestInterests(t *testing.T) {
-	s := newSource(t, 0, nil)
-	defer s.close()
+	tc := newTestCache(t, 0, nil)
+	defer tc.close()
 	for _, tt := range []struct {
 		namespace, query string
 		want             *interest // nil: the watcher looks at everything
@@ -47,11 +47,11 @@ func TestInterests(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sel, err := s.cache.newSelector(tt.namespace, "", p)
+		sel, err := tc.cache.newSelector(tt.namespace, "", p)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, ok := sel.interest(s.cache)
+		got, ok := sel.interest(tc.cache)
 		slices.Sort(got.values)
 		if ok != (tt.want != nil) || ok && !reflect.DeepEqual(got, *tt.want) {
 			t.Errorf("%s %s: %+v %v", tt.namespace, tt.query, got, ok)
@@ -61,13 +61,13 @@ func TestInterests(t *testing.T) {
 
 // TestInterestInClusterScoped: the name is the key.
 func TestInterestInClusterScoped(t *testing.T) {
-	s := newSource(t, 0, func(cfg *Config) { cfg.Resource.Namespaced = false })
-	defer s.close()
-	sel, err := s.cache.newSelector("", "a", &params{})
+	tc := newTestCache(t, 0, func(cfg *Config) { cfg.Resource.Namespaced = false })
+	defer tc.close()
+	sel, err := tc.cache.newSelector("", "a", &params{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, ok := sel.interest(s.cache); !ok || got.by != byKey || got.values[0] != "a" {
+	if got, ok := sel.interest(tc.cache); !ok || got.by != byKey || got.values[0] != "a" {
 		t.Errorf("%+v %v", got, ok)
 	}
 }
@@ -81,15 +81,15 @@ func TestWokenOnlyByWhatConcerns(t *testing.T) {
 	} {
 		t.Run(query, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newSource(t, 0, nil)
-				defer s.close()
-				s.put("ns", "a", "red")
+				tc := newTestCache(t, 0, nil)
+				defer tc.close()
+				tc.put("ns", "a", "red")
 				r := newRecorder()
-				defer s.watch(query+"&allowWatchBookmarks=true", r)()
+				defer tc.watch(query+"&allowWatchBookmarks=true", r)()
 				synctest.Wait()
 				flushes := r.flushed()
 				for i := range 100 {
-					s.put("ns", fmt.Sprint("b", i%10), "blue")
+					tc.put("ns", fmt.Sprint("b", i%10), "blue")
 					synctest.Wait()
 				}
 				if n := r.flushed() - flushes; n != 0 {
@@ -99,23 +99,23 @@ func TestWokenOnlyByWhatConcerns(t *testing.T) {
 				if strings.Contains(fmt.Sprint(r.events(t)), "BOOKMARK") {
 					want = append(want, "BOOKMARK@101") // the end of the initial events
 				}
-				s.put("ns", "b1", "red")
-				s.put("ns", "a", "red")
-				s.put("ns", "b1", "blue")
-				s.remove("ns", "a")
-				s.remove("ns", "b2")
+				tc.put("ns", "b1", "red")
+				tc.put("ns", "a", "red")
+				tc.put("ns", "b1", "blue")
+				tc.remove("ns", "a")
+				tc.remove("ns", "b2")
 				want = append(want, "ADDED ns/b1@202", "MODIFIED ns/a@203", "DELETED ns/b1@204", "DELETED ns/a@205")
 				synctest.Wait()
 				if got := r.events(t); !slices.Equal(got, want) {
 					t.Errorf("got  %v\nwant %v", got, want)
 				}
-				s.put("ns", "c", "blue")
+				tc.put("ns", "c", "blue")
 				time.Sleep(61 * time.Second)
 				synctest.Wait()
 				if got := r.events(t); got[len(got)-1] != "BOOKMARK@207" {
 					t.Errorf("got %v", got)
 				}
-				if st := s.cache.Stats(); st.Selective != 1 || s.cache.counters.watchers.Load() != 1 || st.Lag != 0 || st.Events < 4 || st.Bookmarks == 0 {
+				if st := tc.cache.Stats(); st.Selective != 1 || tc.cache.counters.watchers.Load() != 1 || st.Lag != 0 || st.Events < 4 || st.Bookmarks == 0 {
 					t.Errorf("%+v", st)
 				}
 			})
@@ -127,19 +127,19 @@ func TestWokenOnlyByWhatConcerns(t *testing.T) {
 // is.
 func TestNotWokenByOtherNamespaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSource(t, 0, nil)
-		defer s.close()
+		tc := newTestCache(t, 0, nil)
+		defer tc.close()
 		r := newRecorder()
-		defer s.watch("fieldSelector=metadata.namespace%3Dns,spec.color%3Dred", r)()
+		defer tc.watch("fieldSelector=metadata.namespace%3Dns,spec.color%3Dred", r)()
 		synctest.Wait()
 		flushes := r.flushed()
-		s.put("other", "a", "red")
-		s.remove("other", "a")
+		tc.put("other", "a", "red")
+		tc.remove("other", "a")
 		synctest.Wait()
 		if n := r.flushed() - flushes; n != 0 {
 			t.Errorf("woken %d times", n)
 		}
-		s.put("ns", "a", "red")
+		tc.put("ns", "a", "red")
 		synctest.Wait()
 		if n := r.flushed() - flushes; n != 1 {
 			t.Errorf("woken %d times", n)
@@ -150,8 +150,8 @@ func TestNotWokenByOtherNamespaces(t *testing.T) {
 // TestManyInterests: watchers with different interests, some the same, each get theirs.
 func TestManyInterests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSource(t, 0, nil)
-		defer s.close()
+		tc := newTestCache(t, 0, nil)
+		defer tc.close()
 		var clients []*recorder
 		var queries []string
 		for i := range 10 {
@@ -164,11 +164,11 @@ func TestManyInterests(t *testing.T) {
 		for _, q := range queries {
 			r := newRecorder()
 			clients = append(clients, r)
-			defer s.watch(fmt.Sprintf("%s&resourceVersion=%d", q, s.rv), r)()
+			defer tc.watch(fmt.Sprintf("%s&resourceVersion=%d", q, tc.rv), r)()
 		}
 		synctest.Wait()
 		for i := range 10 {
-			s.put("ns", fmt.Sprint("t", i), fmt.Sprint("c", i))
+			tc.put("ns", fmt.Sprint("t", i), fmt.Sprint("c", i))
 		}
 		synctest.Wait()
 		for i, r := range clients {
@@ -183,26 +183,26 @@ func TestManyInterests(t *testing.T) {
 // is caught up in order.
 func TestLateSubscription(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSource(t, 0, nil)
-		defer s.close()
+		tc := newTestCache(t, 0, nil)
+		defer tc.close()
 		for i := range 5 {
-			s.put("ns", fmt.Sprint("t", i), "red")
+			tc.put("ns", fmt.Sprint("t", i), "red")
 		}
 		r := newRecorder()
-		defer s.watch("labelSelector=color%3Dred", r)()
+		defer tc.watch("labelSelector=color%3Dred", r)()
 		synctest.Wait()
 		before := len(r.events(t))
 		r.hold()
 		for i := range 10 * maxQueued {
-			s.put("ns", fmt.Sprint("t", i%5), "red")
+			tc.put("ns", fmt.Sprint("t", i%5), "red")
 			if i%100 == 0 {
 				synctest.Wait()
 			}
 		}
-		s.put("ns", "t1", "blue")
-		s.remove("ns", "t2")
+		tc.put("ns", "t1", "blue")
+		tc.remove("ns", "t2")
 		synctest.Wait()
-		if lag := s.cache.Stats().Lag; lag > maxQueued+5 {
+		if lag := tc.cache.Stats().Lag; lag > maxQueued+5 {
 			t.Errorf("%d changes are kept for five keys", lag)
 		}
 		r.free()
@@ -214,7 +214,7 @@ func TestLateSubscription(t *testing.T) {
 		if held := replay(t, slices.DeleteFunc(events, isBookmark)); len(held) != 3 || held["ns/t0"] != firstVersion+5+10*maxQueued-4 {
 			t.Errorf("the client holds %v", held)
 		}
-		if s.cache.Stats().CaughtUp == 0 {
+		if tc.cache.Stats().CaughtUp == 0 {
 			t.Error("nobody was caught up: the test shows nothing")
 		}
 	})
@@ -223,17 +223,17 @@ func TestLateSubscription(t *testing.T) {
 // TestLateHub: what the log has dropped before the hub read it comes to a subscription as one
 // whole, each key once.
 func TestLateHub(t *testing.T) {
-	s := newSource(t, 1000, nil)
-	defer s.close()
-	h := &s.cache.hub
+	tc := newTestCache(t, 1000, nil)
+	defer tc.close()
+	h := &tc.cache.hub
 	sub, _, rv, err := h.subscribe(interest{by: byLabel, name: "color", values: []string{"red"}})
-	if err != nil || rv != s.rv {
+	if err != nil || rv != tc.rv {
 		t.Fatal(rv, err)
 	}
 	defer sub.Close()
 	h.mu.Lock()
 	for i := range 100 {
-		s.put("ns", fmt.Sprint("t", i%5), "red")
+		tc.put("ns", fmt.Sprint("t", i%5), "red")
 	}
 	h.backlogLock.RLock() // somebody is taking changes
 	pumped := make(chan struct{})
@@ -267,16 +267,16 @@ func TestLateHub(t *testing.T) {
 func TestExpireLate(t *testing.T) {
 	for _, query := range []string{"", "labelSelector=color%3Dred", "labelSelector=color!%3Dblue"} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newSource(t, 2000, func(cfg *Config) { cfg.ExpireLate = true })
-			defer s.close()
+			tc := newTestCache(t, 2000, func(cfg *Config) { cfg.ExpireLate = true })
+			defer tc.close()
 			late, good := newRecorder(), newRecorder()
-			from := fmt.Sprintf("&resourceVersion=%d", s.rv)
-			defer s.watch(query+from, late)()
-			defer s.watch(query+from, good)()
+			from := fmt.Sprintf("&resourceVersion=%d", tc.rv)
+			defer tc.watch(query+from, late)()
+			defer tc.watch(query+from, good)()
 			synctest.Wait()
 			late.hold()
 			for i := range 4 * maxQueued {
-				s.put("ns", fmt.Sprint("t", i%5), "red")
+				tc.put("ns", fmt.Sprint("t", i%5), "red")
 				synctest.Wait()
 			}
 			late.free()
@@ -287,7 +287,7 @@ func TestExpireLate(t *testing.T) {
 			if got := good.events(t); len(got) != 4*maxQueued {
 				t.Errorf("%s: %d events", query, len(got))
 			}
-			if st := s.cache.Stats(); st.Expired != 1 || s.cache.counters.watchers.Load() != 1 {
+			if st := tc.cache.Stats(); st.Expired != 1 || tc.cache.counters.watchers.Load() != 1 {
 				t.Errorf("%s: %+v", query, st)
 			}
 		})
@@ -299,18 +299,18 @@ func isBookmark(e string) bool { return strings.HasPrefix(e, "BOOKMARK") }
 // TestStoreEndsHubWatch: when the store closes, so do the watches that the hub serves.
 func TestStoreEndsHubWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSource(t, 0, nil)
-		defer s.close()
+		tc := newTestCache(t, 0, nil)
+		defer tc.close()
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			s.cache.ServeList(newRecorder(), newRequest("watch=1&labelSelector=color%3Dred"), "", "")
+			tc.cache.ServeList(newRecorder(), newRequest("watch=1&labelSelector=color%3Dred"), "", "")
 		}()
 		synctest.Wait()
-		s.store.Close()
+		tc.store.Close()
 		<-done
 		late := newRecorder() // and one that comes later ends at once
-		s.cache.ServeList(late, newRequest("watch=1&labelSelector=color%3Dred"), "", "")
+		tc.cache.ServeList(late, newRequest("watch=1&labelSelector=color%3Dred"), "", "")
 	})
 }
 
@@ -318,15 +318,15 @@ func TestStoreEndsHubWatch(t *testing.T) {
 // it, and for nobody else.
 func TestHubWithBadObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSource(t, 0, nil)
-		defer s.close()
+		tc := newTestCache(t, 0, nil)
+		defer tc.close()
 		byColor, byNames := newRecorder(), newRecorder()
-		defer s.watch("fieldSelector=spec.color%3Dred", byColor)()
-		defer s.watch("fieldSelector=metadata.name%3Da", byNames)()
+		defer tc.watch("fieldSelector=spec.color%3Dred", byColor)()
+		defer tc.watch("fieldSelector=metadata.name%3Da", byNames)()
 		synctest.Wait()
-		s.rv++
-		s.writeRaw(fmt.Appendf(nil, `{"metadata":{"name":"bad","namespace":"ns","uid":"u","resourceVersion":"%d"},"spec":{"color"`, s.rv))
-		s.put("ns", "a", "blue")
+		tc.rv++
+		tc.writeRaw(fmt.Appendf(nil, `{"metadata":{"name":"bad","namespace":"ns","uid":"u","resourceVersion":"%d"},"spec":{"color"`, tc.rv))
+		tc.put("ns", "a", "blue")
 		synctest.Wait()
 		if got := byColor.events(t); !slices.Equal(got, []string{"ERROR 500"}) {
 			t.Errorf("got %v", got)
@@ -345,24 +345,24 @@ var _ changeSource = cursorSource{}
 func TestEndsOfLateWatchers(t *testing.T) {
 	for _, query := range []string{"labelSelector=color%3Dred", "labelSelector=color!%3Dblue"} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newSource(t, 2000, nil)
-			defer s.close()
+			tc := newTestCache(t, 2000, nil)
+			defer tc.close()
 			for i := range 5 {
-				s.put("ns", fmt.Sprint("t", i), "red")
+				tc.put("ns", fmt.Sprint("t", i), "red")
 			}
 			r := newRecorder()
-			defer s.watch(query, r)()
-			s.put("ns", "other", "blue") // which tells the client nothing
+			defer tc.watch(query, r)()
+			tc.put("ns", "other", "blue") // which tells the client nothing
 			synctest.Wait()
 			r.hold()
 			for i := range 10 * maxQueued {
-				s.put("ns", fmt.Sprint("t", i%5), "red")
-				s.put("ns", "other", "blue")
+				tc.put("ns", fmt.Sprint("t", i%5), "red")
+				tc.put("ns", "other", "blue")
 				synctest.Wait()
 			}
-			s.put("ns", "t1", "blue")
-			left := s.rv
-			s.put("ns", "t3", "red")
+			tc.put("ns", "t1", "blue")
+			left := tc.rv
+			tc.put("ns", "t3", "red")
 			r.free()
 			synctest.Wait()
 			newest, ends := uint64(0), 0
@@ -379,8 +379,8 @@ func TestEndsOfLateWatchers(t *testing.T) {
 				}
 				newest = max(newest, rv)
 			}
-			if ends != 1 || s.cache.Stats().CaughtUp == 0 {
-				t.Errorf("%s: %d ends, %+v", query, ends, s.cache.Stats())
+			if ends != 1 || tc.cache.Stats().CaughtUp == 0 {
+				t.Errorf("%s: %d ends, %+v", query, ends, tc.cache.Stats())
 			}
 		})
 	}

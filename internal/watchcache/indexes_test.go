@@ -16,19 +16,19 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// filled returns a source of n things in ten namespaces, each of which has one of n/10 colors.
-func filled(t *testing.T, n int) *source {
+// filled returns a cache of n things in ten namespaces, each of which has one of n/10 colors.
+func filled(t *testing.T, n int) *testCache {
 	t.Helper()
-	s := newSource(t, 0, nil)
+	tc := newTestCache(t, 0, nil)
 	for i := range n {
-		s.put(fmt.Sprint("ns", i%10), fmt.Sprintf("t%05d", i), fmt.Sprint("c", i/10))
+		tc.put(fmt.Sprint("ns", i%10), fmt.Sprintf("t%05d", i), fmt.Sprint("c", i/10))
 	}
-	return s
+	return tc
 }
 
 // index returns the statistics of one index.
-func (s *source) index(name string) (out IndexStats, ok bool) {
-	for _, x := range s.cache.Stats().Indexes {
+func (tc *testCache) index(name string) (out IndexStats, ok bool) {
+	for _, x := range tc.cache.Stats().Indexes {
 		if x.Name == name {
 			return x, true
 		}
@@ -42,37 +42,37 @@ func TestIndexOnDemand(t *testing.T) {
 	for name, query := range map[string]string{"l:color": "labelSelector=color%3Dc7", "f:spec.color": "fieldSelector=spec.color%3Dc7"} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := filled(t, minToIndex)
-				defer s.close()
-				want := s.list("", query)
+				tc := filled(t, minToIndex)
+				defer tc.close()
+				want := tc.list("", query)
 				if len(want.Items) != 10 {
 					t.Fatalf("%d items", len(want.Items))
 				}
 				for range buildAfter {
-					if _, ok := s.index(name); ok {
+					if _, ok := tc.index(name); ok {
 						t.Fatal("too early")
 					}
-					s.list("", query)
+					tc.list("", query)
 					synctest.Wait()
 				}
-				built, ok := s.index(name)
+				built, ok := tc.index(name)
 				if !ok || built.Lists != 0 || built.Bytes == 0 {
-					t.Fatalf("%+v", s.cache.Stats())
+					t.Fatalf("%+v", tc.cache.Stats())
 				}
-				if got := s.list("", query); fmt.Sprint(got) != fmt.Sprint(want) {
+				if got := tc.list("", query); fmt.Sprint(got) != fmt.Sprint(want) {
 					t.Errorf("got %v, want %v", got, want)
 				}
-				if got := s.list("ns3", query); len(got.Items) != 1 {
+				if got := tc.list("ns3", query); len(got.Items) != 1 {
 					t.Errorf("of a namespace: %v", got)
 				}
-				stop := s.watch(query, newRecorder())
+				stop := tc.watch(query, newRecorder())
 				synctest.Wait()
 				stop()
-				used, _ := s.index(name)
+				used, _ := tc.index(name)
 				if used.Lists != 2 || used.States != 1 || used.Fetched != 21 || used.Returned != 21 {
 					t.Errorf("%+v", used)
 				}
-				if st := s.cache.Stats(); st.IndexesBuilt != 1 || st.Indexes[0].Lists != buildAfter+1 {
+				if st := tc.cache.Stats(); st.IndexesBuilt != 1 || st.Indexes[0].Lists != buildAfter+1 {
 					t.Errorf("%+v", st)
 				}
 			})
@@ -84,21 +84,21 @@ func TestIndexOnDemand(t *testing.T) {
 // is.
 func TestNoIndexFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := filled(t, minToIndex)
-		defer s.close()
+		tc := filled(t, minToIndex)
+		defer tc.close()
 		for i := range 2 * buildAfter {
-			s.list("", "labelSelector=color!%3Dc7")
-			s.list("", "labelSelector=color")
-			s.list("", "fieldSelector=spec.color!%3Dc7")
-			s.list("", "fieldSelector=spec.color%3D")
-			s.list("", "fieldSelector=metadata.name%3Dt00001")
-			s.list("ns1", "fieldSelector=metadata.name%3Dt00001,spec.color%3Dc0")
-			s.list("", fmt.Sprintf("labelSelector=l%d%%3Dx", i))
-			s.list("", "labelSelector=seldom%3Dx")
+			tc.list("", "labelSelector=color!%3Dc7")
+			tc.list("", "labelSelector=color")
+			tc.list("", "fieldSelector=spec.color!%3Dc7")
+			tc.list("", "fieldSelector=spec.color%3D")
+			tc.list("", "fieldSelector=metadata.name%3Dt00001")
+			tc.list("ns1", "fieldSelector=metadata.name%3Dt00001,spec.color%3Dc0")
+			tc.list("", fmt.Sprintf("labelSelector=l%d%%3Dx", i))
+			tc.list("", "labelSelector=seldom%3Dx")
 			time.Sleep(2 * halfLife)
 			synctest.Wait()
 		}
-		if st := s.cache.Stats(); st.IndexesBuilt != 0 || len(s.cache.indexes.wanted) > maxWanted {
+		if st := tc.cache.Stats(); st.IndexesBuilt != 0 || len(tc.cache.indexes.wanted) > maxWanted {
 			t.Errorf("%+v", st)
 		}
 		small := filled(t, minToIndex/2)
@@ -115,38 +115,38 @@ func TestNoIndexFor(t *testing.T) {
 
 // walked tells the indexes of a LIST that looked at so many objects for nothing, as if it had been
 // made.
-func (s *source) walked(labelSelector string, vain int) {
-	s.t.Helper()
+func (tc *testCache) walked(labelSelector string, vain int) {
+	tc.t.Helper()
 	l, err := labels.Parse(labelSelector)
 	if err != nil {
-		s.t.Fatal(err)
+		tc.t.Fatal(err)
 	}
-	sel, err := s.cache.newSelector("", "", &params{labels: l})
+	sel, err := tc.cache.newSelector("", "", &params{labels: l})
 	if err != nil {
-		s.t.Fatal(err)
+		tc.t.Fatal(err)
 	}
-	p := s.cache.planQuery(s.cache.currentState(), sel)
+	p := tc.cache.planQuery(tc.cache.currentState(), sel)
 	if p.index != nil {
 		vain = 0
 	}
-	s.cache.indexes.record(&p, sel, false, vain, 0)
+	tc.cache.indexes.record(&p, sel, false, vain, 0)
 }
 
 // TestFloodOfSelectors: many different labels are no more than maxIndexes indexes and maxWanted
 // candidates, and the one that is used all the time stays.
 func TestFloodOfSelectors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := filled(t, minToIndex)
-		defer s.close()
+		tc := filled(t, minToIndex)
+		defer tc.close()
 		for i := range 5 * maxIndexes {
 			for range buildAfter + 1 {
-				s.walked(fmt.Sprintf("flood%d=x", i), minToIndex)
+				tc.walked(fmt.Sprintf("flood%d=x", i), minToIndex)
 				for range 4 {
-					s.walked("color=c7", minToIndex)
+					tc.walked("color=c7", minToIndex)
 				}
 				synctest.Wait()
 			}
-			if n := len(s.cache.Stats().Indexes) - 1; n > maxIndexes {
+			if n := len(tc.cache.Stats().Indexes) - 1; n > maxIndexes {
 				t.Fatalf("%d indexes", n)
 			}
 			if i%5 == 0 {
@@ -154,14 +154,14 @@ func TestFloodOfSelectors(t *testing.T) {
 			}
 		}
 		for i := range 10 * maxWanted {
-			s.walked(fmt.Sprintf("once%d=x", i), minToIndex)
+			tc.walked(fmt.Sprintf("once%d=x", i), minToIndex)
 		}
 		synctest.Wait()
-		st := s.cache.Stats()
-		if _, ok := s.index("l:color"); !ok || st.IndexesDropped == 0 || st.IndexesBuilt < maxIndexes {
+		st := tc.cache.Stats()
+		if _, ok := tc.index("l:color"); !ok || st.IndexesDropped == 0 || st.IndexesBuilt < maxIndexes {
 			t.Errorf("%+v", st)
 		}
-		if n := len(s.cache.indexes.wanted); n > maxWanted {
+		if n := len(tc.cache.indexes.wanted); n > maxWanted {
 			t.Errorf("%d are wanted", n)
 		}
 		if st.IndexesBuilt-st.IndexesDropped != uint64(len(st.Indexes)-1) {
@@ -174,20 +174,20 @@ func TestFloodOfSelectors(t *testing.T) {
 // nothing else from going on.
 func TestIndexThatCannotBeMade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := filled(t, minToIndex)
-		defer s.close()
-		s.rv++
-		s.writeRaw(fmt.Appendf(nil, `{"metadata":{"name":"bad","namespace":"zz","uid":"u","resourceVersion":"%d"},"spec":{"color"`, s.rv))
-		sel, err := s.cache.newSelector("", "", &params{fields: fieldsOf(t, "spec.color=c7")})
+		tc := filled(t, minToIndex)
+		defer tc.close()
+		tc.rv++
+		tc.writeRaw(fmt.Appendf(nil, `{"metadata":{"name":"bad","namespace":"zz","uid":"u","resourceVersion":"%d"},"spec":{"color"`, tc.rv))
+		sel, err := tc.cache.newSelector("", "", &params{fields: fieldsOf(t, "spec.color=c7")})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for range 3 * buildAfter {
-			p := s.cache.planQuery(s.cache.currentState(), sel)
-			s.cache.indexes.record(&p, sel, false, minToIndex, 0)
+			p := tc.cache.planQuery(tc.cache.currentState(), sel)
+			tc.cache.indexes.record(&p, sel, false, minToIndex, 0)
 			synctest.Wait()
 		}
-		if st := s.cache.Stats(); st.IndexesBuilt != 0 || s.cache.indexes.building {
+		if st := tc.cache.Stats(); st.IndexesBuilt != 0 || tc.cache.indexes.building {
 			t.Errorf("%+v", st)
 		}
 	})
@@ -215,20 +215,20 @@ func TestIndexErrors(t *testing.T) {
 // selectors and pages of every kind.
 func TestIndexesAgainstWalk(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 1))
-	plain := newSource(t, 0, nil)
+	plain := newTestCache(t, 0, nil)
 	defer plain.close()
-	indexed := newSource(t, 0, nil)
+	indexed := newTestCache(t, 0, nil)
 	defer indexed.close()
 	indexed.indexColors()
 	names := map[string]bool{}
 	for range 2000 {
 		ns, name, color := fmt.Sprint("ns", rnd.IntN(4)), fmt.Sprint("t", rnd.IntN(60)), fmt.Sprint("c", rnd.IntN(6))
 		remove := names[ns+name] && rnd.IntN(4) == 0
-		for _, s := range []*source{plain, indexed} {
+		for _, tc := range []*testCache{plain, indexed} {
 			if remove {
-				s.remove(ns, name)
+				tc.remove(ns, name)
 			} else {
-				s.put(ns, name, color)
+				tc.put(ns, name, color)
 			}
 		}
 		names[ns+name] = !remove
@@ -258,11 +258,11 @@ func TestIndexesAgainstWalk(t *testing.T) {
 }
 
 // pages lists in pages.
-func (s *source) pages(namespace, query string, limit int) (names []string) {
-	s.t.Helper()
+func (tc *testCache) pages(namespace, query string, limit int) (names []string) {
+	tc.t.Helper()
 	next := ""
 	for {
-		l := s.list(namespace, fmt.Sprintf("%s&limit=%d&continue=%s", query, limit, next))
+		l := tc.list(namespace, fmt.Sprintf("%s&limit=%d&continue=%s", query, limit, next))
 		names = append(names, l.names()...)
 		if next = l.Metadata.Continue; next == "" {
 			return names

@@ -11,24 +11,24 @@ import (
 )
 
 // labelled writes an object with these labels.
-func (s *source) labelled(namespace, name string, labels map[string]string) {
-	s.t.Helper()
+func (tc *testCache) labelled(namespace, name string, labels map[string]string) {
+	tc.t.Helper()
 	text, err := json.Marshal(labels)
 	if err != nil {
-		s.t.Fatal(err)
+		tc.t.Fatal(err)
 	}
-	s.rv++
-	s.writeRaw(fmt.Appendf(nil, `{"metadata":{"name":%q,"namespace":%q,"uid":%q,"resourceVersion":"%d","labels":%s},"spec":{"color":"red"}}`,
-		name, namespace, namespace+name, s.rv, text))
+	tc.rv++
+	tc.writeRaw(fmt.Appendf(nil, `{"metadata":{"name":%q,"namespace":%q,"uid":%q,"resourceVersion":"%d","labels":%s},"spec":{"color":"red"}}`,
+		name, namespace, namespace+name, tc.rv, text))
 }
 
 // TestLabelSets compares what is answered by way of label sets with what is answered without, for
 // every kind of requirement, before and after the sets change.
 func TestLabelSets(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 1))
-	plain := newSource(t, 0, nil)
+	plain := newTestCache(t, 0, nil)
 	defer plain.close()
-	sets := newSource(t, 0, func(cfg *Config) { cfg.LabelSets = true })
+	sets := newTestCache(t, 0, func(cfg *Config) { cfg.LabelSets = true })
 	defer sets.close()
 	write := func(tiers int) {
 		for range 400 {
@@ -72,38 +72,38 @@ func TestLabelSets(t *testing.T) {
 
 // TestUniqueLabels: where each object has labels of its own, the sets are not looked through.
 func TestUniqueLabels(t *testing.T) {
-	s := newSource(t, 0, func(cfg *Config) { cfg.LabelSets = true })
-	defer s.close()
+	tc := newTestCache(t, 0, func(cfg *Config) { cfg.LabelSets = true })
+	defer tc.close()
 	for i := range 2 * minToUseSets {
-		s.labelled("ns", fmt.Sprint("t", i), map[string]string{"number": fmt.Sprint(i)})
+		tc.labelled("ns", fmt.Sprint("t", i), map[string]string{"number": fmt.Sprint(i)})
 	}
-	if l := s.list("", "labelSelector=number%3D7"); len(l.Items) != 1 {
+	if l := tc.list("", "labelSelector=number%3D7"); len(l.Items) != 1 {
 		t.Errorf("%v", l)
 	}
-	if used, _ := s.index(labelSetIndex); used.Lists != 0 {
+	if used, _ := tc.index(labelSetIndex); used.Lists != 0 {
 		t.Errorf("used: %+v", used)
 	}
 }
 
 // TestFewSetsLookedAt: a selector that nobody has asked for before looks at no object in vain.
 func TestFewSetsLookedAt(t *testing.T) {
-	s := newSource(t, 0, func(cfg *Config) { cfg.LabelSets = true })
-	defer s.close()
+	tc := newTestCache(t, 0, func(cfg *Config) { cfg.LabelSets = true })
+	defer tc.close()
 	for i := range minToIndex {
-		s.labelled("ns", fmt.Sprint("t", i), map[string]string{"app": fmt.Sprint(i / 20), "fixed": "yes"})
+		tc.labelled("ns", fmt.Sprint("t", i), map[string]string{"app": fmt.Sprint(i / 20), "fixed": "yes"})
 	}
-	if l := s.list("", "labelSelector=app%3D7,fixed%21%3Dno"); len(l.Items) != 20 {
+	if l := tc.list("", "labelSelector=app%3D7,fixed%21%3Dno"); len(l.Items) != 20 {
 		t.Errorf("%d items", len(l.Items))
 	}
-	if used, _ := s.index(labelSetIndex); used.Lists != 1 || used.Fetched != 20 || used.Returned != 20 {
+	if used, _ := tc.index(labelSetIndex); used.Lists != 1 || used.Fetched != 20 || used.Returned != 20 {
 		t.Errorf("%+v", used)
 	}
 	// Asked again and again, it gets an index of its own label all the same.
 	for i := range buildAfter * minToIndex / 50 {
-		s.list("", fmt.Sprintf("labelSelector=app%%3D%d", i%50))
+		tc.list("", fmt.Sprintf("labelSelector=app%%3D%d", i%50))
 	}
 	for tries := 0; tries < 1e6; tries++ {
-		if _, ok := s.index("l:app"); ok {
+		if _, ok := tc.index("l:app"); ok {
 			return
 		}
 		runtime.Gosched()

@@ -46,13 +46,13 @@ func oracle(t *testing.T, s shard.Shard) func(uid string) bool {
 // TestShardedList: a LIST of a shard has of what the rest of the query chooses the objects whose
 // uid is in it, and says so.
 func TestShardedList(t *testing.T) {
-	s := filled(t, 200)
-	defer s.close()
+	tc := filled(t, 200)
+	defer tc.close()
 	for _, tt := range []struct{ namespace, query string }{
 		{"", ""}, {"", "resourceVersion=0"}, {"ns3", ""}, {"", "labelSelector=color%3Dc7"}, {"", "labelSelector=color"}, {"", "labelSelector=color%21%3Dc7"},
 		{"", "fieldSelector=spec.color%3Dc7"}, {"ns1", "fieldSelector=metadata.name%3Dt00001"}, {"", "limit=23"}, {"ns3", "labelSelector=color&limit=23"},
 	} {
-		all := s.everyPage(t, tt.namespace, tt.query)
+		all := tc.everyPage(t, tt.namespace, tt.query)
 		if len(all) == 0 {
 			t.Fatalf("%s: nothing", tt.query)
 		}
@@ -67,7 +67,7 @@ func TestShardedList(t *testing.T) {
 					}
 				}
 				var got []string
-				for _, o := range s.everyPage(t, tt.namespace, tt.query+"&"+shardQuery(sh)) {
+				for _, o := range tc.everyPage(t, tt.namespace, tt.query+"&"+shardQuery(sh)) {
 					got = append(got, o.Name)
 				}
 				if !slices.Equal(got, want) {
@@ -81,12 +81,12 @@ func TestShardedList(t *testing.T) {
 type listed struct{ Namespace, Name, UID string }
 
 // everyPage reads a LIST to its end, and checks what its metadata says.
-func (s *source) everyPage(t *testing.T, namespace, query string) (out []listed) {
+func (tc *testCache) everyPage(t *testing.T, namespace, query string) (out []listed) {
 	t.Helper()
 	sharded := strings.Contains(query, "shardSelector")
 	for token := ""; ; {
 		w := httptest.NewRecorder()
-		s.cache.ServeList(w, httptest.NewRequest(http.MethodGet, "/?"+query+"&continue="+token, nil), namespace, "")
+		tc.cache.ServeList(w, httptest.NewRequest(http.MethodGet, "/?"+query+"&continue="+token, nil), namespace, "")
 		var l struct {
 			Metadata struct {
 				Continue           string
@@ -112,12 +112,12 @@ func (s *source) everyPage(t *testing.T, namespace, query string) (out []listed)
 
 // TestShardOfNamespace: the objects of a namespace are in one shard.
 func TestShardOfNamespace(t *testing.T) {
-	s := filled(t, 100)
-	defer s.close()
+	tc := filled(t, 100)
+	defer tc.close()
 	where := map[string]int{}
 	n := 0
 	for i := range 3 {
-		for _, o := range s.everyPage(t, "", strings.Replace(shardQuery(shard.Shard{Index: i, Count: 3}), "uid", "namespace", 1)) {
+		for _, o := range tc.everyPage(t, "", strings.Replace(shardQuery(shard.Shard{Index: i, Count: 3}), "uid", "namespace", 1)) {
 			if was, ok := where[o.Namespace]; ok && was != i {
 				t.Errorf("%s is in shard %d and %d", o.Namespace, was, i)
 			}
@@ -132,13 +132,13 @@ func TestShardOfNamespace(t *testing.T) {
 
 // TestShardSelectorRefused: an empty one is none, what cannot be read is 400.
 func TestShardSelectorRefused(t *testing.T) {
-	s := filled(t, 20)
-	defer s.close()
-	if n := len(s.list("", "shardSelector=").Items); n != 20 {
+	tc := filled(t, 20)
+	defer tc.close()
+	if n := len(tc.list("", "shardSelector=").Items); n != 20 {
 		t.Errorf("%d items by an empty selector", n)
 	}
 	for _, query := range []string{"shardSelector=x", "shardSelector=%20", "watch=1&shardSelector=shardRange(object.metadata.uid,'0x0','0x8')"} {
-		if l := s.list("", query); l.Code != 400 || l.Reason != "BadRequest" || !strings.Contains(l.Message, "shard selector") {
+		if l := tc.list("", query); l.Code != 400 || l.Reason != "BadRequest" || !strings.Contains(l.Message, "shard selector") {
 			t.Errorf("%s: %+v", query, l)
 		}
 	}
@@ -148,8 +148,8 @@ func TestShardSelectorRefused(t *testing.T) {
 // object has taken leaves the shard, or comes into it.
 func TestShardWatchWoken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSource(t, 0, nil)
-		defer s.close()
+		tc := newTestCache(t, 0, nil)
+		defer tc.close()
 		sh := shard.Shard{Index: 1, Count: 3}
 		in := oracle(t, sh)
 		var inside, outside []string
@@ -162,15 +162,15 @@ func TestShardWatchWoken(t *testing.T) {
 		}
 		leaves := inside[slices.IndexFunc(inside, func(name string) bool { return !in(uidOf(name, 1)) })]
 		comes := outside[slices.IndexFunc(outside, func(name string) bool { return in(uidOf(name, 1)) })]
-		s.put("ns", leaves, "red")
-		s.put("ns", comes, "red")
+		tc.put("ns", leaves, "red")
+		tc.put("ns", comes, "red")
 		r := newRecorder()
-		defer s.watch(shardQuery(sh), r)()
+		defer tc.watch(shardQuery(sh), r)()
 		synctest.Wait()
 		flushes := r.flushed()
 		for range 100 {
 			for _, name := range outside {
-				s.put("ns", name, "blue")
+				tc.put("ns", name, "blue")
 			}
 			synctest.Wait()
 		}
@@ -179,11 +179,11 @@ func TestShardWatchWoken(t *testing.T) {
 		}
 		want := []string{"ADDED ns/" + leaves + "@101"}
 		event := func(what, name string, rv uint64) { want = append(want, fmt.Sprintf("%s ns/%s@%d", what, name, rv)) }
-		event("MODIFIED", leaves, s.put("ns", leaves, "blue").rv)
-		event("DELETED", leaves, s.remove("ns", leaves))
-		s.put("ns", leaves, "blue")
-		s.remove("ns", comes)
-		event("ADDED", comes, s.put("ns", comes, "blue").rv)
+		event("MODIFIED", leaves, tc.put("ns", leaves, "blue").rv)
+		event("DELETED", leaves, tc.remove("ns", leaves))
+		tc.put("ns", leaves, "blue")
+		tc.remove("ns", comes)
+		event("ADDED", comes, tc.put("ns", comes, "blue").rv)
 		synctest.Wait()
 		if got := r.events(t); !slices.Equal(got, want) {
 			t.Errorf("got  %v\nwant %v", got, want)
@@ -198,17 +198,17 @@ func TestShardWatchesUnderChurn(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			const count = 3
 			rnd := rand.New(rand.NewPCG(7, uint64(logBytes)))
-			s := newSource(t, logBytes, nil)
-			defer s.close()
+			tc := newTestCache(t, logBytes, nil)
+			defer tc.close()
 			truth := map[string]bool{}
 			churn := func(n int) {
 				for range n {
 					name := fmt.Sprint("n", rnd.IntN(60))
 					if key := "ns/" + name; truth[key] && rnd.IntN(3) == 0 {
-						s.remove("ns", name)
+						tc.remove("ns", name)
 						delete(truth, key)
 					} else {
-						s.put("ns", name, fmt.Sprint("c", rnd.IntN(5)))
+						tc.put("ns", name, fmt.Sprint("c", rnd.IntN(5)))
 						truth[key] = true
 					}
 				}
@@ -217,7 +217,7 @@ func TestShardWatchesUnderChurn(t *testing.T) {
 			var clients [count]*recorder
 			for i := range clients {
 				clients[i] = newRecorder()
-				defer s.watch(shardQuery(shard.Shard{Index: i, Count: count}), clients[i])()
+				defer tc.watch(shardQuery(shard.Shard{Index: i, Count: count}), clients[i])()
 			}
 			synctest.Wait()
 			for range 20 {
@@ -233,7 +233,7 @@ func TestShardWatchesUnderChurn(t *testing.T) {
 			for i, c := range clients {
 				for key := range heldAfter(t, c.events(t)) {
 					name := strings.TrimPrefix(key, "ns/")
-					if union[key] || !oracle(t, shard.Shard{Index: i, Count: count})(uidOf(name, s.lives[name])) {
+					if union[key] || !oracle(t, shard.Shard{Index: i, Count: count})(uidOf(name, tc.lives[name])) {
 						t.Errorf("shard %d has %s", i, key)
 					}
 					union[key] = true

@@ -21,10 +21,10 @@ func TestStatesAgainstModel(t *testing.T) {
 	for seed := range uint64(10) {
 		for _, indexed := range []bool{false, true} {
 			t.Run(fmt.Sprintf("seed %d indexed %v", seed, indexed), func(t *testing.T) {
-				s := newSource(t, 1<<20, nil)
-				defer s.close()
+				tc := newTestCache(t, 1<<20, nil)
+				defer tc.close()
 				if indexed {
-					s.indexColors()
+					tc.indexColors()
 				}
 				rnd := rand.New(rand.NewPCG(seed, 0))
 				model := map[string]thing{}
@@ -32,15 +32,15 @@ func TestStatesAgainstModel(t *testing.T) {
 				for range 200 {
 					ns, name := fmt.Sprint("ns", rnd.IntN(3)), fmt.Sprint("t", rnd.IntN(12))
 					if _, ok := model[ns+"/"+name]; ok && rnd.IntN(3) == 0 {
-						s.remove(ns, name)
+						tc.remove(ns, name)
 						delete(model, ns+"/"+name)
 					} else {
-						model[ns+"/"+name] = s.put(ns, name, []string{"red", "blue"}[rnd.IntN(2)])
+						model[ns+"/"+name] = tc.put(ns, name, []string{"red", "blue"}[rnd.IntN(2)])
 					}
-					states[s.rv] = maps.Clone(model)
+					states[tc.rv] = maps.Clone(model)
 				}
 				for rv, state := range states {
-					checkState(t, s, rnd, rv, state)
+					checkState(t, tc, rnd, rv, state)
 				}
 			})
 		}
@@ -48,7 +48,7 @@ func TestStatesAgainstModel(t *testing.T) {
 }
 
 // checkState asks for the state at rv in a random way.
-func checkState(t *testing.T, s *source, rnd *rand.Rand, rv uint64, state map[string]thing) {
+func checkState(t *testing.T, tc *testCache, rnd *rand.Rand, rv uint64, state map[string]thing) {
 	t.Helper()
 	query := fmt.Sprintf("resourceVersionMatch=Exact&resourceVersion=%d", rv)
 	limit := ""
@@ -74,7 +74,7 @@ func checkState(t *testing.T, s *source, rnd *rand.Rand, rv uint64, state map[st
 	}
 	var got []string
 	for {
-		l := s.list(namespace, query+limit+selector)
+		l := tc.list(namespace, query+limit+selector)
 		if l.Code != 0 || l.Metadata.ResourceVersion != fmt.Sprint(rv) {
 			t.Fatalf("%s %s: %d %s at %s", namespace, query+limit+selector, l.Code, l.Reason, l.Metadata.ResourceVersion)
 		}
@@ -92,41 +92,41 @@ func checkState(t *testing.T, s *source, rnd *rand.Rand, rv uint64, state map[st
 // TestStateCache: pages go on from a state that the log has forgotten, as long as not too many
 // others were begun since.
 func TestStateCache(t *testing.T) {
-	s := newSource(t, 2000, nil)
-	defer s.close()
+	tc := newTestCache(t, 2000, nil)
+	defer tc.close()
 	for i := range 5 {
-		s.put("ns", fmt.Sprint("t", i), "red")
+		tc.put("ns", fmt.Sprint("t", i), "red")
 	}
-	first := s.list("", "limit=2")
+	first := tc.list("", "limit=2")
 	churn := func() {
 		for i := range 60 {
-			s.put("ns", fmt.Sprint("t", i%5), fmt.Sprint("round", i))
+			tc.put("ns", fmt.Sprint("t", i%5), fmt.Sprint("round", i))
 		}
 	}
 	churn()
-	if l := s.list("", fmt.Sprintf("resourceVersionMatch=Exact&resourceVersion=%d", firstVersion+2)); l.Code != 410 {
+	if l := tc.list("", fmt.Sprintf("resourceVersionMatch=Exact&resourceVersion=%d", firstVersion+2)); l.Code != 410 {
 		t.Fatalf("the log still reaches back, so the test shows nothing: %+v", l)
 	}
-	l := s.list("", "continue="+first.Metadata.Continue)
+	l := tc.list("", "continue="+first.Metadata.Continue)
 	if got := strings.Join(l.names(), " "); got != "ns/t2@103 ns/t3@104 ns/t4@105" {
 		t.Errorf("got %s", got)
 	}
 	for range maxCachedStates {
-		s.put("ns", "t0", "red")
-		s.list("", "limit=2")
+		tc.put("ns", "t0", "red")
+		tc.list("", "limit=2")
 	}
 	churn()
-	l = s.list("", "continue="+first.Metadata.Continue)
+	l = tc.list("", "continue="+first.Metadata.Continue)
 	if l.Code != 410 || l.Reason != "Expired" || l.Metadata.Continue == "" {
 		t.Fatalf("got %+v", l)
 	}
 	// The rest, as it is now: by a replica that is behind the first page as soon as it no longer
 	// is.
-	if rest := s.list("", "continue="+l.Metadata.Continue); len(rest.Items) != 3 || rest.Metadata.ResourceVersion != resourceversion.Format(s.rv) {
+	if rest := tc.list("", "continue="+l.Metadata.Continue); len(rest.Items) != 3 || rest.Metadata.ResourceVersion != resourceversion.Format(tc.rv) {
 		t.Errorf("the rest: %+v", rest)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		behind := newSource(t, 2000, nil)
+		behind := newTestCache(t, 2000, nil)
 		defer behind.close()
 		if rest := behind.list("", "continue="+l.Metadata.Continue); rest.Code != 504 {
 			t.Errorf("of a replica that is behind: %+v", rest)
@@ -138,32 +138,32 @@ func TestStateCache(t *testing.T) {
 // kube-apiserver's words, be it the log that has it or a state that is kept for pages, and what
 // comes after as ever.
 func TestCompactTo(t *testing.T) {
-	s := newSource(t, 0, nil)
-	defer s.close()
-	s.put("ns", "a", "red")
-	two := s.put("ns", "b", "red").rv
-	page := s.list("", "limit=1")
-	three := s.put("ns", "c", "red").rv
-	s.put("ns", "d", "red")
+	tc := newTestCache(t, 0, nil)
+	defer tc.close()
+	tc.put("ns", "a", "red")
+	two := tc.put("ns", "b", "red").rv
+	page := tc.list("", "limit=1")
+	three := tc.put("ns", "c", "red").rv
+	tc.put("ns", "d", "red")
 	exactly := func(rv uint64) list {
-		return s.list("", fmt.Sprintf("resourceVersionMatch=Exact&resourceVersion=%d", rv))
+		return tc.list("", fmt.Sprintf("resourceVersionMatch=Exact&resourceVersion=%d", rv))
 	}
-	s.cache.CompactTo(two)
+	tc.cache.CompactTo(two)
 	if l := exactly(two); l.Code != 0 || len(l.Items) != 2 {
 		t.Errorf("what is not forgotten: %+v", l)
 	}
-	s.cache.CompactTo(three)
-	s.cache.CompactTo(two) // brings nothing back
+	tc.cache.CompactTo(three)
+	tc.cache.CompactTo(two) // brings nothing back
 	if l := exactly(two); l.Code != 410 || l.Reason != "Expired" || l.Message != "The resourceVersion for the provided list is too old." {
 		t.Errorf("what is forgotten: %+v", l)
 	}
-	if l := s.list("", "continue="+page.Metadata.Continue); l.Code != 410 || l.Metadata.Continue == "" {
+	if l := tc.list("", "continue="+page.Metadata.Continue); l.Code != 410 || l.Metadata.Continue == "" {
 		t.Errorf("a page of it: %+v", l)
 	}
 	if l := exactly(three); l.Code != 0 || len(l.Items) != 3 {
 		t.Errorf("what is left: %+v", l)
 	}
-	if l := s.list("", ""); l.Code != 0 || len(l.Items) != 4 {
+	if l := tc.list("", ""); l.Code != 0 || len(l.Items) != 4 {
 		t.Errorf("what there is: %+v", l)
 	}
 }
@@ -238,11 +238,11 @@ func FuzzToken(f *testing.F) {
 // TestCoalescedChanges: changes that come in several rounds, as when the log is trimmed while a
 // watcher reads, are one change for each key.
 func TestCoalescedChanges(t *testing.T) {
-	s := newSource(t, 0, nil)
-	defer s.close()
+	tc := newTestCache(t, 0, nil)
+	defer tc.close()
 	version := func(name string) *store.Object {
-		s.put("ns", name, "red")
-		o, _ := s.store.Get("ns/" + name)
+		tc.put("ns", name, "red")
+		o, _ := tc.store.Get("ns/" + name)
 		return o
 	}
 	a1, a2, a3, b1, b2, c1 := version("a"), version("a"), version("a"), version("b"), version("b"), version("c")
@@ -278,33 +278,33 @@ func (sc *stateCache) count() int {
 // it is read meanwhile.
 func TestStateCacheExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSource(t, 2000, nil)
-		defer s.close()
+		tc := newTestCache(t, 2000, nil)
+		defer tc.close()
 		for i := range 5 {
-			s.put("ns", fmt.Sprint("t", i), "red")
+			tc.put("ns", fmt.Sprint("t", i), "red")
 		}
-		first := s.list("", "limit=1")
+		first := tc.list("", "limit=1")
 		for i := range 60 {
-			s.put("ns", fmt.Sprint("t", i%5), fmt.Sprint("round", i))
+			tc.put("ns", fmt.Sprint("t", i%5), fmt.Sprint("round", i))
 		}
 		time.Sleep(cachedStateTTL / 2)
-		second := s.list("", "limit=1") // of another state
+		second := tc.list("", "limit=1") // of another state
 		time.Sleep(cachedStateTTL/2 - time.Second)
-		if l := s.list("", "limit=1&continue="+first.Metadata.Continue); l.Code != 0 || l.Metadata.Continue == "" {
+		if l := tc.list("", "limit=1&continue="+first.Metadata.Continue); l.Code != 0 || l.Metadata.Continue == "" {
 			t.Fatalf("within its time: %+v", l)
 		}
 		time.Sleep(2 * time.Second)
-		if n := s.cache.pagedStates.count(); n != 1 {
+		if n := tc.cache.pagedStates.count(); n != 1 {
 			t.Errorf("%d are kept", n)
 		}
-		if l := s.list("", "continue="+first.Metadata.Continue); l.Code != 410 || l.Metadata.Continue == "" {
+		if l := tc.list("", "continue="+first.Metadata.Continue); l.Code != 410 || l.Metadata.Continue == "" {
 			t.Errorf("after its time: %+v", l)
 		}
-		if l := s.list("", "continue="+second.Metadata.Continue); l.Code != 0 {
+		if l := tc.list("", "continue="+second.Metadata.Continue); l.Code != 0 {
 			t.Errorf("the other one: %+v", l)
 		}
 		time.Sleep(cachedStateTTL)
-		if n := s.cache.pagedStates.count(); n != 0 {
+		if n := tc.cache.pagedStates.count(); n != 0 {
 			t.Errorf("%d are kept in the end", n)
 		}
 	})

@@ -20,8 +20,8 @@ import (
 	"github.com/weirproject/weir/internal/workers"
 )
 
-// source is a store of JSON things, its writer, and a cache over it.
-type source struct {
+// testCache is a cache over a store of JSON things, and their writer.
+type testCache struct {
 	t       *testing.T
 	store   *store.Store
 	writer  *store.Writer
@@ -40,41 +40,41 @@ var things = Resource{
 
 const firstVersion = 100
 
-// newSource makes one whose first LIST has brought nothing. change may change the configuration.
-func newSource(t *testing.T, logBytes int64, change func(*Config)) *source {
+// newTestCache makes one whose first LIST has brought nothing. change may change the configuration.
+func newTestCache(t *testing.T, logBytes int64, change func(*Config)) *testCache {
 	t.Helper()
-	s := &source{t: t, rv: firstVersion, lives: map[string]int{}}
-	s.store = store.New(store.Config{Encoding: wire.JSON, KeepLog: true, LogBytes: logBytes})
-	s.writer = s.store.Writer(store.Scope{})
-	s.writer.BeginReplace(false)
-	s.writer.EndReplace(resourceversion.Format(s.rv))
-	s.history = NewHistory(0, s.rv, s.store.Revision())
+	tc := &testCache{t: t, rv: firstVersion, lives: map[string]int{}}
+	tc.store = store.New(store.Config{Encoding: wire.JSON, KeepLog: true, LogBytes: logBytes})
+	tc.writer = tc.store.Writer(store.Scope{})
+	tc.writer.BeginReplace(false)
+	tc.writer.EndReplace(resourceversion.Format(tc.rv))
+	tc.history = NewHistory(0, tc.rv, tc.store.Revision())
 	pool := workers.New()
 	t.Cleanup(pool.Close)
-	cfg := Config{Resource: things, Store: s.store, Encoding: wire.JSON, History: s.history, Workers: pool}
+	cfg := Config{Resource: things, Store: tc.store, Encoding: wire.JSON, History: tc.history, Workers: pool}
 	if change != nil {
 		change(&cfg)
 	}
 	var err error
-	if s.cache, err = New(cfg); err != nil {
+	if tc.cache, err = New(cfg); err != nil {
 		t.Fatal(err)
 	}
-	return s
+	return tc
 }
 
 // indexColors adds indexes of the label and of the field.
-func (s *source) indexColors() {
-	s.t.Helper()
+func (tc *testCache) indexColors() {
+	tc.t.Helper()
 	for _, name := range []string{labelIndexName("color"), fieldIndexName("spec.color")} {
-		if err := s.cache.indexes.addPermanent(name); err != nil {
-			s.t.Fatal(err)
+		if err := tc.cache.indexes.addPermanent(name); err != nil {
+			tc.t.Fatal(err)
 		}
 	}
 }
 
-func (s *source) close() {
-	s.cache.Close()
-	s.store.Close()
+func (tc *testCache) close() {
+	tc.cache.Close()
+	tc.store.Close()
 }
 
 // thing is what the tests write.
@@ -96,48 +96,48 @@ func (th *thing) json() []byte {
 }
 
 // put writes a thing at the next resourceVersion.
-func (s *source) put(namespace, name, color string) thing {
-	s.t.Helper()
-	s.rv++
-	th := thing{namespace, name, color, s.rv, s.lives[name]}
-	s.write(&th, s.writer.Put)
+func (tc *testCache) put(namespace, name, color string) thing {
+	tc.t.Helper()
+	tc.rv++
+	th := thing{namespace, name, color, tc.rv, tc.lives[name]}
+	tc.write(&th, tc.writer.Put)
 	return th
 }
 
 // remove deletes a thing at the next resourceVersion.
-func (s *source) remove(namespace, name string) uint64 {
-	s.t.Helper()
-	s.rv++
-	s.write(&thing{namespace, name, "", s.rv, s.lives[name]}, s.writer.Delete)
-	s.lives[name]++
-	return s.rv
+func (tc *testCache) remove(namespace, name string) uint64 {
+	tc.t.Helper()
+	tc.rv++
+	tc.write(&thing{namespace, name, "", tc.rv, tc.lives[name]}, tc.writer.Delete)
+	tc.lives[name]++
+	return tc.rv
 }
 
-func (s *source) write(th *thing, do func(*wire.Meta, []byte) error) {
-	s.t.Helper()
-	s.writeBytes(th.json(), do)
+func (tc *testCache) write(th *thing, do func(*wire.Meta, []byte) error) {
+	tc.t.Helper()
+	tc.writeBytes(th.json(), do)
 }
 
 // writeRaw writes bytes that need be no more than their metadata.
-func (s *source) writeRaw(raw []byte) {
-	s.t.Helper()
-	s.writeBytes(raw, s.writer.Put)
+func (tc *testCache) writeRaw(raw []byte) {
+	tc.t.Helper()
+	tc.writeBytes(raw, tc.writer.Put)
 }
 
-func (s *source) writeBytes(raw []byte, do func(*wire.Meta, []byte) error) {
-	s.t.Helper()
+func (tc *testCache) writeBytes(raw []byte, do func(*wire.Meta, []byte) error) {
+	tc.t.Helper()
 	var m wire.Meta
 	if err := wire.ReadMeta(wire.JSON, raw, &m); err != nil {
-		s.t.Fatal(err)
+		tc.t.Fatal(err)
 	}
-	before := s.store.Revision()
+	before := tc.store.Revision()
 	if err := do(&m, raw); err != nil {
-		s.t.Fatal(err)
+		tc.t.Fatal(err)
 	}
-	if s.writer.Flush(); s.store.Revision() > before {
-		s.history.Add(s.rv, s.store.Revision())
+	if tc.writer.Flush(); tc.store.Revision() > before {
+		tc.history.Add(tc.rv, tc.store.Revision())
 	}
-	s.writer.Progress(resourceversion.Format(s.rv))
+	tc.writer.Progress(resourceversion.Format(tc.rv))
 }
 
 // list is a LIST as JSON.
@@ -153,13 +153,13 @@ type list struct {
 	Message string
 }
 
-func (s *source) list(namespace, query string) list {
-	s.t.Helper()
+func (tc *testCache) list(namespace, query string) list {
+	tc.t.Helper()
 	w := httptest.NewRecorder()
-	s.cache.ServeList(w, httptest.NewRequest(http.MethodGet, "/?"+query, nil), namespace, "")
+	tc.cache.ServeList(w, httptest.NewRequest(http.MethodGet, "/?"+query, nil), namespace, "")
 	var l list
 	if err := json.Unmarshal(w.Body.Bytes(), &l); err != nil {
-		s.t.Fatalf("%v: %s", err, w.Body)
+		tc.t.Fatalf("%v: %s", err, w.Body)
 	}
 	return l
 }
@@ -263,12 +263,12 @@ func newRequest(query string) *http.Request {
 }
 
 // watch begins a WATCH; stop ends it and waits.
-func (s *source) watch(query string, r http.ResponseWriter) (stop func()) {
+func (tc *testCache) watch(query string, r http.ResponseWriter) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		s.cache.ServeList(r, newRequest("watch=1&"+query).WithContext(ctx), "", "")
+		tc.cache.ServeList(r, newRequest("watch=1&"+query).WithContext(ctx), "", "")
 	}()
 	return func() {
 		cancel()

@@ -35,17 +35,17 @@ func TestWatchesAgainstModel(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newSource(t, 1500, nil)
-				defer s.close()
+				tc := newTestCache(t, 1500, nil)
+				defer tc.close()
 				rnd := rand.New(rand.NewPCG(seed, 1))
 				for i := range 8 {
-					s.put("ns", fmt.Sprint("t", i), "red")
+					tc.put("ns", fmt.Sprint("t", i), "red")
 				}
 				var clients []*recorder
 				for _, query := range redQueries {
 					r := newRecorder()
 					clients = append(clients, r)
-					defer s.watch(query, r)()
+					defer tc.watch(query, r)()
 				}
 				synctest.Wait()
 				history := map[uint64]map[string]uint64{} // what is red at a resourceVersion
@@ -54,8 +54,8 @@ func TestWatchesAgainstModel(t *testing.T) {
 					r.hold()
 				}
 				for i := range 400 {
-					s.change(rnd, red)
-					history[s.rv] = cloneMap(red)
+					tc.change(rnd, red)
+					history[tc.rv] = cloneMap(red)
 					for _, r := range clients {
 						if i%25 == 24 && rnd.IntN(4) == 0 {
 							r.free()
@@ -70,10 +70,10 @@ func TestWatchesAgainstModel(t *testing.T) {
 				synctest.Wait()
 				for _, r := range clients {
 					events := r.events(t)
-					if got := replay(t, events); fmt.Sprint(got) != fmt.Sprint(history[s.rv]) {
-						t.Fatalf("got  %v\nwant %v", got, history[s.rv])
+					if got := replay(t, events); fmt.Sprint(got) != fmt.Sprint(history[tc.rv]) {
+						t.Fatalf("got  %v\nwant %v", got, history[tc.rv])
 					}
-					resumeAnywhere(t, events, history, s)
+					resumeAnywhere(t, events, history, tc)
 				}
 			})
 		})
@@ -89,22 +89,22 @@ func cloneMap(m map[string]uint64) map[string]uint64 {
 }
 
 // change makes one change at random and keeps account of what is red.
-func (s *source) change(rnd *rand.Rand, red map[string]uint64) {
-	if len(red) == 0 && s.rv == firstVersion+8 {
+func (tc *testCache) change(rnd *rand.Rand, red map[string]uint64) {
+	if len(red) == 0 && tc.rv == firstVersion+8 {
 		for i := range 8 {
 			red[fmt.Sprint("ns/t", i)] = firstVersion + 1 + uint64(i)
 		}
 	}
 	name := fmt.Sprint("t", rnd.IntN(8))
-	_, there := s.store.Get("ns/" + name)
+	_, there := tc.store.Get("ns/" + name)
 	switch {
 	case there && rnd.IntN(6) == 0:
-		s.remove("ns", name)
+		tc.remove("ns", name)
 		delete(red, "ns/"+name)
 	case rnd.IntN(2) == 0:
-		red["ns/"+name] = s.put("ns", name, "red").rv
+		red["ns/"+name] = tc.put("ns", name, "red").rv
 	default:
-		s.put("ns", name, "blue")
+		tc.put("ns", name, "blue")
 		delete(red, "ns/"+name)
 	}
 }
@@ -142,7 +142,7 @@ func replay(t *testing.T, events []string) map[string]uint64 {
 // resumeAnywhere cuts the stream after each event and checks that a client which goes on from
 // there, told every change that comes after the resourceVersion that it has, ends with the truth:
 // no object that was red and is no longer may stay with it.
-func resumeAnywhere(t *testing.T, events []string, history map[uint64]map[string]uint64, s *source) {
+func resumeAnywhere(t *testing.T, events []string, history map[uint64]map[string]uint64, tc *testCache) {
 	t.Helper()
 	held, last := map[string]uint64{}, uint64(0)
 	for i, e := range events {
@@ -152,7 +152,7 @@ func resumeAnywhere(t *testing.T, events []string, history map[uint64]map[string
 		}
 		for key := range held {
 			stale := true
-			for rv := last; rv <= s.rv; rv++ { // red at last or later: its end is told after the resumption
+			for rv := last; rv <= tc.rv; rv++ { // red at last or later: its end is told after the resumption
 				if _, red := history[rv][key]; red {
 					stale = false
 					break
@@ -197,18 +197,18 @@ func TestNotReady(t *testing.T) {
 // TestStoreClock: without a clock of its own, a cache is as current as its writer's progress.
 func TestStoreClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSource(t, 0, nil)
-		defer s.close()
-		th := s.put("ns", "a", "red")
+		tc := newTestCache(t, 0, nil)
+		defer tc.close()
+		th := tc.put("ns", "a", "red")
 		bookmarked, future := newRecorder(), newRecorder()
-		defer s.watch(fmt.Sprintf("resourceVersion=%d&allowWatchBookmarks=true", th.rv), bookmarked)()
-		defer s.watch("resourceVersion=105", future)()
-		s.rv = 104
-		s.writer.Progress("104") // a bookmark of the upstream
+		defer tc.watch(fmt.Sprintf("resourceVersion=%d&allowWatchBookmarks=true", th.rv), bookmarked)()
+		defer tc.watch("resourceVersion=105", future)()
+		tc.rv = 104
+		tc.writer.Progress("104") // a bookmark of the upstream
 		time.Sleep(61 * time.Second)
 		synctest.Wait()
-		s.put("ns", "b", "red") // 105
-		s.put("ns", "c", "red") // 106
+		tc.put("ns", "b", "red") // 105
+		tc.put("ns", "c", "red") // 106
 		synctest.Wait()
 		if got := bookmarked.events(t); !slices.Equal(got, []string{"BOOKMARK@104", "ADDED ns/b@105", "ADDED ns/c@106"}) {
 			t.Errorf("got %v", got)
@@ -216,7 +216,7 @@ func TestStoreClock(t *testing.T) {
 		if got := future.events(t); !slices.Equal(got, []string{"ADDED ns/c@106"}) {
 			t.Errorf("got %v", got)
 		}
-		if l := s.list("", "resourceVersion=200"); l.Code != 504 {
+		if l := tc.list("", "resourceVersion=200"); l.Code != 504 {
 			t.Errorf("got %+v", l)
 		}
 	})
@@ -226,16 +226,16 @@ func TestStoreClock(t *testing.T) {
 // do, it is an error and no panic.
 func TestBrokenClientAndStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSource(t, 0, nil)
-		defer s.close()
-		s.put("ns", "a", "red")
+		tc := newTestCache(t, 0, nil)
+		defer tc.close()
+		tc.put("ns", "a", "red")
 		w := &failingWriter{header: http.Header{}}
 		r := httptest.NewRequest(http.MethodGet, "/?watch=1", nil).WithContext(context.Background())
-		s.cache.ServeList(w, r, "", "") // returns although its context never ends
+		tc.cache.ServeList(w, r, "", "") // returns although its context never ends
 		if w.writes != 1 {
 			t.Errorf("%d writes to a connection that is gone", w.writes)
 		}
-		s.cache.ServeList(w, httptest.NewRequest(http.MethodGet, "/", nil), "", "")
+		tc.cache.ServeList(w, httptest.NewRequest(http.MethodGet, "/", nil), "", "")
 	})
 }
 
@@ -256,19 +256,19 @@ func (w *failingWriter) Write([]byte) (int, error) {
 // slower than changes come has all changes.
 func TestInitialEventsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSource(t, 0, nil)
-		defer s.close()
+		tc := newTestCache(t, 0, nil)
+		defer tc.close()
 		const things, changes = 2000, 20
 		for i := range things {
-			s.put("ns", fmt.Sprintf("t%04d", i), "red")
+			tc.put("ns", fmt.Sprintf("t%04d", i), "red")
 		}
-		state := s.rv
+		state := tc.rv
 		w := newRecorder()
 		w.hold()
-		defer s.watch("sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", w)()
+		defer tc.watch("sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", w)()
 		synctest.Wait() // it waits for the client
 		for i := range changes {
-			s.put("ns", fmt.Sprintf("t%04d", i), "blue")
+			tc.put("ns", fmt.Sprintf("t%04d", i), "blue")
 		}
 		w.free()
 		synctest.Wait()

@@ -38,29 +38,29 @@ func (w *stuckWriter) Write([]byte) (int, error) {
 func TestWriteTimeout(t *testing.T) {
 	for _, closed := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newSource(t, 0, nil)
-			defer s.close()
-			s.cache.readWrites.timeout, s.cache.watchWrites.timeout = 8*time.Minute, 8*time.Minute
-			s.put("ns", "a", "red")
+			tc := newTestCache(t, 0, nil)
+			defer tc.close()
+			tc.cache.readWrites.timeout, tc.cache.watchWrites.timeout = 8*time.Minute, 8*time.Minute
+			tc.put("ns", "a", "red")
 			began, done := time.Now(), make(chan struct{})
 			go func() {
 				defer close(done)
 				w := &stuckWriter{header: http.Header{}, deadline: make(chan time.Time, 16)}
-				s.cache.ServeList(w, newRequest("watch=1&timeoutSeconds=36000"), "", "")
+				tc.cache.ServeList(w, newRequest("watch=1&timeoutSeconds=36000"), "", "")
 			}()
 			slow := newRecorder()
-			defer s.watch("timeoutSeconds=36000", slow)()
+			defer tc.watch("timeoutSeconds=36000", slow)()
 			synctest.Wait()
 			for range 4 {
 				slow.hold()
-				s.put("ns", "a", "blue")
+				tc.put("ns", "a", "blue")
 				time.Sleep(time.Minute)
 				slow.free()
 				synctest.Wait()
 			}
 			want := 9 * time.Minute
 			if closed {
-				s.cache.Close()
+				tc.cache.Close()
 				want = 4*time.Minute + closeGrace
 			}
 			<-done
@@ -70,7 +70,7 @@ func TestWriteTimeout(t *testing.T) {
 			if got := len(slow.events(t)); got < 5 {
 				t.Errorf("the slow client got %d events", got)
 			}
-			if n := s.cache.Stats().Stalled; !closed && n != 1 {
+			if n := tc.cache.Stats().Stalled; !closed && n != 1 {
 				t.Errorf("%d stalled", n)
 			}
 		})
@@ -113,10 +113,10 @@ func TestTrickledState(t *testing.T) {
 	} {
 		for pause, whole := range map[time.Duration]bool{tt.slow / 2: true, 4 * time.Minute: false} {
 			synctest.Test(t, func(t *testing.T) {
-				s := newSource(t, 0, nil)
-				defer s.close()
+				tc := newTestCache(t, 0, nil)
+				defer tc.close()
 				for i := range tt.many {
-					s.put("ns", fmt.Sprint("t", i), strings.Repeat("c", size))
+					tc.put("ns", fmt.Sprint("t", i), strings.Repeat("c", size))
 				}
 				ctx, cancel := context.WithCancel(t.Context())
 				w := &trickler{ResponseRecorder: httptest.NewRecorder(), pause: pause}
@@ -124,7 +124,7 @@ func TestTrickledState(t *testing.T) {
 				var took time.Duration
 				go func() {
 					defer close(done)
-					s.abandon(w, ctx, verb)
+					tc.abandon(w, ctx, verb)
 					took = time.Since(began)
 				}()
 				select {
@@ -146,36 +146,36 @@ func TestTrickledState(t *testing.T) {
 // kept for them; nobody else is.
 func TestShed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSource(t, 2000, nil)
-		defer s.close()
-		s.put("ns", "a", "red")
+		tc := newTestCache(t, 2000, nil)
+		defer tc.close()
+		tc.put("ns", "a", "red")
 		stuck := func(query string) <-chan struct{} {
 			done := make(chan struct{})
 			w := &stuckWriter{header: http.Header{}, deadline: make(chan time.Time, 16)}
 			go func() {
 				defer close(done)
-				s.cache.ServeList(w, newRequest("watch=1&timeoutSeconds=36000"+query), "", "")
+				tc.cache.ServeList(w, newRequest("watch=1&timeoutSeconds=36000"+query), "", "")
 			}()
 			synctest.Wait()
 			return done
 		}
 		all, red := stuck(""), stuck("&labelSelector=color%3Dred")
 		healthy := newRecorder()
-		defer s.watch("timeoutSeconds=36000", healthy)()
+		defer tc.watch("timeoutSeconds=36000", healthy)()
 		for i := range 300 {
-			s.put("ns", fmt.Sprint("n", i%100), "blue")
+			tc.put("ns", fmt.Sprint("n", i%100), "blue")
 		}
 		synctest.Wait()
-		kept := s.cache.BacklogBytes()
-		if n := s.cache.Shed(9); n != 0 {
+		kept := tc.cache.BacklogBytes()
+		if n := tc.cache.Shed(9); n != 0 {
 			t.Errorf("%d are let go that have only just begun to write", n)
 		}
 		time.Sleep(2 * slowAfter)
-		if n := s.cache.Shed(1); n != 1 {
+		if n := tc.cache.Shed(1); n != 1 {
 			t.Errorf("%d are let go", n)
 		}
 		<-all
-		if now := s.cache.BacklogBytes(); kept < 100*20 || now > kept/10 {
+		if now := tc.cache.BacklogBytes(); kept < 100*20 || now > kept/10 {
 			t.Errorf("%d bytes are kept, and then %d", kept, now)
 		}
 		synctest.Wait()
@@ -184,15 +184,15 @@ func TestShed(t *testing.T) {
 			t.Error("one that is not late is let go")
 		default:
 		}
-		if n := s.cache.Shed(9); n != 0 {
+		if n := tc.cache.Shed(9); n != 0 {
 			t.Errorf("%d more are let go", n)
 		}
-		s.put("ns", "last", "blue")
+		tc.put("ns", "last", "blue")
 		synctest.Wait()
 		if got := healthy.events(t); !strings.Contains(got[len(got)-1], "last") {
 			t.Errorf("the healthy one got %s last", got[len(got)-1])
 		}
-		s.cache.Close()
+		tc.cache.Close()
 		<-red
 	})
 }

@@ -63,8 +63,8 @@ func (l *pipeListener) dial(ctx context.Context, _, _ string) (net.Conn, error) 
 	}
 }
 
-// cluster is a server in memory and clients for it.
-type cluster struct {
+// testServer is a server in memory and clients for it.
+type testServer struct {
 	t         *testing.T
 	server    *apiserver.Server
 	listener  *http.Server
@@ -76,17 +76,17 @@ type cluster struct {
 	metadata  metadata.Interface
 }
 
-// inCluster runs f in a bubble of its own time with a server that is closed afterwards.
-func inCluster(t *testing.T, o apiserver.Options, f func(t *testing.T, c *cluster)) {
+// withTestServer runs f in a bubble of its own time with a server that is closed afterwards.
+func withTestServer(t *testing.T, o apiserver.Options, f func(t *testing.T, ts *testServer)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		c := startCluster(t, o)
-		defer c.close()
-		f(t, c)
+		ts := startTestServer(t, o)
+		defer ts.close()
+		f(t, ts)
 	})
 }
 
-func startCluster(t *testing.T, o apiserver.Options) *cluster {
+func startTestServer(t *testing.T, o apiserver.Options) *testServer {
 	t.Helper()
 	s, err := apiserver.New(o)
 	if err != nil {
@@ -95,33 +95,33 @@ func startCluster(t *testing.T, o apiserver.Options) *cluster {
 	l := newPipeListener()
 	hs := &http.Server{Handler: s}
 	go func() { _ = hs.Serve(l) }()
-	c := &cluster{t: t, server: s, transport: &http.Transport{DialContext: l.dial, DisableCompression: true}}
-	c.config = &rest.Config{Host: "http://weir.test", Transport: c.transport, QPS: -1}
-	if c.typed, err = kubernetes.NewForConfig(c.config); err != nil {
+	ts := &testServer{t: t, server: s, transport: &http.Transport{DialContext: l.dial, DisableCompression: true}}
+	ts.config = &rest.Config{Host: "http://weir.test", Transport: ts.transport, QPS: -1}
+	if ts.typed, err = kubernetes.NewForConfig(ts.config); err != nil {
 		t.Fatal(err)
 	}
-	pb := rest.CopyConfig(c.config)
+	pb := rest.CopyConfig(ts.config)
 	pb.ContentType, pb.AcceptContentTypes = "application/vnd.kubernetes.protobuf", "application/vnd.kubernetes.protobuf,application/json"
-	if c.protobuf, err = kubernetes.NewForConfig(pb); err != nil {
+	if ts.protobuf, err = kubernetes.NewForConfig(pb); err != nil {
 		t.Fatal(err)
 	}
-	if c.dynamic, err = dynamic.NewForConfig(c.config); err != nil {
+	if ts.dynamic, err = dynamic.NewForConfig(ts.config); err != nil {
 		t.Fatal(err)
 	}
-	if c.metadata, err = metadata.NewForConfig(c.config); err != nil {
+	if ts.metadata, err = metadata.NewForConfig(ts.config); err != nil {
 		t.Fatal(err)
 	}
-	c.listener = hs
-	return c
+	ts.listener = hs
+	return ts
 }
 
 // close ends the server, and with it everything in the bubble.
-func (c *cluster) close() {
-	if err := c.server.Close(); err != nil {
-		c.t.Error(err)
+func (ts *testServer) close() {
+	if err := ts.server.Close(); err != nil {
+		ts.t.Error(err)
 	}
-	_ = c.listener.Close()
-	c.transport.CloseIdleConnections()
+	_ = ts.listener.Close()
+	ts.transport.CloseIdleConnections()
 	time.Sleep(time.Second) // of the bubble: net/http lingers on a connection whose request body it did not read to the end
 }
 
@@ -133,26 +133,26 @@ type answer struct {
 }
 
 // send begins a request, and returns the answer when its head is there.
-func (c *cluster) send(ctx context.Context, method, path string, body io.Reader, header []string) *http.Response {
-	c.t.Helper()
-	req, err := http.NewRequestWithContext(ctx, method, c.config.Host+path, body)
+func (ts *testServer) send(ctx context.Context, method, path string, body io.Reader, header []string) *http.Response {
+	ts.t.Helper()
+	req, err := http.NewRequestWithContext(ctx, method, ts.config.Host+path, body)
 	if err != nil {
-		c.t.Fatal(err)
+		ts.t.Fatal(err)
 	}
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	res, err := c.transport.RoundTrip(req)
+	res, err := ts.transport.RoundTrip(req)
 	if err != nil {
-		c.t.Fatal(err)
+		ts.t.Fatal(err)
 	}
 	return res
 }
 
 // do makes a raw request. body may be nil, a string, or anything that is then written as JSON.
 // header is a list of names and values.
-func (c *cluster) do(method, path string, body any, header ...string) answer {
-	c.t.Helper()
+func (ts *testServer) do(method, path string, body any, header ...string) answer {
+	ts.t.Helper()
 	var r io.Reader
 	switch b := body.(type) {
 	case nil:
@@ -163,25 +163,25 @@ func (c *cluster) do(method, path string, body any, header ...string) answer {
 	default:
 		text, err := json.Marshal(b)
 		if err != nil {
-			c.t.Fatal(err)
+			ts.t.Fatal(err)
 		}
 		r = bytes.NewReader(text)
 	}
-	res := c.send(context.Background(), method, path, r, header)
+	res := ts.send(context.Background(), method, path, r, header)
 	defer func() { _ = res.Body.Close() }()
 	text, err := io.ReadAll(res.Body)
 	if err != nil {
-		c.t.Fatal(err)
+		ts.t.Fatal(err)
 	}
 	return answer{res.StatusCode, res.Header, text}
 }
 
 // get makes a raw GET and decodes the answer into v.
-func (c *cluster) get(path string, v any) answer {
-	c.t.Helper()
-	a := c.do(http.MethodGet, path, nil)
+func (ts *testServer) get(path string, v any) answer {
+	ts.t.Helper()
+	a := ts.do(http.MethodGet, path, nil)
 	if v != nil {
-		a.decode(c.t, v)
+		a.decode(ts.t, v)
 	}
 	return a
 }
@@ -205,35 +205,35 @@ func (a answer) status(t *testing.T) *metav1.Status {
 }
 
 // configMap creates a ConfigMap and returns its resourceVersion.
-func (c *cluster) configMap(name string, labels map[string]string) string {
-	c.t.Helper()
-	cm, err := c.typed.CoreV1().ConfigMaps("default").Create(context.Background(),
+func (ts *testServer) configMap(name string, labels map[string]string) string {
+	ts.t.Helper()
+	cm, err := ts.typed.CoreV1().ConfigMaps("default").Create(context.Background(),
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, metav1.CreateOptions{})
 	if err != nil {
-		c.t.Fatal(err)
+		ts.t.Fatal(err)
 	}
 	return cm.ResourceVersion
 }
 
 // relabel replaces the labels of a ConfigMap and returns its new resourceVersion.
-func (c *cluster) relabel(name string, labels map[string]string) string {
-	c.t.Helper()
-	cm, err := c.typed.CoreV1().ConfigMaps("default").Get(context.Background(), name, metav1.GetOptions{})
+func (ts *testServer) relabel(name string, labels map[string]string) string {
+	ts.t.Helper()
+	cm, err := ts.typed.CoreV1().ConfigMaps("default").Get(context.Background(), name, metav1.GetOptions{})
 	if err == nil {
 		cm.Labels = labels
-		cm, err = c.typed.CoreV1().ConfigMaps("default").Update(context.Background(), cm, metav1.UpdateOptions{})
+		cm, err = ts.typed.CoreV1().ConfigMaps("default").Update(context.Background(), cm, metav1.UpdateOptions{})
 	}
 	if err != nil {
-		c.t.Fatal(err)
+		ts.t.Fatal(err)
 	}
 	return cm.ResourceVersion
 }
 
 // remove deletes a ConfigMap and returns the resourceVersion of that.
-func (c *cluster) remove(name string) string {
-	c.t.Helper()
-	if err := c.typed.CoreV1().ConfigMaps("default").Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
-		c.t.Fatal(err)
+func (ts *testServer) remove(name string) string {
+	ts.t.Helper()
+	if err := ts.typed.CoreV1().ConfigMaps("default").Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
+		ts.t.Fatal(err)
 	}
-	return strconv.FormatUint(c.server.ResourceVersion(), 10)
+	return strconv.FormatUint(ts.server.ResourceVersion(), 10)
 }
