@@ -30,7 +30,7 @@ func (r *run) await(c *client) {
 			return // the number meant something else when it was listed
 		}
 		r.cluster.Do(func(h *etcd.History) {
-			another := func(resourceVersion string) bool { return ahead(resourceVersion, era.Head()) }
+			another := func(resourceVersion string) bool { return newer(resourceVersion, era.Head()) }
 			if h.Era() != era || another(v.resourceVersion) || slices.ContainsFunc(of, another) || v.holdsOfAnother(era, r.world.besieged()) {
 				return // or it means something else still, while the server is examined
 			}
@@ -55,16 +55,16 @@ func (r *run) await(c *client) {
 // another one still examines its server. In a siege that may take until resourceVersions have come
 // again, so then any object of another past counts.
 func (v *view) holdsOfAnother(era *etcd.Era, besieged bool) bool {
-	for _, o := range v.objects {
-		if !era.Has(o.Version) && (besieged || o.Version.Revision > era.Head()) {
+	for _, rep := range v.objects {
+		if !era.Has(rep.Version) && (besieged || rep.Version.Revision > era.Head()) {
 			return true
 		}
 	}
 	return false
 }
 
-// ahead reports whether a resourceVersion is newer than revision.
-func ahead(resourceVersion string, revision int64) bool {
+// newer reports whether a resourceVersion is newer than revision.
+func newer(resourceVersion string, revision int64) bool {
 	n, err := strconv.ParseInt(resourceVersion, 10, 64)
 	return err == nil && n > revision
 }

@@ -99,33 +99,33 @@ func (r *replica) session(ctx context.Context) {
 	if r.kind.Protobuf {
 		encoding = wire.Protobuf
 	}
-	f := &feed{giveUp: cancel}
+	sink := &storeSink{endSession: cancel}
 	e := engine.New(engine.Config{
-		Sink:      func(w *store.Writer) reflector.Sink { f.Writer = w; return f },
+		Sink:      func(w *store.Writer) reflector.Sink { sink.Writer = w; return sink },
 		Store:     store.Config{Encoding: encoding, KeepLog: true, LogBytes: r.spec.LogBytes},
 		Reflector: reflector.Config{WatchTimeout: r.spec.Watch, Backoff: reflector.Backoff(r.spec.backoff), Encoding: encoding},
 	})
-	f.store = e.Store()
-	r.hold(f.store)
-	f.history = watchcache.NewHistory(0, 0, 0)
+	sink.store = e.Store()
+	r.hold(sink.store)
+	sink.history = watchcache.NewHistory(0, 0, 0)
 	src, err := source.New(config(r.client), source.Resource{GVR: r.kind.GroupVersionResource, Encoding: encoding}, source.Options{})
 	if err != nil {
 		panic(err)
 	}
 	e.Reflect(src, store.Scope{}, "")
-	cache := r.newCache(f, encoding)
-	f.synced = func() { r.set(cache) }
+	cache := r.newCache(sink, encoding)
+	sink.onListed = func() { r.set(cache) }
 	_ = e.Run(ctx)
 	r.set(nil)
 	cache.Close()
 }
 
-func (r *replica) newCache(f *feed, encoding wire.Encoding) *watchcache.Cache {
+func (r *replica) newCache(sink *storeSink, encoding wire.Encoding) *watchcache.Cache {
 	resource := watchcache.Resource{GroupVersionResource: r.kind.GroupVersionResource, Kind: r.kind.Kind, Namespaced: true}
 	if r.kind.Protobuf {
 		resource.Type = reflect.TypeFor[corev1.ConfigMap]()
 	}
-	cache, err := watchcache.New(watchcache.Config{Resource: resource, Store: f.store, Encoding: encoding, Clock: f, History: f.history})
+	cache, err := watchcache.New(watchcache.Config{Resource: resource, Store: sink.store, Encoding: encoding, Clock: sink, History: sink.history})
 	if err != nil {
 		panic(err)
 	}

@@ -161,41 +161,44 @@ func (r *run) ceased(s Scope, v *etcd.Version) bool {
 	return yes
 }
 
-// follows returns an error if a handler or reader of a scope that has seen one form of a key must
-// not be shown another one next, and nil if it may. In an unordered world it may be shown anything.
-func (r *run) follows(s Scope, was last, now api.Form) (err error) {
+// follows returns an error if a handler or reader of a scope that has seen one representation of a
+// key must not be shown another one next, and nil if it may. In an unordered world it may be shown
+// anything.
+func (r *run) follows(s Scope, was last, now api.Representation) (err error) {
 	if r.unordered {
 		return nil
 	}
-	o, n := was.form, now
+	from, to := was.rep, now
 	r.cluster.Do(func(h *etcd.History) {
-		undone := func() bool { // the server went back behind o, to n
-			return slices.ContainsFunc(h.Eras(), func(e *etcd.Era) bool { return e.Index > o.Version.Era.Index && !e.Has(o.Version) && e.Has(n.Version) })
+		undone := func() bool { // the server went back to a state before from, which has to
+			return slices.ContainsFunc(h.Eras(), func(e *etcd.Era) bool {
+				return e.Index > from.Version.Era.Index && !e.Has(from.Version) && e.Has(to.Version)
+			})
 		}
-		kept := func() bool { // the server went back to o, behind its end
-			return slices.ContainsFunc(h.Eras(), func(e *etcd.Era) bool { return e.Index > o.Version.Era.Index && e.Has(n.Version) })
+		kept := func() bool { // the server went back to a state that has it
+			return slices.ContainsFunc(h.Eras(), func(e *etcd.Era) bool { return e.Index > from.Version.Era.Index && e.Has(to.Version) })
 		}
 		switch {
-		case o.Version == n.Version && was.gone:
+		case from.Version == to.Version && was.gone:
 			if !kept() {
-				err = fmt.Errorf("%v is back after it was gone", n)
+				err = fmt.Errorf("%v is back after it was gone", to)
 			}
-		case o.Version == n.Version && o.Schema == n.Schema:
+		case from.Version == to.Version && from.Schema == to.Schema:
 			if !r.orders {
-				err = fmt.Errorf("%v again, unchanged", n)
+				err = fmt.Errorf("%v again, unchanged", to)
 			}
-		case o.Version == n.Version && o.Schema > n.Schema && (r.world.repeats() || len(s.pairs()) > 1):
+		case from.Version == to.Version && from.Schema > to.Schema && (r.world.repeats() || len(s.pairs()) > 1):
 			// An event that comes again as it was sent first, or late by another watch, is told
 			// from what was sent since by its resourceVersion alone.
-		case o.Version == n.Version && o.Schema > n.Schema:
-			err = fmt.Errorf("%v after %v", n, o)
-		case n.Version.ID < o.Version.ID:
-			if !undone() && !s.stalled(o.Version, n.Version) {
-				err = fmt.Errorf("%v after %v, which is newer", n, o)
+		case from.Version == to.Version && from.Schema > to.Schema:
+			err = fmt.Errorf("%v after %v", to, from)
+		case to.Version.ID < from.Version.ID:
+			if !undone() && !s.stalled(from.Version, to.Version) {
+				err = fmt.Errorf("%v after %v, which is newer", to, from)
 			}
-		case was.gone && n.Version.Era == o.Version.Era:
-			if rev, ok := s.ceases(o.Version.Era, o.Version); ok && n.Version.Revision < rev && len(s.pairs()) == 1 && !kept() {
-				err = fmt.Errorf("%v, after the object of %v was gone at %d", n, o, rev)
+		case was.gone && to.Version.Era == from.Version.Era:
+			if rev, ok := s.ceases(from.Version.Era, from.Version); ok && to.Version.Revision < rev && len(s.pairs()) == 1 && !kept() {
+				err = fmt.Errorf("%v, after the object of %v was gone at %d", to, from, rev)
 			}
 		}
 	})
@@ -212,24 +215,24 @@ func (s Scope) stalled(was, now *etcd.Version) bool {
 
 // next returns an error if something that the scope includes came between what was told of a key
 // and what is told next, and nil if nothing did.
-func (r *run) next(s Scope, was last, now api.Form) (err error) {
+func (r *run) next(s Scope, was last, now api.Representation) (err error) {
 	r.cluster.Do(func(h *etcd.History) {
 		e := h.Era()
-		for _, ch := range e.Since(was.form.Version.Revision, now.Version.Revision-1) {
+		for _, ch := range e.Since(was.rep.Version.Revision, now.Version.Revision-1) {
 			switch {
 			case ch.Old == nil && ch.New == nil || ch.Key() != now.Version.Key:
 			case s.matches(ch.New):
-				err = fmt.Errorf("%v after %v: %v was not told", now, was.form, ch.New)
+				err = fmt.Errorf("%v after %v: %v was not told", now, was.rep, ch.New)
 			case !was.gone && s.matches(ch.Old):
-				err = fmt.Errorf("%v after %v: the end of %v was not told", now, was.form, ch.Old)
+				err = fmt.Errorf("%v after %v: the end of %v was not told", now, was.rep, ch.Old)
 			}
 		}
 	})
 	return err
 }
 
-// same reports whether two forms that a handler is told of are the same to it.
-func (c *client) same(a, b api.Form) bool { return a == b }
+// same reports whether two representations that a handler is told of are the same to it.
+func (c *client) same(a, b api.Representation) bool { return a == b }
 
 // back returns the name of a rule against going back. It is another one for watches that are
 // merged, since each of them runs at its own speed.

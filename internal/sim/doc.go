@@ -20,7 +20,7 @@
 // What is run in it (informer.go): the native informer with several namespaces and selectors, of Go
 // types, unstructured and metadata only; the drop-in with its options and factories; a native
 // informer behind two watch caches between which it jumps; and, as the control, client-go's own
-// informer, whose known failures are listed in known.go.
+// informer, whose known failures are listed in knownfailures.go.
 //
 // # What is checked
 //
@@ -49,10 +49,10 @@
 // # What is not
 //
 // What no protocol tells: a client that watches from a revision of an era that is no more, when the
-// present one has come as far (api/told.go), is excused until its next LIST, which the world then
-// forces upon it. That one form of LIST is refused for ever while another works is asked only of
-// pages, and of answers that break off. With resourceVersions that cannot be compared nobody tells
-// an old event from a new one. 429 is patience, not a fault to be overcome. HTTP itself
+// present one has come as far (api/clientview.go), is excused until its next LIST, which the world
+// then forces upon it. That one form of LIST is refused for ever while another works is asked only
+// of pages, and of answers that break off. With resourceVersions that cannot be compared nobody
+// tells an old event from a new one. 429 is patience, not a fault to be overcome. HTTP itself
 // (connections, TLS, HTTP/2), authentication, discovery, and writes are not here.
 //
 // # How far a seed decides

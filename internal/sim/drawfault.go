@@ -116,13 +116,13 @@ func (d *drawer) staggered() {
 		c.Handlers[i] = HandlerSpec{Delay: late/50 + time.Duration(d.Int64N(int64(late/4)))}
 	}
 	d.w.Steps = slices.DeleteFunc(d.w.Steps, func(s Step) bool { return !s.calm() })
-	slow := api.Rule{Client: 0, Server: -1, Ask: api.AskList | api.AskPage, Deed: api.Delay, D: late, Times: 1}
+	slow := api.Rule{Client: 0, Server: -1, Ask: api.AskList | api.AskPage, Effect: api.Delay, D: late, Times: 1}
 	if d.chance(50) {
-		slow.Deed, slow.N = api.Stall, 100+d.IntN(2000)
+		slow.Effect, slow.N = api.Stall, 100+d.IntN(2000)
 	}
 	d.w.Steps = append(d.w.Steps, Step{Op: Fault, Rule: slow})
 	if d.chance(50) {
-		d.w.Steps = append(d.w.Steps, Step{At: late / 2, Op: Fault, Rule: api.Rule{Client: 0, Server: -1, Ask: api.AskWatch, Deed: api.Delay, D: late, Times: 1}})
+		d.w.Steps = append(d.w.Steps, Step{At: late / 2, Op: Fault, Rule: api.Rule{Client: 0, Server: -1, Ask: api.AskWatch, Effect: api.Delay, D: late, Times: 1}})
 	}
 	for range 1 + d.IntN(6) {
 		at := time.Duration(d.Int64N(int64(2 * late)))
@@ -144,14 +144,14 @@ func (d *drawer) move(at time.Duration, server int) {
 // faults draws what goes wrong with requests.
 func (d *drawer) faults() {
 	if d.chance(25) {
-		d.w.Steps = append(d.w.Steps, Step{Op: Fault, Rule: api.Rule{Client: -1, Server: -1, Ask: api.AskAll, Deed: api.Pieces, N: 30 + d.IntN(300)}})
+		d.w.Steps = append(d.w.Steps, Step{Op: Fault, Rule: api.Rule{Client: -1, Server: -1, Ask: api.AskAll, Effect: api.Pieces, N: 30 + d.IntN(300)}})
 	}
 	if d.chance(25) {
 		return
 	}
 	for range 1 + d.IntN(5) {
 		r := api.Rule{Client: -1, Server: -1}
-		d.deed(&r)
+		d.effect(&r)
 		at := d.moment()
 		if d.chance(30) {
 			at = 0
@@ -169,20 +169,20 @@ func (d *drawer) faults() {
 		if len(d.w.Servers) > 1 && d.chance(40) {
 			r.Server = d.IntN(len(d.w.Servers))
 		}
-		if r.Deed == api.OftenBookmarks && r.Until == 0 {
+		if r.Effect == api.OftenBookmarks && r.Until == 0 {
 			r.D = max(r.D, time.Second) // for ever is long
 		}
 		d.w.Steps = append(d.w.Steps, Step{At: at, Op: Fault, Rule: r})
 	}
 }
 
-// deed draws what happens to which requests.
-func (d *drawer) deed(r *api.Rule) {
+// effect draws what happens to which requests.
+func (d *drawer) effect(r *api.Rule) {
 	r.Ask = pick(d, api.AskWatch, api.AskWatch, api.AskWatch, api.AskInitial, api.AskWatches, api.AskList, api.AskLists, api.AskPage, api.AskProbe, api.AskMore,
 		api.AskListAny, api.AskVersion, api.AskAll)
-	r.Deed = pick(d, api.Delay, api.Slow, api.Answer, api.Answer, api.Answer, api.ErrorEvent, api.Refuse, api.Hang, api.Cut, api.Cut, api.End, api.Stall,
+	r.Effect = pick(d, api.Delay, api.Slow, api.Answer, api.Answer, api.Answer, api.ErrorEvent, api.Refuse, api.Hang, api.Cut, api.Cut, api.End, api.Stall,
 		api.Repeat, api.NoBookmarks, api.OftenBookmarks, api.Page)
-	switch r.Deed {
+	switch r.Effect {
 	case api.Delay, api.Slow:
 		r.D = d.between(time.Millisecond, 30*time.Second)
 	case api.Answer:

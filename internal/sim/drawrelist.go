@@ -61,7 +61,7 @@ func (d *drawer) lose(from time.Duration) (until time.Duration) {
 	for cache := 1; cache <= 2; cache++ {
 		if d.chance(70) {
 			at := within()
-			add(at, Step{Op: Fault, Rule: api.Rule{Client: cache, Server: -1, Ask: api.AskAll, Deed: api.Refuse, Until: at + span/2}})
+			add(at, Step{Op: Fault, Rule: api.Rule{Client: cache, Server: -1, Ask: api.AskAll, Effect: api.Refuse, Until: at + span/2}})
 		}
 	}
 	for range 1 + d.IntN(4) {
@@ -73,7 +73,7 @@ func (d *drawer) lose(from time.Duration) (until time.Duration) {
 // hinder draws a fault that keeps one of the client's watches behind.
 func (d *drawer) hinder(until, most time.Duration) api.Rule {
 	r := api.Rule{Server: -1, Ask: pick(d, api.AskWatch, api.AskWatches, api.AskAll), Times: 1 + d.IntN(3), Until: until}
-	switch r.Deed = pick(d, api.Delay, api.Slow, api.Cut, api.Stall, api.Refuse); r.Deed {
+	switch r.Effect = pick(d, api.Delay, api.Slow, api.Cut, api.Stall, api.Refuse); r.Effect {
 	case api.Delay, api.Slow:
 		r.D = d.between(time.Millisecond, most)
 	case api.Stall:

@@ -35,7 +35,7 @@ func (d *drawer) besieged() {
 			r = api.Rule{Client: -1, Server: -1}
 		}
 		if pages && ask == api.AskList { // what is refused is not asked for in another form
-			r.Deed, r.N, r.D = pick(d, api.Cut, api.Stall), d.IntN(100), 0
+			r.Effect, r.N, r.D = pick(d, api.Cut, api.Stall), d.IntN(100), 0
 		}
 		var at time.Duration
 		if d.chance(50) {
@@ -47,11 +47,11 @@ func (d *drawer) besieged() {
 
 // lasts draws a fault of requests of one kind, and reports whether that fault may stay for ever.
 func (d *drawer) lasts(r *api.Rule, ask api.Ask) bool {
-	d.deed(r)
-	events := r.Deed == api.ErrorEvent || r.Deed == api.Repeat || r.Deed == api.NoBookmarks || r.Deed == api.OftenBookmarks
+	d.effect(r)
+	events := r.Effect == api.ErrorEvent || r.Effect == api.Repeat || r.Effect == api.NoBookmarks || r.Effect == api.OftenBookmarks
 	watch := ask&api.AskWatches != 0
 	r.Ask, r.D = ask, min(r.D, 15*time.Second)
-	if r.Deed == api.OftenBookmarks {
+	if r.Effect == api.OftenBookmarks {
 		r.D = max(r.D, time.Second)
 	}
 	return !r.AsksForLess() && (watch || !events)

@@ -49,7 +49,7 @@ func (r *run) expectOf(cl *api.Client, spec ClientSpec) expectation {
 	// A LIST that breaks off is asked for in pages, and what fails in pages is asked for as one.
 	// That one form of LIST is answered with an error for ever while another works is beyond what
 	// may be asked.
-	broken := func(f api.Rule) bool { return f.Deed == api.Cut || f.Deed == api.Stall }
+	broken := func(f api.Rule) bool { return f.Effect == api.Cut || f.Effect == api.Stall }
 	lists, refused := false, false
 	for _, f := range rules {
 		if f.Ask&api.AskList != 0 && f.Blocks() {
@@ -68,7 +68,7 @@ func (r *run) expectOf(cl *api.Client, spec ClientSpec) expectation {
 		tooMany = tooMany || f.AsksForLess()
 		// It may come in place of another one that would come at once, or the watch looks like one
 		// of a quiet resource before it is cut.
-		mixed = mixed || f.Deed == api.ErrorEvent && f.M > 0 || f.Deed == api.Stall && f.Ask&api.AskWatch != 0
+		mixed = mixed || f.Effect == api.ErrorEvent && f.M > 0 || f.Effect == api.Stall && f.Ask&api.AskWatch != 0
 	}
 	e.heals = e.heals && !tooMany
 	e.current = e.heals && !watches && !(initials && spec.Mode == "watchlist") // initial events go on as a watch
@@ -81,6 +81,6 @@ func (r *run) expectOf(cl *api.Client, spec ClientSpec) expectation {
 // hangs reports whether some answer never comes, or never ends.
 func (w *World) hangs() bool {
 	return slices.ContainsFunc(w.Steps, func(s Step) bool {
-		return s.Op == Fault && (s.Rule.Deed == api.Hang || s.Rule.Deed == api.Stall && s.Rule.Blocks())
+		return s.Op == Fault && (s.Rule.Effect == api.Hang || s.Rule.Effect == api.Stall && s.Rule.Blocks())
 	})
 }

@@ -47,24 +47,24 @@ type resync struct {
 
 // last is what a handler was last told of a key.
 type last struct {
-	form api.Form
+	rep  api.Representation
 	gone bool
 }
 
 // tell handles an event. It checks the event, and blocks for as long as the handler is to take, or
 // until ctx ends.
-func (h *handler) tell(ctx context.Context, t told) {
+func (h *handler) tell(ctx context.Context, e event) {
 	h.mu.Lock()
 	late := h.ended
 	h.mu.Unlock()
 	if late {
-		h.wrong("after-removal", "%v %v", t.what, t.key)
+		h.wrong("after-removal", "%v %v", e.typ, e.key)
 	}
 	h.run.yield()
 	h.synced()
-	h.check(t)
+	h.check(e)
 	if h.run.logging {
-		h.run.logf("%s: %v %v old=%v new=%v", h.name, t.what, t.key, t.old, t.new)
+		h.run.logf("%s: %v %v old=%v new=%v", h.name, e.typ, e.key, e.old, e.new)
 	}
 	now := h.run.now()
 	if h.spec.Block > 0 && now >= h.spec.Block && now < h.spec.Free {
@@ -75,13 +75,13 @@ func (h *handler) tell(ctx context.Context, t told) {
 }
 
 func (o object) String() string {
-	if o.form.Version == nil && o.problem == "" {
+	if o.rep.Version == nil && o.problem == "" {
 		return "-"
 	}
 	if o.problem != "" {
 		return o.problem
 	}
-	return o.form.String()
+	return o.rep.String()
 }
 
 func sleep(ctx context.Context, d time.Duration) {
@@ -97,69 +97,69 @@ func sleep(ctx context.Context, d time.Duration) {
 }
 
 // check compares an event with what the handler was told before.
-func (h *handler) check(t told) {
+func (h *handler) check(e event) {
 	h.run.observe(h.client)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if t.what == resynced {
-		h.resyncs = append(h.resyncs, resync{t.key, h.run.now()})
+	if e.typ == resynced {
+		h.resyncs = append(h.resyncs, resync{e.key, h.run.now()})
 	} else {
 		h.quiet = false
 	}
-	for _, o := range []object{t.old, t.new} {
+	for _, o := range []object{e.old, e.new} {
 		if o.problem != "" {
-			h.wrong("object", "%v %v: %s", t.what, t.key, o.problem)
+			h.wrong("object", "%v %v: %s", e.typ, e.key, o.problem)
 			return
 		}
 	}
-	was, known := h.seen[t.key]
+	was, known := h.seen[e.key]
 	present := known && !was.gone
-	switch t.what {
+	switch e.typ {
 	case added:
 		if present {
-			h.wrong("order", "Added %v, but it has %v", t.new, was.form)
+			h.wrong("order", "Added %v, but it has %v", e.new, was.rep)
 		} else if known {
-			h.later(was, t.new.form)
+			h.later(was, e.new.rep)
 		}
 	case updated, resynced:
 		if !present {
-			h.wrong("order", "%v %v, but it has nothing", t.what, t.new)
+			h.wrong("order", "%v %v, but it has nothing", e.typ, e.new)
 			return
 		}
-		if !h.client.same(t.old.form, was.form) {
-			h.wrong("order", "%v from %v to %v, but it has %v", t.what, t.old, t.new, was.form)
+		if !h.client.same(e.old.rep, was.rep) {
+			h.wrong("order", "%v from %v to %v, but it has %v", e.typ, e.old, e.new, was.rep)
 		}
-		if t.what == updated {
-			h.later(was, t.new.form)
-		} else if t.new.form != was.form {
-			h.wrong("order", "Resynced %v, but it has %v", t.new, was.form)
+		if e.typ == updated {
+			h.later(was, e.new.rep)
+		} else if e.new.rep != was.rep {
+			h.wrong("order", "Resynced %v, but it has %v", e.new, was.rep)
 		}
 	case deleted:
 		if !present {
-			h.wrong("order", "Deleted %v, but it has nothing", t.old)
+			h.wrong("order", "Deleted %v, but it has nothing", e.old)
 			return
 		}
-		if t.final && (t.old.form.Version.ID >= was.form.Version.ID || h.run.world.goesBack()) {
-			t.old.form = was.form // the last state may never have been told, and is of the server's schema by then
+		if e.final && (e.old.rep.Version.ID >= was.rep.Version.ID || h.run.world.goesBack()) {
+			e.old.rep = was.rep // the last state may never have been told, and is of the server's schema by then
 		}
-		if !h.client.same(t.old.form, was.form) {
-			h.wrong("order", "Deleted %v, but it has %v", t.old, was.form)
+		if !h.client.same(e.old.rep, was.rep) {
+			h.wrong("order", "Deleted %v, but it has %v", e.old, was.rep)
 		}
-		if !h.run.unordered && !h.run.ceased(h.scope, was.form.Version) && !h.toldAsSent() {
-			h.wrong("spurious-delete", "Deleted %v, which never went", was.form)
+		if !h.run.unordered && !h.run.ceased(h.scope, was.rep.Version) && !h.toldAsSent() {
+			h.wrong("spurious-delete", "Deleted %v, which never went", was.rep)
 		}
-		h.seen[t.key] = last{form: was.form, gone: true}
+		h.seen[e.key] = last{rep: was.rep, gone: true}
 		return
 	}
-	if !h.scope.matches(t.new.form.Version) {
-		h.wrong("scope", "%v %v, which is not asked for", t.what, t.new)
+	if !h.scope.matches(e.new.rep.Version) {
+		h.wrong("scope", "%v %v, which is not asked for", e.typ, e.new)
 	}
-	h.seen[t.key] = last{form: t.new.form}
+	h.seen[e.key] = last{rep: e.new.rep}
 }
 
 // toldAsSent reports whether the handler is told, as if it were new, of what servers send again, as
 // client-go tells it. An object whose resourceVersion does not grow gets one that is made up. It is
-// compared by its content, which has another form in events than in lists.
+// compared by its content, which differs between events and lists.
 func (h *handler) toldAsSent() bool { return h.client.spec.takesAsSent(h.run.world) }
 
 func (c ClientSpec) takesAsSent(w *World) bool {
@@ -167,7 +167,7 @@ func (c ClientSpec) takesAsSent(w *World) bool {
 }
 
 // later checks that a version may follow what was told before.
-func (h *handler) later(was last, now api.Form) {
+func (h *handler) later(was last, now api.Representation) {
 	if h.toldAsSent() {
 		return
 	}
@@ -198,17 +198,17 @@ func (h *handler) late() {
 	if h.due == nil {
 		h.due = map[etcd.Key]int{}
 		for key, was := range h.client.read {
-			if !was.gone && h.scope.matches(was.form.Version) {
-				h.due[key] = was.form.Version.ID
+			if !was.gone && h.scope.matches(was.rep.Version) {
+				h.due[key] = was.rep.Version.ID
 			}
 		}
 	}
 	now := h.run.now()
 	maps.DeleteFunc(h.due, func(key etcd.Key, id int) bool {
 		was, told := h.seen[key]
-		told = told && (was.form.Version.ID >= id || h.run.world.goesBack())
+		told = told && (was.rep.Version.ID >= id || h.run.world.goesBack())
 		now := h.client.read[key]
-		went := now.gone || !h.scope.matches(now.form.Version)
+		went := now.gone || !h.scope.matches(now.rep.Version)
 		if went && !told {
 			h.went++
 		}
@@ -273,24 +273,24 @@ func (h *handler) missing() (keys []etcd.Key) {
 }
 
 // atRest reports how what the handler was told differs from want, which is what the informer holds.
-func (h *handler) atRest(want map[etcd.Key]api.Form, synced bool, report func(string, string, ...any)) {
+func (h *handler) atRest(want map[etcd.Key]api.Representation, synced bool, report func(string, string, ...any)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.reg == nil || h.ended {
 		return
 	}
 	for key, was := range h.seen {
-		f, ok := want[key]
-		ok = ok && h.scope.matches(f.Version)
+		rep, ok := want[key]
+		ok = ok && h.scope.matches(rep.Version)
 		if was.gone == ok {
-			report("handler-stale", "%s: %v: told of %v gone=%v; held is %v", h.name, key, was.form, was.gone, f.Version)
-		} else if ok && f != was.form {
-			report("handler-stale", "%s: %v: told of %v; held is %v", h.name, key, was.form, f)
+			report("handler-stale", "%s: %v: told of %v gone=%v; held is %v", h.name, key, was.rep, was.gone, rep.Version)
+		} else if ok && rep != was.rep {
+			report("handler-stale", "%s: %v: told of %v; held is %v", h.name, key, was.rep, rep)
 		}
 	}
-	for key, f := range want {
-		if _, ok := h.seen[key]; !ok && h.scope.matches(f.Version) {
-			report("handler-stale", "%s: was never told of %v", h.name, f)
+	for key, rep := range want {
+		if _, ok := h.seen[key]; !ok && h.scope.matches(rep.Version) {
+			report("handler-stale", "%s: was never told of %v", h.name, rep)
 		}
 	}
 	if synced && !h.reg.HasSynced() {

@@ -15,17 +15,17 @@ const (
 	Chain    = "chain"     // a native informer on watch caches
 )
 
-// informer is an implementation under test. All that it holds is told as forms: what a server made
-// of a version.
+// informer is an implementation under test. All that it holds is told as representations: what a
+// server made of a version.
 type informer interface {
 	// Run serves until ctx ends, and returns when all that it started has ended.
 	Run(ctx context.Context)
 	// Handle registers a handler, whose tell is called with what happens.
 	Handle(h *handler) (registration, error)
 	HasSynced() bool
-	// Err is why the informer is not current. known is false for an implementation that cannot
-	// tell.
-	Err() (err error, known bool)
+	// Err is why the informer is not current. supported is false for an implementation that
+	// cannot tell.
+	Err() (err error, supported bool)
 	// Read reads everything. Where several reads cannot be of one moment, they are made and
 	// compared only if it is quiet.
 	Read(quiet bool, report func(format string, args ...any)) view
@@ -43,7 +43,7 @@ type waiter interface {
 // view is what an informer holds.
 type view struct {
 	resourceVersion string // "" where the implementation does not tell
-	objects         map[etcd.Key]api.Form
+	objects         map[etcd.Key]api.Representation
 }
 
 // registration is a handler that was registered.
@@ -52,9 +52,9 @@ type registration interface {
 	Remove()
 }
 
-// told is one call of a handler.
-type told struct {
-	what     what
+// event is one call of a handler.
+type event struct {
+	typ      eventType
 	key      etcd.Key
 	old, new object
 	initial  bool
@@ -63,23 +63,23 @@ type told struct {
 
 // object is what a handler or a read was given.
 type object struct {
-	form    api.Form
-	problem string // why it is no form; what is wrong with it
+	rep     api.Representation
+	problem string // why it is no representation; what is wrong with it
 }
 
-// what happened to an object, by what a handler is told.
-type what uint8
+// eventType is what happened to an object, by what a handler is told.
+type eventType uint8
 
 const (
-	added what = iota + 1
+	added eventType = iota + 1
 	updated
 	deleted
 	resynced
 )
 
-var whatNames = [...]string{"", "Added", "Updated", "Deleted", "Resynced"}
+var eventTypeNames = [...]string{"", "Added", "Updated", "Deleted", "Resynced"}
 
-func (w what) String() string { return whatNames[w] }
+func (t eventType) String() string { return eventTypeNames[t] }
 
 // runners make informers.
 var runners = map[string]func(*api.Cluster, *api.Client, ClientSpec) (informer, error){Native: newNative, DropIn: newDropIn, ClientGo: newClientGo, Chain: newChain}

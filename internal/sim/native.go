@@ -111,18 +111,18 @@ func (n *native[T]) Handle(h *handler) (registration, error) {
 		}
 	}
 	r, err := n.Informer.Handle(func(ctx context.Context, e weir.Event[T]) {
-		t := told{key: etcd.ParseKey(e.Key()), initial: e.Initial}
+		out := event{key: etcd.ParseKey(e.Key()), initial: e.Initial}
 		switch e.Type {
 		case weir.Added:
-			t.what, t.new = added, n.object(e.Item())
+			out.typ, out.new = added, n.object(e.Item())
 		case weir.Updated:
-			t.what, t.old, t.new = updated, n.object(e.OldItem()), n.object(e.Item())
+			out.typ, out.old, out.new = updated, n.object(e.OldItem()), n.object(e.Item())
 		case weir.Deleted:
-			t.what, t.old = deleted, n.object(e.Item())
+			out.typ, out.old = deleted, n.object(e.Item())
 		case weir.Resynced:
-			t.what, t.old, t.new = resynced, n.object(e.Item()), n.object(e.Item())
+			out.typ, out.old, out.new = resynced, n.object(e.Item()), n.object(e.Item())
 		}
-		h.tell(ctx, t)
+		h.tell(ctx, out)
 	}, opts)
 	if err != nil {
 		return nil, err
@@ -132,7 +132,8 @@ func (n *native[T]) Handle(h *handler) (registration, error) {
 
 type nativeRegistration struct{ *weir.Registration }
 
-// object returns the form that the bytes of an item were made of, and what is wrong with the item.
+// object returns the representation that the bytes of an item were made of, and what is wrong with
+// the item.
 func (n *native[T]) object(i weir.Item[T]) object {
 	if i.IsZero() {
 		return object{problem: "no object"}
@@ -141,7 +142,7 @@ func (n *native[T]) object(i weir.Item[T]) object {
 	if err != nil {
 		return object{problem: err.Error()}
 	}
-	f, ok := n.cluster.Form(raw)
+	rep, ok := n.cluster.RepresentationOf(raw)
 	if !ok && n.cluster.Plain() { // it came as JSON
 		v, err := i.Object()
 		if err != nil {
@@ -152,19 +153,19 @@ func (n *native[T]) object(i weir.Item[T]) object {
 	switch {
 	case !ok:
 		return object{problem: fmt.Sprintf("bytes that no server wrote: %q", raw)}
-	case f.Version.Key.String() != i.Key():
-		return object{form: f, problem: "key " + i.Key()}
-	case f.ResourceVersion() != i.ResourceVersion():
-		return object{form: f, problem: "resourceVersion " + i.ResourceVersion()}
-	case f.Version.UID != i.UID():
-		return object{form: f, problem: "uid " + i.UID()}
+	case rep.Version.Key.String() != i.Key():
+		return object{rep: rep, problem: "key " + i.Key()}
+	case rep.ResourceVersion() != i.ResourceVersion():
+		return object{rep: rep, problem: "resourceVersion " + i.ResourceVersion()}
+	case rep.Version.UID != i.UID():
+		return object{rep: rep, problem: "uid " + i.UID()}
 	}
-	return object{form: f}
+	return object{rep: rep}
 }
 
 func (n *native[T]) Read(_ bool, report func(string, ...any)) view {
 	s := n.Snapshot()
-	v := view{resourceVersion: s.ResourceVersion(), objects: map[etcd.Key]api.Form{}}
+	v := view{resourceVersion: s.ResourceVersion(), objects: map[etcd.Key]api.Representation{}}
 	byApp, byNode := map[string][]string{}, map[string][]string{}
 	for i := range s.Items() {
 		o := n.object(i)
@@ -172,11 +173,11 @@ func (n *native[T]) Read(_ bool, report func(string, ...any)) view {
 			report("item %s of a snapshot: %s", i.Key(), o.problem)
 			continue
 		}
-		v.objects[o.form.Version.Key] = o.form
-		if app, ok := o.form.Version.Labels["app"]; ok {
+		v.objects[o.rep.Version.Key] = o.rep
+		if app, ok := o.rep.Version.Labels["app"]; ok {
 			byApp[app] = append(byApp[app], i.Key())
 		}
-		byNode[o.form.Version.Node] = append(byNode[o.form.Version.Node], i.Key())
+		byNode[o.rep.Version.Node] = append(byNode[o.rep.Version.Node], i.Key())
 	}
 	n.checkIndex(s, "app", byApp, report)
 	n.checkIndex(s, "node", byNode, report)

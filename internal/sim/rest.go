@@ -36,7 +36,7 @@ func (w *World) trickles() bool {
 
 // lasting reports whether some fault never ends.
 func (w *World) lasting() bool {
-	return slices.ContainsFunc(w.Steps, func(s Step) bool { return s.Op == Fault && s.Rule.Forever() && s.Rule.Deed != api.Pieces })
+	return slices.ContainsFunc(w.Steps, func(s Step) bool { return s.Op == Fault && s.Rule.Forever() && s.Rule.Effect != api.Pieces })
 }
 
 // besieged reports whether so many faults never end that few kinds of requests are left.
@@ -102,7 +102,7 @@ func (r *run) rest() {
 // all, if somebody was told or has read anything meanwhile: what nobody could know may still come
 // to light.
 func (r *run) cool() {
-	for again, times := true, 0; again && times < 4; times++ {
+	for disturbed, times := true, 0; disturbed && times < 4; times++ {
 		for _, c := range r.clients {
 			for _, h := range c.handlers {
 				h.countResyncs()
@@ -111,7 +111,7 @@ func (r *run) cool() {
 		reads := r.reads.Load()
 		time.Sleep(cooling)
 		synctest.Wait()
-		again = r.reads.Load() != reads || slices.ContainsFunc(r.clients, func(c *client) bool { return slices.ContainsFunc(c.handlers, (*handler).stirred) })
+		disturbed = r.reads.Load() != reads || slices.ContainsFunc(r.clients, func(c *client) bool { return slices.ContainsFunc(c.handlers, (*handler).stirred) })
 	}
 }
 
@@ -148,7 +148,7 @@ func (r *run) settle(relisted bool) bool {
 }
 
 // problems returns what is not as it should be now. After a forced relist nothing excuses an old
-// form of an object.
+// representation of an object.
 func (r *run) problems(relisted bool) []problem {
 	var all []problem
 	for _, c := range r.clients {
@@ -161,14 +161,14 @@ func (r *run) problems(relisted bool) []problem {
 		if e.heals && !c.informer.HasSynced() {
 			add("never-synced", "has not synced")
 		}
-		err, known := c.informer.Err()
-		if known && e.current && err != nil {
+		err, supported := c.informer.Err()
+		if supported && e.current && err != nil {
 			add("err", "all is well, but Err is %v", err)
 		}
 		if err != nil {
 			c.troubled = r.now()
 		}
-		if known && (e.blocked || e.unlisted && !c.informer.HasSynced()) && r.now()-c.troubled > troubleVisible {
+		if supported && (e.blocked || e.unlisted && !c.informer.HasSynced()) && r.now()-c.troubled > troubleVisible {
 			add("err-nil", "something stands in the way for good, but Err has been nil since %v", c.troubled)
 		}
 		if at := r.head(); e.progress && v.resourceVersion != "" && v.resourceVersion != at && !r.cluster.Tricked(c.api) {
@@ -198,9 +198,9 @@ func (r *run) compare(c *client, v view, relisted bool, add func(string, string,
 			add("stale-bytes", "holds %v of schema %d; it was listed with %d", got, got.Schema, oldest)
 		}
 	}
-	for key, f := range v.objects {
+	for key, rep := range v.objects {
 		if want[key] == nil {
-			add("stale", "holds %v, which is not there", f)
+			add("stale", "holds %v, which is not there", rep)
 		}
 	}
 }

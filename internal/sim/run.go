@@ -138,7 +138,7 @@ func (r *run) build() {
 }
 
 func (r *run) client(i int, spec ClientSpec) *client {
-	spec.backoff.Random = luck(r.world.Seed, uint64(i))
+	spec.backoff.Random = newJitter(r.world.Seed, uint64(i))
 	c := &client{spec: spec, index: i, api: r.cluster.Client(fmt.Sprintf("%s %d", spec.Runner, i), len(spec.Scope.pairs())), done: make(chan struct{}), read: map[etcd.Key]last{}}
 	var err error
 	if c.informer, err = runners[spec.Runner](r.cluster, c.api, spec); err != nil {
@@ -157,9 +157,9 @@ func (r *run) client(i int, spec ClientSpec) *client {
 	return c
 }
 
-// luck returns the function that draws the random numbers of a client's waits. It is safe for
+// newJitter returns the function that draws the random numbers of a client's waits. It is safe for
 // concurrent use.
-func luck(seed, client uint64) func() float64 {
+func newJitter(seed, client uint64) func() float64 {
 	var mu sync.Mutex
 	rng := rand.New(rand.NewPCG(seed, 3+client))
 	return func() float64 {
@@ -170,7 +170,7 @@ func luck(seed, client uint64) func() float64 {
 }
 
 func (r *run) handle(h *handler) {
-	var held map[etcd.Key]api.Form
+	var held map[etcd.Key]api.Representation
 	if h.spec.Add > 0 {
 		held = r.readClient(h.client, false).objects
 	}

@@ -41,10 +41,10 @@ func TestSim(t *testing.T) {
 		replay(t, uint64(*seedFlag))
 		return
 	}
-	began, told := time.Now(), time.Now()
+	began, reported := time.Now(), time.Now()
 	n, failures := uint64(0), 0
 	explained := map[string]int{}
-	known := map[string]int{}
+	knownFailures := map[string]int{}
 	var ended, lasting []time.Duration
 	for ; *forFlag > 0 && time.Since(began) < *forFlag || *forFlag == 0 && n < *seedsFlag; n++ {
 		seed := *fromFlag + n
@@ -60,8 +60,8 @@ func TestSim(t *testing.T) {
 		if len(out.Violations) > 0 && ignored(out.Violations[0]) {
 			continue
 		}
-		if len(out.Violations) > 0 && out.Violations[0].Known() {
-			known[out.Violations[0].Rule]++
+		if len(out.Violations) > 0 && out.Violations[0].KnownFailure() {
+			knownFailures[out.Violations[0].Rule]++
 		} else if len(out.Violations) > 0 {
 			failures++
 			v := out.Violations[0]
@@ -77,12 +77,12 @@ func TestSim(t *testing.T) {
 				explain(t, seed, v)
 			}
 		}
-		if *forFlag > 0 && time.Since(told) > 10*time.Second {
-			told = time.Now()
+		if *forFlag > 0 && time.Since(reported) > 10*time.Second {
+			reported = time.Now()
 			fmt.Fprintf(os.Stderr, "%d seeds, up to %d, %d failed, %.0f a second\n", n+1, seed, failures, float64(n+1)/time.Since(began).Seconds())
 		}
 	}
-	t.Logf("client-go fails as it is known to: %v", known)
+	t.Logf("client-go fails as it is known to: %v", knownFailures)
 	t.Logf("at rest after %v where faults ended, %v where some stay", quantiles(ended), quantiles(lasting))
 	t.Logf("%d seeds, %d failed, %.0f a second", n, failures, float64(n)/time.Since(began).Seconds())
 }
@@ -122,8 +122,9 @@ func executeSeed(t *testing.T, seed [2]uint64) *Outcome {
 	return execute(t, Draw(seed[0]), false)
 }
 
-// panicIfLong ends the process if a seed runs for two minutes of real time: something spins, which no
-// time in the world ends. It counts ticks, since a process that is stopped meanwhile runs no longer.
+// panicIfLong ends the process if a seed runs for two minutes of real time: something spins, which
+// no time in the world ends. It counts ticks, since a process that is stopped meanwhile runs no
+// longer.
 func panicIfLong(seed uint64, done <-chan struct{}) {
 	const tick, most = 10 * time.Second, 12
 	ticker := time.NewTicker(tick)

@@ -176,17 +176,17 @@ func (r *run) behind(c *client, v view) {
 // servers send it may go back with them.
 func (r *run) readClient(c *client, quiet bool) view {
 	v := c.informer.Read(quiet, func(format string, args ...any) { r.violate("read", c, format, args...) })
-	for key, f := range v.objects {
-		if was, ok := c.read[key]; (ok && was.form != f || was.gone) && !c.spec.takesAsSent(r.world) {
-			if err := r.follows(c.spec.Scope, was, f); err != nil {
+	for key, rep := range v.objects {
+		if was, ok := c.read[key]; (ok && was.rep != rep || was.gone) && !c.spec.takesAsSent(r.world) {
+			if err := r.follows(c.spec.Scope, was, rep); err != nil {
 				r.violate(c.back("read-back"), c, "read %v", err)
 			}
 		}
-		c.read[key] = last{form: f}
+		c.read[key] = last{rep: rep}
 	}
 	for key, was := range c.read {
 		if _, ok := v.objects[key]; !ok {
-			c.read[key] = last{form: was.form, gone: true}
+			c.read[key] = last{rep: was.rep, gone: true}
 		}
 	}
 	return v

@@ -167,7 +167,7 @@ func (s Step) calm() bool {
 	case Put, Delete, Recreate, Bump, Look, Await:
 		return true
 	case Fault:
-		return s.Rule.Deed == api.Pieces
+		return s.Rule.Effect == api.Pieces
 	}
 	return false
 }
@@ -181,7 +181,7 @@ func (w *World) Unordered() bool {
 		slices.ContainsFunc(w.Clients, func(c ClientSpec) bool { return len(c.Scope.pairs()) > 1 }) ||
 		slices.ContainsFunc(w.Servers, func(s api.Spec) bool { return s.Stale }) ||
 		slices.ContainsFunc(w.Steps, func(s Step) bool {
-			return s.Op == Fault && s.Rule.Ask&lists != 0 && s.Rule.Deed != api.Pieces
+			return s.Op == Fault && s.Rule.Ask&lists != 0 && s.Rule.Effect != api.Pieces
 		}))
 }
 

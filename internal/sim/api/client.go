@@ -224,7 +224,7 @@ func (s *Server) serveGet(q *request, p *plan) *http.Response {
 	s.advance()
 	for _, v := range s.era.At(s.era.Head()) {
 		if v.Key.Namespace == q.namespace && v.Key.Name == q.name {
-			raw := c.object(form{Form: Form{Version: v, Schema: c.schema}, order: s.Order, protobuf: q.protobuf, partial: q.partial})
+			raw := c.object(encoding{Representation: Representation{Version: v, Schema: c.schema}, order: s.Order, protobuf: q.protobuf, partial: q.partial})
 			if q.protobuf {
 				apiVersion, kind := c.Kind.names(q.partial)
 				raw = envelope(apiVersion, kind, raw)

@@ -29,9 +29,9 @@ type Cluster struct {
 	schema  int // how often the resource's conversion or defaults have changed
 	rules   []*rule
 	watches []*watch // that were ever begun
-	forms   map[form][]byte
-	known   map[string]Form
-	tolds   map[collection]*told
+	encoded map[encoding][]byte
+	written map[string]Representation
+	views   map[collection]*clientView
 	changed chan struct{} // closed and replaced when a waiting request may have something to see
 }
 
@@ -40,7 +40,7 @@ type Cluster struct {
 func NewCluster(kind *Kind, h *etcd.History, specs []Spec) *Cluster {
 	c := &Cluster{
 		Kind: kind, history: h, start: time.Now(), Yield: func() {},
-		forms: map[form][]byte{}, known: map[string]Form{}, tolds: map[collection]*told{}, changed: make(chan struct{}),
+		encoded: map[encoding][]byte{}, written: map[string]Representation{}, views: map[collection]*clientView{}, changed: make(chan struct{}),
 	}
 	for i, spec := range specs {
 		c.servers = append(c.servers, &Server{Spec: spec, Index: i, cluster: c, era: h.Era(), seen: h.Era().Head()})
@@ -144,49 +144,50 @@ func (c *Cluster) Plain() bool {
 	return slices.ContainsFunc(c.servers, func(s *Server) bool { return s.Spec.Plain })
 }
 
-// Form is what a server made of a version.
-type Form struct {
+// Representation is what a server made of a version.
+type Representation struct {
 	Version *etcd.Version
 	Schema  int
-	// Gone is set if the form is the object of a DELETED event. It is the revision of the change,
+	// Gone is set if it is the object of a DELETED event. It is the revision of the change,
 	// which the object has as its resourceVersion.
 	Gone int64
 }
 
 // ResourceVersion returns the resourceVersion that stands in the bytes.
-func (f Form) ResourceVersion() string {
-	if f.Gone != 0 {
-		return f.Version.Era.Format(f.Gone)
+func (rep Representation) ResourceVersion() string {
+	if rep.Gone != 0 {
+		return rep.Version.Era.Format(rep.Gone)
 	}
-	return f.Version.ResourceVersion()
+	return rep.Version.ResourceVersion()
 }
 
-func (f Form) String() string {
-	s := f.Version.String()
-	if f.Schema != 0 {
-		s += fmt.Sprintf(" (schema %d)", f.Schema)
+func (rep Representation) String() string {
+	s := rep.Version.String()
+	if rep.Schema != 0 {
+		s += fmt.Sprintf(" (schema %d)", rep.Schema)
 	}
-	if f.Gone != 0 {
-		s += fmt.Sprintf(" gone at %d", f.Gone)
+	if rep.Gone != 0 {
+		s += fmt.Sprintf(" gone at %d", rep.Gone)
 	}
 	return s
 }
 
-// Form returns the form that bytes were made of. It returns false if no server ever wrote them.
-func (c *Cluster) Form(raw []byte) (Form, bool) {
+// RepresentationOf returns the representation that bytes were made of. It returns false if no
+// server ever wrote them.
+func (c *Cluster) RepresentationOf(raw []byte) (Representation, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f, ok := c.known[string(stripEnvelope(raw))]
-	return f, ok
+	rep, ok := c.written[string(stripEnvelope(raw))]
+	return rep, ok
 }
 
-// FormOf returns a form by what every object carries: the numbers of its version and of the schema.
-// It returns false if there is no such version or schema.
-func (c *Cluster) FormOf(id, schema string) (Form, bool) {
+// RepresentationByID returns a representation by what every object carries: the numbers of its
+// version and of the schema. It returns false if there is no such version or schema.
+func (c *Cluster) RepresentationByID(id, schema string) (Representation, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n, err := strconv.Atoi(id)
 	m, err2 := strconv.Atoi(schema)
 	v := c.history.Version(n)
-	return Form{Version: v, Schema: m}, err == nil && err2 == nil && v != nil && m <= c.schema
+	return Representation{Version: v, Schema: m}, err == nil && err2 == nil && v != nil && m <= c.schema
 }

@@ -33,44 +33,45 @@ var (
 
 func (k *Kind) apiVersion() string { return k.GroupVersion().String() }
 
-// ConfigMap returns a form as a ConfigMap. It shares the version's labels: do not modify them.
-func ConfigMap(f Form) *corev1.ConfigMap {
-	v := f.Version
+// ConfigMap returns a representation as a ConfigMap. It shares the version's labels: do not modify
+// them.
+func ConfigMap(rep Representation) *corev1.ConfigMap {
+	v := rep.Version
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: v.Key.Namespace, Name: v.Key.Name, UID: types.UID(v.UID), ResourceVersion: f.ResourceVersion(), Labels: v.Labels,
-			Annotations: map[string]string{IDAnnotation: strconv.Itoa(v.ID), SchemaAnnotation: strconv.Itoa(f.Schema), NodeAnnotation: v.Node},
+			Namespace: v.Key.Namespace, Name: v.Key.Name, UID: types.UID(v.UID), ResourceVersion: rep.ResourceVersion(), Labels: v.Labels,
+			Annotations: map[string]string{IDAnnotation: strconv.Itoa(v.ID), SchemaAnnotation: strconv.Itoa(rep.Schema), NodeAnnotation: v.Node},
 		},
 		Data: map[string]string{"node": v.Node},
 	}
 }
 
-// form is one way to write a version.
-type form struct {
-	Form
+// encoding is one way to write a version.
+type encoding struct {
+	Representation
 	order    int
 	protobuf bool
-	bare     bool // without apiVersion and kind, as items of built-in lists are
+	untyped  bool // without apiVersion and kind, as items of built-in lists are
 	partial  bool // its metadata only
 }
 
-// object returns the bytes of a version as a server writes it, and remembers them for Form. The
-// result is shared; do not modify it. The lock is held.
-func (c *Cluster) object(f form) []byte {
-	if raw, ok := c.forms[f]; ok {
+// object returns the bytes of a version as a server writes it, and remembers them for
+// RepresentationOf. The result is shared; do not modify it. The lock is held.
+func (c *Cluster) object(enc encoding) []byte {
+	if raw, ok := c.encoded[enc]; ok {
 		return raw
 	}
 	var raw []byte
-	switch cm := ConfigMap(f.Form); {
-	case f.protobuf && f.partial:
+	switch cm := ConfigMap(enc.Representation); {
+	case enc.protobuf && enc.partial:
 		raw = marshal(&metav1.PartialObjectMetadata{ObjectMeta: cm.ObjectMeta})
-	case f.protobuf:
+	case enc.protobuf:
 		raw = marshal(cm)
 	default:
-		raw = c.Kind.appendJSON(nil, f)
+		raw = c.Kind.appendJSON(nil, enc)
 	}
-	c.forms[f] = raw
-	c.known[string(raw)] = f.Form
+	c.encoded[enc] = raw
+	c.written[string(raw)] = enc.Representation
 	return raw
 }
 
@@ -91,26 +92,26 @@ func (k *Kind) names(partial bool) (apiVersion, kind string) {
 }
 
 // appendJSON appends an object to b as JSON, with its keys in one of the legal orders.
-func (k *Kind) appendJSON(b []byte, f form) []byte {
-	apiVersion, kind := k.names(f.partial)
+func (k *Kind) appendJSON(b []byte, enc encoding) []byte {
+	apiVersion, kind := k.names(enc.partial)
 	fields := []func([]byte) []byte{
 		func(b []byte) []byte { return append(append(append(b, `"apiVersion":"`...), apiVersion...), '"') },
 		func(b []byte) []byte { return append(append(append(b, `"kind":"`...), kind...), '"') },
-		func(b []byte) []byte { return appendMeta(append(b, `"metadata":`...), f) },
+		func(b []byte) []byte { return appendMeta(append(b, `"metadata":`...), enc) },
 		func(b []byte) []byte {
-			return append(append(append(append(b, '"'), k.payload()...), `":{"node":"`...), f.Version.Node+`"}`...)
+			return append(append(append(append(b, '"'), k.payload()...), `":{"node":"`...), enc.Version.Node+`"}`...)
 		},
 	}
-	if f.partial {
+	if enc.partial {
 		fields = fields[:3]
 	}
 	switch names, rest := fields[:2], fields[2:]; {
-	case f.bare:
-		fields = permute(rest, f.order)
+	case enc.untyped:
+		fields = permute(rest, enc.order)
 	case k.Protobuf: // a Go type has them in front
-		fields = append(names, permute(rest, f.order)...)
+		fields = append(names, permute(rest, enc.order)...)
 	default:
-		fields = permute(fields, f.order)
+		fields = permute(fields, enc.order)
 	}
 	return appendObject(b, fields)
 }
@@ -122,17 +123,17 @@ func (k *Kind) payload() string {
 	return "spec"
 }
 
-func appendMeta(b []byte, f form) []byte {
-	v := f.Version
+func appendMeta(b []byte, enc encoding) []byte {
+	v := enc.Version
 	str := func(key, value string) func([]byte) []byte {
 		return func(b []byte) []byte {
 			return append(append(append(append(append(b, '"'), key...), `":"`...), value...), '"')
 		}
 	}
 	fields := []func([]byte) []byte{
-		str("namespace", v.Key.Namespace), str("name", v.Key.Name), str("uid", v.UID), str("resourceVersion", f.ResourceVersion()),
+		str("namespace", v.Key.Namespace), str("name", v.Key.Name), str("uid", v.UID), str("resourceVersion", enc.ResourceVersion()),
 		func(b []byte) []byte {
-			return append(append(append(append(append(b, `"annotations":{"id":"`...), strconv.Itoa(v.ID)...), `","schema":"`...), strconv.Itoa(f.Schema)...), `","node":"`+v.Node+`"}`...)
+			return append(append(append(append(append(b, `"annotations":{"id":"`...), strconv.Itoa(v.ID)...), `","schema":"`...), strconv.Itoa(enc.Schema)...), `","node":"`+v.Node+`"}`...)
 		},
 		func(b []byte) []byte {
 			b = append(b, `"labels":{`...)
@@ -146,7 +147,7 @@ func appendMeta(b []byte, f form) []byte {
 			return append(b, '}')
 		},
 	}
-	return appendObject(b, permute(fields, f.order))
+	return appendObject(b, permute(fields, enc.order))
 }
 
 func appendObject(b []byte, fields []func([]byte) []byte) []byte {

@@ -133,7 +133,7 @@ func (s *Server) list(r *request, m moment, mayWait bool) (l listed, f *failure,
 	}
 	s.cluster.logf("%v: %d of %d items at %s", s, len(items), len(s.era.At(rev)), s.era.Format(rev))
 	l = listed{body: s.listBody(r, items, s.era.Format(rev), next, remaining), era: s.era.Index, schema: s.cluster.schema}
-	t := s.cluster.told(r)
+	t := s.cluster.view(r)
 	if r.ask == AskMore {
 		l.schema = t.paging
 	} else {
@@ -145,10 +145,10 @@ func (s *Server) list(r *request, m moment, mayWait bool) (l listed, f *failure,
 
 func (s *Server) listBody(r *request, items []*etcd.Version, rv, next string, remaining int) []byte {
 	c := s.cluster
-	f := form{Form: Form{Schema: c.schema}, order: s.Order, protobuf: r.protobuf, bare: c.Kind.Protobuf && !r.partial, partial: r.partial}
+	enc := encoding{Representation: Representation{Schema: c.schema}, order: s.Order, protobuf: r.protobuf, untyped: c.Kind.Protobuf && !r.partial, partial: r.partial}
 	apiVersion, kind := c.Kind.names(r.partial)
 	if r.protobuf {
-		return c.protobufList(f, items, rv, next, remaining)
+		return c.protobufList(enc, items, rv, next, remaining)
 	}
 	fields := []func([]byte) []byte{
 		func(b []byte) []byte { return append(b, `"apiVersion":"`+apiVersion+`"`...) },
@@ -158,8 +158,8 @@ func (s *Server) listBody(r *request, items []*etcd.Version, rv, next string, re
 				if i > 0 {
 					b = append(b, ',')
 				}
-				f.Version = v
-				b = append(b, c.object(f)...)
+				enc.Version = v
+				b = append(b, c.object(enc)...)
 			}
 			return append(b, ']')
 		},
@@ -181,7 +181,7 @@ func (s *Server) listBody(r *request, items []*etcd.Version, rv, next string, re
 	return appendObject(nil, permute(fields, s.Order))
 }
 
-func (c *Cluster) protobufList(f form, items []*etcd.Version, rv, next string, remaining int) []byte {
+func (c *Cluster) protobufList(enc encoding, items []*etcd.Version, rv, next string, remaining int) []byte {
 	lm := metav1.ListMeta{ResourceVersion: rv, Continue: next}
 	if remaining > 0 {
 		n := int64(remaining)
@@ -193,9 +193,9 @@ func (c *Cluster) protobufList(f form, items []*etcd.Version, rv, next string, r
 	}
 	b := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), meta)
 	for _, v := range items {
-		f.Version = v
-		b = protowire.AppendBytes(protowire.AppendTag(b, 2, protowire.BytesType), c.object(f))
+		enc.Version = v
+		b = protowire.AppendBytes(protowire.AppendTag(b, 2, protowire.BytesType), c.object(enc))
 	}
-	apiVersion, kind := c.Kind.names(f.partial)
+	apiVersion, kind := c.Kind.names(enc.partial)
 	return envelope(apiVersion, kind+"List", b)
 }

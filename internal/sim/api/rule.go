@@ -5,35 +5,35 @@ import (
 	"time"
 )
 
-// Deed is what a fault does to a request.
-type Deed uint8
+// Effect is what a fault does to a request.
+type Effect uint8
 
 const (
-	Delay          Deed = iota + 1 // D passes before the server looks
-	Slow                           // D passes between the look and the answer
-	Answer                         // the answer is of code N
-	ErrorEvent                     // after M events, an ERROR event of code N
-	Refuse                         // no connection
-	Hang                           // no answer
-	Cut                            // the connection breaks after N bytes
-	End                            // the answer ends after N bytes, as if it were complete
-	Stall                          // after N bytes nothing comes any more; for D, if that is not 0
-	Repeat                         // after each event the last N events come again, itself included
-	NoBookmarks                    // not even the one that ends initial events
-	OftenBookmarks                 // one each D
-	Page                           // 200, and a page for humans
-	Pieces                         // no more than N bytes come at a time
+	Delay          Effect = iota + 1 // D passes before the server looks
+	Slow                             // D passes between the look and the answer
+	Answer                           // the answer is of code N
+	ErrorEvent                       // after M events, an ERROR event of code N
+	Refuse                           // no connection
+	Hang                             // no answer
+	Cut                              // the connection breaks after N bytes
+	End                              // the answer ends after N bytes, as if it were complete
+	Stall                            // after N bytes nothing comes any more; for D, if that is not 0
+	Repeat                           // after each event the last N events come again, itself included
+	NoBookmarks                      // not even the one that ends initial events
+	OftenBookmarks                   // one each D
+	Page                             // 200, and a page for humans
+	Pieces                           // no more than N bytes come at a time
 )
 
-var deedNames = [...]string{"", "delay", "slow", "answer", "error event", "refuse", "hang", "cut", "end", "stall", "repeat", "no bookmarks", "often bookmarks", "page", "pieces"}
+var effectNames = [...]string{"", "delay", "slow", "answer", "error event", "refuse", "hang", "cut", "end", "stall", "repeat", "no bookmarks", "often bookmarks", "page", "pieces"}
 
-func (d Deed) String() string { return deedNames[d] }
+func (e Effect) String() string { return effectNames[e] }
 
 // Rule is a fault: what happens to which requests.
 type Rule struct {
 	Client, Server int // -1: any
 	Ask            Ask
-	Deed           Deed
+	Effect         Effect
 	N, M           int
 	D              time.Duration
 	// Times is how many requests it happens to; 0: no bound.
@@ -49,7 +49,7 @@ type Rule struct {
 func (r Rule) Forever() bool { return r.Times == 0 && r.Until == 0 }
 
 func (r Rule) String() string {
-	s := fmt.Sprintf("%v of %v", r.Deed, r.Ask)
+	s := fmt.Sprintf("%v of %v", r.Effect, r.Ask)
 	if r.N != 0 || r.M != 0 {
 		s += fmt.Sprintf(" N=%d M=%d", r.N, r.M)
 	}
@@ -87,7 +87,7 @@ type rule struct {
 }
 
 // AsksForLess reports whether the fault is 429, which clients answer with patience.
-func (r Rule) AsksForLess() bool { return r.N == 429 && (r.Deed == Answer || r.Deed == ErrorEvent) }
+func (r Rule) AsksForLess() bool { return r.N == 429 && (r.Effect == Answer || r.Effect == ErrorEvent) }
 
 // AddRule begins a fault.
 func (c *Cluster) AddRule(r Rule) {
@@ -142,7 +142,7 @@ func (c *Cluster) plan(client int, s *Server, q *request) *plan {
 		}
 		r.hits++
 		c.logf("fault: %v, on %v", r.Rule, q)
-		switch r.Deed {
+		switch r.Effect {
 		case Delay:
 			p.delay += r.D
 		case Slow:
@@ -186,7 +186,7 @@ func sooner(a, b int) int {
 
 // Blocks reports whether the fault may keep a request from achieving what it is for.
 func (r Rule) Blocks() bool {
-	switch r.Deed {
+	switch r.Effect {
 	case Answer, ErrorEvent, Refuse, Hang, Cut, End, Page:
 		return true
 	case Stall:
@@ -199,7 +199,7 @@ func (r Rule) Blocks() bool {
 
 // BlocksAlways reports whether the fault keeps requests from bringing anything at all.
 func (r Rule) BlocksAlways() bool {
-	switch r.Deed {
+	switch r.Effect {
 	case Answer, Refuse, Hang, Page:
 		return true
 	case ErrorEvent:
@@ -236,7 +236,7 @@ func (c *Cluster) Bookmarks(cl *Client) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, r := range c.rules {
-		if r.Deed == NoBookmarks && r.hits > 0 { // it holds for as long as that watch lasts
+		if r.Effect == NoBookmarks && r.hits > 0 { // it holds for as long as that watch lasts
 			return false
 		}
 	}

@@ -160,7 +160,7 @@ func (w *watch) sendState() {
 	w.stated = !w.end || !w.plan.noBookmarks // else nobody knows that this is all
 	for _, v := range w.era.At(s.seen) {
 		if w.req.matches(v) {
-			w.object("ADDED", Form{Version: v, Schema: s.cluster.schema})
+			w.object("ADDED", Representation{Version: v, Schema: s.cluster.schema})
 		}
 	}
 	w.after = s.seen
@@ -174,24 +174,24 @@ func (w *watch) change(ch etcd.Change) {
 	before, after := w.req.matches(ch.Old), w.req.matches(ch.New)
 	switch {
 	case before && after:
-		w.object("MODIFIED", Form{Version: ch.New, Schema: schema})
+		w.object("MODIFIED", Representation{Version: ch.New, Schema: schema})
 	case after:
-		w.object("ADDED", Form{Version: ch.New, Schema: schema})
+		w.object("ADDED", Representation{Version: ch.New, Schema: schema})
 	case before:
-		w.object("DELETED", Form{Version: ch.Old, Schema: schema, Gone: ch.Revision})
+		w.object("DELETED", Representation{Version: ch.Old, Schema: schema, Gone: ch.Revision})
 	}
 }
 
 // object sends an event about an object, as often as the plan says.
-func (w *watch) object(t string, f Form) {
+func (w *watch) object(t string, rep Representation) {
 	c := w.server.cluster
-	raw := c.object(form{Form: f, order: w.server.Order, protobuf: w.req.protobuf, partial: w.req.partial})
+	raw := c.object(encoding{Representation: rep, order: w.server.Order, protobuf: w.req.protobuf, partial: w.req.partial})
 	if w.req.protobuf {
 		apiVersion, kind := c.Kind.names(w.req.partial)
 		raw = envelope(apiVersion, kind, raw)
 	}
 	w.frame(t, raw)
-	c.logf("%v to %v: %s %v", w.server, w.req, t, f)
+	c.logf("%v to %v: %s %v", w.server, w.req, t, rep)
 }
 
 func (w *watch) sendBookmark(initial bool) {

@@ -18,8 +18,8 @@ var clientGoFails = map[string]string{
 	"goroutines":      "the wait before the next try does not end with the context",
 }
 
-// Known reports whether a violation is one of those that are known of its runner.
-func (v Violation) Known() bool {
+// KnownFailure reports whether a violation is one of those that are known of its runner.
+func (v Violation) KnownFailure() bool {
 	_, ok := clientGoFails[v.Rule]
 	return v.Runner == ClientGo && ok
 }

@@ -1,7 +1,7 @@
 package api
 
-// told is what a client can know of one collection: a namespace and a label selector.
-type told struct {
+// clientView is what a client can know of one collection: a namespace and a label selector.
+type clientView struct {
 	era    int // of the last LIST that the client read to its end; -1: none
 	schema int // with which that LIST began
 	// paging is the schema when the first of the pages under way was made.
@@ -17,24 +17,24 @@ type collection struct {
 	namespace, labels string
 }
 
-// told returns the record of a request's collection. It makes one if there is none. The lock is
+// view returns the record of a request's collection. It makes one if there is none. The lock is
 // held.
-func (c *Cluster) told(r *request) *told {
+func (c *Cluster) view(r *request) *clientView {
 	key := collection{r.client, r.namespace, r.query.Get("labelSelector")}
-	t := c.tolds[key]
-	if t == nil {
-		t = &told{era: -1}
-		c.tolds[key] = t
+	v := c.views[key]
+	if v == nil {
+		v = &clientView{era: -1}
+		c.views[key] = v
 	}
-	return t
+	return v
 }
 
 // complete notes that a client has read a whole state.
 func (c *Cluster) complete(r *request, era, schema int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	t := c.told(r)
-	t.era, t.schema, t.tricked = era, schema, false
+	v := c.view(r)
+	v.era, v.schema, v.tricked = era, schema, false
 }
 
 // Tricked reports whether a client was led to believe in an era that is no more, and has no way to
@@ -42,13 +42,13 @@ func (c *Cluster) complete(r *request, era, schema int) {
 func (c *Cluster) Tricked(cl *Client) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	newest := map[*told]*watch{} // of each collection
+	newest := map[*clientView]*watch{} // of each collection
 	for _, w := range c.watches {
 		if w.req.client != cl {
 			continue
 		}
 		w.server.advance()
-		newest[c.told(w.req)] = w
+		newest[c.view(w.req)] = w
 		if w.era == c.history.Era() {
 			w.trick() // it may be one whose connection stands still
 		}
@@ -58,8 +58,8 @@ func (c *Cluster) Tricked(cl *Client) bool {
 			return true
 		}
 	}
-	for k, t := range c.tolds {
-		if k.client == cl && t.tricked {
+	for k, v := range c.views {
+		if k.client == cl && v.tricked {
 			return true
 		}
 	}
@@ -78,8 +78,8 @@ func (w *watch) outlives() bool {
 func (c *Cluster) UpToDate(cl *Client) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for k, t := range c.tolds {
-		if k.client == cl && t.era != c.history.Era().Index {
+	for k, v := range c.views {
+		if k.client == cl && v.era != c.history.Era().Index {
 			return false
 		}
 	}
@@ -91,9 +91,9 @@ func (c *Cluster) Schemas(cl *Client) (oldest, present int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	oldest = c.schema
-	for k, t := range c.tolds {
+	for k, v := range c.views {
 		if k.client == cl {
-			oldest = min(oldest, t.schema)
+			oldest = min(oldest, v.schema)
 		}
 	}
 	return oldest, c.schema
@@ -105,12 +105,12 @@ func (w *watch) trick() {
 	if w.rev == 0 || w.rev > w.server.seen {
 		return
 	}
-	t := w.server.cluster.told(w.req)
-	if t.era == w.era.Index {
+	v := w.server.cluster.view(w.req)
+	if v.era == w.era.Index {
 		return
 	}
-	if w.era.Parent != nil && t.era == w.era.Parent.Index && w.rev <= w.era.Base {
+	if w.era.Parent != nil && v.era == w.era.Parent.Index && w.rev <= w.era.Base {
 		return
 	}
-	t.tricked = true
+	v.tricked = true
 }

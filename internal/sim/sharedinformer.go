@@ -23,8 +23,8 @@ import (
 	"github.com/weirproject/weir/internal/sim/etcd"
 )
 
-// shared is anything that is a client-go SharedIndexInformer.
-type shared struct {
+// sharedInformer is anything that is a client-go SharedIndexInformer.
+type sharedInformer struct {
 	cache.SharedIndexInformer
 	cluster *api.Cluster
 	resync  time.Duration
@@ -39,7 +39,7 @@ func newDropIn(c *api.Cluster, cl *api.Client, spec ClientSpec) (informer, error
 	if err != nil {
 		return nil, err
 	}
-	s := &shared{cluster: c, resync: spec.resync()}
+	s := &sharedInformer{cluster: c, resync: spec.resync()}
 	opts := clientgo.Options{LogBytes: spec.LogBytes, ListWatch: weir.ListWatch{Mode: modes[spec.Mode], PageSize: spec.Page, WatchTimeout: spec.Watch, MaxLists: spec.Lists, Backoff: spec.backoff}}
 	if spec.Any {
 		opts.ListWatch.Consistency = weir.ConsistencyAny
@@ -97,7 +97,7 @@ func newClientGo(c *api.Cluster, cl *api.Client, spec ClientSpec) (informer, err
 	if spec.Mode != "watchlist" {
 		lw = listOnly{lw}
 	}
-	s := &shared{cluster: c, resync: spec.resync(), control: true}
+	s := &sharedInformer{cluster: c, resync: spec.resync(), control: true}
 	s.SharedIndexInformer = cache.NewSharedIndexInformer(lw, example, s.resync, s.indexers())
 	return s, nil
 }
@@ -128,13 +128,13 @@ func (c ClientSpec) returned() bool {
 
 // repeats reports whether some server sends events again.
 func (w *World) repeats() bool {
-	return slices.ContainsFunc(w.Steps, func(s Step) bool { return s.Op == Fault && s.Rule.Deed == api.Repeat })
+	return slices.ContainsFunc(w.Steps, func(s Step) bool { return s.Op == Fault && s.Rule.Effect == api.Repeat })
 }
 
 // breaksOff reports whether answers break off.
 func (w *World) breaksOff() bool {
 	return slices.ContainsFunc(w.Steps, func(s Step) bool {
-		return s.Op == Fault && (s.Rule.Deed == api.Cut || s.Rule.Deed == api.End || s.Rule.Deed == api.Stall)
+		return s.Op == Fault && (s.Rule.Effect == api.Cut || s.Rule.Effect == api.End || s.Rule.Effect == api.Stall)
 	})
 }
 
@@ -206,43 +206,43 @@ type listerWatcherBoth interface {
 	cache.ListerWatcherWithContext
 }
 
-func (s *shared) indexers() cache.Indexers {
+func (s *sharedInformer) indexers() cache.Indexers {
 	return cache.Indexers{
 		"namespace-of": cache.MetaNamespaceIndexFunc,
 		"node":         func(obj any) ([]string, error) { return []string{nodeOf(obj)}, nil },
 	}
 }
 
-func (s *shared) Run(ctx context.Context) { s.RunWithContext(ctx) }
+func (s *sharedInformer) Run(ctx context.Context) { s.RunWithContext(ctx) }
 
-func (s *shared) Err() (error, bool) {
+func (s *sharedInformer) Err() (error, bool) {
 	if s.control {
 		return nil, false
 	}
 	return clientgo.Err(s.SharedIndexInformer), true
 }
 
-func (s *shared) Handle(h *handler) (registration, error) {
+func (s *sharedInformer) Handle(h *handler) (registration, error) {
 	f := cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(obj any, initial bool) {
-			h.tell(context.Background(), told{what: added, key: keyOf(obj), new: s.object(obj), initial: initial})
+			h.tell(context.Background(), event{typ: added, key: keyOf(obj), new: s.object(obj), initial: initial})
 		},
 		UpdateFunc: func(old, obj any) {
-			t := told{what: updated, key: keyOf(obj), old: s.object(old), new: s.object(obj)}
-			if t.old == t.new && (s.control || s.resyncs || h.spec.Resync > 0) {
-				t.what = resynced
+			e := event{typ: updated, key: keyOf(obj), old: s.object(old), new: s.object(obj)}
+			if e.old == e.new && (s.control || s.resyncs || h.spec.Resync > 0) {
+				e.typ = resynced
 			}
-			h.tell(context.Background(), t)
+			h.tell(context.Background(), e)
 		},
 		DeleteFunc: func(obj any) {
-			t := told{what: deleted}
+			e := event{typ: deleted}
 			if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 				obj = unknown.Obj
 			} else {
-				t.final = true
+				e.final = true
 			}
-			t.key, t.old = keyOf(obj), s.object(obj)
-			h.tell(context.Background(), t)
+			e.key, e.old = keyOf(obj), s.object(obj)
+			h.tell(context.Background(), e)
 		},
 	}
 	var reg cache.ResourceEventHandlerRegistration
@@ -260,7 +260,7 @@ func (s *shared) Handle(h *handler) (registration, error) {
 
 type sharedRegistration struct {
 	cache.ResourceEventHandlerRegistration
-	informer *shared
+	informer *sharedInformer
 }
 
 func (r sharedRegistration) Remove() {
@@ -275,55 +275,55 @@ func keyOf(obj any) etcd.Key {
 	return etcd.Key{Namespace: m.GetNamespace(), Name: m.GetName()}
 }
 
-func (s *shared) object(obj any) object { return objectOf(s.cluster, obj) }
+func (s *sharedInformer) object(obj any) object { return objectOf(s.cluster, obj) }
 
-// objectOf returns the form that the annotations of a decoded object name, and what else of the
-// object does not fit it.
+// objectOf returns the representation that the annotations of a decoded object name, and what else
+// of the object does not fit it.
 func objectOf(c *api.Cluster, obj any) object {
 	m, ok := obj.(metav1.Object)
 	if !ok {
 		return object{problem: fmt.Sprintf("a %T", obj)}
 	}
-	f, ok := c.FormOf(m.GetAnnotations()[api.IDAnnotation], m.GetAnnotations()[api.SchemaAnnotation])
+	rep, ok := c.RepresentationByID(m.GetAnnotations()[api.IDAnnotation], m.GetAnnotations()[api.SchemaAnnotation])
 	if !ok {
 		return object{problem: fmt.Sprintf("not one that a server wrote: %v", obj)}
 	}
-	v := f.Version
+	v := rep.Version
 	switch {
 	case keyOf(obj) != v.Key:
-		return object{form: f, problem: "key " + keyOf(obj).String()}
+		return object{rep: rep, problem: "key " + keyOf(obj).String()}
 	case string(m.GetUID()) != v.UID:
-		return object{form: f, problem: "uid " + string(m.GetUID())}
+		return object{rep: rep, problem: "uid " + string(m.GetUID())}
 	case nodeOf(obj) != v.Node:
-		return object{form: f, problem: "node " + nodeOf(obj)}
+		return object{rep: rep, problem: "node " + nodeOf(obj)}
 	case !maps.Equal(m.GetLabels(), v.Labels):
-		return object{form: f, problem: fmt.Sprintf("labels %v", m.GetLabels())}
+		return object{rep: rep, problem: fmt.Sprintf("labels %v", m.GetLabels())}
 	}
 	if m.GetResourceVersion() != v.ResourceVersion() {
 		rev, ok := v.Era.Parse(m.GetResourceVersion())
 		if !ok {
-			return object{form: f, problem: "resourceVersion " + m.GetResourceVersion()}
+			return object{rep: rep, problem: "resourceVersion " + m.GetResourceVersion()}
 		}
-		f.Gone = rev
+		rep.Gone = rev
 	}
-	return object{form: f}
+	return object{rep: rep}
 }
 
-func (s *shared) Read(quiet bool, report func(string, ...any)) view {
-	v := view{resourceVersion: s.LastSyncResourceVersion(), objects: map[etcd.Key]api.Form{}}
+func (s *sharedInformer) Read(quiet bool, report func(string, ...any)) view {
+	v := view{resourceVersion: s.LastSyncResourceVersion(), objects: map[etcd.Key]api.Representation{}}
 	byNode, byNamespace := map[string][]string{}, map[string][]string{}
 	for _, obj := range s.GetIndexer().List() {
 		o := s.object(obj)
-		if o.problem != "" || o.form.Gone != 0 {
+		if o.problem != "" || o.rep.Gone != 0 {
 			report("an object of List: %v", o)
 			continue
 		}
-		key := o.form.Version.Key
+		key := o.rep.Version.Key
 		if _, ok := v.objects[key]; ok {
 			report("List has %v twice", key)
 		}
-		v.objects[key] = o.form
-		byNode[o.form.Version.Node] = append(byNode[o.form.Version.Node], key.String())
+		v.objects[key] = o.rep
+		byNode[o.rep.Version.Node] = append(byNode[o.rep.Version.Node], key.String())
 		byNamespace[key.Namespace] = append(byNamespace[key.Namespace], key.String())
 	}
 	if !quiet {
@@ -335,18 +335,18 @@ func (s *shared) Read(quiet bool, report func(string, ...any)) view {
 	for _, ns := range []string{"n1", "n2", "n3"} {
 		s.checkIndex("namespace-of", ns, byNamespace[ns], report)
 	}
-	for key, f := range v.objects {
+	for key, rep := range v.objects {
 		obj, ok, err := s.GetIndexer().GetByKey(key.String())
 		if err != nil || !ok {
 			report("GetByKey(%v): %v %v; List has it", key, ok, err)
-		} else if o := s.object(obj); o.form != f {
-			report("GetByKey(%v) gives %v; List %v", key, o, f)
+		} else if o := s.object(obj); o.rep != rep {
+			report("GetByKey(%v) gives %v; List %v", key, o, rep)
 		}
 	}
 	return v
 }
 
-func (s *shared) checkIndex(name, value string, want []string, report func(string, ...any)) {
+func (s *sharedInformer) checkIndex(name, value string, want []string, report func(string, ...any)) {
 	keys, err := s.GetIndexer().IndexKeys(name, value)
 	if err != nil {
 		report("index %s: %v", name, err)
@@ -360,4 +360,4 @@ func (s *shared) checkIndex(name, value string, want []string, report func(strin
 }
 
 // Rest reports nothing: the interface does not tell what is held.
-func (s *shared) Rest(func(string, ...any)) {}
+func (s *sharedInformer) Rest(func(string, ...any)) {}
