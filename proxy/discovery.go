@@ -20,9 +20,8 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// errNotWatchable means that the upstream has no such resource, or that it cannot be listed and
-// watched.
-var errNotWatchable = errors.New("cannot be listed and watched")
+// discoverer asks the upstream about resources.
+type discoverer struct{ client rest.Interface }
 
 // resourceInfo is what the proxy needs to know to cache a resource.
 type resourceInfo struct {
@@ -35,13 +34,14 @@ type resourceInfo struct {
 	definition definition
 }
 
+// errNotWatchable means that the upstream has no such resource, or that it cannot be listed and
+// watched.
+var errNotWatchable = errors.New("cannot be listed and watched")
+
 const crdPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 // typesMinor is the minor version of Kubernetes whose types are linked: that of k8s.io/api.
 const typesMinor = 37
-
-// discoverer asks the upstream about resources.
-type discoverer struct{ client rest.Interface }
 
 func (d discoverer) get(ctx context.Context, into any, path ...string) error {
 	raw, err := d.client.Get().AbsPath(path...).SetHeader("Accept", wire.ContentTypeJSON).DoRaw(ctx)

@@ -31,7 +31,7 @@ func (s inspected) State() inspect.State {
 		state.Resources = append(state.Resources, res.inspect())
 	}
 	slices.SortFunc(state.Resources, func(a, b inspect.Resource) int { return cmp.Compare(a.Name, b.Name) })
-	state.Watchers, state.WatchersMore = s.watches.groups()
+	state.Watchers, state.WatchersMore = s.servedWatches.groups()
 	return state
 }
 

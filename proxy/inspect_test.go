@@ -63,7 +63,7 @@ func TestInspect(t *testing.T) {
 	if left := inspect.Proxies(); len(left) != 0 {
 		t.Errorf("%v run after the end", left)
 	}
-	if w := tp.server.watches.first; w != nil {
+	if w := tp.server.servedWatches.first; w != nil {
 		t.Errorf("%+v is listed after its end", w)
 	}
 }

@@ -9,6 +9,39 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
+type questionID [sha256.Size]byte
+
+// credential is what identifies a caller to the upstream.
+type credential struct {
+	id    [sha256.Size]byte // digest of the token or the certificate
+	token bool
+	r     *http.Request // with the caller's headers and certificate; nil in tests
+}
+
+// recheckQuestion asks whose a token is, or whether a caller has a permission.
+type recheckQuestion struct {
+	id         questionID
+	credential credential
+	action     *action // nil: whose the token is
+
+	// The rechecker's lock guards the fields below.
+	who     user.Info
+	watches map[*recheckedWatch]struct{}
+	list    *list.List // where it waits; nil in progress
+	element *list.Element
+	asked   time.Time
+	retryAt time.Time // of a question in rechecker.denied
+	answerHistory
+}
+
+// unlist removes a question from its list. The caller holds the lock.
+func (q *recheckQuestion) unlist() {
+	if q.list != nil {
+		q.list.Remove(q.element)
+		q.list, q.element = nil, nil
+	}
+}
+
 // maxRefusals is how many times in a row a reachable upstream may leave a question unanswered
 // before its watches end.
 const maxRefusals = 3
@@ -44,37 +77,4 @@ func (c *answerHistory) stillAllowed(d decision, now time.Time, grace, most time
 		return c.refusals < maxRefusals && now.Sub(c.firstRefusal) < most
 	}
 	return true
-}
-
-type questionID [sha256.Size]byte
-
-// credential is what identifies a caller to the upstream.
-type credential struct {
-	id    [sha256.Size]byte // digest of the token or the certificate
-	token bool
-	r     *http.Request // with the caller's headers and certificate; nil in tests
-}
-
-// recheckQuestion asks whose a token is, or whether a caller has a permission.
-type recheckQuestion struct {
-	id         questionID
-	credential credential
-	action     *action // nil: whose the token is
-
-	// The rechecker's lock guards the fields below.
-	who     user.Info
-	watches map[*recheckedWatch]struct{}
-	list    *list.List // where it waits; nil in progress
-	element *list.Element
-	asked   time.Time
-	retryAt time.Time // of a question in rechecker.denied
-	answerHistory
-}
-
-// unlist removes a question from its list. The caller holds the lock.
-func (q *recheckQuestion) unlist() {
-	if q.list != nil {
-		q.list.Remove(q.element)
-		q.list, q.element = nil, nil
-	}
 }

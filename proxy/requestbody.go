@@ -13,18 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-const (
-	// bodyTimeout is how long a client may pause within a request body.
-	bodyTimeout = time.Minute
-	// maxDiscarded bounds how much of an unwanted body is read so that the connection can be
-	// reused.
-	maxDiscarded = 64 << 10
-)
-
-// maxBuffered bounds a request body that is buffered for a retry. All of them take maxBuffered
-// times Options.MaxMutating.
-const maxBuffered = 64 << 10
-
 // requestBody is the body of a forwarded request. A transport may read it after its request was
 // answered; then it must not touch the connection any more.
 type requestBody struct {
@@ -36,6 +24,18 @@ type requestBody struct {
 	mu     sync.Mutex
 	closed bool
 }
+
+const (
+	// bodyTimeout is how long a client may pause within a request body.
+	bodyTimeout = time.Minute
+	// maxDiscarded bounds how much of an unwanted body is read so that the connection can be
+	// reused.
+	maxDiscarded = 64 << 10
+)
+
+// maxBuffered bounds a request body that is buffered for a retry. All of them take maxBuffered
+// times Options.MaxMutating.
+const maxBuffered = 64 << 10
 
 // limit has reads end within a time, and no later than wholeBy. It returns false once the body is
 // closed.

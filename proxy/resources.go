@@ -29,7 +29,7 @@ type resources struct {
 	discoverer      discoverer
 	log             *slog.Logger
 	stats           source.Stats
-	budget          budget
+	budget          memoryBudget
 	flush           *watchcache.FlushPacer // of all watches
 	workers         *workers.Pool          // send to them
 	server          reflector.Server       // of the sessions, whose lists take turns

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// responseWriter is what the server knows of one request. It records the response. Only one
-// goroutine uses it at a time.
+// responseWriter records the response to one request, with what the server knows of the request.
+// Only one goroutine uses it at a time.
 type responseWriter struct {
 	http.ResponseWriter
 	// rest is what is left to do once the request has been admitted and looked at, if that may take

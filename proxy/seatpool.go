@@ -6,6 +6,26 @@ import (
 	"time"
 )
 
+// seatPool bounds how many requests run at once, and shares seats fairly. Each level has reserved
+// seats, and competes for the shared ones. A request without a seat waits in the queue of its flow. A
+// free seat goes to the highest level, and in it to the flow with the fewest seats. A flow has at
+// most half of the seats that its level may take, so that others need not wait for its requests to
+// end. It is safe for concurrent use and has no goroutine.
+type seatPool struct {
+	limit     int
+	maxQueued int           // bounds the waiting requests of a flow
+	maxWait   time.Duration // bounds the wait of a request
+	reserved  [priorityLevels]int
+
+	mu      sync.Mutex
+	peak    peakGauge
+	taken   [priorityLevels]int
+	waiting [priorityLevels]int
+	flows   map[flow]*flowQueue // those that have a seat or wait for one
+	queued  map[*flowQueue]struct{}
+	seq     uint64
+}
+
 // priorityLevel is the priority of a request. Lower levels come first.
 type priorityLevel int
 
@@ -44,26 +64,6 @@ const (
 type flow struct {
 	level  priorityLevel
 	caller string
-}
-
-// seatPool bounds the concurrent requests of one kind, and shares seats fairly. Each level has
-// reserved seats, and competes for the shared ones. A request without a seat waits in the queue of
-// its flow. A free seat goes to the highest level, and in it to the flow with the fewest seats. A
-// flow has at most half of the seats that its level may take, so that others need not wait for its
-// requests to end. It is safe for concurrent use and has no goroutine.
-type seatPool struct {
-	limit     int
-	maxQueued int           // bounds the waiting requests of a flow
-	maxWait   time.Duration // bounds the wait of a request
-	reserved  [priorityLevels]int
-
-	mu      sync.Mutex
-	peak    peakGauge
-	taken   [priorityLevels]int
-	waiting [priorityLevels]int
-	flows   map[flow]*flowQueue // those that have a seat or wait for one
-	queued  map[*flowQueue]struct{}
-	seq     uint64
 }
 
 // flowQueue is the state of one flow.

@@ -39,12 +39,12 @@ type Server struct {
 	auditor      *auditor
 	ownTransport http.RoundTripper // for the proxy's own requests
 
-	registry  *prometheus.Registry
-	metrics   *requestMetrics
-	served    *prometheus.CounterVec
-	revoked   atomic.Uint64
-	rechecker *rechecker
-	watches   watchList
+	registry      *prometheus.Registry
+	metrics       *requestMetrics
+	served        *prometheus.CounterVec
+	revoked       atomic.Uint64
+	rechecker     *rechecker
+	servedWatches servedWatches
 
 	closing  context.Context
 	close    context.CancelFunc

@@ -17,7 +17,7 @@ const lastWriteTimeout = time.Second
 func (s *Server) beginWatch(a *responseWriter, w http.ResponseWriter, r *http.Request, rd *servedRead) {
 	rd.resource.watchers.Add(1)
 	a.onEnd(func() { rd.resource.watchers.Add(-1) })
-	a.onEnd(s.watches.add(r, rd.readRequest, rd.who).leave)
+	a.onEnd(s.servedWatches.add(r, rd.readRequest, rd.who).leave)
 	ctx, cancel := context.WithCancel(r.Context())
 	a.onEnd(cancel)
 	by, part := s.permissionOf(rd.who, rd.review)

@@ -13,17 +13,17 @@ import (
 	"github.com/weirproject/weir/internal/inspect"
 )
 
-// watchList is the list of the watches that are served, the newest first. It is safe for concurrent
-// use. A watch takes one entry, for as long as its request lasts.
-type watchList struct {
+// servedWatches is the list of the watches that are served from the cache, the newest first. It is
+// safe for concurrent use. A watch takes one entry, for as long as its request lasts.
+type servedWatches struct {
 	mu    sync.Mutex
-	first *listedWatch
+	first *servedWatch
 }
 
-// listedWatch is one watch. Its texts belong to the request, which lives as long.
-type listedWatch struct {
-	list          *watchList
-	before, after *listedWatch
+// servedWatch is one of them. Its texts belong to the request, which lives as long.
+type servedWatch struct {
+	list          *servedWatches
+	before, after *servedWatch
 	who           user.Info
 	agent         string
 	read          *action
@@ -31,8 +31,8 @@ type listedWatch struct {
 }
 
 // add adds a watch until leave is called.
-func (l *watchList) add(r *http.Request, rd *readRequest, who user.Info) *listedWatch {
-	w := &listedWatch{list: l, who: who, agent: r.UserAgent(), read: rd.review, since: time.Now()}
+func (l *servedWatches) add(r *http.Request, rd *readRequest, who user.Info) *servedWatch {
+	w := &servedWatch{list: l, who: who, agent: r.UserAgent(), read: rd.review, since: time.Now()}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if w.after = l.first; w.after != nil {
@@ -43,7 +43,7 @@ func (l *watchList) add(r *http.Request, rd *readRequest, who user.Info) *listed
 }
 
 // leave removes the watch.
-func (w *listedWatch) leave() {
+func (w *servedWatch) leave() {
 	w.list.mu.Lock()
 	defer w.list.mu.Unlock()
 	if w.before == nil {
@@ -65,7 +65,7 @@ const (
 
 // groups returns the newest watches in groups of those that are alike, the largest first, and how
 // many groups are left out.
-func (l *watchList) groups() (all []inspect.Watchers, more int) {
+func (l *servedWatches) groups() (all []inspect.Watchers, more int) {
 	all = []inspect.Watchers{}
 	for _, g := range l.count() {
 		all = append(all, *g)
@@ -78,7 +78,7 @@ func (l *watchList) groups() (all []inspect.Watchers, more int) {
 }
 
 // count counts watches that are alike.
-func (l *watchList) count() map[inspect.Watchers]*inspect.Watchers {
+func (l *servedWatches) count() map[inspect.Watchers]*inspect.Watchers {
 	groups := map[inspect.Watchers]*inspect.Watchers{}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,7 +99,7 @@ func (l *watchList) count() map[inspect.Watchers]*inspect.Watchers {
 }
 
 // group returns what watches that are alike have in common.
-func (w *listedWatch) group() inspect.Watchers {
+func (w *servedWatch) group() inspect.Watchers {
 	resource := w.read.resource
 	if w.read.group != "" {
 		resource += "." + w.read.group

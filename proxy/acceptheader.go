@@ -6,16 +6,6 @@ import (
 	"strings"
 )
 
-const (
-	// maxMediaRanges bounds the media ranges of a supported Accept header. kube-apiserver does not
-	// keep the order of more.
-	maxMediaRanges = 12
-	anyMedia       = "*/*"
-)
-
-// upstreamMedia are the media types that kube-apiserver serves and the proxy does not.
-var upstreamMedia = []string{"application/yaml", "application/cbor"}
-
 // supportedAccept reports whether the proxy reads the Accept header as kube-apiserver does.
 // Requests with any other go upstream. Those have quotes, which kube-apiserver takes for a part of
 // the value; capitals; a quality on any range but the last; ranges after a wildcard; a second
@@ -37,6 +27,16 @@ func supportedAccept(h http.Header) bool {
 	}
 	return true
 }
+
+const (
+	// maxMediaRanges bounds the media ranges of a supported Accept header. kube-apiserver does not
+	// keep the order of more.
+	maxMediaRanges = 12
+	anyMedia       = "*/*"
+)
+
+// upstreamMedia are the media types that kube-apiserver serves and the proxy does not.
+var upstreamMedia = []string{"application/yaml", "application/cbor"}
 
 // supportedRange reports whether the proxy reads one media range of an Accept header as
 // kube-apiserver does. last says that no other range follows.
