@@ -23,6 +23,7 @@ type funcIndex struct {
 	byKey    map[string]*funcEntry // by object key
 	failed   map[string]funcFailure
 	versions indexedVersions
+	history  indexHistory
 	derived  derivedValues // for the next query
 }
 
@@ -50,12 +51,15 @@ func (x *funcIndex) appendBy(objects []*Object, sn *Snapshot, value string) ([]*
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.catchUp(sn)
+	if sn.revision < x.upTo {
+		return x.appendOlder(objects, sn, value)
+	}
 	return x.append(objects, sn, value), x.err()
 }
 
 // appendNow appends the objects of sn under each of several values. If another query has moved the
-// index beyond sn meanwhile, it takes a newer snapshot: an index does not go back, and lacks what
-// has lost a value since.
+// index beyond sn meanwhile, it takes a newer snapshot, for which the index need not look at all
+// objects.
 func (x *funcIndex) appendNow(objects []*Object, sn *Snapshot, values []string) ([]*Object, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -69,27 +73,17 @@ func (x *funcIndex) appendNow(objects []*Object, sn *Snapshot, values []string) 
 	return objects, x.err()
 }
 
+// append appends the objects of sn under value. The index has been caught up with sn.
 func (x *funcIndex) append(objects []*Object, sn *Snapshot, value string) []*Object {
 	versions := x.versions.versions()
 	x.entries.ascend(indexKey{value: value}, func(k indexKey, e *funcEntry) bool {
 		if k.value != value {
 			return false
 		}
-		if o := versions[e.number]; o != nil && sn.revision == x.upTo {
-			objects = append(objects, o)
-			return true
-		}
-		o, ok := sn.table.get(k.key)
-		switch {
-		case !ok:
-			return true
-		case o.revision == e.revision:
+		o := versions[e.number]
+		if o == nil {
+			o, _ = sn.table.get(k.key)
 			x.versions.set(e.number, o)
-		default:
-			// The snapshot is older than the index: ask for its version.
-			if values, fail := x.call(o); fail.err != nil || !slices.Contains(values, value) {
-				return true
-			}
 		}
 		objects = append(objects, o)
 		return true
@@ -101,6 +95,11 @@ func (x *funcIndex) distinct(sn *Snapshot) (values []string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.catchUp(sn)
+	if sn.revision < x.upTo {
+		_ = x.eachOlder(sn, func(_ *Object, of []string) { values = append(values, of...) })
+		slices.Sort(values)
+		return slices.Compact(values)
+	}
 	eachValue(&x.entries, func(v string) bool {
 		values = append(values, v)
 		return true
@@ -143,6 +142,7 @@ func (x *funcIndex) catchUp(sn *Snapshot) {
 	}
 	if anew {
 		x.build(sn)
+		x.history.reset(sn.revision)
 	} else {
 		x.upTo = sn.revision
 		later := x.later
@@ -166,10 +166,12 @@ func (x *funcIndex) follow(sn *Snapshot, revs map[string]uint64) {
 		o, ok := sn.table.get(key)
 		switch was := x.byKey[key]; {
 		case !ok:
+			x.history.add(key, sn.revision)
 			x.remove(key)
 		case was != nil && was.revision == o.revision:
 			x.versions.set(was.number, o) // it may have been replaced since sn
 		default:
+			x.history.add(key, sn.revision)
 			if values, ok := x.derived.take(o); ok {
 				x.change(o, values, funcFailure{})
 			} else {

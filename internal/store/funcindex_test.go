@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -164,6 +165,51 @@ func TestFuncIndexAndSnapshots(t *testing.T) {
 	check(s.Snapshot(), "x", "")
 	check(second, "y", "a") // b is there under y, but was not at that time
 	check(first, "y", "")
+	check(second, "x", "b") // which has another value now
+	check(first, "x", "a b")
+	deletePod(t, w, smallPod("", "a", 1, 6, nil, ""))
+	w.Flush()
+	check(s.Snapshot(), "y", "b c")
+	check(first, "x", "a b") // one of which is gone
+	check(second, "y", "a")
+	for i, want := range []string{"x", "x y", "y"} {
+		if got := strings.Join(slices.Collect([]*Snapshot{first, second, s.Snapshot()}[i].Values("app")), " "); got != want {
+			t.Errorf("snapshot %d has the values %q, want %q", i+1, got, want)
+		}
+	}
+}
+
+// TestFuncIndexFailsForOlder: a query of a snapshot older than the index tells of the objects for
+// which the function failed at that time, and only of those.
+func TestFuncIndexFailsForOlder(t *testing.T) {
+	s := newStore(t, decodeConfig())
+	bad := errors.New("bad")
+	if err := s.AddIndex("all", FuncIndex(func(v any) ([]string, error) {
+		if v.(*corev1.Pod).Labels["bad"] != "" {
+			return nil, bad
+		}
+		return []string{"1"}, nil
+	})); err != nil {
+		t.Fatal(err)
+	}
+	w := fillPods(t, s, 3)
+	put := func(name string, rv int, labels map[string]string) {
+		putPod(t, w, smallPod("", name, 1, rv, labels, ""))
+		w.Flush()
+	}
+	put("p1", 200, map[string]string{"bad": "yes"})
+	put("p2", 201, map[string]string{"bad": "yes"})
+	failing := s.Snapshot()
+	put("p1", 202, nil)
+	put("p2", 203, nil)
+	if keys, err := byKeys(t, s.Snapshot(), "all", "1"); keys != "p0 p1 p2" || err != nil {
+		t.Fatalf("%q, %v", keys, err)
+	}
+	keys, err := byKeys(t, failing, "all", "1")
+	var failed *IndexError
+	if keys != "p0" || !errors.As(err, &failed) || failed.Key != "p1" || failed.More != 1 || !errors.Is(err, bad) {
+		t.Errorf("an older snapshot has %q, %v", keys, err)
+	}
 }
 
 // TestFuncIndexForgets: what changes while nobody queries is bounded.

@@ -1,0 +1,97 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// TestFuncIndexAgainstOlderSnapshots: whatever is queried in between, a query of a snapshot has
+// what the function says of the snapshot's objects, and tells of those for which it fails.
+func TestFuncIndexAgainstOlderSnapshots(t *testing.T) {
+	rnd := newRand(7)
+	s := newStore(t, decodeConfig())
+	bad := errors.New("bad")
+	values := func(v any) ([]string, error) {
+		switch state := v.(*corev1.Pod).Labels["state"]; state {
+		case "0":
+			return nil, bad
+		case "1":
+			return []string{"1", "2", "1"}, nil
+		default:
+			return []string{state}, nil
+		}
+	}
+	if err := s.AddIndex("state", FuncIndex(values)); err != nil {
+		t.Fatal(err)
+	}
+	w, rv, uids := s.Writer(Scope{}), 0, map[string]int{}
+	change := func(keys int) {
+		rv++
+		name := "p" + strconv.Itoa(rnd.IntN(keys))
+		if rnd.IntN(4) == 0 && uids[name] != 0 {
+			deletePod(t, w, smallPod("", name, uids[name], rv, nil, ""))
+			delete(uids, name)
+		} else {
+			if uids[name] == 0 {
+				uids[name] = rv
+			}
+			putPod(t, w, smallPod("", name, uids[name], rv, map[string]string{"state": strconv.Itoa(rnd.IntN(5))}, ""))
+		}
+		w.Flush()
+	}
+	older := []*Snapshot{s.Snapshot()}
+	nearby, all := 0, 0
+	for range 1500 {
+		for range 1 + rnd.IntN(3) {
+			change(40)
+		}
+		if rnd.IntN(2) == 0 {
+			older = append(older, s.Snapshot())
+		}
+		sn := older[len(older)-1-min(rnd.IntN(len(older)), rnd.IntN(len(older)))]
+		x := s.funcs["state"]
+		if _, ok := x.history.after(sn.revision); sn.revision < x.upTo && ok {
+			nearby++
+		} else if sn.revision < x.upTo {
+			all++
+		}
+		for state := range 5 {
+			want, fails := walk(t, sn, values, strconv.Itoa(state))
+			got, err := byKeys(t, sn, "state", strconv.Itoa(state))
+			failed, _ := errors.AsType[*IndexError](err)
+			switch {
+			case got != want:
+				t.Fatalf("revision %d, index at %d, %d: %q, want %q", sn.revision, x.upTo, state, got, want)
+			case len(fails) == 0 && err != nil, len(fails) > 0 && (failed == nil || failed.Key != fails[0] || failed.More != len(fails)-1):
+				t.Fatalf("revision %d, index at %d: the error is %v, it fails for %q", sn.revision, x.upTo, err, fails)
+			}
+		}
+	}
+	if nearby < 100 || all < 100 {
+		t.Errorf("%d queries were of snapshots whose difference is remembered, and %d of others", nearby, all)
+	}
+}
+
+// walk returns the keys of a snapshot that a function has under a value, and those for which it
+// fails.
+func walk(t *testing.T, sn *Snapshot, values func(any) ([]string, error), value string) (keys string, fails []string) {
+	t.Helper()
+	for o := range sn.All() {
+		v, err := o.DecodeOnce()
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch of, err := values(v); {
+		case err != nil:
+			fails = append(fails, o.Key())
+		case slices.Contains(of, value):
+			keys += fmt.Sprint(" ", o.Key())
+		}
+	}
+	return keys[min(1, len(keys)):], fails
+}
