@@ -122,7 +122,7 @@ func (e *exchange) judge(known map[string]string) {
 		return
 	}
 	if e.local() {
-		if ours.code < http.StatusBadRequest && theirs.code >= http.StatusBadRequest {
+		if ours.code < http.StatusBadRequest && theirs.code >= http.StatusBadRequest && !e.overdue() {
 			e.fault("the proxy answers %d for itself, kube-apiserver %d", ours.code, theirs.code)
 		}
 		return
@@ -214,10 +214,15 @@ func (a *answer) late() bool {
 // may not impersonate, without a look at the rest.
 func (e *exchange) early() bool {
 	own := e.ours.code >= http.StatusBadRequest && e.ours.header.Get("Audit-Id") == ""
-	timeout := strings.Contains(e.target, "timeout=") && (e.theirs.code == http.StatusBadRequest || e.theirs.code == http.StatusGatewayTimeout)
 	path := e.theirs.code == http.StatusInternalServerError &&
 		(e.request.method == http.MethodHead || bytes.Contains(e.theirs.body, []byte("failed to create RequestInfo")))
-	return own && (timeout || path)
+	return own && (e.overdue() || path)
+}
+
+// overdue reports whether kube-apiserver may have refused the timeout itself, as wrong or as over,
+// before it has looked at who asks.
+func (e *exchange) overdue() bool {
+	return strings.Contains(e.target, "timeout=") && (e.theirs.code == http.StatusBadRequest || e.theirs.code == http.StatusGatewayTimeout)
 }
 
 // strange reports whether the proxy has passed on a continue token of its own, which kube-apiserver
