@@ -76,7 +76,7 @@ func (i *Informer[T]) build(cfg *rest.Config, opts Options) error {
 		Reflector:   tuning,
 		Requests:    &i.stats,
 		OnStatus:    onStatus(opts.OnStatus),
-		Beside:      i.reader.detectMutation,
+		Background:  i.reader.detectMutation,
 		StopTimeout: opts.StopTimeout,
 	})
 	i.store = i.engine.Store()

@@ -15,14 +15,14 @@ var ErrStale = errors.New("its server does not answer the API server")
 // their resources.
 func appendAggregated(versions []version, g *apidiscovery.APIGroupDiscovery) []version {
 	for i := range g.Versions {
-		told := &g.Versions[i]
-		v := version{GroupVersion: schema.GroupVersion{Group: g.Name, Version: told.Version}}
-		if told.Freshness == apidiscovery.DiscoveryFreshnessStale {
+		found := &g.Versions[i]
+		v := version{GroupVersion: schema.GroupVersion{Group: g.Name, Version: found.Version}}
+		if found.Freshness == apidiscovery.DiscoveryFreshnessStale {
 			v.err = ErrStale
 		} else {
 			v.resources = &metav1.APIResourceList{GroupVersion: v.String()}
-			for i := range told.Resources {
-				v.resources.APIResources = appendResource(v.resources.APIResources, &told.Resources[i])
+			for i := range found.Resources {
+				v.resources.APIResources = appendResource(v.resources.APIResources, &found.Resources[i])
 			}
 		}
 		versions = append(versions, v)

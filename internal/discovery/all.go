@@ -108,12 +108,12 @@ func (c *Client) versions(ctx context.Context, path string, plain func() any) ([
 	return versions, nil
 }
 
-// isAggregated reports whether an answer has a form that was asked for first, whatever the order of
-// its parameters and whatever is added to them.
+// isAggregated reports whether an answer is of a media type that was asked for first, whatever the
+// order of its parameters and whatever is added to them.
 func isAggregated(contentType string) bool {
 	is, has, err := mime.ParseMediaType(contentType)
-	return err == nil && slices.ContainsFunc(aggregated, func(form string) bool {
-		want, params, _ := mime.ParseMediaType(form)
+	return err == nil && slices.ContainsFunc(aggregated, func(mediaType string) bool {
+		want, params, _ := mime.ParseMediaType(mediaType)
 		for name, value := range params {
 			if has[name] != value {
 				return false

@@ -38,11 +38,11 @@ func New(cfg *rest.Config) (*Client, error) {
 		cfg.UserAgent = rest.DefaultKubernetesUserAgent()
 	}
 	cfg.NegotiatedSerializer = codecs
-	shared, err := source.HTTPClient(cfg)
+	httpClient, err := source.HTTPClient(cfg)
 	if err != nil {
 		return nil, err
 	}
-	client, err := rest.UnversionedRESTClientForConfigAndClient(cfg, shared)
+	client, err := rest.UnversionedRESTClientForConfigAndClient(cfg, httpClient)
 	if err != nil {
 		return nil, err
 	}

@@ -36,29 +36,29 @@ func TestAgainstClientGo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, form := range []struct {
+	for _, test := range []struct {
 		name   string
 		config *rest.Config
 	}{
 		{"aggregated", server.Config()},
 		{"plain", &rest.Config{Host: server.URL(), Transport: plain{}}},
 	} {
-		theirs.UseLegacyDiscovery = form.name == "plain"
+		theirs.UseLegacyDiscovery = test.name == "plain"
 		_, want, err := theirs.ServerGroupsAndResources()
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := client(t, form.config).All(t.Context())
+		got, err := client(t, test.config).All(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		if len(got) < 18 || len(got) != len(want) {
-			t.Fatalf("%s: %d lists, want %d", form.name, len(got), len(want))
+			t.Fatalf("%s: %d lists, want %d", test.name, len(got), len(want))
 		}
 		for _, l := range want {
 			at := slices.IndexFunc(got, func(g *metav1.APIResourceList) bool { return g.GroupVersion == l.GroupVersion })
 			if at < 0 || !reflect.DeepEqual(got[at].APIResources, l.APIResources) {
-				t.Errorf("%s: of %s we have %v in %v", form.name, l.GroupVersion, at, got)
+				t.Errorf("%s: of %s we have %v in %v", test.name, l.GroupVersion, at, got)
 			}
 		}
 	}
@@ -196,15 +196,15 @@ func TestAggregated(t *testing.T) {
 
 // TestAggregatedBeta: two requests are enough for a server that has only the form before v2.
 func TestAggregatedBeta(t *testing.T) {
-	const form = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
+	const mediaType = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
 	var asked []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked = append(asked, r.URL.Path)
-		if !strings.Contains(r.Header.Get("Accept"), form) {
+		if !strings.Contains(r.Header.Get("Accept"), mediaType) {
 			http.NotFound(w, r)
 			return
 		}
-		w.Header().Set("Content-Type", form)
+		w.Header().Set("Content-Type", mediaType)
 		fmt.Fprintf(w, `{"items":[{"metadata":{"name":%q},"versions":[{"version":"v1","resources":[
 			{"resource":"things","scope":"Namespaced","responseKind":{"version":"v1","kind":"Thing"}}]}]}]}`, strings.TrimPrefix(r.URL.Path, "/api"))
 	}))

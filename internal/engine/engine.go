@@ -43,9 +43,9 @@ type Config struct {
 	// OnStatus is called with each change of a reflector's status. It must not block. It may be
 	// nil.
 	OnStatus func(Status)
-	// Beside runs while the engine does, on a goroutine of its own, until its context ends; Run waits
-	// for it. It may be nil.
-	Beside func(context.Context)
+	// Background runs while the engine does, on a goroutine of its own, until its context ends; Run
+	// waits for it. It may be nil.
+	Background func(context.Context)
 	// StopTimeout bounds how long Run waits for handlers when it ends. 0 means 10 s.
 	StopTimeout time.Duration
 }
@@ -103,10 +103,10 @@ func (e *Engine) Requests() *source.Stats { return e.cfg.Requests }
 func (e *Engine) Reflect(src source.Source, scope store.Scope, selector string) {
 	m := &member{source: src, namespace: scope.Namespace, selector: selector}
 	cfg := e.cfg.Reflector
-	told := cfg.OnStatus
+	onStatus := cfg.OnStatus
 	cfg.OnStatus = func(s reflector.Status) {
-		if told != nil {
-			told(s)
+		if onStatus != nil {
+			onStatus(s)
 		}
 		if e.cfg.OnStatus != nil {
 			e.cfg.OnStatus(m.status(s))
@@ -136,8 +136,8 @@ func (e *Engine) Run(ctx context.Context) error {
 	for _, m := range e.members {
 		working.Go(func() { m.run(ctx) })
 	}
-	if e.cfg.Beside != nil {
-		working.Go(func() { e.cfg.Beside(ctx) })
+	if e.cfg.Background != nil {
+		working.Go(func() { e.cfg.Background(ctx) })
 	}
 	<-ctx.Done()
 	working.Wait()

@@ -50,12 +50,12 @@ func TestHandlerNames(t *testing.T) {
 	expect("pods handler 1", "pods handler 2", "pods handler 3")
 }
 
-// TestBeside: Config.Beside runs while the engine does, and a Run that is refused does not begin
-// it.
-func TestBeside(t *testing.T) {
+// TestBackground: Config.Background runs while the engine does, and a Run that is refused does not
+// begin it.
+func TestBackground(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var begun, ended int
-		e := New(Config{Name: "pods", Beside: func(ctx context.Context) {
+		e := New(Config{Name: "pods", Background: func(ctx context.Context) {
 			begun++
 			<-ctx.Done()
 			ended++

@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 )
 
-// TestRunning: engines are among those that run from the beginning of Run to its end, each by a name
-// of its own. A number is given again once its engine has ended.
+// TestRunning: engines are among those that run from the beginning of Run to its end, each by a
+// name of its own. A number is given again once its engine has ended.
 func TestRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		names := func() (all []string) {

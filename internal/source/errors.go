@@ -89,11 +89,11 @@ func readStatus(h http.Header, r io.Reader) *metav1.Status {
 // plainStatus returns a Status for an answer without one in its body, such as a proxy's HTML page
 // or the mux's "404 page not found". It does not quote the body, which may be of any length.
 func plainStatus(method, path string, resp *http.Response) *metav1.Status {
-	kind := "no content type"
+	mediaType := "no content type"
 	if ct := resp.Header.Get("Content-Type"); ct != "" {
-		kind = "unreadable content type"
+		mediaType = "unreadable content type"
 		if mt, _, err := mime.ParseMediaType(ct); err == nil && len(mt) < 80 {
-			kind = mt
+			mediaType = mt
 		}
 	}
 	text := http.StatusText(resp.StatusCode)
@@ -104,7 +104,7 @@ func plainStatus(method, path string, resp *http.Response) *metav1.Status {
 		Status:  metav1.StatusFailure,
 		Code:    int32(resp.StatusCode),
 		Reason:  reasonOf(resp.StatusCode),
-		Message: fmt.Sprintf("%s %s: %d %s (%s, not a Kubernetes Status)", method, path, resp.StatusCode, text, kind),
+		Message: fmt.Sprintf("%s %s: %d %s (%s, not a Kubernetes Status)", method, path, resp.StatusCode, text, mediaType),
 		Details: &metav1.StatusDetails{},
 	}
 }

@@ -14,11 +14,11 @@ import (
 // client's CPU and a quarter of the time. WATCHes are many, long and mostly silent, so they share
 // one HTTP/2 connection.
 //
-// It returns shared where another client makes no difference or is not allowed: without TLS, with a
+// It returns client where another client makes no difference or is not allowed: without TLS, with a
 // transport of the caller's, or where the caller has named protocols.
-func listClient(cfg *rest.Config, base *url.URL, shared *http.Client) (*http.Client, error) {
+func listClient(cfg *rest.Config, base *url.URL, client *http.Client) (*http.Client, error) {
 	if base.Scheme != "https" || cfg.Transport != nil || len(cfg.NextProtos) > 0 {
-		return shared, nil
+		return client, nil
 	}
 	cfg = rest.CopyConfig(cfg)
 	cfg.NextProtos = []string{"http/1.1"}

@@ -27,11 +27,11 @@ func HTTPClient(cfg *rest.Config) (*http.Client, error) {
 	if _, err := transport.TLSConfigFor(conf); err != nil { // it reads the files that conf names
 		return nil, err
 	}
-	shared, err := transports.get(transportKeyOf(cfg, conf), conf)
+	cached, err := transports.get(transportKeyOf(cfg, conf), conf)
 	if err != nil {
 		return nil, err
 	}
-	rt, err := transport.HTTPWrappersForConfig(conf, shared)
+	rt, err := transport.HTTPWrappersForConfig(conf, cached)
 	if err != nil {
 		return nil, err
 	}

@@ -45,7 +45,7 @@ type buffer struct {
 	start, end int   // the window: what has been read but not consumed
 	off        int64 // offset of the window's first byte in the body
 	idle       int   // reads since a grown buffer was last needed
-	ahead      bool  // the last read filled all the room there was, or the first is expected to
+	filled     bool  // the last read filled all the room there was, or the first is expected to
 	err        error // what r returned; final
 }
 
@@ -88,7 +88,7 @@ func (b *buffer) more() error {
 		}
 		b.end += n
 		b.err = err
-		b.ahead = n == len(room)
+		b.filled = n == len(room)
 		if n > 0 {
 			return nil
 		}
@@ -142,7 +142,7 @@ func (b *buffer) makeRoom() {
 	held := b.end - b.start
 	if len(b.buf) > readBuffer {
 		b.idle++
-		if held > len(b.buf)/8 || held > readBuffer/2 || b.ahead && len(b.buf) <= bulkBuffer {
+		if held > len(b.buf)/8 || held > readBuffer/2 || b.filled && len(b.buf) <= bulkBuffer {
 			b.idle = 0
 		}
 		if b.idle > shrinkAfter {
@@ -152,11 +152,11 @@ func (b *buffer) makeRoom() {
 		}
 	}
 	switch {
-	case b.buf == nil && b.ahead:
+	case b.buf == nil && b.filled:
 		b.buf = make([]byte, bulkBuffer)
 	case b.buf == nil:
 		b.buf = make([]byte, readBuffer)
-	case held == len(b.buf), b.ahead && len(b.buf) < bulkBuffer:
+	case held == len(b.buf), b.filled && len(b.buf) < bulkBuffer:
 		b.moveTo(make([]byte, max(bulkBuffer, 2*len(b.buf))))
 	case b.start > 0 && (held == 0 || len(b.buf)-b.end < min(len(b.buf), bulkBuffer)/2):
 		b.moveTo(b.buf)

@@ -202,9 +202,9 @@ func FuzzCutObjectProtobuf(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, same, err := CutObject(Protobuf, AppendObject(nil, Protobuf, tm, object))
-		if err != nil || again != tm || !bytes.Equal(same, object) {
-			t.Fatalf("%v %v, then %v %v", tm, object, again, same)
+		second, same, err := CutObject(Protobuf, AppendObject(nil, Protobuf, tm, object))
+		if err != nil || second != tm || !bytes.Equal(same, object) {
+			t.Fatalf("%v %v, then %v %v", tm, object, second, same)
 		}
 		_, _ = ReadStatus(Protobuf, body)
 	})

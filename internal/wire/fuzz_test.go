@@ -99,9 +99,9 @@ func newSmallWatchReader(r io.Reader, enc Encoding) *WatchReader {
 func fuzzList(t *testing.T, enc Encoding, body []byte) (*ListReader, [][]byte, error) {
 	l := newSmallListReader(bytes.NewReader(body), enc)
 	items, err := readList(l)
-	again, errAgain := readList(newSmallListReader(iotest.OneByteReader(bytes.NewReader(body)), enc))
-	if errText(err) != errText(errAgain) || !sameBytes(items, again) {
-		t.Fatalf("at once: %d items, %v; byte by byte: %d items, %v", len(items), err, len(again), errAgain)
+	second, errSecond := readList(newSmallListReader(iotest.OneByteReader(bytes.NewReader(body)), enc))
+	if errText(err) != errText(errSecond) || !sameBytes(items, second) {
+		t.Fatalf("at once: %d items, %v; byte by byte: %d items, %v", len(items), err, len(second), errSecond)
 	}
 	return l, items, err
 }
@@ -156,12 +156,12 @@ func FuzzListReaderJSON(f *testing.F) {
 // fuzzWatch reads a body at once and byte by byte, which must be the same.
 func fuzzWatch(t *testing.T, enc Encoding, body []byte) ([]Event, error) {
 	events, err := readWatch(newSmallWatchReader(bytes.NewReader(body), enc))
-	again, errAgain := readWatch(newSmallWatchReader(iotest.OneByteReader(bytes.NewReader(body)), enc))
-	if errText(err) != errText(errAgain) || len(events) != len(again) {
-		t.Fatalf("at once: %d events, %v; byte by byte: %d events, %v", len(events), err, len(again), errAgain)
+	second, errSecond := readWatch(newSmallWatchReader(iotest.OneByteReader(bytes.NewReader(body)), enc))
+	if errText(err) != errText(errSecond) || len(events) != len(second) {
+		t.Fatalf("at once: %d events, %v; byte by byte: %d events, %v", len(events), err, len(second), errSecond)
 	}
 	for i := range events {
-		if events[i].Type != again[i].Type || events[i].TypeMeta != again[i].TypeMeta || !bytes.Equal(events[i].Object, again[i].Object) {
+		if events[i].Type != second[i].Type || events[i].TypeMeta != second[i].TypeMeta || !bytes.Equal(events[i].Object, second[i].Object) {
 			t.Fatalf("event %d differs byte by byte", i)
 		}
 	}

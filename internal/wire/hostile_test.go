@@ -156,8 +156,8 @@ func TestListReaderJSONHostile(t *testing.T) {
 	}
 	checkHostile(t, tests, func(body []byte) error {
 		_, err := readList(NewListReader(bytes.NewReader(body), JSON, Limits{MaxObject: 20_000}))
-		if _, again := readList(NewListReader(readerShapes["bytes"](bytes.NewReader(body)), JSON, Limits{MaxObject: 20_000})); err == nil || again == nil || again.Error() != err.Error() {
-			t.Errorf("byte by byte: %v, else %v", again, err)
+		if _, second := readList(NewListReader(readerShapes["bytes"](bytes.NewReader(body)), JSON, Limits{MaxObject: 20_000})); err == nil || second == nil || second.Error() != err.Error() {
+			t.Errorf("byte by byte: %v, else %v", second, err)
 		}
 		return err
 	})

@@ -38,10 +38,19 @@ var scanProblems = [...]string{
 	scanDuplicate: "a member twice",
 }
 
-// span is a part of a text. The zero value means none, because no member stands at 0.
+// span is a part of a text or a message. The zero value means none, because no member of a text and
+// no field of a message ends at 0.
 type span struct{ from, to int }
 
 func (s span) of(b []byte) []byte { return b[s.from:s.to] }
+
+// cover extends the span so that it reaches from its first part to this one.
+func (s *span) cover(from, to int) {
+	if s.to == 0 {
+		s.from = from
+	}
+	s.to = to
+}
 
 // jsonScanner finds the end of one JSON value and checks it. A scan can stop at any byte and
 // continue when more of the text has arrived, so no byte is scanned twice.

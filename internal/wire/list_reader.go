@@ -27,9 +27,9 @@ func NewListReader(r io.Reader, enc Encoding, lim Limits) *ListReader {
 	l := &ListReader{meta: ListMeta{RemainingItemCount: -1}}
 	switch enc {
 	case Protobuf:
-		l.body = &protoList{buf: buffer{r: r, ahead: true}, max: lim.maxObject(), list: l}
+		l.body = &protoList{buf: buffer{r: r, filled: true}, max: lim.maxObject(), list: l}
 	default:
-		l.body = &jsonList{jsonStream: jsonStream{buf: buffer{r: r, ahead: true}}, max: lim.maxObject(), list: l}
+		l.body = &jsonList{jsonStream: jsonStream{buf: buffer{r: r, filled: true}}, max: lim.maxObject(), list: l}
 	}
 	return l
 }

@@ -76,7 +76,7 @@ func modelJSONList(body []byte) (items [][]byte, status bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	known, err := modelUnique(members, "items", "kind", "apiVersion", "metadata")
+	fields, err := modelUnique(members, "items", "kind", "apiVersion", "metadata")
 	if err != nil {
 		return nil, false, err
 	}
@@ -86,11 +86,11 @@ func modelJSONList(body []byte) (items [][]byte, status bool, err error) {
 		RemainingItemCount        *int64
 	}
 	for name, into := range map[string]any{"kind": &text.Kind, "apiVersion": &text.APIVersion} {
-		if v, ok := known[name]; ok && json.Unmarshal(v, into) != nil {
+		if v, ok := fields[name]; ok && json.Unmarshal(v, into) != nil {
 			return nil, false, errModel
 		}
 	}
-	if v, ok := known["metadata"]; ok && string(v) != "null" {
+	if v, ok := fields["metadata"]; ok && string(v) != "null" {
 		inner, err := modelMembers(v)
 		if err != nil {
 			return nil, false, err
@@ -105,7 +105,7 @@ func modelJSONList(body []byte) (items [][]byte, status bool, err error) {
 			}
 		}
 	}
-	raw, hasItems := known["items"]
+	raw, hasItems := fields["items"]
 	switch {
 	case text.Kind == "Status" && hasItems, !hasItems && text.Kind != "Status" && !strings.HasSuffix(text.Kind, "List"):
 		return nil, false, errModel
@@ -139,16 +139,16 @@ func modelJSONWatch(body []byte) (events []Event, err error) {
 		if err != nil {
 			return events, err
 		}
-		known, err := modelUnique(members, "type", "object")
+		fields, err := modelUnique(members, "type", "object")
 		if err != nil {
 			return events, err
 		}
 		var name string
-		if json.Unmarshal(known["type"], &name) != nil || modelObject(known["object"]) != nil {
+		if json.Unmarshal(fields["type"], &name) != nil || modelObject(fields["object"]) != nil {
 			return events, errModel
 		}
 		var tm struct{ Kind, APIVersion any }
-		inner, _ := modelMembers(known["object"])
+		inner, _ := modelMembers(fields["object"])
 		own, _ := modelUnique(inner, "kind", "apiVersion")
 		for n, into := range map[string]*any{"kind": &tm.Kind, "apiVersion": &tm.APIVersion} {
 			if v, ok := own[n]; ok && json.Unmarshal(v, into) != nil {
@@ -162,7 +162,7 @@ func modelJSONWatch(body []byte) (events []Event, err error) {
 		if !ok {
 			return events, errModel
 		}
-		events = append(events, Event{Type: t, Object: known["object"]})
+		events = append(events, Event{Type: t, Object: fields["object"]})
 	}
 }
 

@@ -60,7 +60,7 @@ func (m *Meta) readProto(object []byte) error {
 // readProtoMeta reads the ObjectMeta b, which starts at offset.
 func (m *Meta) readProtoMeta(b []byte, offset int64) error {
 	var seen fieldSet
-	var labels, annotations stretch
+	var labels, annotations span
 	var f protoField
 	for i := 0; i < len(b); {
 		next := f.consume(b, i)
@@ -123,18 +123,6 @@ func (m *Meta) setProto(f *protoField) (ok bool) {
 	}
 	return true
 }
-
-// stretch is the part of a message from the first to the last occurrence of a field.
-type stretch struct{ from, to int }
-
-func (s *stretch) cover(from, to int) {
-	if s.to == 0 {
-		s.from = from
-	}
-	s.to = to
-}
-
-func (s *stretch) of(b []byte) []byte { return b[s.from:s.to] }
 
 // protoTimestamp returns the seconds and nanoseconds of a Time or MicroTime message. To the caller,
 // an empty message is no time.

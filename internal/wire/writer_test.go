@@ -63,11 +63,11 @@ func TestListWriter(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			again, _, err := serializer(enc).Decode(want, nil, nil)
+			wanted, _, err := serializer(enc).Decode(want, nil, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if d := cmp.Diff(again, obj); d != "" {
+			if d := cmp.Diff(wanted, obj); d != "" {
 				t.Errorf("%v: %s", enc, d)
 			}
 		}
@@ -150,8 +150,8 @@ func TestObjectRoundTrip(t *testing.T) {
 			if tm != (TypeMeta{"v1", "Pod"}) {
 				t.Errorf("%v: cut a %v", enc, tm)
 			}
-			again := decodeObject(t, enc, tm, object)
-			if d := cmp.Diff(obj, again); d != "" {
+			decoded := decodeObject(t, enc, tm, object)
+			if d := cmp.Diff(obj, decoded); d != "" {
 				t.Errorf("%v: %s", enc, d)
 			}
 		}
