@@ -306,13 +306,13 @@ func TestSlowWatcher(t *testing.T) {
 		}
 		last, seen := uint64(0), map[string]string{}
 		for _, e := range got {
-			kind, rest, _ := strings.Cut(e, " ")
+			eventType, rest, _ := strings.Cut(e, " ")
 			name, version, _ := strings.Cut(rest, "@")
 			var rv uint64
 			if _, err := fmt.Sscan(version, &rv); err != nil || rv < last {
 				t.Fatalf("%s after %d", e, last)
 			}
-			last, seen[name] = rv, kind
+			last, seen[name] = rv, eventType
 		}
 		if len(seen) != 51 || seen["cm-07"] != "DELETED" || seen["cm-49"] != "DELETED" || seen["cm-08"] != "MODIFIED" {
 			t.Errorf("%d objects: %v", len(seen), seen)

@@ -58,14 +58,14 @@ func TestAccept(t *testing.T) {
 			continue
 		}
 		here++
-		kind := "PodList"
+		wantKind := "PodList"
 		if want.Convert != nil {
-			kind = want.Convert.Kind
+			wantKind = want.Convert.Kind
 		}
 		raw := make([]byte, 200)
 		n, _ := resp.Body.Read(raw)
-		if !ok || resp.Header.Get("Content-Type") != want.Accepted.MediaType || !strings.Contains(string(raw[:n]), kind) {
-			t.Errorf("%q: %s, want %s %s: %.80q", accept, resp.Header.Get("Content-Type"), want.Accepted.MediaType, kind, raw[:n])
+		if !ok || resp.Header.Get("Content-Type") != want.Accepted.MediaType || !strings.Contains(string(raw[:n]), wantKind) {
+			t.Errorf("%q: %s, want %s %s: %.80q", accept, resp.Header.Get("Content-Type"), want.Accepted.MediaType, wantKind, raw[:n])
 		}
 	}
 	if here < 12 {

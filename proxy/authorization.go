@@ -31,13 +31,13 @@ type authorization struct {
 const localTTLPart = 10
 
 func newAuthorization(o *Options, client kubernetes.Interface, br *breaker) (*authorization, error) {
-	of := authorizerfactory.DelegatingAuthorizerConfig{SubjectAccessReviewClient: client.AuthorizationV1(), WebhookRetryBackoff: reviewBackoff()}
-	anew, err := of.New()
+	config := authorizerfactory.DelegatingAuthorizerConfig{SubjectAccessReviewClient: client.AuthorizationV1(), WebhookRetryBackoff: reviewBackoff()}
+	anew, err := config.New()
 	if err != nil {
 		return nil, fmt.Errorf("proxy: %w", err)
 	}
-	of.AllowCacheTTL, of.DenyCacheTTL = o.Authentication.AllowTTL-o.Authentication.AllowTTL/localTTLPart, o.Authentication.DenyTTL
-	reviews, err := of.New()
+	config.AllowCacheTTL, config.DenyCacheTTL = o.Authentication.AllowTTL-o.Authentication.AllowTTL/localTTLPart, o.Authentication.DenyTTL
+	reviews, err := config.New()
 	if err != nil {
 		return nil, fmt.Errorf("proxy: %w", err)
 	}

@@ -155,12 +155,12 @@ func (c *callerCAs) read(purpose, file string) (dynamiccertificates.CAContentPro
 func (c *callerCAs) withPublished(ctx context.Context, o *Options, client kubernetes.Interface) (*callerCAs, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.timeouts.review)
 	defer cancel()
-	of, err := publishedConfig(ctx, o, client)
+	published, err := publishedConfig(ctx, o, client)
 	if err != nil {
 		return nil, err
 	}
 	all := &callerCAs{frontProxies: c.frontProxies, clients: c.clients}
-	if err := all.follow(ctx, client, of); err != nil {
+	if err := all.follow(ctx, client, published); err != nil {
 		cancel()
 		all.run(ctx) // ends what the controllers have started
 		return nil, err
@@ -169,13 +169,13 @@ func (c *callerCAs) withPublished(ctx context.Context, o *Options, client kubern
 }
 
 // follow adds the published CAs that are not given.
-func (c *callerCAs) follow(ctx context.Context, client kubernetes.Interface, of map[string]string) error {
-	if c.frontProxies == nil && of[headerCAKey] != "" {
+func (c *callerCAs) follow(ctx context.Context, client kubernetes.Interface, published map[string]string) error {
+	if c.frontProxies == nil && published[headerCAKey] != "" {
 		if err := c.followFrontProxies(ctx, client); err != nil {
 			return err
 		}
 	}
-	if c.clients == nil && of[clientCAKey] != "" {
+	if c.clients == nil && published[clientCAKey] != "" {
 		ca, err := c.followCA(client, clientCAKey)
 		if err != nil {
 			return err

@@ -185,7 +185,7 @@ func TestReviewLimit(t *testing.T) {
 	const many = maxUnknownReviews + maxWaitingReviews + 50
 	codes := make(chan int, many)
 	for i := range many {
-		go tp.tell(codes, fmt.Sprintf("junk-%d", i), list)
+		go tp.sendCode(codes, fmt.Sprintf("junk-%d", i), list)
 	}
 	counts := map[int]int{}
 	for range 50 { // that find no place even to wait

@@ -55,11 +55,11 @@ func survivesAsExtraKey(key string) bool {
 // survivesForwarding reports whether the upstream gets an identity as it is.
 func survivesForwarding(who user.Info) bool {
 	values := slices.Concat([]string{who.GetName(), who.GetUID()}, who.GetGroups())
-	for key, of := range who.GetExtra() {
+	for key, extra := range who.GetExtra() {
 		if !survivesAsExtraKey(key) {
 			return false
 		}
-		values = append(values, of...)
+		values = append(values, extra...)
 	}
 	return who.GetName() != "" && !slices.ContainsFunc(values, func(v string) bool { return !survivesHeader(v) })
 }

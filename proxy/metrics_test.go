@@ -153,9 +153,9 @@ func TestMetrics(t *testing.T) {
 		exported[name] = strings.ToLower(family.GetType().String()) + " " + strings.Join(labels, ",")
 	}
 	if want := documented(t); !maps.Equal(exported, want) {
-		for name, kind := range exported {
-			if want[name] != kind {
-				t.Errorf("%s is %q, and documented as %q", name, kind, want[name])
+		for name, metricType := range exported {
+			if want[name] != metricType {
+				t.Errorf("%s is %q, and documented as %q", name, metricType, want[name])
 			}
 		}
 		for name := range want {

@@ -42,7 +42,7 @@ func TestLongQuery(t *testing.T) {
 	if code, _ := tp.get("jane", "/api/v1/pods"+query(maxQuery)); code == http.StatusRequestURITooLong {
 		t.Error("one that is as long as may be is refused")
 	}
-	if _, known := tp.server.requests.lookup(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/api/v1/pods", RawQuery: query(maxQuery + 1)[1:]}}); known {
+	if _, complete := tp.server.requests.lookup(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/api/v1/pods", RawQuery: query(maxQuery + 1)[1:]}}); complete {
 		t.Error("it was read")
 	}
 }
@@ -108,8 +108,8 @@ func TestPriorityLevels(t *testing.T) {
 		if got := of(r); got != (flow{levelEveryone, ""}) {
 			t.Errorf("%s is known already: %+v", name, got)
 		}
-		known := &user.DefaultInfo{Name: name, Groups: tt.groups}
-		tp.server.authn.tokenAnswers.add(known, tokenID(r), cachedAnswer{user: known})
+		account := &user.DefaultInfo{Name: name, Groups: tt.groups}
+		tp.server.authn.tokenAnswers.add(account, tokenID(r), cachedAnswer{user: account})
 		if got := of(r); got != (flow{tt.want, "user " + name}) {
 			t.Errorf("%s: %+v", name, got)
 		}

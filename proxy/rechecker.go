@@ -91,8 +91,8 @@ func (c *rechecker) watch(b credential, who user.Info, by, part *action, confirm
 func (c *rechecker) join(g *recheckedWatch, b credential, who user.Info, about *action, now time.Time, confirmed bool) *recheckQuestion {
 	id := questionID(b.id)
 	if about != nil {
-		of := about.digest(who)
-		id = sha256.Sum256(append(b.id[:], of[:]...))
+		digest := about.digest(who)
+		id = sha256.Sum256(append(b.id[:], digest[:]...))
 	}
 	q := c.questions[id]
 	if q == nil {

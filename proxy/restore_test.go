@@ -325,33 +325,33 @@ func TestRestoreAfterOtherEnd(t *testing.T) {
 func TestUnread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var rt restoreTracker
-		kinds := map[string]schema.GroupVersionResource{}
+		resources := map[string]schema.GroupVersionResource{}
 		for _, name := range []string{"cached", "ended", "endedLater", "endedLongAgo", "never", "again"} {
-			kinds[name] = schema.GroupVersionResource{Version: "v1", Resource: name}
+			resources[name] = schema.GroupVersionResource{Version: "v1", Resource: name}
 			if name != "never" {
-				rt.sessionBegan(kinds[name])
+				rt.sessionBegan(resources[name])
 			}
 		}
 		check := func(when string, want ...string) {
-			for name, gvr := range kinds {
+			for name, gvr := range resources {
 				if got := rt.isUnread(gvr); got != slices.Contains(want, name) {
 					t.Errorf("%s: %s unread: %v", when, name, got)
 				}
 			}
 		}
-		rt.sessionEnded(kinds["never"], 5, false)
-		rt.sessionEnded(kinds["endedLongAgo"], 5, false)
+		rt.sessionEnded(resources["never"], 5, false)
+		rt.sessionEnded(resources["endedLongAgo"], 5, false)
 		time.Sleep(rereadTime + time.Second)
-		rt.sessionEnded(kinds["ended"], 5, false)
+		rt.sessionEnded(resources["ended"], 5, false)
 		check("before")
 		rt.wentBack()
-		rt.sessionEnded(kinds["endedLater"], 5, true)
-		rt.sessionBegan(kinds["again"])
+		rt.sessionEnded(resources["endedLater"], 5, true)
+		rt.sessionBegan(resources["again"])
 		check("after", "cached", "ended", "endedLater")
-		rt.sessionEnded(kinds["again"], 5, true) // it was read while that was found
+		rt.sessionEnded(resources["again"], 5, true) // it was read while that was found
 		check("after it ended", "cached", "ended", "endedLater", "again")
-		rt.sessionBegan(kinds["again"])
-		rt.sessionEnded(kinds["again"], 5, false)
+		rt.sessionBegan(resources["again"])
+		rt.sessionEnded(resources["again"], 5, false)
 		check("when cached again", "cached", "ended", "endedLater")
 		time.Sleep(rereadTime + time.Second)
 		check("in the end")

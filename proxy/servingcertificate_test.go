@@ -38,11 +38,11 @@ func TestCertDir(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := newServingCertificate(&o)
+	second, err := newServingCertificate(&o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !leaf(t, first).Equal(leaf(t, again)) {
+	if !leaf(t, first).Equal(leaf(t, second)) {
 		t.Error("made anew without a reason")
 	}
 	o.Hosts = []string{"weir.kube-system.svc", "10.0.0.1"}

@@ -254,9 +254,9 @@ func TestStoreSinkOfAnotherPast(t *testing.T) {
 func TestStoreSinkFull(t *testing.T) {
 	ts := newTestSink(t, 0)
 	ts.refusal = errOverBudget
-	for _, kind := range []wire.EventType{0, wire.Added} {
-		if err := ts.put(kind, "c", 9, 0); !errors.Is(err, errOverBudget) || ts.Flush() != 0 || ts.store.Len() != 2 {
-			t.Errorf("%v: %v, %d objects", kind, err, ts.store.Len())
+	for _, eventType := range []wire.EventType{0, wire.Added} {
+		if err := ts.put(eventType, "c", 9, 0); !errors.Is(err, errOverBudget) || ts.Flush() != 0 || ts.store.Len() != 2 {
+			t.Errorf("%v: %v, %d objects", eventType, err, ts.store.Len())
 		}
 	}
 }

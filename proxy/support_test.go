@@ -148,27 +148,27 @@ func (tp *testProxy) get(user, path string, headers ...string) (code int, body s
 	return resp.StatusCode, string(raw)
 }
 
-// tell sends the code of a GET, or 0 if there is no answer, which fails the test.
-func (tp *testProxy) tell(codes chan<- int, user, path string) {
+// sendCode sends the code of a GET, or 0 if there is no answer, which fails the test.
+func (tp *testProxy) sendCode(codes chan<- int, user, path string) {
 	var code int
 	defer func() { codes <- code }() // also when get ends the goroutine
 	code, _ = tp.get(user, path)
 }
 
-// initial returns what a watch tells up to the end of its initial events.
+// initial returns what a watch sends up to the end of its initial events.
 func (tp *testProxy) initial(user, path string, headers ...string) (code int, body string) {
 	tp.t.Helper()
 	resp := tp.open(tp.client, http.MethodGet, path, append(headers, "Authorization", "Bearer token-"+user)...)
 	defer resp.Body.Close()
-	var told strings.Builder
+	var events strings.Builder
 	for lines := bufio.NewReader(resp.Body); !strings.Contains(body, metav1.InitialEventsAnnotationKey); {
 		var err error
 		if body, err = lines.ReadString('\n'); err != nil {
 			tp.t.Fatal(err)
 		}
-		told.WriteString(body)
+		events.WriteString(body)
 	}
-	return resp.StatusCode, told.String()
+	return resp.StatusCode, events.String()
 }
 
 // page returns the token of the second page of pods, which must be cached: one of the proxy's own.

@@ -163,7 +163,7 @@ func TestUpstreamHangs(t *testing.T) {
 	const many = 50
 	codes := make(chan int, many)
 	for range many {
-		go tp.tell(codes, "jane", list)
+		go tp.sendCode(codes, "jane", list)
 	}
 	refused := 0
 	for range many {

@@ -28,7 +28,7 @@ func (tc *testCache) watchUntilEnd(query string) *drained {
 // watchHeld is watchUntilEnd for a client that takes nothing from the start, until free.
 func (tc *testCache) watchHeld(query string) *drained {
 	d := &drained{newRecorder(), make(chan time.Time, 1)}
-	d.hold()
+	d.block()
 	go tc.serveUntilEnd(d, query)
 	return d
 }
@@ -121,9 +121,9 @@ func TestDrainDuringInitialEvents(t *testing.T) {
 		synctest.Wait()
 		tc.cache.Drain(time.Second)
 		time.Sleep(time.Second / 2)
-		patient.free()
+		patient.unblock()
 		time.Sleep(time.Second)
-		slow.free()
+		slow.unblock()
 		synctest.Wait()
 		if got := slow.events(t); len(got) >= 1000 || slices.ContainsFunc(got, isBookmark) {
 			t.Errorf("%d events, %v", len(got), got[len(got)-1])

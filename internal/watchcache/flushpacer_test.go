@@ -52,8 +52,8 @@ func TestFewWatchersAreWrittenToAtOnce(t *testing.T) {
 	})
 }
 
-// TestManyWatchersShareWrites: with many watchers, what follows closely on what was written goes out
-// together, and what comes after a pause at once.
+// TestManyWatchersShareWrites: with many watchers, what follows closely on what was written goes
+// out together, and what comes after a pause at once.
 func TestManyWatchersShareWrites(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
@@ -95,8 +95,8 @@ func TestStalledWatchersDelayNobody(t *testing.T) {
 		for range crowdFor(longest) {
 			w := newRecorder()
 			defer tc.watch("resourceVersion="+resourceversion.Format(tc.rv), w)()
-			w.hold()
-			defer w.free()
+			w.block()
+			defer w.unblock()
 		}
 		w := newRecorder()
 		defer tc.watch("resourceVersion="+resourceversion.Format(tc.rv), w)()

@@ -192,7 +192,7 @@ func TestLateSubscription(t *testing.T) {
 		defer tc.watch("labelSelector=color%3Dred", r)()
 		synctest.Wait()
 		before := len(r.events(t))
-		r.hold()
+		r.block()
 		for i := range 10 * maxQueued {
 			tc.put("ns", fmt.Sprint("t", i%5), "red")
 			if i%100 == 0 {
@@ -205,7 +205,7 @@ func TestLateSubscription(t *testing.T) {
 		if lag := tc.cache.Stats().Lag; lag > maxQueued+5 {
 			t.Errorf("%d changes are kept for five keys", lag)
 		}
-		r.free()
+		r.unblock()
 		synctest.Wait()
 		events := r.events(t)
 		if n := len(events) - before; n > 2*batch+maxQueued+10 {
@@ -274,12 +274,12 @@ func TestExpireLate(t *testing.T) {
 			defer tc.watch(query+from, late)()
 			defer tc.watch(query+from, good)()
 			synctest.Wait()
-			late.hold()
+			late.block()
 			for i := range 4 * maxQueued {
 				tc.put("ns", fmt.Sprint("t", i%5), "red")
 				synctest.Wait()
 			}
-			late.free()
+			late.unblock()
 			synctest.Wait()
 			if got := late.events(t); len(got) > 2*batch || got[len(got)-1] != "ERROR 410" {
 				t.Errorf("%s: %d events, the last %s", query, len(got), got[len(got)-1])
@@ -354,7 +354,7 @@ func TestEndsOfLateWatchers(t *testing.T) {
 			defer tc.watch(query, r)()
 			tc.put("ns", "other", "blue") // which tells the client nothing
 			synctest.Wait()
-			r.hold()
+			r.block()
 			for i := range 10 * maxQueued {
 				tc.put("ns", fmt.Sprint("t", i%5), "red")
 				tc.put("ns", "other", "blue")
@@ -363,7 +363,7 @@ func TestEndsOfLateWatchers(t *testing.T) {
 			tc.put("ns", "t1", "blue")
 			left := tc.rv
 			tc.put("ns", "t3", "red")
-			r.free()
+			r.unblock()
 			synctest.Wait()
 			newest, ends := uint64(0), 0
 			for _, e := range r.events(t) {

@@ -222,16 +222,16 @@ func TestShardWatchesUnderChurn(t *testing.T) {
 			synctest.Wait()
 			for range 20 {
 				stalled := clients[rnd.IntN(count)]
-				stalled.hold()
+				stalled.block()
 				churn(100)
 				synctest.Wait()
-				stalled.free()
+				stalled.unblock()
 				churn(20)
 				synctest.Wait()
 			}
 			union := map[string]bool{}
 			for i, c := range clients {
-				for key := range heldAfter(t, c.events(t)) {
+				for key := range stateAfter(t, c.events(t)) {
 					name := strings.TrimPrefix(key, "ns/")
 					if union[key] || !oracle(t, shard.Shard{Index: i, Count: count})(uidOf(name, tc.lives[name])) {
 						t.Errorf("shard %d has %s", i, key)
@@ -246,19 +246,19 @@ func TestShardWatchesUnderChurn(t *testing.T) {
 	}
 }
 
-// heldAfter returns what a client holds after these events, which must make sense.
-func heldAfter(t *testing.T, events []string) map[string]bool {
+// stateAfter returns what a client holds after these events, which must make sense.
+func stateAfter(t *testing.T, events []string) map[string]bool {
 	t.Helper()
-	held := map[string]bool{}
+	state := map[string]bool{}
 	for _, e := range events {
 		what, key, _ := strings.Cut(e, " ")
 		key, _, _ = strings.Cut(key, "@")
-		if held[key] == (what == "ADDED") {
-			t.Errorf("%s of %s, held: %t", what, key, held[key])
+		if state[key] == (what == "ADDED") {
+			t.Errorf("%s of %s, there before: %t", what, key, state[key])
 		}
-		if held[key] = true; what == "DELETED" {
-			delete(held, key)
+		if state[key] = true; what == "DELETED" {
+			delete(state, key)
 		}
 	}
-	return held
+	return state
 }

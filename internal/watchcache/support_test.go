@@ -175,7 +175,7 @@ func (l *list) names() (out []string) {
 // recorder is a client that takes everything, or, while it is held, nothing.
 type recorder struct {
 	header http.Header
-	gate   chan struct{} // a write needs what is in it; hold takes it away. A channel, because synctest sees through it
+	gate   chan struct{} // a write needs what is in it; block takes it away. A channel, because synctest sees through it
 
 	mu      sync.Mutex
 	body    bytes.Buffer
@@ -184,12 +184,12 @@ type recorder struct {
 
 func newRecorder() *recorder {
 	r := &recorder{header: http.Header{}, gate: make(chan struct{}, 1)}
-	r.free()
+	r.unblock()
 	return r
 }
 
-func (r *recorder) hold() { <-r.gate }
-func (r *recorder) free() { r.gate <- struct{}{} }
+func (r *recorder) block()   { <-r.gate }
+func (r *recorder) unblock() { r.gate <- struct{}{} }
 
 func (r *recorder) Header() http.Header { return r.header }
 func (r *recorder) WriteHeader(int)     {}
@@ -207,8 +207,8 @@ func (r *recorder) flushed() int {
 }
 
 func (r *recorder) Write(p []byte) (int, error) {
-	r.hold()
-	defer r.free()
+	r.block()
+	defer r.unblock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.body.Write(p)

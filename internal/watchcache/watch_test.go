@@ -51,21 +51,21 @@ func TestWatchesAgainstModel(t *testing.T) {
 				history := map[uint64]map[string]uint64{} // what is red at a resourceVersion
 				red := map[string]uint64{}
 				for _, r := range clients {
-					r.hold()
+					r.block()
 				}
 				for i := range 400 {
 					tc.change(rnd, red)
 					history[tc.rv] = cloneMap(red)
 					for _, r := range clients {
 						if i%25 == 24 && rnd.IntN(4) == 0 {
-							r.free()
+							r.unblock()
 							synctest.Wait()
-							r.hold()
+							r.block()
 						}
 					}
 				}
 				for _, r := range clients {
-					r.free()
+					r.unblock()
 				}
 				synctest.Wait()
 				for _, r := range clients {
@@ -110,20 +110,20 @@ func (tc *testCache) change(rnd *rand.Rand, red map[string]uint64) {
 }
 
 // apply does to what a client holds what an event says, and returns its resourceVersion.
-func apply(t *testing.T, held map[string]uint64, event string) uint64 {
+func apply(t *testing.T, state map[string]uint64, event string) uint64 {
 	t.Helper()
-	kind, rest, _ := strings.Cut(event, " ")
+	eventType, rest, _ := strings.Cut(event, " ")
 	key, version, _ := strings.Cut(rest, "@")
 	var rv uint64
 	if _, err := fmt.Sscan(version, &rv); err != nil {
 		t.Fatalf("%s: %v", event, err)
 	}
-	_, there := held[key]
+	_, there := state[key]
 	switch {
-	case kind == "ADDED" && !there, kind == "MODIFIED" && there:
-		held[key] = rv
-	case kind == "DELETED" && there:
-		delete(held, key)
+	case eventType == "ADDED" && !there, eventType == "MODIFIED" && there:
+		state[key] = rv
+	case eventType == "DELETED" && there:
+		delete(state, key)
 	default:
 		t.Fatalf("%s of an object that is there: %v", event, there)
 	}
@@ -132,11 +132,11 @@ func apply(t *testing.T, held map[string]uint64, event string) uint64 {
 
 func replay(t *testing.T, events []string) map[string]uint64 {
 	t.Helper()
-	held := map[string]uint64{}
+	state := map[string]uint64{}
 	for _, e := range events {
-		apply(t, held, e)
+		apply(t, state, e)
 	}
-	return held
+	return state
 }
 
 // resumeAnywhere cuts the stream after each event and checks that a client which goes on from
@@ -144,13 +144,13 @@ func replay(t *testing.T, events []string) map[string]uint64 {
 // no object that was red and is no longer may stay with it.
 func resumeAnywhere(t *testing.T, events []string, history map[uint64]map[string]uint64, tc *testCache) {
 	t.Helper()
-	held, last := map[string]uint64{}, uint64(0)
+	state, last := map[string]uint64{}, uint64(0)
 	for i, e := range events {
-		last = max(last, apply(t, held, e))
+		last = max(last, apply(t, state, e))
 		if i < 8 {
 			continue // the initial state: nobody resumes from the middle of that
 		}
-		for key := range held {
+		for key := range state {
 			stale := true
 			for rv := last; rv <= tc.rv; rv++ { // red at last or later: its end is told after the resumption
 				if _, red := history[rv][key]; red {
@@ -264,13 +264,13 @@ func TestInitialEventsEnd(t *testing.T) {
 		}
 		state := tc.rv
 		w := newRecorder()
-		w.hold()
+		w.block()
 		defer tc.watch("sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", w)()
 		synctest.Wait() // it waits for the client
 		for i := range changes {
 			tc.put("ns", fmt.Sprintf("t%04d", i), "blue")
 		}
-		w.free()
+		w.unblock()
 		synctest.Wait()
 		got := w.events(t)
 		if len(got) != things+1+changes {

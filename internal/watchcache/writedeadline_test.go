@@ -52,10 +52,10 @@ func TestWriteTimeout(t *testing.T) {
 			defer tc.watch("timeoutSeconds=36000", slow)()
 			synctest.Wait()
 			for range 4 {
-				slow.hold()
+				slow.block()
 				tc.put("ns", "a", "blue")
 				time.Sleep(time.Minute)
-				slow.free()
+				slow.unblock()
 				synctest.Wait()
 			}
 			want := 9 * time.Minute
@@ -100,8 +100,9 @@ func (w *trickler) Write(p []byte) (int, error) {
 	return w.ResponseRecorder.Write(p)
 }
 
-// TestTrickledState: who takes a state a little at a time, so that no write takes long, does not keep
-// it for ever; who is slow and takes more than a modest pace gets all of it, however long it takes.
+// TestTrickledState: who takes a state a little at a time, so that no write takes long, does not
+// keep it for ever; who is slow and takes more than a modest pace gets all of it, however long it
+// takes.
 func TestTrickledState(t *testing.T) {
 	const size = 20 << 10
 	for verb, tt := range map[string]struct {
