@@ -201,7 +201,7 @@ func TestHistoryBefore(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	store := engine.Running()[0].Engine.Store()
+	store := engine.Running()[0].Value.Store()
 	within(t, func(ctx context.Context) error { return store.WaitResourceVersion(ctx, m.ResourceVersion) })
 	resp, body := get(t, http.MethodGet, l.url+query("history", "default/m")+"&for=1ms")
 	var got historyReport
@@ -235,7 +235,7 @@ func TestHistoryEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	store := engine.Running()[0].Engine.Store()
+	store := engine.Running()[0].Value.Store()
 	within(t, func(ctx context.Context) error { return store.WaitResourceVersion(ctx, m.ResourceVersion) })
 	deadline := time.Now().Add(time.Minute)
 	for held := store.Memory(); held.Log+held.Cursors > size; held = store.Memory() { // all but free slots

@@ -1,6 +1,9 @@
 package debug
 
-import "github.com/weirproject/weir/internal/inspect"
+import (
+	"github.com/weirproject/weir/internal/inspect"
+	"github.com/weirproject/weir/internal/registry"
+)
 
 // proxy is what the page shows of a proxy.
 type proxy struct {
@@ -18,8 +21,8 @@ type resource struct {
 	Reflector   *reflectorState  `json:"reflector,omitempty"`
 }
 
-func proxyOf(p inspect.Named) proxy {
-	out := proxy{Name: p.Name, State: p.Proxy.State(), Resources: []resource{}}
+func proxyOf(p registry.Named[inspect.Proxy]) proxy {
+	out := proxy{Name: p.Name, State: p.Value.State(), Resources: []resource{}}
 	for _, r := range out.State.Resources {
 		one := resource{Resource: r, RawBytes: r.Memory.Raw, MemoryBytes: memoryOf(r.Memory), RelistsBy: relistsBy(r.Relists)}
 		if r.Reflector != nil {

@@ -95,7 +95,7 @@ type handlerState struct {
 func newReport(now time.Time) report {
 	r := report{Time: now, Informers: []informer{}}
 	for _, e := range engine.Running() {
-		r.Informers = append(r.Informers, informerOf(e.Name, e.Engine))
+		r.Informers = append(r.Informers, informerOf(e.Name, e.Value))
 	}
 	for _, p := range inspect.Proxies() {
 		r.Proxies = append(r.Proxies, proxyOf(p))

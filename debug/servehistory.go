@@ -29,15 +29,15 @@ type historyReport struct {
 func objectsOf(q url.Values) (inspect.Objects, bool) {
 	for _, p := range inspect.Proxies() {
 		if p.Name == q.Get("proxy") {
-			return p.Proxy.Objects(q.Get("resource"))
+			return p.Value.Objects(q.Get("resource"))
 		}
 	}
 	for _, e := range engine.Running() {
 		if q.Get("proxy") != "" || e.Name != q.Get("informer") {
 			continue
 		}
-		objects := inspect.Objects{Store: e.Engine.Store(), Decode: (*store.Object).Decoded}
-		for _, s := range e.Engine.Statuses() {
+		objects := inspect.Objects{Store: e.Value.Store(), Decode: (*store.Object).Decoded}
+		for _, s := range e.Value.Statuses() {
 			if s.ItemType.Kind != "" {
 				objects.Kind = s.ItemType
 			}

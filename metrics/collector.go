@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weirproject/weir/internal/engine"
+	"github.com/weirproject/weir/internal/registry"
 )
 
 // NewCollector returns a collector of all informers that run in this process, from the beginning of
@@ -37,7 +38,7 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 // eachInformer calls send with each informer that runs.
 func eachInformer(to chan<- prometheus.Metric, send func(*informer)) {
 	for _, e := range engine.Running() {
-		send(&informer{to: to, labels: labelsOf(e), engine: e.Engine})
+		send(&informer{to: to, labels: labelsOf(e), engine: e.Value})
 	}
 }
 
@@ -49,8 +50,8 @@ type informer struct {
 }
 
 // labelsOf returns the values of the labels that all metrics have.
-func labelsOf(e engine.Named) []string {
-	for _, s := range e.Engine.Statuses() {
+func labelsOf(e registry.Named[*engine.Engine]) []string {
+	for _, s := range e.Value.Statuses() {
 		if s.ItemType.Kind == "" {
 			continue
 		}

@@ -269,7 +269,7 @@ func TestBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	held := engine.Running()[0].Engine
+	held := engine.Running()[0].Value
 	for i := range 100 {
 		name := fmt.Sprint("pod-", i)
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{name: name}}}

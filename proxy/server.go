@@ -161,7 +161,7 @@ func (s *Server) Start() error {
 	for _, run := range s.authn.controllers {
 		s.running.Go(func() { run(s.closing) })
 	}
-	s.leave = inspect.Announce("https://"+l.Addr().String(), inspected{s})
+	s.leave = inspect.Add("https://"+l.Addr().String(), inspected{s})
 	return nil
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirproject/weir/internal/delivery"
 	"github.com/weirproject/weir/internal/reflector"
+	"github.com/weirproject/weir/internal/registry"
 	"github.com/weirproject/weir/internal/source"
 	"github.com/weirproject/weir/internal/store"
 )
@@ -66,6 +67,14 @@ type Engine struct {
 	serial   int                      // number of handlers ever registered
 	unnamed  []*delivery.Registration // handlers that came without a name, each at its number less one; nil: a free one
 }
+
+// engines are those of this process that run, by Config.Name. An engine is among them from the
+// beginning of its Run to the end.
+var engines registry.Registry[*Engine]
+
+// Running returns the engines of this process that run, ordered by name. It does not block, and is
+// safe for concurrent use.
+func Running() []registry.Named[*Engine] { return engines.All() }
 
 type phase uint8
 
@@ -131,7 +140,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	if err := e.begin(ctx); err != nil {
 		return err
 	}
-	defer announce(e)()
+	defer engines.Add(e.cfg.Name, e)()
 	var working sync.WaitGroup
 	for _, m := range e.members {
 		working.Go(func() { m.run(ctx) })

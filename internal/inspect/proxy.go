@@ -4,12 +4,10 @@
 package inspect
 
 import (
-	"cmp"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/weirproject/weir/internal/reflector"
+	"github.com/weirproject/weir/internal/registry"
 	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/wire"
 )
@@ -91,40 +89,11 @@ type Watchers struct {
 	Since     time.Time `json:"since"` // of the least recent
 }
 
-// live are the proxies of this process that run.
-var live = struct {
-	mu     sync.Mutex
-	byName map[string]Proxy
-}{byName: map[string]Proxy{}}
+// proxies are those of this process that run.
+var proxies registry.Registry[Proxy]
 
-// Named is a proxy that runs, by a name that no other has, such as its URL.
-type Named struct {
-	Name  string
-	Proxy Proxy
-}
-
-// Announce adds a proxy to those that run. The function that it returns removes it.
-func Announce(name string, p Proxy) (leave func()) {
-	live.mu.Lock()
-	defer live.mu.Unlock()
-	live.byName[name] = p
-	return func() {
-		live.mu.Lock()
-		defer live.mu.Unlock()
-		if live.byName[name] == p {
-			delete(live.byName, name)
-		}
-	}
-}
+// Add adds a proxy to those that run, by its URL. remove removes it.
+func Add(url string, p Proxy) (remove func()) { return proxies.Add(url, p) }
 
 // Proxies returns the proxies of this process that run, ordered by name.
-func Proxies() []Named {
-	live.mu.Lock()
-	defer live.mu.Unlock()
-	all := make([]Named, 0, len(live.byName))
-	for name, p := range live.byName {
-		all = append(all, Named{name, p})
-	}
-	slices.SortFunc(all, func(a, b Named) int { return cmp.Compare(a.Name, b.Name) })
-	return all
-}
+func Proxies() []registry.Named[Proxy] { return proxies.All() }

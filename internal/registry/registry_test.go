@@ -1,0 +1,41 @@
+package registry
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestRegistry: each thing has a name of its own, and a name is given again once it is free.
+func TestRegistry(t *testing.T) {
+	var r Registry[int]
+	expect := func(want ...Named[int]) {
+		t.Helper()
+		if got := r.All(); !slices.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+	}
+	expect()
+	first := r.Add("pods", 1)
+	second := r.Add("pods", 2)
+	r.Add("nodes", 3)
+	r.Add("pods", 4)
+	expect(Named[int]{"nodes", 3}, Named[int]{"pods", 1}, Named[int]{"pods#2", 2}, Named[int]{"pods#3", 4})
+	second()
+	r.Add("pods", 5)
+	first()
+	expect(Named[int]{"nodes", 3}, Named[int]{"pods#2", 5}, Named[int]{"pods#3", 4})
+	r.Add("pods", 6)
+	first() // does nothing to the one that has the name now
+	expect(Named[int]{"nodes", 3}, Named[int]{"pods", 6}, Named[int]{"pods#2", 5}, Named[int]{"pods#3", 4})
+}
+
+// TestNamesAreValid: a name of any bytes is one that JSON and Prometheus take.
+func TestNamesAreValid(t *testing.T) {
+	var r Registry[int]
+	r.Add("a\xffb", 1)
+	r.Add("a\xfeb", 2)
+	want := []Named[int]{{"a\ufffdb", 1}, {"a\ufffdb#2", 2}}
+	if got := r.All(); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
