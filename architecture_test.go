@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -88,8 +89,8 @@ func packageTable(t *testing.T) map[string]int {
 	return rank
 }
 
-// TestWhereToPutWhat: each path that ARCHITECTURE.md sends people to is there, and so is each file of
-// the proxy, which are too many to look through.
+// TestWhereToPutWhat: each path that ARCHITECTURE.md sends people to is there, and so is each file
+// of the proxy, which are too many to look through.
 func TestWhereToPutWhat(t *testing.T) {
 	paths := 0
 	listed := map[string]bool{"doc.go": true}
@@ -137,6 +138,33 @@ func goFiles(t *testing.T) map[string][]string {
 		t.Fatal(err)
 	}
 	return files
+}
+
+// TestLengths: no file has more than 400 lines, and the prose of comments ends at column 100. What
+// is preformatted, and the output of examples, may be longer.
+func TestLengths(t *testing.T) {
+	preformatted := regexp.MustCompile(`^\t*//(\t|   |go:)`)
+	comment := regexp.MustCompile(`^\t*//`)
+	for dir, files := range goFiles(t) {
+		for _, name := range files {
+			path := filepath.Join(dir, name)
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines, output := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n"), false
+			if len(lines) > 400 {
+				t.Errorf("%s has %d lines", path, len(lines))
+			}
+			for i, line := range lines {
+				is := comment.MatchString(line)
+				output = is && (output || strings.HasSuffix(line, "utput:"))
+				if n := utf8.RuneCountInString(line); is && !output && n > 100 && !preformatted.MatchString(line) {
+					t.Errorf("%s:%d: a comment of %d columns", path, i+1, n)
+				}
+			}
+		}
+	}
 }
 
 // TestListedFiles: a package comment that lists the package's files lists all of them.

@@ -16,9 +16,9 @@ import (
 )
 
 // discovered is a source whose resource is known by its kind only. It asks the server for the
-// resource's name before the first LIST, and again after one that the server answered with NotFound:
-// the resource may be installed anew under another name. Until the server knows the kind, LIST
-// answers NotFound, which a reflector waits out.
+// resource's name before the first LIST, and again after one that the server answered with
+// NotFound: the resource may be installed anew under another name. Until the server knows the kind,
+// LIST answers NotFound, which a reflector waits out.
 type discovered struct {
 	gvk    schema.GroupVersionKind
 	want   source.Resource

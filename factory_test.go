@@ -153,7 +153,8 @@ func TestLeaseAfterRelease(t *testing.T) {
 	}
 }
 
-// TestShutdownDuringUse checks that a Use beside Shutdown has its informer ended by it, or gets none.
+// TestShutdownDuringUse checks that a Use beside Shutdown has its informer ended by it, or gets
+// none.
 func TestShutdownDuringUse(t *testing.T) {
 	for range 200 {
 		f := weir.NewFactory(t.Context(), &rest.Config{Host: "http://127.0.0.1:1"})

@@ -141,8 +141,8 @@ func TestDrop(t *testing.T) {
 	}
 }
 
-// TestDropLabels: an index by label has the labels that are held, so none of those that are dropped,
-// and nothing of objects that have gone.
+// TestDropLabels: an index by label has the labels that are held, so none of those that are
+// dropped, and nothing of objects that have gone.
 func TestDropLabels(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{Pods: 20})
 	index := map[string]weir.Index{"app": weir.ByLabel("app"), "shade": weir.ByLabel("shade")}

@@ -95,8 +95,8 @@ func (w *rawWatch) until(stop func(string) bool) (events []string) {
 	}
 }
 
-// TestWatchLargeObject: a WATCH from the resourceVersion of an object that the store applies at once,
-// because it is large, does not tell of it again.
+// TestWatchLargeObject: a WATCH from the resourceVersion of an object that the store applies at
+// once, because it is large, does not tell of it again.
 func TestWatchLargeObject(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "large"}, Data: map[string]string{"x": strings.Repeat("x", 300<<10)}}
@@ -113,8 +113,8 @@ func TestWatchLargeObject(t *testing.T) {
 	})
 }
 
-// TestGetIsNoWatch: a GET of one object stays one, as in kube-apiserver, which finds the verb by the
-// path first.
+// TestGetIsNoWatch: a GET of one object stays one, as in kube-apiserver, which finds the verb by
+// the path first.
 func TestGetIsNoWatch(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		ts.configMap("a", nil)

@@ -104,7 +104,8 @@ func (ts *testServer) liveThrough(k servedKind) {
 		ts.t.Errorf("%s: listed %v, %v", k.Name, partial, err)
 	}
 	a := ts.do("GET", k.path()+"?"+selected, nil, "Accept", "application/vnd.kubernetes.protobuf")
-	// storagemigration.k8s.io/v1 is not in the oldest k8s.io/api, which lacks some other kinds as well.
+	// storagemigration.k8s.io/v1 is not in the oldest k8s.io/api, which lacks some other kinds as
+	// well.
 	switch hasType := scheme.Scheme.Recognizes(k.WithKind(k.Kind)) && k.GroupVersion.Group != "storagemigration.k8s.io"; {
 	case !hasType && a.code != 406:
 		ts.t.Errorf("%s: protobuf without a Go type: %d", k.Name, a.code)

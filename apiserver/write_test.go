@@ -200,7 +200,8 @@ func TestDeleteCollection(t *testing.T) {
 	})
 }
 
-// TestWritesAcrossNamespaces: there are none, as the collections of all namespaces can only be read.
+// TestWritesAcrossNamespaces: there are none, as the collections of all namespaces can only be
+// read.
 func TestWritesAcrossNamespaces(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		ts.configMap("kept", nil)

@@ -10,9 +10,10 @@ import (
 	"github.com/weirproject/weir/internal/source"
 )
 
-// failures chooses the errors of a reflector that a watch error handler gets. client-go passes to it
-// what its ListAndWatch returns: lists that fail, and watches that are refused. A watch that ends,
-// however it does, and a server that cannot be reached while it does not list, it handles without.
+// failures chooses the errors of a reflector that a watch error handler gets. client-go passes to
+// it what its ListAndWatch returns: lists that fail, and watches that are refused. A watch that
+// ends, however it does, and a server that cannot be reached while it does not list, it handles
+// without.
 type failures struct {
 	last error // of the status
 	// outage says that no server answered a watch, or one asked to try later. client-go goes on

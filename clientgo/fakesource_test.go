@@ -56,7 +56,8 @@ type plainListerWatcher struct {
 func (p plainListerWatcher) List(o metav1.ListOptions) (runtime.Object, error)   { return p.list(o) }
 func (p plainListerWatcher) Watch(o metav1.ListOptions) (watch.Interface, error) { return p.watch(o) }
 
-// IsWatchListSemanticsUnSupported keeps client-go from asking for initial events in place of a list.
+// IsWatchListSemanticsUnSupported keeps client-go from asking for initial events in place of a
+// list.
 func (plainListerWatcher) IsWatchListSemanticsUnSupported() bool { return true }
 
 func pod(name, v string) *corev1.Pod {

@@ -187,9 +187,9 @@ func (l *listWatch) callWatch(ctx context.Context, options metav1.ListOptions) (
 	})
 }
 
-// failedCaptured notes that a call failed with err while it was captured, and what the same call came
-// to without. If it went well, the client may be unable to read stub responses, or a limit of the
-// ListerWatcher's own was met by chance. So the second such failure in a row stops capturing.
+// failedCaptured notes that a call failed with err while it was captured, and what the same call
+// came to without. If it went well, the client may be unable to read stub responses, or a limit of
+// the ListerWatcher's own was met by chance. So the second such failure in a row stops capturing.
 func (l *listWatch) failedCaptured(ctx context.Context, v verb, err, without error) {
 	switch {
 	case without != nil:

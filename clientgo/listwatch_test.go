@@ -23,8 +23,8 @@ import (
 	"github.com/weirproject/weir/internal/source"
 )
 
-// blocked is a ListerWatcher that ignores contexts. Its List, the one of a single object or its Watch
-// blocks until the channel is closed.
+// blocked is a ListerWatcher that ignores contexts. Its List, the one of a single object or its
+// Watch blocks until the channel is closed.
 type blocked struct {
 	list, probe, watch chan struct{} // nil does not block
 	watcher            *watch.FakeWatcher
@@ -49,8 +49,8 @@ func (b blocked) Watch(metav1.ListOptions) (watch.Interface, error) {
 
 func (blocked) IsWatchListSemanticsUnSupported() bool { return true }
 
-// quiet has errors logged nowhere: client-go's handler sleeps until the time of the last error that it
-// logged is past, which outside of a bubble of synctest is years later.
+// quiet has errors logged nowhere: client-go's handler sleeps until the time of the last error that
+// it logged is past, which outside of a bubble of synctest is years later.
 func quiet(t *testing.T, inf cache.SharedIndexInformer) {
 	t.Helper()
 	if err := inf.SetWatchErrorHandler(func(*cache.Reflector, error) {}); err != nil {
@@ -99,8 +99,8 @@ func TestStopWhileBlocked(t *testing.T) {
 	}
 }
 
-// TestWatchAfterBlockedProbe checks that a watch which ends is begun anew although the List that asks
-// how new the server is does not return, and that no second such List is left behind.
+// TestWatchAfterBlockedProbe checks that a watch which ends is begun anew although the List that
+// asks how new the server is does not return, and that no second such List is left behind.
 func TestWatchAfterBlockedProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})

@@ -28,8 +28,8 @@ func renaming(obj any) (any, error) {
 	return p, nil
 }
 
-// TestRenamingTransform compares what a handler is told, and what is held, where a transform renames
-// objects.
+// TestRenamingTransform compares what a handler is told, and what is held, where a transform
+// renames objects.
 func TestRenamingTransform(t *testing.T) {
 	var got []string
 	for maker, make := range bothConstructors {
@@ -99,8 +99,9 @@ func TestRenamingTransformOfBytes(t *testing.T) {
 	holds()
 }
 
-// TestRepeatedDeletion checks that where a watch tells its last events again, OnDelete gets what the
-// handler had, and not the state of before, be it of the same object or of one that had the name.
+// TestRepeatedDeletion checks that where a watch tells its last events again, OnDelete gets what
+// the handler had, and not the state of before, be it of the same object or of one that had the
+// name.
 func TestRepeatedDeletion(t *testing.T) {
 	t.Run("numbers", func(t *testing.T) { repeatDeletion(t, "1", "2", "3", "uid-1") })
 	t.Run("of another object", func(t *testing.T) { repeatDeletion(t, "1", "2", "3", "uid-2") })

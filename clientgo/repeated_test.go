@@ -13,9 +13,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// TestRepeatedEvent: an object that a ListerWatcher returns in an older version than is held changes
-// nothing, as in an event that a server sends again before the watch breaks off. Where objects have
-// no uid, as with fake clientsets, the order of events counts.
+// TestRepeatedEvent: an object that a ListerWatcher returns in an older version than is held
+// changes nothing, as in an event that a server sends again before the watch breaks off. Where
+// objects have no uid, as with fake clientsets, the order of events counts.
 func TestRepeatedEvent(t *testing.T) {
 	events := watch.NewFake()
 	lw := plainListerWatcher{

@@ -8,8 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// TestClientGoNames: a registry takes both collectors, and the second one's metrics have client-go's
-// names and labels, and the values of the first one's.
+// TestClientGoNames: a registry takes both collectors, and the second one's metrics have
+// client-go's names and labels, and the values of the first one's.
 func TestClientGoNames(t *testing.T) {
 	native(t, serve(t), "pods")
 	registry := prometheus.NewPedanticRegistry()

@@ -23,9 +23,9 @@ const (
 	maxCachedTokens      = 32_768
 )
 
-// answerCache keeps the upstream's last answers about callers. When it is full, the caller of whom it
-// has most loses the one that was used longest ago. So a caller can only take places that others do
-// not need. It is safe for concurrent use.
+// answerCache keeps the upstream's last answers about callers. When it is full, the caller of whom
+// it has most loses the one that was used longest ago. So a caller can only take places that others
+// do not need. It is safe for concurrent use.
 type answerCache struct {
 	limit int
 

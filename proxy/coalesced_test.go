@@ -44,8 +44,8 @@ func TestCoalescedUpstream(t *testing.T) {
 	})
 }
 
-// TestCoalescedEnds: a watch is told that all has come, however late that is, though it comes with no
-// change. Other bookmarks follow.
+// TestCoalescedEnds: a watch is told that all has come, however late that is, though it comes with
+// no change. Other bookmarks follow.
 func TestCoalescedEnds(t *testing.T) {
 	for _, tt := range []struct {
 		open, rest time.Duration

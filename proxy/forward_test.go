@@ -229,8 +229,8 @@ func TestContinue(t *testing.T) {
 	}
 }
 
-// TestContinueAtAnotherReplica: a token may be of a state that is newer than any change that another
-// replica was told of. It finds out that it has that state.
+// TestContinueAtAnotherReplica: a token may be of a state that is newer than any change that
+// another replica was told of. It finds out that it has that state.
 func TestContinueAtAnotherReplica(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, provable)

@@ -87,8 +87,8 @@ func newFreshnessProver(ctx context.Context, sources []source.Source, sk *storeS
 	}
 }
 
-// newProofSource returns the first source for proofs. Its LISTs share one HTTP/2 connection with its
-// WATCHes, so that both come to the same API server where several stand behind one address. The
+// newProofSource returns the first source for proofs. Its LISTs share one HTTP/2 connection with
+// its WATCHes, so that both come to the same API server where several stand behind one address. The
 // LIST has that server ask etcd for its progress; without that, its watch cache may be behind the
 // LIST of another by 5 s when nothing changes, and one that has just been created sends no bookmark
 // at all.

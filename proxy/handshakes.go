@@ -58,8 +58,8 @@ func (hs *handshakes) accept(ctx context.Context, running *sync.WaitGroup) {
 // acceptRetry is the time between two attempts to accept while the system has no more files.
 const acceptRetry = 100 * time.Millisecond
 
-// handshake does one handshake, and hands the connection to the current server. net/http gets the same
-// result as soon as it asks for it, and so answers errors as it always does.
+// handshake does one handshake, and hands the connection to the current server. net/http gets the
+// same result as soon as it asks for it, and so answers errors as it always does.
 func (hs *handshakes) handshake(ctx context.Context, conn *tls.Conn) {
 	_ = conn.SetDeadline(time.Now().Add(hs.timeout))
 	if conn.HandshakeContext(ctx) == nil {
@@ -78,8 +78,8 @@ func (hs *handshakes) listener() net.Listener {
 	return &handshakeListener{handshakes: hs, ctx: ctx, close: cancel}
 }
 
-// handshakeListener is the listener of one server. Close ends its Accept and leaves the connections to
-// the next server.
+// handshakeListener is the listener of one server. Close ends its Accept and leaves the connections
+// to the next server.
 type handshakeListener struct {
 	*handshakes
 	ctx   context.Context

@@ -156,8 +156,8 @@ func TestListedVersionCanBeWatched(t *testing.T) {
 	}
 }
 
-// TestLargeObjects: a watch that resumes, and an exact LIST, find objects that are so large that the
-// store applies each at once.
+// TestLargeObjects: a watch that resumes, and an exact LIST, find objects that are so large that
+// the store applies each at once.
 func TestLargeObjects(t *testing.T) {
 	const large = 300 << 10
 	for _, logBytes := range []int64{0, 1} { // 1: nothing from before can be had

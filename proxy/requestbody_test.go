@@ -60,8 +60,8 @@ func (d drip) Read(p []byte) (int, error) {
 	}
 }
 
-// TestDrippedBody: a small body, which is read before anybody knows whose it is, comes as a whole in
-// time, or its request gives up its seat.
+// TestDrippedBody: a small body, which is read before anybody knows whose it is, comes as a whole
+// in time, or its request gives up its seat.
 func TestDrippedBody(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	wait := defaultTimeouts

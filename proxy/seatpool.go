@@ -7,8 +7,8 @@ import (
 )
 
 // seatPool bounds how many requests run at once, and shares seats fairly. Each level has reserved
-// seats, and competes for the shared ones. A request without a seat waits in the queue of its flow. A
-// free seat goes to the highest level, and in it to the flow with the fewest seats. A flow has at
+// seats, and competes for the shared ones. A request without a seat waits in the queue of its flow.
+// A free seat goes to the highest level, and in it to the flow with the fewest seats. A flow has at
 // most half of the seats that its level may take, so that others need not wait for its requests to
 // end. It is safe for concurrent use and has no goroutine.
 type seatPool struct {

@@ -72,8 +72,8 @@ func TestNotProvenByOneWatch(t *testing.T) {
 	}
 }
 
-// movingServer is a source whose watches each bring, after a second, a bookmark that is newer by one
-// than what they were opened from.
+// movingServer is a source whose watches each bring, after a second, a bookmark that is newer by
+// one than what they were opened from.
 type movingServer struct{ source.Source }
 
 func (movingServer) Watch(_ context.Context, o source.WatchOptions) (source.Watch, error) {
@@ -162,8 +162,8 @@ func (deafServer) NewestVersion(context.Context, string) (string, error) {
 	return "", errors.New("no answer")
 }
 
-// TestProofsAskOneServer: what a proof asks and the WATCH that follows come by one connection, so to
-// the same API server. The LISTs of a session have connections of their own.
+// TestProofsAskOneServer: what a proof asks and the WATCH that follows come by one connection, so
+// to the same API server. The LISTs of a session have connections of their own.
 func TestProofsAskOneServer(t *testing.T) {
 	t.Parallel()
 	server, err := apiserver.New(apiserver.Options{Pods: 3})

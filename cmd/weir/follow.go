@@ -151,8 +151,8 @@ func (w *watch) label() string {
 	return w.resource.String() + ": "
 }
 
-// sentinelOf returns the sentinel of a reflector's error. Any other error, and nil, is returned as it
-// is.
+// sentinelOf returns the sentinel of a reflector's error. Any other error, and nil, is returned as
+// it is.
 func sentinelOf(err error) error {
 	if own, ok := errors.AsType[*reflector.Error](err); ok {
 		return own.Sentinel

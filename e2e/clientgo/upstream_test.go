@@ -38,9 +38,9 @@ var upstreamFails = map[string]string{
 // run beside others.
 var global = []string{"ReallyCrash", "CaptureState", "SetLogger"}
 
-// TestUpstream runs client-go's own black-box tests of its shared informers on ours, as tests of our
-// package. It reads them from the linked module; no copy is kept here. Most of them only wait, so they
-// run side by side.
+// TestUpstream runs client-go's own black-box tests of its shared informers on ours, as tests of
+// our package. It reads them from the linked module; no copy is kept here. Most of them only wait,
+// so they run side by side.
 func TestUpstream(t *testing.T) {
 	upstream := filepath.Join(goList(t, "-m", "k8s.io/client-go"), "tools", "cache")
 	dropIn := goList(t, "github.com/weirproject/weir/clientgo")
@@ -112,8 +112,8 @@ func goList(t *testing.T, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// outsideTests returns a file of the tests that use nothing private, for our package's external test
-// package.
+// outsideTests returns a file of the tests that use nothing private, for our package's external
+// test package.
 func outsideTests(t *testing.T, source string) (text []byte, names []string) {
 	t.Helper()
 	files := token.NewFileSet()

@@ -51,8 +51,8 @@ func TestServersDieWithParent(t *testing.T) {
 	}
 }
 
-// TestPausedProcessHasStopped: nothing of a process runs when pause has returned, and one that exited
-// meanwhile is not waited for.
+// TestPausedProcessHasStopped: nothing of a process runs when pause has returned, and one that
+// exited meanwhile is not waited for.
 func TestPausedProcessHasStopped(t *testing.T) {
 	p, err := startProcess("/bin/sh", []string{"-c", "while :; do :; done"}, nil, filepath.Join(t.TempDir(), "log"))
 	if err != nil {

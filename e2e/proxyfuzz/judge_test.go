@@ -82,15 +82,15 @@ func (w *world) send(ctx context.Context, q *request, target, other string) *exc
 	return e
 }
 
-// cutShort reports whether both sides let the caller have a watch. A second is not enough for all of
-// its initial events where the machine is busy.
+// cutShort reports whether both sides let the caller have a watch. A second is not enough for all
+// of its initial events where the machine is busy.
 func (e *exchange) cutShort() bool {
 	ok := func(a *answer) bool { return a.err == nil && a.code == http.StatusOK }
 	return ok(e.ours) && ok(e.theirs) && e.request.method == http.MethodGet && strings.Contains(e.target, "watch=")
 }
 
-// add takes in what both sides show when they are asked again. What one shows in none of its answers
-// it does not show.
+// add takes in what both sides show when they are asked again. What one shows in none of its
+// answers it does not show.
 func (e *exchange) add(again *exchange) {
 	for _, a := range [2][2]*answer{{e.ours, again.ours}, {e.theirs, again.theirs}} {
 		if a[1].err != nil {
@@ -172,8 +172,8 @@ func (e *exchange) leaks(known map[string]string, theirs *answer) {
 	}
 }
 
-// local reports whether the proxy answers for itself: it has a health and metrics of its own. Nobody
-// reads its metrics as somebody else.
+// local reports whether the proxy answers for itself: it has a health and metrics of its own.
+// Nobody reads its metrics as somebody else.
 func (e *exchange) local() bool {
 	path, _, _ := strings.Cut(e.target, "?")
 	return path == "/livez" || path == "/readyz" || path == "/healthz" || path == "/metrics"
@@ -199,7 +199,8 @@ func (e *exchange) misplaced() bool {
 }
 
 // late reports whether kube-apiserver let the caller have a watch, and was too busy to begin it
-// before its time was over, at the proxy's request or at ours: then there is nothing to compare with.
+// before its time was over, at the proxy's request or at ours: then there is nothing to compare
+// with.
 func (e *exchange) late() bool {
 	forwarded := e.ours.header.Get("Audit-Id") != ""
 	return e.theirs.late() || forwarded && e.ours.late() && e.theirs.code == http.StatusOK
@@ -209,9 +210,9 @@ func (a *answer) late() bool {
 	return a.code == http.StatusOK && len(a.refused) > 0 && bytes.Contains(a.body, []byte("context deadline exceeded"))
 }
 
-// early reports whether kube-apiserver has looked at the timeout or the path before it has looked at
-// who asks, and found it wrong or over. The proxy refuses by itself whom nobody believes, and who
-// may not impersonate, without a look at the rest.
+// early reports whether kube-apiserver has looked at the timeout or the path before it has looked
+// at who asks, and found it wrong or over. The proxy refuses by itself whom nobody believes, and
+// who may not impersonate, without a look at the rest.
 func (e *exchange) early() bool {
 	own := e.ours.code >= http.StatusBadRequest && e.ours.header.Get("Audit-Id") == ""
 	path := e.theirs.code == http.StatusInternalServerError &&

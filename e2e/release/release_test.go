@@ -67,8 +67,8 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// TestReleaseRefuses: neither a version that is none, nor one that a module has, nor changes that are
-// not committed make a release.
+// TestReleaseRefuses: neither a version that is none, nor one that a module has, nor changes that
+// are not committed make a release.
 func TestReleaseRefuses(t *testing.T) {
 	clone := filepath.Join(t.TempDir(), "weir")
 	run(t, ".", nil, "git", "clone", "-q", topLevel(t), clone)

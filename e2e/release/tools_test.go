@@ -42,8 +42,8 @@ func TestAPIDiff(t *testing.T) {
 	}
 }
 
-// TestImage makes an image and a bill of materials of a small program, and runs what is in it.
-// With -release.build it does so by make, with the programs that images are for, and reads what else
+// TestImage makes an image and a bill of materials of a small program, and runs what is in it. With
+// -release.build it does so by make, with the programs that images are for, and reads what else
 // make has written.
 func TestImage(t *testing.T) {
 	top, dir := topLevel(t), t.TempDir()

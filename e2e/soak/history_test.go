@@ -128,9 +128,9 @@ func (h *history) deleted(key string, last version) {
 	k.held = version{}
 }
 
-// advance takes a version in, which must not be older than least. After a restore it may be so once.
-// Until then what comes may be of the time before: a watch cache that has not noticed yet tells of it,
-// and a relist tells again of what the handler holds.
+// advance takes a version in, which must not be older than least. After a restore it may be so
+// once. Until then what comes may be of the time before: a watch cache that has not noticed yet
+// tells of it, and a relist tells again of what the handler holds.
 func (h *history) advance(key string, k *keyHistory, v version, least uint64) {
 	older := v.rv < least
 	switch {

@@ -106,8 +106,8 @@ func controlOf(s *subject, subjects []*subject) int {
 const never = -time.Second
 
 // settle waits until what every subject holds, and what its handlers were told, is what the server
-// has. The last fault is just over. It returns how long each subject took, and how long it could not
-// but take, see heldUp.
+// has. The last fault is just over. It returns how long each subject took, and how long it could
+// not but take, see heldUp.
 func (w *world) settle(ctx context.Context, name string, c *churn, subjects []*subject) (took, held []time.Duration) {
 	w.t.Helper()
 	over := time.Now()

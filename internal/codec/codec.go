@@ -178,8 +178,8 @@ func (c *Codec) AppendProtobuf(dst, object []byte) ([]byte, error) {
 
 // Encode encodes a value: as protobuf if its type has that and the value states no kind, which
 // protobuf has no room for; else as JSON. It reports false if the value has another type, would
-// decode to something else, or is of a type of which Equal cannot tell. Nil slices and maps in place
-// of empty ones, and a time's zone, do not count as a difference.
+// decode to something else, or is of a type of which Equal cannot tell. Nil slices and maps in
+// place of empty ones, and a time's zone, do not count as a difference.
 func (c *Codec) Encode(value any) ([]byte, bool) {
 	if c.goType == nil || reflect.TypeOf(value) != c.goType || reflect.ValueOf(value).IsNil() || !isComparable(c.goType) {
 		return nil, false
@@ -205,8 +205,8 @@ func Marshal(object runtime.Object) ([]byte, error) {
 	return marshalJSON(object)
 }
 
-// MarshalAs encodes an object in an encoding. The error is ErrNotProtobuf if that is protobuf and the
-// object's type has no protobuf form.
+// MarshalAs encodes an object in an encoding. The error is ErrNotProtobuf if that is protobuf and
+// the object's type has no protobuf form.
 func MarshalAs(enc wire.Encoding, object any) ([]byte, error) {
 	if enc == wire.JSON {
 		return marshalJSON(object)

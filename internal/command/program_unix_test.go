@@ -129,8 +129,8 @@ func insist(call func()) (enough func()) {
 	return func() { tick.Stop(); close(done) }
 }
 
-// TestExecInterrupt sends a process group an interrupt, as a terminal does: the program that Exec runs
-// gets one and ends in good order. Further ones end it at once, and with it Exec.
+// TestExecInterrupt sends a process group an interrupt, as a terminal does: the program that Exec
+// runs gets one and ends in good order. Further ones end it at once, and with it Exec.
 func TestExecInterrupt(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		cmd := outer(innerCounts)

@@ -167,8 +167,8 @@ func TestVersionsOfPods(t *testing.T) {
 	}
 }
 
-// TestVersionsOfUnlikePods: versions of pods that nothing is known of are right, whatever differs and
-// however much is inserted or left out, and the later one has the strings of the earlier one.
+// TestVersionsOfUnlikePods: versions of pods that nothing is known of are right, whatever differs
+// and however much is inserted or left out, and the later one has the strings of the earlier one.
 func TestVersionsOfUnlikePods(t *testing.T) {
 	sim, random := podsim.NewUnlike(4000, 1), rand.New(rand.NewSource(1))
 	d := For(reflect.TypeFor[*corev1.Pod]())

@@ -98,7 +98,8 @@ func (w *sweep) swept() float64 {
 	return min(float64(w.passed.Load())/float64(n), 1)
 }
 
-// yieldBatch yields the next batch of objects in key order. After the last key it goes on with the first.
+// yieldBatch yields the next batch of objects in key order. After the last key it goes on with the
+// first.
 func (w *sweep) yieldBatch(batch int, yield func(*store.Object) bool) {
 	snap := w.store.Snapshot()
 	if !w.began {

@@ -74,8 +74,8 @@ func TestWorkersOfBlockedHandlers(t *testing.T) {
 	})
 }
 
-// TestIdleWorkers: however many handlers blocked, only a few goroutines wait for work, and none once
-// no registration runs.
+// TestIdleWorkers: however many handlers blocked, only a few goroutines wait for work, and none
+// once no registration runs.
 func TestIdleWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

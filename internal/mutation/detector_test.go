@@ -71,8 +71,8 @@ func (c *cached) DeepCopyObject() runtime.Object {
 	return to
 }
 
-// TestUnexportedField checks that objects with an unexported field are compared, and that field too,
-// as client-go does.
+// TestUnexportedField checks that objects with an unexported field are compared, and that field
+// too, as client-go does.
 func TestUnexportedField(t *testing.T) {
 	var found []string
 	d, a := New(func(key, _ string) { found = append(found, key) }), &cached{size: 1}

@@ -41,8 +41,8 @@ func TestBaseIsNotMuchLarger(t *testing.T) {
 	runtime.KeepAlive(s)
 }
 
-// TestIdleBasesAreLetGo: a base that nobody uses any more is not held unpacked for long; one that is
-// used is.
+// TestIdleBasesAreLetGo: a base that nobody uses any more is not held unpacked for long; one that
+// is used is.
 func TestIdleBasesAreLetGo(t *testing.T) {
 	s := newGroups(t, podsim.NewUnlike(20_000, 1), 20)
 	cache := s.packer.siblings.cache

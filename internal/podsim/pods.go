@@ -84,8 +84,8 @@ func (p *Pods) Len() int { return p.n }
 
 // Pod makes pod i, 0 ≤ i < Len; any other i panics. The pod is the caller's own. It has no
 // resourceVersion and, like an object from a typed client, no kind and no apiVersion. Names are
-// unique within a namespace and uids within the set. Neighbours in i are replicas of one app, unless
-// the set's pods have none.
+// unique within a namespace and uids within the set. Neighbours in i are replicas of one app,
+// unless the set's pods have none.
 func (p *Pods) Pod(i int) *corev1.Pod {
 	if i < 0 || i >= p.n {
 		panic(fmt.Sprintf("podsim: pod %d of %d", i, p.n))

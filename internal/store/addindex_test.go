@@ -67,8 +67,8 @@ func TestAddIndexCatchesUp(t *testing.T) {
 	}
 }
 
-// TestIndexBuilderGoesOn: a change that is applied while the builder of an index goes on is both in its
-// snapshot and among the changes, or in neither.
+// TestIndexBuilderGoesOn: a change that is applied while the builder of an index goes on is both in
+// its snapshot and among the changes, or in neither.
 func TestIndexBuilderGoesOn(t *testing.T) {
 	s := newStore(t, decodeConfig())
 	w := s.Writer(Scope{})

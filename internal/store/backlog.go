@@ -5,9 +5,9 @@ package store
 //
 // Its memory is the entries, the versions that the cursor saw last, and by uid the last versions of
 // objects that came and went, of which it keeps the newest mostGone. So it is bounded by what the
-// cursor has seen and the table has. The newest version of an entry is alive anyway, in the table or
-// as the old version of the key's next change in the log. The log's lock guards it, as the rest of
-// its cursor.
+// cursor has seen and the table has. The newest version of an entry is alive anyway, in the table
+// or as the old version of the key's next change in the log. The log's lock guards it, as the rest
+// of its cursor.
 type backlog struct {
 	byUID   bool
 	entries map[string]*backlogEntry // by key; by uid without the objects that are gone
@@ -136,8 +136,8 @@ func (m *backlog) pop() (Change, bool) {
 	return Change{}, false
 }
 
-// keepGone keeps the last version of an object that came and went unseen, and forgets the oldest such
-// object if there are too many.
+// keepGone keeps the last version of an object that came and went unseen, and forgets the oldest
+// such object if there are too many.
 func (m *backlog) keepGone(e *backlogEntry, last *Object) {
 	e.last = last
 	m.bytes += last.footprint()

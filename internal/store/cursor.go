@@ -108,8 +108,9 @@ func (s *Store) Cursor() *Cursor { return s.NotifyingCursor(nil, nil, false) }
 //   - An object that was deleted and created again under its key gives two changes: the end of one,
 //     and the other.
 //
-// Being behind costs the last version of each such object that is kept in addition. While the cursor keeps up, a
-// change from one uid to another of which no DELETED event told is left as it is.
+// Being behind costs the last version of each such object that is kept in addition. While the
+// cursor keeps up, a change from one uid to another of which no DELETED event told is left as it
+// is.
 func (s *Store) NotifyingCursor(to Notifier, owner any, byUID bool) *Cursor {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -20,8 +20,8 @@ func byKeys(t *testing.T, sn *Snapshot, index, value string) (string, error) {
 	return strings.Join(keys, " "), err
 }
 
-// TestAppendByNow: who asks for what an index has now gets one moment, also if another query has moved
-// the index beyond the snapshot that was taken for it.
+// TestAppendByNow: who asks for what an index has now gets one moment, also if another query has
+// moved the index beyond the snapshot that was taken for it.
 func TestAppendByNow(t *testing.T) {
 	s := newStore(t, decodeConfig())
 	w, rv := s.Writer(Scope{}), 0

@@ -40,8 +40,8 @@ func FieldIndex(p *wire.Path) Index { return Index{path: p} }
 // time.
 //
 // A query sees the state of its snapshot. The index only moves forward. A query of a snapshot older
-// than one that was queried before calls f for what has changed or gone in between, and looks at all
-// objects of that snapshot where that is more than a thousand.
+// than one that was queried before calls f for what has changed or gone in between, and looks at
+// all objects of that snapshot where that is more than a thousand.
 //
 // If f fails or panics for an object, queries return an *IndexError until that object changes, and
 // work for the others. An object that cannot be decoded is in no index, and is no error of a query.

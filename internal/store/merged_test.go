@@ -17,9 +17,9 @@ var (
 	mergedFrom  = flag.Uint64("merged.from", 1, "the seed of the first")
 )
 
-// TestMergedWatches has two writers get the watches of two selectors from watch caches of one server.
-// Each watch is in order by itself, and one lags behind the other. No key may go back to a version
-// below one that a reader was told, and in the end the store has what the server has.
+// TestMergedWatches has two writers get the watches of two selectors from watch caches of one
+// server. Each watch is in order by itself, and one lags behind the other. No key may go back to a
+// version below one that a reader was told, and in the end the store has what the server has.
 func TestMergedWatches(t *testing.T) {
 	for seed := *mergedFrom; seed < *mergedFrom+*mergedSeeds; seed++ {
 		m := newMerged(seed)

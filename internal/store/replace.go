@@ -94,8 +94,8 @@ func (w *Writer) EndReplace(resourceVersion string) {
 	w.setSynced()
 }
 
-// AbortReplace gives up a relist that broke: what was there stays, and so does what was put. What was
-// in doubt after the first list is so again, but for what the relist told of.
+// AbortReplace gives up a relist that broke: what was there stays, and so does what was put. What
+// was in doubt after the first list is so again, but for what the relist told of.
 func (w *Writer) AbortReplace() {
 	w.Flush()
 	if w.replacing {

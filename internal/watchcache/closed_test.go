@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 )
 
-// closing is a client during whose request the store is closed: after the cache has taken the request,
-// and before it has looked at the store.
+// closing is a client during whose request the store is closed: after the cache has taken the
+// request, and before it has looked at the store.
 type closing struct {
 	*recorder
 	close func()
@@ -23,8 +23,8 @@ func (c *closing) Header() http.Header {
 	return c.recorder.Header()
 }
 
-// TestWatchOfClosedStore: a watch that began just before the store was closed ends as all others do,
-// with 410 if the cache has expired, and without an error if it has not.
+// TestWatchOfClosedStore: a watch that began just before the store was closed ends as all others
+// do, with 410 if the cache has expired, and without an error if it has not.
 func TestWatchOfClosedStore(t *testing.T) {
 	for _, query := range []string{
 		"sendInitialEvents=false&resourceVersionMatch=NotOlderThan",
@@ -64,8 +64,8 @@ func TestWatchOfClosedStore(t *testing.T) {
 	}
 }
 
-// TestListOfClosedStore: a list of a state that a closed store cannot give any more is refused as one
-// that comes later is.
+// TestListOfClosedStore: a list of a state that a closed store cannot give any more is refused as
+// one that comes later is.
 func TestListOfClosedStore(t *testing.T) {
 	tc := newTestCache(t, 1<<20, nil)
 	defer tc.close()

@@ -40,8 +40,9 @@ func (tc *testCache) relist(clock *lockedClock, change func()) {
 	tc.writer.Progress(resourceversion.Format(tc.rv))
 }
 
-// TestRelistIsCoalesced: whoever watches is told of what a relist has found with ends first, and, if
-// it wants bookmarks, that the order says nothing up to the relist's version, and when it has all.
+// TestRelistIsCoalesced: whoever watches is told of what a relist has found with ends first, and,
+// if it wants bookmarks, that the order says nothing up to the relist's version, and when it has
+// all.
 func TestRelistIsCoalesced(t *testing.T) {
 	for _, bookmarks := range []bool{false, true} {
 		t.Run(fmt.Sprint(bookmarks), func(t *testing.T) {

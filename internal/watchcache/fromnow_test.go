@@ -49,8 +49,8 @@ func TestWatchFromNow(t *testing.T) {
 	}
 }
 
-// TestOpenWatchDoesNotExpire: a watch of changes that were there when its headers came does not expire
-// by what happens after that, however short the log is.
+// TestOpenWatchDoesNotExpire: a watch of changes that were there when its headers came does not
+// expire by what happens after that, however short the log is.
 func TestOpenWatchDoesNotExpire(t *testing.T) {
 	for _, query := range []string{"resourceVersion=100", "resourceVersion=100&fieldSelector=spec.color%3Dred"} {
 		synctest.Test(t, func(t *testing.T) {

@@ -164,8 +164,8 @@ func (wd *writeDeadline) setDeadline(deadline time.Time) bool {
 // errTooSlow ends an answer whose client takes a state too slowly.
 var errTooSlow = errors.New("watchcache: the client takes the state too slowly")
 
-// beginState begins to bound the time in which a state is sent, until endState. The client must take
-// pace bytes a second.
+// beginState begins to bound the time in which a state is sent, until endState. The client must
+// take pace bytes a second.
 func (wd *writeDeadline) beginState(pace int64) {
 	wd.stateSent.Store(0)
 	wd.statePace.Store(pace)

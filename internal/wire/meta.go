@@ -70,8 +70,8 @@ func ReadMetaOf(object metav1.Object, m *Meta) {
 	}
 }
 
-// TakeLabels replaces the labels and annotations by those of another Meta of the same encoding. They
-// are valid as long as that one's.
+// TakeLabels replaces the labels and annotations by those of another Meta of the same encoding.
+// They are valid as long as that one's.
 func (m *Meta) TakeLabels(from *Meta) { m.labels, m.annotations = from.labels, from.annotations }
 
 // Label returns the value of one label. If a key occurs twice it returns the last value, as all

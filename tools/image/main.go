@@ -1,5 +1,5 @@
-// Command image makes container images of one static program each, with nothing else in them but the
-// programs that it runs: the base is empty, so neither a registry nor Docker is needed.
+// Command image makes container images of one static program each, with nothing else in them but
+// the programs that it runs: the base is empty, so neither a registry nor Docker is needed.
 //
 //	image -o dist/images -version v0.1.0 linux/amd64=PROGRAM[,OTHER] linux/arm64=PROGRAM[,OTHER]
 //
