@@ -150,11 +150,14 @@ func serve(t *testing.T, cache *watchcache.Cache, enc wire.Encoding) rest.Interf
 		transport.CloseIdleConnections()
 		server.Close()
 	})
-	gv := examplev1.SchemeGroupVersion
+	gv, contentType := examplev1.SchemeGroupVersion, wire.ContentTypeJSON
+	if enc == wire.Protobuf {
+		contentType = wire.ContentTypeProtobuf
+	}
 	client, err := rest.RESTClientForConfigAndClient(&rest.Config{
 		Host: server.URL, APIPath: "/apis", QPS: -1,
-		ContentConfig: rest.ContentConfig{GroupVersion: &gv, NegotiatedSerializer: codecs.WithoutConversion(), ContentType: enc.ContentType(),
-			AcceptContentTypes: enc.ContentType()},
+		ContentConfig: rest.ContentConfig{GroupVersion: &gv, NegotiatedSerializer: codecs.WithoutConversion(), ContentType: contentType,
+			AcceptContentTypes: contentType},
 	}, &http.Client{Transport: transport})
 	if err != nil {
 		t.Fatal(err)

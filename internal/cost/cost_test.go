@@ -70,8 +70,7 @@ func TestOf(t *testing.T) {
 		{"events", Work{Requests: 1, Events: 5, EventBytes: 7, Encoding: Initial}, Cost{1, 35, 10 + 10}},
 	} {
 		got := coefficients.Of(tt.work)
-		off := got.Sub(tt.want)
-		if off.Requests != 0 || math.Abs(off.Bytes) > 1e-9 || math.Abs(off.CPUSeconds) > 1e-9 {
+		if got.Requests != tt.want.Requests || math.Abs(got.Bytes-tt.want.Bytes) > 1e-9 || math.Abs(got.CPUSeconds-tt.want.CPUSeconds) > 1e-9 {
 			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
 		}
 	}

@@ -27,11 +27,6 @@ func (c Cost) Add(o Cost) Cost {
 	return Cost{c.Requests + o.Requests, c.Bytes + o.Bytes, c.CPUSeconds + o.CPUSeconds}
 }
 
-// Sub returns the difference of two costs.
-func (c Cost) Sub(o Cost) Cost {
-	return Cost{c.Requests - o.Requests, c.Bytes - o.Bytes, c.CPUSeconds - o.CPUSeconds}
-}
-
 // Of returns what work costs the server that the coefficients are of.
 func (k *Coefficients) Of(w Work) Cost {
 	if w.Encoding == "" {

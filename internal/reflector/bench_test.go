@@ -23,7 +23,7 @@ type tape struct {
 }
 
 func (t *tape) List(context.Context, source.ListOptions) (source.List, error) {
-	return source.ReadList(io.NopCloser(bytes.NewReader(t.list)), wire.Protobuf, wire.Limits{}), nil
+	return listOf(io.NopCloser(bytes.NewReader(t.list)), wire.Protobuf)
 }
 
 func (t *tape) Watch(ctx context.Context, _ source.WatchOptions) (source.Watch, error) {
@@ -36,7 +36,7 @@ func (t *tape) Watch(ctx context.Context, _ source.WatchOptions) (source.Watch, 
 		<-ctx.Done()
 		return 0, ctx.Err()
 	}))
-	return source.ReadWatch(io.NopCloser(body), wire.Protobuf, wire.Limits{}), nil
+	return watchOf(io.NopCloser(body), wire.Protobuf)
 }
 
 func (t *tape) NewestVersion(context.Context, string) (string, error) { return "", nil }

@@ -116,7 +116,7 @@
 // Nothing that a server does ends a reflector; see [Reflector.Run]. What stops it from being
 // current is in [Status].Err at the first answer that says so. It is an [*Error] in which errors.Is
 // finds this package's sentinels. What stands in the way of watches that get no answer stays there
-// while lists come. Config.OnStatus and [Reflector.Changed] tell of each transition.
+// while lists come. Config.OnStatus tells of each transition.
 //
 // Waits grow from 0.8 s to 30 s; see [Backoff]. They grow to 5 s only for what somebody may put
 // right at any moment (401, 403, 404). A resource that was there before may come back soon, as a

@@ -21,7 +21,7 @@ func TestServerRestarted(t *testing.T) {
 	withHarness(t, listed, func(h *harness) {
 		restarted := make(chan struct{})
 		h.run(h.list("10", "a@1"), func(rw http.ResponseWriter, r *http.Request) {
-			rw.Header().Set("Content-Type", h.enc.WatchContentType())
+			rw.Header().Set("Content-Type", watchContentType(h.enc))
 			rw.Write(h.event("~a@11"))
 			rw.(http.Flusher).Flush()
 			<-restarted
@@ -177,7 +177,7 @@ func TestTooManyRequests(t *testing.T) {
 func TestMalformed(t *testing.T) {
 	withHarness(t, listed, func(h *harness) {
 		garbage := func(rw http.ResponseWriter, r *http.Request) {
-			rw.Header().Set("Content-Type", h.enc.ContentType())
+			rw.Header().Set("Content-Type", contentType(h.enc))
 			rw.Write(append(h.listBody("10", "a@1")[:30], "nonsense, nonsense, nonsense"...))
 		}
 		h.run(garbage, h.list("10", "a@1"), h.events())
@@ -324,7 +324,7 @@ func TestAnsweredLate(t *testing.T) {
 			case <-time.After(30 * time.Second): // of the clock of the test
 			case <-r.Context().Done():
 			}
-			rw.Header().Set("Content-Type", h.enc.WatchContentType())
+			rw.Header().Set("Content-Type", watchContentType(h.enc))
 			rw.WriteHeader(http.StatusOK)
 		}
 		h.run(h.list("10", "a@1"), late, late)

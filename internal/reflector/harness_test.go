@@ -284,7 +284,7 @@ func (h *harness) listBody(rv string, pods ...string) []byte {
 
 func (h *harness) list(rv string, pods ...string) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
-		rw.Header().Set("Content-Type", h.enc.ContentType())
+		rw.Header().Set("Content-Type", contentType(h.enc))
 		rw.Write(h.listBody(rv, pods...))
 	}
 }
@@ -292,7 +292,7 @@ func (h *harness) list(rv string, pods ...string) http.HandlerFunc {
 // brokenList is a list that breaks off after n tenths of its body.
 func (h *harness) brokenList(n int, rv string, pods ...string) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
-		rw.Header().Set("Content-Type", h.enc.ContentType())
+		rw.Header().Set("Content-Type", contentType(h.enc))
 		body := h.listBody(rv, pods...)
 		rw.Write(body[:len(body)*n/10])
 		rw.(http.Flusher).Flush()
@@ -329,7 +329,7 @@ func (h *harness) event(s string) []byte {
 // off when it is "broken".
 func (h *harness) events(events ...string) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
-		rw.Header().Set("Content-Type", h.enc.WatchContentType())
+		rw.Header().Set("Content-Type", watchContentType(h.enc))
 		rw.WriteHeader(200)
 		for _, e := range events {
 			switch e {

@@ -107,7 +107,7 @@ func (h *harness) asked() []string {
 // held sends events, and breaks off at cut.
 func (h *harness) held(cut chan struct{}, events ...string) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
-		rw.Header().Set("Content-Type", h.enc.WatchContentType())
+		rw.Header().Set("Content-Type", watchContentType(h.enc))
 		rw.WriteHeader(200)
 		for _, e := range events {
 			rw.Write(h.event(e))

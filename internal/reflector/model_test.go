@@ -149,7 +149,7 @@ func (m *model) serve(rw http.ResponseWriter, r *http.Request) {
 		text(200, "<html>")(rw, r)
 		return
 	case 8:
-		rw.Header().Set("Content-Type", m.h.enc.ContentType())
+		rw.Header().Set("Content-Type", contentType(m.h.enc))
 		rw.Write([]byte("nonsense, and not little of it"))
 		return
 	}
@@ -192,7 +192,7 @@ func (m *model) list(rw http.ResponseWriter, r *http.Request, q url.Values) {
 }
 
 func (m *model) watch(rw http.ResponseWriter, r *http.Request, q url.Values, cut chan struct{}) {
-	rw.Header().Set("Content-Type", m.h.enc.WatchContentType())
+	rw.Header().Set("Content-Type", watchContentType(m.h.enc))
 	seconds, _ := strconv.Atoi(q.Get("timeoutSeconds"))
 	deadline, bookmarks := time.After(time.Duration(seconds)*time.Second), time.NewTicker(time.Minute)
 	defer bookmarks.Stop()

@@ -201,11 +201,11 @@ func (b *bodies) body(text string) *body {
 }
 
 func (b *bodies) List(context.Context, source.ListOptions) (source.List, error) {
-	return source.ReadList(b.body(`{"kind":"PodList","metadata":{"resourceVersion":"10"},"items":[{"metadata":{"name":"a","resourceVersion":"1"}}]}`), wire.JSON, wire.Limits{}), nil
+	return listOf(b.body(`{"kind":"PodList","metadata":{"resourceVersion":"10"},"items":[{"metadata":{"name":"a","resourceVersion":"1"}}]}`), wire.JSON)
 }
 
 func (b *bodies) Watch(context.Context, source.WatchOptions) (source.Watch, error) {
-	return source.ReadWatch(b.body(`{"type":"ADDED","object":{"metadata":{"name":"b","resourceVersion":"11"}}}`), wire.JSON, wire.Limits{}), nil
+	return watchOf(b.body(`{"type":"ADDED","object":{"metadata":{"name":"b","resourceVersion":"11"}}}`), wire.JSON)
 }
 
 type body struct {

@@ -25,7 +25,6 @@ type Reflector struct {
 	status      Status
 	relists     Relists
 	transitions transitionRing
-	changed     chan struct{} // closed and made anew at each transition
 	running     bool
 }
 
@@ -34,8 +33,7 @@ type Reflector struct {
 func New(src source.Source, sink Sink, cfg Config) *Reflector {
 	return &Reflector{
 		src: src, sink: sink, cfg: cfg.withDefaults(),
-		status:  Status{Name: cfg.Name, Mode: cfg.Mode, ResourceVersion: sink.ResourceVersion(), Remaining: -1, Since: time.Now()},
-		changed: make(chan struct{}),
+		status: Status{Name: cfg.Name, Mode: cfg.Mode, ResourceVersion: sink.ResourceVersion(), Remaining: -1, Since: time.Now()},
 	}
 }
 
@@ -58,14 +56,6 @@ func (r *Reflector) Transitions() []Transition {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.transitions.copied()
-}
-
-// Changed returns a channel that is closed at the next transition. Take the channel before the
-// Status, so that no transition is missed between the two.
-func (r *Reflector) Changed() <-chan struct{} {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.changed
 }
 
 // Run lists and watches until ctx ends, and then returns the cause of ctx. It blocks.
@@ -162,13 +152,9 @@ func (r *Reflector) publish(in input, before, s state, ask action) {
 	r.unlock(notify)
 }
 
-// unlock unlocks mu. If notify is set, it closes the channel of Changed and calls Config.OnStatus.
+// unlock unlocks mu. If notify is set, it calls Config.OnStatus.
 func (r *Reflector) unlock(notify bool) {
 	status := r.status
-	if notify {
-		close(r.changed)
-		r.changed = make(chan struct{})
-	}
 	r.mu.Unlock()
 	if notify && r.cfg.OnStatus != nil {
 		r.cfg.OnStatus(status)

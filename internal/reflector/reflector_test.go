@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/weirproject/weir/internal/store"
@@ -86,7 +85,7 @@ func TestWatchList(t *testing.T) {
 func TestSlowInitialEvents(t *testing.T) {
 	withHarness(t, Config{Mode: WatchList}, func(h *harness) {
 		h.run(func(rw http.ResponseWriter, r *http.Request) {
-			rw.Header().Set("Content-Type", h.enc.WatchContentType())
+			rw.Header().Set("Content-Type", watchContentType(h.enc))
 			for _, e := range []string{"+a@9", "+b@2", "+c@3", "end@10"} {
 				time.Sleep(19 * time.Second)
 				rw.Write(h.event(e))
@@ -105,7 +104,7 @@ func TestSlowInitialEvents(t *testing.T) {
 func TestChangesAreNoInitialEvents(t *testing.T) {
 	withHarness(t, Config{Mode: WatchList}, func(h *harness) {
 		h.run(func(rw http.ResponseWriter, r *http.Request) {
-			rw.Header().Set("Content-Type", h.enc.WatchContentType())
+			rw.Header().Set("Content-Type", watchContentType(h.enc))
 			for i := 0; r.Context().Err() == nil; i++ {
 				rw.Write(h.event(fmt.Sprintf("%cpod-%d@%d", "+~"[i%2], i/2, i+1)))
 				rw.(http.Flusher).Flush()
@@ -264,7 +263,7 @@ func TestReplayedEvents(t *testing.T) {
 func TestHalfAnEvent(t *testing.T) {
 	withHarness(t, listed, func(h *harness) {
 		h.run(h.list("10", "a@1"), func(rw http.ResponseWriter, r *http.Request) {
-			rw.Header().Set("Content-Type", h.enc.WatchContentType())
+			rw.Header().Set("Content-Type", watchContentType(h.enc))
 			next := h.event("~a@12")
 			rw.Write(append(h.event("~a@11"), next[:len(next)/2]...))
 			rw.(http.Flusher).Flush()
@@ -305,7 +304,7 @@ func TestStop(t *testing.T) {
 		},
 		"within a list": func(h *harness) []http.HandlerFunc {
 			return []http.HandlerFunc{version("1.37"), func(rw http.ResponseWriter, r *http.Request) {
-				rw.Header().Set("Content-Type", h.enc.ContentType())
+				rw.Header().Set("Content-Type", contentType(h.enc))
 				body := h.listBody("10", "a@1", "b@2")
 				rw.Write(body[:len(body)*7/10])
 				rw.(http.Flusher).Flush()
@@ -351,28 +350,6 @@ func TestStoreClosed(t *testing.T) {
 		if err := h.stop(); !errors.Is(err, store.ErrClosed) {
 			t.Errorf("%v", err)
 		}
-	})
-}
-
-// TestChanged is told of each transition.
-func TestChanged(t *testing.T) {
-	withHarness(t, listed, func(h *harness) {
-		waited := make(chan Status)
-		go func() {
-			for {
-				changed := h.r.Changed()
-				if s := h.r.Status(); s.Err != nil {
-					waited <- s
-					return
-				}
-				<-changed
-			}
-		}()
-		h.run(deny(403, ""))
-		if s := <-waited; !errors.Is(s.Err, ErrForbidden) {
-			t.Errorf("%s", s)
-		}
-		synctest.Wait()
 	})
 }
 

@@ -22,7 +22,6 @@ type Outcome struct {
 	Violations []Violation
 	Log        string
 	Rest       time.Duration // from the last fault's end until all was as it should be
-	Requests   int
 }
 
 // Violation is something that should not have been.

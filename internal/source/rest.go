@@ -20,19 +20,6 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// Compression says when gzip is asked for.
-type Compression uint8
-
-const (
-	// CompressionAuto asks for gzip where it pays: for a LIST, and for a WATCH with initial events.
-	// It asks for none if the rest.Config has DisableCompression. It is the zero value.
-	CompressionAuto Compression = iota
-	// CompressionOn is CompressionAuto, but ignores the rest.Config's DisableCompression.
-	CompressionOn
-	// CompressionOff never asks for gzip. That saves CPU on both sides where bandwidth is free.
-	CompressionOff
-)
-
 // Options configure a source. The zero value suits most callers.
 type Options struct {
 	// IdleTimeout is how long a LIST may go without a byte before it fails with ErrStalled. Only
@@ -41,8 +28,6 @@ type Options struct {
 	// HeaderTimeout is how long an answer may take to begin. 0 means the rest.Config's Timeout, or
 	// 75 s if that is not set. kube-apiserver itself gives up after 60 s, and its answer says more.
 	HeaderTimeout time.Duration
-	// Compression says when gzip is asked for.
-	Compression Compression
 	// Stats counts requests and bytes. It may be nil.
 	Stats *Stats
 	// Limits bound one object. The zero value means wire's defaults.
@@ -63,6 +48,8 @@ type REST struct {
 	base     *url.URL
 	resource Resource
 	opts     Options
+	// uncompressed says that the rest.Config has DisableCompression, so that gzip is never asked for.
+	uncompressed bool
 
 	mu           sync.Mutex
 	versionKnown bool
@@ -92,9 +79,6 @@ func New(cfg *rest.Config, r Resource, opts Options) (*REST, error) {
 	if cfg.UserAgent == "" {
 		cfg.UserAgent = rest.DefaultKubernetesUserAgent()
 	}
-	if cfg.DisableCompression && opts.Compression == CompressionAuto {
-		opts.Compression = CompressionOff
-	}
 	cfg.GroupVersion = &schema.GroupVersion{} // only the host is wanted of the URL
 	base, _, err := rest.DefaultServerUrlFor(cfg)
 	if err != nil {
@@ -107,7 +91,7 @@ func New(cfg *rest.Config, r Resource, opts Options) (*REST, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client for %s: %w", base.Host, err)
 	}
-	s := &REST{client: client, base: base, resource: r, opts: opts}
+	s := &REST{client: client, base: base, resource: r, opts: opts, uncompressed: cfg.DisableCompression}
 	lists, err := listClient(cfg, base, client)
 	if err != nil {
 		return nil, fmt.Errorf("client for %s: %w", base.Host, err)
@@ -121,13 +105,10 @@ func (s *REST) Of(r Resource) (*REST, error) {
 	if err := r.Validate(); err != nil {
 		return nil, err
 	}
-	other := &REST{client: s.client, base: s.base, resource: r, opts: s.opts}
+	other := &REST{client: s.client, base: s.base, resource: r, opts: s.opts, uncompressed: s.uncompressed}
 	other.lists.Store(s.lists.Load())
 	return other, nil
 }
-
-// Resource returns what the source lists and watches.
-func (s *REST) Resource() Resource { return s.resource }
 
 // List opens a LIST; see Source.
 func (s *REST) List(ctx context.Context, o ListOptions) (List, error) {
@@ -284,7 +265,7 @@ func (s *REST) do(ctx context.Context, c call) (*http.Response, *stream, error) 
 	req.Header.Set("Accept", c.accept)
 	// Said either way: without this header net/http asks for gzip by itself.
 	req.Header.Set("Accept-Encoding", "identity")
-	if c.long && s.opts.Compression != CompressionOff {
+	if c.long && !s.uncompressed {
 		req.Header.Set("Accept-Encoding", "gzip")
 	}
 	late := time.AfterFunc(s.opts.HeaderTimeout, func() { cancel(ErrStalled) })

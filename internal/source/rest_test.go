@@ -105,7 +105,7 @@ func TestListRequest(t *testing.T) {
 		t.Error(q)
 	}
 	for k, v := range map[string]string{"User-Agent": "tester/1", "Authorization": "Bearer secret",
-		"Accept-Encoding": "gzip", "Accept": src.Resource().Accept(false)} {
+		"Accept-Encoding": "gzip", "Accept": pods.Accept(false)} {
 		if got.Header.Get(k) != v {
 			t.Errorf("%s: %q", k, got.Header.Get(k))
 		}
@@ -150,27 +150,28 @@ func TestWatchRequest(t *testing.T) {
 	}
 }
 
-func TestCompressionOff(t *testing.T) {
-	for _, c := range []struct {
-		disable bool
-		opt     source.Compression
-		want    string
-	}{
-		{false, source.CompressionAuto, "gzip"}, {true, source.CompressionAuto, "identity"},
-		{false, source.CompressionOff, "identity"}, {true, source.CompressionOn, "gzip"},
-	} {
+// TestDisableCompression: a rest.Config with DisableCompression has gzip never asked for, by sources
+// of other resources neither.
+func TestDisableCompression(t *testing.T) {
+	for disable, want := range map[bool]string{false: "gzip", true: "identity"} {
 		var got string
 		src := serve(t, func(w http.ResponseWriter, r *http.Request) {
 			got = r.Header.Get("Accept-Encoding")
 			answer(w, 200, "application/json", podList)
-		}, source.Options{Compression: c.opt}, func(cfg *rest.Config, _ *source.Resource) { cfg.DisableCompression = c.disable })
-		l, err := src.List(context.Background(), source.ListOptions{})
+		}, source.Options{}, func(cfg *rest.Config, _ *source.Resource) { cfg.DisableCompression = disable })
+		other, err := src.Of(pods)
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.Close()
-		if got != c.want {
-			t.Errorf("%v, %v: %s", c.disable, c.opt, got)
+		for _, s := range []*source.REST{src, other} {
+			l, err := s.List(context.Background(), source.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.Close()
+			if got != want {
+				t.Errorf("DisableCompression=%v: %s", disable, got)
+			}
 		}
 	}
 }

@@ -46,18 +46,14 @@ func (w *watchBody) Next() (Event, error) {
 func (w *watchBody) Encoding() wire.Encoding { return w.enc }
 
 func (w *watchBody) BeforeRead(f func()) {
-	if w.stream.readAhead != nil {
-		w.stream.readAhead.before = f
-	} else {
-		w.stream.before = f
-	}
+	w.stream.readAhead.before = f
 }
 
 func (w *watchBody) Close() error { return w.stream.Close() }
 
 // NewList returns a List of the answer to a LIST request. It takes over the body: List.Close closes
 // it, or NewList does if it returns an error. An answer other than 200 is an error. Of opts,
-// HeaderTimeout and Compression are not used.
+// HeaderTimeout is not used.
 func NewList(resp *http.Response, opts Options) (List, error) {
 	l, err := newList(newStream("LIST", resp, nil, opts), resp, opts)
 	if err != nil {
@@ -98,20 +94,6 @@ func newWatch(s *stream, resp *http.Response, timeout time.Duration, opts Option
 	return &watchBody{wire.NewWatchReader(s.readAhead, enc, opts.Limits), enc, s}, nil
 }
 
-// ReadList returns a List of a body that did not come with an HTTP answer, such as a recording or a
-// pipe. It takes over the body. The List has no timeouts.
-func ReadList(body io.ReadCloser, enc wire.Encoding, lim wire.Limits) List {
-	s := &stream{body: body, method: "LIST"}
-	return &listBody{wire.NewListReader(s, enc, lim), enc, s}
-}
-
-// ReadWatch returns a Watch of a body that did not come with an HTTP answer, as ReadList does. The
-// Watch is not read ahead.
-func ReadWatch(body io.ReadCloser, enc wire.Encoding, lim wire.Limits) Watch {
-	s := &stream{body: body, method: "WATCH"}
-	return &watchBody{wire.NewWatchReader(s, enc, lim), enc, s}
-}
-
 // watchGrace is how much longer a watch may last than the timeout that the server was given.
 const watchGrace = 30 * time.Second
 
@@ -124,7 +106,6 @@ type stream struct {
 	cancel       context.CancelCauseFunc // nil if the request was made by somebody else
 
 	readAhead *readAhead    // nil if nothing is read ahead
-	before    func()        // called before each Read; may be nil
 	idle      time.Duration // how long one Read may wait; 0: no limit
 	waiting   *time.Timer   // runs during Read
 
@@ -190,9 +171,6 @@ func (s *stream) openUntyped(r io.Reader) (io.Reader, wire.Encoding, error) {
 
 // Read reads the body as received. An error other than io.EOF is a *RequestError.
 func (s *stream) Read(p []byte) (int, error) {
-	if s.before != nil {
-		s.before()
-	}
 	if s.idle > 0 {
 		if s.waiting == nil {
 			s.waiting = time.AfterFunc(s.idle, func() { s.abort(ErrStalled) })

@@ -18,7 +18,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/internal/source"
-	"github.com/weirproject/weir/internal/wire"
 )
 
 // pipeServer serves in memory, so that a bubble of synctest can wait for it.
@@ -257,7 +256,11 @@ func TestCloseDrainsNothing(t *testing.T) {
 func TestBeforeRead(t *testing.T) {
 	const event = `{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"}}}`
 	r, w := io.Pipe()
-	watch := source.ReadWatch(r, wire.JSON, wire.Limits{})
+	resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: r}
+	watch, err := source.NewWatch(resp, 0, source.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer watch.Close()
 	seen, calls := 0, make(chan int, 100)
 	watch.BeforeRead(func() { calls <- seen })

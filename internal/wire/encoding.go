@@ -40,22 +40,6 @@ func (e Encoding) String() string {
 	return "encoding(" + strconv.Itoa(int(e)) + ")"
 }
 
-// ContentType returns the media type of a single object or a list.
-func (e Encoding) ContentType() string {
-	if e == Protobuf {
-		return ContentTypeProtobuf
-	}
-	return ContentTypeJSON
-}
-
-// WatchContentType returns the media type of a WATCH body.
-func (e Encoding) WatchContentType() string {
-	if e == Protobuf {
-		return ContentTypeProtobufWatch
-	}
-	return ContentTypeJSON
-}
-
 // EncodingOf returns the encoding that a Content-Type header names. It ignores parameters (stream,
 // as, charset). The error wraps ErrUnknownEncoding.
 func EncodingOf(contentType string) (Encoding, error) {

@@ -147,9 +147,6 @@ type Point struct {
 	DropIn                       bool // of weir's side
 }
 
-// Sides returns the contenders of a point, in the order in which they are measured.
-func (Grower) Sides() []string { return []string{sideWeir, sideClientgo} }
-
 // Measure measures a side at a point, in a process of its own. client-go's informers LIST, because
 // that takes less memory than its default.
 func (g *Grower) Measure(ctx context.Context, side string, p Point) (Figures, error) {

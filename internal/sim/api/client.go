@@ -60,13 +60,6 @@ func (cl *Client) Route(server int) {
 	cl.server = cl.cluster.servers[server%len(cl.cluster.servers)]
 }
 
-// Requests returns how many requests the client has made.
-func (cl *Client) Requests() int {
-	cl.cluster.mu.Lock()
-	defer cl.cluster.mu.Unlock()
-	return cl.requests
-}
-
 // Hammers reports whether the client made requests without a pause.
 func (cl *Client) Hammers() bool {
 	cl.cluster.mu.Lock()
