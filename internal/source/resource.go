@@ -35,18 +35,6 @@ type Resource struct {
 	Encoding wire.Encoding
 }
 
-// String returns the resource as written in logs: "pods", "deployments.v1.apps in default".
-func (r Resource) String() string {
-	s := r.GVR.Resource
-	if r.GVR.Group != "" {
-		s += "." + r.GVR.Version + "." + r.GVR.Group
-	}
-	if r.Namespace != "" {
-		s += " in " + r.Namespace
-	}
-	return s
-}
-
 // Validate returns an error that wraps ErrResource if no server could serve r. It makes no request,
 // so it does not tell whether the server has the resource.
 func (r Resource) Validate() error {
