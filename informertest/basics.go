@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/weirproject/weir/internal/resourceversion"
 )
 
 var basics = []Story{
@@ -164,11 +166,11 @@ func heldBeforeTold(s *storyRun) {
 	inf := s.informer(Options{})
 	inf.listen(HandlerOptions{}, calling(func(e event) {
 		held, ok := inf.ResourceVersions()[e.key]
-		if e.verb != deleted && (!ok || number(held) < number(e.rv)) {
+		if e.verb != deleted && (!ok || resourceversion.Number(held) < resourceversion.Number(e.rv)) {
 			s.errorf("%v, but %q is held", e, held)
 		}
 		p, ok := inf.Get(e.key)
-		if e.verb != deleted && (!ok || number(p.ResourceVersion) < number(e.rv)) {
+		if e.verb != deleted && (!ok || resourceversion.Number(p.ResourceVersion) < resourceversion.Number(e.rv)) {
 			s.errorf("%v, but Get gives %v", e, ok)
 		}
 	}))

@@ -3,12 +3,13 @@ package informertest
 import (
 	"fmt"
 	"maps"
-	"strconv"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/weirproject/weir/internal/resourceversion"
 )
 
 // verb says which function of a handler was called.
@@ -184,7 +185,7 @@ func (l *listener) check(e event) {
 		l.s.errorf("told of an object that it does not know: %v", e)
 	case e.verb == updated && e.old != was.rv:
 		l.s.errorf("told %v, but it was told of %s last", e, was.rv)
-	case had && !l.allowOlder && was.uid == e.uid && number(e.rv) < number(was.rv):
+	case had && !l.allowOlder && was.uid == e.uid && resourceversion.Number(e.rv) < resourceversion.Number(was.rv):
 		l.s.errorf("told %v after %s: back in time", e, was.rv)
 	case e.verb == deleted && was.uid != e.uid:
 		l.s.errorf("told %v of uid %s, but it knew uid %s", e, e.uid, was.uid)
@@ -194,11 +195,6 @@ func (l *listener) check(e event) {
 	} else {
 		l.current[e.key] = version{e.uid, e.rv}
 	}
-}
-
-func number(rv string) uint64 {
-	n, _ := strconv.ParseUint(rv, 10, 64)
-	return n
 }
 
 // view returns what the handler knows: resourceVersions by key.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weirproject/weir/internal/resourceversion"
 )
 
 // waitForVersion is how long kube-apiserver waits for its cache to reach a resourceVersion.
@@ -127,7 +129,7 @@ func (s *Server) serveList(w http.ResponseWriter, r *http.Request, enc int, a An
 		writeStatus(w, enc, status)
 		return
 	}
-	meta := metav1.ListMeta{ResourceVersion: strconv.FormatUint(p.rv, 10)}
+	meta := metav1.ListMeta{ResourceVersion: resourceversion.Format(p.rv)}
 	if limit, _ := strconv.Atoi(q.Get("limit")); limit > 0 && limit < len(p.items) && q.Get("resourceVersion") != "0" {
 		meta.Continue = s.keep(page{p.rv, p.items[limit:]})
 		left := int64(len(p.items) - limit)
@@ -158,7 +160,7 @@ func (s *Server) firstPage(rv, match, token string) (page, *metav1.Status) {
 		}
 		return page{s.rv, s.state()}, nil
 	}
-	n, err := strconv.ParseUint(rv, 10, 64)
+	n, err := resourceversion.Parse(rv)
 	switch {
 	case err != nil:
 		return page{}, Invalid(fmt.Sprintf("resourceVersion %q is not a number", rv))

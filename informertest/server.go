@@ -7,13 +7,14 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/internal/resourceversion"
 )
 
 // Server is an API server for one resource, pods, that behaves as a story says. It speaks LIST and
@@ -213,7 +214,7 @@ func (s *Server) DeleteAs(key string, final func(*corev1.Pod)) string {
 // entry returns a new version of an object at the server's resourceVersion. The caller holds the
 // lock.
 func (s *Server) entry(pod *corev1.Pod) *entry {
-	pod.ResourceVersion = strconv.FormatUint(s.rv, 10)
+	pod.ResourceVersion = resourceversion.Format(s.rv)
 	return &entry{key: pod.Namespace + "/" + pod.Name, rv: s.rv, pod: pod}
 }
 
@@ -267,7 +268,7 @@ func (s *Server) Restore(rv uint64, pods ...*corev1.Pod) {
 	clear(s.pages)
 	clear(s.objects)
 	for _, pod := range pods {
-		own, err := strconv.ParseUint(pod.ResourceVersion, 10, 64)
+		own, err := resourceversion.Parse(pod.ResourceVersion)
 		if err != nil || own > rv {
 			panic(fmt.Sprintf("informertest: pod %s restored at resourceVersion %q", pod.Name, pod.ResourceVersion))
 		}
@@ -284,7 +285,7 @@ func (s *Server) Restore(rv uint64, pods ...*corev1.Pod) {
 func (s *Server) ResourceVersion() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return strconv.FormatUint(s.rv, 10)
+	return resourceversion.Format(s.rv)
 }
 
 // ResourceVersions returns the resourceVersions of all pods, by key.

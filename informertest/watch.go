@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weirproject/weir/internal/resourceversion"
 )
 
 // frame is one thing to send on a watch.
@@ -103,7 +105,7 @@ func (s *Server) subscribe(w *watcher, q url.Values, a Answer) {
 	defer s.mu.Unlock()
 	s.watchers[w] = struct{}{}
 	rv := q.Get("resourceVersion")
-	from, _ := strconv.ParseUint(rv, 10, 64)
+	from := resourceversion.Number(rv)
 	initial := q.Get("sendInitialEvents") == "true" && s.initial == Honoured
 	switch {
 	case initial || from == 0:
@@ -141,7 +143,7 @@ func (s *Server) unsubscribe(w *watcher) {
 
 // bookmark returns a bookmark of the server's resourceVersion. The caller holds the lock.
 func (s *Server) bookmark(initialEnd bool) change {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.FormatUint(s.rv, 10)}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: resourceversion.Format(s.rv)}}
 	if initialEnd {
 		pod.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
 	}

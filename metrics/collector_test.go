@@ -343,12 +343,12 @@ func TestRegistry(t *testing.T) {
 }
 
 func TestDigits(t *testing.T) {
-	for rv, want := range map[string]float64{"0": 0, "7": 7, "1234567890123456789": 567890123456789} {
+	for rv, want := range map[string]float64{"0": 0, "7": 7, "1234567890123456789": 567890123456789, "99999999999999999999999": 999999999999999} {
 		if got, ok := digits(rv); !ok || got != want {
 			t.Errorf("%s: %v, %v", rv, got, ok)
 		}
 	}
-	for _, rv := range []string{"", "abc", "12-3"} {
+	for _, rv := range []string{"", "abc", "12-3", "v1-000000000000123"} {
 		if _, ok := digits(rv); ok {
 			t.Errorf("%q is taken for a number", rv)
 		}

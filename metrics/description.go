@@ -1,9 +1,9 @@
 package metrics
 
 import (
-	"strconv"
-
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/weirproject/weir/internal/resourceversion"
 )
 
 // prefix is that of all names, also where client-go has a metric of the same meaning: a registry
@@ -50,10 +50,12 @@ var (
 )
 
 // digits returns the 15 least significant digits of a resourceVersion, which a float64 holds
-// exactly; client-go's informer_store_resource_version is the same. It reports false for a
-// resourceVersion that is no number.
+// exactly; client-go's informer_store_resource_version is the same. A resourceVersion may have more
+// digits than a number of 64 bits, so they are cut from its text. digits reports false for one that
+// is no integer.
 func digits(rv string) (float64, bool) {
-	rv = rv[max(0, len(rv)-15):]
-	n, err := strconv.ParseUint(rv, 10, 64)
-	return float64(n), err == nil
+	if !resourceversion.IsInteger(rv) {
+		return 0, false
+	}
+	return float64(resourceversion.Number(rv[max(0, len(rv)-15):])), true
 }

@@ -8,24 +8,25 @@ import (
 	"io"
 	"net/http"
 	"path"
-	"strconv"
 	"strings"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weirproject/weir/internal/resourceversion"
 )
 
 const (
-	// before is the resourceVersion before the restore, restored the one after it, and again one
-	// that is newer than both.
-	before, restored, again = 100, 60, 110
+	// beforeRestore is the resourceVersion before the restore, afterRestore the one after it, and
+	// overtaken one that is newer than both.
+	beforeRestore, afterRestore, overtaken = 100, 60, 110
 )
 
 // Server serves ConfigMaps and Secrets, one of each, as JSON, and is the http.RoundTripper to
 // itself. It sends no events. Safe for concurrent use.
 type Server struct {
 	mu      sync.Mutex
-	version int
+	version uint64
 	label   string // of each object
 	lists   map[string]int
 	watches map[string][]*io.PipeWriter // which end with the requests, or by Cut
@@ -33,7 +34,7 @@ type Server struct {
 
 // New returns a server whose objects have the label state=before.
 func New() *Server {
-	return &Server{version: before, label: "before", lists: map[string]int{}, watches: map[string][]*io.PipeWriter{}}
+	return &Server{version: beforeRestore, label: "before", lists: map[string]int{}, watches: map[string][]*io.PipeWriter{}}
 }
 
 // Restore takes the server back: its objects have the label state=after. With the next list it
@@ -41,7 +42,7 @@ func New() *Server {
 func (s *Server) Restore() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.version, s.label = restored, "after"
+	s.version, s.label = afterRestore, "after"
 }
 
 // Cut breaks off the watches of a resource. Those of others stay, and are silent.
@@ -66,7 +67,7 @@ func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	resource, q := path.Base(r.URL.Path), r.URL.Query()
-	asked, _ := strconv.Atoi(q.Get("resourceVersion"))
+	asked := resourceversion.Number(q.Get("resourceVersion"))
 	switch {
 	case resource == "version":
 		return s.answer(r, http.StatusOK, map[string]string{"major": "1", "minor": "37"})
@@ -81,7 +82,7 @@ func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
 	defer s.listed(resource, q.Get("limit") == "1")
 	kind := map[string]string{"configmaps": "ConfigMap", "secrets": "Secret"}[resource]
 	return s.answer(r, http.StatusOK, list{
-		Metadata: metav1.ListMeta{ResourceVersion: strconv.Itoa(s.version)}, APIVersion: "v1", Kind: kind + "List",
+		Metadata: metav1.ListMeta{ResourceVersion: resourceversion.Format(s.version)}, APIVersion: "v1", Kind: kind + "List",
 		Items: []metav1.PartialObjectMetadata{{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: kind}, ObjectMeta: metav1.ObjectMeta{
 			Namespace: "n", Name: "o", UID: "u", ResourceVersion: "50", Labels: map[string]string{"state": s.label},
 		}}},
@@ -102,8 +103,8 @@ func (s *Server) listed(resource string, probe bool) {
 		return
 	}
 	s.lists[resource]++
-	if s.version == restored {
-		s.version = again
+	if s.version == afterRestore {
+		s.version = overtaken
 	}
 }
 

@@ -63,7 +63,8 @@ func (v *view) holdsOfAnother(era *etcd.Era, besieged bool) bool {
 	return false
 }
 
-// newer reports whether a resourceVersion is newer than revision.
+// newer reports whether a resourceVersion is newer than revision. It compares by itself: the model
+// knows nothing of the code under test.
 func newer(resourceVersion string, revision int64) bool {
 	n, err := strconv.ParseInt(resourceVersion, 10, 64)
 	return err == nil && n > revision

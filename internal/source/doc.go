@@ -2,8 +2,8 @@
 //
 // A [Source] returns bodies that are cut into objects while they arrive (package wire). It never
 // holds a whole LIST. [REST] is the source made from a rest.Config. [NewList] and [NewWatch] read
-// any HTTP answer. With them, and with the Accept header of [Resource.Accept], another source can be
-// built: that is how a client's own ListerWatcher is read when its transport is wrapped.
+// any HTTP answer. With them, and with the Accept header of [Resource.Accept], another source can
+// be built: that is how a client's own ListerWatcher is read when its transport is wrapped.
 //
 // # What a request carries
 //

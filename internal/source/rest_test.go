@@ -150,8 +150,8 @@ func TestWatchRequest(t *testing.T) {
 	}
 }
 
-// TestDisableCompression: a rest.Config with DisableCompression has gzip never asked for, by sources
-// of other resources neither.
+// TestDisableCompression: a rest.Config with DisableCompression has gzip never asked for, by
+// sources of other resources neither.
 func TestDisableCompression(t *testing.T) {
 	for disable, want := range map[bool]string{false: "gzip", true: "identity"} {
 		var got string
