@@ -8,8 +8,8 @@ import (
 	"github.com/weirproject/weir/internal/source"
 )
 
-// TestPace is how long a reflector waits, by what failed, how often, and at what.
-func TestPace(t *testing.T) {
+// TestBackoffAttempt is how long a reflector waits, by what failed, how often, and at what.
+func TestBackoffAttempt(t *testing.T) {
 	for name, test := range map[string]struct {
 		sentinel error
 		request  request

@@ -168,8 +168,8 @@ func (m *model) list(rw http.ResponseWriter, r *http.Request, q url.Values) {
 	m.mu.Lock()
 	p := page{m.rv, podsOf(m.objects)}
 	if token := q.Get("continue"); token != "" {
-		var known bool
-		if p, known = m.pages[token]; !known {
+		var ok bool
+		if p, ok = m.pages[token]; !ok {
 			m.mu.Unlock()
 			deny(410, "")(rw, r)
 			return

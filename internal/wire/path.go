@@ -23,7 +23,7 @@ type Path struct {
 
 	// Protobuf only.
 	steps     []protoStep
-	kind      textKind
+	format    textFormat
 	omitEmpty bool
 }
 
@@ -43,8 +43,8 @@ func CompilePath(enc Encoding, goType reflect.Type, path string) (*Path, error) 
 	if p.steps, end, err = resolvePath(goType, path); err != nil {
 		return nil, err
 	}
-	p.kind, p.omitEmpty = textOf(end.typ), end.omitEmpty
-	if p.kind == textNone {
+	p.format, p.omitEmpty = textOf(end.typ), end.omitEmpty
+	if p.format == textNone {
 		return nil, fmt.Errorf("%w %q: %v is not a single value", ErrPath, path, end.typ)
 	}
 	return p, nil

@@ -15,7 +15,7 @@ func (p *Path) appendProto(dst [][]byte, b []byte, offset int64, steps []protoSt
 		if f.num != step.num {
 			continue
 		}
-		if f.typ == typeBytes && last && p.kind.wireType() != typeBytes && (step.pick == pickAll || step.pick == pickIndex) {
+		if f.typ == typeBytes && last && p.format.wireType() != typeBytes && (step.pick == pickAll || step.pick == pickIndex) {
 			var ok bool
 			if dst, count, ok = p.appendPacked(dst, f.bytes, step, count); !ok {
 				return dst, malformed(at, p.text+": a packed list is malformed inside")
@@ -58,13 +58,13 @@ func (p *Path) appendProtoField(dst [][]byte, f *protoField, offset int64, steps
 		}
 		return p.appendProto(dst, f.bytes, offset, steps[1:])
 	}
-	if f.typ != p.kind.wireType() {
+	if f.typ != p.format.wireType() {
 		return dst, malformedf(offset, "%s: field %d has wire type %d", p.text, f.num, f.typ)
 	}
-	if p.omitEmpty && p.kind.empty(f) {
+	if p.omitEmpty && p.format.empty(f) {
 		return dst, nil
 	}
-	text, has, ok := p.kind.text(f)
+	text, has, ok := p.format.text(f)
 	if !ok {
 		return dst, malformedf(offset, "%s: field %d is malformed inside", p.text, f.num)
 	}
@@ -78,7 +78,7 @@ func (p *Path) appendProtoField(dst [][]byte, f *protoField, offset int64, steps
 // list have been read.
 func (p *Path) appendPacked(dst [][]byte, b []byte, step *protoStep, count int) ([][]byte, int, bool) {
 	for i := 0; i < len(b); count++ {
-		f := protoField{typ: p.kind.wireType()}
+		f := protoField{typ: p.format.wireType()}
 		if f.typ == typeVarint {
 			f.varint, i = consumeVarint(b, i)
 		} else {
@@ -90,7 +90,7 @@ func (p *Path) appendPacked(dst [][]byte, b []byte, step *protoStep, count int) 
 		if step.pick == pickIndex && count != step.index {
 			continue
 		}
-		text, _, ok := p.kind.text(&f)
+		text, _, ok := p.format.text(&f)
 		if !ok {
 			return dst, count, false
 		}

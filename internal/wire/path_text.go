@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// textKind says how a protobuf value becomes the text that JSON has for it.
-type textKind uint8
+// textFormat says how a protobuf value becomes the text that JSON has for it.
+type textFormat uint8
 
 const (
-	textNone textKind = iota
+	textNone textFormat = iota
 	textString
 	textBytes
 	textBool
@@ -28,8 +28,8 @@ const (
 	textIntOrString
 )
 
-// textOf returns the textKind of a type, or textNone if its values have no text.
-func textOf(t reflect.Type) textKind {
+// textOf returns the textFormat of a type, or textNone if its values have no text.
+func textOf(t reflect.Type) textFormat {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -66,9 +66,9 @@ func textOf(t reflect.Type) textKind {
 	return textNone
 }
 
-// wireType returns the wire type of values of kind k.
-func (k textKind) wireType() uint8 {
-	switch k {
+// wireType returns the wire type of values that have this format.
+func (tf textFormat) wireType() uint8 {
+	switch tf {
 	case textBool, textInt32, textInt64, textUint:
 		return typeVarint
 	case textDouble:
@@ -80,8 +80,8 @@ func (k textKind) wireType() uint8 {
 var textBools = [2][]byte{[]byte("false"), []byte("true")}
 
 // text returns the text of a value. has is false if there is none, ok if the value is malformed.
-func (k textKind) text(f *protoField) (text []byte, has, ok bool) {
-	switch k {
+func (tf textFormat) text(f *protoField) (text []byte, has, ok bool) {
+	switch tf {
 	case textString:
 		return f.bytes, true, true
 	case textBytes:
@@ -101,21 +101,21 @@ func (k textKind) text(f *protoField) (text []byte, has, ok bool) {
 		b, err := json.Marshal(math.Float64frombits(f.varint))
 		return b, true, err == nil
 	case textTime, textMicroTime:
-		return k.timeText(f.bytes)
+		return tf.timeText(f.bytes)
 	}
-	return k.messageText(f.bytes)
+	return tf.messageText(f.bytes)
 }
 
 // microTimeLayout is the layout of a MicroTime in JSON.
 const microTimeLayout = "2006-01-02T15:04:05.000000Z07:00"
 
-func (k textKind) timeText(b []byte) (text []byte, has, ok bool) {
+func (tf textFormat) timeText(b []byte) (text []byte, has, ok bool) {
 	seconds, nanos, ok := protoTimestamp(b)
 	if !ok || len(b) == 0 {
 		return nil, false, ok
 	}
 	t := time.Unix(seconds, 0).UTC()
-	if k == textTime {
+	if tf == textTime {
 		return t.AppendFormat(nil, time.RFC3339), true, true
 	}
 	micros := int64(nanos) / 1000 * 1000
@@ -123,7 +123,7 @@ func (k textKind) timeText(b []byte) (text []byte, has, ok bool) {
 }
 
 // messageText returns the text of a message that is a single value in JSON.
-func (k textKind) messageText(b []byte) (text []byte, has, ok bool) {
+func (tf textFormat) messageText(b []byte) (text []byte, has, ok bool) {
 	var fields [4]protoField // by number
 	var f protoField
 	for i := 0; i < len(b); {
@@ -134,7 +134,7 @@ func (k textKind) messageText(b []byte) (text []byte, has, ok bool) {
 			fields[f.num] = f
 		}
 	}
-	switch k {
+	switch tf {
 	case textDuration: // duration=1
 		d := &fields[1]
 		return []byte(time.Duration(d.varint).String()), true, d.num == 0 || d.typ == typeVarint
@@ -153,8 +153,8 @@ func (k textKind) messageText(b []byte) (text []byte, has, ok bool) {
 }
 
 // empty reports whether JSON's omitempty leaves the value out.
-func (k textKind) empty(f *protoField) bool {
-	switch k {
+func (tf textFormat) empty(f *protoField) bool {
+	switch tf {
 	case textString, textBytes:
 		return len(f.bytes) == 0
 	case textBool, textInt32, textInt64, textUint:
