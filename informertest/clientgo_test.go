@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
@@ -42,6 +43,11 @@ func newSharedInformer(inf cache.SharedIndexInformer, o informertest.Options) (*
 			return nil, err
 		}
 	}
+	if o.Transform != nil {
+		if err := inf.SetTransform(transformOf(o.Transform)); err != nil {
+			return nil, err
+		}
+	}
 	// All that client-go tells of errors: that one has happened. Nothing tells that it is over.
 	return s, inf.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
 		s.mu.Lock()
@@ -56,12 +62,12 @@ func (s *sharedInformer) Handle(h informertest.Handler, o informertest.HandlerOp
 	handler := cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(obj any, initial bool) {
 			if h.Added != nil {
-				h.Added(obj.(*corev1.Pod), initial)
+				h.Added(podOf(obj), initial)
 			}
 		},
 		UpdateFunc: func(old, obj any) {
 			if h.Updated != nil {
-				h.Updated(old.(*corev1.Pod), obj.(*corev1.Pod))
+				h.Updated(podOf(old), podOf(obj))
 			}
 		},
 		DeleteFunc: func(obj any) {
@@ -69,7 +75,7 @@ func (s *sharedInformer) Handle(h informertest.Handler, o informertest.HandlerOp
 				obj = t.Obj
 			}
 			if h.Deleted != nil {
-				h.Deleted(obj.(*corev1.Pod))
+				h.Deleted(podOf(obj))
 			}
 		},
 	}
@@ -108,8 +114,8 @@ func (s *sharedInformer) WaitForSync(ctx context.Context) error {
 func (s *sharedInformer) ResourceVersions() map[string]string {
 	rvs := map[string]string{}
 	for _, obj := range s.GetStore().List() {
-		p := obj.(*corev1.Pod)
-		rvs[p.Namespace+"/"+p.Name] = p.ResourceVersion
+		p := obj.(metav1.Object)
+		rvs[p.GetNamespace()+"/"+p.GetName()] = p.GetResourceVersion()
 	}
 	return rvs
 }
@@ -119,11 +125,11 @@ func (s *sharedInformer) Get(key string) (*corev1.Pod, bool) {
 	if err != nil || !ok {
 		return nil, false
 	}
-	return obj.(*corev1.Pod), true
+	return podOf(obj), true
 }
 
 func (s *sharedInformer) AddIndex(name string, f informertest.IndexFunc) error {
-	return s.AddIndexers(cache.Indexers{name: func(obj any) ([]string, error) { return f(obj.(*corev1.Pod)), nil }})
+	return s.AddIndexers(cache.Indexers{name: func(obj any) ([]string, error) { return f(podOf(obj)), nil }})
 }
 
 func (s *sharedInformer) ByIndex(name, value string) ([]string, error) {

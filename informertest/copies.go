@@ -41,11 +41,27 @@ func ofWorkload(p *corev1.Pod) {
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, Reason: "AllContainersAreReady"}}
 }
 
-// isAsServed reports whether a pod equals the server's.
-func (s *storyRun) isAsServed(p *corev1.Pod) bool {
+// isAsServed reports whether a pod equals what the informer must make of the server's.
+func (i *storyInformer) isAsServed(p *corev1.Pod) bool {
+	served := i.s.server.Pod(p.Namespace + "/" + p.Name)
+	return served != nil && sameContent(p, i.transformed(served))
+}
+
+// transformed returns what the informer must make of a pod, which it leaves alone.
+func (i *storyInformer) transformed(p *corev1.Pod) *corev1.Pod {
+	if i.transform == nil {
+		return p
+	}
 	p = p.DeepCopy()
-	p.TypeMeta = metav1.TypeMeta{}
-	return equality.Semantic.DeepEqual(p, s.server.Pod(p.Namespace+"/"+p.Name))
+	i.transform(p)
+	return p
+}
+
+// sameContent reports whether two pods are equal but for the kind, which is the same for all.
+func sameContent(a, b *corev1.Pod) bool {
+	c := *a
+	c.TypeMeta = b.TypeMeta
+	return equality.Semantic.DeepEqual(&c, b)
 }
 
 // forgottenCopy scribbles over every third pod each time that it reads it. The other pods, which it
@@ -63,7 +79,7 @@ func forgottenCopy(s *storyRun) {
 				s.failf("%s is not held", nth(i))
 			case i%3 == 0:
 				scribble.Over(p)
-			case !s.isAsServed(p):
+			case !inf.isAsServed(p):
 				s.failf("round %d: %s has changed with another one", round, nth(i))
 			}
 		}
@@ -74,7 +90,7 @@ func forgottenCopy(s *storyRun) {
 	}
 	inf.current(time.Minute)
 	for i := range pods {
-		if p, ok := inf.Get(nth(i)); !ok || !s.isAsServed(p) {
+		if p, ok := inf.Get(nth(i)); !ok || !inf.isAsServed(p) {
 			s.failf("the new version of %s is not what the server has", nth(i))
 		}
 	}
@@ -94,7 +110,7 @@ func forgottenCopyOfOld(s *storyRun) {
 		defer mu.Unlock()
 		calls++
 		scribble.Over(old)
-		if !s.isAsServed(p) {
+		if !inf.isAsServed(p) {
 			s.errorf("call %d: the new version of %s has changed with another one", calls, p.Name)
 		}
 		if calls%2 == 0 {

@@ -145,7 +145,7 @@ func removedHandler(s *storyRun) {
 
 // passing adds a handler and removes it once it has got the state.
 func (i *storyInformer) passing() *listener {
-	l := &listener{s: i.s, current: map[string]version{}}
+	l := newListener(i)
 	reg, err := i.Handle(l.handler(), HandlerOptions{})
 	if err != nil {
 		i.s.failf("add a handler: %v", err)
@@ -205,7 +205,7 @@ func handlerAddsHandler(s *storyRun) {
 	second := make(chan *listener, 1)
 	inf.listen(HandlerOptions{}, calling(func(e event) {
 		if e.key == "ns/new" {
-			l := &listener{s: s, current: map[string]version{}}
+			l := newListener(inf)
 			var err error
 			if l.Registration, err = inf.Handle(l.handler(), HandlerOptions{}); err != nil {
 				s.errorf("add a handler: %v", err)

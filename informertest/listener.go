@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/weirproject/weir/internal/resourceversion"
 )
@@ -48,7 +47,8 @@ func (e event) String() string {
 // updated must equal the server's version.
 type listener struct {
 	Registration
-	s *storyRun
+	s  *storyRun
+	of *storyInformer
 
 	mu            sync.Mutex
 	events        []event
@@ -65,9 +65,13 @@ type listener struct {
 
 const mostCompared = 20
 
+func newListener(of *storyInformer) *listener {
+	return &listener{s: of.s, of: of, current: map[string]version{}}
+}
+
 // listen registers a listener.
 func (i *storyInformer) listen(o HandlerOptions, more ...func(*listener)) *listener {
-	l := &listener{s: i.s, current: map[string]version{}}
+	l := newListener(i)
 	for _, m := range more {
 		m(l)
 	}
@@ -168,10 +172,8 @@ func (l *listener) compare(e event, p *corev1.Pod) {
 	if want == nil {
 		return // the server itself has forgotten it
 	}
-	got := *p
-	got.TypeMeta = want.TypeMeta // which is the same for all
-	if !equality.Semantic.DeepEqual(&got, want) {
-		l.s.errorf("told %v, which is another one than the server's: %+v, want %+v", e, got, *want)
+	if want = l.of.transformed(want); !sameContent(p, want) {
+		l.s.errorf("told %v, which is another one than the server's: %+v, want %+v", e, *p, *want)
 	}
 }
 

@@ -2,6 +2,7 @@ package informertest_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -29,6 +30,9 @@ func (n *native) Run(ctx context.Context) {
 
 func newNative(mode weir.Mode, change ...func(*weir.Options)) func(*rest.Config, informertest.Options) (informertest.Informer, error) {
 	return func(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
+		if o.Transform != nil {
+			return nil, errors.New(noTransforms)
+		}
 		opts := weir.Options{
 			Indexes:   map[string]weir.Index{},
 			ListWatch: weir.ListWatch{Mode: mode},
@@ -149,7 +153,14 @@ func (n *native) ByIndex(name, value string) ([]string, error) {
 // nativeFails is what is otherwise on purpose.
 var nativeFails = map[string]string{
 	"DeletedFinalState": "a deletion is told with the version that the handler saw last, which costs nothing to keep",
+
+	"Transform":            noTransforms,
+	"TransformOnRelist":    noTransforms,
+	"TransformOnRestore":   noTransforms,
+	"TransformFreesMemory": noTransforms,
 }
+
+const noTransforms = "its objects are the server's; Options.Drop drops fields without decoding"
 
 func TestNative(t *testing.T) {
 	informertest.Run(t, informertest.Rig{Name: "weir, natively", New: newNative(weir.ModeAuto), Fails: nativeFails})

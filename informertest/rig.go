@@ -27,6 +27,10 @@ type Options struct {
 	Resync time.Duration
 	// Indexes exist from the start.
 	Indexes map[string]IndexFunc
+	// Transform changes each object before it is held, indexed or delivered. The pod is its own. It
+	// may be called twice for one object. nil means that objects stay as the server sends them. New
+	// returns an error if the implementation has no transforms.
+	Transform func(*corev1.Pod)
 }
 
 // IndexFunc returns the values under which an index has a pod.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/rest"
 
@@ -15,6 +16,7 @@ import (
 // sabotage is a way to do wrong what an informer must do, and the stories that must notice.
 type sabotage struct {
 	name    string
+	make    maker // nil: Weir's native informer
 	config  func(*rest.Config)
 	options func(*informertest.Options)
 	native  func(*weir.Options)
@@ -22,7 +24,9 @@ type sabotage struct {
 	noticed []string
 }
 
-// sabotages are made of Weir's informer, which fails no story by itself.
+type maker func(*rest.Config, informertest.Options) (informertest.Informer, error)
+
+// sabotages are made of Weir's informers, which fail none of these stories by themselves.
 var sabotages = []sabotage{
 	{
 		name: "deletions are not told",
@@ -166,6 +170,24 @@ var sabotages = []sabotage{
 		wrap:    keepAll,
 		noticed: []string{"PinnedArray", "BlockedHandlerIsBounded"},
 	},
+	{
+		name:    "nothing is transformed",
+		make:    dropIn(true, runtime.ContentTypeProtobuf, wholeClientset),
+		options: func(o *informertest.Options) { o.Transform = nil },
+		noticed: []string{"Transform", "TransformOnRelist", "TransformOnRestore", "TransformFreesMemory"},
+	},
+	{
+		name:    "only what is there at first is transformed",
+		make:    dropIn(true, runtime.ContentTypeProtobuf, wholeClientset),
+		options: transformsFirst(20),
+		noticed: []string{"TransformOnRelist"},
+	},
+	{
+		name:    "unstructured objects of a server that went back are not transformed",
+		make:    dropInDynamic,
+		options: transformsNewer,
+		noticed: []string{"TransformOnRestore"},
+	},
 }
 
 func TestSabotage(t *testing.T) {
@@ -173,7 +195,7 @@ func TestSabotage(t *testing.T) {
 	utilruntime.ErrorHandlers = nil
 	for _, s := range sabotages {
 		t.Run(s.name, func(t *testing.T) {
-			rig := informertest.Rig{Name: s.name, New: s.make}
+			rig := informertest.Rig{Name: s.name, New: s.build}
 			for _, story := range s.noticed {
 				if faults := informertest.Play(t, rig, story); len(faults) == 0 {
 					t.Errorf("%s does not notice", story)
@@ -198,7 +220,7 @@ func TestEveryStoryCanFail(t *testing.T) {
 	}
 }
 
-func (s sabotage) make(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
+func (s sabotage) build(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
 	if s.config != nil {
 		s.config(cfg)
 	}
@@ -209,7 +231,11 @@ func (s sabotage) make(cfg *rest.Config, o informertest.Options) (informertest.I
 	if s.native != nil {
 		change = append(change, s.native)
 	}
-	inf, err := newNative(weir.ModeAuto, change...)(cfg, o)
+	build := s.make
+	if build == nil {
+		build = newNative(weir.ModeAuto, change...)
+	}
+	inf, err := build(cfg, o)
 	if err != nil || s.wrap == nil {
 		return inf, err
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/informertest"
+	"github.com/weirproject/weir/internal/resourceversion"
 )
 
 // handled changes every handler.
@@ -195,6 +197,33 @@ func (f fragile) Run(ctx context.Context) {
 	f.Informer.Run(ctx)
 	cancel()
 	watching.Wait()
+}
+
+// transformsFirst limits a transform to its first calls.
+func transformsFirst(calls int32) func(*informertest.Options) {
+	return func(o *informertest.Options) {
+		transform, n := o.Transform, new(atomic.Int32)
+		o.Transform = func(p *corev1.Pod) {
+			if n.Add(1) <= calls {
+				transform(p)
+			}
+		}
+	}
+}
+
+// transformsNewer limits a transform to versions that are newer than all before.
+func transformsNewer(o *informertest.Options) {
+	transform := o.Transform
+	var mu sync.Mutex
+	var newest uint64
+	o.Transform = func(p *corev1.Pod) {
+		mu.Lock()
+		defer mu.Unlock()
+		if rv := resourceversion.Number(p.ResourceVersion); rv > newest {
+			newest = rv
+			transform(p)
+		}
+	}
 }
 
 // trip is a RoundTripper made of a function.

@@ -118,11 +118,12 @@ func (s *storyRun) becomes(within time.Duration, cond func() bool) bool {
 // storyInformer is an informer of a story.
 type storyInformer struct {
 	Informer
-	s      *storyRun
-	ctx    context.Context
-	cancel context.CancelFunc
-	ended  chan struct{}
-	ran    bool
+	s         *storyRun
+	transform func(*corev1.Pod) // nil for none
+	ctx       context.Context
+	cancel    context.CancelFunc
+	ended     chan struct{}
+	ran       bool
 
 	listeners []*listener
 }
@@ -134,7 +135,7 @@ func (s *storyRun) informer(o Options) *storyInformer {
 		s.failf("make an informer: %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	i := &storyInformer{Informer: inf, s: s, ctx: ctx, cancel: cancel, ended: make(chan struct{})}
+	i := &storyInformer{Informer: inf, s: s, transform: o.Transform, ctx: ctx, cancel: cancel, ended: make(chan struct{})}
 	s.informers = append(s.informers, i)
 	return i
 }

@@ -1,0 +1,196 @@
+package informertest
+
+import (
+	"runtime"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weirproject/weir/internal/resourceversion"
+)
+
+var transforms = []Story{
+	{Name: "Transform", Contract: "readers, indexes and handlers get nothing but transformed objects, old versions and final states too",
+		play: transform},
+	{Name: "TransformOnRelist", Contract: "what a relist brings is transformed, and so is what it finds unchanged", play: transformOnRelist},
+	{Name: "TransformOnRestore", Contract: "after a server went back in time its objects are held transformed, those of a version that is held too",
+		play: transformOnRestore},
+	{Name: "TransformFreesMemory", Contract: "what a transform drops does not stay in memory", play: transformFreesMemory},
+}
+
+// slim is a transform that drops what takes room and marks the pod. It may run twice on one pod:
+// client-go transforms what a resync queues once more.
+func slim(p *corev1.Pod) {
+	p.Annotations, p.Spec.Containers = nil, nil
+	if p.Labels == nil {
+		p.Labels = map[string]string{}
+	}
+	p.Labels["slim"] = "yes"
+}
+
+func bySlimNode(p *corev1.Pod) []string { return []string{p.Labels["slim"] + " " + p.Spec.NodeName} }
+
+// slimCheck is a handler that reports what is not transformed, and keeps the last version of each
+// object, and of the deleted ones the final state.
+type slimCheck struct {
+	s *storyRun
+
+	mu       sync.Mutex
+	versions map[string]*corev1.Pod
+	deleted  map[string]*corev1.Pod
+}
+
+func (c *slimCheck) check(p *corev1.Pod) {
+	if p.Labels["slim"] != "yes" || p.Spec.Containers != nil {
+		c.s.errorf("a handler gets %s/%s@%s untransformed", p.Namespace, p.Name, p.ResourceVersion)
+	}
+}
+
+func (c *slimCheck) take(into map[string]*corev1.Pod, pods ...*corev1.Pod) {
+	for _, p := range pods {
+		c.check(p)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	last := pods[len(pods)-1]
+	into[last.Namespace+"/"+last.Name] = last
+}
+
+func (c *slimCheck) handler() Handler {
+	return Handler{
+		Added:   func(p *corev1.Pod, _ bool) { c.take(c.versions, p) },
+		Updated: func(old, p *corev1.Pod) { c.take(c.versions, old, p) },
+		Deleted: func(p *corev1.Pod) { c.take(c.deleted, p) },
+	}
+}
+
+// node returns the node of the last version of a pod that the handler got.
+func (c *slimCheck) node(key string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p := c.versions[key]; p != nil {
+		return p.Spec.NodeName
+	}
+	return ""
+}
+
+// slimFollower returns an informer with the transform slim that has synced, a listener that has
+// been told of all there is, and a second handler.
+func (s *storyRun) slimFollower() (*storyInformer, *listener, *slimCheck) {
+	inf := s.informer(Options{Transform: slim, Indexes: map[string]IndexFunc{"node": bySlimNode}})
+	l := inf.listen(HandlerOptions{})
+	c := &slimCheck{s: s, versions: map[string]*corev1.Pod{}, deleted: map[string]*corev1.Pod{}}
+	if _, err := inf.Handle(c.handler(), HandlerOptions{}); err != nil {
+		s.failf("add a handler: %v", err)
+	}
+	inf.synced()
+	l.takeEvents()
+	return inf, l, c
+}
+
+// expectSlim checks that the informer holds the server's pods, transformed.
+func (i *storyInformer) expectSlim() {
+	for key := range i.s.server.ResourceVersions() {
+		p, ok := i.Get(key)
+		if !ok {
+			i.s.failf("%s is not held", key)
+		}
+		if !i.isAsServed(p) {
+			i.s.errorf("%s is held as %+v, which is not what the transform makes of the server's", key, p)
+		}
+	}
+}
+
+// transform changes, adds and deletes pods.
+func transform(s *storyRun) {
+	s.fill(3)
+	inf, l, c := s.slimFollower()
+	s.server.Put(pod(nth(0), onNode("other")))
+	s.server.Put(pod("ns/new"))
+	s.server.DeleteAs(nth(1), func(p *corev1.Pod) { p.Labels["final"] = "yes" })
+	inf.current(time.Second)
+	inf.expectSlim()
+	inf.expectIndex("node", "yes node-1", nth(2), "ns/new")
+	inf.expectIndex("node", "yes other", nth(0))
+	if n := len(changes(l.takeEvents())); n != 3 {
+		s.errorf("%d calls of 3 changes", n)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.deleted[nth(1)] == nil {
+		s.errorf("the second handler was not told of the deletion")
+	}
+}
+
+// transformOnRelist makes the informer relist. Then it changes a pod that the relist found
+// unchanged: the old version must be transformed.
+func transformOnRelist(s *storyRun) {
+	s.fill(20)
+	inf, l, c := s.slimFollower()
+	s.server.BreakWatches()
+	s.missed()
+	inf.current(2 * time.Minute)
+	s.tellsMissed(l.takeEvents())
+	inf.expectSlim()
+	s.server.Put(pod(nth(5), onNode("third")))
+	inf.current(time.Second)
+	inf.expectSlim()
+	inf.expectIndex("node", "yes third", nth(5))
+	s.eventually(time.Second, "telling the second handler", func() bool { return c.node(nth(5)) == "third" })
+}
+
+// transformOnRestore restores an earlier state. Some of its pods are held in that version, some in
+// a later one. Another one is changed once more and gets the version that the informer holds, with
+// another content. The WATCH that resumes is answered with 410, so that every informer lists.
+func transformOnRestore(s *storyRun) {
+	s.fill(6)
+	inf, l, c := s.slimFollower()
+	var backup []*corev1.Pod
+	for i := range 6 {
+		backup = append(backup, s.server.Pod(nth(i)))
+	}
+	rv := resourceversion.Number(s.server.ResourceVersion())
+	for i := range 3 {
+		s.server.Put(pod(nth(i), onNode("later")))
+	}
+	inf.current(time.Second)
+	l.takeEvents()
+	l.mayGoBack()
+	s.server.Answer(Watch, 1, Answer{Delay: 5 * time.Second, Status: Gone()})
+	s.server.Restore(rv, backup...)
+	s.server.Put(pod("ns/new"))
+	s.server.Put(pod("ns/another"))
+	s.server.Put(pod(nth(2), onNode("other")))
+	inf.current(30 * time.Minute)
+	s.settle()
+	inf.expectSlim()
+	inf.expectIndex("node", "yes other", nth(2))
+	inf.expectIndex("node", "yes later")
+	for key, node := range map[string]string{nth(1): "node-1", nth(2): "other", nth(5): "node-1"} {
+		if got := c.node(key); got != node {
+			s.errorf("a handler was told last that %s is on node %s, not on %s", key, got, node)
+		}
+	}
+	s.server.Put(pod(nth(5), onNode("third")))
+	inf.current(time.Second)
+	inf.expectSlim()
+}
+
+// transformFreesMemory lists 100 pods of 50 KB, and drops almost all of each.
+func transformFreesMemory(s *storyRun) {
+	const pods, size = 100, 50 * kB
+	s.fill(pods, bulk(size))
+	s.follow() // once before, for what is made once for all
+	s.elapse(10 * time.Minute)
+	inf := s.informer(Options{Transform: slim})
+	inf.listen(HandlerOptions{}, forgetful)
+	before := heap()
+	inf.synced()
+	inf.current(time.Minute)
+	s.elapse(10 * time.Minute) // decoded objects become idle, pools are emptied
+	if grown := heap() - before; grown > pods*size/4 {
+		s.failf("%d KB are held of %d pods of %d KB that were made small", grown/kB, pods, size/kB)
+	}
+	runtime.KeepAlive(inf)
+}

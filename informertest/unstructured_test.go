@@ -1,0 +1,108 @@
+package informertest_test
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/clientgo"
+	"github.com/weirproject/weir/informertest"
+)
+
+var podsResource = corev1.SchemeGroupVersion.WithResource("pods")
+
+// podOf returns the pod that an informer has as an object of its own type. An unstructured object
+// that is no pod becomes one with nothing but its metadata.
+func podOf(obj any) *corev1.Pod {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return obj.(*corev1.Pod)
+	}
+	p := &corev1.Pod{}
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, p) != nil {
+		p = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Namespace: u.GetNamespace(), Name: u.GetName(), UID: u.GetUID(), ResourceVersion: u.GetResourceVersion(),
+		}}
+	}
+	return p
+}
+
+// transformOf returns a transform of an informer of pods, typed or unstructured.
+func transformOf(f func(*corev1.Pod)) cache.TransformFunc {
+	return func(obj any) (any, error) {
+		p := podOf(obj)
+		f(p)
+		u, ok := obj.(*unstructured.Unstructured)
+		if !ok {
+			return p, nil
+		}
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(p)
+		if err != nil {
+			return nil, err
+		}
+		gvk := u.GroupVersionKind()
+		u = &unstructured.Unstructured{Object: content}
+		u.SetGroupVersionKind(gvk)
+		return u, nil
+	}
+}
+
+// listOnlyDynamic is a client that keeps client-go from asking for initial events, as listOnly
+// does.
+type listOnlyDynamic struct{ dynamic.Interface }
+
+func (listOnlyDynamic) IsWatchListSemanticsUnSupported() bool { return true }
+
+// clientGoDynamic is client-go's informer of unstructured objects.
+func clientGoDynamic(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
+	client, err := dynamic.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("client-go: %w", err)
+	}
+	inf := dynamicinformer.NewFilteredDynamicInformer(listOnlyDynamic{client}, podsResource, metav1.NamespaceAll, o.Resync, cache.Indexers{}, nil)
+	return newSharedInformer(inf.Informer(), o)
+}
+
+// dropInDynamic is the same of Weir's dynamic factory.
+func dropInDynamic(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
+	f, err := clientgo.NewDynamicSharedInformerFactory(cfg, o.Resync)
+	if err != nil {
+		return nil, fmt.Errorf("drop-in: %w", err)
+	}
+	inf, err := newSharedInformer(f.ForResource(podsResource).Informer(), o)
+	if err != nil {
+		return nil, err
+	}
+	return dropInInformer{inf}, nil
+}
+
+// anyJSON is why unstructured informers fail stories of objects that cannot be decoded.
+const anyJSON = "whatever is JSON can be decoded as an unstructured object"
+
+var dynamicFails = map[string]string{
+	"UndecodableThenGood":    anyJSON,
+	"UndecodableThenDeleted": anyJSON,
+	"UndecodableIsAlone":     anyJSON,
+}
+
+func TestClientGoDynamic(t *testing.T) {
+	fails := maps.Clone(clientGoFails)
+	maps.Copy(fails, dynamicFails)
+	fails["GarbledEvent"] = "what has a number for its metadata is held under an empty key"
+	informertest.Run(t, informertest.Rig{Name: "client-go 0.37, LIST, unstructured", New: clientGoDynamic, Fails: fails})
+}
+
+func TestDropInDynamic(t *testing.T) {
+	fails := maps.Clone(dropInFails)
+	maps.Copy(fails, dynamicFails)
+	informertest.Run(t, informertest.Rig{Name: "weir as a drop-in, unstructured", New: dropInDynamic, Fails: fails})
+}
