@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weirproject/weir/bench/internal/figures"
 	"github.com/weirproject/weir/bench/internal/informers"
 	"github.com/weirproject/weir/internal/childserver"
 	"github.com/weirproject/weir/internal/command"
@@ -186,7 +186,7 @@ func (f *benchFlags) run(cmd *cobra.Command, verbs []informers.Verb) error {
 	defer done()
 	var results []informers.Result
 	for i, v := range verbs {
-		for _, unstructured := range f.forms(v, len(verbs) > 1) {
+		for _, unstructured := range f.unstructuredRuns(v, len(verbs) > 1) {
 			o := f.Options
 			o.Unstructured = unstructured
 			r, err := informers.Run(ctx, v, o)
@@ -205,16 +205,14 @@ func (f *benchFlags) run(cmd *cobra.Command, verbs []informers.Verb) error {
 		}
 	}
 	if f.output == "json" {
-		e := json.NewEncoder(out)
-		e.SetIndent("", "  ")
-		return e.Encode(results)
+		return figures.WriteJSON(out, results)
 	}
 	return nil
 }
 
-// forms returns the forms to run a verb in, one after the other; true is unstructured. If all verbs
-// are run, sync is run in both.
-func (f *benchFlags) forms(v informers.Verb, all bool) []bool {
+// unstructuredRuns returns for each time that a verb is run whether it is unstructured. If all
+// verbs are run, sync is run in both ways.
+func (f *benchFlags) unstructuredRuns(v informers.Verb, all bool) []bool {
 	if all && v.Name == "sync" {
 		return []bool{false, true}
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -62,9 +61,7 @@ func (f *serverFlags) runCost(cmd *cobra.Command) error {
 	if f.output != "json" {
 		return printCosts(cmd.OutOrStdout(), m)
 	}
-	e := json.NewEncoder(cmd.OutOrStdout())
-	e.SetIndent("", "  ")
-	return e.Encode(m)
+	return figures.WriteJSON(cmd.OutOrStdout(), m)
 }
 
 // printCosts prints the coefficients, and how far the predictions are off.
@@ -92,13 +89,7 @@ func printCosts(w io.Writer, m *cost.Model) error {
 		what, unit := strings.Join([]string{c.Incident, c.Way, c.Figure}, ", "), unitOf(c.Figure)
 		rows = append(rows, []string{what + ": " + unit(c.Got), unit(c.Want), quantity.Number(c.Off())})
 	}
-	columns := figures.Fit(rows)
-	for _, row := range rows {
-		if _, err := io.WriteString(w, figures.Line(columns, row)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return figures.Write(w, figures.Fit(rows), rows...)
 }
 
 func megabytes(share float64) string { return quantity.Bytes(int64(1e6 * share)) }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weirproject/weir/bench/internal/figures"
 	"github.com/weirproject/weir/bench/internal/growth"
 	"github.com/weirproject/weir/internal/command"
 )
@@ -158,7 +158,5 @@ func (f *growFlags) print(w io.Writer, report *growth.Report) error {
 	if f.output == "" {
 		return report.WriteTable(w)
 	}
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(report)
+	return figures.WriteJSON(w, report)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weirproject/weir/bench/internal/figures"
 	"github.com/weirproject/weir/bench/internal/informers"
 	"github.com/weirproject/weir/bench/internal/lab"
 	"github.com/weirproject/weir/internal/childserver"
@@ -145,7 +146,7 @@ func (f *labFlags) run(cmd *cobra.Command, args []string) (err error) {
 		fmt.Fprintf(progress, "the page: %s\n", f.page)
 	}
 	if f.output == "json" {
-		return report.WriteJSON(cmd.OutOrStdout())
+		return figures.WriteJSON(cmd.OutOrStdout(), report)
 	}
 	return report.WriteTable(cmd.OutOrStdout())
 }

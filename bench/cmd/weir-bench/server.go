@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/weirproject/weir/bench/internal/figures"
 	"github.com/weirproject/weir/bench/internal/informers"
 	"github.com/weirproject/weir/bench/internal/servers"
 	"github.com/weirproject/weir/internal/command"
@@ -198,9 +198,7 @@ func (f *serverFlags) run(cmd *cobra.Command) error {
 		}
 	}
 	if f.output == "json" {
-		e := json.NewEncoder(out)
-		e.SetIndent("", "  ")
-		err = e.Encode(results)
+		err = figures.WriteJSON(out, results)
 	} else if len(results) > 0 {
 		_, err = fmt.Fprintf(out, "%s pods; medians; %s\n", quantity.Count(int64(b.Pods())), time.Since(begin).Round(time.Second))
 	}

@@ -1,6 +1,7 @@
 package figures
 
 import (
+	"io"
 	"strings"
 	"unicode/utf8"
 )
@@ -24,6 +25,16 @@ func Fit(rows [][]string) []Column {
 		}
 	}
 	return columns
+}
+
+// Write writes the rows of a table.
+func Write(w io.Writer, columns []Column, rows ...[]string) error {
+	for _, row := range rows {
+		if _, err := io.WriteString(w, Line(columns, row)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Line returns a row of a table, without spaces at its end.

@@ -2,12 +2,11 @@ package growth
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/weirproject/weir/bench/internal/figures"
 	"github.com/weirproject/weir/bench/internal/informers"
+	"github.com/weirproject/weir/bench/internal/named"
 )
 
 // Axis is an amount that grows, with what is measured at each of its points.
@@ -78,19 +77,7 @@ func Axes(o Options) []Axis {
 // Named returns the axes of the given names, in the order of all, or all of them if no name is
 // given. A name that no axis has is an error.
 func Named(all []Axis, names ...string) ([]Axis, error) {
-	if len(names) == 0 {
-		return all, nil
-	}
-	var known []string
-	for _, a := range all {
-		known = append(known, a.Name)
-	}
-	for _, name := range names {
-		if !slices.Contains(known, name) {
-			return nil, fmt.Errorf("nothing that grows is called %q: there are %s", name, strings.Join(known, ", "))
-		}
-	}
-	return slices.DeleteFunc(slices.Clone(all), func(a Axis) bool { return !slices.Contains(names, a.Name) }), nil
+	return named.Choose("axis", all, func(a Axis) string { return a.Name }, names...)
 }
 
 // AtMost returns the axis without the points above n.

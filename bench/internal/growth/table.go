@@ -53,12 +53,7 @@ func (g Grown) writeTable(w io.Writer) error {
 	if len(columns) > 1 {
 		columns[1].Left = true
 	}
-	for _, row := range rows {
-		if _, err := io.WriteString(w, figures.Line(columns, row)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return figures.Write(w, columns, rows...)
 }
 
 // at returns the figures of a side at a point, or nil if there are none.

@@ -38,16 +38,9 @@ func (s Side) contender() contender {
 	return contender{sideClientgo, modeWatchList}
 }
 
-// Replayed is what a side was measured to do.
-type Replayed struct {
-	Side
-	Figures Figures
-	Trace   trace.Trace
-}
-
 // Run runs the sides in turn, each in a process of its own, and calls done for each. The first
 // error ends it.
-func (r Replay) Run(ctx context.Context, o Options, done func(Replayed)) error {
+func (r Replay) Run(ctx context.Context, o Options, done func(trace.Traced)) error {
 	v, ok := verbNamed(r.Verb)
 	if !ok {
 		return fmt.Errorf("no such verb: %q", r.Verb)
@@ -69,7 +62,7 @@ func (r Replay) Run(ctx context.Context, o Options, done func(Replayed)) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", side.Label, err)
 		}
-		done(Replayed{side, f, traced})
+		done(trace.Traced{Label: side.Label, Figures: f, Trace: traced})
 	}
 	return nil
 }

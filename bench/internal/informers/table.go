@@ -25,11 +25,8 @@ func (r Result) WriteTable(w io.Writer) error {
 	if r.Floor != nil {
 		rows = append(rows, r.floorRow())
 	}
-	columns := figures.Fit(rows)
-	for _, row := range rows {
-		if _, err := io.WriteString(w, figures.Line(columns, row)); err != nil {
-			return err
-		}
+	if err := figures.Write(w, figures.Fit(rows), rows...); err != nil {
+		return err
 	}
 	_, err := io.WriteString(w, r.footnote(dropIn))
 	return err

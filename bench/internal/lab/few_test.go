@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"github.com/weirproject/weir/bench/internal/informers"
+	"github.com/weirproject/weir/bench/internal/trace"
 )
 
 // podsAsked notes how many pods a replay is asked for.
 type podsAsked struct{ pods int }
 
-func (p *podsAsked) run(_ context.Context, o Options, _ func(Side)) error {
+func (p *podsAsked) run(_ context.Context, o Options, _ func(trace.Traced)) error {
 	p.pods = o.Objects
 	return nil
 }

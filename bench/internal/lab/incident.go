@@ -2,11 +2,11 @@ package lab
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/weirproject/weir/bench/internal/figures"
+	"github.com/weirproject/weir/bench/internal/named"
+	"github.com/weirproject/weir/bench/internal/trace"
 )
 
 // Incident is a story that is replayed.
@@ -29,7 +29,7 @@ type Incident struct {
 
 // replay runs the sides of an incident in turn, and calls done for each.
 type replay interface {
-	run(ctx context.Context, o Options, done func(Side)) error
+	run(ctx context.Context, o Options, done func(trace.Traced)) error
 }
 
 // Incidents returns all incidents, in the order in which they are replayed.
@@ -45,18 +45,5 @@ func (i Incident) OfInformers() bool {
 // Named returns the incidents of the given names, in the usual order, or all if no name is given. A
 // name that no incident has is an error.
 func Named(names ...string) ([]Incident, error) {
-	all := Incidents()
-	var known []string
-	for _, i := range all {
-		known = append(known, i.Name)
-	}
-	for _, name := range names {
-		if !slices.Contains(known, name) {
-			return nil, fmt.Errorf("no incident %q: there are %s", name, strings.Join(known, ", "))
-		}
-	}
-	if len(names) == 0 {
-		return all, nil
-	}
-	return slices.DeleteFunc(all, func(i Incident) bool { return !slices.Contains(names, i.Name) }), nil
+	return named.Choose("incident", Incidents(), func(i Incident) string { return i.Name }, names...)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirproject/weir/bench/internal/figures"
 	"github.com/weirproject/weir/bench/internal/informers"
+	"github.com/weirproject/weir/bench/internal/trace"
 )
 
 // ofInformers is a replay of what informers do to their own process.
@@ -14,11 +15,11 @@ type ofInformers struct {
 	prepare func(*informers.Options) // what it asks of the options; nil: nothing
 }
 
-func (r ofInformers) run(ctx context.Context, o Options, done func(Side)) error {
+func (r ofInformers) run(ctx context.Context, o Options, done func(trace.Traced)) error {
 	if r.prepare != nil {
 		r.prepare(&o.Options)
 	}
-	return r.Run(ctx, o.Options, func(s informers.Replayed) { done(Side{s.Label, s.Figures, s.Trace}) })
+	return r.Run(ctx, o.Options, done)
 }
 
 // The sides, as they are called wherever they are seen.

@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -28,23 +27,9 @@ type Report struct {
 // Replayed is an incident, and what each side did.
 type Replayed struct {
 	Incident `json:"-"`
-	Name     string `json:"name"`
-	Pods     int    `json:"pods"`
-	Sides    []Side `json:"sides"`
-}
-
-// Side is one of those that an incident was replayed with.
-type Side struct {
-	Label   string         `json:"side"`
-	Figures figures.Values `json:"figures"`
-	Trace   trace.Trace    `json:"trace"`
-}
-
-// WriteJSON writes the whole report as JSON.
-func (r *Report) WriteJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(r)
+	Name     string         `json:"name"`
+	Pods     int            `json:"pods"`
+	Sides    []trace.Traced `json:"sides"`
 }
 
 // WriteTable writes a table for each incident, of at most 100 columns.
@@ -55,11 +40,8 @@ func (r *Report) WriteTable(w io.Writer) error {
 		}
 		fmt.Fprintf(w, "%s: %s\n", i.Name, i.title())
 		rows := append([][]string{append([]string{""}, i.Columns()...)}, i.Rows()...)
-		columns := figures.Fit(rows)
-		for _, row := range rows {
-			if _, err := io.WriteString(w, figures.Line(columns, row)); err != nil {
-				return err
-			}
+		if err := figures.Write(w, figures.Fit(rows), rows...); err != nil {
+			return err
 		}
 		for _, line := range wrapped(r.Note(i), tableWidth) {
 			fmt.Fprintln(w, line)

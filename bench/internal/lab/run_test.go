@@ -113,7 +113,7 @@ func checkCounts(t *testing.T, i Replayed, pods float64) {
 	t.Helper()
 	want := func(side, figure string, least, most float64) {
 		t.Helper()
-		n := slices.IndexFunc(i.Sides, func(s Side) bool { return s.Label == side })
+		n := slices.IndexFunc(i.Sides, func(s trace.Traced) bool { return s.Label == side })
 		if n < 0 {
 			t.Fatalf("no side %s", side)
 		}
@@ -160,7 +160,7 @@ func checkCounts(t *testing.T, i Replayed, pods float64) {
 func checkForms(t *testing.T, r *Report) {
 	t.Helper()
 	var table, raw, page bytes.Buffer
-	for _, err := range []error{r.WriteTable(&table), r.WriteJSON(&raw), r.WritePage(&page)} {
+	for _, err := range []error{r.WriteTable(&table), figures.WriteJSON(&raw, r), r.WritePage(&page)} {
 		if err != nil {
 			t.Fatal(err)
 		}

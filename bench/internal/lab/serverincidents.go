@@ -15,14 +15,14 @@ type ofServers struct {
 	prepare func(*servers.Options)
 }
 
-func (r ofServers) run(ctx context.Context, o Options, done func(Side)) error {
+func (r ofServers) run(ctx context.Context, o Options, done func(trace.Traced)) error {
 	so := servers.Defaults()
 	so.Pods, so.Proxy, so.Progress = o.Objects, o.Proxy, o.Progress
 	if o.Real {
 		so.Config, so.Writes = o.Config, true
 	}
 	r.prepare(&so)
-	return r.Run(ctx, so, func(label string, f servers.Figures, t trace.Trace) { done(Side{label, f, t}) })
+	return r.Run(ctx, so, done)
 }
 
 const (

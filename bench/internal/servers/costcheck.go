@@ -72,10 +72,10 @@ func check(ctx context.Context, o Options, m *cost.Model) ([]cost.Check, error) 
 			o.Patience = stormPatience
 		}
 		n := 0
-		err := i.replay.Run(ctx, o, func(way string, f Figures, _ trace.Trace) {
-			checks = append(checks, i.compare(m, i.replay.Ways[n], i.works[n], f)...)
+		err := i.replay.Run(ctx, o, func(done trace.Traced) {
+			checks = append(checks, i.compare(m, i.replay.Ways[n], i.works[n], done.Figures)...)
 			n++
-			fmt.Fprintf(o.Progress, "%s, %s: %.2f s CPU\n", i.name, way, f["cpuSeconds"])
+			fmt.Fprintf(o.Progress, "%s, %s: %.2f s CPU\n", i.name, done.Label, done.Figures["cpuSeconds"])
 		})
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", i.name, err)

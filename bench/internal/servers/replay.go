@@ -36,7 +36,7 @@ type Way struct {
 //   - proxyCPUSeconds: what the proxy used, if there is one
 //   - rssGrowthBytes, peakRSSBytes: of the server that answers
 //   - requests: LISTs and WATCHes that have reached the API server
-func (r Replay) Run(ctx context.Context, o Options, done func(label string, f Figures, t trace.Trace)) error {
+func (r Replay) Run(ctx context.Context, o Options, done func(trace.Traced)) error {
 	if r.prepare != nil {
 		r.prepare(&o)
 	}
@@ -45,7 +45,7 @@ func (r Replay) Run(ctx context.Context, o Options, done func(label string, f Fi
 		if err != nil {
 			return fmt.Errorf("%s: %w", w.Label, err)
 		}
-		done(w.Label, f, *traced)
+		done(trace.Traced{Label: w.Label, Figures: f, Trace: *traced})
 	}
 	return nil
 }

@@ -20,13 +20,14 @@ func TestInitialEventsAgainAndAgain(t *testing.T) {
 	// Ten seconds' worth: two changes a second fill the buffer before.
 	o.ReadRate, o.Duration, o.restarts = 300, 5*time.Minute, restarts
 	ways := 0
-	err := r.Run(t.Context(), o, func(label string, f Figures, traced trace.Trace) {
+	err := r.Run(t.Context(), o, func(got trace.Traced) {
+		f := got.Figures
 		ways++
 		if f["restarts"] != restarts || f["through"] != 0 || f["received"] < 1 || f["requests"] != restarts {
-			t.Errorf("%s: %v", label, f)
+			t.Errorf("%s: %v", got.Label, f)
 		}
-		if n := len(traced.Events); n == 0 || traced.Events[n-1] >= pods {
-			t.Errorf("%s: the last of %d samples is of the whole state", label, n)
+		if n := len(got.Trace.Events); n == 0 || got.Trace.Events[n-1] >= pods {
+			t.Errorf("%s: the last of %d samples is of the whole state", got.Label, n)
 		}
 	})
 	if err != nil || ways != 1 {
@@ -40,7 +41,8 @@ func TestSlowListsAreCutOff(t *testing.T) {
 	r.Ways = r.Ways[:1]
 	o := tiny("", 500)
 	o.SlowBytes, o.RSSLimit = 1, 1 // a LIST would take a month
-	err := r.Run(t.Context(), o, func(_ string, f Figures, _ trace.Trace) {
+	err := r.Run(t.Context(), o, func(got trace.Traced) {
+		f := got.Figures
 		if readers := float64(o.SlowProtobuf + o.SlowJSON); f["broken"] != readers || f["readers"] != readers {
 			t.Errorf("%v", f)
 		}
@@ -59,7 +61,7 @@ func TestLoadThatDoesNotBegin(t *testing.T) {
 			}
 			return Figures{}, nil
 		}}}}
-		err := r.Run(t.Context(), tiny("", 10), func(string, Figures, trace.Trace) { t.Error("there is a result") })
+		err := r.Run(t.Context(), tiny("", 10), func(trace.Traced) { t.Error("there is a result") })
 		if !errors.Is(err, want) {
 			t.Errorf("got %v, want %v", err, want)
 		}

@@ -2,11 +2,10 @@ package servers
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/weirproject/weir/bench/internal/figures"
+	"github.com/weirproject/weir/bench/internal/named"
 )
 
 // Scenario is one measurement.
@@ -59,14 +58,5 @@ func Named(names ...string) ([]Scenario, error) {
 	if len(names) == 0 {
 		return slices.DeleteFunc(all, func(s Scenario) bool { return s.Heavy }), nil
 	}
-	var known []string
-	for _, s := range all {
-		known = append(known, s.Name)
-	}
-	for _, name := range names {
-		if !slices.Contains(known, name) {
-			return nil, fmt.Errorf("no measurement %q: there are %s", name, strings.Join(known, ", "))
-		}
-	}
-	return slices.DeleteFunc(all, func(s Scenario) bool { return !slices.Contains(names, s.Name) }), nil
+	return named.Choose("measurement", all, func(s Scenario) string { return s.Name }, names...)
 }

@@ -13,7 +13,7 @@ var columns = []figures.Column{{Width: 38, Left: true}, {Width: 9}, {Width: 14},
 
 // WriteHead writes the head of the table, which is at most 100 columns wide.
 func WriteHead(w io.Writer) error {
-	return writeRow(w, "", nameWeir, nameAPIServer, "ratio", "wanted", "")
+	return figures.Write(w, columns, []string{"", nameWeir, nameAPIServer, "ratio", "wanted", ""})
 }
 
 // WriteRows writes the rows of one scenario.
@@ -22,23 +22,22 @@ func (r Result) WriteRows(w io.Writer) error {
 	if err != nil {
 		return err
 	}
+	var rows [][]string
 	for _, f := range s[0].figures {
 		ours, ok := r.Weir[f.Key]
 		if _, theirs := r.APIServer[f.Key]; !ok && !theirs {
 			continue
 		}
-		cells := [6]string{0: f.Label, 1: "-", 2: r.APIServer.Cell(f.Key, f.Unit), 4: f.wanted(), 5: string(r.verdict(f))}
+		cells := []string{0: f.Label, 1: "-", 2: r.APIServer.Cell(f.Key, f.Unit), 4: f.wanted(), 5: string(r.verdict(f))}
 		if ok {
 			cells[1] = f.Unit.Text(ours)
 		}
 		if ratio, ok := r.Ratio[f.Key]; ok {
 			cells[3] = quantity.Number(ratio)
 		}
-		if err := writeRow(w, cells[:]...); err != nil {
-			return err
-		}
+		rows = append(rows, cells)
 	}
-	return nil
+	return figures.Write(w, columns, rows...)
 }
 
 // wanted writes a bound.
@@ -50,9 +49,4 @@ func (f boundedFigure) wanted() string {
 		return "≤ " + f.Unit.Text(*f.want.WeirAtMost)
 	}
 	return ""
-}
-
-func writeRow(w io.Writer, cells ...string) error {
-	_, err := io.WriteString(w, figures.Line(columns, cells))
-	return err
 }
