@@ -191,6 +191,9 @@ func TestExecStubborn(t *testing.T) {
 // TestExecHangup: the program that Exec runs gets what ends a process whose terminal is gone, and
 // Exec returns when it has ended.
 func TestExecHangup(t *testing.T) {
+	caught := make(chan os.Signal, 1) // so that programs do not inherit that it is ignored, as under nohup
+	signal.Notify(caught, syscall.SIGHUP)
+	defer signal.Stop(caught)
 	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGQUIT} {
 		cmd := outer(innerPlain)
 		stdin, err := cmd.StdinPipe()
