@@ -59,7 +59,7 @@ lint: ## staticcheck
 # make vet has vetted all of it: to vet what the race detector needs of Kubernetes once more would
 # take minutes.
 PLAIN   := internal/wire internal/doctor internal/decode internal/pack/entropy cmd/weir bench/cmd/weir-bench bench/internal/growth bench/internal/informers bench/internal/lab bench/internal/servers examples/boltsink
-SINGLE  := ^Test((Synced|ResyncNow)UnderSteadyLoad|Patches|CacheLatest(InTurn|Flood)|SiblingsUnderChange|StatesAgainstModel|TrickledState|BacklogForgetsWhatCameAndWent|LabelSets|NoIndexFor|IndexesAgainstWalk|IndexThatCannotBeMade|ShardedList|FewSetsLookedAt|BlockedCursorCosts|DeletedObjectsLeaveNothing|ObjectsPinNothing|FuncIndexHolds.*|PutAllocates|FastPack|Footprint(OfPins)?|SiblingsThatChange|SiblingsOf(TheAlike|TwoKinds|AnotherKind)|CodesOf.*|HotBases|PatchOfVersions|BaseIsNotMuchLarger|BasesOfSeveralReaders|LoadedBasesAreBounded|MemoryCountsPins)$$
+SINGLE  := ^Test(FuncIndexAgainstOlderSnapshots|(Synced|ResyncNow)UnderSteadyLoad|Patches|CacheLatest(InTurn|Flood)|SiblingsUnderChange|StatesAgainstModel|TrickledState|BacklogForgetsWhatCameAndWent|LabelSets|NoIndexFor|IndexesAgainstWalk|IndexThatCannotBeMade|ShardedList|FewSetsLookedAt|BlockedCursorCosts|DeletedObjectsLeaveNothing|ObjectsPinNothing|FuncIndexHolds.*|PutAllocates|FastPack|Footprint(OfPins)?|SiblingsThatChange|SiblingsOf(TheAlike|TwoKinds|AnotherKind)|CodesOf.*|HotBases|PatchOfVersions|BaseIsNotMuchLarger|BasesOfSeveralReaders|LoadedBasesAreBounded|MemoryCountsPins)$$
 CONTROL := ^Test(ClientGo(List|WatchList|Dynamic)|Sabotage|DropIn(JSON|Unwrapped|Dynamic)|Native)$$
 unit: ## the tests of all modules but e2e, with the race detector where there is a goroutine
 	packages=$$(go list $(PACKAGES)) && \

@@ -2,9 +2,9 @@ package store
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -60,13 +60,14 @@ func TestFuncIndexAgainstOlderSnapshots(t *testing.T) {
 		} else if sn.revision < x.upTo {
 			all++
 		}
+		want, fails := walk(t, sn, values)
 		for state := range 5 {
-			want, fails := walk(t, sn, values, strconv.Itoa(state))
-			got, err := byKeys(t, sn, "state", strconv.Itoa(state))
+			value := strconv.Itoa(state)
+			got, err := byKeys(t, sn, "state", value)
 			failed, _ := errors.AsType[*IndexError](err)
 			switch {
-			case got != want:
-				t.Fatalf("revision %d, index at %d, %d: %q, want %q", sn.revision, x.upTo, state, got, want)
+			case got != strings.Join(want[value], " "):
+				t.Fatalf("revision %d, index at %d, %d: %q, want %q", sn.revision, x.upTo, state, got, want[value])
 			case len(fails) == 0 && err != nil, len(fails) > 0 && (failed == nil || failed.Key != fails[0] || failed.More != len(fails)-1):
 				t.Fatalf("revision %d, index at %d: the error is %v, it fails for %q", sn.revision, x.upTo, err, fails)
 			}
@@ -77,21 +78,23 @@ func TestFuncIndexAgainstOlderSnapshots(t *testing.T) {
 	}
 }
 
-// walk returns the keys of a snapshot that a function has under a value, and those for which it
+// walk returns the keys that a function has under each value in a snapshot, and those for which it
 // fails.
-func walk(t *testing.T, sn *Snapshot, values func(any) ([]string, error), value string) (keys string, fails []string) {
+func walk(t *testing.T, sn *Snapshot, values func(any) ([]string, error)) (keys map[string][]string, fails []string) {
 	t.Helper()
+	keys = map[string][]string{}
 	for o := range sn.All() {
 		v, err := o.DecodeOnce()
 		if err != nil {
 			t.Fatal(err)
 		}
-		switch of, err := values(v); {
-		case err != nil:
+		of, err := values(v)
+		if err != nil {
 			fails = append(fails, o.Key())
-		case slices.Contains(of, value):
-			keys += fmt.Sprint(" ", o.Key())
+		}
+		for _, value := range slices.Compact(slices.Sorted(slices.Values(of))) {
+			keys[value] = append(keys[value], o.Key())
 		}
 	}
-	return keys[min(1, len(keys)):], fails
+	return keys, fails
 }
