@@ -16,7 +16,7 @@ import (
 
 var (
 	mutantsFlag     = flag.Bool("mutants", false, "apply each of testdata/mutants to a copy of the tree, and see whether the simulation kills it")
-	mutantFlag      = flag.String("mutant", "", "with -mutants: only those whose name contains this")
+	mutantFlag      = flag.String("mutant", "", "with -mutants: only those whose name matches this regular expression")
 	mutantSeedsFlag = flag.Int("mutant-seeds", 20000, "with -mutants: how many seeds a mutant has to survive")
 )
 
@@ -30,6 +30,10 @@ func TestMutants(t *testing.T) {
 	if err != nil || len(patches) == 0 {
 		t.Fatalf("no mutants: %v", err)
 	}
+	wanted, err := regexp.Compile(*mutantFlag)
+	if err != nil {
+		t.Fatalf("-mutant: %v", err)
+	}
 	tree := copyTree(t)
 	if out, _, killed := tree.simulate(*mutantSeedsFlag); killed {
 		t.Fatalf("the tree fails as it is:\n%s", out)
@@ -38,7 +42,7 @@ func TestMutants(t *testing.T) {
 	var table strings.Builder
 	for _, patch := range patches {
 		name := strings.TrimSuffix(filepath.Base(patch), ".patch")
-		if !strings.Contains(name, *mutantFlag) {
+		if !wanted.MatchString(name) {
 			continue
 		}
 		all++
