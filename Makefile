@@ -58,13 +58,20 @@ lint: ## staticcheck
 #
 # make vet has vetted all of it: to vet what the race detector needs of Kubernetes once more would
 # take minutes.
-PLAIN   := internal/wire internal/doctor internal/decode internal/pack/entropy cmd/weir bench/cmd/weir-bench bench/internal/growth bench/internal/informers bench/internal/lab bench/internal/servers examples/boltsink
-SINGLE  := ^Test(FuncIndexAgainstOlderSnapshots|(Synced|ResyncNow)UnderSteadyLoad|Patches|CacheLatest(InTurn|Flood)|SiblingsUnderChange|StatesAgainstModel|TrickledState|BacklogForgetsWhatCameAndWent|LabelSets|NoIndexFor|IndexesAgainstWalk|IndexThatCannotBeMade|ShardedList|FewSetsLookedAt|BlockedCursorCosts|DeletedObjectsLeaveNothing|ObjectsPinNothing|FuncIndexHolds.*|PutAllocates|FastPack|Footprint(OfPins)?|SiblingsThatChange|SiblingsOf(TheAlike|TwoKinds|AnotherKind)|CodesOf.*|HotBases|PatchOfVersions|BaseIsNotMuchLarger|BasesOfSeveralReaders|LoadedBasesAreBounded|MemoryCountsPins)$$
+PLAIN   := internal/wire internal/doctor internal/decode internal/pack/entropy internal/podsim cmd/weir bench/cmd/weir-bench bench/internal/growth bench/internal/informers bench/internal/lab bench/internal/servers examples/boltsink
+SINGLE  := \
+	FuncIndexAgainstOlderSnapshots FuncIndexHolds.* IndexesAgainstWalk IndexThatCannotBeMade NoIndexFor LabelSets FewSetsLookedAt \
+	SyncedAtItsVersion (Synced|ResyncNow)UnderSteadyLoad MergedWatches BacklogForgetsWhatCameAndWent BlockedCursorCosts \
+	CacheLatest(InTurn|Flood) DeletedObjectsLeaveNothing ObjectsPinNothing PutAllocates Footprint(OfPins)? MemoryCountsPins \
+	AgainstModel StatesAgainstModel Diagram ListThatAloneWorks TrickledState ShardedList \
+	PackAnything Drift SecondDictionary FastPacks? BaseIsNotMuchLarger BasesOfSeveralReaders LoadedBasesAreBounded HotBases CodesOf.* \
+	Siblings SiblingsUnderChange SiblingsThatChange SiblingsOf(TheAlike|TwoKinds|AnotherKind|OtherContent) Patches PatchOfVersions
+SINGLE  := ^Test($(subst $() ,|,$(strip $(SINGLE))))$$
 CONTROL := ^Test(ClientGo(List|WatchList|Dynamic)|Sabotage|DropIn(JSON|Unwrapped|Dynamic)|Native)$$
 unit: ## the tests of all modules but e2e, with the race detector where there is a goroutine
 	packages=$$(go list $(PACKAGES)) && \
 		go test -vet=off -race -timeout 15m -skip '$(SINGLE)|$(CONTROL)' $$(echo "$$packages" | grep -vE '/($(subst $() ,|,$(PLAIN)))$$')
-	go test -vet=off -race -run '^TestConcurrent$$' ./internal/decode
+	go test -vet=off -race -run '^TestConcurrent(Use)?$$' ./internal/decode ./internal/podsim
 	go test -vet=off -tags invariants ./internal/store ./internal/reflector ./internal/delivery ./internal/watchcache ./internal/sim
 	go test -vet=off -timeout 15m $(addprefix ./,$(PLAIN))
 	go test -vet=off -timeout 15m -run '$(SINGLE)|$(CONTROL)' ./informertest ./internal/watchcache ./internal/pack

@@ -28,7 +28,7 @@ func TestInformers(t *testing.T) {
 		t.Run(fmt.Sprintf("WatchList=%v", watchList), func(t *testing.T) {
 			featurestesting.SetFeatureDuringTest(t, features.WatchListClient, watchList)
 			faults := &apiserver.Faults{}
-			withTestServer(t, apiserver.Options{Pods: 200, Churn: 30, Faults: faults}, func(t *testing.T, ts *testServer) {
+			withTestServer(t, apiserver.Options{Pods: 200, Churn: 10, Faults: faults}, func(t *testing.T, ts *testServer) {
 				lists := 0
 				faults.Add(apiserver.Rule{Times: 1, Match: countThen(&lists, apiserver.Match("list", "pods"))})
 				ctx, stop := context.WithCancel(context.Background())
