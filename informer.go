@@ -100,7 +100,7 @@ func (i *Informer[T]) build(cfg *rest.Config, opts Options) error {
 // What keeps an informer from being current does not end it: see Err.
 func (i *Informer[T]) Run(ctx context.Context) error { return i.engine.Run(ctx) }
 
-// Name returns Options.Name, or the name of the resource.
+// Name returns Options.Name, or the name that the informer has without one.
 func (i *Informer[T]) Name() string { return i.name }
 
 // Encoding returns how the objects' bytes are encoded, as Item.AppendRaw gives them.

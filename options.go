@@ -11,7 +11,7 @@ import (
 // dropped, nothing resynced.
 type Options struct {
 	// Name names the informer in errors, in metrics and on the debug page. Empty: the resource's
-	// name.
+	// name, or the kind's where discovery finds the resource.
 	Name string
 
 	// Resource is what to list and watch. It is required for unstructured and metadata-only

@@ -23,9 +23,9 @@ type Change struct {
 type Options struct {
 	// Secret says that the object is, or may be, a Secret, whatever it says itself.
 	Secret bool
-	// Env hides the values of environment variables: whatever is below a field whose name ends in
-	// env, envs, envVars or environment, but for the names of variables and where they come from.
-	// It also hides annotations that may repeat the object, and the variables with it.
+	// Env hides the values of environment variables: whatever is below a field whose name ends as
+	// isEnv says, but for the names of variables and where they come from. It also hides annotations
+	// that may repeat the object, and the variables with it.
 	Env bool
 }
 
