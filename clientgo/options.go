@@ -139,7 +139,8 @@ func WithCustomResyncConfig(resync map[metav1.Object]time.Duration) Option {
 	}
 }
 
-// WithInformerName names the factory's informers. Shutdown releases the name.
+// WithInformerName sets a name that Shutdown releases. Our informers have no metrics under it. It
+// has no effect on the dynamic and the metadata factory.
 func WithInformerName(name *cache.InformerName) Option { return func(s *settings) { s.name = name } }
 
 // WithOptions sets the options of the factory's informers.
