@@ -17,18 +17,19 @@
 //	                                        unknown
 //	                                        WatchList           WATCH resourceVersion="" sendInitialEvents
 //	                                                            match=NotOlderThan allowWatchBookmarks
-//	the same, Consistency Any               List, Pages         LIST resourceVersion="0", or what is held with
+//	the same, Consistency Any               all                 with resourceVersion="0", or what is held with
 //	                                                            match=NotOlderThan
-//	a list whose resourceVersion stands     all                 LIST resourceVersion=what is held match=NotOlderThan
-//	behind the items, where something is held
+//	a list whose resourceVersion stands     all                 LIST match=NotOlderThan resourceVersion=what is held, or the
+//	behind the items, where something is                        server's newest, which is asked for before, if the list must be
+//	held                                                        consistent
 //	a list is complete                      all                 WATCH from the list's resourceVersion, allowWatchBookmarks,
 //	                                                            timeoutSeconds random in [WatchTimeout, 2·WatchTimeout)
 //	initial events are complete             WatchList           none: the same watch goes on
 //	a watch ends, or breaks off             all                 WATCH from the last event or bookmark: at once where it brought
-//	                                                            something, else after a wait
+//	                                                            something newer, or ended well after 10 s; else after a wait
 //	... before its time                     all                 the same, and a probe if it brings nothing within a second
-//	a watch brings nothing for 90 s         all                 a probe while it is open; if the server goes on or does not answer, the
-//	                                                            watch is begun anew
+//	a watch brings nothing for 90 s         all                 a probe while it is open. If the server goes on the watch is begun anew;
+//	                                                            if it does not answer, a consistent list follows after a wait
 //	another reflector of the same store,    all                 the watch is broken off, and a consistent list follows after a wait
 //	or server, finds that it went back
 //	three watches in a row without answer,  all                 a probe; whatever comes of it, the watch again. After twelve of them (four) a
@@ -38,13 +39,16 @@
 //	504 ResourceVersionTooLarge, or a       all                 the server is asked whether it has reached what is held; see below
 //	server older than what is held
 //	initial events without their bookmark   WatchList           as Auto from then on
-//	initial events refused (4xx, 5xx)       WatchList           as Auto from then on
-//	... with 410, though none was asked for WatchList           a consistent list this once, after a wait
-//	a page fails                            Pages               the same page after a wait, three times: those before it are good
+//	initial events refused (400, 422, 5xx)  WatchList           as Auto from then on
+//	... with 410                            WatchList           a consistent list after a wait: a LIST this once, or initial events
+//	                                                            where "0" was asked for
+//	a page fails                            Pages               the same page after a wait: those before it are good. After three answers
+//	                                                            that brought nothing, or six failures, all of it in one answer
 //	410 on a page                           Pages               one consistent list without a limit
 //	a list fails twice in a row             all                 in the other form, in pages or whole
 //	400, 401, 403, 422, 5xx                 all                 the same again after a wait; see below
-//	404, 405                                all                 a consistent list after a wait: what is there then may be another resource
+//	404, 405                                all                 a list after a wait, and a consistent one if a watch was refused more than
+//	                                                            once: what is there then may be another resource
 //	429                                     all                 the same again after a wait
 //
 // A probe is a LIST with limit=1 of which only the resourceVersion is wanted ([source.Source]'s
@@ -67,8 +71,9 @@
 //
 //   - three answers in a row that brought nothing, 429 aside;
 //   - three answered probes while the watch was not answered;
-//   - twelve failures of any kind together;
-//   - ten watches that stood and brought nothing, not even a bookmark.
+//   - twelve failures of any kind together, 429 and requests without an answer aside;
+//   - ten watches that stood and brought nothing, not even a bookmark;
+//   - three minutes in which such watches stood while no probe was answered.
 //
 // After errors the first such list is one not older than what is held, whatever the Config asks of
 // a first state: all clients of a server that is starting need one, and its watch cache can answer
@@ -88,8 +93,8 @@
 //
 // A resourceVersion lower than what is held comes from a replica that lags, or from a server that
 // was restored from a backup. Nothing that a lagging replica tells may be taken: objects that were
-// deleted since would come back. So the reflector asks for a list not older than what is held.
-// There are two outcomes:
+// deleted since would come back. So the reflector asks, with a probe that must not be older than
+// what is held, whether the server has come so far. There are two outcomes:
 //
 //   - A replica can answer. Most likely one replica lagged. But a restored server may have come to
 //     that resourceVersion a second time meanwhile, so the state is listed after a wait. The wait
@@ -152,5 +157,6 @@
 //
 // Events are handed to the store as they come, and become visible before each wait for the network.
 // A timer ends a watch whose initial events stop coming; it is stopped when the request ends. There
-// is no queue: nobody who reads the store can hold the reflector up.
+// is no queue, and nobody who reads the store can hold the reflector up. Only a handler that is at
+// work and has fallen behind slows it, to a little less than its own pace (throttle.go).
 package reflector
