@@ -20,8 +20,8 @@
 // that came with an HTTP answer is also read ahead by one goroutine, into a ring of at most 256
 // KiB. The goroutine starts with the first Next and ends with the stream.
 //
-// Every stream has a time limit. A LIST fails with [ErrStalled] after [Options.IdleTimeout] without
-// a byte. A WATCH ends 30 s after the time at which the server was asked to end it. An answer must
-// begin within [Options.HeaderTimeout]. Close, or the end of the context given to List or Watch,
-// ends the request, the timers and the goroutine.
+// A LIST fails with [ErrStalled] after [Options.IdleTimeout] without a byte. A WATCH ends 30 s
+// after the time at which the server was asked to end it; without such a time only the transport
+// ends a dead one. An answer must begin within [Options.HeaderTimeout]. Close, or the end of the
+// context given to List or Watch, ends the request, the timers and the goroutine.
 package source
