@@ -13,9 +13,9 @@
 // the API servers in front of it: each with a view of its own, speaking HTTP in memory, and the
 // faults between them and their clients. A World (world.go) is all that happens, as data: servers,
 // clients and their handlers, and steps, each at its time: writes, compactions, restores, other
-// servers in the place of these, changes of the schema, restarts, faults. draw.go and drawfault.go
-// draw one from a seed; run.go, steps.go and rest.go execute it in virtual time (testing/synctest);
-// shrink.go leaves out whatever a failing one does not need.
+// servers in the place of these, changes of the schema, restarts, faults. draw.go, drawfault.go,
+// drawrelist.go and drawsiege.go draw one from a seed; run.go, steps.go and rest.go execute it in
+// virtual time (testing/synctest); shrink.go leaves out whatever a failing one does not need.
 //
 // What is run in it (informer.go): the native informer with several namespaces and selectors, of Go
 // types, unstructured and metadata only; the drop-in with its options and factories; a native

@@ -9,6 +9,7 @@
 // The answers follow the contract of LIST and WATCH as kube-apiserver v1.37 implements it. Nothing
 // here knows the code under test.
 //
-// There are no goroutines: an answer is computed when its request comes, a WATCH's next event when
-// somebody reads. So an idle world costs nothing, and virtual time alone decides what is seen when.
+// There are no goroutines but one for each request that goes to a Backend, such as a watch cache:
+// an answer is computed when its request comes, a WATCH's next event when somebody reads. So an
+// idle world costs nothing, and virtual time alone decides what is seen when.
 package api
