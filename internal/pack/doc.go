@@ -1,25 +1,24 @@
-// Package pack compresses the objects of one resource, each on its own, so that
-// one can be read without the others.
+// Package pack compresses the objects of one resource, each on its own, so that one can be read
+// without the others.
 //
-// Objects of a resource are alike. A [Dictionary] is made of a few of them and
-// packs others by what they share with it. A [Packer] makes dictionaries, chooses
-// the one for the next object, and replaces it when objects drift away from it. An
-// object is unpacked with the dictionary that it was packed with: keep both.
+// Objects of a resource are alike. A [Dictionary] is made of a few of them and packs others by what
+// they share with it. A [Packer] makes dictionaries, chooses the one for the next object, and
+// replaces it when objects drift away from it. An object is unpacked with the dictionary that it
+// was packed with: keep both.
 //
-// Behind S2 with a dictionary stands an entropy coder, package entropy. A fast
-// pack leaves that out. Measured on simulated pods without their uid: protobuf of
-// 4.93 KB packs to 477 bytes in 5.3 µs and unpacks in 2.0 µs; JSON of 8.1 KB packs
-// to 518 bytes in 7 µs. S2 alone, as in a fast pack, makes 750 bytes of the
-// protobuf in 3.6 µs. zstd at its fastest level with a raw dictionary makes 564
-// bytes, uid included, in 13.5 µs, and unpacks them in 5 µs.
+// Behind S2 with a dictionary stands an entropy coder, package entropy. A fast pack leaves that
+// out. Measured on simulated pods without their uid: protobuf of 4.93 KB packs to 477 bytes in 5.3
+// µs and unpacks in 2.0 µs; JSON of 8.1 KB packs to 518 bytes in 7 µs. S2 alone, as in a fast pack,
+// makes 750 bytes of the protobuf in 3.6 µs. zstd at its fastest level with a raw dictionary makes
+// 564 bytes, uid included, in 13.5 µs, and unpacks them in 5 µs.
 //
-// Objects of a group, such as the replicas of a workload, have more in common than
-// a dictionary holds. [Packer.PackSibling] packs an object against another one of
-// its group, its base. Of simulated pods whose workloads are all unlike, 8.4 KB
-// each, that makes 250 bytes where a dictionary makes 3,000.
+// Objects of a group, such as the replicas of a workload, have more in common than a dictionary
+// holds. [Packer.PackSibling] packs an object against another one of its group, its base. Of
+// simulated pods whose workloads are all unlike, 8.3 KB each, that makes 250 bytes where a
+// dictionary makes 3,000.
 //
-// A version of an object that differs little from the one before need not be packed:
-// [AppendPatch] makes what turns one into the other, in less time and bytes.
+// A version of an object that differs little from the one before need not be packed: [AppendPatch]
+// makes what turns one into the other, in less time and bytes.
 //
 // The package starts no goroutine. It holds no object but the samples that the next dictionary is
 // made of, 48 at most, each of 64 KiB at most, what codes are made of, 32 blocks of 4 KiB at most,
