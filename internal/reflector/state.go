@@ -98,7 +98,7 @@ type state struct {
 	fruitless     int // answers of any kind but 429 and 504 ResourceVersionTooLarge
 	unanswered    int // watches that got no answer, or broke off and had brought nothing
 	reached       int // answers to a probe meanwhile
-	failures      int // of any kind but 429, and requests that got no answer
+	failures      int // of any kind, but for 429 and requests that got no answer
 	barren        int // watches that stood, and brought nothing
 	muteLists     int // LISTs that got no answer
 	quick         int // watches that brought something and ended within quickWatch

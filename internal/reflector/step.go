@@ -15,8 +15,8 @@ const (
 	// listed, whatever became of the probes. While there is no server at all, one request in so
 	// many is a LIST, so few LISTs come when the server returns.
 	listAfter = 12
-	// mostFailures is the number of failures of any kind together after which the state is listed
-	// anew. It is more than the examination of a server that is behind takes.
+	// mostFailures is the number of failures, but for 429 and requests without an answer, after which
+	// the state is listed anew. It is more than the examination of a server that is behind takes.
 	mostFailures = 12
 	// A resource that was there may be back at any moment. So the first answers that it is missing
 	// set no slower pace, neither for themselves nor for what fails next. mostMissing bounds them;
