@@ -58,35 +58,35 @@ func newCommand() *cobra.Command {
 // there.
 func (f *flags) add(fs *pflag.FlagSet) {
 	o, a := &f.options, &f.options.Authentication
-	fs.StringVar(&f.rules.ExplicitPath, "kubeconfig", "", "Path to the kubeconfig of the upstream; without one: as kubectl, or the pod's own")
+	fs.StringVar(&f.rules.ExplicitPath, "kubeconfig", "", "Kubeconfig of the upstream; empty: the one that kubectl uses, or in a pod the ServiceAccount")
 	fs.StringVar(&f.overrides.CurrentContext, "context", "", "The context of the kubeconfig to use")
 	fs.StringVar(&o.Listen, "listen", "127.0.0.1:0", "Address to listen on; port 0 is a free one")
-	fs.StringVar(&o.CertFile, "tls-cert-file", "", "Serving certificate; without one the proxy makes one that signs itself")
+	fs.StringVar(&o.CertFile, "tls-cert-file", "", "Serving certificate; empty: the proxy makes a self-signed one")
 	fs.StringVar(&o.KeyFile, "tls-private-key-file", "", "Key of the serving certificate")
-	fs.StringVar(&o.CertDir, "cert-dir", "", "Where a certificate that the proxy makes is kept; empty: in memory")
-	fs.StringSliceVar(&o.Hosts, "cert-hosts", nil, "More names and addresses that a certificate that the proxy makes is good for")
+	fs.StringVar(&o.CertDir, "cert-dir", "", "Directory that keeps the self-signed certificate; empty: it is in memory")
+	fs.StringSliceVar(&o.Hosts, "cert-hosts", nil, "More names and addresses of the self-signed certificate")
 	fs.StringVar(&f.kubeconfig, "write-kubeconfig", "", "Write a kubeconfig for the proxy, with the upstream kubeconfig's user, to this file")
 
 	fs.StringSliceVar(&o.Resources, "resources", nil, "Resources to cache from the start: pods, deployments.apps, widgets.v1.example.com")
-	fs.StringVar(&f.budget, "memory-budget", "0", "What other resources, cached once somebody asks for them, may take together; 0: none are")
+	fs.StringVar(&f.budget, "memory-budget", "0", "Bound of the memory of other resources, which are cached on demand; 0: none are")
 	fs.StringVar(&f.consistency, "consistency", "proven",
-		"What consistent reads get, LISTs without resourceVersion and WATCHes with initial events and without resourceVersion: proven: the cache's answer, once it "+
-			"is proven to be current; upstream: the upstream's answer; cached: the cache's answer without proof, for --resources; cached:pods,nodes: for these")
+		"How consistent reads are answered, which are LISTs without resourceVersion, and WATCHes with initial events and without resourceVersion; proven: from the cache, once it "+
+			"is proven to be current; upstream: by the upstream; cached: from the cache without proof, for --resources; cached:pods,nodes: for these")
 	fs.DurationVar(&o.MaxStaleness, "max-staleness", 0,
-		"How long the upstream may not have been heard of for a read to be answered from the cache, without proof; 0: no bound")
-	fs.StringVar(&f.log, "log-bytes", "8Mi", "Bound of each resource's change log, how far back watches resume")
+		"Longest time since the upstream was last heard about a resource, for which the cache answers a read without proof; 0: no bound")
+	fs.StringVar(&f.log, "log-bytes", "8Mi", "Bound of each resource's change log, which is how far back watches resume")
 	fs.DurationVar(&o.FlushInterval, "watch-flush-interval", 0,
 		"Bound of the time between two writes to a watcher while changes keep coming, which grows with the number of watchers that are written to; "+
 			"0: 25ms; negative: each change is written at once")
 	fs.BoolVar(&o.ExpireLate, "expire-late-watches", false,
-		"End watches that fell behind the change log (those of a selector or a namespace: by more than 64 changes), or are to get changes that a relist has found, with 410 Expired, in place of going on from the state, each object once")
+		"End a watch with 410 Expired once it is behind the change log (with a selector or a namespace: once more than 64 changes wait for it), or is to get changes that a relist has found; otherwise it is caught up from the state, each object once")
 
 	fs.IntVar(&o.MaxConnections, "max-connections", 0, "Bound of open connections; 0: 10000")
-	fs.IntVar(&o.MaxRequests, "max-requests-inflight", 0, "Bound of reads under way at once, watches apart; 0: 1000")
-	fs.IntVar(&o.MaxMutating, "max-mutating-requests-inflight", 0, "Bound of other requests under way at once; 0: 200")
+	fs.IntVar(&o.MaxRequests, "max-requests-inflight", 0, "Bound of reads in progress, watches apart; 0: 1000")
+	fs.IntVar(&o.MaxMutating, "max-mutating-requests-inflight", 0, "Bound of other requests in progress; 0: 200")
 	fs.IntVar(&o.MaxLongRunning, "max-longrunning-requests", 0, "Bound of watches, logs and upgraded connections; 0: 100000")
-	fs.IntVar(&o.MaxWatchesPerUser, "max-watches-per-user", 0, "Bound of those of one user; 0: half of --max-longrunning-requests")
-	fs.StringVar(&f.watches, "watch-memory", "2Gi", "Bound of what all watches may take together, with their connections; 0: none")
+	fs.IntVar(&o.MaxWatchesPerUser, "max-watches-per-user", 0, "Bound of the watches, logs and upgraded connections of one user; 0: half of --max-longrunning-requests")
+	fs.StringVar(&f.watches, "watch-memory", "2Gi", "Bound of the memory of all watches, with their connections; 0: no bound")
 
 	fs.StringVar(&a.ClientCAFile, "client-ca-file", "", "CA of client certificates, in place of the one that the upstream publishes")
 	fs.StringVar(&a.RequestHeaderCAFile, "requestheader-client-ca-file", "", "CA of front proxies, in place of the one that the upstream publishes")
@@ -94,26 +94,26 @@ func (f *flags) add(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&a.UserHeaders, "requestheader-username-headers", []string{"X-Remote-User"}, "Headers with the user's name")
 	fs.StringSliceVar(&a.UIDHeaders, "requestheader-uid-headers", []string{"X-Remote-Uid"}, "Headers with the user's uid")
 	fs.StringSliceVar(&a.GroupHeaders, "requestheader-group-headers", []string{"X-Remote-Group"}, "Headers with the user's groups")
-	fs.StringSliceVar(&a.ExtraPrefixes, "requestheader-extra-headers-prefix", []string{"X-Remote-Extra-"}, "Prefixes of headers with more about the user")
-	fs.BoolVar(&a.SkipLookup, "authentication-skip-lookup", false, "Do not ask the upstream which CAs to believe")
+	fs.StringSliceVar(&a.ExtraPrefixes, "requestheader-extra-headers-prefix", []string{"X-Remote-Extra-"}, "Prefixes of headers with the user's extras")
+	fs.BoolVar(&a.SkipLookup, "authentication-skip-lookup", false, "Do not trust the CAs that the upstream publishes")
 	fs.DurationVar(&a.TokenTTL, "authentication-token-webhook-cache-ttl", 0, "How long an answer about a token is kept; 0: 10s")
 	fs.DurationVar(&a.AllowTTL, "authorization-webhook-cache-authorized-ttl", 0, "How long a permission is kept; 0: 10s")
 	fs.DurationVar(&a.DenyTTL, "authorization-webhook-cache-unauthorized-ttl", 0, "How long a denial is kept; 0: 10s")
-	fs.DurationVar(&o.Recheck, "recheck", 0, "How often the callers of watches are asked about, as long as 20 reviews a second suffice; 0: 1m")
-	fs.DurationVar(&o.RecheckMax, "recheck-max", 0, "How often they are asked about at the least, however many there are; 0: 1h")
+	fs.DurationVar(&o.Recheck, "recheck", 0, "How often the caller of each watch is reviewed, as long as 20 reviews a second suffice; 0: 1m")
+	fs.DurationVar(&o.RecheckMax, "recheck-max", 0, "Longest time between two reviews of the caller of a watch, however many there are; 0: 1h")
 	fs.DurationVar(&o.Grace, "grace", 0, "How long the last answers about a caller count, for reads and watches, while the upstream cannot be reached; 0: 1h, negative: not at all")
-	fs.StringVar(&o.Audit.PolicyFile, "audit-policy-file", "", "Which requests that are answered from here are recorded: a Policy of audit.k8s.io/v1, as kube-apiserver's")
-	fs.StringVar(&o.Audit.LogPath, "audit-log-path", "", "File to record them in; - is standard output")
-	fs.IntVar(&o.Audit.MaxSize, "audit-log-maxsize", 0, "Megabytes after which the file begins anew; 0: 100")
-	fs.IntVar(&o.Audit.MaxBackups, "audit-log-maxbackup", 0, "How many of the files before are kept; 0: all")
-	fs.IntVar(&o.Audit.MaxAge, "audit-log-maxage", 0, "For how many days they are kept; 0: for ever")
-	fs.StringVar(&o.Audit.WebhookConfigFile, "audit-webhook-config-file", "", "Kubeconfig of a server to send what is recorded")
+	fs.StringVar(&o.Audit.PolicyFile, "audit-policy-file", "", "Policy of audit.k8s.io/v1, as kube-apiserver's: which of the requests that the proxy answers or refuses are recorded")
+	fs.StringVar(&o.Audit.LogPath, "audit-log-path", "", "File to record audit events in; - is standard output")
+	fs.IntVar(&o.Audit.MaxSize, "audit-log-maxsize", 0, "Megabytes after which the audit log is rotated; 0: 100")
+	fs.IntVar(&o.Audit.MaxBackups, "audit-log-maxbackup", 0, "How many rotated audit logs are kept; 0: all")
+	fs.IntVar(&o.Audit.MaxAge, "audit-log-maxage", 0, "For how many days rotated audit logs are kept; 0: for ever")
+	fs.StringVar(&o.Audit.WebhookConfigFile, "audit-webhook-config-file", "", "Kubeconfig of a webhook to send audit events to")
 	fs.DurationVar(&o.ShutdownDelay, "shutdown-delay", 10*time.Second,
 		"How long the proxy goes on serving after SIGTERM, unready, while watches end one by one; an interrupt does not wait, a second signal ends it at once")
 	fs.Float64Var(&o.GoawayChance, "goaway-chance", 0,
-		"How likely an HTTP/2 client is asked, with an answer, to use another connection, 0 to 0.02: replicas even out; 0.001 is a good value")
+		"Probability, 0 to 0.02, that a response asks an HTTP/2 client to use another connection, so that replicas share the load; 0.001 is a good value")
 	fs.StringVar(&f.debugAddr, "debug-addr", "",
-		"Show what the proxy caches, whom it serves and how it is doing on a page at this address, such as :8080 on this machine alone; who can reach the "+
+		"Serve a page at this address, such as :8080 on this machine alone, that shows what the proxy caches and whom it serves; who can reach the "+
 			"page needs no credentials, and sees the users, and what changes in objects, but for Secrets and environment variables")
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "Log more")
 	fs.BoolVar(&f.check, "check-arguments", false, "End once the arguments are known to be right, without an upstream")
