@@ -30,7 +30,7 @@ var cacheMetrics = []cacheMetric{
 		func(s *watchcache.Stats) float64 { return float64(s.ResourceVersion) }),
 	cacheCounter("apiserver_watch_cache_events_dispatched_total", "Changes that watchers could see, each once.",
 		func(s *watchcache.Stats) uint64 { return s.Changes }),
-	cacheCounter("apiserver_terminated_watchers_total", "Watches and LISTs that were ended because their client had taken nothing for minutes, or a state too slowly.",
+	cacheCounter("apiserver_terminated_watchers_total", "Watches and LISTs that were ended because their client took nothing for minutes, or a state too slowly, or to stay within the memory for watches.",
 		func(s *watchcache.Stats) uint64 { return s.Stalled }),
 	cacheCounter("weir_watchcache_gets_total", "GETs answered.",
 		func(s *watchcache.Stats) uint64 { return s.Gets }),

@@ -141,7 +141,7 @@ func isSystem(who user.Info) bool {
 }
 
 // admit answers a request once flow control admits it. Before that it parses nothing of the query
-// but whether it is a WATCH.
+// but whether it is a WATCH, and a small field selector, for the name in it.
 func (s *Server) admit(a *responseWriter, r *http.Request) {
 	if queryTooLong(r.URL) {
 		bare := *r.URL

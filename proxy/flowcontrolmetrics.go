@@ -12,15 +12,15 @@ var (
 	descWaiting = prometheus.NewDesc("weir_proxy_seat_queue_length",
 		"Requests that wait for a seat.", bySeat, nil)
 	descWatchBudget = prometheus.NewDesc("weir_proxy_watch_memory_budget_bytes",
-		"What all watches may take together; 0: it has no bound.", nil, nil)
+		"The bound of the memory of all watches; 0: none.", nil, nil)
 	descWatchUsed = prometheus.NewDesc("weir_proxy_watch_memory_used_bytes",
-		"What they take, with their connections and what is kept for those that are late.", nil, nil)
+		"The memory of all watches, with their connections and what is kept for slow ones.", nil, nil)
 	descWatchLate = prometheus.NewDesc("weir_proxy_watch_memory_late_bytes",
-		"The part of it that is kept for watches which are late.", nil, nil)
+		"The part of the memory of watches that is kept for slow ones.", nil, nil)
 	descShed = prometheus.NewDesc("weir_proxy_watches_shed_total",
-		"Watches that were ended to stay within the budget: their clients took nothing.", nil, nil)
+		"Watches of clients that took nothing, ended to stay within the memory for watches.", nil, nil)
 	descWatchRefused = prometheus.NewDesc("weir_proxy_watches_refused_total",
-		"Watches that were refused: all for too many altogether, user for too many of one user, memory for the budget.", []string{"for"}, nil)
+		"Watches, logs and upgraded connections that were refused, for all: too many altogether; user: too many of one user; memory: none is left for watches.", []string{"for"}, nil)
 )
 
 func describeFlowControl(ch chan<- *prometheus.Desc) {

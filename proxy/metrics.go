@@ -34,14 +34,14 @@ var (
 	descInflight = prometheus.NewDesc("apiserver_current_inflight_requests",
 		"The most requests that were under way at once in the last second.", []string{"request_kind"}, nil)
 	descMemory = prometheus.NewDesc("weir_store_bytes",
-		"What a resource takes, by purpose.", append(byResource, "purpose"), nil)
+		"The memory of a resource, by purpose.", append(byResource, "purpose"), nil)
 	descCurrent = prometheus.NewDesc("weir_proxy_current",
 		"1 while a resource is cached and follows the upstream.", byResource, nil)
 	descState = prometheus.NewDesc("weir_proxy_resource_state",
-		"1 for how a resource is cached, or why it is not: current, behind, reading, missing, forbidden, aggregated, rejected.",
+		"1 for the state of a resource: current, behind, or why it is not cached: reading, missing, forbidden, aggregated, rejected.",
 		append(byResource, "state"), nil)
 	descAge = prometheus.NewDesc("weir_proxy_staleness_seconds",
-		"How long ago the upstream was heard of, about a resource that is cached.", byResource, nil)
+		"Seconds since the upstream was last heard about a cached resource.", byResource, nil)
 	descWatchers = prometheus.NewDesc("weir_proxy_watchers",
 		"Watches that are served from the cache.", byResource, nil)
 	descProofs = prometheus.NewDesc("weir_proxy_proofs_total",
@@ -54,11 +54,11 @@ var (
 	descBytes = prometheus.NewDesc("weir_proxy_upstream_bytes_total",
 		"Bytes received from upstream for the cache, as they came.", nil, nil)
 	descRevoked = prometheus.NewDesc("weir_proxy_revoked_watches_total",
-		"Watches that ended because their caller may not have them any more, or nobody could say so for too long.", nil, nil)
+		"Watches that ended because their caller lost the permission, or the upstream did not answer about it for too long.", nil, nil)
 	descBudget = prometheus.NewDesc("weir_proxy_memory_budget_bytes",
-		"What the resources may take together that nobody named.", nil, nil)
+		"The bound of the memory of resources on demand.", nil, nil)
 	descBudgetUsed = prometheus.NewDesc("weir_proxy_memory_budget_used_bytes",
-		"What these took when it was last looked at, those that are being evicted included.", nil, nil)
+		"The memory of resources on demand at the last check, those being dropped included.", nil, nil)
 	descEvicted = prometheus.NewDesc("weir_proxy_memory_budget_evictions_total",
 		"Resources that were evicted to stay within the budget.", nil, nil)
 	descConnections = prometheus.NewDesc("weir_proxy_connections",

@@ -335,13 +335,13 @@ func (c *rechecker) count() (n int, cycle time.Duration) {
 
 var (
 	descRechecks = prometheus.NewDesc("weir_proxy_rechecks_total",
-		"Questions asked about callers of open watches: whose token it is, and whether they have a permission.", []string{"about"}, nil)
+		"Reviews of the callers of open watches: whose token it is, and whether they have a permission.", []string{"about"}, nil)
 	descQuestions = prometheus.NewDesc("weir_proxy_recheck_questions",
-		"Questions that are asked periodically, as long as the watches are open.", nil, nil)
+		"Reviews of callers of open watches that are repeated.", nil, nil)
 	descPeriod = prometheus.NewDesc("weir_proxy_recheck_period_seconds",
-		"In what time each of them is to be asked once.", nil, nil)
+		"The time in which each of the reviews that are repeated is made once.", nil, nil)
 	descRecheckAge = prometheus.NewDesc("weir_proxy_recheck_age_seconds",
-		"How long ago the one was asked that has waited longest.", nil, nil)
+		"The age of the least recent of the reviews that are repeated.", nil, nil)
 )
 
 func describeRechecks(ch chan<- *prometheus.Desc) {

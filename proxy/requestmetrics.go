@@ -53,7 +53,7 @@ func newRequestMetrics(r prometheus.Registerer) *requestMetrics {
 			Name: "apiserver_longrunning_requests", Help: "Watches, logs, upgraded connections and proxied requests that are being answered.",
 		}, requestLabels),
 		terminated: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "apiserver_request_terminations_total", Help: "Requests that were refused because there were too many, or too many connections.",
+			Name: "apiserver_request_terminations_total", Help: "Requests that were refused because of too many requests or connections, or a query that is too long.",
 		}, append([]string{"code"}, requestLabels...)),
 		resources: map[metricResource]struct{}{},
 	}

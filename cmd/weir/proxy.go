@@ -23,7 +23,7 @@ func newProxy() *cobra.Command {
 		Use:   "proxy",
 		Short: "Run a caching proxy in front of kube-apiserver",
 		Long: "Proxy answers LIST, WATCH and GET of everybody out of one LIST and one WATCH upstream, with each caller's own permissions,\n" +
-			"and passes everything else on. It runs " + command.Proxy.Name() + ", which is installed beside this command, or built in a checkout; see\n" +
+			"and forwards everything else. It runs " + command.Proxy.Name() + ", which is installed beside this command, or built in a checkout; see\n" +
 			"weir proxy --help. Where no cluster is configured it is put in front of an embedded API server.",
 		DisableFlagParsing: true, // they are the other program's
 		RunE:               func(cmd *cobra.Command, args []string) error { return runProxy(cmd, args) },
@@ -69,7 +69,7 @@ func wantsUpstream(args []string) bool {
 }
 
 // demoUpstream starts an embedded API server, and returns the arguments that put the proxy in front
-// of it; and, where the arguments do not say so themselves, have it hold its pods and write a
+// of it; and, where the arguments do not say so themselves, have it cache its pods and write a
 // kubeconfig for its clients.
 func demoUpstream(cmd *cobra.Command, args []string) (more []string, stop func(), err error) {
 	dir, err := os.MkdirTemp("", "weir-proxy-")

@@ -26,8 +26,8 @@ type Stats struct {
 	InitialEvents, Events, Bookmarks uint64
 	// CaughtUp counts how often a watcher fell behind the log and was caught up from the table.
 	CaughtUp uint64
-	// Stalled counts connections closed because a write took longer than writeTimeout, or a
-	// state was taken too slowly [terminated_watchers_total].
+	// Stalled counts connections closed because a write took longer than writeTimeout, a state was
+	// taken too slowly, or Shed ended a watch [terminated_watchers_total].
 	Stalled uint64
 	// Lag is the number of changes by which the slowest watcher is behind.
 	Lag uint64
