@@ -40,8 +40,7 @@ type Options struct {
 	Indexes map[string]Index
 
 	// ShareDecoded lets decoded objects share what is equal in them: slices, maps and pointers
-	// outside their metadata, and between versions of one object everything that has not changed.
-	// Decoding then takes about two thirds of the CPU and a third of the memory. No handler, reader
+	// outside their metadata. Decoding then takes less CPU, and less memory. No handler, reader
 	// or index function may then change an object that it got: a change shows in other objects too,
 	// even in some that are decoded later. Without ShareDecoded two objects or versions share
 	// nothing mutable, as in client-go. It has no effect together with PrivateCopies or
