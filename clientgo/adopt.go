@@ -140,10 +140,7 @@ func adopt(inf cache.SharedIndexInformer, opts Options) cache.SharedIndexInforme
 	if !ok {
 		return inf
 	}
-	ours := newInformer(p.lw, p.example, p.resync, p.indexers, opts)
-	if p.description != "" {
-		ours.name = p.description
-	}
+	ours := newInformer(p.lw, p.example, p.resync, p.indexers, p.description, opts)
 	ours.sink.transform = p.transform
 	if p.onError != nil {
 		ours.onError = p.onError

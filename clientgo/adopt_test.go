@@ -52,7 +52,14 @@ func TestAdoptsAllFields(t *testing.T) {
 	built := cache.NewSharedIndexInformerWithOptions(&cache.ListWatch{}, &corev1.Pod{}, cache.SharedIndexInformerOptions{ObjectDescription: "my pods"})
 	inf, ok := adopt(built, Options{}).(*informer)
 	if !ok || inf.name != "my pods" || !strings.Contains(inf.HasSyncedChecker().Name(), "my pods") {
-		t.Errorf("%T with the description %q", inf, inf.name)
+		t.Fatalf("%T with the description %q", inf, inf.name)
+	}
+	// The engine tells of the informer by that name in errors, metrics and the debug page.
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_ = inf.engine.Run(ctx)
+	if err := inf.engine.Run(ctx); err == nil || !strings.HasPrefix(err.Error(), "my pods: ") {
+		t.Errorf("the engine says %v", err)
 	}
 	if unknown := unknownFields(built); len(unknown) > 0 {
 		t.Errorf("client-go's informers have fields that are not known here: %v", unknown)

@@ -1,6 +1,7 @@
 package clientgo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,7 +42,7 @@ func NewSharedInformer(lw cache.ListerWatcher, example runtime.Object, resync ti
 // NewSharedIndexInformerWithOptions returns an informer like that of NewSharedIndexInformer, with
 // options. It panics if opts.Shard is invalid.
 func NewSharedIndexInformerWithOptions(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers, opts Options) cache.SharedIndexInformer {
-	return newInformer(lw, example, resync, indexers, opts)
+	return newInformer(lw, example, resync, indexers, "", opts)
 }
 
 // decodedIdle is the default of Options.DecodedIdle. It is long enough for a key that is being
@@ -80,14 +81,16 @@ type informer struct {
 
 var _ cache.SharedIndexInformer = (*informer)(nil)
 
-func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers, opts Options) *informer {
+// newInformer returns an informer that errors, metrics and the debug page call by the description,
+// or by the example's type if that is "".
+func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers, description string, opts Options) *informer {
 	values := codec.Of(example)
 	if values.Type() == nil {
 		opts.NoCapture = true
 	}
 	opts.DetectMutation = opts.DetectMutation || mutation.ByEnvironment()
 	i := &informer{
-		name:           fmt.Sprintf("%T", example),
+		name:           cmp.Or(description, fmt.Sprintf("%T", example)),
 		example:        example,
 		sink:           &sink{codec: values, pin: opts.PinDecoded},
 		synced:         make(chan struct{}),
