@@ -149,7 +149,7 @@ func (s *Server) reportReadiness(ctx context.Context, report *healthReport) {
 		case as == stateBehind:
 			report.pass(name, "ok, but behind")
 		default:
-			report.pass(name, "passed on: "+as.String())
+			report.pass(name, "forwarded: "+as.String())
 		}
 	}
 }

@@ -45,9 +45,9 @@ func TestReadyWithout(t *testing.T) {
 	_, body := tp.get("jane", "/readyz?verbose")
 	for _, want := range []string{
 		"[+]resource/pods ok\n",
-		"[+]resource/widgets.example.com passed on: missing\n", "[+]resource/gadgets.example.org passed on: missing\n",
-		"[+]resource/deployments.apps passed on: forbidden\n", "[+]resource/jobs.batch passed on: aggregated\n",
-		"[+]resource/configmaps passed on: forbidden\n",
+		"[+]resource/widgets.example.com forwarded: missing\n", "[+]resource/gadgets.example.org forwarded: missing\n",
+		"[+]resource/deployments.apps forwarded: forbidden\n", "[+]resource/jobs.batch forwarded: aggregated\n",
+		"[+]resource/configmaps forwarded: forbidden\n",
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("no %q in\n%s", want, body)
@@ -65,7 +65,7 @@ func TestReadyWithout(t *testing.T) {
 	}
 	u.forwarded("")
 	if code, _ := tp.get("jane", "/api/v1/configmaps?resourceVersion=0"); code != http.StatusForbidden || len(u.forwarded("/api/v1/configmaps")) != 1 {
-		t.Errorf("it is not passed on: %d", code)
+		t.Errorf("it is not forwarded: %d", code)
 	}
 	// One that comes to be is cached then.
 	define(tp)
@@ -98,7 +98,7 @@ func TestNotReadyWhileRead(t *testing.T) {
 	u.block("/api/v1/pods")
 	res.ready.Load().sink.endSession(errRelistTooLarge)
 	tp.until("it is being read again", func() bool { return res.state() == stateLoading })
-	if code, body := tp.get("jane", "/readyz?verbose"); code != http.StatusOK || !strings.Contains(body, "[+]resource/pods passed on: being read\n") {
+	if code, body := tp.get("jane", "/readyz?verbose"); code != http.StatusOK || !strings.Contains(body, "[+]resource/pods forwarded: being read\n") {
 		t.Errorf("%d %s", code, body)
 	}
 	u.block("")
