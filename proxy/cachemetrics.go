@@ -28,7 +28,7 @@ func cacheGauge(name, help string, get func(*watchcache.Stats) float64) cacheMet
 var cacheMetrics = []cacheMetric{
 	cacheGauge("apiserver_watch_cache_resource_version", "The resourceVersion up to which a resource is cached.",
 		func(s *watchcache.Stats) float64 { return float64(s.ResourceVersion) }),
-	cacheCounter("apiserver_watch_cache_events_dispatched_total", "Changes that watchers could see, each once.",
+	cacheCounter("apiserver_watch_cache_events_dispatched_total", "Changes after the first list, each once, whether or not anybody watches.",
 		func(s *watchcache.Stats) uint64 { return s.Changes }),
 	cacheCounter("apiserver_terminated_watchers_total", "Watches and LISTs that were ended because their client took nothing for minutes, or a state too slowly, or to stay within the memory for watches.",
 		func(s *watchcache.Stats) uint64 { return s.Stalled }),

@@ -65,6 +65,9 @@ func (w *Writer) apply() int {
 	changed := len(b.records)
 	if changed > 0 {
 		s.snap = nil
+		if !w.initial() {
+			s.changes.Add(uint64(changed))
+		}
 		s.revised.Store(s.revision)
 		b.woken = s.log.append(b.records, s.table.count, b.woken)
 	}

@@ -43,6 +43,7 @@ type Store struct {
 	log     *changeLog             // its lock is taken inside mu
 
 	revised     atomic.Uint64                // the revision, to be read without mu
+	changes     atomic.Uint64                // how many revisions did not belong to a writer's first state
 	byteIndexes atomic.Pointer[byteIndexSet] // replaced under mu
 	derives     atomic.Pointer[[]*funcIndex] // the same as funcs, likewise; nil: there are none
 	blocked     atomic.Int32                 // how many calls of Derive were left to themselves
@@ -119,6 +120,10 @@ func (s *Store) Encoding() wire.Encoding { return s.decoder.encoding }
 
 // Revision returns the store's own counter, which grows by one with each change of an object.
 func (s *Store) Revision() uint64 { return s.revised.Load() }
+
+// Changes returns how many changes of an object there were, without those that made up the first
+// state of a writer.
+func (s *Store) Changes() uint64 { return s.changes.Load() }
 
 // Get returns the newest version of the object under key, and false if there is none.
 func (s *Store) Get(key string) (*Object, bool) {

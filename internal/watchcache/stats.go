@@ -12,8 +12,8 @@ import (
 type Stats struct {
 	// ResourceVersion is the resourceVersion that the cache is current to [resource_version].
 	ResourceVersion uint64
-	// Changes counts the changes in the store, each once [events_received_total,
-	// events_dispatched_total].
+	// Changes counts the changes in the store after the first list, each once, whether or not
+	// anybody watches [events_dispatched_total].
 	Changes uint64
 	// Gets counts GETs. Reads of collections are in Indexes.
 	Gets uint64
@@ -105,7 +105,7 @@ func (c *Cache) Shed(n int) int { return c.watchWrites.shed(n) }
 func (c *Cache) Stats() Stats {
 	n := &c.counters
 	s := Stats{
-		Changes: c.store.Revision(),
+		Changes: c.store.Changes(),
 		Gets:    n.gets.Load(),
 		Watches: n.watches.Load(),
 
