@@ -47,6 +47,14 @@ type Audit struct {
 	WebhookConfigFile string
 }
 
+// validate is Options.Validate for the audit log.
+func (o *Audit) validate() error {
+	if *o != (Audit{}) && (o.PolicyFile == "" || o.LogPath == "" && o.WebhookConfigFile == "") {
+		return fmt.Errorf("%w: an audit needs a policy, and a log or a webhook", ErrOptions)
+	}
+	return nil
+}
+
 // auditor records requests. A nil auditor records nothing. It is safe for concurrent use, except
 // for start and close.
 type auditor struct {
@@ -70,8 +78,8 @@ func newAuditor(o *Audit) (*auditor, error) {
 	if *o == (Audit{}) {
 		return nil, nil
 	}
-	if o.PolicyFile == "" || o.LogPath == "" && o.WebhookConfigFile == "" {
-		return nil, fmt.Errorf("%w: an audit needs a policy, and a log or a webhook", ErrOptions)
+	if err := o.validate(); err != nil {
+		return nil, err
 	}
 	rules, err := policy.LoadPolicyFromFile(o.PolicyFile)
 	if err != nil {

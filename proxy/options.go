@@ -2,7 +2,9 @@ package proxy
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -155,6 +157,23 @@ const (
 	defaultTTL        = 10 * time.Second
 )
 
+// Validate reports, by ErrOptions, what New refuses whatever the upstream and the files hold. It
+// reads neither, and does not ask for an Upstream.
+func (o *Options) Validate() error {
+	if o.GoawayChance < 0 || o.GoawayChance > MaxGoawayChance {
+		return fmt.Errorf("%w: a chance of GOAWAY of %v: want 0 to %v", ErrOptions, o.GoawayChance, MaxGoawayChance)
+	}
+	if (o.CertFile == "") != (o.KeyFile == "") {
+		return fmt.Errorf("%w: a certificate needs its key, and a key its certificate", ErrOptions)
+	}
+	for _, name := range slices.Concat(o.Resources, o.Cached) {
+		if _, err := parseResource(name); err != nil {
+			return err
+		}
+	}
+	return o.Audit.validate()
+}
+
 func (o Options) withDefaults() Options {
 	if o.Listen == "" {
 		o.Listen = "127.0.0.1:0"
@@ -208,7 +227,7 @@ func parseResource(s string) (schema.GroupVersionResource, error) {
 	case full != nil && looksLikeVersion(full.Version):
 		return *full, nil
 	case short.Resource == "":
-		return schema.GroupVersionResource{}, errors.Join(ErrOptions, errors.New("no resource in "+s))
+		return schema.GroupVersionResource{}, fmt.Errorf("%w: no resource in %q", ErrOptions, s)
 	}
 	gvr := short.WithVersion("")
 	if gvr.Group == "" {

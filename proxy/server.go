@@ -85,8 +85,8 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if o.Upstream == nil {
 		return nil, fmt.Errorf("%w: no upstream", ErrOptions)
 	}
-	if o.GoawayChance < 0 || o.GoawayChance > MaxGoawayChance {
-		return nil, fmt.Errorf("%w: a chance of GOAWAY of %v: want 0 to %v", ErrOptions, o.GoawayChance, MaxGoawayChance)
+	if err := o.Validate(); err != nil {
+		return nil, err
 	}
 	o = o.withDefaults()
 	cfg := rest.CopyConfig(o.Upstream)

@@ -39,8 +39,6 @@ const (
 
 func newServingCertificate(o *Options) (*servingCertificate, error) {
 	switch {
-	case (o.CertFile == "") != (o.KeyFile == ""):
-		return nil, fmt.Errorf("%w: a certificate needs its key, and a key its certificate", ErrOptions)
 	case o.CertFile != "":
 		return readServingCertificate(o.CertFile, o.KeyFile)
 	case o.CertDir != "":

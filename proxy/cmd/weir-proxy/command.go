@@ -120,7 +120,8 @@ func (f *flags) add(fs *pflag.FlagSet) {
 	fs.Lookup("check-arguments").Hidden = true // for weir proxy, which may have to start an upstream first
 }
 
-// complete reads what the flags say into the options.
+// complete reads what the flags say into the options, and checks what can be known without an
+// upstream.
 func (f *flags) complete() error {
 	for _, size := range []struct {
 		name, text string
@@ -150,7 +151,7 @@ func (f *flags) complete() error {
 	default:
 		return command.Usagef("--consistency %q: want proven, upstream, cached, or cached: and resources", f.consistency)
 	}
-	return nil
+	return f.options.Validate()
 }
 
 var errNoUpstream = errors.New("no upstream: there is no kubeconfig; name one by --kubeconfig or KUBECONFIG")

@@ -32,6 +32,8 @@ func TestUsage(t *testing.T) {
 	for _, args := range [][]string{
 		{"pods"}, {"--nonsense"}, {"--memory-budget", "much"}, {"--memory-budget", "-1"}, {"--consistency", "cached:"}, {"--consistency", "some"},
 		{"--consistency", "upstream:pods"}, {"--consistency", "proven:pods"}, {"--debug-addr", "here"}, {"--debug-addr", ":99999"},
+		{"--goaway-chance", "5"}, {"--tls-cert-file", "a.crt"}, {"--tls-private-key-file", "a.key"}, {"--resources", "pods,"},
+		{"--consistency", "cached:pods,"}, {"--audit-log-path", "-"},
 	} {
 		for _, checked := range [][]string{nil, {"--check-arguments"}} {
 			cmd := newCommand()
