@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
@@ -207,6 +208,49 @@ func TestAuditRefused(t *testing.T) {
 		if e.ResponseStatus.Code != test.code || e.ResponseStatus.Message == "" || e.User.Username != test.user || e.RequestURI != test.path ||
 			len(e.Annotations) > 0 || resp.StatusCode != int(test.code) || resp.Header.Get("Audit-ID") != id {
 			t.Errorf("%s: %s, recorded %+v", id, resp.Status, e)
+		}
+	}
+}
+
+// TestAuditNoBody: a request that is refused is recorded, also if the refusal is that its body does
+// not come.
+func TestAuditNoBody(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 3})
+	path := filepath.Join(t.TempDir(), "log")
+	wait := defaultTimeouts
+	wait.discard = 50 * time.Millisecond
+	tp := startProxy(t, u, Options{
+		Resources: []string{"pods"}, Cached: []string{"pods"}, MaxWatchesPerUser: 1, timeouts: wait,
+		Audit: Audit{PolicyFile: writePolicy(t, auditPolicy), LogPath: path},
+	})
+	tp.ready()
+	page := tp.metricsPage()
+	tp.next(tp.watch("jane", "/api/v1/pods?watch=true"), "ADDED")
+	for _, test := range []struct {
+		what, method, path string
+		fault              bool
+	}{
+		{"too many", "GET", "/api/v1/pods?watch=true", false},
+		{"expired", "GET", "/api/v1/configmaps?limit=1&continue=" + page, false},
+		{"unanswered", "GET", "/api/v1/pods?resourceVersion=0", true},
+		{"metrics", "GET", "/metrics", false},
+		{"no method of the metrics", "PUT", "/metrics", false},
+		{"not refused otherwise", "GET", "/api/v1/pods?resourceVersion=0", false},
+	} {
+		if test.fault {
+			u.refuseReviews(500)
+		}
+		resp := tp.dial("http/1.1").send(test.method, test.path, 100, "x").answer()
+		u.setFault(nil)
+		id := resp.Header.Get("Audit-ID")
+		all := auditOf(t, path)
+		i := slices.IndexFunc(all, func(e auditv1.Event) bool { return string(e.AuditID) == id && e.Stage == "ResponseComplete" })
+		if i < 0 || len(stages(all, id)) != 2 {
+			t.Errorf("%s: %s, recorded %v", test.what, resp.Status, stages(all, id))
+			continue
+		}
+		if e := all[i]; resp.StatusCode != http.StatusRequestTimeout || e.ResponseStatus.Code != http.StatusRequestTimeout || e.RequestURI != test.path {
+			t.Errorf("%s: %s, recorded %+v", test.what, resp.Status, e)
 		}
 	}
 }

@@ -79,9 +79,7 @@ func (s *Server) reject(w http.ResponseWriter, r *http.Request, why error) {
 	if isOverLimit(r) {
 		w.Header().Set("Connection", "close")
 	}
-	if s.discardBody(w, r) {
-		s.refuse(w, r, why)
-	}
+	s.refuseUnread(w, r, why)
 	if a, ok := w.(*responseWriter); ok {
 		a.countRejected()
 	}

@@ -183,11 +183,8 @@ const metricsPath = "/metrics"
 // refuseMethod answers a request for the metrics that does not read them. Nobody is asked about its
 // caller: any word is a method, and each would be one more question.
 func (s *Server) refuseMethod(w http.ResponseWriter, r *http.Request) {
-	if !s.discardBody(w, r) {
-		return
-	}
 	w.Header().Set("Allow", http.MethodGet+", "+http.MethodHead)
-	s.refuse(w, r, &apierrors.StatusError{ErrStatus: metav1.Status{
+	s.refuseUnread(w, r, &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusMethodNotAllowed, Reason: metav1.StatusReasonMethodNotAllowed,
 		Message: "the metrics are only read",
 	}})

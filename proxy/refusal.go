@@ -24,6 +24,15 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, why error) {
 	watchcache.WriteError(w, r, why)
 }
 
+// refuseUnread refuses a request whose body nobody has read, for why, or because the body does not
+// come.
+func (s *Server) refuseUnread(w http.ResponseWriter, r *http.Request, why error) {
+	if err := s.discardBody(w, r); err != nil {
+		why = err
+	}
+	s.refuse(w, r, why)
+}
+
 // attributesOf returns what is known of a request that is not parsed for a review. The user is that
 // of a certificate, or of a token that was reviewed before, and else nil.
 func (s *Server) attributesOf(r *http.Request, info *request.RequestInfo) *authorizer.AttributesRecord {

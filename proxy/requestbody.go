@@ -108,6 +108,11 @@ func bodyError(err error) error {
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return apierrors.NewBadRequest("the body of the request: " + err.Error())
 	}
+	return errNoBody()
+}
+
+// errNoBody returns the 408 for a request whose body did not come.
+func errNoBody() error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusRequestTimeout, Reason: metav1.StatusReasonTimeout,
 		Message: "the body of the request did not come",
@@ -117,22 +122,21 @@ func bodyError(err error) error {
 // discardBody reads the unexpected body of a request that the proxy answers. Over HTTP/1 net/http
 // reads it before the first byte of the response, and would wait for ever for a body that never
 // comes. A connection with too large a body is not reused. If the body does not come, discardBody
-// answers the request and returns false.
-func (s *Server) discardBody(w http.ResponseWriter, r *http.Request) bool {
+// returns the error to answer with.
+func (s *Server) discardBody(w http.ResponseWriter, r *http.Request) error {
 	if r.ProtoMajor != 1 || r.ContentLength == 0 || r.Body == nil {
-		return true
+		return nil
 	}
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(s.opts.timeouts.discard))
 	switch _, err := io.CopyN(io.Discard, r.Body, maxDiscarded); err {
 	case io.EOF:
 		_ = control.SetReadDeadline(time.Time{})
-		return true
+		return nil
 	case nil: // keep the deadline: net/http reads on after the response
 		w.Header().Set("Connection", "close")
-		return true
+		return nil
 	}
 	w.Header().Set("Connection", "close")
-	http.Error(w, "the body did not come", http.StatusRequestTimeout)
-	return false
+	return errNoBody()
 }

@@ -47,9 +47,11 @@ func mayWatch(r *http.Request) bool { return strings.Contains(r.URL.RawQuery, "w
 func (s *Server) dispatch(a *responseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/livez", "/healthz", "/readyz":
-		if s.discardBody(a, r) {
-			s.serveHealth(a, r)
+		if err := s.discardBody(a, r); err != nil {
+			watchcache.WriteError(a, r, err)
+			return
 		}
+		s.serveHealth(a, r)
 	case metricsPath:
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			s.refuseMethod(a, r)
@@ -65,9 +67,11 @@ func (s *Server) dispatch(a *responseWriter, r *http.Request) {
 func (s *Server) serve(a *responseWriter, r *http.Request, rd *readRequest) {
 	switch {
 	case r.URL.Path == metricsPath:
-		if s.discardBody(a, r) {
-			s.serveMetrics(a, r)
+		if err := s.discardBody(a, r); err != nil {
+			s.refuse(a, r, err)
+			return
 		}
+		s.serveMetrics(a, r)
 	case rd != nil && s.serveRead(a, r, rd):
 	case rd != nil && rd.ownToken && s.expired(a, r, rd):
 	default:
@@ -90,9 +94,7 @@ func (s *Server) expired(w http.ResponseWriter, r *http.Request, rd *readRequest
 	if err == nil {
 		err = apierrors.NewResourceExpired("The provided continue parameter is too old. Start a new list without it.")
 	}
-	if s.discardBody(w, r) {
-		s.refuse(w, r, err)
-	}
+	s.refuseUnread(w, r, err)
 	return true
 }
 
@@ -123,9 +125,7 @@ func (s *Server) serveRead(a *responseWriter, r *http.Request, rd *readRequest) 
 	}
 	switch {
 	case res != nil && (d == decisionUnanswered || d == decisionOverloaded):
-		if s.discardBody(a, r) {
-			s.refuse(a, r, d.err())
-		}
+		s.refuseUnread(a, r, d.err())
 		return true
 	case d != decisionAllow && d != decisionGrace: // forwarded, so that the upstream answers in its own words
 		return false
@@ -172,13 +172,14 @@ func (s *Server) answer(a *responseWriter, r *http.Request, rd *servedRead, begu
 		a.onEnd(noted.end)
 		w = noted
 	}
-	switch {
-	case !s.discardBody(w, r):
-	case lost != nil:
-		watchcache.WriteError(w, r, lost)
-	default:
-		s.serveFrom(a, w, r, rd)
+	if err := s.discardBody(w, r); err != nil {
+		lost = err
 	}
+	if lost != nil {
+		watchcache.WriteError(w, r, lost)
+		return true
+	}
+	s.serveFrom(a, w, r, rd)
 	return true
 }
 
