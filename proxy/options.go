@@ -19,8 +19,9 @@ type Options struct {
 	Upstream *rest.Config
 	// Listen is the TCP address to listen on. Empty: 127.0.0.1:0, a free port.
 	Listen string
-	// CertFile and KeyFile are the serving certificate. Empty: a self-signed one, kept in CertDir,
-	// or in memory if that is empty too.
+	// CertFile and KeyFile are the serving certificate. Empty: the proxy makes one for a year, by a
+	// CA of its own for ten, and renews it after eight months. Both are kept in CertDir, or in
+	// memory if that is empty too.
 	CertFile, KeyFile, CertDir string
 	// Hosts are further names and addresses of a self-signed certificate, besides the loopback
 	// ones.

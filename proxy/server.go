@@ -226,9 +226,9 @@ func (s *Server) connected() int {
 	return 0
 }
 
-// CAData returns the PEM certificates by which clients trust the server: the serving certificate
-// itself, if it is self-signed.
-func (s *Server) CAData() []byte { return s.cert.ca }
+// CAData returns the PEM certificates by which clients trust the server: the CA of a certificate
+// that the proxy has made, or else what is in Options.CertFile.
+func (s *Server) CAData() []byte { return s.cert.caData() }
 
 // begin admits a request, unless the server is closed.
 func (s *Server) begin() bool {

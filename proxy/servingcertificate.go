@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -15,22 +16,29 @@ import (
 	"github.com/weirproject/weir/internal/selfsigned"
 )
 
-// servingCertificate is the certificate of the server. It is reloaded when its files change, by the
-// handshake that finds them changed: unlike k8s.io/apiserver's dynamiccertificates it has no
-// goroutine, which a Server that is made and never started would leave behind. It is safe for
-// concurrent use.
+// servingCertificate is the certificate of the server. It is reloaded when its files change, and
+// renewed in time if the proxy has made it, by the handshake that finds that: unlike
+// k8s.io/apiserver's dynamiccertificates it has no goroutine, which a Server that is made and never
+// started would leave behind. It is safe for concurrent use.
 type servingCertificate struct {
-	certFile, keyFile string // empty: kept in memory only
-	ca                []byte // PEM
+	certFile, keyFile string   // empty: kept in memory only
+	hosts             []string // of a certificate that the proxy makes; nil: it is somebody else's
+	log               *slog.Logger
 
 	mu         sync.Mutex
+	ca         []byte // PEM
 	pair       *tls.Certificate
 	checkedAt  time.Time
 	modifiedAt time.Time // modification time of certFile
 }
 
 const (
+	// A certificate that the proxy makes is signed by a CA that it makes, too. Clients trust the
+	// CA, and so need nothing new when the certificate is renewed.
 	selfSignedValidity = 365 * 24 * time.Hour
+	authorityValidity  = 10 * selfSignedValidity
+	selfSignedName     = "weir-proxy"
+	authorityName      = "weir-proxy-ca"
 	// certificateCheckInterval is the least time between two checks of the files.
 	certificateCheckInterval = 10 * time.Second
 
@@ -38,38 +46,22 @@ const (
 )
 
 func newServingCertificate(o *Options) (*servingCertificate, error) {
-	switch {
-	case o.CertFile != "":
-		return readServingCertificate(o.CertFile, o.KeyFile)
-	case o.CertDir != "":
-		certFile, keyFile := filepath.Join(o.CertDir, certName), filepath.Join(o.CertDir, keyName)
-		c, err := readServingCertificate(certFile, keyFile)
-		if err == nil && c.usable(o) {
-			return c, nil
+	c := &servingCertificate{certFile: o.CertFile, keyFile: o.KeyFile, log: o.Log}
+	if o.CertFile == "" {
+		c.hosts = certificateHosts(o)
+		if o.CertDir != "" {
+			c.certFile, c.keyFile = filepath.Join(o.CertDir, certName), filepath.Join(o.CertDir, keyName)
 		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
+	}
+	if c.certFile != "" {
+		if err := c.read(); err != nil && (c.hosts == nil || !errors.Is(err, fs.ErrNotExist)) {
+			return nil, fmt.Errorf("proxy: certificate: %w", err)
 		}
-		if err := writeSelfSigned(o, certFile, keyFile); err != nil {
-			return nil, err
+	}
+	if c.hosts != nil && !c.usable() {
+		if err := c.renew(); err != nil {
+			return nil, fmt.Errorf("proxy: certificate: %w", err)
 		}
-		return readServingCertificate(certFile, keyFile)
-	}
-	certPEM, keyPEM, err := selfSigned(o)
-	if err != nil {
-		return nil, err
-	}
-	pair, err := tls.X509KeyPair(certPEM, keyPEM)
-	if err != nil {
-		return nil, fmt.Errorf("proxy: %w", err)
-	}
-	return &servingCertificate{ca: certPEM, pair: &pair}, nil
-}
-
-func readServingCertificate(certFile, keyFile string) (*servingCertificate, error) {
-	c := &servingCertificate{certFile: certFile, keyFile: keyFile}
-	if err := c.read(); err != nil {
-		return nil, fmt.Errorf("proxy: certificate: %w", err)
 	}
 	return c, nil
 }
@@ -88,11 +80,51 @@ func (c *servingCertificate) read() error {
 	if err != nil {
 		return err
 	}
-	if c.ca == nil {
+	if issuer := selfsigned.AuthorityOf(&pair); issuer != nil && c.hosts != nil {
+		c.ca = issuer.PEM()
+	} else if c.ca == nil {
 		c.ca = raw
 	}
 	c.pair, c.modifiedAt, c.checkedAt = &pair, info.ModTime(), time.Now()
 	return nil
+}
+
+// renew makes another certificate, by the same CA if that is valid for long enough, and writes it
+// to the files. If that fails it is served all the same. The caller holds the lock, or has the only
+// reference.
+func (c *servingCertificate) renew() (err error) {
+	var by *selfsigned.Authority
+	if c.pair != nil {
+		by = selfsigned.AuthorityOf(c.pair)
+	}
+	if by == nil || time.Until(by.Ends()) < selfSignedValidity {
+		if by, err = selfsigned.NewAuthority(authorityName, authorityValidity); err != nil {
+			return err
+		}
+	}
+	pair, err := by.Issue(selfSignedName, selfSignedValidity, c.hosts...)
+	if err != nil {
+		return err
+	}
+	c.pair, c.ca = pair, by.PEM()
+	return c.write()
+}
+
+func (c *servingCertificate) write() error {
+	if c.certFile == "" {
+		return nil
+	}
+	certPEM, keyPEM, err := selfsigned.Encode(c.pair)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(c.certFile), 0o700)
+	}
+	if err == nil {
+		err = os.WriteFile(c.keyFile, keyPEM, 0o600)
+	}
+	if err == nil {
+		err = os.WriteFile(c.certFile, certPEM, 0o644)
+	}
+	return err
 }
 
 // get implements tls.Config.GetCertificate. If changed files cannot be read, the old certificate
@@ -106,18 +138,34 @@ func (c *servingCertificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error)
 			_ = c.read()
 		}
 	}
+	if c.hosts != nil && c.due() {
+		if err := c.renew(); err != nil {
+			c.log.Warn("the renewed serving certificate is not kept", "err", err)
+		}
+	}
 	return c.pair, nil
 }
 
-// usable reports whether an existing self-signed certificate is valid for long enough and for all
-// hosts.
-func (c *servingCertificate) usable(o *Options) bool {
+// caData returns the PEM certificates by which clients trust the certificate.
+func (c *servingCertificate) caData() []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ca
+}
+
+// due reports whether two thirds of the certificate's life are over.
+func (c *servingCertificate) due() bool {
 	leaf := c.pair.Leaf
-	if time.Until(leaf.NotAfter) < selfSignedValidity/12 {
+	return time.Until(leaf.NotAfter) < leaf.NotAfter.Sub(leaf.NotBefore)/3
+}
+
+// usable reports whether there is a certificate, for all hosts, that is not to be renewed yet.
+func (c *servingCertificate) usable() bool {
+	if c.pair == nil || c.due() {
 		return false
 	}
-	for _, host := range certificateHosts(o) {
-		if leaf.VerifyHostname(host) != nil {
+	for _, host := range c.hosts {
+		if c.pair.Leaf.VerifyHostname(host) != nil {
 			return false
 		}
 	}
@@ -138,31 +186,4 @@ func certificateHosts(o *Options) []string {
 	out = append(out, o.Hosts...)
 	slices.Sort(out)
 	return slices.Compact(out)
-}
-
-// selfSigned creates a self-signed certificate.
-func selfSigned(o *Options) (certPEM, keyPEM []byte, err error) {
-	certPEM, keyPEM, err = selfsigned.New("weir-proxy", selfSignedValidity, certificateHosts(o)...)
-	if err != nil {
-		return nil, nil, fmt.Errorf("proxy: certificate: %w", err)
-	}
-	return certPEM, keyPEM, nil
-}
-
-func writeSelfSigned(o *Options, certFile, keyFile string) error {
-	certPEM, keyPEM, err := selfSigned(o)
-	if err != nil {
-		return err
-	}
-	err = os.MkdirAll(o.CertDir, 0o700)
-	if err == nil {
-		err = os.WriteFile(keyFile, keyPEM, 0o600)
-	}
-	if err == nil {
-		err = os.WriteFile(certFile, certPEM, 0o644)
-	}
-	if err != nil {
-		return fmt.Errorf("proxy: certificate: %w", err)
-	}
-	return nil
 }

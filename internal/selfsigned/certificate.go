@@ -1,13 +1,17 @@
-// Package selfsigned makes serving certificates that sign themselves.
+// Package selfsigned makes serving certificates that sign themselves, or that a CA of their own
+// signs.
 package selfsigned
 
 import (
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 	"net"
@@ -18,23 +22,135 @@ import (
 // which are names and addresses. name is its common name. The key is of a curve: one of RSA takes
 // as long to make as a server takes to start.
 func New(name string, validity time.Duration, hosts ...string) (certPEM, keyPEM []byte, err error) {
+	key, template, err := newAuthority(name, validity)
+	if err != nil {
+		return nil, nil, err
+	}
+	serve(template, hosts)
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make a certificate: %w", err)
+	}
+	keyPEM, err = encodeKey(key)
+	if err != nil {
+		return nil, nil, err
+	}
+	return encode(der), keyPEM, nil
+}
+
+// Authority is a CA, and signs serving certificates for its own key, so that one key is all that is
+// kept. Whoever trusts the CA trusts each certificate that follows another.
+type Authority struct {
+	ca  *x509.Certificate
+	key crypto.Signer
+}
+
+// NewAuthority makes a CA. name is its common name.
+func NewAuthority(name string, validity time.Duration) (*Authority, error) {
+	key, template, err := newAuthority(name, validity)
+	if err != nil {
+		return nil, err
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		return nil, fmt.Errorf("make a CA: %w", err)
+	}
+	ca, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, fmt.Errorf("make a CA: %w", err)
+	}
+	return &Authority{ca, key}, nil
+}
+
+// AuthorityOf returns the authority that has issued a certificate, or nil if none has.
+func AuthorityOf(pair *tls.Certificate) *Authority {
+	key, ok := pair.PrivateKey.(crypto.Signer)
+	if !ok || len(pair.Certificate) != 2 {
+		return nil
+	}
+	ca, err := x509.ParseCertificate(pair.Certificate[1])
+	if err != nil || !ca.IsCA || ca.CheckSignature(pair.Leaf.SignatureAlgorithm, pair.Leaf.RawTBSCertificate, pair.Leaf.Signature) != nil {
+		return nil
+	}
+	if public, ok := key.Public().(*ecdsa.PublicKey); !ok || !public.Equal(ca.PublicKey) {
+		return nil
+	}
+	return &Authority{ca, key}
+}
+
+// Ends returns when the CA is no longer valid.
+func (a *Authority) Ends() time.Time { return a.ca.NotAfter }
+
+// PEM returns the CA's certificate.
+func (a *Authority) PEM() []byte { return encode(a.ca.Raw) }
+
+// Issue makes a certificate for the hosts, followed by the CA's own. name is its common name, which
+// must not be the CA's.
+func (a *Authority) Issue(name string, validity time.Duration, hosts ...string) (*tls.Certificate, error) {
+	template, err := newTemplate(name, validity)
+	if err != nil {
+		return nil, err
+	}
+	serve(template, hosts)
+	der, err := x509.CreateCertificate(rand.Reader, template, a.ca, a.key.Public(), a.key)
+	if err != nil {
+		return nil, fmt.Errorf("make a certificate: %w", err)
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, fmt.Errorf("make a certificate: %w", err)
+	}
+	return &tls.Certificate{Certificate: [][]byte{der, a.ca.Raw}, PrivateKey: a.key, Leaf: leaf}, nil
+}
+
+// Encode returns what Issue has made, as PEM.
+func Encode(pair *tls.Certificate) (certPEM, keyPEM []byte, err error) {
+	key, ok := pair.PrivateKey.(*ecdsa.PrivateKey)
+	if !ok {
+		return nil, nil, errors.New("encode a key: it is of no curve")
+	}
+	if keyPEM, err = encodeKey(key); err != nil {
+		return nil, nil, err
+	}
+	for _, der := range pair.Certificate {
+		certPEM = append(certPEM, encode(der)...)
+	}
+	return certPEM, keyPEM, nil
+}
+
+// newAuthority returns a new key, and the template of a certificate that signs itself with it.
+func newAuthority(name string, validity time.Duration) (*ecdsa.PrivateKey, *x509.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, fmt.Errorf("make a key: %w", err)
 	}
+	template, err := newTemplate(name, validity)
+	if err != nil {
+		return nil, nil, err
+	}
+	template.KeyUsage |= x509.KeyUsageCertSign
+	template.IsCA, template.MaxPathLenZero = true, true
+	return key, template, nil
+}
+
+func newTemplate(name string, validity time.Duration) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
 	if err != nil {
-		return nil, nil, fmt.Errorf("make a serial number: %w", err)
+		return nil, fmt.Errorf("make a serial number: %w", err)
 	}
-	template := &x509.Certificate{
-		SerialNumber: serial,
-		Subject:      pkix.Name{CommonName: name},
-		NotBefore:    time.Now().Add(-5 * time.Minute), // for clocks that are behind
-		NotAfter:     time.Now().Add(validity),
-		KeyUsage:     x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		IsCA:         true, BasicConstraintsValid: true, MaxPathLenZero: true,
-	}
+	return &x509.Certificate{
+		SerialNumber:          serial,
+		Subject:               pkix.Name{CommonName: name},
+		NotBefore:             time.Now().Add(-5 * time.Minute), // for clocks that are behind
+		NotAfter:              time.Now().Add(validity),
+		KeyUsage:              x509.KeyUsageDigitalSignature,
+		BasicConstraintsValid: true,
+	}, nil
+}
+
+// serve makes the template one of a serving certificate.
+func serve(template *x509.Certificate, hosts []string) {
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	for _, host := range hosts {
 		if ip := net.ParseIP(host); ip != nil {
 			template.IPAddresses = append(template.IPAddresses, ip)
@@ -42,14 +158,16 @@ func New(name string, validity time.Duration, hosts ...string) (certPEM, keyPEM 
 			template.DNSNames = append(template.DNSNames, host)
 		}
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+}
+
+func encode(der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
+	der, err := x509.MarshalECPrivateKey(key)
 	if err != nil {
-		return nil, nil, fmt.Errorf("make a certificate: %w", err)
+		return nil, fmt.Errorf("encode a key: %w", err)
 	}
-	keyDER, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		return nil, nil, fmt.Errorf("encode a key: %w", err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-		pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER}), nil
+	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), nil
 }
