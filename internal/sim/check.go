@@ -21,6 +21,19 @@ func (p pair) matches(v *etcd.Version) bool {
 	return (p.namespace == "" || p.namespace == v.Key.Namespace) && p.selector.Matches(labels.Set(v.Labels))
 }
 
+// filtered returns the part of the pair that has this value of label app, as Scope.filtered does.
+func (p pair) filtered(app string) pair {
+	s := Scope{Namespaces: []string{p.namespace}}
+	if !p.selector.Empty() {
+		s.Selectors = []string{p.selector.String()}
+	}
+	return s.filtered(app).pairs()[0]
+}
+
+func (p pair) same(q pair) bool {
+	return p.namespace == q.namespace && p.selector.String() == q.selector.String()
+}
+
 // pairs returns all pairs of the scope: each namespace with each selector. A scope without
 // namespaces or without selectors leaves that side open. pairs panics if a selector is invalid.
 func (s Scope) pairs() []pair {

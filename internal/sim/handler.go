@@ -33,6 +33,7 @@ type handler struct {
 	due   map[etcd.Key]int // the IDs of the versions that it must have been told when it says that it has synced; nil until they are known
 	done  time.Duration    // since when due is empty
 	went  int              // how many keys of due went before the handler was told of them
+	said  bool             // that it has synced
 	ended bool
 
 	resyncs []resync // since resyncs were last counted
@@ -256,6 +257,38 @@ func (h *handler) synced() {
 	for _, key := range h.missing() {
 		h.wrong("synced-early", "has synced, but was not told of %v", key)
 	}
+	if !h.said {
+		h.said = true
+		for _, v := range h.outdated() {
+			h.wrong("synced-early", "has synced, but was not told of %v, which a first list has", v)
+		}
+	}
+}
+
+// outdated returns the versions of steady keys that the first lists of the informer had, and the
+// handler was told of neither these nor later ones. mu is held.
+func (h *handler) outdated() (all []*etcd.Version) {
+	if h.run.world.goesBack() || h.run.maySyncOld(h.client) {
+		return nil // the lists that count may be older than the first
+	}
+	for _, p := range h.client.spec.Scope.pairs() {
+		first := h.client.api.FirstList(p.namespace, p.selector.String())
+		if first == 0 {
+			continue
+		}
+		asked := p.filtered(h.spec.Filter)
+		h.run.cluster.Do(func(hist *etcd.History) {
+			h.steadyMu.Lock()
+			defer h.steadyMu.Unlock()
+			for key, pairs := range h.steady {
+				v := hist.Era().Get(first, key)
+				if v != nil && h.seen[key].rep.Version.ID < v.ID && slices.ContainsFunc(pairs, asked.same) {
+					all = append(all, v)
+				}
+			}
+		})
+	}
+	return all
 }
 
 // missing returns the steady keys that the handler was not told of, and removes them from steady.

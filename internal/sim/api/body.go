@@ -158,7 +158,7 @@ func (b *watchBody) fill() error {
 	if w.stated && !w.done {
 		w.stated = false
 		era, schema := w.era.Index, w.schema
-		b.whole = func() { c.complete(w.req, era, schema) }
+		b.whole = func() { c.complete(w.req, era, schema, 0) }
 	}
 	changed := c.changed
 	c.mu.Unlock()

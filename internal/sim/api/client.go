@@ -269,7 +269,7 @@ func (s *Server) serveList(q *request, p *plan) (*http.Response, error) {
 		}
 		b := newBody(q.Context(), c, l.body, p)
 		if l.last {
-			b.whole = func() { c.complete(q, l.era, l.schema) }
+			b.whole = func() { c.complete(q, l.era, l.schema, l.rev) }
 		}
 		resp := respond(q.Request, http.StatusOK, contentType(q, false), b)
 		if q.gzip {

@@ -4,6 +4,9 @@ package api
 type clientView struct {
 	era    int // of the last LIST that the client read to its end; -1: none
 	schema int // with which that LIST began
+	// first is the revision of the first LIST that the client read to its end; 0: there was none, or
+	// initial events were before it.
+	first int64
 	// paging is the schema when the first of the pages under way was made.
 	paging int
 	// tricked says that the client watches from a revision of an era that is no more, and that the
@@ -29,12 +32,27 @@ func (c *Cluster) view(r *request) *clientView {
 	return v
 }
 
-// complete notes that a client has read a whole state.
-func (c *Cluster) complete(r *request, era, schema int) {
+// complete notes that a client has read a whole state: that of a revision, or initial events if rev
+// is 0.
+func (c *Cluster) complete(r *request, era, schema int, rev int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	v := c.view(r)
+	if v.era < 0 {
+		v.first = rev
+	}
 	v.era, v.schema, v.tricked = era, schema, false
+}
+
+// FirstList returns the revision of the first LIST that the client has read to its end, or 0.
+func (cl *Client) FirstList(namespace, selector string) int64 {
+	c := cl.cluster
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if v := c.views[collection{cl, namespace, selector}]; v != nil {
+		return v.first
+	}
+	return 0
 }
 
 // Tricked reports whether a client was led to believe in an era that is no more, and has no way to

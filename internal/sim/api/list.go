@@ -92,6 +92,7 @@ type listed struct {
 	body        []byte
 	last        bool // nothing follows
 	era, schema int
+	rev         int64
 }
 
 // list answers a LIST, unless it must wait and may.
@@ -132,7 +133,7 @@ func (s *Server) list(r *request, m moment, mayWait bool) (l listed, f *failure,
 		remaining = 0
 	}
 	s.cluster.logf("%v: %d of %d items at %s", s, len(items), len(s.era.At(rev)), s.era.Format(rev))
-	l = listed{body: s.listBody(r, items, s.era.Format(rev), next, remaining), era: s.era.Index, schema: s.cluster.schema}
+	l = listed{body: s.listBody(r, items, s.era.Format(rev), next, remaining), era: s.era.Index, schema: s.cluster.schema, rev: rev}
 	t := s.cluster.view(r)
 	if r.ask == AskMore {
 		l.schema = t.paging
