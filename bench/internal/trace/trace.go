@@ -5,6 +5,8 @@ package trace
 import (
 	"sync"
 	"time"
+
+	"github.com/weirproject/weir/bench/internal/figures"
 )
 
 // Trace is what a process used over time: samples, EveryMillis apart. The JSON names are a promise.
@@ -21,6 +23,14 @@ type Trace struct {
 	Events     []float64 `json:"events"`
 	// Marks are moments that have a name.
 	Marks []Mark `json:"marks,omitempty"`
+}
+
+// Traced is what one side of a replay was measured to do, in figures and over time. The JSON names
+// are a promise.
+type Traced struct {
+	Label   string         `json:"side"`
+	Figures figures.Values `json:"figures"`
+	Trace   Trace          `json:"trace"`
 }
 
 // Mark is a moment of a Trace.
