@@ -201,14 +201,15 @@ func hashSources(dir string) (string, error) {
 
 // GoCommand runs the go command in dir, for the module there, outside of any workspace. If dir is
 // empty, it runs the command where this process is. It returns what the command prints. The end of
-// the context ends the command. An error has what the command prints on its standard error.
+// the context ends the command. An error has what the command prints on its standard error. cgo is
+// left as it is: without it all that needs package net would be compiled a second time.
 func GoCommand(ctx context.Context, dir string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 5 * time.Second
 	cmd.Env = os.Environ()
 	if cmd.Dir = dir; dir != "" {
-		cmd.Env = append(cmd.Env, "GOWORK=off", "CGO_ENABLED=0")
+		cmd.Env = append(cmd.Env, "GOWORK=off")
 	}
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
