@@ -69,6 +69,7 @@ func (i *Informer[T]) build(cfg *rest.Config, opts Options) error {
 		Store: store.Config{
 			Encoding:      i.kind.encoding,
 			Decode:        i.kind.decoder(opts),
+			DecodeCopy:    i.kind.codec.Decode,
 			DecodedBudget: opts.DecodedBudget,
 			DecodedIdle:   opts.DecodedIdle,
 			LogBytes:      opts.LogBytes,

@@ -30,7 +30,10 @@ func holding(t *testing.T, opts Options, names ...string) *Informer[*corev1.Pod]
 	t.Cleanup(func() { _ = inf.Run(ended) }) // ends what the store has begun; a second Run is an error
 	w := inf.store.Writer(store.Scope{})
 	for _, name := range names {
-		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: name, UID: "u", ResourceVersion: "1", Labels: map[string]string{"a": name}}}
+		p := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: name, UID: "u", ResourceVersion: "1", Labels: map[string]string{"a": name}},
+			Spec:       corev1.PodSpec{Tolerations: []corev1.Toleration{{Key: "node.kubernetes.io/not-ready", Operator: corev1.TolerationOpExists}}},
+		}
 		raw, err := p.Marshal()
 		if err != nil {
 			t.Fatal(err)
@@ -128,5 +131,30 @@ func TestDetectMutationAfterRefusedRun(t *testing.T) {
 	}
 	if !inf.reader.detector.Watching() {
 		t.Error("off, though the informer runs")
+	}
+}
+
+// With ShareDecoded a copy shares nothing all the same: neither with other copies, of the same
+// object or of another, nor with what readers get.
+func TestCopyWithShareDecoded(t *testing.T) {
+	inf := holding(t, Options{ShareDecoded: true}, "a", "b")
+	var copies []*corev1.Pod
+	for _, key := range []string{"d/a", "d/a", "d/a", "d/b"} {
+		item, _ := inf.Item(key)
+		p, err := item.Copy()
+		if err != nil {
+			t.Fatal(err)
+		}
+		copies = append(copies, p)
+	}
+	shared, err := inf.Get("d/a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	scribble.Over(copies[1])
+	for i, p := range append(copies, shared) {
+		if key := p.Spec.Tolerations[0].Key; i != 1 && key != "node.kubernetes.io/not-ready" {
+			t.Errorf("after a change of copy 1, object %d has a toleration of %q", i, key)
+		}
 	}
 }

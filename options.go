@@ -42,9 +42,9 @@ type Options struct {
 	// ShareDecoded lets decoded objects share what is equal in them: slices, maps and pointers
 	// outside their metadata. Decoding then takes less CPU, and less memory. No handler, reader
 	// or index function may then change an object that it got: a change shows in other objects too,
-	// even in some that are decoded later. Without ShareDecoded two objects or versions share
-	// nothing mutable, as in client-go. It has no effect together with PrivateCopies or
-	// DetectMutation.
+	// even in some that are decoded later. What Item.Copy returns shares nothing all the same.
+	// Without ShareDecoded two objects or versions share nothing mutable, as in client-go. It has no
+	// effect together with PrivateCopies or DetectMutation.
 	ShareDecoded bool
 	// PrivateCopies gives every reader and every handler an object of its own, which it may change:
 	// what Object, Old, Get, All and By return is decoded anew each time. Index functions get shared

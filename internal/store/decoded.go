@@ -131,7 +131,7 @@ func (o *Object) decodeCached(reads int) (any, error) {
 			c.hits.Add(1)
 			return box.value, nil
 		}
-		value, err := o.decode()
+		value, err := o.decodeBy(o.layout.decode)
 		if err != nil {
 			return nil, err
 		}
@@ -153,13 +153,13 @@ func (o *Object) decodeCached(reads int) (any, error) {
 	}
 }
 
-// decode returns a new decoded value that nobody else has.
-func (o *Object) decode() (value any, err error) {
-	if o.layout.decode == nil {
+// decodeBy returns a new value that decode makes of the object's bytes.
+func (o *Object) decodeBy(decode func(raw []byte) (any, error)) (value any, err error) {
+	if decode == nil {
 		return nil, ErrNoDecoder
 	}
 	err = o.withRaw(func(raw []byte) error {
-		value, err = o.layout.decode(raw)
+		value, err = decode(raw)
 		return err
 	})
 	if err != nil {
@@ -176,7 +176,7 @@ func (o *Object) DecodeOnce() (any, error) {
 	if value, _, ok := o.Cached(); ok {
 		return value, nil
 	}
-	value, err := o.decode()
+	value, err := o.decodeBy(o.layout.decode)
 	if err == nil {
 		o.layout.cache.misses.Add(1)
 	}
@@ -205,10 +205,10 @@ func (o *Object) Cached() (value, note any, ok bool) {
 	return box.value, box.note, true
 }
 
-// DecodeCopy decodes the object's bytes once more, for the caller alone. So it does not show
-// changes that others have made to the shared value. A version that is held as a value has no bytes
-// (see Size). The errors are those of Decoded.
-func (o *Object) DecodeCopy() (any, error) { return o.decode() }
+// DecodeCopy decodes the object's bytes once more, by Config.DecodeCopy, for the caller alone, who
+// may change the value. So it does not show changes that others have made to the shared value. A
+// version that is held as a value has no bytes (see Size). The errors are those of Decoded.
+func (o *Object) DecodeCopy() (any, error) { return o.decodeBy(o.layout.decodeCopy) }
 
 // IsDecoded reports whether a decoded value exists now, so that DecodeOnce need not make one.
 func (o *Object) IsDecoded() bool {

@@ -180,6 +180,25 @@ func TestDecodedErrors(t *testing.T) {
 	}
 }
 
+// TestDecodeCopy: where the shared values are made otherwise than copies, a copy is made as copies
+// are, whatever is cached.
+func TestDecodeCopy(t *testing.T) {
+	cfg := decodeConfig()
+	one := new(corev1.Pod)
+	cfg.Decode, cfg.DecodeCopy = func([]byte) (any, error) { return one, nil }, decodePod
+	s := newStore(t, cfg)
+	fillPods(t, s, 1)
+	o := get(t, s, "p0")
+	for range 3 {
+		if shared, err := o.Decoded(); err != nil || shared != any(one) {
+			t.Errorf("the shared value is %v, %v", shared, err)
+		}
+		if own, err := o.DecodeCopy(); err != nil || own == any(one) || own.(*corev1.Pod).Name != "p0" {
+			t.Errorf("a copy is %v, %v", own, err)
+		}
+	}
+}
+
 // TestDecodedAfterCollection: a weak value that the collector took is decoded again; that is the
 // second read, so it is held.
 func TestDecodedAfterCollection(t *testing.T) {

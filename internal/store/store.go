@@ -18,6 +18,9 @@ type Config struct {
 	// Object.Decoded calls it, without a lock of the store, and several goroutines may do so at
 	// once. nil: Object.Decoded returns ErrNoDecoder.
 	Decode func(raw []byte) (any, error)
+	// DecodeCopy is Decode for Object.DecodeCopy: what it returns shares nothing that can be changed
+	// with any other value. nil: Decode, which then must not return values that share such either.
+	DecodeCopy func(raw []byte) (any, error)
 	// DecodedBudget bounds the bytes, estimated from the raw size, of the decoded objects that the
 	// store itself holds. Beyond it, those go that were not read recently. Half of it at most is
 	// for those that have just changed (see Store.CacheLatest), an eighth for those that handlers
@@ -72,10 +75,14 @@ func New(cfg Config) *Store {
 	if cfg.Encoding == 0 {
 		cfg.Encoding = wire.JSON
 	}
+	if cfg.DecodeCopy == nil {
+		cfg.DecodeCopy = cfg.Decode
+	}
 	decoder := &cachedDecoder{
-		encoding: cfg.Encoding,
-		decode:   cfg.Decode,
-		cache:    newDecodedCache(cfg.DecodedIdle, cfg.DecodedBudget),
+		encoding:   cfg.Encoding,
+		decode:     cfg.Decode,
+		decodeCopy: cfg.DecodeCopy,
+		cache:      newDecodedCache(cfg.DecodedIdle, cfg.DecodedBudget),
 	}
 	s := &Store{
 		decoder:  decoder,
