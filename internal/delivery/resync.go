@@ -21,8 +21,9 @@ func (r *Registration) resync(ctx context.Context) {
 }
 
 // resynced calls the handler with an object once more. It skips an object whose change the handler
-// has not seen yet, because a handler must not see a version before its change. It reports whether
-// it called the handler.
+// has not seen yet, because a handler must not see a version before its change, and one that is not
+// the newest version any more, because that may never have had a change of its own. It reports
+// whether it called the handler.
 func (r *Registration) resynced(ctx context.Context, o *store.Object) bool {
 	if !r.cursor.Saw(o) || r.opts.Filter != nil && !r.passes(o) {
 		return false
@@ -33,8 +34,8 @@ func (r *Registration) resynced(ctx context.Context, o *store.Object) bool {
 
 // ResyncNow asks for every object once more, without delay. It does not wait. The handler gets
 // batches of 128 objects in turn with batches of changes. Several calls before the resync begins
-// ask for one resync. An object that changes during the resync may come only with its change. An
-// object that is deleted during the resync may still come.
+// ask for one resync. An object that changes or is deleted during the resync may come only with its
+// change.
 func (r *Registration) ResyncNow() {
 	r.resyncs.Store(true)
 	r.wake()

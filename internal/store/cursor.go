@@ -289,13 +289,15 @@ func (c *Cursor) revision() uint64 {
 	return c.pos - 1
 }
 
-// Saw reports whether Next has returned o, the newest version of its key, or everything up to it.
-// It is for a reader that hands a version out once more, and must not do so before the version's
-// own change.
+// Saw reports whether o is still the newest version of its key, and Next has returned it, or
+// everything up to it. It is for a reader that hands a version out once more, and must not do so
+// before the version's own change. Of a version that has been replaced or has gone nobody knows
+// that: the change may have gone with it.
 func (c *Cursor) Saw(o *Object) bool {
 	c.log.mu.Lock()
 	defer c.log.mu.Unlock()
-	return !c.initial && o.revision < c.pos && c.backlog.entries[o.key] == nil
+	// A version is dead before the record of its end is in the log.
+	return o.live() && !c.initial && o.revision < c.pos && c.backlog.entries[o.key] == nil
 }
 
 // Pending returns the number of keys kept for the cursor because the log has dropped

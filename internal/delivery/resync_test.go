@@ -1,0 +1,66 @@
+package delivery
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"github.com/weirproject/weir/internal/store"
+)
+
+// TestResyncNowOfWhatGoes: an object that goes while a resync is under way is not resynced any
+// more. The handler need not have been told of it, or of the version that went.
+func TestResyncNowOfWhatGoes(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		byUID bool
+		held  []string // by the store, when the handler begins
+		want  string
+	}{
+		{"created, by key", false, []string{"a"}, `
+ADDED d/a -→1 initial
+RESYNC d/a 1→1`},
+		{"created, by uid", true, []string{"a"}, `
+ADDED d/a -→1 initial
+RESYNC d/a 1→1
+ADDED d/b -→2
+DELETED d/b 2→-`},
+		{"updated, by key", false, []string{"a", "b"}, `
+ADDED d/a -→1 initial
+ADDED d/b -→2 initial
+RESYNC d/a 1→1
+DELETED d/b 2→- coalesced`},
+		{"updated, by uid", true, []string{"a", "b"}, `
+ADDED d/a -→1 initial
+ADDED d/b -→2 initial
+RESYNC d/a 1→1
+DELETED d/b 2→- coalesced`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				w := newTestStore(t, store.Config{LogBytes: 1})
+				defer w.store.Close()
+				w.uid = "one"
+				w.sync(tc.held...)
+				var log []string
+				var r *Registration
+				r = New(w.store, func(_ context.Context, e Event) { // nobody else writes meanwhile
+					log = append(log, line(e))
+					switch {
+					case len(log) == len(tc.held):
+						w.put("b", "")
+						r.ResyncNow()
+					case e.Type == Resynced && e.Key() == "d/a":
+						w.del("b")
+					}
+				}, Options{ByUID: tc.byUID})
+				go r.Run(ctx)
+				synctest.Wait()
+				cancel()
+				<-r.Done()
+				expect(t, log, tc.want)
+			})
+		})
+	}
+}
