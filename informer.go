@@ -133,7 +133,8 @@ func (i *Informer[T]) HasSynced() bool { return i.store.Synced() }
 // WaitForResourceVersion blocks until the informer holds everything up to a resourceVersion. Pass
 // the one that a write returned to read your own writes. With several namespaces or selectors it
 // blocks until each is that far: a quiet one is with its next bookmark, which a kube-apiserver
-// sends about once a minute. If ctx ends first, the error wraps the context's error and Err.
+// sends about once a minute. Once it is known that the server was restored, what was held before
+// counts no more. If ctx ends first, the error wraps the context's error and Err.
 func (i *Informer[T]) WaitForResourceVersion(ctx context.Context, resourceVersion string) error {
 	return i.engine.WaitForResourceVersion(ctx, resourceVersion)
 }

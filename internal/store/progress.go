@@ -116,6 +116,9 @@ func (s *Store) resourceVersionLocked() string {
 // what was written at rv, so the wait is for the slowest of them. Where nothing changes in a
 // source, that is its next bookmark, which takes kube-apiserver a minute. The error is the cause of
 // ctx, ErrClosed, or ErrNotInteger.
+//
+// A writer is at no resourceVersion from when a writer has found that the server went back until it
+// has ended a replace of what the server has since: those that it was at before name other states.
 func (s *Store) WaitResourceVersion(ctx context.Context, rv string) error {
 	if rv == "" {
 		return nil
@@ -129,7 +132,7 @@ func (s *Store) WaitResourceVersion(ctx context.Context, rv string) error {
 			return true
 		}
 		for w := range s.writers {
-			if !w.progress.ok || w.progress.rv < want {
+			if !w.progress.ok || w.progress.era != s.era || w.progress.rv < want {
 				return false
 			}
 		}

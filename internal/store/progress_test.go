@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/weirproject/weir/internal/wire"
 )
@@ -48,6 +49,75 @@ func TestSyncedAtItsVersion(t *testing.T) {
 					t.Fatal("synced, and at no resourceVersion")
 				}
 			}
+		})
+	}
+}
+
+// TestWaitAfterRestore: once a writer has found that the server went back, a resourceVersion is
+// reached when all writers have listed again, or are removed, however high they were before.
+func TestWaitAfterRestore(t *testing.T) {
+	list := func(w *Writer) {
+		w.BeginReplace(false)
+		w.EndReplace("530")
+	}
+	for _, tc := range []struct {
+		name  string
+		steps []func(x, y *Writer) // y is outdated at first; the last one ends the wait
+	}{
+		{"both list", []func(x, y *Writer){
+			func(x, _ *Writer) { x.EndReplace("521") },
+			func(_, y *Writer) { y.Progress("1001") }, // has no effect
+			func(_, y *Writer) { list(y) },
+		}},
+		{"the other one lists first", []func(x, y *Writer){
+			func(_, y *Writer) { list(y) },
+			func(x, _ *Writer) { x.AbortReplace() },
+			func(x, _ *Writer) { x.BeginReplace(true); x.AbortReplace() },
+			func(_, y *Writer) { list(y) },
+			func(x, _ *Writer) { x.BeginReplace(true) },
+			func(x, _ *Writer) { x.EndReplace("521") },
+		}},
+		{"the other one is removed", []func(x, y *Writer){
+			func(x, _ *Writer) { x.EndReplace("520") },
+			func(_, y *Writer) { y.Remove() },
+			func(x, _ *Writer) { x.Progress("521") },
+		}},
+		{"the other one is removed last", []func(x, y *Writer){
+			func(x, _ *Writer) { x.EndReplace("521") },
+			func(_, y *Writer) { y.Remove() },
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := New(Config{})
+				defer s.Close()
+				x, y := s.Writer(Scope{}), s.Writer(Scope{Claim: 1})
+				for _, w := range []*Writer{x, y} {
+					w.BeginReplace(false)
+					w.EndReplace("1000")
+				}
+				x.BeginReplace(true)
+				waited := make(chan error, 1)
+				go func() { waited <- s.WaitResourceVersion(t.Context(), "521") }()
+				for i, step := range tc.steps {
+					synctest.Wait()
+					select {
+					case err := <-waited:
+						t.Fatalf("did not wait for step %d: %v", i, err)
+					default:
+					}
+					step(x, y)
+				}
+				synctest.Wait()
+				select {
+				case err := <-waited:
+					if err != nil {
+						t.Error(err)
+					}
+				default:
+					t.Fatal("waits on")
+				}
+			})
 		})
 	}
 }
