@@ -242,7 +242,7 @@ func (w *Writer) Outdated() bool {
 	return w.outdatedLocked()
 }
 
-func (w *Writer) outdatedLocked() bool { return w.era < w.s.era && !w.manual }
+func (w *Writer) outdatedLocked() bool { return w.era < w.s.era && !w.manual && !w.removing }
 
 // WhenOutdated calls f once, as soon as the writer is Outdated. If it is so already, WhenOutdated
 // calls f itself, before it returns. Otherwise the goroutine that finds out calls it, so f must not

@@ -65,3 +65,27 @@ func TestAsks(t *testing.T) {
 		t.Errorf("after a list of now: a is at %s, y is outdated: %v", got, y.Outdated())
 	}
 }
+
+// A writer that is removed leaves nothing behind, whether another one has found meanwhile that the
+// server has gone back, and whether the state of before had been asked for.
+func TestRemoveOutdated(t *testing.T) {
+	for name, ask := range map[string]func(*Writer){
+		"asks for nothing": func(*Writer) {},
+		"has asked":        (*Writer).ListRequested,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStore(t, Config{})
+			x, y := s.Writer(Scope{Namespace: "x", Claim: 0}), s.Writer(Scope{Namespace: "y", Claim: 1})
+			x.BeginReplace(false)
+			putPod(t, x, smallPod("x", "a", 1, 4, nil, ""))
+			x.EndReplace("5")
+			ask(x)
+			y.BeginReplace(true)
+			y.EndReplace("3")
+			x.Remove()
+			if n := s.Len(); n != 0 {
+				t.Errorf("%d objects are left", n)
+			}
+		})
+	}
+}

@@ -111,10 +111,12 @@ func (w *Writer) Remove() {
 		return
 	}
 	w.AbortReplace()
-	w.enterEra(false) // its claims count, whatever past they are from
+	s := w.s
+	s.mu.Lock()
+	w.removing = true
+	s.mu.Unlock()
 	w.releaseAll(0, func(*Object) bool { return true })
 	w.removed = true
-	s := w.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.writers, w)

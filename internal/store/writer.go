@@ -36,6 +36,7 @@ type Writer struct {
 	aboveProgress map[string]uint64
 	era           uint32  // of the store when what its last BeginReplace began with was asked for
 	asked         *uint32 // of the store at ListRequested, for the next BeginReplace; nil: that asks itself
+	removing      bool    // what is left to do is to end its claims, whatever past they are from
 	// outdated is called once when era is no longer that of the store. nil: nothing is called.
 	outdated func()
 
