@@ -68,6 +68,7 @@ type Cursor struct {
 	log    *changeLog
 	ready  chan struct{} // nil where there is a notifier
 	counts bool          // SyncedThrough is asked: it began with the state
+	lazy   bool          // it is read when somebody asks for something: it is never behind
 
 	notifier Notifier
 	owner    [1]any
@@ -114,13 +115,27 @@ func (s *Store) Cursor() *Cursor { return s.NotifyingCursor(nil, nil, false) }
 func (s *Store) NotifyingCursor(to Notifier, owner any, byUID bool) *Cursor {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	snap := s.snapshotLocked()
-	c := &Cursor{log: s.log, notifier: to, owner: [1]any{owner}, counts: true, initial: true, snap: snap}
+	c := &Cursor{log: s.log, notifier: to, owner: [1]any{owner}, counts: true}
 	if to == nil {
 		c.ready = make(chan struct{}, 1)
 	}
 	c.backlog.byUID = byUID
-	s.log.register(c, snap.revision+1)
+	return c.beginLocked(s)
+}
+
+// lazyCursor returns what Cursor does, for a consumer that reads whenever it needs to, however much
+// there is then. Writer.Behind takes no account of it.
+func (s *Store) lazyCursor() *Cursor {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := &Cursor{log: s.log, ready: make(chan struct{}, 1), counts: true, lazy: true}
+	return c.beginLocked(s)
+}
+
+// beginLocked begins a cursor with everything held now, and returns it. The store's lock is held.
+func (c *Cursor) beginLocked(s *Store) *Cursor {
+	c.initial, c.snap = true, s.snapshotLocked()
+	s.log.register(c, c.snap.revision+1)
 	c.signalNow()
 	return c
 }

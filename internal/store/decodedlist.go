@@ -71,7 +71,7 @@ func (l *decodedList) all() (values []any, errs []error, ok bool) {
 		if !repeated || !l.store.Synced() || !l.store.decoder.cache.setList(l) {
 			return nil, nil, false
 		}
-		l.cursor, l.positions, l.pending = l.store.Cursor(), make(map[string]int, l.store.Len()), make(map[string]*Object)
+		l.cursor, l.positions, l.pending = l.store.lazyCursor(), make(map[string]int, l.store.Len()), make(map[string]*Object)
 	}
 	l.followChanges()
 	decoded, errs := l.decode()

@@ -247,6 +247,28 @@ func TestListDecodesTheNewest(t *testing.T) {
 	}
 }
 
+// TestListIsNotBehind: however much changes from one List to the next, whoever lists slows down no
+// writer.
+func TestListIsNotBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // in real time a slow machine makes a cursor look blocked
+		s := New(decodeConfig())
+		defer s.Close()
+		w := replacePods(t, s, 10)
+		s.List(nil)
+		s.List(nil)
+		for version := range behindBy {
+			putPod(t, w, smallPod("", "p0", 0, 1000+version, nil, ""))
+		}
+		w.Flush()
+		if behind, _ := w.Behind(); behind || !s.list.there() {
+			t.Errorf("behind: %v, there is a list: %v", behind, s.list.there())
+		}
+		if got := s.List(nil); len(got) != 10 {
+			t.Errorf("%d are listed", len(got))
+		}
+	})
+}
+
 // TestListFailedMayList: who is told of an object that cannot be decoded may list, and may close
 // the store.
 func TestListFailedMayList(t *testing.T) {

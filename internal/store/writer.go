@@ -85,8 +85,8 @@ func (s *Store) Writer(sc Scope) *Writer {
 
 // Behind reports whether a cursor that is being read does not keep up. A cursor is behind when it
 // has a thousand changes to see, and until it has half as many. One that has not been read for a
-// second is blocked, and does not count. read is the mean number of changes that the cursors that
-// are behind have read. Safe for concurrent use.
+// second is blocked, and does not count; nor does that of Store.List. read is the mean number of
+// changes that the cursors that are behind have read. Safe for concurrent use.
 func (w *Writer) Behind() (behind bool, read uint64) { return w.s.log.isBehind() }
 
 // check reads the key of an incoming object into w.key. It returns the error for which the object
