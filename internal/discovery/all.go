@@ -71,7 +71,7 @@ func (c *Client) askForMissing(ctx context.Context, versions []version) {
 		}
 		slots <- struct{}{}
 		asked.Go(func() { // ends with its request
-			v.resources, v.err = c.GroupVersion(ctx, v.GroupVersion)
+			v.resources, v.err = c.groupVersion(ctx, v.GroupVersion, maxRetries)
 			<-slots
 		})
 	}
@@ -81,7 +81,7 @@ func (c *Client) askForMissing(ctx context.Context, versions []version) {
 // versions asks for the groups below a path. plain returns what an answer that is not aggregated is
 // decoded into.
 func (c *Client) versions(ctx context.Context, path string, plain func() any) ([]version, error) {
-	answer, err := c.get(ctx, path, strings.Join(aggregated, ",")+","+runtime.ContentTypeJSON, func(contentType string) any {
+	answer, err := c.get(ctx, path, strings.Join(aggregated, ",")+","+runtime.ContentTypeJSON, maxRetries, func(contentType string) any {
 		if isAggregated(contentType) {
 			return &apidiscovery.APIGroupDiscoveryList{}
 		}

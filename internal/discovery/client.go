@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/internal/source"
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // defaultTimeout bounds a request where the rest.Config does not. It is client-go's.
@@ -59,33 +61,64 @@ var codecs = func() runtime.NegotiatedSerializer {
 // REST returns what the client sends its requests with.
 func (c *Client) REST() rest.Interface { return c.rest }
 
-// GroupVersion asks for the resources of one version of a group.
+// maxRetries is how often client-go's REST client asks again for All, after the time that the
+// server asks for or where the connection broke. It is client-go's own number.
+const maxRetries = 10
+
+// GroupVersion asks for the resources of one version of a group. It asks once: the caller decides
+// when to ask again, by the error, which has the Retry-After of a refusal. Of an answer that cannot
+// be read it is a *wire.SyntaxError.
 func (c *Client) GroupVersion(ctx context.Context, gv schema.GroupVersion) (*metav1.APIResourceList, error) {
+	return c.groupVersion(ctx, gv, 0)
+}
+
+func (c *Client) groupVersion(ctx context.Context, gv schema.GroupVersion, retries int) (*metav1.APIResourceList, error) {
 	path := "/apis/" + gv.Group + "/" + gv.Version
 	if gv.Group == "" {
 		path = "/api/" + gv.Version
 	}
 	list := &metav1.APIResourceList{}
-	_, err := c.get(ctx, path, runtime.ContentTypeJSON, func(string) any { return list })
+	_, err := c.get(ctx, path, runtime.ContentTypeJSON, retries, func(string) any { return list })
 	return list, err
 }
 
-// get asks for a path. into chooses by the answer's content type what it is decoded into.
-func (c *Client) get(ctx context.Context, path, accept string, into func(contentType string) any) (any, error) {
+// get asks for a path, and up to so many times again where client-go's REST client does. into
+// chooses by the answer's content type what it is decoded into.
+func (c *Client) get(ctx context.Context, path, accept string, retries int, into func(contentType string) any) (any, error) {
 	var contentType string
-	result := c.rest.Get().AbsPath(path).SetHeader("Accept", accept).Do(ctx).ContentType(&contentType)
-	if err := result.Error(); err != nil { // with the Status that the server sent, which Raw leaves out
-		return nil, err
-	}
-	body, err := result.Raw()
-	if err != nil {
-		return nil, err
+	result := c.rest.Get().AbsPath(path).SetHeader("Accept", accept).MaxRetries(retries).Do(ctx).ContentType(&contentType)
+	body, plain := result.Raw()
+	if err := result.Error(); err != nil {
+		return nil, mergeRetryAfter(err, plain)
 	}
 	answer := into(contentType)
 	if err := json.Unmarshal(body, answer); err != nil {
-		return nil, fmt.Errorf("GET %s: %w", path, errors.Join(errMalformed, err))
+		return nil, fmt.Errorf("GET %s: %w", path, malformed(err))
 	}
 	return answer, nil
 }
 
-var errMalformed = errors.New("the answer is malformed")
+// mergeRetryAfter returns err, with what plain has of the answer's Retry-After header. err is made
+// of the Status that the server sent, if it sent one, and plain of the rest of the answer.
+func mergeRetryAfter(err, plain error) error {
+	status, sent := errors.AsType[*apierrors.StatusError](err)
+	rest, refused := errors.AsType[*apierrors.StatusError](plain)
+	if !sent || !refused || rest.ErrStatus.Details == nil {
+		return err
+	}
+	if status.ErrStatus.Details == nil {
+		status.ErrStatus.Details = &metav1.StatusDetails{}
+	}
+	seconds := &status.ErrStatus.Details.RetryAfterSeconds
+	*seconds = max(*seconds, rest.ErrStatus.Details.RetryAfterSeconds)
+	return err
+}
+
+// malformed returns the error of an answer that JSON's decoder refused.
+func malformed(err error) error {
+	e := &wire.SyntaxError{What: err.Error(), Err: wire.ErrMalformed}
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+		e.Offset = syntax.Offset
+	}
+	return e
+}

@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,7 +10,9 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // TestAgainstClientGo: both tell the same of the embedded server, in either form of its answers.
@@ -163,7 +167,7 @@ func TestPlain(t *testing.T) {
 			t.Errorf("%s is forbidden: %v, %v", path, names(lists), err)
 		}
 		answers[path] = "{"
-		if _, err := serve(t, answers).All(t.Context()); !errors.Is(err, errMalformed) || !strings.Contains(err.Error(), path) {
+		if _, err := serve(t, answers).All(t.Context()); !errors.Is(err, wire.ErrMalformed) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s is malformed: %v", path, err)
 		}
 	}
@@ -226,5 +230,44 @@ func TestGroupVersion(t *testing.T) {
 	}
 	if _, err := c.GroupVersion(t.Context(), schema.GroupVersion{Version: "v2"}); !apierrors.IsNotFound(err) {
 		t.Errorf("not there: %v", err)
+	}
+}
+
+// TestGroupVersionRefused: who asks for one version is told of a refusal at once, with the time
+// after which the server wants to be asked again, be that in the answer's header or in its Status.
+func TestGroupVersionRefused(t *testing.T) {
+	status := func(seconds int32) string {
+		raw, err := json.Marshal(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,
+			Code: http.StatusTooManyRequests, Reason: metav1.StatusReasonTooManyRequests, Details: &metav1.StatusDetails{RetryAfterSeconds: seconds}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
+	}
+	for name, answer := range map[string]struct{ contentType, body string }{
+		"no Status":                   {"text/plain", "too many requests"},
+		"a Status without the time":   {"application/json", status(0)},
+		"a Status with a shorter one": {"application/json", status(5)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var asked atomic.Int64
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				asked.Add(1)
+				w.Header().Set("Content-Type", answer.contentType)
+				w.Header().Set("Retry-After", "60")
+				w.WriteHeader(http.StatusTooManyRequests)
+				fmt.Fprint(w, answer.body)
+			}))
+			defer server.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			_, err := client(t, &rest.Config{Host: server.URL}).GroupVersion(ctx, schema.GroupVersion{Group: "g", Version: "v1"})
+			if seconds, ok := apierrors.SuggestsClientDelay(err); !apierrors.IsTooManyRequests(err) || !ok || seconds != 60 {
+				t.Errorf("%v; ask again after %d s", err, seconds)
+			}
+			if n := asked.Load(); n != 1 {
+				t.Errorf("asked %d times", n)
+			}
+		})
 	}
 }
