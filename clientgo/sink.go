@@ -50,13 +50,16 @@ func keepFunc(sel *shard.Selector) func(*wire.Meta) bool {
 }
 
 // Take implements reflector.Sink. An object that cannot be taken is left out and reported, because
-// nobody else may learn why it is missing.
+// nobody else may learn why it is missing. The version before stays, in a relist too.
 func (s *sink) Take(t wire.EventType, m *wire.Meta, raw []byte, value any) error {
 	err := s.take(t, m, raw, value)
 	if err == nil || errors.Is(err, store.ErrClosed) {
 		return err
 	}
 	utilruntime.HandleError(fmt.Errorf("%s: %s is left out: %w", s.name, wire.AppendKey(nil, m), err))
+	if t != wire.Deleted {
+		s.KeepHeld(m)
+	}
 	return reflector.Refusal{Err: err}
 }
 

@@ -1,6 +1,10 @@
 package store
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/weirproject/weir/internal/wire"
+)
 
 // BeginReplace starts a relist: what is Put from here on is marked as seen. It gives up a relist
 // that is still running. rebase tells that the server has gone back in time. Then lower
@@ -206,6 +210,26 @@ func (w *Writer) setSynced() {
 	w.synced = true
 	s.log.setSynced(s.syncedLocked())
 	s.announceLocked()
+}
+
+// KeepHeld notes that the writer's source has an object that the caller cannot put. What is held of
+// the object stays through the replace that runs; without a replace there is nothing to note. Held
+// under the name but with another uid is another object, which does not stay. A missing uid, of
+// either, is no other. m is the object's metadata, and may be reused after KeepHeld returns.
+func (w *Writer) KeepHeld(m *wire.Meta) {
+	if !w.replacing || w.check(m, nil) != nil {
+		return
+	}
+	w.s.mu.RLock()
+	defer w.s.mu.RUnlock()
+	held, _ := w.held()
+	if held == nil || held.claims.Load()&w.bit == 0 || w.outdatedLocked() {
+		return
+	}
+	if uid := held.UID(); uid != "" && len(m.UID) > 0 && uid != string(m.UID) {
+		return
+	}
+	setBits(&held.marks, w.bit)
 }
 
 // sweep visits the objects of this writer's scope that it claims, sweepKeys keys at a time under
