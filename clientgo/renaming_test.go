@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -96,6 +97,69 @@ func TestRenamingTransformOfBytes(t *testing.T) {
 	holds("of-d/one.b", "of-d/one.c")
 	sink.BeginReplace(false)
 	sink.EndReplace("5")
+	holds()
+}
+
+// TestRenamedAndRefused checks that an object that a transform has renamed stays as it was if its
+// next version cannot be transformed, in a relist too, and goes if its final state cannot be.
+func TestRenamedAndRefused(t *testing.T) {
+	t.Run("bytes", func(t *testing.T) { renamedAndRefused(t, false) })
+	t.Run("objects", func(t *testing.T) { renamedAndRefused(t, true) })
+}
+
+func renamedAndRefused(t *testing.T, returned bool) {
+	c := newChangingStore(t, Options{})
+	sink := c.inf.sink
+	sink.Writer, sink.transform = c.writer, func(obj any) (any, error) {
+		if _, err := refusing(obj); err != nil {
+			return nil, err
+		}
+		return renaming(obj)
+	}
+	take := func(event wire.EventType, name, version, v string) error {
+		t.Helper()
+		p := pod(name, v)
+		p.ResourceVersion = version
+		raw := marshal(t, p)
+		var m wire.Meta
+		if err := wire.ReadMeta(wire.Protobuf, raw, &m); err != nil {
+			t.Fatal(err)
+		}
+		if returned {
+			return sink.Take(event, &m, nil, p)
+		}
+		return sink.Take(event, &m, raw, nil)
+	}
+	list := func(end, v string, names ...string) {
+		t.Helper()
+		sink.BeginReplace(false)
+		for i, name := range names {
+			if err := take(0, name, end+strconv.Itoa(i), v); (err != nil) != (v == "bad") {
+				t.Errorf("%s v=%s: %v", name, v, err)
+			}
+		}
+		sink.EndReplace(end + "9")
+	}
+	holds := func(names ...string) {
+		t.Helper()
+		sink.Flush()
+		if got := c.inf.indexer.ListKeys(); !slices.Equal(got, names) || len(sink.renames) != len(names) {
+			t.Errorf("holds %q and has %v renamed, want %q", got, sink.renames, names)
+		}
+	}
+	list("1", "1", "a", "b", "c")
+	holds("of-d/one.a", "of-d/one.b", "of-d/one.c")
+	list("2", "bad", "a", "b")
+	holds("of-d/one.a", "of-d/one.b")
+	held, _ := c.inf.store.Get("of-d/one.a")
+	if err := take(wire.Deleted, "a", "30", "bad"); err != nil {
+		t.Error(err)
+	}
+	holds("of-d/one.b")
+	if got, err := c.inf.indexer.reader.deletedValue(held, 30, 0); err != nil || show(got) != "of-d/one.a@30 v=1" {
+		t.Errorf("OnDelete gets %s, %v", show(got), err)
+	}
+	list("4", "1")
 	holds()
 }
 

@@ -33,7 +33,7 @@ type sink struct {
 	transform         cache.TransformFunc // nil for none; set before the start
 	pin               bool                // store every object as a value
 	syntheticVersions uint64              // counts versions made up for objects whose own do not increase
-	renames           bool                // the transform has given an object another name or namespace
+	renames           renames             // what the transform has given another name or namespace
 	meta              wire.Meta
 	// onTransformed gets each version that was stored encoded, and the value that a transform
 	// returned for it. It may be nil.
@@ -52,12 +52,19 @@ func keepFunc(sel *shard.Selector) func(*wire.Meta) bool {
 // Take implements reflector.Sink. An object that cannot be taken is left out and reported, because
 // nobody else may learn why it is missing. The version before stays, in a relist too.
 func (s *sink) Take(t wire.EventType, m *wire.Meta, raw []byte, value any) error {
+	namespace, name := m.Namespace, m.Name
 	err := s.take(t, m, raw, value)
+	if err == nil {
+		s.renames.note(namespace, name, m, t == wire.Deleted)
+	}
 	if err == nil || errors.Is(err, store.ErrClosed) {
 		return err
 	}
 	utilruntime.HandleError(fmt.Errorf("%s: %s is left out: %w", s.name, wire.AppendKey(nil, m), err))
 	if t != wire.Deleted {
+		if bytes.Equal(m.Namespace, namespace) && bytes.Equal(m.Name, name) {
+			s.renames.apply(m)
+		}
 		s.KeepHeld(m)
 	}
 	return reflector.Refusal{Err: err}
@@ -73,7 +80,7 @@ func (s *sink) take(t wire.EventType, m *wire.Meta, raw []byte, object any) erro
 	case s.transform == nil && !s.pin:
 		return s.Put(m, raw)
 	}
-	if !s.renames {
+	if s.renames == nil {
 		if unchanged, err := s.Unchanged(m, raw); unchanged || err != nil {
 			return err // the version is held, and was transformed before
 		}
@@ -91,14 +98,22 @@ func (s *sink) takeDeleted(m *wire.Meta, raw []byte) error {
 		s.finals.putRaw(m, bytes.Clone(raw))
 		return s.Delete(m, raw)
 	}
-	// If this fails the object goes all the same, and OnDelete gets the version before.
-	if value, err := s.codec.Decode(raw); err == nil {
-		if value, err = s.transformed(value); err == nil {
-			s.rename(m, value)
-			s.keepFinalValue(m, value)
-		}
+	value, err := s.codec.Decode(raw)
+	if err == nil {
+		value, err = s.transformed(value)
+	}
+	if err == nil && s.rename(m, value) {
+		s.keepFinalValue(m, value)
+	} else { // the object goes all the same, and OnDelete gets the version before
+		s.renames.apply(m)
 	}
 	return s.Delete(m, raw)
+}
+
+// EndReplace implements reflector.Sink.
+func (s *sink) EndReplace(resourceVersion string) {
+	s.Writer.EndReplace(resourceVersion)
+	s.renames.prune(s.store)
 }
 
 // transformed returns what the transform makes of a value. A panic of the transform is an error if
@@ -113,11 +128,19 @@ func (s *sink) transformed(value any) (changed any, err error) {
 }
 
 // rename sets m's name and namespace to those of a transformed value. If they differ, it sets
-// renames.
-func (s *sink) rename(m *wire.Meta, value any) {
-	if is, err := meta.Accessor(value); err == nil && (is.GetName() != string(m.Name) || is.GetNamespace() != string(m.Namespace)) {
-		m.Namespace, m.Name, s.renames = []byte(is.GetNamespace()), []byte(is.GetName()), true
+// renames. It returns false if the value has no metadata.
+func (s *sink) rename(m *wire.Meta, value any) bool {
+	is, err := meta.Accessor(value)
+	if err != nil {
+		return false
 	}
+	if is.GetName() != string(m.Name) || is.GetNamespace() != string(m.Namespace) {
+		m.Namespace, m.Name = []byte(is.GetNamespace()), []byte(is.GetName())
+		if s.renames == nil {
+			s.renames = renames{}
+		}
+	}
+	return true
 }
 
 // keepFinalValue keeps the final state of an object, transformed, and encoded if possible.
@@ -163,13 +186,16 @@ func (s *sink) takeObject(t wire.EventType, m *wire.Meta, object any) error {
 		s.Flush() // the store must hold what came before this event
 	}
 	transformed := func() (any, error) { return s.transformed(object) }
-	if s.renames { // what is held under which key only the transform can say
+	if s.renames != nil { // what is held under which key only the transform can say
 		changed, err := s.transformed(copied(object))
-		if err != nil {
+		switch {
+		case err == nil && s.rename(m, changed):
+		case t == wire.Deleted: // the object goes all the same
+			s.renames.apply(m)
+		case err != nil:
 			return fmt.Errorf("transform: %w", err)
 		}
-		s.rename(m, changed)
-		transformed = func() (any, error) { return changed, nil }
+		transformed = func() (any, error) { return changed, err }
 	}
 	held, ok := s.store.Get(string(wire.AppendKey(nil, m)))
 	state := t == 0 || t == wire.Added // a list or initial events may repeat what is held
@@ -223,10 +249,8 @@ func (s *sink) deleteObject(m *wire.Meta, object any, held *store.Object, transf
 		m.UID = []byte(held.UID())
 		s.advanceVersion(m, held)
 	}
-	if value, err := transformed(); err == nil {
-		if s.rename(m, value); final {
-			s.keepFinalValue(m, value)
-		}
+	if value, err := transformed(); err == nil && s.rename(m, value) && final {
+		s.keepFinalValue(m, value)
 	}
 	return s.Delete(m, nil)
 }
