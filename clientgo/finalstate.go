@@ -147,8 +147,9 @@ func (r *reader) lastValue(o *store.Object, others int) (any, error) {
 }
 
 // deletedValue returns the final state of a deleted object. If that is not kept, it returns the
-// last version with the resourceVersion of the deletion. number is that resourceVersion, or 0 if it
-// is not a number.
+// last version with the resourceVersion of the deletion, or as it is held if that is a value whose
+// metadata cannot be copied. number is the resourceVersion of the deletion, or 0 if it is not a
+// number.
 func (r *reader) deletedValue(o *store.Object, number uint64, others int) (any, error) {
 	value, ok := r.finalValue(o, number)
 	if !ok && number == 0 {
@@ -162,14 +163,15 @@ func (r *reader) deletedValue(o *store.Object, number uint64, others int) (any, 
 		return withResourceVersion(last, resourceversion.Format(number)), nil
 	}
 	if !ok {
-		last, err := r.freshValue(o)
+		last, own, err := r.freshValue(o)
 		if err != nil {
 			return nil, err
 		}
-		if m, err := meta.Accessor(last); err == nil {
+		if value = last; !own {
+			value = withResourceVersion(last, resourceversion.Format(number))
+		} else if m, err := meta.Accessor(last); err == nil {
 			m.SetResourceVersion(resourceversion.Format(number))
 		}
-		value = last
 	}
 	r.store.ReleaseLatest(o, 0)
 	if r.mutationDetector != nil {
@@ -211,7 +213,7 @@ func resourceVersionOf(value any) string {
 }
 
 // withResourceVersion returns a copy of an object, as shallow as possible, with another
-// resourceVersion.
+// resourceVersion. It returns the object itself if a shallow copy would share its metadata.
 func withResourceVersion(value any, version string) any {
 	v := reflect.ValueOf(value)
 	if v.Kind() != reflect.Pointer || v.IsNil() || resourceVersionOf(value) == version {
@@ -220,13 +222,18 @@ func withResourceVersion(value any, version string) any {
 	if u, ok := value.(*unstructured.Unstructured); ok {
 		return unstructuredWithResourceVersion(u, version)
 	}
-	c := reflect.New(v.Type().Elem())
-	c.Elem().Set(v.Elem())
-	m, ok := c.Interface().(metav1.ObjectMetaAccessor)
+	of, ok := value.(metav1.ObjectMetaAccessor)
 	if !ok {
 		return value
 	}
-	m.GetObjectMeta().SetResourceVersion(version)
+	c := reflect.New(v.Type().Elem())
+	c.Elem().Set(v.Elem())
+	m := c.Interface().(metav1.ObjectMetaAccessor).GetObjectMeta()
+	was, is := reflect.ValueOf(of.GetObjectMeta()), reflect.ValueOf(m)
+	if was.Kind() != reflect.Pointer || is.Kind() != reflect.Pointer || was.Pointer() == is.Pointer() {
+		return value
+	}
+	m.SetResourceVersion(version)
 	return c.Interface()
 }
 

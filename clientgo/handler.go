@@ -186,7 +186,7 @@ func (r *registration) derive(o *store.Object, value any) any {
 	if r.informer.store.Derive(o, value) {
 		return value
 	}
-	if fresh, err := r.informer.indexer.reader.freshValue(o); err == nil {
+	if fresh, _, err := r.informer.indexer.reader.freshValue(o); err == nil {
 		return fresh
 	}
 	return value

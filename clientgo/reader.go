@@ -178,16 +178,18 @@ func (r *reader) newSeparateValue(o *store.Object) (any, error) {
 }
 
 // freshValue returns a copy of a version that nobody else has, because handlers may have changed
-// theirs.
-func (r *reader) freshValue(o *store.Object) (any, error) {
+// theirs. own is false if that cannot be made, because the version is a value without a
+// DeepCopyObject. Then the result is the value that is held, and must not be changed.
+func (r *reader) freshValue(o *store.Object) (value any, own bool, err error) {
 	if o.Size() > 0 {
-		return o.DecodeCopy()
+		value, err = o.DecodeCopy()
+		return value, true, err
 	}
-	value, err := o.DecodeOnce() // the store has it as a value, not as bytes
+	value, err = o.DecodeOnce() // the store has it as a value, not as bytes
 	if object, ok := value.(runtime.Object); ok && err == nil {
-		return object.DeepCopyObject(), nil
+		return object.DeepCopyObject(), true, nil
 	}
-	return value, err
+	return value, false, err
 }
 
 // deltaValues returns the values of the two versions of an update, and has the new one kept. They

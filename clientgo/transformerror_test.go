@@ -4,10 +4,13 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/internal/wire"
 )
@@ -112,6 +115,60 @@ func TestRefusedOnRelist(t *testing.T) {
 			if got := shown(c.inf.indexer.List()); got != want {
 				t.Errorf("holds %q, want %q", got, want)
 			}
+		})
+	}
+}
+
+// pointedPod is a type of a transform, and a shallow copy of it has the same metadata.
+type pointedPod struct{ *metav1.ObjectMeta }
+
+// TestHeldValueIsNotChanged checks that OnDelete gets the version before where the final state
+// cannot be transformed, and that what handlers and readers have of that version is not changed,
+// though its type cannot be copied.
+func TestHeldValueIsNotChanged(t *testing.T) {
+	for name, test := range map[string]struct {
+		transformed func(metav1.ObjectMeta) any
+		deleted     string // the resourceVersion that OnDelete gets
+	}{
+		"metadata by value":   {func(m metav1.ObjectMeta) any { return &slimPod{ObjectMeta: m} }, "2"},
+		"metadata by pointer": {func(m metav1.ObjectMeta) any { return &pointedPod{&m} }, "1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newRecordedInformer(t, NewSharedIndexInformer)
+			if err := s.informer.SetTransform(func(obj any) (any, error) {
+				p := obj.(*corev1.Pod)
+				if p.DeletionTimestamp != nil {
+					return nil, errors.New("it is being deleted")
+				}
+				return test.transformed(metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, ResourceVersion: p.ResourceVersion, Labels: p.Labels}), nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			var added metav1.Object
+			gone := make(chan struct{})
+			second, err := s.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+				AddFunc:    func(obj any) { added = obj.(metav1.Object) },
+				DeleteFunc: func(any) { close(gone) },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.source.Add(pod("a", "1"))
+			s.start(t)
+			synced(t, second.HasSyncedChecker())
+			last := pod("a", "9")
+			last.DeletionTimestamp = &metav1.Time{}
+			s.source.Delete(last)
+			s.calls.wait(t, "delete d/a@"+test.deleted+" v=1")
+			select {
+			case <-gone:
+			case <-time.After(waitTimeout):
+				t.Fatal("the second handler is not told of the end")
+			}
+			if got := added.GetResourceVersion(); got != "1" {
+				t.Errorf("what OnAdd got is at version %s now", got)
+			}
+			s.stop()
 		})
 	}
 }
