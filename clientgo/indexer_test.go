@@ -136,6 +136,31 @@ func TestIndexerKeyError(t *testing.T) {
 	}
 }
 
+// TestManualWriteRefused checks that the write of an object without a name, or of a tombstone,
+// changes nothing, not even what a Replace has no more.
+func TestManualWriteRefused(t *testing.T) {
+	a, b, changed := pod("a", "1"), pod("b", "1"), pod("a", "2")
+	tomb := cache.DeletedFinalStateUnknown{Key: "d/c", Obj: pod("c", "1")}
+	for name, write := range map[string]func(cache.Store) error{
+		"Add":                  func(s cache.Store) error { return s.Add(pod("", "1")) },
+		"Update":               func(s cache.Store) error { return s.Update(pod("", "1")) },
+		"Add of a tombstone":   func(s cache.Store) error { return s.Add(tomb) },
+		"Replace":              func(s cache.Store) error { return s.Replace([]any{changed, pod("", "1")}, "9") },
+		"Replace by tombstone": func(s cache.Store) error { return s.Replace([]any{changed, tomb}, "9") },
+	} {
+		x := NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, nil).GetIndexer()
+		if err := errors.Join(x.Add(a), x.Add(b), x.Replace([]any{a, b}, "5")); err != nil {
+			t.Fatal(err)
+		}
+		if err := write(x); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		if got, want := shown(x.List()), shown([]any{a, b}); got != want || x.LastStoreSyncResourceVersion() != "5" {
+			t.Errorf("%s: holds %q as of %s, want %q", name, got, x.LastStoreSyncResourceVersion(), want)
+		}
+	}
+}
+
 // TestManualWriteWhileRunning checks that an object that is written manually is held as it is, that
 // handlers are called, and that a change by the server replaces it.
 func TestManualWriteWhileRunning(t *testing.T) {

@@ -20,8 +20,8 @@ type manualWrites struct {
 	resourceVersion string        // set by Replace and Bookmark
 }
 
-// Add puts an object into the store. It returns an error if obj has no metadata or the informer has
-// ended.
+// Add puts an object into the store. It returns an error if obj has no metadata or no name, or the
+// informer has ended.
 func (x *indexer) Add(obj any) error { return x.Update(obj) }
 
 // Update puts an object into the store, as Add does.
@@ -30,7 +30,11 @@ func (x *indexer) Update(obj any) error {
 	if err != nil {
 		return cache.KeyError{Obj: obj, Err: err}
 	}
-	return x.write(func(w *store.Writer) error { return x.putManually(w, key, obj) })
+	m, err := manualMeta(key, obj)
+	if err != nil {
+		return err
+	}
+	return x.write(func(w *store.Writer) error { return w.PutValue(m, nil, obj) })
 }
 
 // Delete removes the object with obj's key from the store.
@@ -42,15 +46,24 @@ func (x *indexer) Delete(obj any) error {
 	return x.write(func(w *store.Writer) error { return x.deleteManually(w, key) })
 }
 
-// Replace makes the store hold these objects and no others.
+// Replace makes the store hold these objects and no others. If it returns an error because of one
+// of them, it has changed nothing.
 func (x *indexer) Replace(objects []any, resourceVersion string) error {
-	keep := make(map[string]any, len(objects))
+	type listed struct {
+		meta   *wire.Meta
+		object any
+	}
+	keep := make(map[string]listed, len(objects))
 	for _, obj := range objects {
 		key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
 		if err != nil {
 			return cache.KeyError{Obj: obj, Err: err}
 		}
-		keep[key] = obj
+		m, err := manualMeta(key, obj)
+		if err != nil {
+			return err
+		}
+		keep[key] = listed{m, obj}
 	}
 	return x.write(func(w *store.Writer) error {
 		for _, key := range x.ListKeys() {
@@ -60,8 +73,8 @@ func (x *indexer) Replace(objects []any, resourceVersion string) error {
 				}
 			}
 		}
-		for key, obj := range keep {
-			if err := x.putManually(w, key, obj); err != nil {
+		for _, is := range keep {
+			if err := w.PutValue(is.meta, nil, is.object); err != nil {
 				return err
 			}
 		}
@@ -99,16 +112,20 @@ func (x *indexer) write(do func(*store.Writer) error) error {
 	return err
 }
 
-func (x *indexer) putManually(w *store.Writer, key string, obj any) error {
+// manualMeta returns the metadata of an object that is to be put under a key. It returns an error
+// if there is none, as of a DeletedFinalStateUnknown, or no name.
+func manualMeta(key string, obj any) (*wire.Meta, error) {
 	o, err := meta.Accessor(obj)
 	if err != nil {
-		return fmt.Errorf("%s: %w", key, err)
+		return nil, fmt.Errorf("%s: %w", key, err)
 	}
-	m := &wire.Meta{
+	if o.GetName() == "" {
+		return nil, fmt.Errorf("%s: %w", key, store.ErrNoName)
+	}
+	return &wire.Meta{
 		Namespace: []byte(o.GetNamespace()), Name: []byte(o.GetName()),
 		UID: []byte(o.GetUID()), ResourceVersion: []byte(o.GetResourceVersion()),
-	}
-	return w.PutValue(m, nil, obj)
+	}, nil
 }
 
 func (x *indexer) deleteManually(w *store.Writer, key string) error {
