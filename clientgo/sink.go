@@ -95,6 +95,7 @@ func (s *sink) take(t wire.EventType, m *wire.Meta, raw []byte, object any) erro
 // takeDeleted takes a DELETED event. A transform may have given the object another key.
 func (s *sink) takeDeleted(m *wire.Meta, raw []byte) error {
 	if s.transform == nil {
+		s.identify(m)
 		s.finals.putRaw(m, bytes.Clone(raw))
 		return s.Delete(m, raw)
 	}
@@ -103,11 +104,25 @@ func (s *sink) takeDeleted(m *wire.Meta, raw []byte) error {
 		value, err = s.transformed(value)
 	}
 	if err == nil && s.rename(m, value) {
+		s.identify(m)
 		s.keepFinalValue(m, value)
 	} else { // the object goes all the same, and OnDelete gets the version before
 		s.renames.apply(m)
 	}
 	return s.Delete(m, raw)
+}
+
+// identify gives the metadata of a deleted object that has only a name what is known of the object
+// held, so that its final state is found.
+func (s *sink) identify(m *wire.Meta) {
+	if len(m.UID) > 0 || len(m.ResourceVersion) > 0 {
+		return
+	}
+	s.Flush() // the store must hold what came before this event
+	if held, ok := s.store.Get(string(wire.AppendKey(nil, m))); ok {
+		m.UID = []byte(held.UID())
+		s.advanceVersion(m, held)
+	}
 }
 
 // EndReplace implements reflector.Sink.

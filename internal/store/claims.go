@@ -116,11 +116,12 @@ func (w *Writer) overtakeLocked(old *Object) {
 	}
 }
 
-// stale reports whether the writer has been told of something newer than a deletion.
+// stale reports whether the writer has been told of something newer than a deletion. A deletion of
+// which nothing but the name is known counts for whatever is held.
 func (w *Writer) stale(id *identity, held *Object) bool {
 	received := held.puts.Load()&w.bit != 0 && held.era.Load() >= w.era
 	switch {
-	case w.manual:
+	case w.manual, id.isEmpty():
 		return false
 	case received && (id.oddRV || held.flags&flagOddRV != 0):
 		return !id.sameUID(held) // not to be compared: at least the same object

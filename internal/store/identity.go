@@ -85,6 +85,11 @@ func identityOf(uid, rv []byte) (id identity) {
 	return id
 }
 
+// isEmpty reports whether there is neither a uid nor a resourceVersion.
+func (id *identity) isEmpty() bool {
+	return id.oddUID && len(id.uidText) == 0 && id.oddRV && len(id.rvText) == 0
+}
+
 // order is how an incoming version compares with the one held.
 type order uint8
 

@@ -304,8 +304,9 @@ func (w *Writer) putDoubt(m *wire.Meta, id *identity, raw []byte, held *Object) 
 // Delete takes a DELETED event. m is the metadata of its object; its resourceVersion is the
 // deletion's. The writer's claim on the object ends, and the object goes if no other writer has a
 // claim. Delete ignores the event if this writer was told of a version whose resourceVersion is
-// higher as an integer: the event is an old one. It is buffered like Put. m and raw may be reused
-// after it returns. The errors are those of Put.
+// higher as an integer: the event is an old one. Where a resourceVersion is missing the uid must be
+// the same, unless that is missing too. It is buffered like Put. m and raw may be reused after it
+// returns. The errors are those of Put.
 func (w *Writer) Delete(m *wire.Meta, raw []byte) error { return w.end(m, raw, false) }
 
 // DeleteNamesake ends this writer's claim on what is held under the name of a new object that is

@@ -1,0 +1,72 @@
+package clientgo
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+)
+
+// TestDeletedByName has a server tell of a deletion by an object that has only a name, as OpenShift
+// does of projects. OnDelete gets what client-go's does.
+func TestDeletedByName(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		const widget = `"apiVersion":"shop.example/v1","kind":"Widget","metadata":{"namespace":"shop","name":"%s"%s}`
+		full := func(name string) string {
+			return fmt.Sprintf(widget, name, `,"uid":"u-`+name+`","resourceVersion":"7"`)
+		}
+		switch query := r.URL.Query(); {
+		case query.Has("sendInitialEvents"):
+			refuse(w, apierrors.NewBadRequest("no initial events"))
+		case query.Has("watch"):
+			fmt.Fprintf(w, `{"type":"ADDED","object":{%s}}`+"\n", full("b"))
+			for _, name := range []string{"a", "b", "c"} {
+				fmt.Fprintf(w, `{"type":"DELETED","object":{%s}}`+"\n", fmt.Sprintf(widget, name, ""))
+			}
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		default:
+			fmt.Fprintf(w, `{"apiVersion":"shop.example/v1","kind":"WidgetList","metadata":{"resourceVersion":"6"},"items":[{%s}]}`, full("a"))
+		}
+	}))
+	t.Cleanup(server.Close)
+	cfg := &rest.Config{Host: server.URL, QPS: -1}
+	for name, make := range map[string]constructor{
+		"client-go": cache.NewSharedIndexInformer,
+		"captured":  NewSharedIndexInformer,
+		"returned": func(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
+			return NewSharedIndexInformerWithOptions(lw, example, resync, indexers, Options{NoCapture: true})
+		},
+	} {
+		for transform, f := range map[string]cache.TransformFunc{
+			"as it came":  nil,
+			"transformed": func(obj any) (any, error) { return obj, nil },
+		} {
+			t.Run(name+"/"+transform, func(t *testing.T) {
+				lw := cache.NewListWatchFromClient(widgetClient(t, cfg), "widgets", "", fields.Everything())
+				inf, calls := make(lw, &Widget{}, 0, nil), newRecorder()
+				if err := inf.SetTransform(f); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := inf.AddEventHandler(calls); err != nil {
+					t.Fatal(err)
+				}
+				stop := run(t, inf)
+				calls.wait(t, "delete shop/a@ v=")
+				calls.wait(t, "delete shop/b@ v=")
+				if keys := inf.GetStore().ListKeys(); len(keys) > 0 {
+					t.Errorf("holds %q", keys)
+				}
+				stop()
+			})
+		}
+	}
+}
