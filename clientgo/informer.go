@@ -85,7 +85,7 @@ var _ cache.SharedIndexInformer = (*informer)(nil)
 // or by the example's type if that is "".
 func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers, description string, opts Options) *informer {
 	values := codec.Of(example)
-	if values.Type() == nil {
+	if t := values.Type(); t == nil || !hasWireForm(t) {
 		opts.NoCapture = true
 	}
 	opts.DetectMutation = opts.DetectMutation || mutation.ByEnvironment()

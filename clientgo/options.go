@@ -34,6 +34,8 @@ type Options struct {
 	DetectMutation bool
 	// NoCapture takes the objects from what List and Watch return even if the transport is wrapped.
 	// Set it for a ListerWatcher that changes its client's response: filters it, fills in fields.
+	// Set it too for one whose client has a codec that sets defaults or converts: the informer
+	// decodes what the server has sent.
 	NoCapture bool
 	// Scheme is asked for the kind of the example before client-go's own scheme is. A type that
 	// neither knows has the kind of its Go type's name. Only responses with objects of the

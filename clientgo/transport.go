@@ -21,8 +21,9 @@ import (
 // Only responses with objects of the informer's kind are captured, so a ListerWatcher gets whatever
 // else it asks for.
 //
-// A ListerWatcher that changes its client's response (filters it, fills in fields) therefore needs
-// Options.NoCapture. Changes to the request (selectors, namespace, path) take effect as always.
+// A ListerWatcher that changes its client's response (filters it, fills in fields), or whose client
+// has a codec that sets defaults or converts, therefore needs Options.NoCapture. Changes to the
+// request (selectors, namespace, path) take effect as always.
 //
 // Fields of cfg may be set after Wrap. If the transport is not an *http.Transport,
 // DisableCompression is read from cfg itself, not from a copy of it, when a client is built.
