@@ -213,10 +213,6 @@ func (s *sink) takeObject(t wire.EventType, m *wire.Meta, object any) error {
 		transformed = func() (any, error) { return changed, err }
 	}
 	held, ok := s.store.Get(string(wire.AppendKey(nil, m)))
-	state := t == 0 || t == wire.Added // a list or initial events may repeat what is held
-	// So may the changes that come after a list which broke off. Fake clientsets, which set no uid,
-	// change objects without giving them new versions.
-	repeats := state || len(m.UID) > 0
 	switch {
 	case t == wire.Deleted:
 		if ok && isEarlierObject(object, held) {
@@ -225,7 +221,7 @@ func (s *sink) takeObject(t wire.EventType, m *wire.Meta, object any) error {
 		return s.deleteObject(m, object, held, transformed)
 	case ok && t != 0 && !s.Replacing() && isEarlierVersion(object, held):
 		return nil // a repeated event; a watch that breaks off here is not resumed before it
-	case ok && repeats && sameVersion(object, held):
+	case ok && s.repeats(t, object, held):
 		m.UID, m.ResourceVersion = []byte(held.UID()), []byte(held.ResourceVersion())
 		// The version is held, and was transformed before. The content may differ all the same.
 		received := s.encoded(object)
@@ -233,17 +229,20 @@ func (s *sink) takeObject(t wire.EventType, m *wire.Meta, object any) error {
 			return err
 		}
 		return s.transformAndPut(m, received, transformed)
-	case ok && state && s.unchanged(object, held):
-		m.UID, m.ResourceVersion = []byte(held.UID()), []byte(held.ResourceVersion())
-		raw, err := held.AppendRaw(nil)
-		if err != nil {
-			return err
-		}
-		return s.PutAs(m, s.encoded(object), raw) // this only marks the held version as listed
 	case ok:
 		s.advanceVersion(m, held)
 	}
 	return s.transformAndPut(m, s.encoded(object), transformed)
+}
+
+// repeats reports whether an object that was told of is in the version that is held.
+func (s *sink) repeats(t wire.EventType, object any, held *store.Object) bool {
+	if t == 0 || t == wire.Added { // a list or initial events may repeat what is held
+		return sameVersion(object, held) || s.unchanged(object, held)
+	}
+	// So may the changes that come after a list which broke off. Fake clientsets, which set no uid,
+	// change objects without giving them new versions.
+	return held.UID() != "" && sameVersion(object, held)
 }
 
 // transformAndPut stores what transformed returns.

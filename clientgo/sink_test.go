@@ -2,6 +2,7 @@ package clientgo
 
 import (
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -95,5 +96,31 @@ func TestListedEarlier(t *testing.T) {
 		}
 		list("994", "994")
 		list("991", "995")
+	}
+}
+
+// TestListedValueAfterRestore checks that a list of a server that has gone back leaves a value
+// whole that cannot be encoded and has no resourceVersion.
+func TestListedValueAfterRestore(t *testing.T) {
+	values := codec.Of(&corev1.Pod{})
+	s := store.New(store.Config{Decode: values.Decode})
+	defer s.Close()
+	in := &sink{store: s, codec: values, Writer: s.Writer(store.Scope{})}
+	for _, rebase := range []bool{false, true} {
+		p := pod("a", "1")
+		p.CreationTimestamp.Time = time.Unix(1, 5)
+		m := wire.Meta{Namespace: []byte(p.Namespace), Name: []byte(p.Name), UID: []byte(p.UID)}
+		in.BeginReplace(rebase)
+		if err := in.Take(0, &m, nil, p); err != nil {
+			t.Fatal(err)
+		}
+		in.EndReplace("9")
+		o, ok := s.Get("d/a")
+		if !ok {
+			t.Fatal("it is gone")
+		}
+		if held, err := o.Decoded(); err != nil || !codec.Equal(held, p) {
+			t.Errorf("holds %v, %v", held, err)
+		}
 	}
 }
