@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -64,4 +65,51 @@ func TestRepeatedEvent(t *testing.T) {
 	}
 	want := " known 5-7 fake 7-5 fake 5-5"
 	eventually(t, func() bool { return calls.Load() == want })
+}
+
+// TestChangeOfSameVersion checks that a MODIFIED event that changes an object, and not its
+// resourceVersion, is an update, also if the object cannot be encoded or compared.
+func TestChangeOfSameVersion(t *testing.T) {
+	packed := func(name, rv, v string) runtime.Object {
+		p := pod(name, v)
+		p.ResourceVersion = rv
+		return p
+	}
+	precise := func(name, rv, v string) runtime.Object {
+		p := packed(name, rv, v).(*corev1.Pod)
+		p.CreationTimestamp.Time = time.Unix(1, 5)
+		return p
+	}
+	timed := func(name, rv, v string) runtime.Object {
+		return &gadget[timedSpec]{ObjectMeta: packed(name, rv, v).(*corev1.Pod).ObjectMeta, Spec: timedSpec{A: v, At: time.Unix(7, 8)}}
+	}
+	for maker, make := range bothConstructors {
+		for kind, object := range map[string]func(name, rv, v string) runtime.Object{"packed": packed, "precise": precise, "timed": timed} {
+			for transform, f := range map[string]cache.TransformFunc{"as it came": nil, "transformed": func(obj any) (any, error) { return obj, nil }} {
+				t.Run(maker+"/"+kind+"/"+transform, func(t *testing.T) {
+					events, calls := watch.NewFake(), newRecorder()
+					lw := plainListerWatcher{
+						list:  func(metav1.ListOptions) (runtime.Object, error) { return &corev1.PodList{}, nil },
+						watch: func(metav1.ListOptions) (watch.Interface, error) { return events, nil },
+					}
+					inf := make(lw, object("", "", ""), 0, cache.Indexers{})
+					if err := inf.SetTransform(f); err != nil {
+						t.Fatal(err)
+					}
+					if _, err := inf.AddEventHandler(calls); err != nil {
+						t.Fatal(err)
+					}
+					stop := run(t, inf)
+					events.Add(object("a", "5", "1"))
+					events.Modify(object("a", "5", "2"))
+					events.Modify(object("a", "6", "3"))
+					calls.wait(t, "update d/a@5 v=2 -> d/a@6 v=3")
+					if got := calls.all(); len(got) != 3 || got[1] != "update d/a@5 v=1 -> d/a@5 v=2" {
+						t.Errorf("told %q", got)
+					}
+					stop()
+				})
+			}
+		}
+	}
 }
