@@ -11,8 +11,8 @@ import (
 
 // memoryBudget bounds the memory of the resources cached on demand: Options.MemoryBudget. It is
 // checked before evictAfterBytes more bytes are stored, so the excess is no more than that. An
-// evicted resource stores nothing more, and its memory is free within a second, once its watches
-// have ended. It is safe for concurrent use.
+// evicted resource stores nothing more and tells of no later version, and its memory is free within
+// a second, once its watches have ended. It is safe for concurrent use.
 type memoryBudget struct {
 	limit     atomic.Int64
 	used      atomic.Int64 // at the last check

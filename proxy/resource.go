@@ -82,7 +82,7 @@ func (res *resource) run(ctx context.Context) error {
 	for {
 		ready := res.readySessions.Load()
 		err := res.runSession(ctx)
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || res.stopping.Load() { // ctx ends a moment after stopping is set
 			return nil
 		}
 		res.recordError(err)

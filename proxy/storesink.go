@@ -32,7 +32,7 @@ type storeSink struct {
 	history        *watchcache.History
 	enc            wire.Encoding
 	onListed       func()          // called once, after the first list
-	endSession     func(error)     // called if only a new store helps
+	endSession     func(error)     // called if only a new store helps, see refuse
 	reserve        func(int) error // called before bytes are stored; an error forbids that
 	events         *atomic.Uint64  // of watches
 	initialObjects *atomic.Uint64  // of first lists
@@ -44,11 +44,12 @@ type storeSink struct {
 	proven    atomic.Uint64             // nothing has changed up to here; see prove. Written under mu
 	waiters   map[*proofWaiter]struct{} // one for each caller of Wait
 
+	refused error // why nothing is taken any more; nil: it is. The reflector's goroutine uses it
+
 	// The reflector's goroutine uses these fields, for the relist in progress.
 	relisted      []relistedObject
 	versionBefore uint64 // the store's version before it
 	otherPast     bool   // it has an object in an old version that the store did not have
-	wentBack      bool   // the upstream went back: nothing is taken
 
 	relistedBytes atomic.Int64
 }
@@ -146,6 +147,22 @@ func (sk *storeSink) contradicts(rv uint64) bool {
 	return rv > 0 && rv <= sk.proven.Load() && rv > resourceversion.Number(sk.store.ResourceVersion())
 }
 
+// Err implements reflector.Sink. Once something was refused, it ends the reflector: a later
+// resourceVersion, or the end of a list, would say that the store has what was refused.
+func (sk *storeSink) Err() error {
+	if sk.refused != nil {
+		return sk.refused
+	}
+	return sk.Writer.Err()
+}
+
+// refuse ends the session, and returns why. Nothing may be taken any more.
+func (sk *storeSink) refuse(why error) error {
+	sk.refused = why
+	sk.endSession(why)
+	return why
+}
+
 // Take implements reflector.Sink.
 func (sk *storeSink) Take(t wire.EventType, m *wire.Meta, object []byte, _ any) error {
 	if err := sk.take(t, m, object); err != nil {
@@ -156,7 +173,7 @@ func (sk *storeSink) Take(t wire.EventType, m *wire.Meta, object []byte, _ any) 
 
 func (sk *storeSink) take(t wire.EventType, m *wire.Meta, object []byte) error {
 	if err := sk.reserve(len(object)); err != nil {
-		return err
+		return sk.refuse(err)
 	}
 	switch {
 	case t == 0 && !sk.listed:
@@ -170,8 +187,7 @@ func (sk *storeSink) take(t wire.EventType, m *wire.Meta, object []byte) error {
 	defer sk.mu.Unlock()
 	rv := resourceversion.Number(m.ResourceVersion)
 	if sk.contradicts(rv) {
-		sk.endSession(errWentBack)
-		return errWentBack
+		return sk.refuse(errWentBack)
 	}
 	if rv >= sk.coalesced {
 		sk.settle()
@@ -233,9 +249,6 @@ func (sk *storeSink) recordVersion(rv uint64) {
 // takeListed takes an object of a relist. An unchanged object is marked present at once; any other
 // is buffered.
 func (sk *storeSink) takeListed(m *wire.Meta, object []byte) error {
-	if sk.wentBack {
-		return errWentBack
-	}
 	rv := resourceversion.Number(m.ResourceVersion)
 	stored, ok := sk.store.Get(string(wire.AppendKey(nil, m)))
 	same := ok && stored.UID() == string(m.UID)
@@ -253,8 +266,7 @@ func (sk *storeSink) takeListed(m *wire.Meta, object []byte) error {
 		if sk.otherPast { // nobody will see the end of the list
 			why = errWentBack
 		}
-		sk.endSession(why)
-		return why
+		return sk.refuse(why)
 	}
 	sk.relisted = append(sk.relisted, relistedObject{rv, slices.Clone(object)})
 	if same {
@@ -287,10 +299,10 @@ func (sk *storeSink) markPresent(stored *store.Object) error {
 // BeginReplace implements reflector.Sink.
 func (sk *storeSink) BeginReplace(rebase bool) {
 	sk.dropRelisted()
-	sk.versionBefore, sk.otherPast, sk.wentBack = resourceversion.Number(sk.store.ResourceVersion()), false, rebase && sk.listed
+	sk.versionBefore, sk.otherPast = resourceversion.Number(sk.store.ResourceVersion()), false
 	sk.Writer.BeginReplace(rebase)
-	if sk.wentBack {
-		sk.endSession(errWentBack)
+	if rebase && sk.listed {
+		_ = sk.refuse(errWentBack)
 	}
 }
 
@@ -315,9 +327,9 @@ func (sk *storeSink) EndReplace(resourceVersion string) {
 		return
 	}
 	end := resourceversion.Number(resourceVersion)
-	if sk.wentBack || sk.otherPast && end >= sk.versionBefore {
+	if sk.otherPast && end >= sk.versionBefore {
 		sk.AbortReplace()
-		sk.endSession(errWentBack)
+		_ = sk.refuse(errWentBack)
 		return
 	}
 	slices.SortStableFunc(sk.relisted, func(a, b relistedObject) int { return cmp.Compare(a.rv, b.rv) })
@@ -325,7 +337,7 @@ func (sk *storeSink) EndReplace(resourceVersion string) {
 	defer sk.mu.Unlock()
 	if slices.ContainsFunc(sk.relisted, func(c relistedObject) bool { return sk.contradicts(c.rv) }) {
 		sk.AbortReplace()
-		sk.endSession(errWentBack)
+		_ = sk.refuse(errWentBack)
 		return
 	}
 	at := sk.recorded
