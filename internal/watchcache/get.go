@@ -53,6 +53,6 @@ func (c *Cache) WriteObject(w http.ResponseWriter, r *http.Request, code int, ra
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	writeObject(w, mt.enc, code, rep.typeMeta(), object)
+	c.readWrites.bound(w, func() { writeObject(w, mt.enc, code, rep.typeMeta(), object) })
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -59,10 +60,20 @@ func WriteStatus(w http.ResponseWriter, r *http.Request, code int, status *metav
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
+	if len(object) > largeStatus {
+		control := http.NewResponseController(w)
+		_ = control.SetWriteDeadline(time.Now().Add(writeTimeout)) // unsupported by the writers of tests
+		defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
+	}
 	writeObject(w, mt.enc, code, statusTypeMeta, object)
 }
 
-// writeObject answers a request with one object.
+// largeStatus is the size in bytes above which a Status, which may name what a client has asked
+// for, is written with a deadline. A smaller one fits into net/http's buffers, so writing it does
+// not block.
+const largeStatus = 2 << 10
+
+// writeObject answers a request with one object. It does not bound the time that this takes.
 func writeObject(w http.ResponseWriter, enc wire.Encoding, code int, tm wire.TypeMeta, object []byte) {
 	body := wire.AppendObject(nil, enc, tm, object)
 	h := w.Header()

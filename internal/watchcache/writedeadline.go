@@ -72,6 +72,16 @@ func (ds *writeDeadlines) start(w http.ResponseWriter) *writeDeadline {
 	return wd
 }
 
+// bound bounds the time that write may take to write to w.
+func (ds *writeDeadlines) bound(w http.ResponseWriter, write func()) {
+	wd := ds.start(w)
+	defer wd.close()
+	if wd.begin() == nil { // it is not of a state, so it is not late
+		write()
+	}
+	wd.done()
+}
+
 // check ends the writes that have timed out, and those of a state that is late.
 func (ds *writeDeadlines) check() {
 	now := time.Now()

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // stuckWriter blocks in Write until its deadline is in the past.
@@ -72,6 +74,37 @@ func TestWriteTimeout(t *testing.T) {
 			}
 			if n := tc.cache.Stats().Stalled; !closed && n != 1 {
 				t.Errorf("%d stalled", n)
+			}
+		})
+	}
+}
+
+// TestObjectWriteTimeout: a client that takes nothing of one object, or of a Status that is as long
+// as what it has asked for, is let go as one that takes nothing of a LIST is.
+func TestObjectWriteTimeout(t *testing.T) {
+	notFound := apierrors.NewNotFound(things.GroupVersionResource.GroupResource(), strings.Repeat("x", 100<<10))
+	for name, answer := range map[string]func(*Cache, http.ResponseWriter){
+		"a GET":    func(c *Cache, w http.ResponseWriter) { c.ServeGet(w, newRequest(""), "ns", "a") },
+		"a Status": func(_ *Cache, w http.ResponseWriter) { WriteError(w, newRequest(""), notFound) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			tc := newTestCache(t, 0, nil)
+			defer tc.close()
+			tc.put("ns", "a", "red")
+			w := &stuckWriter{header: http.Header{}, deadline: make(chan time.Time, 16)}
+			began, done := time.Now(), make(chan struct{})
+			go func() {
+				defer close(done)
+				answer(tc.cache, w)
+			}()
+			select {
+			case <-done:
+			case <-time.After(time.Hour):
+				close(w.deadline)
+				<-done
+			}
+			if d := time.Since(began); d < writeTimeout || d > writeTimeout+writeTimeout/checksPerTimeout {
+				t.Errorf("%s: let go after %v", name, d)
 			}
 		})
 	}
