@@ -42,6 +42,6 @@
 // with more than 32 MiB of changed objects ends the resource's watches instead of ordering the
 // changes. Options bound the open connections and the requests in progress. Headers are bounded by
 // 1 MiB and 30 seconds, a write to a client that takes nothing by five minutes, a LIST by a minute
-// and a second for each 256 KiB, the initial events of a WATCH for each 32 KiB. Connections that do
-// not answer pings are closed.
+// and a second for each 256 KiB, the initial events of a WATCH and a forwarded answer that has a
+// seat for each 32 KiB. Connections that do not answer pings are closed.
 package proxy

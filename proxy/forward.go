@@ -43,7 +43,11 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	defer context.AfterFunc(s.closing, cancel)()
 	r = r.WithContext(ctx)
-	w = newDeadlineWriter(w)
+	if slotOf(r) == nil { // it has a seat
+		w = newPacedWriter(w)
+	} else {
+		w = newDeadlineWriter(w)
+	}
 	upgrade := r.Header.Get("Upgrade") != ""
 	switch parsed, _ := s.requests.lookup(r); {
 	case parsed.info.Verb == "watch" && !upgrade:

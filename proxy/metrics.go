@@ -214,5 +214,5 @@ func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	all := prometheus.Gatherers{s.registry, prometheus.GathererFunc(reviewMetrics)}
-	promhttp.HandlerFor(all, promhttp.HandlerOpts{}).ServeHTTP(newDeadlineWriter(w), r)
+	promhttp.HandlerFor(all, promhttp.HandlerOpts{}).ServeHTTP(newPacedWriter(w), r)
 }

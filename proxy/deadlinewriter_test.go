@@ -1,0 +1,111 @@
+package proxy
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirproject/weir/apiserver"
+)
+
+// tricklingWriter is a client that takes each write after a pause. Like a connection it knows no
+// more of a deadline than that a write fails after it.
+type tricklingWriter struct {
+	*httptest.ResponseRecorder
+	pause    time.Duration
+	deadline time.Time
+}
+
+func (w *tricklingWriter) SetWriteDeadline(t time.Time) error {
+	w.deadline = t
+	return nil
+}
+
+func (w *tricklingWriter) Write(p []byte) (int, error) {
+	time.Sleep(w.pause)
+	if !w.deadline.IsZero() && time.Now().After(w.deadline) {
+		return 0, os.ErrDeadlineExceeded
+	}
+	return w.ResponseRecorder.Write(p)
+}
+
+// TestTrickledAnswer: who takes a forwarded answer a little at a time keeps no seat for long; who
+// keeps to a modest pace gets all of it, however long the upstream takes; and a watch may be slow.
+func TestTrickledAnswer(t *testing.T) {
+	const size, writes = 32 << 10, 1000 // as ReverseProxy writes
+	for name, tt := range map[string]struct {
+		newWriter      func(http.ResponseWriter) *deadlineWriter
+		pause, between time.Duration // of the client, and of the upstream
+		whole          bool
+	}{
+		"a trickle":          {newPacedWriter, 4 * time.Minute, 0, false},
+		"half the pace":      {newPacedWriter, 2 * size * time.Second / answerPace, 0, false},
+		"the pace":           {newPacedWriter, size * time.Second / answerPace, 0, true},
+		"a slow upstream":    {newPacedWriter, time.Millisecond, 10 * time.Minute, true},
+		"a trickled watch":   {newDeadlineWriter, 4 * time.Minute, 0, true},
+		"a watch that hangs": {newDeadlineWriter, 6 * time.Minute, 0, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			client := &tricklingWriter{ResponseRecorder: httptest.NewRecorder(), pause: tt.pause}
+			w, began, n := tt.newWriter(client), time.Now(), 0
+			for ; n < writes; n++ {
+				if _, err := w.Write(make([]byte, size)); err != nil {
+					break
+				}
+				if err := w.FlushError(); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(tt.between)
+			}
+			if whole := n == writes; whole != tt.whole || !whole && time.Since(began) > 10*time.Minute {
+				t.Errorf("%s: %d of %d writes in %v", name, n, writes, time.Since(began))
+			}
+		})
+	}
+}
+
+// noteDeadline notes how long a write to a client may take.
+type noteDeadline struct {
+	http.ResponseWriter
+	deadline time.Time
+	longest  time.Duration // of the writes, what the deadline has left
+}
+
+func (w *noteDeadline) SetWriteDeadline(t time.Time) error {
+	w.deadline = t
+	return nil
+}
+
+func (w *noteDeadline) Write(p []byte) (int, error) {
+	w.longest = max(w.longest, time.Until(w.deadline))
+	return w.ResponseWriter.Write(p)
+}
+
+// TestPacedAnswers: what holds a seat is paced, also if it asks for an upgrade that it does not
+// get, and what is long-running is not.
+func TestPacedAnswers(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 3})
+	tp := startProxy(t, u, Options{})
+	for path, want := range map[string]time.Duration{
+		"/api/v1/pods":                             answerGrace,
+		"/api/v1/namespaces/default/pods/none":     answerGrace,
+		"/metrics":                                 answerGrace,
+		"/api/v1/pods?watch=true&timeoutSeconds=1": writeStall,
+		"/api/v1/namespaces/default/pods/none/log": writeStall,
+	} {
+		w := &noteDeadline{ResponseWriter: httptest.NewRecorder()}
+		r := httptest.NewRequest(http.MethodGet, path, nil).WithContext(tp.ctx)
+		r.Header.Set("Authorization", "Bearer token-jane")
+		if path == "/api/v1/pods" {
+			r.Header.Set("Upgrade", "websocket")
+			r.Header.Set("Connection", "Upgrade")
+		}
+		tp.server.ServeHTTP(w, r)
+		if d := w.longest; d < want-10*time.Second || d > want+10*time.Second { // what was taken prolongs it
+			t.Errorf("%s: a write may take %v, not %v", path, d, want)
+		}
+	}
+}
