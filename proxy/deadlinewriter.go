@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"net/http"
+	"sync/atomic"
 	"time"
 )
 
@@ -25,6 +26,7 @@ type deadlineWriter struct {
 	paced   bool          // the client must keep to answerPace
 	taken   int64         // bytes
 	waited  time.Duration // for the client to take them; the time in which the upstream sends nothing does not count
+	writing *atomic.Int64 // counts the writes under way; nil: nobody does
 }
 
 func newDeadlineWriter(w http.ResponseWriter) *deadlineWriter {
@@ -51,13 +53,25 @@ func (dw *deadlineWriter) begin() time.Time {
 		limit = min(limit, due-dw.waited)
 	}
 	_ = dw.control.SetWriteDeadline(now.Add(limit)) // unsupported by the writers of tests
+	if dw.writing != nil {
+		dw.writing.Add(1)
+	}
 	return now
+}
+
+// done notes that a write or flush has ended.
+func (dw *deadlineWriter) done(begun time.Time) {
+	dw.waited += time.Since(begun)
+	if dw.writing != nil {
+		dw.writing.Add(-1)
+	}
 }
 
 func (dw *deadlineWriter) Write(b []byte) (int, error) {
 	begun := dw.begin()
 	n, err := dw.ResponseWriter.Write(b)
-	dw.taken, dw.waited = dw.taken+int64(n), dw.waited+time.Since(begun)
+	dw.done(begun)
+	dw.taken += int64(n)
 	return n, err
 }
 
@@ -65,7 +79,7 @@ func (dw *deadlineWriter) Write(b []byte) (int, error) {
 func (dw *deadlineWriter) FlushError() error {
 	begun := dw.begin()
 	err := dw.control.Flush()
-	dw.waited += time.Since(begun)
+	dw.done(begun)
 	_ = dw.control.SetWriteDeadline(time.Time{})
 	return err
 }

@@ -43,7 +43,7 @@ func (a *flowControl) collect(ch chan<- prometheus.Metric) {
 	l := a.longRunning
 	gauge(descWatchBudget, float64(max(l.memory, 0)))
 	gauge(descWatchUsed, float64(l.memoryUsed()))
-	gauge(descWatchLate, float64(l.backlog()))
+	gauge(descWatchLate, float64(l.late()))
 	for why, n := range map[string]uint64{"all": l.rejected[limitTotal].Load(), "user": l.rejected[limitUser].Load(), "memory": l.rejected[limitMemory].Load()} {
 		ch <- prometheus.MustNewConstMetric(descWatchRefused, prometheus.CounterValue, float64(n), why)
 	}

@@ -43,12 +43,17 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	defer context.AfterFunc(s.closing, cancel)()
 	r = r.WithContext(ctx)
-	if slotOf(r) == nil { // it has a seat
+	upgrade := r.Header.Get("Upgrade") != ""
+	if p := slotOf(r); p == nil { // it has a seat
 		w = newPacedWriter(w)
 	} else {
-		w = newDeadlineWriter(w)
+		dw := newDeadlineWriter(w)
+		dw.writing = &p.limiter.writing
+		w = dw
+		if p.grow(copyBuffer); upgrade {
+			p.grow(copyBuffer) // for the other way
+		}
 	}
-	upgrade := r.Header.Get("Upgrade") != ""
 	switch parsed, _ := s.requests.lookup(r); {
 	case parsed.info.Verb == "watch" && !upgrade:
 		watch, p := s.forwardedWatches.begin(w, r, cancel)

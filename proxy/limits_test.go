@@ -262,6 +262,20 @@ func TestHalfOpen(t *testing.T) {
 	tp.until("the watch has ended", func() bool { return tp.server.resources.find(podsResource).watchers.Load() == 0 })
 }
 
+// TestForwardedMemory: what forwards a watch counts, and what may have been read ahead while its
+// client takes nothing.
+func TestForwardedMemory(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 500})
+	tp := startProxy(t, u, Options{})
+	limiter := tp.server.flowControl.longRunning
+	used := func() int64 { return limiter.memoryUsed() - int64(tp.server.connected())*connectionBytes }
+	c := tp.dial("h2")
+	c.request("/api/v1/pods?watch=true") // the state is more than it has room for
+	tp.until("what is kept for it counts", func() bool { return used() == watchBytes+copyBuffer+readAhead && limiter.late() == readAhead })
+	c.Close()
+	tp.until("it has ended", func() bool { return used() == 0 })
+}
+
 // TestHeadsOfWatches: what the heads of watches take, which are kept as long as they last, counts.
 func TestHeadsOfWatches(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})

@@ -19,11 +19,12 @@ type longRunningLimiter struct {
 	memory         int64        // 0 or less: no bound
 	connections    func() int   // open connections
 	backlog        func() int64 // bytes kept for slow watches
+	writing        atomic.Int64 // writes to clients of forwarded requests that are under way
 	rejected       [3]atomic.Uint64
 
 	mu     sync.Mutex
 	total  int
-	heads  int64          // bytes of the requests' heads beyond usualHead
+	extra  int64          // bytes of the requests beyond watchBytes each
 	byUser map[string]int // by userKey or tokenKey; no more entries than requests
 }
 
@@ -77,7 +78,7 @@ func newLongRunningLimiter(o *Options) *longRunningLimiter {
 type longRunningSlot struct {
 	limiter *longRunningLimiter
 	user    string
-	head    int64 // see extraHead
+	extra   int64 // see extraHead; and the buffers of one that is forwarded
 	asked   bool  // the upstream was asked about the caller
 }
 
@@ -97,15 +98,19 @@ func (l *longRunningLimiter) acquire(key string, head int64) (*longRunningSlot, 
 		return nil, errWatchMemory
 	}
 	l.total++
-	l.heads += head
+	l.extra += head
 	l.byUser[key]++
-	return &longRunningSlot{limiter: l, user: key, head: head}, nil
+	return &longRunningSlot{limiter: l, user: key, extra: head}, nil
 }
 
 // memoryUsedLocked returns the memory of all requests. The caller holds the lock.
 func (l *longRunningLimiter) memoryUsedLocked() int64 {
-	return int64(l.connections())*connectionBytes + int64(l.total)*watchBytes + l.heads + l.backlog()
+	return int64(l.connections())*connectionBytes + int64(l.total)*watchBytes + l.extra + l.late()
 }
+
+// late returns the bytes kept for slow clients. The transport may have read ahead for each to whom
+// a write is under way.
+func (l *longRunningLimiter) late() int64 { return l.backlog() + l.writing.Load()*readAhead }
 
 // memoryUsed returns the memory of all requests.
 func (l *longRunningLimiter) memoryUsed() int64 {
@@ -132,8 +137,16 @@ func (p *longRunningSlot) release() {
 	p.limiter.mu.Lock()
 	defer p.limiter.mu.Unlock()
 	p.limiter.total--
-	p.limiter.heads -= p.head
+	p.limiter.extra -= p.extra
 	p.dropUser()
+}
+
+// grow counts n more bytes of the request.
+func (p *longRunningSlot) grow(n int64) {
+	p.limiter.mu.Lock()
+	defer p.limiter.mu.Unlock()
+	p.extra += n
+	p.limiter.extra += n
 }
 
 // dropUser removes the request from its user's count. The caller holds the lock.

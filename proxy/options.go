@@ -58,8 +58,9 @@ type Options struct {
 	// MaxWatchesPerUser bounds the watches, logs and upgraded connections of one user. 0: half of
 	// MaxLongRunning.
 	MaxWatchesPerUser int
-	// WatchMemory bounds, in bytes, the memory of all watches: their connections, themselves, and
-	// what is kept for slow ones. A new watch above it gets 429. 0: 2 GiB. Negative: no bound.
+	// WatchMemory bounds, in bytes, the memory of all watches: their connections, themselves, what
+	// forwards them, and what is kept for slow ones. A new watch above it gets 429. 0: 2 GiB.
+	// Negative: no bound.
 	WatchMemory int64
 
 	Authentication Authentication

@@ -1,14 +1,17 @@
 package proxy
 
 import (
+	"crypto/tls"
 	"encoding/pem"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
+	"golang.org/x/net/http2"
 	"k8s.io/client-go/rest"
 )
 
@@ -21,6 +24,12 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 func passTo(t *testing.T, h http.HandlerFunc) *upstream {
 	t.Helper()
 	server := httptest.NewUnstartedServer(h)
+	return passToServer(t, server)
+}
+
+// passToServer returns what sends requests to a server that is an upstream.
+func passToServer(t *testing.T, server *httptest.Server) *upstream {
+	t.Helper()
 	server.EnableHTTP2 = true
 	server.StartTLS()
 	t.Cleanup(server.Close)
@@ -80,6 +89,35 @@ func TestConnectionsOfUnknownTokens(t *testing.T) {
 			if by["Bearer jane"][at] {
 				t.Errorf("%q came by a connection of jane's", who)
 			}
+		}
+	}
+}
+
+// TestReadAhead: the upstream is told to send no more than readAhead of an answer that is not
+// taken, whatever other transports with the same credentials tell it.
+func TestReadAhead(t *testing.T) {
+	var window atomic.Uint32
+	server := httptest.NewUnstartedServer(nil)
+	server.Config.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){"h2": func(_ *http.Server, c *tls.Conn, _ http.Handler) {
+		if _, err := io.CopyN(io.Discard, c, int64(len(http2.ClientPreface))); err != nil {
+			return
+		}
+		if frame, err := http2.NewFramer(io.Discard, c).ReadFrame(); err == nil {
+			if settings, ok := frame.(*http2.SettingsFrame); ok {
+				told, _ := settings.Value(http2.SettingInitialWindowSize)
+				window.Store(told)
+			}
+		}
+	}}
+	u := passToServer(t, server)
+	for name, rt := range map[string]http.RoundTripper{"with the caller's credentials": u.anonymous, "by impersonation": u.impersonating} {
+		window.Store(0)
+		if resp, err := rt.RoundTrip(httptest.NewRequest(http.MethodGet, server.URL, nil)); err == nil {
+			resp.Body.Close()
+			t.Errorf("%s: %s from a server that closes the connection", name, resp.Status)
+		}
+		if n := window.Load(); n != readAhead {
+			t.Errorf("%s: %d bytes", name, n)
 		}
 	}
 }
