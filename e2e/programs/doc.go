@@ -17,5 +17,6 @@
 //
 // Weir's requirement raises client-go to 0.37 in both builds. The descheduler's module asks for a
 // k8s.io/kube-openapi that is not to be had, and replaces it, as its directory does; with client-go
-// 0.37 it needs k8s.io/component-helpers 0.37.
+// 0.37 it needs k8s.io/component-helpers 0.37. external-dns asks for a github.com/openshift/api
+// that is not to be had, which its directory replaces; its 0.23 needs Go 1.27.
 package programs

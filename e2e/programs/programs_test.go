@@ -34,6 +34,7 @@ func TestPrograms(t *testing.T) {
 	}{
 		{"prometheus", observer{}},
 		{"k8sattributes", observer{args: []string{"-pods", strconv.Itoa(*podsFlag)}}},
+		{"external-dns", publishes},
 		{"descheduler", deschedules},
 		{"metrics-server", measures},
 		{"kube-scheduler", writer(schedule)},

@@ -1,0 +1,92 @@
+// Command external-dns runs two of external-dns' sources, that of services and that of pods, as its
+// own main package wraps them, and reports the endpoints: the DNS records that it would make.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"sync/atomic"
+
+	"sigs.k8s.io/external-dns/endpoint"
+	"sigs.k8s.io/external-dns/pkg/apis/externaldns"
+	"sigs.k8s.io/external-dns/source"
+	"sigs.k8s.io/external-dns/source/wrappers"
+
+	"github.com/weirproject/weir/e2e/programs/report"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "external-dns:", err)
+		os.Exit(1)
+	}
+}
+
+// flags are those that external-dns itself is started with.
+var flags = []string{
+	"--provider=inmemory", "--source=service", "--source=pod", "--pod-source-domain=pods.example.org",
+}
+
+func run() error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	cfg := externaldns.NewConfig()
+	if err := cfg.ParseFlags(flags); err != nil {
+		return err
+	}
+	cfg.KubeConfig = os.Getenv("KUBECONFIG")
+	config, err := source.NewSourceConfig(cfg)
+	if err != nil {
+		return err
+	}
+	var r records
+	go func() { // ends once all informers have synced
+		built, err := wrappers.Build(ctx, config)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "external-dns:", err)
+			os.Exit(1)
+		}
+		r.source.Store(&built)
+	}()
+	return report.Serve(report.Knowledge{Count: func() int { return len(r.endpoints()) }, All: r.all})
+}
+
+// records are what there is to be in the DNS.
+type records struct {
+	source atomic.Pointer[source.Source] // nil until it is built
+}
+
+// endpoints returns what the sources make of the cluster now. It is empty until they are built.
+func (r *records) endpoints() []*endpoint.Endpoint {
+	built := r.source.Load()
+	if built == nil {
+		return nil
+	}
+	found, err := (*built).Endpoints(context.Background())
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "external-dns:", err)
+	}
+	return found
+}
+
+// record is an endpoint and the objects that it comes from.
+type record struct {
+	Endpoint *endpoint.Endpoint `json:"endpoint"`
+	Of       []string           `json:"of"`
+}
+
+// all returns the records by name and type.
+func (r *records) all() map[string]any {
+	all := map[string]any{}
+	for _, e := range r.endpoints() {
+		it := record{Endpoint: e}
+		for _, o := range e.RefObjects() {
+			it.Of = append(it.Of, fmt.Sprint(o.Source(), ": ", o.Kind(), " ", o.Namespace(), "/", o.Name(), " ", o.UID()))
+		}
+		slices.Sort(it.Of)
+		all[e.DNSName+" "+e.RecordType] = it
+	}
+	return all
+}

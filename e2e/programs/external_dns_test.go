@@ -1,0 +1,181 @@
+package programs
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/weirproject/weir/internal/podsim"
+)
+
+// publishes has external-dns publish each pod by its name, and the pods of each app by a service.
+var publishes = observer{
+	prepare: func(t *testing.T, ctx context.Context, w *world) []string {
+		nodes := 0
+		w.makeNodesOfPods(t, ctx, func(node *corev1.Node) {
+			nodes++
+			node.Status.Addresses = append(node.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: externalIP(nodes)})
+		})
+		pods := w.pods.(*podsim.Pods)
+		for i, app := range pods.Apps() {
+			var its []*corev1.Pod
+			for j := pods.FirstOf(i); j < min(pods.FirstOf(i+1), pods.Len()); j++ {
+				its = append(its, pods.Pod(j))
+			}
+			w.makeService(t, ctx, app, map[string]string{"app": app}, i%nodePortEvery == 0, its)
+		}
+		return nil
+	},
+	count: func(w *world) int {
+		apps := len(w.pods.(*podsim.Pods).Apps())
+		ports := (apps + nodePortEvery - 1) / nodePortEvery
+		return w.pods.Len() + apps + ports // a port has a record more, of type SRV
+	},
+	change: func(t *testing.T, ctx context.Context, w *world) string {
+		last := w.churn(t, ctx, 300)
+		w.moveNodes(t, ctx)
+		w.movePods(t, ctx)
+		w.moveServices(t, ctx)
+		// It has an endpoint once the pod is known to have its last label, and the slice is known.
+		w.makeService(t, ctx, last, map[string]string{"churn": last}, false, []*corev1.Pod{w.pods.Pod(0)})
+		return last + domain
+	},
+}
+
+const (
+	// dnsPrefix begins the keys of the annotations that external-dns knows.
+	dnsPrefix = "external-dns.kubernetes.io/"
+	// domain is what the names of services end in.
+	domain = ".example.org"
+	// nodePortEvery is which of the services has a port on the nodes that run its pods. The others
+	// are headless.
+	nodePortEvery = 20
+)
+
+func externalIP(i int) string { return fmt.Sprintf("203.0.%d.%d", i>>8&255, i&255) }
+
+// makeService makes a service of pods, which are all those that a selector selects, and its
+// EndpointSlice.
+func (w *world) makeService(t *testing.T, ctx context.Context, name string, selector map[string]string, onNodes bool, pods []*corev1.Pod) {
+	t.Helper()
+	namespace := pods[0].Namespace
+	service := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{dnsPrefix + "hostname": name + domain}},
+		Spec: corev1.ServiceSpec{
+			ClusterIP: corev1.ClusterIPNone, Selector: selector,
+			Ports: []corev1.ServicePort{{Name: "http", Port: 8080}},
+		},
+	}
+	if onNodes {
+		service.Spec.ClusterIP, service.Spec.Type = "", corev1.ServiceTypeNodePort
+		service.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyTypeLocal
+	}
+	slice := &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: name}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Ports:       []discoveryv1.EndpointPort{{Name: new("http"), Port: new(int32(8080))}},
+	}
+	for _, pod := range pods {
+		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
+			Addresses: []string{pod.Status.PodIP}, NodeName: new(pod.Spec.NodeName),
+			TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: namespace, Name: pod.Name, UID: pod.UID},
+		})
+	}
+	_, err := w.client.CoreV1().Services(namespace).Create(ctx, service, metav1.CreateOptions{})
+	if err == nil {
+		_, err = w.client.DiscoveryV1().EndpointSlices(namespace).Create(ctx, slice, metav1.CreateOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// moveNodes changes nodes that pods of the first service run on, which has a port on them.
+func (w *world) moveNodes(t *testing.T, ctx context.Context) {
+	t.Helper()
+	nodes := w.client.CoreV1().Nodes()
+	on := func(i int) string { return w.pods.Pod(min(i, w.pods.Len()-1)).Spec.NodeName }
+	moved := []byte(`{"status":{"addresses":[{"type":"ExternalIP","address":"203.0.113.1"},{"type":"ExternalIP","address":"2001:db8::1"}]}}`)
+	_, err := nodes.Patch(ctx, on(0), types.MergePatchType, moved, metav1.PatchOptions{}, "status")
+	if err == nil {
+		_, err = nodes.Patch(ctx, on(1), types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`), metav1.PatchOptions{})
+	}
+	if err == nil {
+		err = nodes.Delete(ctx, on(2), metav1.DeleteOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// movePods changes what pods have endpoints by, or deletes them, and takes half of it back.
+func (w *world) movePods(t *testing.T, ctx context.Context) {
+	t.Helper()
+	const ways = 7
+	for i := range min(300, w.pods.Len()) {
+		pod := w.pods.Pod(i)
+		pods := w.client.CoreV1().Pods(pod.Namespace)
+		patch := [ways]string{
+			fmt.Sprintf(`{"metadata":{"annotations":{"%shostname":"node-of-%d.example.org"}}}`, dnsPrefix, i),
+			fmt.Sprintf(`{"metadata":{"annotations":{"%starget":"192.0.2.%d"}}}`, dnsPrefix, i%250),
+			`{"metadata":{"labels":{"app":"another"}}}`,
+			"", // deleted
+			fmt.Sprintf(`{"metadata":{"annotations":{"%scontroller":"another"}}}`, dnsPrefix),
+			fmt.Sprintf(`{"metadata":{"annotations":{"%sttl":"60"}}}`, dnsPrefix),
+			fmt.Sprintf(`{"metadata":{"annotations":{"%sinternal-hostname":"pod-%d.example.org,some.example.org"}}}`, dnsPrefix, i),
+		}[i%ways]
+		var err error
+		if patch == "" {
+			err = pods.Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
+		} else {
+			_, err = pods.Patch(ctx, pod.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		}
+		if back := i/ways%2 == 1; back && err == nil && patch == "" {
+			err = w.replace(ctx, i)
+		} else if back && err == nil {
+			patch = fmt.Sprintf(`{"metadata":{"annotations":null,"labels":{"app":%q}}}`, pod.Labels["app"])
+			_, err = pods.Patch(ctx, pod.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// moveServices changes some of the headless services and their slices, or deletes them.
+func (w *world) moveServices(t *testing.T, ctx context.Context) {
+	t.Helper()
+	pods := w.pods.(*podsim.Pods)
+	apps := pods.Apps()
+	for i := 1; i < min(20, len(apps)); i++ {
+		name, namespace := apps[i], pods.Pod(pods.FirstOf(i)).Namespace
+		services, slices := w.client.CoreV1().Services(namespace), w.client.DiscoveryV1().EndpointSlices(namespace)
+		var err error
+		switch i % 5 {
+		case 0:
+			err = services.Delete(ctx, name, metav1.DeleteOptions{})
+		case 1:
+			patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"%shostname":"moved-%d.example.org"}}}`, dnsPrefix, i)
+			_, err = services.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
+		case 2:
+			_, err = services.Patch(ctx, name, types.MergePatchType, []byte(`{"spec":{"selector":{"app":"another"}}}`), metav1.PatchOptions{})
+		case 3:
+			err = slices.Delete(ctx, name, metav1.DeleteOptions{})
+		default:
+			var slice *discoveryv1.EndpointSlice
+			if slice, err = slices.Get(ctx, name, metav1.GetOptions{}); err == nil {
+				slice.Endpoints[0].Conditions.Ready = new(false)
+				slice.Endpoints[len(slice.Endpoints)-1].Addresses = []string{fmt.Sprintf("10.8.0.%d", i)}
+				_, err = slices.Update(ctx, slice, metav1.UpdateOptions{})
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
