@@ -74,6 +74,11 @@ func errQueryTooLong() error {
 	}}
 }
 
+// errOpaqueTarget is the 400 of a request target with a scheme and no slash after it, such as
+// x:https://host/api/v1/pods?watch=1. The proxy would see no path in it, and kube-apiserver, which
+// gets what follows the scheme, the path of a WATCH.
+var errOpaqueTarget = apierrors.NewBadRequest("The target of the request is neither a path nor an absolute URL.")
+
 // reject answers a request that was not admitted.
 func (s *Server) reject(w http.ResponseWriter, r *http.Request, why error) {
 	if isOverLimit(r) {
@@ -152,8 +157,12 @@ func (s *Server) admit(a *responseWriter, r *http.Request) {
 	parsed, complete := s.requests.lookup(r)
 	a.startCounting(s.metrics, r, parsed.info)
 	a.onEnd(a.finish)
-	if isOverLimit(r) {
+	switch {
+	case isOverLimit(r):
 		s.reject(a, r, errTooMany)
+		return
+	case r.URL.Opaque != "":
+		s.refuseUnread(a, r, errOpaqueTarget)
 		return
 	}
 	r = s.authn.withIdentity(r)
