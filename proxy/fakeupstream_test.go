@@ -3,6 +3,7 @@ package proxy
 import (
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -162,6 +163,25 @@ func (u *fakeUpstream) refuseReviews(code int) {
 			w.Header().Set("Retry-After", "1") // for which client-go waits, and asks again
 		}
 		writeStatus(w, code)
+	})
+}
+
+// upgradeUntil makes the upstream upgrade whatever asks for that and has a path that ends in
+// "reviews", where it has its faults. Nothing happens on the connection until over is closed. The
+// upstream answers no review.
+func (u *fakeUpstream) upgradeUntil(over <-chan struct{}) {
+	u.setFault(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Upgrade") == "" {
+			writeStatus(w, http.StatusForbidden)
+			return
+		}
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+		<-over
 	})
 }
 

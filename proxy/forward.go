@@ -55,7 +55,7 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	switch parsed, _ := s.requests.lookup(r); {
-	case parsed.info.Verb == "watch" && !upgrade:
+	case parsed.info.Verb == "watch":
 		watch, p := s.forwardedWatches.begin(w, r, cancel)
 		defer s.forwardedWatches.forget(p)
 		// The upstream may have gone back while the request was judged, or nothing was judged. Who may

@@ -16,7 +16,9 @@ import (
 )
 
 // forwardedWatch is a forwarded WATCH that can be ended between two events, so that its client
-// resumes. A stream that ends within an event is an error to clients, which then list again.
+// resumes. A stream that ends within an event is an error to clients, which then list again. One
+// over a WebSocket is an upgraded connection, whose events are not looked at: it ends by being
+// closed.
 type forwardedWatch struct {
 	cancel     context.CancelFunc // of the upstream request
 	from       uint64             // the resourceVersion to resume from
@@ -26,6 +28,7 @@ type forwardedWatch struct {
 	mu       sync.Mutex
 	timer    *time.Timer // ends it; nil: not at a certain time
 	ending   bool
+	upgraded bool // to a WebSocket
 	reading  bool
 	canceled bool // cancelled between two events
 	scanner  frameScanner
@@ -111,12 +114,22 @@ func (p *forwardedWatch) stop() {
 	p.limitWrite = func() {} // the writer must not be used any more
 }
 
-// end ends the watch at once if it is between two events, and else after the current event.
+// upgrade notes that the watch goes on as an upgraded connection.
+func (p *forwardedWatch) upgrade() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.upgraded = true; p.ending {
+		p.cancel()
+	}
+}
+
+// end ends the watch at once if it is between two events, or an upgraded connection, and else after
+// the current event.
 func (p *forwardedWatch) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ending = true
-	if p.reading && p.scanner.betweenEvents() {
+	if p.upgraded || p.reading && p.scanner.betweenEvents() {
 		p.canceled = true
 		p.cancel()
 	}
@@ -143,11 +156,17 @@ func replaceByStatus(resp *http.Response, err *apierrors.StatusError) error {
 }
 
 // wrapWatchBody implements httputil.ReverseProxy.ModifyResponse. It wraps the body of a watch, so
-// that it can be ended.
+// that it can be ended. It returns an error, with which the request is to be answered, in place of
+// an upgrade, since ReverseProxy would go on with that whatever the response has become.
 func wrapWatchBody(resp *http.Response) error {
 	p, ok := resp.Request.Context().Value(forwardedWatchKey{}).(*forwardedWatch)
+	upgraded := resp.StatusCode == http.StatusSwitchingProtocols
 	switch {
-	case !ok || resp.StatusCode != http.StatusOK:
+	case !ok || resp.StatusCode != http.StatusOK && !upgraded:
+	case p.lost && upgraded:
+		return wentBackSince(p.from)
+	case upgraded:
+		p.upgrade()
 	case p.lost:
 		return replaceByStatus(resp, wentBackSince(p.from))
 	default:

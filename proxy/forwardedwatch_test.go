@@ -12,6 +12,10 @@ import (
 	"net/http/httptest"
 	"testing"
 	"testing/synctest"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/weirproject/weir/apiserver"
 )
 
 // TestForwardedWatchEndsBetweenEvents: whenever a watch that is forwarded is ended, and however its
@@ -66,6 +70,55 @@ func TestForwardedWatchEndsBetweenEvents(t *testing.T) {
 				from.Close()
 			})
 		}
+	}
+}
+
+// TestForwardedWebSocket: a watch over a WebSocket is one: from before a restore it gets 410, and
+// when watches end its connection is closed.
+func TestForwardedWebSocket(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{})
+	tp := startProxy(t, u, Options{})
+	over := make(chan struct{})
+	defer close(over)
+	u.upgradeUntil(over)
+	restores := &tp.server.resources.restoreTracker
+	restores.sessionBegan(schema.GroupVersionResource{Version: "v1", Resource: "reviews"})
+	restores.observe(100)
+	restores.wentBack()
+	const watch = "/api/v1/reviews?watch=true"
+	if resp := tp.openWebSocket(watch + "&resourceVersion=7"); resp.StatusCode != http.StatusGone {
+		t.Errorf("from before a restore: %s", resp.Status)
+	}
+	resp := tp.openWebSocket(watch)
+	if resp.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatal(resp.Status)
+	}
+	tp.server.forwardedWatches.endAll()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = io.Copy(io.Discard, resp.Body)
+	}()
+	select {
+	case <-ended:
+	case <-tp.ctx.Done():
+		resp.Body.Close()
+		t.Error("the connection stays open")
+	}
+	tp.until("nothing is left of it", func() bool { return tp.server.forwardedWatches.count() == 0 })
+}
+
+// TestForwardedWebSocketEndsEarly: a watch that is ended before the upstream has upgraded it ends
+// when that happens.
+func TestForwardedWebSocketEndsEarly(t *testing.T) {
+	var fs forwardedWatches
+	ctx, cancel := context.WithCancel(t.Context())
+	r, p := fs.begin(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil), cancel)
+	defer fs.forget(p)
+	fs.endAll()
+	resp := &http.Response{StatusCode: http.StatusSwitchingProtocols, Body: http.NoBody, Request: r}
+	if err := wrapWatchBody(resp); err != nil || ctx.Err() == nil {
+		t.Errorf("it goes on: %v", err)
 	}
 }
 

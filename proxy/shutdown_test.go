@@ -243,23 +243,9 @@ func TestShutdownUpgraded(t *testing.T) {
 	tp := startProxy(t, u, Options{})
 	over := make(chan struct{})
 	defer close(over)
-	u.setFault(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Upgrade") == "" {
-			writeStatus(w, http.StatusForbidden)
-			return
-		}
-		conn, _, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			return
-		}
-		defer conn.Close()
-		fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
-		<-over
-	})
-	// The upstream of the tests has faults where a path ends so.
+	u.upgradeUntil(over)
 	for _, path := range []string{"/api/v1/reviews?watch=true", "/apis/example.com/v1/namespaces/n/screens/reviews", "/api/v1/namespaces/n/pods/p/proxy/reviews"} {
-		resp := tp.open(tp.http1(nil), http.MethodGet, path, "Authorization", "Bearer token-jane", "Connection", "Upgrade", "Upgrade", "websocket")
-		if resp.StatusCode != http.StatusSwitchingProtocols {
+		if resp := tp.openWebSocket(path); resp.StatusCode != http.StatusSwitchingProtocols {
 			t.Fatal(path, resp.Status)
 		}
 	}

@@ -137,6 +137,12 @@ func (tp *testProxy) open(c *http.Client, method, path string, headers ...string
 	return resp
 }
 
+// openWebSocket asks as jane for a WebSocket.
+func (tp *testProxy) openWebSocket(path string) *http.Response {
+	tp.t.Helper()
+	return tp.open(tp.http1(nil), http.MethodGet, path, "Authorization", "Bearer token-jane", "Connection", "Upgrade", "Upgrade", "websocket")
+}
+
 // get makes a GET as a user with a token, and gives the whole answer.
 func (tp *testProxy) get(user, path string, headers ...string) (code int, body string) {
 	tp.t.Helper()

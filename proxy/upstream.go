@@ -236,14 +236,17 @@ func withConnection(r *http.Request) *http.Request {
 	return r
 }
 
-// handleError answers a request that the upstream did not answer.
+// handleError answers a request that the upstream did not answer, or in another way than is passed
+// on.
 func (u *upstream) handleError(w http.ResponseWriter, r *http.Request, err error) {
 	if sent, ok := r.Context().Value(forwardedKey{}).(*http.Request); ok {
 		r = sent.WithContext(r.Context())
 	}
-	if late, ok := errors.AsType[*apierrors.StatusError](context.Cause(r.Context())); ok {
-		u.refuse(w, r, late)
-		return
+	for _, why := range []error{context.Cause(r.Context()), err} { // it is late, or wrapWatchBody has refused it
+		if own, ok := errors.AsType[*apierrors.StatusError](why); ok {
+			u.refuse(w, r, own)
+			return
+		}
 	}
 	if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
 		panic(http.ErrAbortHandler) // the client has gone
