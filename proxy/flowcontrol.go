@@ -1,13 +1,16 @@
 package proxy
 
 import (
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 
+	"golang.org/x/net/http/httpguts"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -28,7 +31,8 @@ const (
 )
 
 // flowControl bounds requests. Reads and all other short requests wait for seats; long-running
-// requests are bounded by their number and memory.
+// requests are bounded by their number and memory. A short request that asks for an upgrade of its
+// connection is bounded by both, and gives up its seat once that is upgraded.
 type flowControl struct {
 	readOnly, mutating *seatPool
 	longRunning        *longRunningLimiter
@@ -56,6 +60,12 @@ func (a *flowControl) seatsFor(info *request.RequestInfo) *seatPool {
 func isLongRunning(info *request.RequestInfo) bool {
 	return info.Verb == "watch" || info.Verb == "proxy" ||
 		info.IsResourceRequest && slices.Contains([]string{"attach", "exec", "proxy", "log", "portforward"}, info.Subresource)
+}
+
+// asksForUpgrade reports whether a request is forwarded with its Upgrade header, as ReverseProxy
+// does if the Connection header names that.
+func asksForUpgrade(r *http.Request) bool {
+	return r.Header.Get("Upgrade") != "" && httpguts.HeaderValuesContainsToken(r.Header["Connection"], "Upgrade")
 }
 
 // errTooMany is the 429 of a request that found no seat.
@@ -166,17 +176,32 @@ func (s *Server) admit(a *responseWriter, r *http.Request) {
 		return
 	}
 	r = s.authn.withIdentity(r)
-	if isLongRunning(parsed.info) {
-		s.admitLongRunning(a, r, parsed, complete)
+	f := s.flowOf(r, parsed.info)
+	long, upgrade := isLongRunning(parsed.info), asksForUpgrade(r)
+	if long || upgrade {
+		p, err := s.acquireSlot(r, f)
+		if err != nil {
+			s.reject(a, r, err)
+			return
+		}
+		a.onEnd(p.release)
+		r = r.WithContext(context.WithValue(r.Context(), slotKey{}, p))
+	}
+	if long {
+		s.admitLongRunning(a, r, f, parsed, complete)
 		return
 	}
-	f := s.flowOf(r, parsed.info)
 	in := s.flowControl.seatsFor(parsed.info)
 	if !in.acquire(r.Context(), f) {
 		s.reject(a, r, errTooMany)
 		return
 	}
-	a.onEnd(func() { in.release(f) })
+	release := func() { in.release(f) }
+	if upgrade {
+		release = sync.OnceFunc(release)
+		a.onUpgrade = release
+	}
+	a.onEnd(release)
 	if !complete {
 		parsed = s.requests.parse(r, parsed)
 	}

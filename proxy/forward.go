@@ -43,18 +43,20 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	defer context.AfterFunc(s.closing, cancel)()
 	r = r.WithContext(ctx)
-	upgrade := r.Header.Get("Upgrade") != ""
-	if p := slotOf(r); p == nil { // it has a seat
-		w = newPacedWriter(w)
-	} else {
-		dw := newDeadlineWriter(w)
+	parsed, _ := s.requests.lookup(r)
+	long, upgrade := isLongRunning(parsed.info), asksForUpgrade(r)
+	dw := newDeadlineWriter(w)
+	if !long { // it has a seat
+		dw = newPacedWriter(w)
+	}
+	if p := slotOf(r); p != nil {
 		dw.writing = &p.limiter.writing
-		w = dw
 		if p.grow(copyBuffer); upgrade {
 			p.grow(copyBuffer) // for the other way
 		}
 	}
-	switch parsed, _ := s.requests.lookup(r); {
+	w = dw
+	switch {
 	case parsed.info.Verb == "watch":
 		watch, p := s.forwardedWatches.begin(w, r, cancel)
 		defer s.forwardedWatches.forget(p)
@@ -65,7 +67,7 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request) {
 			Group: parsed.info.APIGroup, Version: parsed.info.APIVersion, Resource: parsed.info.Resource,
 		}, p.from)
 		r = watch
-	case isLongRunning(parsed.info) || upgrade: // a shutdown does not wait for it
+	case long || upgrade: // a shutdown does not wait for it
 		s.unfinished.add(-1)
 		defer s.unfinished.add(1)
 	}

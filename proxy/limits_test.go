@@ -129,6 +129,60 @@ func TestTooManyRequests(t *testing.T) {
 	}
 }
 
+// TestUpgradesAreBounded: a request for an upgrade has a seat until it is upgraded, whatever it is
+// for, and counts among the watches from the start.
+func TestUpgradesAreBounded(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{})
+	tp := startProxy(t, u, Options{MaxRequests: 1, MaxLongRunning: 2, MaxWatchesPerUser: 2, timeouts: impatient()})
+	over := make(chan struct{})
+	defer close(over)
+	u.upgradeUntil(over)
+	const console = "/apis/example.com/v1/namespaces/n/screens/reviews"
+	reads, long := tp.server.flowControl.readOnly, tp.server.flowControl.longRunning
+	for n := 1; n <= 2; n++ {
+		if resp := tp.openWebSocket(console); resp.StatusCode != http.StatusSwitchingProtocols {
+			t.Fatalf("%d: %s", n, resp.Status)
+		} else {
+			defer resp.Body.Close()
+		}
+		if reads.inUse() != 0 || long.count() != n {
+			t.Errorf("%d are upgraded: %d seats, %d watches", n, reads.inUse(), long.count())
+		}
+	}
+	if resp := tp.openWebSocket(console); resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") != "5" {
+		t.Errorf("one too many: %s %v", resp.Status, resp.Header)
+	}
+	if code, _ := tp.get("jane", "/version"); code != http.StatusOK {
+		t.Errorf("a read beside them: %d", code)
+	}
+	u.setFault(nil)
+	if _, body := tp.get("jane", "/metrics"); !strings.Contains(body, `apiserver_longrunning_requests{component="weir-proxy",group="example.com",resource="screens"`) {
+		t.Errorf("metrics do not tell of them: %s", body)
+	}
+}
+
+// TestAskingForUpgradeTakesSeat: an Upgrade header by itself lets nobody past the bounds.
+func TestAskingForUpgradeTakesSeat(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{})
+	tp := startProxy(t, u, Options{MaxRequests: 1, timeouts: impatient()})
+	u.setHanging(true)
+	defer u.setHanging(false)
+	c := tp.dial("http/1.1")
+	if _, err := fmt.Fprint(c, "GET /version HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: nonsense\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	tp.until("it waits for the upstream", func() bool {
+		return tp.server.flowControl.readOnly.inUse() == 1 && tp.server.flowControl.longRunning.count() == 1
+	})
+	if code, _ := tp.get("jane", "/version"); code != http.StatusTooManyRequests {
+		t.Errorf("a read beside it: %d", code)
+	}
+	c.Close()
+	tp.until("all is given back", func() bool {
+		return tp.server.flowControl.readOnly.inUse() == 0 && tp.server.flowControl.longRunning.count() == 0
+	})
+}
+
 // TestTooManyConnections: connections that wait make room; those in use stay, and on those above
 // the bound there is only a health check.
 func TestTooManyConnections(t *testing.T) {

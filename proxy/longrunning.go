@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"crypto/sha256"
 	"net/http"
 	"strings"
@@ -205,26 +204,24 @@ func (s *Server) countUser(r *http.Request) error {
 // slotKey is the context key of a request's *longRunningSlot.
 type slotKey struct{}
 
-// slotOf returns the slot of a request, or nil if it is not long-running.
+// slotOf returns the slot of a request, or nil if it is not long-running and does not ask to be.
 func slotOf(r *http.Request) *longRunningSlot {
 	p, _ := r.Context().Value(slotKey{}).(*longRunningSlot)
 	return p
 }
 
-// admitLongRunning answers a long-running request once flow control admits it. complete says
-// that the whole of parsed is known.
-func (s *Server) admitLongRunning(a *responseWriter, r *http.Request, parsed parsedRequest, complete bool) {
-	f := s.flowOf(r, parsed.info)
+// acquireSlot returns a slot for a request of a flow. The error is the Status to reject it with.
+func (s *Server) acquireSlot(r *http.Request, f flow) (*longRunningSlot, error) {
 	key := f.caller
 	if id := tokenID(r); key == "" && id != ([sha256.Size]byte{}) {
 		key = tokenKey(id) // a token that is not known yet, as all are after a start
 	}
-	p, err := s.flowControl.longRunning.acquire(key, extraHead(r))
-	if err != nil {
-		s.reject(a, r, err)
-		return
-	}
-	a.onEnd(p.release)
+	return s.flowControl.longRunning.acquire(key, extraHead(r))
+}
+
+// admitLongRunning answers a long-running request, which has its slot, once flow control lets it be
+// parsed. complete says that the whole of parsed is known.
+func (s *Server) admitLongRunning(a *responseWriter, r *http.Request, f flow, parsed parsedRequest, complete bool) {
 	if !complete {
 		in := s.flowControl.parsing
 		if !in.acquire(r.Context(), f) {
@@ -234,5 +231,5 @@ func (s *Server) admitLongRunning(a *responseWriter, r *http.Request, parsed par
 		parsed = s.requests.parse(r, parsed)
 		in.release(f)
 	}
-	s.serve(a, r.WithContext(context.WithValue(r.Context(), slotKey{}, p)), parsed.read)
+	s.serve(a, r, parsed.read)
 }

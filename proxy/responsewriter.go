@@ -19,6 +19,8 @@ type responseWriter struct {
 	// long. It is called with the smallest stack. nil: nothing.
 	rest func()
 	ends []func() // called when the request ends, the last one first
+	// onUpgrade is called when the request has become an upgraded connection; nil: nothing is.
+	onUpgrade func()
 	// buffered means that the last write may still be in net/http's buffer.
 	buffered bool
 
@@ -58,7 +60,7 @@ func (a *responseWriter) recordCode(code int) {
 		return
 	}
 	a.code = code
-	if a.metrics != nil && code < 300 && isLongRunning(a.info) {
+	if a.metrics != nil && (code == http.StatusSwitchingProtocols || code < 300 && isLongRunning(a.info)) {
 		a.running = a.metrics.running.WithLabelValues(a.labels()...)
 		a.running.Inc()
 	}
@@ -88,6 +90,9 @@ func (a *responseWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(a.ResponseWriter).Hijack()
 	if err == nil {
 		a.recordCode(http.StatusSwitchingProtocols)
+		if a.onUpgrade != nil {
+			a.onUpgrade()
+		}
 	}
 	return conn, rw, err
 }
