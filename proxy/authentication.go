@@ -70,13 +70,18 @@ func newAuthentication(ctx context.Context, o *Options, client kubernetes.Interf
 	return a, nil
 }
 
-// errUntrustedCertificate is returned for a certificate of an unknown CA or one that has expired.
-var errUntrustedCertificate = errors.New("the certificate is not believed")
+var (
+	// errUntrustedCertificate is returned for a certificate of an unknown CA or one that has expired.
+	// kube-apiserver still accepts a token of such a caller.
+	errUntrustedCertificate = errors.New("the certificate is not believed")
+	// errIdentityRefused is returned for an identity that is proven, and would be another one
+	// upstream. kube-apiserver takes it whatever token comes with it, so no token makes up for it.
+	errIdentityRefused = errors.New("the identity cannot be forwarded as it is")
+)
 
 // byCertificate returns the caller by client certificate or by a front proxy's headers. It returns
-// nil without a certificate, and if no CA is known. It returns errUntrustedCertificate for an
-// expired certificate or one of an unknown CA; kube-apiserver still accepts a token of such a
-// caller.
+// nil without a certificate, and if no CA is known. The error is errUntrustedCertificate or
+// errIdentityRefused.
 func (a *authentication) byCertificate(r *http.Request) (*caller, error) {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return nil, nil
@@ -94,10 +99,8 @@ func (a *authentication) byCertificate(r *http.Request) (*caller, error) {
 		switch { // a refused identity is final: the next authenticator might take a front proxy for the caller
 		case err != nil:
 			refused = fmt.Errorf("%w: %w", errUntrustedCertificate, err)
-		case ok && isAnonymousName(resp.User):
-			return nil, fmt.Errorf("%w: it is of %s", errUntrustedCertificate, user.Anonymous)
-		case ok && !survivesForwarding(resp.User):
-			return nil, fmt.Errorf("%w: its identity cannot be forwarded as it is", errUntrustedCertificate)
+		case ok && (isAnonymousName(resp.User) || !survivesForwarding(resp.User)):
+			return nil, errIdentityRefused
 		case ok:
 			return &caller{user: resp.User, certificate: true}, nil
 		}
@@ -131,13 +134,15 @@ func (a *authentication) withIdentity(r *http.Request) *http.Request {
 }
 
 // authenticate returns who makes the request. The caller is nil unless the decision is
-// decisionAllow or decisionGrace. decisionDeny means that the upstream does not know the token.
+// decisionAllow or decisionGrace. decisionDeny means that the upstream does not know the token, or
+// that the identity is refused.
 func (a *authentication) authenticate(r *http.Request, opts reviewOptions) (*caller, decision) {
-	if c, _ := a.byCertificate(r); c != nil {
+	c, err := a.byCertificate(r)
+	if c != nil {
 		return c, decisionAllow
 	}
 	id := tokenID(r)
-	if id == ([sha256.Size]byte{}) {
+	if id == ([sha256.Size]byte{}) || errors.Is(err, errIdentityRefused) {
 		return nil, decisionDeny
 	}
 	if last, ok := a.answerWithin(id, a.localTTL); ok && !opts.uncached {
@@ -154,11 +159,12 @@ func (a *authentication) authenticate(r *http.Request, opts reviewOptions) (*cal
 	return who, d
 }
 
-// unauthenticated reports whether the request has a certificate that is not trusted, and no token.
-// kube-apiserver answers it 401, and does not treat it as anonymous.
+// unauthenticated reports whether the request has an identity that is refused, or no token and a
+// certificate that is not trusted. kube-apiserver answers the latter 401, and does not treat it as
+// anonymous.
 func (a *authentication) unauthenticated(r *http.Request) bool {
 	_, err := a.byCertificate(r)
-	return err != nil && tokenID(r) == [sha256.Size]byte{}
+	return errors.Is(err, errIdentityRefused) || err != nil && tokenID(r) == [sha256.Size]byte{}
 }
 
 // cloneHeaders returns a copy of the request with headers that an authenticator may change.

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -119,8 +120,12 @@ func (s *Server) flowOf(r *http.Request, info *request.RequestInfo) flow {
 // cachedCaller returns a key for the caller, which is empty if the caller is unknown, and the user
 // if that is known.
 func (s *Server) cachedCaller(r *http.Request) (who user.Info, key string) {
-	if c, _ := s.authn.byCertificate(r); c != nil {
+	c, err := s.authn.byCertificate(r)
+	switch {
+	case c != nil:
 		return c.user, userKey(c.user)
+	case errors.Is(err, errIdentityRefused):
+		return nil, ""
 	}
 	id := tokenID(r)
 	if last, ok := s.authn.tokenAnswers.get(id); ok {

@@ -73,7 +73,8 @@ func TestIdentities(t *testing.T) {
 }
 
 // TestCertificateRefused: who shows a certificate that is not believed, and nothing else, is not
-// nobody, and gets kube-apiserver's 401.
+// nobody, and gets kube-apiserver's 401. So does who shows one that is believed, of somebody who
+// would be another one upstream, also with a token, which kube-apiserver would not look at.
 func TestCertificateRefused(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}, Cached: []string{"pods"}})
@@ -81,16 +82,19 @@ func TestCertificateRefused(t *testing.T) {
 	page := tp.metricsPage()
 	ours := "/api/v1/pods?limit=1&continue=" + page // which the upstream knows nothing of
 	expired := func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }
-	for name, cert := range map[string]*tls.Certificate{
-		"expired":  tp.authCA.IssueWith(t, expired, "carol", "staff"),
-		"foreign":  newAuthority(t).Issue(t, "carol", "system:masters"),
-		"nobody's": tp.authCA.Issue(t, "system:anonymous", "staff"), // in another's name it would be in one group more
+	for name, tt := range map[string]struct {
+		cert  *tls.Certificate
+		token int // the answer with a token
+	}{
+		"expired":  {tp.authCA.IssueWith(t, expired, "carol", "staff"), http.StatusOK},
+		"foreign":  {newAuthority(t).Issue(t, "carol", "system:masters"), http.StatusOK},
+		"nobody's": {tp.authCA.Issue(t, "system:anonymous", "staff"), http.StatusUnauthorized}, // in another's name it would be in one group more
 		// What headers would change on the way upstream.
-		"a group with whitespace": tp.authCA.Issue(t, "carol", "system:masters "),
-		"whitespace for a name":   tp.authCA.Issue(t, " "),
-		"a name of two lines":     tp.authCA.Issue(t, "carol\nsmith"),
+		"a group with whitespace": {tp.authCA.Issue(t, "carol", "system:masters "), http.StatusUnauthorized},
+		"whitespace for a name":   {tp.authCA.Issue(t, " "), http.StatusUnauthorized},
+		"a name of two lines":     {tp.authCA.Issue(t, "carol\nsmith"), http.StatusUnauthorized},
 	} {
-		for _, client := range []*http.Client{tp.clientWith(cert), tp.http1(cert)} {
+		for _, client := range []*http.Client{tp.clientWith(tt.cert), tp.http1(tt.cert)} {
 			for _, path := range []string{"/api/v1/pods?resourceVersion=0", "/api/v1/nodes", "/version", "/metrics", ours} {
 				resp := tp.open(client, http.MethodGet, path)
 				var status metav1.Status
@@ -105,7 +109,7 @@ func TestCertificateRefused(t *testing.T) {
 				if resp := tp.open(client, http.MethodGet, path, "Sec-WebSocket-Protocol", webSocketToken+"dG9rZW4tamFuZQ"); resp.StatusCode != http.StatusUnauthorized {
 					t.Errorf("%s, with a token for what it is not: %s: %s", name, path, resp.Status)
 				}
-				if resp := tp.open(client, http.MethodGet, path, "Authorization", "Bearer token-jane"); resp.StatusCode != http.StatusOK {
+				if resp := tp.open(client, http.MethodGet, path, "Authorization", "Bearer token-jane"); resp.StatusCode != tt.token {
 					t.Errorf("%s, with a token: %s: %s", name, path, resp.Status)
 				}
 			}

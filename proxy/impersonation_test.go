@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"testing"
+	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
@@ -58,19 +59,28 @@ func TestSurvivesForwarding(t *testing.T) {
 }
 
 // TestRefusedOfFrontProxy: a caller whom a front proxy names, and who is refused, does not become
-// the front proxy, whose certificate the CA of callers may have signed too.
+// the front proxy, whose certificate the CA of callers may have signed too, and not the user of a
+// token: kube-apiserver would take the name.
 func TestRefusedOfFrontProxy(t *testing.T) {
 	of := func(name string) authenticator.Request {
 		return authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
 			return &authenticator.Response{User: &user.DefaultInfo{Name: name}}, true, nil
 		})
 	}
-	r := &http.Request{TLS: &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{}}}}
+	r := &http.Request{
+		TLS:    &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{}}},
+		Header: http.Header{"Authorization": {"Bearer good"}},
+	}
 	for _, named := range []string{"joe ", user.Anonymous} {
-		a := &authentication{}
+		a := &authentication{localTTL: time.Hour, tokenAnswers: newAnswerCache(1)}
+		jane := &user.DefaultInfo{Name: "jane"}
+		a.tokenAnswers.add(jane, tokenID(r), cachedAnswer{jane, time.Now()})
 		a.cas.Store(&callerCAs{frontProxies: of(named), clients: of("front-proxy")})
 		if c, err := a.byCertificate(r); c != nil || err == nil {
 			t.Errorf("%q is %+v, %v", named, c, err)
+		}
+		if c, d := a.authenticate(r, reviewOptions{}); c != nil || d != decisionDeny || !a.unauthenticated(r) {
+			t.Errorf("%q with a token is %+v, %d", named, c, d)
 		}
 	}
 }
