@@ -25,7 +25,8 @@
 // takes more than three seconds.
 // Options.Cached names resources that need no proof. It forwards a GET of the current state, a
 // WATCH or LIST of a resourceVersion older than the log, and whatever the cache cannot answer as
-// kube-apiserver would: tables, unknown selectors and unknown media types.
+// kube-apiserver would: tables, unknown selectors, unknown media types, and requests with an Origin
+// header.
 //
 // # How identities are forwarded
 //

@@ -59,9 +59,10 @@ func (rc *requestCache) parse(r *http.Request, pr parsedRequest) parsedRequest {
 func requestKeyOf(at *url.URL) requestKey { return requestKey{at.Path, at.RawPath, at.RawQuery} }
 
 // forRequest returns the parsedRequest for one request, whose headers may rule out that the proxy
-// answers it.
+// answers it. One with an Origin comes from a page in a browser, which may read the answer if the
+// CORS headers allow that, and only the upstream knows those.
 func (pr parsedRequest) forRequest(r *http.Request) parsedRequest {
-	if hasImpersonation(r.Header) || r.Header.Get("Upgrade") != "" {
+	if hasImpersonation(r.Header) || r.Header.Get("Upgrade") != "" || r.Header.Get("Origin") != "" {
 		pr.read = nil
 	}
 	return pr

@@ -29,7 +29,7 @@ func TestRequestCache(t *testing.T) {
 	if again := get(http.MethodGet, pods); again != first {
 		t.Error("the same URL is read again")
 	}
-	for _, header := range [][2]string{{"Impersonate-User", "jane"}, {"Upgrade", "websocket"}} {
+	for _, header := range [][2]string{{"Impersonate-User", "jane"}, {"Upgrade", "websocket"}, {"Origin", "https://example.com"}} {
 		if pr := get(http.MethodGet, pods, header[0], header[1]); pr.read != nil || pr.info != first.info {
 			t.Errorf("with %s it is a read", header[0])
 		}
