@@ -51,6 +51,14 @@ func (d discoverer) get(ctx context.Context, into any, path ...string) error {
 	return json.Unmarshal(raw, into)
 }
 
+// groupPath returns the segments of the path of a group version.
+func groupPath(gv schema.GroupVersion) []string {
+	if gv.Group == "" {
+		return []string{"/api", gv.Version}
+	}
+	return []string{"/apis", gv.Group, gv.Version}
+}
+
 // preferredVersion sets the preferred version of the group, if gvr has none.
 func (d discoverer) preferredVersion(ctx context.Context, gvr schema.GroupVersionResource) (schema.GroupVersionResource, error) {
 	if gvr.Version != "" {
@@ -69,12 +77,8 @@ func (d discoverer) discover(ctx context.Context, gvr schema.GroupVersionResourc
 	if err := d.servedLocally(ctx, gvr.GroupVersion()); err != nil {
 		return nil, err
 	}
-	path := []string{"/apis", gvr.Group, gvr.Version}
-	if gvr.Group == "" {
-		path = []string{"/api", gvr.Version}
-	}
 	var list metav1.APIResourceList
-	if err := d.get(ctx, &list, path...); err != nil {
+	if err := d.get(ctx, &list, groupPath(gvr.GroupVersion())...); err != nil {
 		if apierrors.IsNotFound(err) {
 			err = errors.Join(errNotWatchable, err)
 		}
@@ -114,7 +118,8 @@ func (d discoverer) complete(ctx context.Context, info *resourceInfo) error {
 }
 
 // readCRD reads the selectable fields and the list kind from the definition of a custom resource.
-// If the proxy may not read it, requests that name such fields are forwarded.
+// If the proxy may not read it, requests that name such fields are forwarded, and a list tells its
+// kind.
 func (d discoverer) readCRD(ctx context.Context, info *resourceInfo) error {
 	var crd struct {
 		Spec struct {
@@ -128,7 +133,7 @@ func (d discoverer) readCRD(ctx context.Context, info *resourceInfo) error {
 	name := info.GroupVersionResource.Resource + "." + info.Group
 	err := d.get(ctx, &crd, crdPath, name)
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
-		return nil
+		return d.readListKind(ctx, info)
 	}
 	info.ListKind = crd.Spec.Names.ListKind // empty: the default
 	for _, v := range crd.Spec.Versions {
@@ -141,6 +146,22 @@ func (d discoverer) readCRD(ctx context.Context, info *resourceInfo) error {
 		}
 	}
 	return err
+}
+
+// readListKind reads the kind of the lists of a resource from a LIST of one object. What the proxy
+// reads besides may be a WATCH, which does not tell it.
+func (d discoverer) readListKind(ctx context.Context, info *resourceInfo) error {
+	path := append(groupPath(info.GroupVersion()), info.GroupVersionResource.Resource)
+	raw, err := d.client.Get().AbsPath(path...).Param("limit", "1").SetHeader("Accept", wire.ContentTypeJSON).DoRaw(ctx)
+	if err != nil {
+		return err
+	}
+	var list metav1.TypeMeta
+	if err := json.Unmarshal(raw, &list); err != nil {
+		return err
+	}
+	info.ListKind = list.Kind
+	return nil
 }
 
 var (

@@ -54,6 +54,26 @@ func TestAggregated(t *testing.T) {
 	}
 }
 
+// TestListKind: the lists of a custom resource have the kind that the upstream's have, also if the
+// proxy may not read the definition.
+func TestListKind(t *testing.T) {
+	for _, forbidden := range []string{"", crdPath + "/widgets.example.com"} {
+		u := startUpstream(t, apiserver.Options{})
+		u.forbid(forbidden)
+		tp := startProxy(t, u, Options{Resources: []string{"widgets.v1.example.com"}})
+		define(tp)
+		tp.until("widgets are cached", func() bool {
+			res := tp.server.resources.find(widgets)
+			return res != nil && res.ready.Load() != nil
+		})
+		u.forwarded("")
+		code, body := tp.get("jane", "/apis/example.com/v1/widgets?resourceVersion=0")
+		if passed := u.forwarded("/apis/example.com"); code != http.StatusOK || !strings.Contains(body, `"kind":"Widgetry"`) || len(passed) > 0 {
+			t.Errorf("without %q: %d %.200s, upstream: %v", forbidden, code, body, passed)
+		}
+	}
+}
+
 // TestAggregatedAsked: an aggregated resource that somebody asks for is not taken in, and not tried
 // again at once.
 func TestAggregatedAsked(t *testing.T) {
