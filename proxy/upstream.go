@@ -43,6 +43,9 @@ type upstream struct {
 	bodyTimeout time.Duration
 	requests    atomic.Uint64
 	failures    atomic.Uint64
+
+	log           *slog.Logger
+	failureLogged atomic.Int64 // when a failure was logged last, in nanoseconds since 1970
 }
 
 const (
@@ -71,7 +74,7 @@ func newUpstream(cfg *rest.Config, o *Options) (*upstream, error) {
 		}
 	}
 	headers := &o.Authentication
-	u := &upstream{acceptedTokens: lru.New(maxCachedTokens), prefixes: []string{"X-Remote-"}, bodyTimeout: o.timeouts.discard, refuse: watchcache.WriteError}
+	u := &upstream{acceptedTokens: lru.New(maxCachedTokens), prefixes: []string{"X-Remote-"}, bodyTimeout: o.timeouts.discard, refuse: watchcache.WriteError, log: o.Log}
 	for _, names := range [][]string{headers.UserHeaders, headers.UIDHeaders, headers.GroupHeaders, headers.ExtraPrefixes} {
 		for _, name := range names {
 			u.prefixes = append(u.prefixes, http.CanonicalHeaderKey(name))
@@ -252,7 +255,21 @@ func (u *upstream) handleError(w http.ResponseWriter, r *http.Request, err error
 		panic(http.ErrAbortHandler) // the client has gone
 	}
 	u.failures.Add(1)
-	u.refuse(w, r, apierrors.NewServiceUnavailable("the upstream API server does not answer: "+err.Error()))
+	u.logFailure(r, err)
+	u.refuse(w, r, apierrors.NewServiceUnavailable("the upstream API server does not answer"))
+}
+
+// failureLogInterval is the least time between two lines of the log about requests that the
+// upstream did not answer. While it is down, all that are forwarded are such.
+const failureLogInterval = time.Second
+
+// logFailure logs why the upstream did not answer. The caller is not told: nobody has authenticated
+// it, and the error has addresses, and what is wrong with the proxy's own credentials.
+func (u *upstream) logFailure(r *http.Request, err error) {
+	now, last := time.Now().UnixNano(), u.failureLogged.Load()
+	if now-last >= int64(failureLogInterval) && u.failureLogged.CompareAndSwap(last, now) {
+		u.log.Warn("the upstream does not answer a forwarded request", "method", r.Method, "path", r.URL.Path, "error", err.Error())
+	}
 }
 
 func (u *upstream) close() {

@@ -1,15 +1,19 @@
 package proxy
 
 import (
+	"bytes"
 	"crypto/tls"
 	"encoding/pem"
+	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/net/http2"
 	"k8s.io/client-go/rest"
@@ -151,6 +155,27 @@ func TestBufferedBodies(t *testing.T) {
 		u.anonymous, u.anonymousUpgrade = send, send
 		r := httptest.NewRequest(http.MethodPost, "/api/v1/namespaces/mine/pods", strings.NewReader(want))
 		u.serve(httptest.NewRecorder(), r, nil)
+	}
+}
+
+// TestFailureIsLogged: why the upstream does not answer is in the log, and no caller is told.
+func TestFailureIsLogged(t *testing.T) {
+	u := passTo(t, func(http.ResponseWriter, *http.Request) { t.Error("a request came") })
+	const cause = "dial tcp 10.0.0.1:6443: connection refused"
+	fail := roundTripper(func(*http.Request) (*http.Response, error) { return nil, errors.New(cause) })
+	u.anonymous, u.anonymousUpgrade = fail, fail
+	var log bytes.Buffer
+	u.log = slog.New(slog.NewTextHandler(&log, nil))
+	for _, before := range []time.Time{time.Unix(0, 0), time.Now().Add(deadline), time.Unix(0, 0)} { // when a failure was logged last
+		u.failureLogged.Store(before.UnixNano())
+		w := httptest.NewRecorder()
+		u.serve(w, httptest.NewRequest(http.MethodGet, "/version", nil), nil)
+		if body := w.Body.String(); w.Code != http.StatusServiceUnavailable || strings.Contains(body, "10.0.0.1") || !strings.Contains(body, "does not answer") {
+			t.Errorf("%d %s", w.Code, body)
+		}
+	}
+	if got := strings.Count(log.String(), cause); got != 2 || !strings.Contains(log.String(), "path=/version") {
+		t.Errorf("logged %d times:\n%s", got, log.String())
 	}
 }
 
