@@ -142,7 +142,7 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 
 // storeConfig returns the configuration of the store of an informer of such values.
 func (o *Options) storeConfig(values *codec.Codec) store.Config {
-	cfg := store.Config{Decode: values.Decode, DecodedBudget: o.DecodedBudget, DecodedIdle: o.DecodedIdle, LogBytes: o.LogBytes}
+	cfg := store.Config{Decode: values.Decode, DecodeCopy: values.Decode, DecodedBudget: o.DecodedBudget, DecodedIdle: o.DecodedIdle, LogBytes: o.LogBytes}
 	if o.ShareDecoded {
 		cfg.Decode = values.DecodeShared
 	}
