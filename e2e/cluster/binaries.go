@@ -76,7 +76,11 @@ func build(ctx context.Context, logf func(string, ...any), names ...string) (dir
 	if err != nil {
 		return "", fmt.Errorf("cluster: finding the sources of the programs: %w", err)
 	}
-	sum, err := hashSources(source)
+	flags, err := buildFlags(ctx, source)
+	if err != nil {
+		return "", fmt.Errorf("cluster: %w", err)
+	}
+	sum, err := hashSources(source, flags)
 	if err != nil {
 		return "", fmt.Errorf("cluster: %w", err)
 	}
@@ -99,7 +103,7 @@ func build(ctx context.Context, logf func(string, ...any), names ...string) (dir
 	if names = missing(dir, names); len(names) == 0 {
 		return dir, nil
 	}
-	if err := compile(ctx, source, dir, names, logf); err != nil {
+	if err := compile(ctx, source, dir, names, flags, logf); err != nil {
 		return "", fmt.Errorf("cluster: %w", err)
 	}
 	return dir, nil
@@ -115,23 +119,28 @@ func missing(dir string, names []string) (out []string) {
 	return out
 }
 
-// compile builds all the programs at once, so that one is linked while the next is compiled. Its
-// flags and the versions of what e2e/kube requires are those of the other modules' tests, so that
-// what both compile is compiled once.
-func compile(ctx context.Context, source, dir string, names []string, logf func(string, ...any)) error {
+// buildFlags returns the flags that the programs are built with. What they compile with is what the
+// other modules' tests do, and so are the versions of what e2e/kube requires: what both compile is
+// compiled once.
+func buildFlags(ctx context.Context, source string) ([]string, error) {
 	version, err := GoCommand(ctx, source, "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	ldflags, err := versionFlags(version)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	return []string{"-buildvcs=false", "-ldflags", "-s -w " + ldflags}, nil
+}
+
+// compile builds all the programs at once, so that one is linked while the next is compiled.
+func compile(ctx context.Context, source, dir string, names, flags []string, logf func(string, ...any)) error {
 	all := strings.Join(names, ", ")
 	logf("building %s from their Go modules; the first time takes some minutes", all)
 	start := time.Now()
 	unfinished := filepath.Join(dir, "unfinished")
-	args := []string{"build", "-buildvcs=false", "-ldflags", "-s -w " + ldflags, "-o", unfinished + string(filepath.Separator)}
+	args := append([]string{"build", "-o", unfinished + string(filepath.Separator)}, flags...)
 	for _, name := range names {
 		args = append(args, "./"+name)
 	}
@@ -170,10 +179,11 @@ func sourceDir(ctx context.Context) (string, error) {
 	return filepath.Join(dir, "kube"), nil
 }
 
-// hashSources returns a name for the state of the module in dir on this kind of machine.
-func hashSources(dir string) (string, error) {
+// hashSources returns a name for the module in dir as it is, built with these flags on this kind of
+// machine. Programs that were built in another way are not taken for these.
+func hashSources(dir string, flags []string) (string, error) {
 	h := sha256.New()
-	fmt.Fprintln(h, runtime.GOOS, runtime.GOARCH)
+	fmt.Fprintf(h, "%s %s %q\n", runtime.GOOS, runtime.GOARCH, flags)
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err

@@ -17,9 +17,10 @@ func TestHashSources(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	flags := []string{"-ldflags", "-s"}
 	hash := func() string {
 		t.Helper()
-		sum, err := hashSources(dir)
+		sum, err := hashSources(dir, flags)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -35,11 +36,16 @@ func TestHashSources(t *testing.T) {
 	if first != hash() {
 		t.Error("a text that is not built changes the name")
 	}
+	flags[1] = "-s -w"
+	if first == hash() {
+		t.Error("other flags have the same name")
+	}
+	flags[1] = "-s"
 	write("go.mod", "module b")
 	if first == hash() {
 		t.Error("another go.mod has the same name")
 	}
-	if _, err := hashSources(filepath.Join(dir, "missing")); err == nil {
+	if _, err := hashSources(filepath.Join(dir, "missing"), flags); err == nil {
 		t.Error("a missing directory has a name")
 	}
 }
