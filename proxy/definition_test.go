@@ -86,7 +86,7 @@ func TestReadsWaitForReread(t *testing.T) {
 // way, who would be sent its state is told to come again, and is not forwarded, for a while.
 func TestReadsWhileRedefined(t *testing.T) {
 	t.Parallel()
-	u := startUpstream(t, apiserver.Options{Pods: 3})
+	u := startUpstream(t, provable)
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: leisurely()})
 	tp.ready()
 	pods := tp.resource("pods")
@@ -109,6 +109,40 @@ func TestReadsWhileRedefined(t *testing.T) {
 	tp.until("it is cached anew", func() bool { return pods.ready.Load() != nil })
 	if code, body := tp.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusOK || len(u.forwarded("/api/v1/pods")) > 0 || pods.ready.Load() == before {
 		t.Errorf("afterwards: %d %.200s", code, body)
+	}
+}
+
+// TestSmallWhileReread: lists of a few objects are forwarded at once while these are read anew
+// because they were redefined, and after a restore as soon as they have been read: no list waits for
+// a proof that would cost the upstream as much.
+func TestSmallWhileReread(t *testing.T) {
+	for name, tt := range map[string]struct {
+		why  error
+		wait timeouts
+	}{"redefined": {errRedefined, leisurely()}, "restored": {errWentBack, patient()}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u := startUpstream(t, apiserver.Options{Pods: 3})
+			if tt.why == errWentBack {
+				tt.wait.reread = deadline
+			}
+			tp := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: tt.wait})
+			tp.ready()
+			pods := tp.resource("pods")
+			pods.ready.Load().sink.endSession(tt.why)
+			tp.until("the session has ended", func() bool { return pods.ready.Load() == nil })
+			u.forwarded("")
+			queries := pods.versionQueries.Load()
+			if code, body := tp.get("jane", "/api/v1/pods"); code != http.StatusOK || len(u.forwarded("/api/v1/pods")) != 1 {
+				t.Errorf("a list: %d %.200s", code, body)
+			}
+			if read := pods.ready.Load() != nil; read != (tt.why == errWentBack) {
+				t.Errorf("it was read before the list was answered: %t", read)
+			}
+			if sent := pods.versionQueries.Load() - queries; sent != 0 {
+				t.Errorf("%d queries for a proof", sent)
+			}
+		})
 	}
 }
 

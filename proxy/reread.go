@@ -51,8 +51,7 @@ func (q *rereadQueue) release() {
 
 // awaitReread blocks until the resource is cached and followed, if the read would otherwise get 429
 // because the resource is being read anew, or needs a proof of a session that is about to watch the
-// upstream. It gives up after timeouts.reread, when ctx ends, and at once
-// where too many wait.
+// upstream. It gives up after timeouts.reread, when ctx ends, and at once where too many wait.
 func (res *resource) awaitReread(ctx context.Context, rd *readRequest, prove bool) {
 	if !res.isReread(rd, prove) {
 		return

@@ -33,6 +33,7 @@ type resource struct {
 	stopping       atomic.Bool
 	lastError      atomic.Pointer[string] // why it is not current; nil: it is
 	notReady       atomic.Int32           // the resourceState while there is no session
+	objects        atomic.Int64           // of the last session that was ready, at its end
 	redefined      atomic.Int64           // Unix nanoseconds, when the last session ended with errRedefined; 0: it was read since
 	created        time.Time              // when it was first asked for
 	rereaders      rereadQueue            // those who wait while it is read anew

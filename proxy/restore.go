@@ -134,10 +134,12 @@ func (rt *restoreTracker) isUnread(gvr schema.GroupVersionResource) bool {
 var errReadAnew = apierrors.NewTooManyRequests("The resource is being read anew, please try again later.", retryAfterSeconds)
 
 // rereads reports whether the upstream went back, or has redefined the resource, and the resource
-// is being read for the first time since.
+// is being read for the first time since. Lists of a small one that was redefined need not wait for
+// that: they cost the upstream little. After a restore they do wait, since no watch may follow a
+// list that was forwarded before the resource has been read.
 func (res *resource) rereads() bool {
 	return res.ready.Load() == nil && resourceState(res.notReady.Load()) == stateLoading &&
-		(res.resources.restoreTracker.isUnread(res.gvr) || res.wasRedefined())
+		(res.resources.restoreTracker.isUnread(res.gvr) || res.wasRedefined() && res.objects.Load() >= minProofObjects)
 }
 
 // wasRedefined reports whether the upstream has redefined the resource a short while ago, and it

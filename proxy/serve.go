@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 	"strings"
@@ -133,7 +134,9 @@ func (s *Server) serveRead(a *responseWriter, r *http.Request, rd *readRequest) 
 		s.resources.add(rd.gvr)
 		return false
 	}
-	res.awaitReread(r.Context(), rd, prove)
+	wait, cancel := context.WithTimeout(r.Context(), s.opts.timeouts.proof)
+	defer cancel()
+	res.awaitReread(wait, rd, prove)
 	sess := res.ready.Load()
 	lost := res.lost(sess, rd)
 	if from := resourceversion.Number(rd.exactVersion); res.hasFutureVersion(sess, rd) && !s.resources.lost(rd.gvr, from) {
@@ -143,7 +146,7 @@ func (s *Server) serveRead(a *responseWriter, r *http.Request, rd *readRequest) 
 	case lost != nil:
 	case sess == nil:
 		return false
-	case prove && !sess.freshness.proveCurrent(r.Context()):
+	case prove && (sess.isSmall() || !sess.freshness.proveCurrent(wait)):
 		return false
 	case !sess.waitForVersion(r.Context(), rd):
 		late := watchcache.TooLargeError(rd.minVersion, sess.sink.version())
@@ -194,7 +197,7 @@ func (s *Server) wantsProof(res *resource, rd *readRequest) bool {
 		return true
 	}
 	sess := res.readSession()
-	return sess != nil && sess.store.Len() >= minProofObjects
+	return sess != nil && !sess.isSmall()
 }
 
 // tooStale reports whether the session is older than Options.MaxStaleness allows for a read that

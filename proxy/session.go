@@ -113,7 +113,10 @@ func (res *resource) sessionEnded(s *session, cause error) {
 	if aggregated {
 		restores.replaced(res.gvr)
 	}
-	if errors.Is(cause, errRedefined) {
+	if res.ready.Load() == s {
+		res.objects.Store(int64(s.store.Len()))
+	}
+	if errors.Is(cause, errRedefined) { // after storing the objects, which rereads looks at
 		res.redefined.Store(time.Now().UnixNano())
 	}
 	if wentBack || aggregated {
@@ -195,6 +198,10 @@ func (s *session) canServe(r *http.Request, rd *readRequest) bool {
 	return rd.exactVersion == "" || s.cache.CanResumeFrom(rd.exactVersion)
 }
 
+// isSmall reports whether the upstream can answer a LIST of the resource as easily as a query that
+// proves the session to be current.
+func (s *session) isSmall() bool { return s.store.Len() < minProofObjects }
+
 // serves reports whether kube-apiserver serves such a target for a resource of this scope.
 func (s *session) serves(t target) bool {
 	if s.info.Namespaced {
@@ -217,7 +224,7 @@ func (s *session) waitForVersion(ctx context.Context, rd *readRequest) bool {
 	if rd.ownToken { // unknown to the upstream, so the read cannot be forwarded
 		return s.freshness.proveCurrent(ctx) && rd.minVersion <= s.sink.version()
 	}
-	if s.store.Len() >= minProofObjects {
+	if !s.isSmall() {
 		return s.freshness.waitForVersion(ctx, rd.minVersion)
 	}
 	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
