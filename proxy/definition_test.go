@@ -113,8 +113,8 @@ func TestReadsWhileRedefined(t *testing.T) {
 }
 
 // TestSmallWhileReread: lists of a few objects are forwarded at once while these are read anew
-// because they were redefined, and after a restore as soon as they have been read: no list waits for
-// a proof that would cost the upstream as much.
+// because they were redefined, and after a restore as soon as they have been read: no list waits
+// for a proof that would cost the upstream as much.
 func TestSmallWhileReread(t *testing.T) {
 	for name, tt := range map[string]struct {
 		why  error
