@@ -116,6 +116,8 @@ func (f *benchFlags) addOwn(cmd *cobra.Command, v informers.Verb) {
 		switch option {
 		case informers.TakesUnstructured:
 			fs.BoolVar(&f.Unstructured, option, false, "As unstructured, from JSON")
+		case informers.TakesCustom:
+			fs.BoolVar(&f.Custom, option, false, "The stub's pods are custom resources, read by a generated client")
 		case informers.TakesTransform:
 			fs.BoolVar(&f.Transform, option, false, "Drop managedFields: by a transform, natively by Options.Drop")
 		case informers.TakesUnwrapped:

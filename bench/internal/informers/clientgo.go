@@ -41,7 +41,8 @@ type sharedInformer struct {
 type looker func(before, object any) bool
 
 // newShared makes the typed informer that reads protobuf, or the dynamic one that reads JSON. Each
-// comes from a factory: client-go's, or the drop-in's.
+// comes from a factory: client-go's, or the drop-in's. The typed informer of custom resources reads
+// JSON.
 func newShared(cfg *rest.Config, s *spec) (*sharedInformer, error) {
 	c := &sharedInformer{}
 	if s.Unstructured {
@@ -52,8 +53,11 @@ func newShared(cfg *rest.Config, s *spec) (*sharedInformer, error) {
 		if err != nil {
 			return nil, err
 		}
-		c.SharedIndexInformer = f.ForResource(podsResource).Informer()
+		c.SharedIndexInformer = f.ForResource(s.resource()).Informer()
 		return c, c.transform(s)
+	}
+	if s.Custom {
+		return newSharedCustom(cfg, s)
 	}
 	if s.DropIn {
 		c.look = lookAt[*corev1.Pod]

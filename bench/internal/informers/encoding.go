@@ -17,6 +17,8 @@ import (
 type encoding interface {
 	contentType() string
 	streamType() string // of a watch
+	itemType() metav1.TypeMeta
+	path() string // of LISTs and watches
 
 	// encode encodes a field of a pod.
 	encode(encodable) ([]byte, error)
@@ -24,10 +26,10 @@ type encoding interface {
 	appendTime(dst []byte, seconds int64) []byte
 
 	// appendHead appends what is before a LIST's items, which have size bytes. appendItem
-	// appends item i, which is made of parts. appendTail appends the rest.
+	// appends item i, which is made of parts. appendTail appends the rest, of the same version.
 	appendHead(dst []byte, version string, size int64) []byte
 	appendItem(dst []byte, i int, parts *[3]*part, v *values) []byte
-	appendTail(dst []byte) []byte
+	appendTail(dst []byte, version string) []byte
 	// appendEvent appends an event of a pod that is made of parts. frame returns an event of
 	// any object.
 	appendEvent(dst []byte, event string, parts *[3]*part, v *values) []byte
@@ -43,6 +45,15 @@ type protobufEncoding struct{}
 func (protobufEncoding) contentType() string { return runtime.ContentTypeProtobuf }
 
 func (protobufEncoding) streamType() string { return runtime.ContentTypeProtobuf + ";stream=watch" }
+
+// podTypeMeta and podsPath are those of pods.
+var podTypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+
+const podsPath = "/api/v1/pods"
+
+func (protobufEncoding) itemType() metav1.TypeMeta { return podTypeMeta }
+
+func (protobufEncoding) path() string { return podsPath }
 
 func (protobufEncoding) encode(field encodable) ([]byte, error) { return field.Marshal() }
 
@@ -90,7 +101,7 @@ func (e protobufEncoding) appendItem(dst []byte, _ int, parts *[3]*part, v *valu
 	return e.appendPod(dst, 2, parts, v)
 }
 
-func (protobufEncoding) appendTail(dst []byte) []byte { return append(dst, envelopeEnd...) }
+func (protobufEncoding) appendTail(dst []byte, _ string) []byte { return append(dst, envelopeEnd...) }
 
 func podSize(parts *[3]*part) (n int) {
 	for _, p := range parts {
@@ -140,6 +151,10 @@ func (jsonEncoding) contentType() string { return runtime.ContentTypeJSON }
 
 func (jsonEncoding) streamType() string { return runtime.ContentTypeJSON }
 
+func (jsonEncoding) itemType() metav1.TypeMeta { return podTypeMeta }
+
+func (jsonEncoding) path() string { return podsPath }
+
 func (jsonEncoding) encode(field encodable) ([]byte, error) { return json.Marshal(field) }
 
 func (jsonEncoding) appendTime(dst []byte, seconds int64) []byte {
@@ -157,7 +172,7 @@ func (e jsonEncoding) appendItem(dst []byte, i int, parts *[3]*part, v *values) 
 	return e.appendParts(append(dst, '{'), parts, v)
 }
 
-func (jsonEncoding) appendTail(dst []byte) []byte { return append(dst, "]}\n"...) }
+func (jsonEncoding) appendTail(dst []byte, _ string) []byte { return append(dst, "]}\n"...) }
 
 // appendParts appends the fields of a pod and its closing brace.
 func (e jsonEncoding) appendParts(dst []byte, parts *[3]*part, v *values) []byte {
@@ -168,9 +183,14 @@ func (e jsonEncoding) appendParts(dst []byte, parts *[3]*part, v *values) []byte
 }
 
 func (e jsonEncoding) appendEvent(dst []byte, event string, parts *[3]*part, v *values) []byte {
+	return e.appendTypedEvent(dst, event, `"kind":"Pod","apiVersion":"v1",`, parts, v)
+}
+
+// appendTypedEvent appends an event of an object whose first fields are those of typeMeta.
+func (e jsonEncoding) appendTypedEvent(dst []byte, event, typeMeta string, parts *[3]*part, v *values) []byte {
 	dst = append(append(dst, `{"type":"`...), event...)
-	dst = e.appendParts(append(dst, `","object":{"kind":"Pod","apiVersion":"v1",`...), parts, v)
-	return append(dst, "}\n"...)
+	dst = append(append(dst, `","object":{`...), typeMeta...)
+	return append(e.appendParts(dst, parts, v), "}\n"...)
 }
 
 func (jsonEncoding) frame(event string, object runtime.Object) ([]byte, error) {

@@ -17,7 +17,7 @@ const warmUp = time.Second
 
 var watchVerb = Verb{
 	Name: "watch", Runs: 3, modes: bothModes, measure: measureWatch, Stub: true, Duration: 5 * time.Second,
-	Takes: []string{TakesUnstructured, TakesTransform, TakesUnwrapped, TakesHandlers, TakesChange}, more: changeFigures(),
+	Takes: []string{TakesUnstructured, TakesCustom, TakesTransform, TakesUnwrapped, TakesHandlers, TakesChange}, more: changeFigures(),
 	Short: "How many watch events a second reach a handler",
 	figures: []comparedFigure{
 		{figures.New("eventsPerSecond", "events handled a second", figures.Count), higher},

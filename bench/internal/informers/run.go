@@ -28,6 +28,7 @@ type Options struct {
 	DropIn       bool          // measure the drop-in in the place of weir's own informer
 	Runs         int           // of each contender; 0: the verb's own
 	Unstructured bool          // as unstructured, from JSON
+	Custom       bool          // a stub's pods are custom resources
 	Transform    bool          // drop managedFields
 	Unwrapped    bool          // of the drop-in: on clients that were not made for it
 	Handlers     int           // of the informer; 0: one
@@ -118,7 +119,7 @@ func Run(ctx context.Context, v Verb, o Options) (Result, error) {
 // stubFor starts the stub that a verb is measured on, and returns it with its URL. The caller must
 // stop it.
 func stubFor(ctx context.Context, o Options, s spec) (stub *child.Process, url string, err error) {
-	stub, err = child.Start(ctx, roleStub, o.Args, nil, StubSpec{Server: o.Server, Objects: o.Objects, JSON: s.Unstructured})
+	stub, err = child.Start(ctx, roleStub, o.Args, nil, StubSpec{Server: o.Server, Objects: o.Objects, JSON: s.Unstructured, Custom: s.Custom})
 	if err != nil {
 		return nil, "", err
 	}

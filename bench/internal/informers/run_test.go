@@ -2,6 +2,7 @@ package informers
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -80,6 +81,22 @@ func TestVerbs(t *testing.T) {
 			t.Errorf("flags %q, want %q", r.Flags, want)
 		}
 	})
+	for _, unstructured := range []bool{false, true} {
+		t.Run(fmt.Sprint("watch of custom resources, unstructured: ", unstructured), func(t *testing.T) {
+			t.Parallel()
+			v, _ := verbNamed("watch")
+			o := o
+			o.DropIn, o.Custom, o.Unstructured = !unstructured, true, unstructured
+			name := "watch" + dropInSuffix
+			if unstructured {
+				name = "watch" + unstructuredSuffix
+			}
+			r := expect(t, v, o, name, objects)
+			if want := []string{"--custom"}; !slices.Equal(r.Flags, want) {
+				t.Errorf("flags %q, want %q", r.Flags, want)
+			}
+		})
+	}
 	t.Run("watch of several changes", func(t *testing.T) {
 		t.Parallel()
 		v, _ := verbNamed("watch")

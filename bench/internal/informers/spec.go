@@ -20,6 +20,7 @@ type spec struct {
 	Population   string // of that server
 	DropIn       bool   // weir's side is its drop-in, and the handlers take objects
 	Unstructured bool
+	Custom       bool     // the stub's pods are custom resources
 	Transform    bool     // managedFields are dropped
 	Unwrapped    bool     // the drop-in has only what clients return
 	Handlers     int      // as many, all alike; 0: one
@@ -41,6 +42,7 @@ func (o Options) spec(v Verb) spec {
 	s := spec{
 		Verb: v.Name, Server: o.Server, Population: o.Population, DropIn: o.DropIn, Objects: o.Objects, Duration: v.Duration, Relists: o.Relists,
 		Unstructured: o.Unstructured && v.takes(TakesUnstructured),
+		Custom:       o.Custom && v.takes(TakesCustom),
 		Transform:    o.Transform && v.takes(TakesTransform),
 		Unwrapped:    o.Unwrapped && v.takes(TakesUnwrapped),
 	}
@@ -65,6 +67,9 @@ func (o Options) spec(v Verb) spec {
 func (s spec) flags() (flags []string) {
 	if s.Population != "" && s.Population != names.Alike {
 		flags = append(flags, "--population "+s.Population)
+	}
+	if s.Custom {
+		flags = append(flags, "--custom")
 	}
 	if s.Transform {
 		flags = append(flags, "--transform")

@@ -31,6 +31,18 @@ type StubSpec struct {
 	Server  string // the API server whose pods are taken as models; empty: the one of the command line
 	Objects int
 	JSON    bool // speak JSON; else protobuf
+	Custom  bool // the pods are custom resources, which are always JSON
+}
+
+// encoding returns how the stub encodes pods.
+func (s *StubSpec) encoding() encoding {
+	switch {
+	case s.Custom:
+		return customEncoding{}
+	case s.JSON:
+		return jsonEncoding{}
+	}
+	return protobufEncoding{}
 }
 
 // modelsPage is how many pods are read at once to be taken as models.
@@ -64,11 +76,7 @@ func serveStub(ctx context.Context, cfg *rest.Config, spec *StubSpec, send func(
 	if err != nil {
 		return err
 	}
-	var e encoding = protobufEncoding{}
-	if spec.JSON {
-		e = jsonEncoding{}
-	}
-	pods, err := newStubPods(e, spec.Objects, func() iter.Seq2[*corev1.Pod, error] { return podsOf(ctx, client) })
+	pods, err := newStubPods(spec.encoding(), spec.Objects, func() iter.Seq2[*corev1.Pod, error] { return podsOf(ctx, client) })
 	if err != nil {
 		return err
 	}
@@ -109,8 +117,6 @@ func podsOf(ctx context.Context, client kubernetes.Interface) iter.Seq2[*corev1.
 	}
 }
 
-const podsPath = "/api/v1/pods"
-
 func (s *stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.URL.Path == controlPath && r.Method == http.MethodPost:
@@ -120,7 +126,7 @@ func (s *stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "/version":
 		w.Header().Set("Content-Type", runtime.ContentTypeJSON)
 		io.WriteString(w, `{"major":"1","minor":"37","gitVersion":"v1.37.1"}`)
-	case r.URL.Path != podsPath || r.Method != http.MethodGet:
+	case r.URL.Path != s.pods.encoding.path() || r.Method != http.MethodGet:
 		http.NotFound(w, r)
 	case !strings.Contains(r.Header.Get("Accept"), s.pods.encoding.contentType()):
 		http.Error(w, "this stub speaks "+s.pods.encoding.contentType()+" only", http.StatusNotAcceptable)

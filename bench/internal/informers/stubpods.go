@@ -92,7 +92,7 @@ func (p *stubPods) finish() (err error) {
 
 // frameRest makes the events that belong to no single pod: the bookmark, and the error 410.
 func (p *stubPods) frameRest() (err error) {
-	mark := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}}
+	mark := &corev1.Pod{TypeMeta: p.encoding.itemType()}
 	mark.ResourceVersion = resourceversion.Format(uint64(p.version()))
 	mark.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
 	if p.bookmark, err = p.encoding.frame("BOOKMARK", mark); err != nil {
@@ -143,7 +143,8 @@ const chunk = 256 << 10
 
 // writeList writes a LIST body.
 func (p *stubPods) writeList(w io.Writer) error {
-	b := p.encoding.appendHead(nil, resourceversion.Format(uint64(p.version())), p.listSize)
+	version := resourceversion.Format(uint64(p.version()))
+	b := p.encoding.appendHead(nil, version, p.listSize)
 	var err error
 	for i := range p.n {
 		b = p.appendItem(b, i)
@@ -151,7 +152,7 @@ func (p *stubPods) writeList(w io.Writer) error {
 			return err
 		}
 	}
-	_, err = w.Write(p.encoding.appendTail(b))
+	_, err = w.Write(p.encoding.appendTail(b, version))
 	return err
 }
 

@@ -45,7 +45,9 @@ func newSubject(_ context.Context, cfg *rest.Config, s *spec) (*subject, error) 
 	case s.Side == sideClientgo || s.DropIn:
 		sub.informer, err = newShared(cfg, s)
 	case s.Unstructured:
-		sub.informer, err = newWeir[*unstructured.Unstructured](cfg, s, podsResource)
+		sub.informer, err = newWeir[*unstructured.Unstructured](cfg, s, s.resource())
+	case s.Custom:
+		sub.informer, err = newWeir[*workload](cfg, s, s.resource())
 	default:
 		sub.informer, err = newWeir[*corev1.Pod](cfg, s, podsResource)
 	}

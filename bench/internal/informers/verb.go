@@ -34,6 +34,7 @@ func (v Verb) all() []comparedFigure { return slices.Concat(v.figures, v.more) }
 // The options that only some verbs take.
 const (
 	TakesUnstructured = "unstructured"
+	TakesCustom       = "custom"
 	TakesTransform    = "transform"
 	TakesUnwrapped    = "unwrapped"
 	TakesHandlers     = "handlers"

@@ -1,0 +1,163 @@
+package informers
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/gentype"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/clientgo"
+)
+
+// workload is a custom resource with the content of a pod, as a program that has generated its
+// types and its client sees it.
+type workload struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   corev1.PodSpec   `json:"spec"`
+	Status corev1.PodStatus `json:"status"`
+}
+
+// workloadList is a list of workloads.
+type workloadList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []workload `json:"items"`
+}
+
+var (
+	workloadsVersion  = schema.GroupVersion{Group: "bench.weir", Version: "v1"}
+	workloadsResource = workloadsVersion.WithResource("workloads")
+)
+
+// workloadTypeMeta is the first fields of a workload in JSON. kube-apiserver sorts the keys of
+// custom resources and of their lists.
+const workloadTypeMeta = `"apiVersion":"bench.weir/v1","kind":"Workload",`
+
+// DeepCopyObject implements runtime.Object.
+func (w *workload) DeepCopyObject() runtime.Object { return w.deepCopy() }
+
+func (w *workload) deepCopy() *workload {
+	out := &workload{TypeMeta: w.TypeMeta}
+	w.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+	w.Spec.DeepCopyInto(&out.Spec)
+	w.Status.DeepCopyInto(&out.Status)
+	return out
+}
+
+// DeepCopyObject implements runtime.Object.
+func (l *workloadList) DeepCopyObject() runtime.Object {
+	out := &workloadList{TypeMeta: l.TypeMeta}
+	l.ListMeta.DeepCopyInto(&out.ListMeta)
+	for i := range l.Items {
+		out.Items = append(out.Items, *l.Items[i].deepCopy())
+	}
+	return out
+}
+
+// resource returns the resource that the informer is of.
+func (s *spec) resource() schema.GroupVersionResource {
+	if s.Custom {
+		return workloadsResource
+	}
+	return podsResource
+}
+
+// newSharedCustom makes the informer of workloads that informer-gen generates: client-go's, or that
+// adopted by the drop-in. Its client is one that client-gen generates, with a scheme of its own.
+func newSharedCustom(cfg *rest.Config, s *spec) (*sharedInformer, error) {
+	c := &sharedInformer{}
+	if s.DropIn {
+		c.look = lookAt[*workload]
+	}
+	cfg = rest.CopyConfig(cfg)
+	if s.Side == sideWeir && !s.Unwrapped {
+		clientgo.Wrap(cfg)
+	}
+	client, err := newWorkloads(cfg)
+	if err != nil {
+		return nil, err
+	}
+	generated := func(client workloadClient, resync time.Duration) cache.SharedIndexInformer {
+		return cache.NewSharedIndexInformer(client.listWatch(), &workload{}, resync, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	}
+	if s.Side == sideWeir {
+		c.SharedIndexInformer = clientgo.NewGenerated[workloadClient, func(workloadClient, time.Duration) cache.SharedIndexInformer](
+			client, s.resyncPeriod(), s.shareServer()).InformerFor(&workload{}, generated)
+	} else {
+		c.SharedIndexInformer = generated(client, s.resyncPeriod())
+	}
+	return c, c.transform(s)
+}
+
+// workloadClient is the part of a generated client that an informer uses.
+type workloadClient struct {
+	*gentype.ClientWithList[*workload, *workloadList]
+}
+
+func newWorkloads(cfg *rest.Config) (workloadClient, error) {
+	scheme := runtime.NewScheme()
+	scheme.AddKnownTypeWithName(workloadsVersion.WithKind("Workload"), &workload{})
+	scheme.AddKnownTypeWithName(workloadsVersion.WithKind("WorkloadList"), &workloadList{})
+	metav1.AddToGroupVersion(scheme, workloadsVersion)
+	cfg.APIPath, cfg.GroupVersion = "/apis", &workloadsVersion
+	cfg.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	client, err := rest.RESTClientFor(cfg)
+	if err != nil {
+		return workloadClient{}, err
+	}
+	return workloadClient{gentype.NewClientWithList(
+		workloadsResource.Resource, client, runtime.NewParameterCodec(scheme), metav1.NamespaceAll,
+		func() *workload { return &workload{} }, func() *workloadList { return &workloadList{} },
+	)}, nil
+}
+
+func (c workloadClient) listWatch() cache.ListerWatcher {
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return c.List(ctx, o) },
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return c.Watch(ctx, o)
+		},
+	}
+}
+
+// customEncoding is kube-apiserver's JSON of custom resources. Keys are sorted, so that a list's
+// kind and its version come behind the items, and each item states its kind.
+type customEncoding struct{ jsonEncoding }
+
+func (customEncoding) itemType() metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: workloadsVersion.String(), Kind: "Workload"}
+}
+
+func (customEncoding) path() string {
+	return "/apis/" + workloadsVersion.String() + "/" + workloadsResource.Resource
+}
+
+func (customEncoding) appendHead(dst []byte, _ string, _ int64) []byte {
+	return append(dst, `{"apiVersion":"bench.weir/v1","items":[`...)
+}
+
+func (e customEncoding) appendItem(dst []byte, i int, parts *[3]*part, v *values) []byte {
+	if i > 0 {
+		dst = append(dst, ',')
+	}
+	return e.appendParts(append(append(dst, '{'), workloadTypeMeta...), parts, v)
+}
+
+func (customEncoding) appendTail(dst []byte, version string) []byte {
+	return append(dst, `],"kind":"WorkloadList","metadata":{"continue":"","resourceVersion":"`+version+`"}}`+"\n"...)
+}
+
+func (e customEncoding) appendEvent(dst []byte, event string, parts *[3]*part, v *values) []byte {
+	return e.appendTypedEvent(dst, event, workloadTypeMeta, parts, v)
+}
