@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirproject/weir/internal/diff"
 	"github.com/weirproject/weir/internal/inspect"
+	"github.com/weirproject/weir/internal/source"
 	"github.com/weirproject/weir/internal/store"
 )
 
@@ -147,7 +148,7 @@ func (h *history) changeOf(c *store.Change) change {
 }
 
 // decode returns an object as its JSON says, and whether it may be a Secret. What is of no known
-// kind may be one.
+// kind may be one, such as metadata, which does not say whose it is.
 func (h *history) decode(o *store.Object) (object map[string]any, secret bool, err error) {
 	value, err := h.objects.Decode(o)
 	if err != nil {
@@ -160,9 +161,14 @@ func (h *history) decode(o *store.Object) (object map[string]any, secret bool, e
 	if err != nil {
 		return nil, true, errNotDecoded
 	}
-	if kind, _ := object["kind"].(string); kind == "" {
-		object["apiVersion"], object["kind"] = h.objects.Kind.APIVersion, h.objects.Kind.Kind
+	kind, _ := object["kind"].(string)
+	if isUnknown(kind) {
+		kind = h.objects.Kind.Kind
+		object["apiVersion"], object["kind"] = h.objects.Kind.APIVersion, kind
 	}
 	_, typed := value.(*corev1.Secret)
-	return object, typed || object["kind"] == "" || object["kind"] == "Secret", nil
+	return object, typed || isUnknown(kind) || kind == "Secret", nil
 }
+
+// isUnknown reports whether a kind says nothing of what an object is.
+func isUnknown(kind string) bool { return kind == "" || kind == source.PartialObjectMetadata }

@@ -21,18 +21,20 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/clientgo"
 	"github.com/weirproject/weir/internal/engine"
 )
 
 // looking is a server with an informer whose objects are looked at.
 type looking struct {
 	t      *testing.T
+	config *rest.Config
 	url    string
 	client *kubernetes.Clientset
 }
 
-// look starts an informer of a type with a handler, and the page.
-func look[T weir.Object](t *testing.T, handler func(context.Context, weir.Event[T])) *looking {
+// newLooking starts a server without an informer, and the page.
+func newLooking(t *testing.T) *looking {
 	t.Helper()
 	server, err := apiserver.New(apiserver.Options{})
 	if err != nil {
@@ -42,13 +44,20 @@ func look[T weir.Object](t *testing.T, handler func(context.Context, weir.Event[
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
-	cfg := rest.CopyConfig(server.Config())
-	cfg.QPS = -1
-	client, err := kubernetes.NewForConfig(cfg)
+	client, err := kubernetes.NewForConfig(server.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
-	inf, err := weir.NewInformer[T](server.Config(), weir.Options{Name: "looked at"})
+	web := httptest.NewServer(Handler())
+	t.Cleanup(web.Close)
+	return &looking{t, server.Config(), web.URL + "/", client}
+}
+
+// look starts an informer of a type with a handler, and the page.
+func look[T weir.Object](t *testing.T, handler func(context.Context, weir.Event[T])) *looking {
+	t.Helper()
+	l := newLooking(t)
+	inf, err := weir.NewInformer[T](l.config, weir.Options{Name: "looked at"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,14 +65,12 @@ func look[T weir.Object](t *testing.T, handler func(context.Context, weir.Event[
 		t.Fatal(err)
 	}
 	untilEnd(t, inf.Run, inf.WaitForSync)
-	web := httptest.NewServer(Handler())
-	t.Cleanup(web.Close)
-	return &looking{t, web.URL + "/", client}
+	return l
 }
 
 // query is the path and the query that ask for the history of an object.
 func query(path, key string) string {
-	return path + "?" + url.Values{"informer": {"looked at"}, "key": {key}}.Encode()
+	return path + "?" + url.Values{"informer": {engine.Running()[0].Name}, "key": {key}}.Encode()
 }
 
 // stream opens the history of an object, and returns its events as they come, and what ends it.
@@ -156,21 +163,59 @@ func TestHistoryOfSecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	next, _ := l.stream("default/s")
-	next(&historyReport{})
 	s.Data = map[string][]byte{"k": []byte(secret + "!"), "new": []byte(secret)}
-	if _, err := secrets.Update(t.Context(), s, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
+	l.expectUpdate(s, "~ data.k: (hidden), differs", "+ data.new: (hidden)")
+}
+
+// expectUpdate updates a Secret, and demands that the history shows the change so.
+func (l *looking) expectUpdate(s *corev1.Secret, want ...string) {
+	l.t.Helper()
+	next, _ := l.stream(s.Namespace + "/" + s.Name)
+	next(&historyReport{})
+	if _, err := l.client.CoreV1().Secrets(s.Namespace).Update(l.t.Context(), s, metav1.UpdateOptions{}); err != nil {
+		l.t.Fatal(err)
 	}
-	for { // its creation may still be in the log
-		var got change
-		if next(&got); got.Type == "ADDED" {
-			continue
-		}
-		if want := []string{"~ data.k: (hidden), differs", "+ data.new: (hidden)"}; !slices.Equal(got.Lines, want) {
-			t.Errorf("got %q, want %q", got.Lines, want)
-		}
-		return
+	got := change{Type: "ADDED"}
+	for got.Type == "ADDED" { // its creation may still be in the log
+		got = change{}
+		next(&got)
+	}
+	if !slices.Equal(got.Lines, want) {
+		l.t.Errorf("got %q, want %q", got.Lines, want)
+	}
+}
+
+// TestHistoryOfSecretMetadata: metadata does not say whose it is, so it is hidden as a Secret's is.
+func TestHistoryOfSecretMetadata(t *testing.T) {
+	resource := corev1.SchemeGroupVersion.WithResource("secrets")
+	for name, begin := range map[string]func(*testing.T, *rest.Config) (run, synced func(context.Context) error){
+		"typed API": func(t *testing.T, cfg *rest.Config) (run, synced func(context.Context) error) {
+			inf, err := weir.NewInformer[*metav1.PartialObjectMetadata](cfg, weir.Options{Resource: resource})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return inf.Run, inf.WaitForSync
+		},
+		"drop-in": func(t *testing.T, cfg *rest.Config) (run, synced func(context.Context) error) {
+			factory, err := clientgo.NewMetadataSharedInformerFactory(cfg, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return dropIn(factory.ForResource(resource).Informer())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLooking(t)
+			s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s", Annotations: map[string]string{"k": secret}}}
+			s, err := l.client.CoreV1().Secrets("default").Create(t.Context(), s, metav1.CreateOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			run, synced := begin(t, l.config)
+			untilEnd(t, run, synced)
+			s.Labels, s.Annotations = map[string]string{"app": "web"}, map[string]string{"k": secret + "!", "new": secret}
+			l.expectUpdate(s, "~ metadata.annotations.k: (hidden), differs", "+ metadata.annotations.new: (hidden)", "+ metadata.labels.app: web")
+		})
 	}
 }
 

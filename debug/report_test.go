@@ -12,6 +12,18 @@ import (
 	"github.com/weirproject/weir/clientgo"
 )
 
+// dropIn returns what runs a drop-in, and what waits until it has synced.
+func dropIn(inf cache.SharedIndexInformer) (run, synced func(context.Context) error) {
+	run = func(ctx context.Context) error { inf.RunWithContext(ctx); return nil }
+	synced = func(ctx context.Context) error {
+		if !cache.WaitForCacheSync(ctx.Done(), inf.HasSynced) {
+			return ctx.Err()
+		}
+		return nil
+	}
+	return run, synced
+}
+
 // TestDropInScope: a drop-in's reflector is of the namespace and the selectors that its requests
 // name, and of none that is known where it sees no request.
 func TestDropInScope(t *testing.T) {
@@ -40,13 +52,8 @@ func TestDropInScope(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			inf := factory.Core().V1().Pods().Informer()
-			untilEnd(t, func(ctx context.Context) error { inf.RunWithContext(ctx); return nil }, func(ctx context.Context) error {
-				if !cache.WaitForCacheSync(ctx.Done(), inf.HasSynced) {
-					return ctx.Err()
-				}
-				return nil
-			})
+			run, synced := dropIn(factory.Core().V1().Pods().Informer())
+			untilEnd(t, run, synced)
 			all := newReport(time.Now()).Informers
 			if len(all) != 1 || len(all[0].Reflectors) != 1 {
 				t.Fatalf("%+v", all)
