@@ -168,6 +168,32 @@ func TestDefinitionChanges(t *testing.T) {
 	})
 }
 
+// TestDryDefinition: a definition that is created dry defines nothing.
+func TestDryDefinition(t *testing.T) {
+	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
+		definitions := ts.dynamic.Resource(crds)
+		crd, err := definitions.Create(ctx, widgetDefinition(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions"); len(conditions) != 2 || crd.GetUID() == "" {
+			t.Errorf("answered %v", crd.Object)
+		}
+		if _, err := definitions.Get(ctx, crd.GetName(), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("the definition: %v", err)
+		}
+		if _, err := ts.dynamic.Resource(widgets).List(ctx, metav1.ListOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("what it would define: %v", err)
+		}
+		if a := ts.get("/apis", nil); a.code != http.StatusOK || strings.Contains(string(a.body), widgets.Group) {
+			t.Errorf("discovery: %d %s", a.code, a.body)
+		}
+		if a := ts.get("/apis/"+widgets.GroupVersion().String(), nil); a.code != http.StatusNotFound {
+			t.Errorf("discovery of its group: %d %s", a.code, a.body)
+		}
+	})
+}
+
 // TestDefinitionWithoutChange: watches go on where a write of the definition changes nothing that
 // is served.
 func TestDefinitionWithoutChange(t *testing.T) {

@@ -48,7 +48,7 @@ func (s *Server) insert(res *servedResource, o object, namespace string, dry boo
 		if apierrors.IsAlreadyExists(err) && generated && try < generateTries {
 			continue
 		}
-		if err == nil {
+		if err == nil && !dry {
 			err = s.afterWrite(res, o)
 		}
 		return raw, err
