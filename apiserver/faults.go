@@ -11,15 +11,14 @@ import (
 	"github.com/weirproject/weir/internal/watchcache"
 )
 
-// Faults makes a server misbehave on purpose. The zero value does nothing. It is safe for
-// concurrent use, also while the server runs.
+// Faults makes servers misbehave on purpose. The zero value does nothing. It is safe for concurrent
+// use, also while the servers run, and may be used by several, at once or one after another.
 type Faults struct {
 	mu            sync.Mutex
 	rules         []*Rule
 	bookmarkDelay time.Duration
 	noBookmarks   bool
 	buffer        int
-	released      chan struct{} // closed by Close; ends all holds
 }
 
 // Rule is one fault. If several rules match a request, the first one added applies. Set one of Err,
@@ -118,13 +117,10 @@ func (f *Faults) watchBuffer() int {
 	return f.buffer
 }
 
-// ruleFor returns the rule for a request, and the channel that ends holds.
-func (f *Faults) ruleFor(r *http.Request) (*Rule, <-chan struct{}) {
+// ruleFor returns the rule for a request, or nil.
+func (f *Faults) ruleFor(r *http.Request) *Rule {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.released == nil {
-		f.released = make(chan struct{})
-	}
 	for i, rule := range f.rules {
 		if rule.Match != nil && !rule.Match(r) {
 			continue
@@ -134,28 +130,15 @@ func (f *Faults) ruleFor(r *http.Request) (*Rule, <-chan struct{}) {
 				f.rules = slices.Delete(f.rules, i, i+1)
 			}
 		}
-		return rule, f.released
+		return rule
 	}
-	return nil, nil
+	return nil
 }
 
-// release ends all holds.
-func (f *Faults) release() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.released == nil {
-		f.released = make(chan struct{})
-	}
-	select {
-	case <-f.released:
-	default:
-		close(f.released)
-	}
-}
-
-// apply applies the rule for a request. If done is false, the answer must be written to out.
-func (f *Faults) apply(w http.ResponseWriter, r *http.Request) (out http.ResponseWriter, done bool) {
-	rule, released := f.ruleFor(r)
+// apply applies the rule for a request. released ends holds. If done is false, the answer must be
+// written to out.
+func (f *Faults) apply(w http.ResponseWriter, r *http.Request, released <-chan struct{}) (out http.ResponseWriter, done bool) {
+	rule := f.ruleFor(r)
 	if rule == nil {
 		return w, false
 	}

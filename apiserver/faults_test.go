@@ -122,6 +122,37 @@ func TestFaultHolds(t *testing.T) {
 	})
 }
 
+// TestFaultHoldsForSeveralServers: the end of one server, and one that could not be made, release
+// nothing that another one holds, before or after.
+func TestFaultHoldsForSeveralServers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		faults := &apiserver.Faults{}
+		if _, err := apiserver.New(apiserver.Options{Faults: faults, Population: "of no kind"}); err == nil {
+			t.Fatal("a server of an unknown population")
+		}
+		first, second := startTestServer(t, apiserver.Options{Faults: faults}), startTestServer(t, apiserver.Options{Faults: faults})
+		defer second.close()
+		hold := make(chan struct{})
+		faults.Add(apiserver.Rule{Match: apiserver.Match("get", "namespaces"), Hold: hold})
+		answers := make(chan answer, 2)
+		get := func() { answers <- second.get("/api/v1/namespaces/default", nil) }
+		go get()
+		synctest.Wait()
+		first.close()
+		go get()
+		synctest.Wait()
+		if n := len(answers); n > 0 {
+			t.Errorf("%d of 2 requests were not held", n)
+		}
+		close(hold)
+		for range 2 {
+			if a := <-answers; a.code != http.StatusOK {
+				t.Errorf("answered %d", a.code)
+			}
+		}
+	})
+}
+
 // TestFaultBookmarks: the server of old that never sends one, and one that is slow to.
 func TestFaultBookmarks(t *testing.T) {
 	const path = configMaps + "?watch=1&timeoutSeconds=300&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"

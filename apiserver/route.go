@@ -57,7 +57,7 @@ func parsePath(path string) (q objectPath, ok bool) {
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	w, done := s.faults.apply(w, r)
+	w, done := s.faults.apply(w, r, s.released)
 	if done {
 		return
 	}

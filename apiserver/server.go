@@ -20,6 +20,7 @@ type Server struct {
 	faults   *Faults
 	clock    *revisionClock
 	registry registry
+	released chan struct{} // closed by Close; ends what faults hold
 
 	stop  context.CancelFunc // ends the churn
 	churn sync.WaitGroup
@@ -47,6 +48,8 @@ func New(o Options) (*Server, error) {
 		faults: o.Faults,
 		clock:  &revisionClock{now: firstVersion},
 		stop:   func() {},
+
+		released: make(chan struct{}),
 		registry: registry{
 			resources: map[schema.GroupVersionResource]*servedResource{},
 			storages:  map[schema.GroupResource]*storage{},
@@ -171,7 +174,7 @@ func (s *Server) Close() error {
 		return nil
 	}
 	s.StopChurn()
-	s.faults.release()
+	close(s.released)
 	s.registry.close()
 	var err error
 	if server != nil {
