@@ -1,6 +1,7 @@
 package clientgo
 
 import (
+	"cmp"
 	"errors"
 	"reflect"
 	"slices"
@@ -126,7 +127,7 @@ func countHandlers(v reflect.Value) int {
 // when one finds that its server was restored, all list again. A list of unchanged objects calls no
 // handler.
 func Adopt(inf cache.SharedIndexInformer) cache.SharedIndexInformer {
-	return adopt(inf, Options{Server: &adoptedServer})
+	return adopt(inf, "", Options{Server: &adoptedServer})
 }
 
 // adoptedServer is what adopted informers know about servers. It does not keep informers alive that
@@ -134,13 +135,13 @@ func Adopt(inf cache.SharedIndexInformer) cache.SharedIndexInformer {
 var adoptedServer weir.Server
 
 // adopt builds an informer of this package from one that client-go has built. It returns an
-// informer whose fields it cannot read unchanged.
-func adopt(inf cache.SharedIndexInformer, opts Options) cache.SharedIndexInformer {
+// informer whose fields it cannot read unchanged. description is for one that has none.
+func adopt(inf cache.SharedIndexInformer, description string, opts Options) cache.SharedIndexInformer {
 	p, ok := fieldsOf(inf)
 	if !ok {
 		return inf
 	}
-	ours := newInformer(p.lw, p.example, p.resync, p.indexers, p.description, opts)
+	ours := newInformer(p.lw, p.example, p.resync, p.indexers, cmp.Or(p.description, description), opts)
 	ours.sink.transform = p.transform
 	if p.onError != nil {
 		ours.onError = p.onError

@@ -50,7 +50,7 @@ func TestAdoptsClientGosAlone(t *testing.T) {
 // too, and that the linked client-go has informers with known fields only.
 func TestAdoptsAllFields(t *testing.T) {
 	built := cache.NewSharedIndexInformerWithOptions(&cache.ListWatch{}, &corev1.Pod{}, cache.SharedIndexInformerOptions{ObjectDescription: "my pods"})
-	inf, ok := adopt(built, Options{}).(*informer)
+	inf, ok := adopt(built, "", Options{}).(*informer)
 	if !ok || inf.name != "my pods" || !strings.Contains(inf.HasSyncedChecker().Name(), "my pods") {
 		t.Fatalf("%T with the description %q", inf, inf.name)
 	}

@@ -31,8 +31,7 @@ type capture struct {
 
 	mu         sync.Mutex
 	answer     *http.Response // the captured response, or nil
-	resource   schema.GroupVersionResource
-	scope      *requestScope
+	scope      *requestScope  // of its request
 	release    context.CancelCauseFunc
 	answers    int  // responses to requests of the verb
 	stubbed    int  // of answers: those that the caller got a stub for
@@ -61,22 +60,21 @@ func (c *capture) admit(matches bool) bool {
 
 // keep stores the captured response. It reports false if there was another one before or the
 // capture has ended.
-func (c *capture) keep(resp *http.Response, resource schema.GroupVersionResource, scope *requestScope, release context.CancelCauseFunc) bool {
+func (c *capture) keep(resp *http.Response, scope *requestScope, release context.CancelCauseFunc) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed || c.answers > 1 {
 		return false
 	}
-	c.answer, c.resource, c.scope, c.release = resp, resource, scope, release
+	c.answer, c.scope, c.release = resp, scope, release
 	return true
 }
 
 // captured is the result of one call of a ListerWatcher.
 type captured struct {
-	answer   *http.Response // nil if nothing was captured, or if the caller sent several requests
-	resource schema.GroupVersionResource
-	scope    *requestScope
-	whole    bool // the caller got every response, so what it returned is complete
+	answer *http.Response // nil if nothing was captured, or if the caller sent several requests
+	scope  *requestScope
+	whole  bool // the caller got every response, so what it returned is complete
 }
 
 // end stops capturing and returns what was captured.
@@ -87,7 +85,7 @@ func (c *capture) end() captured {
 	if c.answers > 1 {
 		c.drop()
 	}
-	return captured{c.answer, c.resource, c.scope, c.stubbed == 0}
+	return captured{c.answer, c.scope, c.stubbed == 0}
 }
 
 // discard stops capturing and closes the captured response.

@@ -115,7 +115,7 @@ func newResourceFactory(
 // once it runs.
 func (f *resourceFactory) ForResource(gvr schema.GroupVersionResource) informers.GenericInformer {
 	inf := f.informers.get(gvr, func() cache.SharedIndexInformer {
-		inf := f.settings.adopt(f.build(gvr).Informer())
+		inf := f.settings.adopt(f.build(gvr).Informer(), gvr.String()) // as client-go describes dynamic ones
 		if i, err := informerOf(inf); err == nil {
 			i.listWatch.matcher.resource = gvr // the example does not say
 		}

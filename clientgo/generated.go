@@ -55,7 +55,7 @@ func (f *Generated[C, F]) InformerFor(obj runtime.Object, newFunc F) cache.Share
 		if !ok {
 			resync = f.resync
 		}
-		inf := f.settings.adopt(newFunc(f.client, resync))
+		inf := f.settings.adopt(newFunc(f.client, resync), "")
 		if f.settings.transform != nil {
 			_ = inf.SetTransform(f.settings.transform) // fails only if the informer has started
 		}

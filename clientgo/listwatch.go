@@ -24,7 +24,7 @@ import (
 // returns the bodies of the responses; otherwise the objects that List and Watch return.
 type listWatch struct {
 	lw      cache.ListerWatcherWithContext
-	matcher responseMatcher // used by the reflector's goroutine
+	matcher responseMatcher // its resource is used by the reflector's goroutine, the rest does not change
 	stats   *source.Stats
 	shard   string // the shardSelector of each request
 	// noCapture is set once the ListerWatcher has proved to do more than pass a response on.
@@ -86,7 +86,7 @@ func (l *listWatch) list(ctx context.Context, o source.ListOptions) (source.List
 		l.stopCapturing(ctx, errOwnAnswer)
 		return l.uncapturedList(ctx, options)
 	}
-	l.matcher.resource, l.failed[verbList] = got.resource, false
+	l.matcher.resource, l.failed[verbList] = got.scope.resource, false
 	l.scope.Store(got.scope)
 	return source.NewList(got.answer, source.Options{Stats: l.stats})
 }

@@ -111,11 +111,12 @@ func settingsOf(opts []Option) settings {
 }
 
 // adopt returns an informer of this package in place of client-go's, if that can be adopted.
-func (s *settings) adopt(inf cache.SharedIndexInformer) cache.SharedIndexInformer {
+// description is for one that has none.
+func (s *settings) adopt(inf cache.SharedIndexInformer, description string) cache.SharedIndexInformer {
 	if !s.canAdopt {
 		return inf
 	}
-	return adopt(inf, s.informer)
+	return adopt(inf, description, s.informer)
 }
 
 // WithNamespace limits the factory's informers to one namespace.

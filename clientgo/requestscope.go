@@ -3,17 +3,22 @@ package clientgo
 import (
 	"net/http"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/weirproject/weir/internal/wire"
 )
 
-// requestScope is what a request asks for of its resource.
+// requestScope is what a request asks for.
 type requestScope struct {
+	resource  schema.GroupVersionResource
 	namespace string // "" is all
 	selector  string // of labels and of fields; "" is everything
 }
 
-// scopeOf returns the scope of a request whose path is that of a collection.
-func scopeOf(req *http.Request) *requestScope {
-	s := &requestScope{}
+// scopeOf returns the scope of a request whose path is that of a resource's collection.
+func scopeOf(req *http.Request, resource schema.GroupVersionResource) *requestScope {
+	s := &requestScope{resource: resource}
 	if match := listPath.FindStringSubmatch(req.URL.Path); match != nil {
 		s.namespace = match[3]
 	}
@@ -30,4 +35,18 @@ func (l *listWatch) Scope() (namespace, selector string, ok bool) {
 		return "", "", false
 	}
 	return s.namespace, s.selector, true
+}
+
+// Type returns the apiVersion and the resource of the last captured request, and for metadata the
+// kind that the example states.
+func (l *listWatch) Type() (t wire.TypeMeta, resource string) {
+	s := l.scope.Load()
+	if s == nil {
+		return wire.TypeMeta{}, ""
+	}
+	t.APIVersion = s.resource.GroupVersion().String()
+	if l.matcher.partial && len(l.matcher.gvks) > 0 {
+		t.Kind = l.matcher.gvks[0].Kind
+	}
+	return t, s.resource.Resource
 }

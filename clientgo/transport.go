@@ -115,7 +115,7 @@ func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 	context.AfterFunc(c.context, func() { cancel(context.Cause(c.context)) })
 	stopCaller()
 	resp.Body = &cancelingBody{resp.Body, cancel}
-	if !c.keep(resp, resource, scopeOf(req), cancel) {
+	if !c.keep(resp, scopeOf(req, resource), cancel) {
 		cancel(errDropped)
 		_ = resp.Body.Close()
 	}

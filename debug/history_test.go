@@ -213,6 +213,9 @@ func TestHistoryOfSecretMetadata(t *testing.T) {
 			}
 			run, synced := begin(t, l.config)
 			untilEnd(t, run, synced)
+			if i := newReport(time.Now()).Informers[0]; i.APIVersion != "v1" || i.Kind != "" || i.Resource != "secrets" {
+				t.Errorf("shown as %q %q of %q", i.APIVersion, i.Kind, i.Resource)
+			}
 			s.Labels, s.Annotations = map[string]string{"app": "web"}, map[string]string{"k": secret + "!", "new": secret}
 			l.expectUpdate(s, "~ metadata.annotations.k: (hidden), differs", "+ metadata.annotations.new: (hidden)", "+ metadata.labels.app: web")
 		})

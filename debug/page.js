@@ -116,7 +116,7 @@ function handlers(name, all) {
 
 function informer(now, i) {
   const memory = sum(i.memoryBytes), id = "informer " + i.name;
-  return el("section", {}, el("h2", {}, i.name, el("span", {class: "quiet"}, i.kind ? ` ${i.apiVersion} ${i.kind}` : "")), facts([
+  return el("section", {}, el("h2", {}, i.name, el("span", {class: "quiet"}, i.apiVersion ? ` ${i.apiVersion} ${i.kind || i.resource}` : "")), facts([
     ["objects", `${count(i.objects)}, ${bytes(memory)}` + (i.rawBytes ? `; as they came ${bytes(i.rawBytes)}` : "")],
     ["memory", memoryText(i.memoryBytes)], ["resourceVersion", i.resourceVersion || "none yet"],
     ["requests", i.requests && `${counted(i.requests.lists, "list", "lists")}, ${counted(i.requests.watches, "watch", "watches")}, ${bytes(i.requests.receivedBytes)} received`],

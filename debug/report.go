@@ -10,6 +10,7 @@ import (
 	"github.com/weirproject/weir/internal/inspect"
 	"github.com/weirproject/weir/internal/reflector"
 	"github.com/weirproject/weir/internal/store"
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // report is what the page shows at one moment.
@@ -22,7 +23,8 @@ type report struct {
 type informer struct {
 	Name            string           `json:"name"`
 	APIVersion      string           `json:"apiVersion,omitempty"` // "" until the server has told it
-	Kind            string           `json:"kind,omitempty"`
+	Kind            string           `json:"kind,omitempty"`       // "", too, of metadata that does not say whose it is
+	Resource        string           `json:"resource,omitempty"`   // "" where only the server knows
 	Objects         int              `json:"objects"`
 	ResourceVersion string           `json:"resourceVersion"`
 	RawBytes        int64            `json:"rawBytes"`
@@ -115,8 +117,8 @@ func informerOf(name string, e *engine.Engine) informer {
 	}
 	transitions := e.Transitions()
 	for n, s := range e.Statuses() {
-		if s.ItemType.Kind != "" {
-			i.APIVersion, i.Kind = s.ItemType.APIVersion, s.ItemType.Kind
+		if s.ItemType != (wire.TypeMeta{}) {
+			i.APIVersion, i.Kind, i.Resource = s.ItemType.APIVersion, s.ItemType.Kind, s.Resource
 		}
 		of := reflectorOf(s.Status, transitions[n])
 		of.Namespace, of.Selector, of.ScopeUnknown = s.Namespace, s.Selector, s.ScopeUnknown

@@ -30,7 +30,7 @@ func (clientGoCollector) Describe(to chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (clientGoCollector) Collect(to chan<- prometheus.Metric) {
 	eachInformer(to, func(i *informer) {
-		i.labels[3] = resourceOf(i.labels[1], i.labels[2], i.labels[3])
+		i.labels[3] = i.resource
 		if rv, ok := digits(i.engine.Store().ResourceVersion()); ok {
 			i.gauge(clientGoRVDesc, rv)
 		}
@@ -42,9 +42,9 @@ func (clientGoCollector) Collect(to chan<- prometheus.Metric) {
 	})
 }
 
-// resourceOf returns the resource of a kind by the rule that names nearly all of them. The server
-// tells the kind of what it sends, and not the resource.
-func resourceOf(group, version, kind string) string {
+// guessResource returns the resource of a kind by the rule that names nearly all of them. The
+// server tells the kind of what it sends, and not the resource.
+func guessResource(group, version, kind string) string {
 	if kind == "" {
 		return ""
 	}

@@ -42,10 +42,11 @@ func TestClientGoNames(t *testing.T) {
 	}
 }
 
-// TestResourceOf: names of resources are Kubernetes' own, or nothing where the kind is not known.
-func TestResourceOf(t *testing.T) {
+// TestGuessResource: names of resources are Kubernetes' own, or nothing where the kind is not
+// known.
+func TestGuessResource(t *testing.T) {
 	for kind, want := range map[string]string{"Pod": "pods", "Endpoints": "endpoints", "NetworkPolicy": "networkpolicies", "Ingress": "ingresses", "": ""} {
-		if got := resourceOf("", "v1", kind); got != want {
+		if got := guessResource("", "v1", kind); got != want {
 			t.Errorf("%s is of %q, not %q", kind, got, want)
 		}
 	}

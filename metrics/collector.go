@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 
 	"github.com/weirproject/weir/internal/engine"
 	"github.com/weirproject/weir/internal/registry"
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // NewCollector returns a collector of all informers that run in this process, from the beginning of
@@ -38,30 +40,34 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 // eachInformer calls send with each informer that runs.
 func eachInformer(to chan<- prometheus.Metric, send func(*informer)) {
 	for _, e := range engine.Running() {
-		send(&informer{to: to, labels: labelsOf(e), engine: e.Value})
+		labels, resource := labelsOf(e)
+		send(&informer{to: to, labels: labels, resource: resource, engine: e.Value})
 	}
 }
 
 // informer sends the metrics of one informer.
 type informer struct {
-	to     chan<- prometheus.Metric
-	labels []string
-	engine *engine.Engine
+	to       chan<- prometheus.Metric
+	labels   []string
+	resource string // in place of the kind
+	engine   *engine.Engine
 }
 
-// labelsOf returns the values of the labels that all metrics have.
-func labelsOf(e registry.Named[*engine.Engine]) []string {
+// labelsOf returns the values of the labels that all metrics have, and the resource. They are empty
+// until the server has told what it sends.
+func labelsOf(e registry.Named[*engine.Engine]) (labels []string, resource string) {
 	for _, s := range e.Value.Statuses() {
-		if s.ItemType.Kind == "" {
+		if s.ItemType == (wire.TypeMeta{}) {
 			continue
 		}
 		group, version, found := strings.Cut(s.ItemType.APIVersion, "/")
 		if !found {
 			group, version = "", group
 		}
-		return []string{e.Name, valid(group), valid(version), valid(s.ItemType.Kind)}
+		resource = cmp.Or(s.Resource, guessResource(group, version, s.ItemType.Kind))
+		return []string{e.Name, valid(group), valid(version), valid(s.ItemType.Kind)}, valid(resource)
 	}
-	return []string{e.Name, "", "", ""}
+	return []string{e.Name, "", "", ""}, ""
 }
 
 // valid returns a text that may be a label's value: Prometheus refuses all metrics for one that is

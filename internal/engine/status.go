@@ -4,16 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weirproject/weir/internal/reflector"
 	"github.com/weirproject/weir/internal/source"
+	"github.com/weirproject/weir/internal/wire"
 )
 
-// Status is the state of one of an engine's reflectors.
+// Status is the state of one of an engine's reflectors. Where the objects are metadata alone, the
+// ItemType is what the source knows of what that is of, which may be less than a kind.
 type Status struct {
 	reflector.Status
-	Namespace string // what it lists and watches; "" is all
+	Resource  string // what it lists and watches, such as pods; "": not known
+	Namespace string // "" is all
 	Selector  string // "" is everything
 	// ScopeUnknown says that nobody knows of the source what it lists and watches.
 	ScopeUnknown bool
@@ -22,6 +28,12 @@ type Status struct {
 // scoped is a source that knows what it lists and watches from its requests, if at all.
 type scoped interface {
 	Scope() (namespace, selector string, known bool)
+}
+
+// typed is a source that knows what its objects are, or some of that: metadata does not say what it
+// is of.
+type typed interface {
+	Type() (t wire.TypeMeta, resource string)
 }
 
 // member is one reflector with its source, namespace and selector.
@@ -42,12 +54,25 @@ func (m *member) run(ctx context.Context) {
 }
 
 func (m *member) status(s reflector.Status) Status {
-	of, ok := m.source.(scoped)
-	if !ok {
-		return Status{Status: s, Namespace: m.namespace, Selector: m.selector}
+	out := Status{Status: s, Namespace: m.namespace, Selector: m.selector}
+	if of, ok := m.source.(scoped); ok {
+		var known bool
+		out.Namespace, out.Selector, known = of.Scope()
+		out.ScopeUnknown = !known
 	}
-	namespace, selector, known := of.Scope()
-	return Status{Status: s, Namespace: namespace, Selector: selector, ScopeUnknown: !known}
+	var known wire.TypeMeta
+	if of, ok := m.source.(typed); ok {
+		known, out.Resource = of.Type()
+	}
+	if isMetadata(s.ItemType) {
+		out.ItemType = known
+	}
+	return out
+}
+
+// isMetadata reports whether objects say of themselves only that they are metadata.
+func isMetadata(t wire.TypeMeta) bool {
+	return t.Kind == source.PartialObjectMetadata && strings.HasPrefix(t.APIVersion, metav1.GroupName+"/")
 }
 
 // what returns the name of the member for errors. It is "" for a member without namespace and

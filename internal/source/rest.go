@@ -110,6 +110,12 @@ func (s *REST) Of(r Resource) (*REST, error) {
 	return other, nil
 }
 
+// Type returns the apiVersion of the objects, whose kind it does not know, and their resource.
+func (s *REST) Type() (t wire.TypeMeta, resource string) {
+	gvr := s.resource.GVR
+	return wire.TypeMeta{APIVersion: gvr.GroupVersion().String()}, gvr.Resource
+}
+
 // List opens a LIST; see Source.
 func (s *REST) List(ctx context.Context, o ListOptions) (List, error) {
 	l, err := s.list(ctx, o)

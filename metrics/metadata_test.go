@@ -1,0 +1,97 @@
+package metrics
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/clientgo"
+)
+
+// TestMetadata: informers of metadata alone, which does not say whose it is, are told apart by what
+// they ask for, and have the kind that their example states.
+func TestMetadata(t *testing.T) {
+	server := serve(t)
+	factory, err := clientgo.NewMetadataSharedInformerFactory(server.Config(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, resource := range []string{"configmaps", "secrets"} {
+		resource := corev1.SchemeGroupVersion.WithResource(resource)
+		inf, err := weir.NewInformer[*metav1.PartialObjectMetadata](server.Config(), weir.Options{Resource: resource})
+		if err != nil {
+			t.Fatal(err)
+		}
+		start(t, func(ctx context.Context) { _ = inf.Run(ctx) })
+		wait(t, inf.WaitForSync)
+		startDropIn(t, factory.ForResource(resource).Informer())
+	}
+	startDropIn(t, ofDeployments(t, server))
+	compare(t, `
+# HELP weir_informer_synced 1 once the first list of each reflector is held.
+# TYPE weir_informer_synced gauge
+weir_informer_synced{group="",kind="",name="configmaps",version="v1"} 1
+weir_informer_synced{group="",kind="",name="secrets",version="v1"} 1
+weir_informer_synced{group="",kind="",name="/v1, Resource=configmaps",version="v1"} 1
+weir_informer_synced{group="",kind="",name="/v1, Resource=secrets",version="v1"} 1
+weir_informer_synced{group="apps",kind="Deployment",name="*v1.PartialObjectMetadata",version="v1"} 1
+`, "synced")
+	want := `
+# HELP informer_queued_items Changes that the last of the informer's handlers has yet to see.
+# TYPE informer_queued_items gauge
+informer_queued_items{group="",name="configmaps",resource="configmaps",version="v1"} 0
+informer_queued_items{group="",name="secrets",resource="secrets",version="v1"} 0
+informer_queued_items{group="",name="/v1, Resource=configmaps",resource="configmaps",version="v1"} 0
+informer_queued_items{group="",name="/v1, Resource=secrets",resource="secrets",version="v1"} 0
+informer_queued_items{group="apps",name="*v1.PartialObjectMetadata",resource="deployments",version="v1"} 0
+`
+	if err := testutil.CollectAndCompare(NewClientGoCollector(), strings.NewReader(want), "informer_queued_items"); err != nil {
+		t.Error(err)
+	}
+}
+
+// startDropIn runs a drop-in until the test ends, and returns once it has synced.
+func startDropIn(t *testing.T, inf cache.SharedIndexInformer) {
+	t.Helper()
+	start(t, inf.RunWithContext)
+	wait(t, func(ctx context.Context) error {
+		if !cache.WaitForCacheSync(ctx.Done(), inf.HasSynced) {
+			return ctx.Err()
+		}
+		return nil
+	})
+}
+
+// ofDeployments returns a drop-in of metadata whose example states a kind, as controller-runtime's
+// do.
+func ofDeployments(t *testing.T, server *apiserver.Server) cache.SharedIndexInformer {
+	t.Helper()
+	cfg := server.Config()
+	clientgo.Wrap(cfg)
+	client, err := metadata.NewForConfig(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	deployments := client.Resource(appsv1.SchemeGroupVersion.WithResource("deployments"))
+	example := &metav1.PartialObjectMetadata{}
+	example.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("Deployment"))
+	return clientgo.NewSharedIndexInformer(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return deployments.List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return deployments.Watch(ctx, o)
+		},
+	}, example, 0, nil)
+}
