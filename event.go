@@ -25,7 +25,8 @@ func (t EventType) String() string { return delivery.Type(t).String() }
 // called. It may be kept and is safe for concurrent use; it then pins two versions of one object.
 type Event[T Object] struct {
 	Type EventType
-	// Initial is set on what the informer's first list brought (client-go's isInInitialList).
+	// Initial is set on Added events of what the informer's first list brought, and of what was held
+	// when the handler was added, however it came (client-go's isInInitialList).
 	Initial bool
 	// Coalesced is set when the event stands for more than one change, because the handler fell
 	// behind.

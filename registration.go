@@ -36,8 +36,8 @@ func (r *Registration) ended() bool {
 // Done returns a channel that is closed when the handler will never be called again.
 func (r *Registration) Done() <-chan struct{} { return r.handler.Done() }
 
-// HasSynced reports whether the handler has handled every object of the informer's first lists, in
-// that version or a later one.
+// HasSynced reports whether the handler has handled every object of the informer's first lists, and
+// of what was held when the handler was added, in that version or a later one.
 func (r *Registration) HasSynced() bool { return r.handler.HasSynced() }
 
 // Synced returns a channel that is closed when HasSynced becomes true.

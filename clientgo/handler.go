@@ -118,7 +118,8 @@ type registration struct {
 	undecodable undecodable // nil for most handlers
 }
 
-// HasSynced reports whether the handler has handled the whole first list.
+// HasSynced reports whether the handler has handled all of what the informer's first list brought,
+// and of what was held when the handler was added.
 func (r *registration) HasSynced() bool { return r.delivery.HasSynced() }
 
 // HasSyncedChecker returns HasSynced as a channel to wait for.

@@ -106,7 +106,7 @@ func TestTyped(t *testing.T) {
 # TYPE weir_informer_handler_events_total counter
 weir_informer_handler_events_total{group="",handler="keys",kind="Pod",name="pods",version="v1"} 30
 weir_informer_handler_events_total{group="",handler="keys",kind="Pod",name="pods#2",version="v1"} 30
-# HELP weir_informer_handler_synced 1 once the handler has handled the whole first list.
+# HELP weir_informer_handler_synced 1 once the handler has handled all of what the informer's first list brought, and of what was held when the handler was added.
 # TYPE weir_informer_handler_synced gauge
 weir_informer_handler_synced{group="",handler="keys",kind="Pod",name="pods",version="v1"} 1
 weir_informer_handler_synced{group="",handler="keys",kind="Pod",name="pods#2",version="v1"} 1

@@ -46,7 +46,7 @@ var (
 	busyDesc          = describe("handler_busy_seconds", "How long the handler's current call has lasted.", "handler")
 	longestDesc       = describe("handler_longest_call_seconds", "The longest call that ended within the last five to ten minutes, or the current one if that is longer.", "handler")
 	spentDesc         = describe("handler_call_seconds_total", "Time in the handler's calls.", "handler")
-	handlerSyncedDesc = describe("handler_synced", "1 once the handler has handled the whole first list.", "handler")
+	handlerSyncedDesc = describe("handler_synced", "1 once the handler has handled all of what the informer's first list brought, and of what was held when the handler was added.", "handler")
 )
 
 // digits returns the 15 least significant digits of a resourceVersion, which a float64 holds

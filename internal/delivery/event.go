@@ -41,7 +41,8 @@ type Event struct {
 	Old *store.Object
 	// New is the newest version at the time the event was made. It is nil in a Deleted event.
 	New *store.Object
-	// Initial is set on events from the informer's first list (client-go's isInInitialList).
+	// Initial is set on Added events of what the informer's first list brought, and of what was held
+	// when the handler was added (client-go's isInInitialList).
 	Initial bool
 	// Coalesced is set when the event stands for more than one change, because the handler fell
 	// behind the change log.

@@ -307,7 +307,8 @@ func (r *Registration) noteSynced(unhandled ...store.Change) {
 }
 
 // Synced returns a channel that is closed once the handler has handled every object of the store's
-// first sync, in that version or a later one. Later changes do not delay it.
+// first sync, and of what the store held when the registration was made, in that version or a later
+// one. Later changes do not delay it.
 func (r *Registration) Synced() <-chan struct{} { return r.synced }
 
 // HasSynced reports whether Synced is closed.

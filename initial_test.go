@@ -1,0 +1,69 @@
+package weir_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/apiserver"
+)
+
+// TestInitial: to a handler is initial what the first list brings, and what was held when the
+// handler was added, by whichever way it came; and nothing that comes after both.
+func TestInitial(t *testing.T) {
+	server, client, ctx := serve(t, apiserver.Options{})
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	makeConfigMap(ctx, client, "d", "a-listed")
+	inf, err := weir.NewInformer[*corev1.ConfigMap](server.Config(), weir.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handle := func() (*weir.Registration, <-chan string) {
+		t.Helper()
+		events := make(chan string, 10)
+		r, err := inf.Handle(func(_ context.Context, e weir.Event[*corev1.ConfigMap]) {
+			events <- fmt.Sprintf("%s %s %t", e.Type, e.Key(), e.Initial)
+		}, weir.HandlerOptions[*corev1.ConfigMap]{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r, events
+	}
+	expect := func(events <-chan string, want ...string) {
+		t.Helper()
+		var got []string
+		for range want {
+			select {
+			case e := <-events:
+				got = append(got, e)
+			case <-ctx.Done():
+				t.Fatalf("got %q and no more, want %q", got, want)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	first, early := handle()
+	run(ctx, inf, &wg)
+	if err := first.WaitForSync(ctx); err != nil {
+		t.Fatal(err)
+	}
+	makeConfigMap(ctx, client, "d", "b-watched")
+	expect(early, "ADDED d/a-listed true", "ADDED d/b-watched false")
+	second, late := handle()
+	if err := second.WaitForSync(ctx); err != nil {
+		t.Fatal(err)
+	}
+	makeConfigMap(ctx, client, "d", "c-later")
+	expect(late, "ADDED d/a-listed true", "ADDED d/b-watched true", "ADDED d/c-later false")
+	expect(early, "ADDED d/c-later false")
+}
