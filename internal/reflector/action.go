@@ -18,17 +18,23 @@ type action interface{ String() string }
 type (
 	askVersion struct{}
 	openList   struct{ source.ListOptions }
-	askNewest  struct{ reaches string } // a LIST of which only the resourceVersion is wanted; not older than reaches
-	openWatch  struct {
+	// askNewest is a LIST of which only the resourceVersion is wanted. It must not be older than
+	// reaches.
+	askNewest struct{ reaches string }
+	openWatch struct {
 		source.WatchOptions
-		deadline time.Duration // ErrNoBookmark after so long without an initial event, until the final bookmark; 0: none
-		probe    time.Duration // ask for the newest resourceVersion after so long without an event or a bookmark; 0: never
+		// deadline bounds the time without an initial event, until the final bookmark; ErrNoBookmark
+		// follows. 0: none.
+		deadline time.Duration
+		// probe is the time without an event or a bookmark after which the newest resourceVersion is
+		// asked for. 0: never.
+		probe time.Duration
 	}
 	wait         struct{ d time.Duration }
 	closeStream  struct{}
 	beginReplace struct {
-		rebase bool
-		back   bool // since the server went back, which other reflectors of it are told
+		rebase   bool
+		restored bool // the server went back: its other reflectors are told
 	}
 	endReplace   struct{ rv string }
 	abortReplace struct{}
@@ -100,7 +106,7 @@ func (a beginReplace) String() string {
 	if a.rebase {
 		text += ", taking older versions too"
 	}
-	if a.back {
+	if a.restored {
 		text += ", and tell the server's other reflectors"
 	}
 	return text

@@ -101,7 +101,7 @@ func transitions(walks uint64) map[edge]map[string]bool {
 				under, answered = actions[last], false
 				asked := nodeOf(s)
 				next := asked
-				if asked == askingVersion || asked == initial || asked == listing && s.page == "" || asked == asking && s.askingFloor {
+				if asked == askingVersion || asked == initial || asked == listing && s.page == "" || asked == asking && s.askingListFloor {
 					next = due // in whatever form
 				}
 				if in.typ != inWoke {
@@ -140,7 +140,7 @@ func likely(rng *rand.Rand, s state, under action, answered, behind bool) input 
 	case rng.IntN(20) == 0:
 		in.damaged = 1
 		if in.rv != "" {
-			in.rv = "ab12" // of another scheme
+			in.rv = "ab12" // incomparable
 		}
 	}
 	return in
@@ -186,7 +186,7 @@ func labelOf(before state, in input, next node) string {
 	case in.typ != inEvents && in.typ != inEnded && m.behindRV():
 		return "older than held"
 	case in.typ == inPage, in.rv != "" && resourceversion.Incomparable(in.rv, before.rv):
-		return "another scheme"
+		return "incomparable"
 	}
 	return map[inputType]string{
 		inBegin: "begin", inVersion: "answer", inNewest: "answer", inProbed: "silent", inEvents: "unreadable event",

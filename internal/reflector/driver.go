@@ -81,7 +81,7 @@ func (d *driver) next(ask action) (in input) {
 	case inFailed, inEnded, inPage, inBookmark:
 		in.size = d.size
 		if d.high > 0 {
-			in.high = resourceversion.Format(d.high)
+			in.newestObjectRV = resourceversion.Format(d.high)
 		}
 	}
 	return in
@@ -99,7 +99,7 @@ func (d *driver) performAtOnce(a action) (ask bool) {
 		d.r.skipped(0, nil)
 		d.r.unwanted(0)
 		d.r.listed(0, -1)
-		if a.back {
+		if a.restored {
 			d.asked = d.r.cfg.Server.wentBack(d.r.seen)
 		}
 		sink.BeginReplace(a.rebase)
@@ -185,7 +185,7 @@ func (d *driver) read() input {
 
 // close ends the request under way, if there is one. It returns what a probe broke the request off
 // for, or nil, and whether it was probed and no probe was answered.
-func (d *driver) close() (found *input, mute bool) {
+func (d *driver) close() (found *input, unanswered bool) {
 	if d.initial != nil {
 		d.initial.timer.Stop()
 		d.initial = nil
@@ -203,11 +203,11 @@ func (d *driver) close() (found *input, mute bool) {
 		d.cancel = nil
 	}
 	if d.probe != nil {
-		found, mute = d.probe.stop()
+		found, unanswered = d.probe.stop()
 		d.probe = nil
 	}
 	d.item, d.itemErr = source.Object{}, nil
-	return found, mute
+	return found, unanswered
 }
 
 // failed ends the request under way, and returns its failure as an input, or what a probe broke it

@@ -99,8 +99,8 @@ func (d *driver) readWatch() input {
 		event, err := d.watch.Next()
 		switch {
 		case err == io.EOF:
-			_, mute := d.close()
-			other = input{typ: inEnded, mute: mute}
+			_, unanswered := d.close()
+			other = input{typ: inEnded, probeUnanswered: unanswered}
 		case err != nil:
 			other = d.failed(err)
 		case event.Type == wire.Bookmark:

@@ -116,8 +116,8 @@ func count(list []string, what string) (n int) {
 	return n
 }
 
-// mostRequests is in how many requests it must have come.
-const mostRequests = 60
+// maxRequests is in how many requests it must have come.
+const maxRequests = 60
 
 // explore runs the reflector from a state that is current to rv, until done is content with what
 // was asked for.
@@ -129,7 +129,7 @@ func (a answers) explore(t *testing.T, mode Mode, rv string, done func(n int, as
 	var asked, log []string
 	inputs := []input{{typ: inBegin}}
 	var waited time.Duration
-	for requests := 0; requests < mostRequests; {
+	for requests := 0; requests < maxRequests; {
 		in := inputs[0]
 		inputs = inputs[1:]
 		in.jitter = 0.5
@@ -180,7 +180,7 @@ func (a answers) explore(t *testing.T, mode Mode, rv string, done func(n int, as
 			return
 		}
 	}
-	t.Errorf("not within %d requests and %v: %v", mostRequests, waited, log[max(0, len(log)-30):])
+	t.Errorf("not within %d requests and %v: %v", maxRequests, waited, log[max(0, len(log)-30):])
 }
 
 // answer is what follows a request but a WATCH.

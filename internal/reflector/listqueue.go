@@ -10,11 +10,11 @@ import (
 
 // A list that has brought nothing for listStall gives its place away: a server that hangs for some
 // resources must not keep the lists of others waiting. One that takes the place of such a list may
-// stall for half as long, down to leastStall, until a list has ended that brought something. So a
+// stall for half as long, down to minListStall, until a list has ended that brought something. So a
 // hundred lists that hang keep another one waiting for half a minute, once.
 const (
-	listStall  = 10 * time.Second
-	leastStall = time.Second
+	listStall    = 10 * time.Second
+	minListStall = time.Second
 )
 
 // listQueue bounds how many lists of one server are under way, initial events included: each takes
@@ -30,11 +30,11 @@ type listQueue struct {
 // listPlace is what a list holds while it is under way. A nil listPlace is that of a list that
 // nothing bounds.
 type listPlace struct {
-	queue *listQueue
-	most  int           // lists at a time, this one included
-	free  chan struct{} // closed when the list may begin
-	moved atomic.Bool   // something came since the last look
-	came  atomic.Bool   // something came
+	queue    *listQueue
+	maxLists int           // at a time, this one included
+	free     chan struct{} // closed when the list may begin
+	moved    atomic.Bool   // something came since the last look
+	came     atomic.Bool   // something came
 
 	// The queue's lock guards the rest.
 	look  *time.Timer // looks whether the list has stalled, until it leaves; nil: it waits
@@ -42,10 +42,10 @@ type listPlace struct {
 	left  bool
 }
 
-// enter blocks until fewer than most lists are under way. The error is the cause of ctx. The caller
-// must leave.
-func (q *listQueue) enter(ctx context.Context, most int) (*listPlace, error) {
-	p := &listPlace{queue: q, most: most, free: make(chan struct{})}
+// enter blocks until fewer than maxLists lists are under way. The error is the cause of ctx. The
+// caller must leave.
+func (q *listQueue) enter(ctx context.Context, maxLists int) (*listPlace, error) {
+	p := &listPlace{queue: q, maxLists: maxLists, free: make(chan struct{})}
 	q.mu.Lock()
 	q.waiting = append(q.waiting, p)
 	q.admit()
@@ -61,7 +61,7 @@ func (q *listQueue) enter(ctx context.Context, most int) (*listPlace, error) {
 
 // admit lets lists begin as long as there is room for the next one. The lock is held.
 func (q *listQueue) admit() {
-	for len(q.waiting) > 0 && q.held < q.waiting[0].most {
+	for len(q.waiting) > 0 && q.held < q.waiting[0].maxLists {
 		p := q.waiting[0]
 		q.waiting = q.waiting[1:]
 		q.held++
@@ -91,7 +91,7 @@ func (p *listPlace) leaveIfStalled() {
 	case p.moved.Swap(false):
 		p.look.Reset(p.stall)
 	default:
-		p.queue.stall = max(p.stall/2, leastStall)
+		p.queue.stall = max(p.stall/2, minListStall)
 		p.leaveLocked()
 	}
 }

@@ -89,17 +89,17 @@ func (p *probe) setResourceVersion(rv string) {
 
 // stop ends the probe and blocks until a request under way has ended. The watch's context must have
 // ended before. It returns what the watch was broken off for, or nil, and whether the probe is
-// mute: it has asked, and got no answer.
-func (p *probe) stop() (found *input, mute bool) {
+// unanswered: it has asked, and got no answer.
+func (p *probe) stop() (found *input, unanswered bool) {
 	p.r.sink.WhenOutdated(nil)
 	p.r.cfg.Server.leave(p)
 	p.mu.Lock()
 	p.stopped = true
 	p.timer.Stop()
-	found, mute = p.found, p.asked && !p.answered
+	found, unanswered = p.found, p.asked && !p.answered
 	p.mu.Unlock()
 	p.running.Wait()
-	return found, mute
+	return found, unanswered
 }
 
 // ask makes one request and judges the answer.

@@ -11,9 +11,9 @@ const (
 	// probeTimeout is the first limit for a question for the newest resourceVersion. kube-apiserver
 	// answers within 3 s, or says that it cannot.
 	probeTimeout = 10 * time.Second
-	// probeTimeoutMax bounds what the limit grows to. kube-apiserver gives a request up within a
+	// maxProbeTimeout bounds what the limit grows to. kube-apiserver gives a request up within a
 	// minute.
-	probeTimeoutMax = time.Minute
+	maxProbeTimeout = time.Minute
 )
 
 // probeLimit is how long a server may take to answer a question for its newest resourceVersion. It
@@ -22,7 +22,7 @@ const (
 // path is. The zero value is ready to use. It is safe for concurrent use.
 type probeLimit struct {
 	mu   sync.Mutex
-	more time.Duration // than probeTimeout; <= probeTimeoutMax - probeTimeout
+	more time.Duration // than probeTimeout; <= maxProbeTimeout - probeTimeout
 }
 
 // errLate is the cause when a question was not answered in time.
@@ -54,7 +54,7 @@ func (p *probeLimit) listed(took time.Duration) {
 
 // extend sets the limit to to, within its bounds. The lock is held.
 func (p *probeLimit) extend(to time.Duration) {
-	p.more = min(max(to, probeTimeout), probeTimeoutMax) - probeTimeout
+	p.more = min(max(to, probeTimeout), maxProbeTimeout) - probeTimeout
 }
 
 // limit returns how long to wait for the next answer.

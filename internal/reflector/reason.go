@@ -56,12 +56,12 @@ func (n Relists) All() iter.Seq2[Reason, int] {
 
 // lists reports whether the whole state is being got, or comes next.
 func (s *state) lists() bool {
-	return s.request == reqList || s.request == reqVersion || s.askingFloor || s.initial
+	return s.request == reqList || s.request == reqVersion || s.askingListFloor || s.initial
 }
 
-// because notes the reason when a step has made a list necessary, and forgets it when there is none
-// any more. What fails on the way to the list does not change it.
-func (m *machine) because(before *state) {
+// noteReason notes the reason when a step has made a list necessary, and forgets it when there is
+// none any more. What fails on the way to the list does not change it.
+func (m *machine) noteReason(before *state) {
 	switch {
 	case !m.lists():
 		m.reason = NoReason

@@ -30,11 +30,11 @@ type Server struct {
 const listSpacing = 50 * time.Millisecond
 
 // enterList blocks until the list of a reflector may begin.
-func (s *Server) enterList(ctx context.Context, most int) (*listPlace, error) {
+func (s *Server) enterList(ctx context.Context, maxLists int) (*listPlace, error) {
 	if s == nil {
 		return nil, nil
 	}
-	return s.lists.enter(ctx, most)
+	return s.lists.enter(ctx, maxLists)
 }
 
 // found returns how many times the server is known to have gone back.

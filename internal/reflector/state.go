@@ -45,40 +45,44 @@ type state struct {
 	request request // what is under way, or, while waiting, what comes next
 	mode    Mode    // Auto until the server's version is known
 
-	rv      string // the store is current to here; "" before the first list
-	high    string // the newest resourceVersion that a list that broke off has brought
-	floor   string // the server has told that it has reached this, beyond rv
-	synced  bool
-	relists int
+	rv           string // the store is current to here; "" before the first list
+	brokenListRV string // the newest resourceVersion of the objects of a list that broke off
+	listFloor    string // the next list must not be older: the server has told that it has this
+	synced       bool
+	relists      int
 	// versioned says that a list had a resourceVersion. One without is no list of that server then: a
 	// body that was cut behind its kind, say, is an empty one to the generated decoders.
 	versioned bool
 	size      int64 // of the last list that came through, in small objects
 
 	// About the list under way, or the next one.
-	consistent      bool   // it must be consistent, whatever the Config says
-	atLeast         bool   // it must not be older than rv: a server was found that is behind
-	askedConsistent bool   // the request under way is for a consistent one
-	whole           bool   // it must not be in pages
-	unpaged         bool   // a next page did not come the last time: all in one answer is tried first
-	withoutInitial  bool   // it must be a LIST, also in mode WatchList
-	rebase          bool   // it is the truth, also where it is older than rv
-	restored        bool   // it is the truth because the server was restored from a backup
-	insteadOfWatch  bool   // it stands in for a watch that keeps failing; rv may still be good
-	stoodIn         bool   // one has stood in so, and no watch has brought anything newer since
-	rvAtEnd         bool   // lists tell their resourceVersion behind the items, or may do so
-	askingFloor     bool   // the newest resourceVersion is asked for because the list must not be older
-	noMatch         bool   // the server refuses "not older than", or does not know it: consistent instead
-	noConsistent    bool   // consistent lists keep failing: "not older than" instead
-	unmatched       int    // lists that failed with "not older than" since that was changed last,
-	inconsistent    int    // and consistent
-	exact           int    // lists in pages, since something newer came, that were of exactly what is held, or too old for that
-	brokenLists     int    // lists in a row that failed in the form they were asked for
-	limit           int64  // of its pages
-	page            string // the token of the page under way; "" on the first
-	pageRV          string // the list's resourceVersion
-	replacing       bool   // between replace and its end
-	initial         bool   // a watch, in its initial events
+	consistent      bool // it must be consistent, whatever the Config says
+	atLeast         bool // it must not be older than rv: a server was found that is behind
+	askedConsistent bool // the request under way is for a consistent one
+	whole           bool // it must not be in pages
+	unpaged         bool // a next page did not come the last time: all in one answer is tried first
+	withoutInitial  bool // it must be a LIST, also in mode WatchList
+	rebase          bool // it is the truth, also where it is older than rv
+	restored        bool // it is the truth because the server was restored from a backup
+	insteadOfWatch  bool // it stands in for a watch that keeps failing; rv may still be good
+	stoodIn         bool // one has stood in so, and no watch has brought anything newer since
+	rvAtEnd         bool // lists tell their resourceVersion behind the items, or may do so
+	// The newest resourceVersion is asked for because the list must not be older.
+	askingListFloor bool
+	// The server refuses "not older than", or does not know it: a consistent list is asked for.
+	noMatch      bool
+	noConsistent bool // consistent lists keep failing: "not older than" is asked for
+	unmatched    int  // lists that failed with "not older than" since the form was changed last
+	inconsistent int  // the same of consistent lists
+	// Lists in pages, since something newer came, that were of exactly what is held, or failed since
+	// that is too old.
+	exactLists  int
+	brokenLists int    // lists in a row that failed in the form they were asked for
+	limit       int64  // of its pages
+	page        string // the token of the page under way; "" on the first
+	pageRV      string // the list's resourceVersion
+	replacing   bool   // between replace and its end
+	initial     bool   // a watch, in its initial events
 
 	behind behind // about a server that may have gone back in time
 
@@ -88,32 +92,41 @@ type state struct {
 	brought    bool // it brought an event or a bookmark
 	moved      bool // it brought a newer resourceVersion
 	bookmarked bool // any watch has brought a bookmark, but for those of initial events
-	unreadable bool // the last list had objects that cannot be read: another one is no reason for a list
+	// The last list had objects that cannot be read: another one is no reason for a list.
+	unreadable bool
 
-	// Failures in a row, 0 <= each. All but quick end with a newer resourceVersion;
-	// fruitless to barren also with a list.
-	attempt       int // of any kind: sets the pace. Ends with a watch that stood as well
-	cheapFailures int // of these, the first that cost the server little, see backoffAttempt
-	trouble       int // of watches, that made a list necessary: sets the pace of lists, see listBackoffAttempt. Ends with a watch that stood; see forgiveLists
-	fruitless     int // answers of any kind but 429 and 504 ResourceVersionTooLarge
-	unanswered    int // watches that got no answer, or broke off and had brought nothing
-	reached       int // answers to a probe meanwhile
-	failures      int // of any kind, but for 429 and requests that got no answer
-	barren        int // watches that stood, and brought nothing
-	muteLists     int // LISTs that got no answer
-	quick         int // watches that brought something and ended within quickWatch
-	standIns      int // lists that stood in for a watch. Ends with whatever a watch brings
+	// Failures in a row, 0 <= each. All but shortWatches end with a newer resourceVersion, those from
+	// failedAnswers to emptyWatches also with a list.
+
+	// attempt counts failures of any kind, and sets the pace. It ends with a watch that stood as well.
+	// cheapFailures counts the first of these that cost the server little, see backoffAttempt.
+	attempt       int
+	cheapFailures int
+	// forcedLists counts the lists that failing watches, or a server that was behind, made necessary.
+	// It sets the pace of lists, see listBackoffAttempt. It ends with a watch that stood, see
+	// forgiveLists.
+	forcedLists       int
+	failedAnswers     int // answers of any kind but 429 and 504 ResourceVersionTooLarge
+	unansweredWatches int // watches that got no answer, or broke off and had brought nothing
+	answeredProbes    int // answers to a probe meanwhile
+	failures          int // of any kind, but for 429 and requests that got no answer
+	emptyWatches      int // watches that stood, and brought nothing
+	unansweredLists   int
+	shortWatches      int // watches that brought something and ended within shortWatch
+	standIns          int // lists that stood in for a watch. Ends with whatever a watch brings
 	// silence is how long watches in a row have stood that brought nothing while no probe was
 	// answered. Ends with whatever a watch brings, an answered probe, and a list.
 	silence time.Duration
 
-	// Answers in a row that there is no such resource, where there was one a moment ago,
-	// while they set no slower pace.
-	missing int // <= mostMissing. Ends with a list
-	refused int // those of them to a watch; <= mostRefused. Ends with a watch that stood, or brought something
-	err     *Error
-	midway  bool   // err came with a watch that was open
-	reason  Reason // why the list under way, or the next one, is necessary; decides nothing
+	// missing counts the answers in a row that there is no such resource, where there was one a
+	// moment ago, while they set no slower pace. It ends with a list. refused counts those of them to
+	// a watch. It ends with a watch that stood, or brought something.
+	missing int // <= maxMissing
+	refused int // <= maxRefused
+
+	err            *Error
+	failedInStream bool   // err came with a watch that was open
+	reason         Reason // why the list under way, or the next one, is necessary; decides nothing
 }
 
 // checking makes step check its result. Tests set it.
@@ -162,13 +175,16 @@ func (s *state) matches() bool {
 
 // counts reports whether all counters are within their bounds.
 func (s *state) counts() bool {
-	for _, n := range []int{s.relists, s.unmatched, s.inconsistent, s.exact, s.brokenLists, s.attempt, s.cheapFailures, s.trouble, s.fruitless, s.unanswered, s.reached,
-		s.failures, s.barren, s.muteLists, s.quick, s.standIns, s.missing, s.refused, s.behind.denied, s.behind.rounds, s.behind.mute} {
+	for _, n := range []int{
+		s.relists, s.unmatched, s.inconsistent, s.exactLists, s.brokenLists, s.attempt, s.cheapFailures, s.forcedLists, s.failedAnswers,
+		s.unansweredWatches, s.answeredProbes, s.failures, s.emptyWatches, s.unansweredLists, s.shortWatches, s.standIns, s.missing, s.refused,
+		s.behind.denied, s.behind.rounds, s.behind.unansweredQuestions,
+	} {
 		if n < 0 {
 			return false
 		}
 	}
-	return s.cheapFailures <= min(s.attempt, mostCheapFailures) && s.missing <= mostMissing && s.refused <= mostRefused && s.behind.rounds <= mostRounds
+	return s.cheapFailures <= min(s.attempt, maxCheapFailures) && s.missing <= maxMissing && s.refused <= maxRefused && s.behind.rounds <= maxRounds
 }
 
 // mustHold panics, with both states and the input, if after breaks a rule.
@@ -200,12 +216,12 @@ const (
 	inWoke                      // a wait is over
 	inVersion                   // major, minor
 	inNewest                    // rv is the server's newest; "" when it does not say
-	inOpened                    // a LIST or WATCH is answered with 200; a LIST's rv, if it stands before the items
+	inOpened                    // answered with 200; rv of a LIST that tells it before its items
 	inPage                      // a LIST's body ended well: rv, cont, damaged
-	inEvents                    // events were put into the store: rv of the last, "" in initial events; damaged
+	inEvents                    // events were put into the store: rv of the last; damaged
 	inBookmark                  // rv; final when it ends the initial events
-	inProbed                    // a silent watch was broken off: rv is the server's newest, or err why it does not say
-	inOutdated                  // a watch was broken off, or not begun, since another reflector found that the server went back: spread
+	inProbed                    // a silent watch was broken off: rv is the server's newest, or err
+	inOutdated                  // another reflector found that the server went back: spread
 	inEnded                     // a WATCH's body ended well
 	inFailed                    // the request, or the stream, failed: err, retryAfter
 )
@@ -222,12 +238,16 @@ type input struct {
 	answered     bool // what failed was answered with 200
 	empty        bool // a LIST that was answered has no items
 	retryAfter   time.Duration
-	high         string        // the newest resourceVersion of the objects of a list that ends here
-	size         int64         // of a list that ends here, all its pages, in small objects
-	mute         bool          // a watch that ended: it was probed, and no probe was answered
 	after        time.Duration // since the request under way was made, or the watch was answered
 	jitter       float64       // random in [0, 1)
 	spread       time.Duration // what a list that others make as well is put off by, at random
+
+	// Of a list that ends here: the newest resourceVersion of its objects, and its size with all its
+	// pages, in small objects.
+	newestObjectRV string
+	size           int64
+
+	probeUnanswered bool // of a watch that ended: it was probed, and no probe was answered
 }
 
 // newState returns the state before the first step. rv is what the writer is current to, or "".

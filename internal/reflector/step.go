@@ -15,26 +15,26 @@ const (
 	// listed, whatever became of the probes. While there is no server at all, one request in so
 	// many is a LIST, so few LISTs come when the server returns.
 	listAfter = 12
-	// mostFailures is the number of failures, but for 429 and requests without an answer, after which
+	// maxFailures is the number of failures, but for 429 and requests without an answer, after which
 	// the state is listed anew. It is more than the examination of a server that is behind takes.
-	mostFailures = 12
+	maxFailures = 12
 	// A resource that was there may be back at any moment. So the first answers that it is missing
-	// set no slower pace, neither for themselves nor for what fails next. mostMissing bounds them;
-	// so many take a minute. mostRefused bounds those of them to a watch, since a refused watch
+	// set no slower pace, neither for themselves nor for what fails next. maxMissing bounds them;
+	// so many take a minute. maxRefused bounds those of them to a watch, since a refused watch
 	// costs a list as well.
-	mostMissing = 100
-	mostRefused = 8
-	// mostCheapFailures is the number of failures after which the waits grow for a server that cannot
+	maxMissing = 100
+	maxRefused = 8
+	// maxCheapFailures is the number of failures after which the waits grow for a server that cannot
 	// be reached, or that refuses within quickRefusal. So many take half a minute. These do not make
 	// the waits after other failures longer.
-	mostCheapFailures = 22
-	quickRefusal      = time.Second
-	// cheapObjects is the number of small objects that lists may bring in a second, and mostCheapLists
+	maxCheapFailures = 22
+	quickRefusal     = time.Second
+	// cheapObjects is the number of small objects that lists may bring in a second, and maxCheapLists
 	// that of lists in a row that keep to it, while no watch stands. See listBackoffAttempt. A larger
 	// object counts as so many of smallObject bytes.
-	cheapObjects   = 1000
-	smallObject    = 8 << 10
-	mostCheapLists = 12
+	cheapObjects  = 1000
+	smallObject   = 8 << 10
+	maxCheapLists = 12
 )
 
 // step returns the state that follows from s and in, and the actions to perform. It is the whole
@@ -72,7 +72,7 @@ func step(s state, in input) (state, []action) {
 		m.failed()
 	}
 	m.cheapFailures = min(m.cheapFailures, m.attempt)
-	m.because(&s)
+	m.noteReason(&s)
 	if checking {
 		mustHold(s, m.state, in)
 	}
@@ -114,7 +114,7 @@ func (m *machine) backoffAttempt(sentinel error) int {
 	if !m.cheap(sentinel) {
 		return max(m.attempt-m.cheapFailures, 1)
 	}
-	return max(1, min(m.attempt, 2), m.attempt-mostCheapFailures)
+	return max(1, min(m.attempt, 2), m.attempt-maxCheapFailures)
 }
 
 // raiseAttempt sets a pace that is no faster than the n-th attempt's.
@@ -131,11 +131,11 @@ func (m *machine) raiseAttempt(n int) {
 func (m *machine) listBackoffAttempt() int {
 	b := m.cfg.Backoff
 	wait := min(time.Duration(m.size)*time.Second/cheapObjects, b.Max)
-	enough := min(m.trouble, 1)
-	for enough < m.trouble && b.base(enough, b.Max) < wait {
+	enough := min(m.forcedLists, 1)
+	for enough < m.forcedLists && b.base(enough, b.Max) < wait {
 		enough++
 	}
-	return max(enough, m.trouble-mostCheapLists)
+	return max(enough, m.forcedLists-maxCheapLists)
 }
 
 // cheap reports whether a failure has cost the server little. A failure of a watch has cost
@@ -155,7 +155,7 @@ func (m *machine) cheap(sentinel error) bool {
 // second on.
 func (m *machine) retryNow(q request, sentinel error) {
 	m.request = q
-	if m.raiseAttempt(m.listBackoffAttempt()); m.attempt > 1 || m.trouble > 1 || m.in.retryAfter > 0 {
+	if m.raiseAttempt(m.listBackoffAttempt()); m.attempt > 1 || m.forcedLists > 1 || m.in.retryAfter > 0 {
 		m.sleep(q, sentinel)
 		return
 	}
@@ -195,13 +195,13 @@ func (m *machine) goOn() {
 
 // failed handles a request or a stream that failed.
 func (m *machine) failed() {
-	err, midway := m.err, m.midway
-	m.err, m.midway = m.in.err, m.request == reqWatch && m.open
+	err, inStream := m.err, m.failedInStream
+	m.err, m.failedInStream = m.in.err, m.request == reqWatch && m.open
 	sentinel := m.err.Sentinel
 	m.failedOnce(sentinel)
 	switch m.request {
 	case reqVersion:
-		m.versionFailed(sentinel, err, midway)
+		m.versionFailed(sentinel, err, inStream)
 	case reqList:
 		m.listFailed(sentinel)
 	case reqNewest, reqReaches:
@@ -229,7 +229,7 @@ func (m *machine) failedOnce(sentinel error) {
 		m.attempt = 0
 	case !stood:
 		m.attempt++
-		if m.cheapFailures < mostCheapFailures && m.cheap(sentinel) {
+		if m.cheapFailures < maxCheapFailures && m.cheap(sentinel) {
 			m.cheapFailures++
 		}
 	}
@@ -237,7 +237,7 @@ func (m *machine) failedOnce(sentinel error) {
 	case sentinel == ErrTooManyRequests, sentinel == ErrUnreachable && !(watching && m.open):
 		return
 	case sentinel != ErrUnreachable && sentinel != ErrServerBehind: // each of these has a bound of its own
-		m.fruitless++
+		m.failedAnswers++
 	}
 	m.failures++
 }
@@ -245,7 +245,7 @@ func (m *machine) failedOnce(sentinel error) {
 // missed counts an answer that the resource does not exist. It reports whether the answer is one of
 // the first since the resource was there.
 func (m *machine) missed(sentinel error, watching bool) bool {
-	if sentinel != ErrUnknownResource || !m.synced || m.missing >= mostMissing || watching && m.refused >= mostRefused {
+	if sentinel != ErrUnknownResource || !m.synced || m.missing >= maxMissing || watching && m.refused >= maxRefused {
 		return false
 	}
 	if m.missing++; watching {
@@ -263,7 +263,7 @@ func (m *machine) vanished(sentinel error) bool {
 func (m *machine) succeeded() { m.attempt, m.cheapFailures, m.missing = m.listBackoffAttempt(), 0, 0 }
 
 // forgive forgets all failures that set the pace.
-func (m *machine) forgive() { m.attempt, m.trouble, m.missing, m.refused = 0, 0, 0, 0 }
+func (m *machine) forgive() { m.attempt, m.forcedLists, m.missing, m.refused = 0, 0, 0, 0 }
 
 // forgiveLists leaves one of the failures that made lists necessary, when a watch has brought
 // something newer and stood for longer than its list was put off: that list was of use, and the
@@ -271,16 +271,16 @@ func (m *machine) forgive() { m.attempt, m.trouble, m.missing, m.refused = 0, 0,
 // of lists.
 func (m *machine) forgiveLists() {
 	if m.in.after >= m.cfg.Backoff.base(m.listBackoffAttempt(), m.cfg.Backoff.Max) {
-		m.trouble = min(m.trouble, 1)
+		m.forcedLists = min(m.forcedLists, 1)
 	}
 }
 
 // progressed notes that the state is newer than it was, so that what failed before has passed.
 func (m *machine) progressed() {
-	m.fruitless, m.unanswered, m.reached, m.barren, m.failures, m.muteLists, m.silence = 0, 0, 0, 0, 0, 0, 0
+	m.failedAnswers, m.unansweredWatches, m.answeredProbes, m.emptyWatches, m.failures, m.unansweredLists, m.silence = 0, 0, 0, 0, 0, 0, 0
 }
 
 // hopeless reports whether it has failed as often as it may: a LIST comes next.
 func (m *machine) hopeless() bool {
-	return m.fruitless >= relistAfter || m.reached >= relistAfter || m.failures >= mostFailures
+	return m.failedAnswers >= relistAfter || m.answeredProbes >= relistAfter || m.failures >= maxFailures
 }

@@ -15,8 +15,8 @@ const (
 	// agreeing is how many times a server must say that rv lies in its future before it counts as
 	// one that went back in time. Its consistent answers in between must agree.
 	agreeing = 2
-	// mostRounds bounds the examination of servers whose answers never agree.
-	mostRounds = 8
+	// maxRounds bounds the examination of servers whose answers never agree.
+	maxRounds = 8
 )
 
 // behind is what is known of a server whose newest resourceVersion is older than rv. There are two
@@ -29,10 +29,10 @@ const (
 //
 // A LIST follows in both cases. The zero value means that no such server is known.
 type behind struct {
-	at     string // its newest resourceVersion, as it told last
-	denied int    // times it said that rv lies in its future, since its answers agree
-	rounds int    // times it told an older resourceVersion than rv
-	mute   int    // times it did not tell its own
+	at                  string // its newest resourceVersion, as it told last
+	denied              int    // times it said that rv lies in its future, since its answers agree
+	rounds              int    // times it told an older resourceVersion than rv
+	unansweredQuestions int    // times it did not tell its own
 }
 
 // fallsBehind handles a server whose newest resourceVersion is at, which is older than rv.
@@ -44,7 +44,7 @@ func (m *machine) fallsBehind(at string) {
 	m.insteadOfWatch, m.noMatch = false, false // without "not older than" the next list may be behind as well
 	b.at = at
 	b.rounds++
-	if b.denied >= agreeing || b.rounds > mostRounds {
+	if b.denied >= agreeing || b.rounds > maxRounds {
 		m.wentBack(at)
 		return
 	}
@@ -77,9 +77,9 @@ func (m *machine) outdated() {
 	m.do(wait{m.cfg.Backoff.delay(nil, m.backoffAttempt(nil), 0, m.in.jitter) + time.Duration(float64(m.in.spread)*m.in.jitter)})
 }
 
-// otherScheme takes the state of a server whose resourceVersions cannot be compared with what is
-// held. Nothing is known about what came before.
-func (m *machine) otherScheme() {
+// incomparableVersions takes the state of a server whose resourceVersions cannot be compared with
+// what is held. Nothing is known about what came before.
+func (m *machine) incomparableVersions() {
 	m.rebase, m.consistent = true, true
 	m.list()
 }
@@ -88,12 +88,12 @@ func (m *machine) otherScheme() {
 func (m *machine) newest() {
 	examined := m.examined()
 	if !examined {
-		m.reached++
+		m.answeredProbes++
 	}
-	m.floor = resourceversion.Newest(m.floor, m.in.rv)
+	m.listFloor = resourceversion.Newest(m.listFloor, m.in.rv)
 	switch {
-	case m.askingFloor && m.behindRV():
-		m.askingFloor = false
+	case m.askingListFloor && m.behindRV():
+		m.askingListFloor = false
 		m.fallsBehind(m.in.rv)
 	case m.request == reqReaches && m.behindRV():
 		m.deny() // it does not know what was asked, and told its newest
@@ -102,9 +102,9 @@ func (m *machine) newest() {
 	case examined:
 		m.caughtUp()
 	case m.rv != "" && resourceversion.Incomparable(m.in.rv, m.rv):
-		m.otherScheme()
-	case m.askingFloor:
-		m.askingFloor = false
+		m.incomparableVersions()
+	case m.askingListFloor:
+		m.askingListFloor = false
 		m.list()
 	case m.hopeless():
 		m.listInstead(ErrUnreachable)
@@ -118,7 +118,7 @@ func (m *machine) behindRV() bool { return resourceversion.Older(m.in.rv, m.leas
 
 // least returns the oldest resourceVersion that a state of the server may have. It counts the
 // objects of a list that broke off, since they are held too.
-func (m *machine) least() string { return resourceversion.Newest(m.high, m.rv) }
+func (m *machine) least() string { return resourceversion.Newest(m.brokenListRV, m.rv) }
 
 // deny counts an answer that the server has not reached rv, and asks how far it is.
 func (m *machine) deny() {
@@ -132,7 +132,7 @@ func (m *machine) deny() {
 // content, and a watch would never tell. The next request may find it behind again. So there is a
 // wait, which grows each time that this comes, whatever else has failed before.
 func (m *machine) caughtUp() {
-	m.trouble++
+	m.forcedLists++
 	m.attempt, m.cheapFailures = m.listBackoffAttempt(), 0
 	m.atLeast = m.request == reqReaches
 	m.consistent = !m.atLeast
@@ -144,7 +144,7 @@ func (m *machine) caughtUp() {
 func (m *machine) newestFailed(sentinel error) {
 	examined := m.examined()
 	if !examined && sentinel != ErrUnreachable && sentinel != ErrTooManyRequests {
-		m.reached++
+		m.answeredProbes++
 	}
 	switch {
 	case m.request == reqReaches && (sentinel == ErrServerBehind || m.hopeless()):
@@ -156,10 +156,10 @@ func (m *machine) newestFailed(sentinel error) {
 	case examined:
 		// It tells nothing but that rv lies in its future. The list itself is then its consistent
 		// answer.
-		if m.askingFloor {
-			m.askingFloor, m.floor = false, m.least()
+		if m.askingListFloor {
+			m.askingListFloor, m.listFloor = false, m.least()
 		}
-		if m.behind.mute++; m.behind.mute >= relistAfter && m.behind.denied >= agreeing {
+		if m.behind.unansweredQuestions++; m.behind.unansweredQuestions >= relistAfter && m.behind.denied >= agreeing {
 			m.wentBack("an older one")
 			return
 		}
@@ -168,11 +168,11 @@ func (m *machine) newestFailed(sentinel error) {
 	}
 	m.behind, m.doubt = behind{}, true
 	switch {
-	case m.askingFloor:
-		m.askingFloor, m.floor = false, m.least() // as new as can be had
+	case m.askingListFloor:
+		m.askingListFloor, m.listFloor = false, m.least() // as new as can be had
 		// But the first state must not be older than the start, and lists that are necessary again
 		// and again, for want of a watch, must bring what is newer.
-		repeated := m.insteadOfWatch || m.trouble > 1 || m.refused > 1 || m.unanswered > 0
+		repeated := m.insteadOfWatch || m.forcedLists > 1 || m.refused > 1 || m.unansweredWatches > 0
 		m.noMatch = m.noMatch || (repeated || !m.synced) && !m.noConsistent
 		m.sleep(reqList, sentinel)
 	case sentinel == ErrUnknownResource:

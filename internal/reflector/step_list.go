@@ -14,20 +14,20 @@ func options(limit int64, rv string, match metav1.ResourceVersionMatch, cont str
 	return source.ListOptions{ResourceVersion: rv, Match: match, Limit: limit, Continue: cont}
 }
 
-// mostBrokenLists is the number of failed lists in a row after which the state is asked for in the
+// maxBrokenLists is the number of failed lists in a row after which the state is asked for in the
 // other form, in pages or whole. kube-apiserver gives each answer a minute, and the network may be
 // too slow for the whole state.
-const mostBrokenLists = 2
+const maxBrokenLists = 2
 
-// unansweredLists is how many lists without an answer count as one that failed in its form. Most
+// unansweredAsBroken is how many lists without an answer count as one that failed in its form. Most
 // likely there is no server, unless a probe was answered.
-const unansweredLists = 3
+const unansweredAsBroken = 3
 
 // list requests the whole state, in the form that the mode and the failures so far call for.
 func (m *machine) list() {
 	m.request, m.phase = reqList, Listing
-	if m.mode != Auto && m.unknownFloor() {
-		m.askFloor()
+	if m.mode != Auto && m.unknownListFloor() {
+		m.askListFloor()
 		return
 	}
 	switch {
@@ -36,16 +36,16 @@ func (m *machine) list() {
 		m.do(askVersion{})
 	case m.mode == WatchList && !m.withoutInitial:
 		m.watchInitial()
-	case m.mode == Pages || m.brokenLists >= mostBrokenLists:
+	case m.mode == Pages || m.brokenLists >= maxBrokenLists:
 		m.pages()
 	default:
 		m.firstPage(0)
 	}
 }
 
-// askFloor asks for the server's newest resourceVersion. The list follows.
-func (m *machine) askFloor() {
-	m.askingFloor, m.request = true, reqNewest
+// askListFloor asks for the server's newest resourceVersion. The list follows.
+func (m *machine) askListFloor() {
+	m.askingListFloor, m.request = true, reqNewest
 	m.goOn()
 }
 
@@ -58,7 +58,7 @@ func (m *machine) listInstead(sentinel error) {
 	m.insteadOfWatch, m.withoutInitial = true, true
 	m.consistent = m.consistent || m.stoodIn || sentinel == ErrSilent || sentinel == ErrEnded
 	m.stoodIn = true
-	m.trouble++
+	m.forcedLists++
 	m.sleep(reqList, sentinel)
 }
 
@@ -81,7 +81,7 @@ func (m *machine) from() (rv string, match metav1.ResourceVersionMatch) {
 	case m.least() == "":
 		return "0", ""
 	}
-	return resourceversion.Newest(m.floor, m.least()), metav1.ResourceVersionMatchNotOlderThan
+	return resourceversion.Newest(m.listFloor, m.least()), metav1.ResourceVersionMatchNotOlderThan
 }
 
 // mustBeConsistent reports whether the Config or the state asks for a consistent list. What the
@@ -98,10 +98,10 @@ func (m *machine) unproven() bool {
 	return m.least() != "" && !m.opaque() && (m.rvAtEnd || m.atLeast || m.mode == WatchList && !m.withoutInitial)
 }
 
-// unknownFloor reports whether the server's newest resourceVersion must be asked for first. A list
-// that is not older than that is consistent.
-func (m *machine) unknownFloor() bool {
-	return m.floor == "" && m.unproven() && m.mustBeConsistent() && !m.rebase && !m.noMatch
+// unknownListFloor reports whether the server's newest resourceVersion must be asked for first. A
+// list that is not older than that is consistent.
+func (m *machine) unknownListFloor() bool {
+	return m.listFloor == "" && m.unproven() && m.mustBeConsistent() && !m.rebase && !m.noMatch
 }
 
 // nextPage requests the page of the token at hand. After a failure it requests the same page again.
@@ -112,8 +112,8 @@ func (m *machine) nextPage() {
 
 // versionFailed goes on without the server's version. A server that answers other requests gets
 // those that every server knows. The next list asks for the version again. What stood in the way
-// before, err and midway, still does.
-func (m *machine) versionFailed(sentinel error, err *Error, midway bool) {
+// before, err and inStream, still does.
+func (m *machine) versionFailed(sentinel error, err *Error, inStream bool) {
 	switch sentinel {
 	case ErrUnreachable: // where there is no server at all, a LIST gets no answer either
 		// One that was silent for as long as a request may be has been asked slowly enough.
@@ -127,10 +127,10 @@ func (m *machine) versionFailed(sentinel error, err *Error, midway bool) {
 			return
 		}
 	}
-	m.err, m.midway = err, midway
+	m.err, m.failedInStream = err, inStream
 	m.attempt = max(m.attempt-1, 0)
-	if m.unknownFloor() {
-		m.askFloor()
+	if m.unknownListFloor() {
+		m.askListFloor()
 		return
 	}
 	m.pages()
@@ -187,13 +187,13 @@ func (m *machine) awaitsWatch() bool {
 	case nil, ErrServerBehind, ErrWentBack, ErrEnded, ErrSilent: // a list that comes shows otherwise
 		return false
 	}
-	return m.unanswered > 0 && m.err.Phase != Listing && !m.midway
+	return m.unansweredWatches > 0 && m.err.Phase != Listing && !m.failedInStream
 }
 
 // pageRead handles a page that ended well.
 func (m *machine) pageRead() {
 	if m.in.rv == "" && (m.versioned || m.pageRV != "") { // every page has that of the first
-		m.spoiled("the list has no resourceVersion, and what came before had")
+		m.malformedPage("the list has no resourceVersion, and what came before had")
 		return
 	}
 	if m.page == "" {
@@ -206,7 +206,7 @@ func (m *machine) pageRead() {
 		}
 		if m.rv != "" && resourceversion.Incomparable(m.in.rv, m.rv) && !m.rebase {
 			m.abandon()
-			m.otherScheme()
+			m.incomparableVersions()
 			return
 		}
 	}
@@ -216,15 +216,15 @@ func (m *machine) pageRead() {
 		m.complete(m.pageRV)
 		m.watch()
 	case m.in.cont == m.page:
-		m.spoiled("the page's continue token is that of the page itself")
+		m.malformedPage("the page's continue token is that of the page itself")
 	default:
 		m.page = m.in.cont
 		m.nextPage()
 	}
 }
 
-// spoiled handles a page that ended well, and cannot be what the server wrote.
-func (m *machine) spoiled(what string) {
+// malformedPage handles a page that ended well, and cannot be what the server wrote.
+func (m *machine) malformedPage(what string) {
 	m.report(ErrMalformed, errors.New(what))
 	m.failedOnce(ErrMalformed)
 	m.switchPaging()
@@ -246,26 +246,27 @@ func (m *machine) complete(rv string) {
 	}
 	m.succeeded()
 	m.progressed()
-	m.countExact(rv)
+	m.countExactList(rv)
 	m.rv, m.synced = rv, true
 	m.replacing, m.page, m.pageRV, m.brokenLists = false, "", "", 0
 	m.consistent, m.atLeast, m.whole, m.withoutInitial, m.rebase, m.insteadOfWatch = false, false, false, false, false, false
 	m.restored = false
-	m.high, m.floor, m.askingFloor = "", "", false
+	m.brokenListRV, m.listFloor, m.askingListFloor = "", "", false
 	m.doubt, m.unmatched, m.inconsistent, m.noConsistent, m.behind = false, 0, 0, false, behind{}
 }
 
-// countExact counts lists that were not to be older than what is held, and were of exactly that,
-// though nothing newer had come before. So a server before 1.19 answers in pages, which does not
-// know "not older than". But so does any server whose resource is quiet, and without the condition
-// its list may come from a replica that lags. So a few are taken before the condition is given up.
-func (m *machine) countExact(rv string) {
+// countExactList counts lists that were not to be older than what is held, and were of exactly
+// that, though nothing newer had come before. So a server before 1.19 answers in pages, which does
+// not know "not older than". But so does any server whose resource is quiet, and without the
+// condition its list may come from a replica that lags. So a few are taken before the condition is
+// given up.
+func (m *machine) countExactList(rv string) {
 	if m.limit > 0 && !m.askedConsistent && m.rv != "" && rv == m.rv {
-		m.exact++
+		m.exactLists++
 	} else {
-		m.exact = 0
+		m.exactLists = 0
 	}
-	m.noMatch = m.exact >= relistAfter
+	m.noMatch = m.exactLists >= relistAfter
 }
 
 // tooOld reports whether a list failed because such a server has compacted exactly the
@@ -281,7 +282,7 @@ func (m *machine) abandon() {
 	if m.replacing {
 		m.do(abortReplace{})
 		m.replacing = false
-		m.high = resourceversion.Newest(m.high, m.in.high)
+		m.brokenListRV = resourceversion.Newest(m.brokenListRV, m.in.newestObjectRV)
 	}
 }
 
@@ -304,15 +305,15 @@ func (m *machine) switchMatch(sentinel error) {
 }
 
 // forgetLists forgets what lists have failed with: the next ones are wanted for another reason. It
-// forgets the floor too. How far the server had come then does not make the next lists consistent.
+// forgets listFloor too. How far the server had come then does not make the next lists consistent.
 func (m *machine) forgetLists() {
-	m.noMatch, m.noConsistent, m.unmatched, m.inconsistent, m.exact, m.floor = false, false, 0, 0, 0, ""
+	m.noMatch, m.noConsistent, m.unmatched, m.inconsistent, m.exactLists, m.listFloor = false, false, 0, 0, 0, ""
 }
 
 // switchPaging counts a list that failed in the form it was asked for. If that was too often, the
 // next list has another form: pages, whole, or initial events in mode WatchList.
 func (m *machine) switchPaging() {
-	if m.brokenLists++; m.brokenLists < mostBrokenLists {
+	if m.brokenLists++; m.brokenLists < maxBrokenLists {
 		return
 	}
 	switch {
@@ -336,14 +337,14 @@ func (m *machine) listFailed(sentinel error) {
 		m.switchMatch(sentinel)
 	case m.tooOld(sentinel):
 		m.noMatch, m.noConsistent, m.unmatched, m.inconsistent = true, false, 0, 0
-		if m.exact++; m.exact%relistAfter == 0 { // a whole one is not exact
+		if m.exactLists++; m.exactLists%relistAfter == 0 { // a whole one is not exact
 			m.whole, m.brokenLists = true, 0
 		}
 	}
 	m.abandon()
 	switch {
 	case sentinel == ErrServerBehind && m.least() != "" && !m.askedConsistent:
-		m.floor = "" // it may have been restored since it told that
+		m.listFloor = "" // it may have been restored since it told that
 		m.insteadOfWatch = false
 		m.behind.denied++
 		m.sleep(reqNewest, sentinel)
@@ -351,7 +352,7 @@ func (m *machine) listFailed(sentinel error) {
 	case sentinel == ErrExpired || sentinel == ErrServerBehind:
 		m.consistent = true
 	case m.insteadOfWatch && m.rv != "" && sentinel != ErrUnknownResource && !(inPages && m.whole): // which has not been tried yet
-		m.insteadOfWatch, m.doubt, m.floor = false, true, ""
+		m.insteadOfWatch, m.doubt, m.listFloor = false, true, ""
 		m.sleep(reqWatch, sentinel)
 		return
 	}
@@ -364,19 +365,19 @@ func (m *machine) fallsShort(sentinel error) bool {
 	switch {
 	case sentinel == ErrTooManyRequests || sentinel == ErrServerBehind || m.tooOld(sentinel):
 		return false
-	case sentinel != ErrUnreachable || m.replacing || m.in.answered || m.insteadOfWatch && m.reached > 0:
+	case sentinel != ErrUnreachable || m.replacing || m.in.answered || m.insteadOfWatch && m.answeredProbes > 0:
 		return true
 	}
-	m.muteLists++
-	return m.muteLists%unansweredLists == 0
+	m.unansweredLists++
+	return m.unansweredLists%unansweredAsBroken == 0
 }
 
 // pageFailed handles a page that failed, and reports whether nothing else is to be done about it.
 func (m *machine) pageFailed(sentinel error) bool {
 	switch sentinel {
 	case ErrUnreachable, ErrServer, ErrTooManyRequests, ErrMalformed:
-		if m.fruitless >= relistAfter || m.attempt >= 2*relistAfter && sentinel != ErrTooManyRequests {
-			m.brokenLists, m.unpaged = mostBrokenLists, true // this page will not come: all of it in one answer
+		if m.failedAnswers >= relistAfter || m.attempt >= 2*relistAfter && sentinel != ErrTooManyRequests {
+			m.brokenLists, m.unpaged = maxBrokenLists, true // this page will not come: all of it in one answer
 			return false
 		}
 		m.sleep(reqList, sentinel) // the same page again: those before it are good

@@ -13,21 +13,21 @@ const (
 	// bookmarkPeriod is longer than kube-apiserver ever leaves a watch without a bookmark.
 	bookmarkPeriod = 90 * time.Second
 	// A watch that brought something is resumed at once. The exception is a watch that ended within
-	// quickWatch after mostQuick others that did: there is a wait before the next.
-	quickWatch = time.Second
-	mostQuick  = 3
-	// mostBarren is the number of watches in a row that stood and brought not even a bookmark,
+	// shortWatch after maxShortWatches others that did: there is a wait before the next.
+	shortWatch      = time.Second
+	maxShortWatches = 3
+	// maxEmptyWatches is the number of watches in a row that stood and brought not even a bookmark,
 	// after which the state is listed anew. A resource that does not change looks the same as a
 	// network that swallows its events.
-	mostBarren = 10
-	// mostSilence is how long such watches may stand while no probe is answered. A server that was
+	maxEmptyWatches = 10
+	// maxSilence is how long such watches may stand while no probe is answered. A server that was
 	// restored from a backup accepts a watch from beyond its end, and sends nothing.
-	mostSilence = 2 * bookmarkPeriod
+	maxSilence = 2 * bookmarkPeriod
 	// A watch without bookmarks is silent whenever its resource is. So where none ever came, after
 	// patientLists lists that stood in for such watches each next one takes twice as many of them, up
-	// to 1 << mostPatience times as many: two and a half hours.
+	// to 1 << maxPatience times as many: two and a half hours.
 	patientLists = 4
-	mostPatience = 5
+	maxPatience  = 5
 )
 
 // watch requests the changes since rv.
@@ -71,15 +71,16 @@ func (m *machine) watchOpened() {
 		m.replacing = true
 	}
 	switch sentinel := m.sentinel(); {
-	case sentinel == ErrEnded, sentinel == ErrSilent, sentinel == ErrTooManyRequests && m.midway:
+	case sentinel == ErrEnded, sentinel == ErrSilent, sentinel == ErrTooManyRequests && m.failedInStream:
 		// These are over only when something comes.
 	default:
 		m.err = nil
 	}
 }
 
-// alive notes that the watch works. Initial events make up for no failure before all have come.
-func (m *machine) alive() {
+// watchDelivered notes that the watch works. Initial events make up for no failure before all of
+// them have come.
+func (m *machine) watchDelivered() {
 	m.brought, m.doubt, m.silence, m.standIns, m.err = true, false, 0, 0, nil
 	if !m.initial && m.in.after >= m.cfg.Backoff.Healthy {
 		m.forgive()
@@ -87,7 +88,7 @@ func (m *machine) alive() {
 }
 
 func (m *machine) events() {
-	m.alive()
+	m.watchDelivered()
 	if m.initial {
 		return
 	}
@@ -125,12 +126,12 @@ func (m *machine) bookmark() {
 		m.watchBehind()
 	case m.initial:
 		m.initial, m.phase = false, Watching
-		m.alive()
+		m.watchDelivered()
 		m.unreadable = m.in.damaged > 0
 		m.complete(m.in.rv)
 		m.moved = true
 	default:
-		m.alive()
+		m.watchDelivered()
 		m.bookmarked = true
 		m.advance()
 	}
@@ -152,7 +153,7 @@ func (m *machine) probed() {
 	switch {
 	case m.in.err != nil:
 		if m.in.err.Sentinel != ErrUnreachable && m.in.err.Sentinel != ErrTooManyRequests {
-			m.reached++
+			m.answeredProbes++
 		}
 		m.failedOnce(m.in.err.Sentinel)
 		m.report(ErrSilent, m.in.err)
@@ -163,13 +164,13 @@ func (m *machine) probed() {
 		m.fallsBehind(m.in.rv)
 		return
 	case resourceversion.Incomparable(m.in.rv, m.rv):
-		m.otherScheme()
+		m.incomparableVersions()
 		return
 	}
 	// The server goes on, the watch does not. Either nothing of ours has changed and there are no
 	// bookmarks, or it hangs.
-	m.fruitless++
-	if m.hopeless() && m.fruitless >= m.silentWatches() {
+	m.failedAnswers++
+	if m.hopeless() && m.failedAnswers >= m.silentWatches() {
 		m.listInstead(ErrSilent)
 		return
 	}
@@ -181,7 +182,7 @@ func (m *machine) silentWatches() int {
 	if m.bookmarked {
 		return relistAfter
 	}
-	return relistAfter << min(max(m.standIns-patientLists, 0), mostPatience)
+	return relistAfter << min(max(m.standIns-patientLists, 0), maxPatience)
 }
 
 // ended handles a watch that the server ended.
@@ -207,12 +208,12 @@ func (m *machine) ended() {
 		m.failedOnce(ErrEnded)
 		m.sleep(reqList, ErrEnded)
 	case stood:
-		m.stood()
+		m.watchEndedWell()
 	case m.moved:
 		m.resume()
 	default:
 		m.failedOnce(ErrEnded)
-		if m.fruitless > 1 { // once is a server that shuts down
+		if m.failedAnswers > 1 { // once is a server that shuts down
 			m.report(ErrEnded, nil)
 		}
 		if m.hopeless() {
@@ -223,15 +224,15 @@ func (m *machine) ended() {
 	}
 }
 
-// stood goes on after a watch that stood and ended well.
-func (m *machine) stood() {
+// watchEndedWell goes on after a watch that stood and ended well.
+func (m *machine) watchEndedWell() {
 	if !m.brought {
-		m.barren++
+		m.emptyWatches++
 	}
-	if m.silence += m.in.after; m.brought || !m.in.mute {
+	if m.silence += m.in.after; m.brought || !m.in.probeUnanswered {
 		m.silence = 0
 	}
-	if m.silence >= mostSilence {
+	if m.silence >= maxSilence {
 		m.report(ErrSilent, nil)
 		m.listInstead(ErrSilent)
 		return
@@ -239,7 +240,7 @@ func (m *machine) stood() {
 	if m.sentinel() != ErrSilent {
 		m.err = nil
 	}
-	if m.barren >= mostBarren {
+	if m.emptyWatches >= maxEmptyWatches {
 		m.consistent = true
 		m.list()
 		return
@@ -248,11 +249,11 @@ func (m *machine) stood() {
 }
 
 // resume watches again after a watch that brought something: at once, unless too many of these were
-// quick.
+// short.
 func (m *machine) resume() {
-	if m.in.after >= quickWatch {
-		m.quick = 0
-	} else if m.quick++; m.quick > mostQuick {
+	if m.in.after >= shortWatch {
+		m.shortWatches = 0
+	} else if m.shortWatches++; m.shortWatches > maxShortWatches {
 		m.phase, m.request = Waiting, reqWatch
 		m.do(wait{m.cfg.Backoff.delay(nil, 1, 0, m.in.jitter)})
 		return
@@ -270,11 +271,11 @@ func (m *machine) watchFailed(sentinel error) {
 	case sentinel == ErrExpired:
 		m.attempt = 0 // it answers: only lists that were no help put the next one off
 		m.consistent = true
-		m.trouble++
+		m.forcedLists++
 		m.retryNow(reqList, sentinel)
 	case sentinel == ErrUnknownResource || m.rv == "":
-		m.trouble++
-		m.consistent = m.consistent || m.trouble > 1
+		m.forcedLists++
+		m.consistent = m.consistent || m.forcedLists > 1
 		m.raiseAttempt(m.listBackoffAttempt())
 		m.sleep(reqList, sentinel) // when it appears again it may be another one
 	case m.hopeless() && sentinel != ErrTooManyRequests:
@@ -286,35 +287,36 @@ func (m *machine) watchFailed(sentinel error) {
 		m.attempt, m.err = 0, nil // a stream that brought something is no failure
 		m.resume()
 	case sentinel == ErrUnreachable:
-		m.unanswer(sentinel)
+		m.watchUnanswered(sentinel)
 	default:
 		m.sleep(reqWatch, sentinel)
 	}
 }
 
-// unanswer counts a watch that got no answer, or broke off and had brought nothing. Now and then it
-// asks whether there is a server at all, or lists: the server may answer neither a watch nor a
-// probe, and a LIST all the same.
-func (m *machine) unanswer(sentinel error) {
-	before := m.unanswered
-	if m.unanswered++; m.hung() {
-		m.unanswered = before + askAfter
+// watchUnanswered counts a watch that got no answer, or broke off and had brought nothing. Now and
+// then it asks whether there is a server at all, or lists: the server may answer neither a watch
+// nor a probe, and a LIST all the same.
+func (m *machine) watchUnanswered(sentinel error) {
+	before := m.unansweredWatches
+	if m.unansweredWatches++; m.countsAsHung() {
+		m.unansweredWatches = before + askAfter
 	}
 	switch {
-	case m.unanswered/listAfter > before/listAfter:
+	case m.unansweredWatches/listAfter > before/listAfter:
 		m.listInstead(sentinel)
-	case m.unanswered/askAfter > before/askAfter:
+	case m.unansweredWatches/askAfter > before/askAfter:
 		m.sleep(reqNewest, sentinel)
 	default:
 		m.sleep(reqWatch, sentinel)
 	}
 }
 
-// hung reports whether a watch that failed took so long for nothing that it counts as askAfter
-// watches. One that was open is given longer, and the first of them may just have been cut.
-func (m *machine) hung() bool {
+// countsAsHung reports whether a watch that failed took so long for nothing that it counts as
+// askAfter watches. One that was open is given longer, and the first of them may just have been
+// cut.
+func (m *machine) countsAsHung() bool {
 	if m.open {
-		return !m.brought && m.unanswered > 1 && m.in.after >= askAfter*m.cfg.Backoff.Healthy
+		return !m.brought && m.unansweredWatches > 1 && m.in.after >= askAfter*m.cfg.Backoff.Healthy
 	}
 	return m.in.after >= m.cfg.Backoff.Healthy
 }
@@ -328,7 +330,7 @@ func (m *machine) initialFailed(sentinel error) {
 		m.withoutInitial = m.tries() >= relistAfter
 		m.sleep(reqList, sentinel)
 	case ErrServerBehind:
-		m.floor = "" // it may have been restored since it told that
+		m.listFloor = "" // it may have been restored since it told that
 		m.behind.denied++
 		m.sleep(reqNewest, sentinel)
 	case ErrExpired:

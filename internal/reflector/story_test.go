@@ -31,7 +31,7 @@ import (
 //	probed rv=N | failed=WHAT                a silent watch was broken off by its probe
 //	outdated [after=D] [spread=D]            another reflector has found that the server went back
 //	bookmark rv=N [final] [after=D]
-//	ended after=D [mute]                     a WATCH's body ended well; mute: its probes got no answer
+//	ended after=D [probe-unanswered]         a WATCH's body ended well, and its probes got no answer
 //	failed WHAT [retry-after=D] [after=D]    see failure
 //
 // The answer is what is done about it (->), and what changed in the state.
@@ -108,12 +108,12 @@ func inputOf(t *testing.T, d *datadriven.TestData, phase Phase) input {
 			in.err = classify(Asking, failure(arg.Vals[0]))
 		case "empty":
 			in.empty = true
-		case "mute":
-			in.mute = true
+		case "probe-unanswered":
+			in.probeUnanswered = true
 		case "final":
 			in.final = true
-		case "high":
-			in.high = arg.Vals[0]
+		case "newest-object":
+			in.newestObjectRV = arg.Vals[0]
 		case "after":
 			in.after = duration(t, d, arg.Vals[0])
 		case "retry-after":
@@ -204,13 +204,13 @@ func changes(a, b state) string {
 	change("attempt", a.attempt, b.attempt)
 	change("missing", a.missing, b.missing)
 	change("refused watches", a.refused, b.refused)
-	change("trouble", a.trouble, b.trouble)
-	change("fruitless answers", a.fruitless, b.fruitless)
-	change("watches without an answer", a.unanswered, b.unanswered)
-	change("answers to probes", a.reached, b.reached)
-	change("barren watches", a.barren, b.barren)
+	change("lists forced", a.forcedLists, b.forcedLists)
+	change("failed answers", a.failedAnswers, b.failedAnswers)
+	change("watches without an answer", a.unansweredWatches, b.unansweredWatches)
+	change("answers to probes", a.answeredProbes, b.answeredProbes)
+	change("empty watches", a.emptyWatches, b.emptyWatches)
 	change("silence", a.silence, b.silence)
-	change("lists without an answer", a.muteLists, b.muteLists)
+	change("lists without an answer", a.unansweredLists, b.unansweredLists)
 	change("the server is to be proven", a.doubt, b.doubt)
 	change("behind at", a.behind.at, b.behind.at)
 	change("denied", a.behind.denied, b.behind.denied)

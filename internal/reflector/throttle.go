@@ -20,10 +20,10 @@ type throttle struct {
 }
 
 const (
-	// throttleMost bounds the wait for one event. A handler that takes longer has most of the CPU
+	// maxThrottle bounds the wait for one event. A handler that takes longer has most of the CPU
 	// anyhow. No kube-apiserver sends one watch so many events, for long, that they would have to
 	// wait.
-	throttleMost = 150 * time.Microsecond
+	maxThrottle = 150 * time.Microsecond
 	// stuckFor is after how long without a read a handler counts as waiting for something other
 	// than CPU.
 	stuckFor = 50 * time.Millisecond
@@ -33,7 +33,7 @@ const (
 func (t *throttle) wait(ctx context.Context, sink Sink, events int) {
 	now := time.Now()
 	took := now.Sub(t.ready)
-	if took >= time.Duration(events)*throttleMost { // which is nearly always: then nobody need be asked
+	if took >= time.Duration(events)*maxThrottle { // which is nearly always: then nobody need be asked
 		t.ready, t.behind = now, false
 		return
 	}
@@ -44,7 +44,7 @@ func (t *throttle) wait(ctx context.Context, sink Sink, events int) {
 	case !t.behind:
 		t.went, t.read = now, read
 	case read > t.read:
-		per := min(now.Sub(t.went)/time.Duration(read-t.read), throttleMost)
+		per := min(now.Sub(t.went)/time.Duration(read-t.read), maxThrottle)
 		if t.per == 0 {
 			t.per = per
 		}

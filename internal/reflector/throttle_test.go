@@ -74,7 +74,7 @@ func TestThrottle(t *testing.T) {
 		"a quick handler":              {20 * time.Microsecond, 10, true, 22500 * time.Nanosecond},
 		"one that takes longer":        {60 * time.Microsecond, 10, true, 67500 * time.Nanosecond},
 		"one that reads much at once":  {60 * time.Microsecond, 300, true, 67500 * time.Nanosecond},
-		"a slow one":                   {400 * time.Microsecond, 10, true, throttleMost * 9 / 8},
+		"a slow one":                   {400 * time.Microsecond, 10, true, maxThrottle * 9 / 8},
 		"one that waits for something": {20 * time.Millisecond, 10, true, 0},
 		"one that keeps up":            {60 * time.Microsecond, 10, false, 0},
 	} {

@@ -23,22 +23,22 @@ func (t Transition) Next() string {
 	return t.next.String()
 }
 
-// mostTransitions bounds how many transitions are kept: some 4 KB.
-const mostTransitions = 32
+// maxTransitions bounds how many transitions are kept: some 4 KB.
+const maxTransitions = 32
 
 // transitionRing holds the last transitions of a reflector. The zero value is empty.
 type transitionRing struct {
-	ring  []Transition // grows to mostTransitions
+	ring  []Transition // grows to maxTransitions
 	first int          // the least recent, once the ring is full
 }
 
 func (l *transitionRing) add(t Transition) {
-	if len(l.ring) < mostTransitions {
+	if len(l.ring) < maxTransitions {
 		l.ring = append(l.ring, t)
 		return
 	}
 	l.ring[l.first] = t
-	l.first = (l.first + 1) % mostTransitions
+	l.first = (l.first + 1) % maxTransitions
 }
 
 // copied returns the transitions, the least recent first.

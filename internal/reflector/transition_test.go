@@ -109,10 +109,10 @@ func TestUnversioned(t *testing.T) {
 // TestTransitionsAreBounded: the last ones are kept.
 func TestTransitionsAreBounded(t *testing.T) {
 	var l transitionRing
-	for i := range 3*mostTransitions + 5 {
+	for i := range 3*maxTransitions + 5 {
 		l.add(Transition{After: fmt.Sprint(i)})
 		all := l.copied()
-		if n := min(i+1, mostTransitions); len(all) != n || all[n-1].After != fmt.Sprint(i) || all[0].After != fmt.Sprint(i+1-n) {
+		if n := min(i+1, maxTransitions); len(all) != n || all[n-1].After != fmt.Sprint(i) || all[0].After != fmt.Sprint(i+1-n) {
 			t.Fatalf("after %d: %d from %s", i, len(all), all[0].After)
 		}
 	}
