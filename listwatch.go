@@ -67,12 +67,7 @@ const (
 )
 
 // String returns the consistency's name: "MostRecent" or "Any".
-func (c Consistency) String() string {
-	if c == ConsistencyMostRecent {
-		return "MostRecent"
-	}
-	return reflector.Consistency(c).String()
-}
+func (c Consistency) String() string { return reflector.Consistency(c).String() }
 
 // Backoff is the pace of new tries after failures: Min, then twice as long each time up to Max,
 // each wait shortened by up to a half at random. The server's Retry-After is kept on top, up to 2

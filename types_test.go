@@ -20,7 +20,7 @@ func TestEnumerations(t *testing.T) {
 
 		weir.ModeAuto: reflector.Auto, weir.ModeList: reflector.List, weir.ModePages: reflector.Pages, weir.ModeWatchList: reflector.WatchList,
 
-		weir.ConsistencyMostRecent: reflector.Consistent, weir.ConsistencyAny: reflector.Any,
+		weir.ConsistencyMostRecent: reflector.MostRecent, weir.ConsistencyAny: reflector.Any,
 
 		weir.PhaseStarting: reflector.Starting, weir.PhaseAsking: reflector.Asking, weir.PhaseListing: reflector.Listing,
 		weir.PhaseWatching: reflector.Watching, weir.PhaseWaiting: reflector.Waiting, weir.PhaseStopped: reflector.Stopped,

@@ -33,16 +33,16 @@ func (m Mode) String() string { return name(modeNames[:], int(m)) }
 type Consistency uint8
 
 const (
-	// Consistent asks for the state as of the request (resourceVersion unset). Servers answer it
+	// MostRecent asks for the state as of the request (resourceVersion unset). Servers answer it
 	// from their cache since 1.31. It is the zero value.
-	Consistent Consistency = iota
+	MostRecent Consistency = iota
 	// Any asks for whatever the server has in its cache: resourceVersion 0, or not older than what
 	// is held. It is cheaper with older servers, and may be some seconds old. Lists are consistent
 	// all the same after "too old", and once a server went back in time.
 	Any
 )
 
-var consistencyNames = [...]string{Consistent: "Consistent", Any: "Any"}
+var consistencyNames = [...]string{MostRecent: "MostRecent", Any: "Any"}
 
 func (c Consistency) String() string { return name(consistencyNames[:], int(c)) }
 
@@ -52,7 +52,7 @@ type Config struct {
 	Name string
 	// Mode says how the state is got. Zero: Auto.
 	Mode Mode
-	// Consistency says how current the first state must be. Zero: Consistent.
+	// Consistency says how current the first state must be. Zero: MostRecent.
 	Consistency Consistency
 	// PageSize is the limit of a page in mode Pages, in objects. A larger page makes fewer requests
 	// and takes more memory in an older server. It makes no difference to the memory used here. 0:

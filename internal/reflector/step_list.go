@@ -87,7 +87,7 @@ func (m *machine) from() (rv string, match metav1.ResourceVersionMatch) {
 // mustBeConsistent reports whether the Config or the state asks for a consistent list. What the
 // Config asks of a first state has been met when a list stands in for a watch.
 func (m *machine) mustBeConsistent() bool {
-	return m.consistent || m.cfg.Consistency == Consistent && !(m.insteadOfWatch && m.least() != "")
+	return m.consistent || m.cfg.Consistency == MostRecent && !(m.insteadOfWatch && m.least() != "")
 }
 
 // opaque reports whether rv is no integer. Then it can only be compared for equality.

@@ -84,7 +84,7 @@ func configOf(t *testing.T, d *datadriven.TestData) Config {
 		case "mode":
 			cfg.Mode = map[string]Mode{"Auto": Auto, "List": List, "Pages": Pages, "WatchList": WatchList}[arg.Vals[0]]
 		case "consistency":
-			cfg.Consistency = map[string]Consistency{"Consistent": Consistent, "Any": Any}[arg.Vals[0]]
+			cfg.Consistency = map[string]Consistency{"MostRecent": MostRecent, "Any": Any}[arg.Vals[0]]
 		default:
 			d.Fatalf(t, "unknown argument %s", arg.Key)
 		}
