@@ -74,8 +74,8 @@ const windowBits = 24
 
 // pack returns a window and a duration in one word, so that they are read together.
 func pack(window uint64, d time.Duration) uint64 {
-	const most = 1<<(64-windowBits) - 1
-	return window<<(64-windowBits) | min(uint64(max(d, 0)/time.Microsecond), most)
+	const maxMicros = 1<<(64-windowBits) - 1
+	return window<<(64-windowBits) | min(uint64(max(d, 0)/time.Microsecond), maxMicros)
 }
 
 func unpack(word uint64) (window uint64, d time.Duration) {

@@ -23,9 +23,9 @@ type Options struct {
 	// Resync is the period in which the handler gets every object once more, spread evenly over the
 	// period. 0 turns it off.
 	Resync time.Duration
-	// Phase, in [0, 1), sets where in the key space the first resync sweep starts, so that several
-	// handlers do not sweep the same objects at the same time.
-	Phase float64
+	// ResyncStart, in [0, 1), sets where in the key space the first resync sweep starts, so that
+	// several handlers do not sweep the same objects at the same time.
+	ResyncStart float64
 	// Filter, if set, decides which versions of an object the handler sees. An object that begins
 	// to pass is Added; one that no longer passes is Deleted. Filter is called in turn with the
 	// handler and should decode no more than it needs.
@@ -81,10 +81,10 @@ type Registration struct {
 	left  chan struct{} // closed by a worker once ctx has ended, after the last call
 
 	// Of the worker that serves the registration.
-	ctx   context.Context // set by Run
-	sweep *sweep
-	walk  walk
-	timer *time.Timer // wakes for the sweep; nil until the sweep waits
+	ctx        context.Context // set by Run
+	sweep      *sweep
+	fullResync fullResync
+	timer      *time.Timer // wakes for the sweep; nil until the sweep waits
 
 	resyncs atomic.Bool // ResyncNow was called
 	synced  chan struct{}
@@ -118,7 +118,7 @@ func New(s *store.Store, handle Func, opts Options) *Registration {
 		store:  s,
 		handle: handle,
 		opts:   opts,
-		sweep:  newSweep(s, opts.Resync, opts.Phase),
+		sweep:  newSweep(s, opts.Resync, opts.ResyncStart),
 		left:   make(chan struct{}),
 		synced: make(chan struct{}),
 		done:   make(chan struct{}),
@@ -141,7 +141,7 @@ func (r *Registration) Run(ctx context.Context) {
 		return
 	}
 	defer r.end()
-	r.sweep.start(time.Now())
+	r.sweep.beginAt(time.Now())
 	r.opts.Workers.join(r)
 	<-ctx.Done()
 	r.opts.Workers.leave(r)
@@ -204,12 +204,12 @@ func (r *Registration) serve(changes []store.Change) (more bool) {
 		r.deliverAll(r.ctx, changes[:n])
 		clear(changes[:n]) // an idle worker keeps no version alive
 		r.resync(r.ctx)
-		walking := r.walkOn(r.ctx)
-		if n == 0 && !walking {
+		resyncing := r.continueResync(r.ctx)
+		if n == 0 && !resyncing {
 			r.wakeForSweep()
 			return false
 		}
-		if walking || n == len(changes) {
+		if resyncing || n == len(changes) {
 			break
 		}
 	}

@@ -41,18 +41,18 @@ func (r *Registration) ResyncNow() {
 	r.wake()
 }
 
-// walk is a resync that ResyncNow asked for: a position in the key space.
-type walk struct {
+// fullResync is a resync that ResyncNow asked for: a position in the key space.
+type fullResync struct {
 	on    bool
 	after string // the last key visited
 }
 
-func (w *walk) begin() { w.on, w.after = true, "" }
+func (w *fullResync) begin() { w.on, w.after = true, "" }
 
-// walkOn delivers the next batch of the resync that ResyncNow asked for. It returns false if there
-// is none.
-func (r *Registration) walkOn(ctx context.Context) bool {
-	w := &r.walk
+// continueResync delivers the next batch of the resync that ResyncNow asked for. It returns false
+// if there is none.
+func (r *Registration) continueResync(ctx context.Context) bool {
+	w := &r.fullResync
 	if !w.on {
 		if !r.resyncs.Swap(false) {
 			return false

@@ -77,7 +77,7 @@ func TestSwept(t *testing.T) {
 		w := newTestStore(t, store.Config{})
 		defer w.store.Close()
 		w.sync(names(1000)...)
-		r := New(w.store, func(context.Context, Event) {}, Options{Resync: 10 * time.Second, Phase: 0.5})
+		r := New(w.store, func(context.Context, Event) {}, Options{Resync: 10 * time.Second, ResyncStart: 0.5})
 		go r.Run(ctx)
 		for _, want := range []float64{0.6, 0.7, 0.8, 0.9, 0, 0.1, 0.2} {
 			time.Sleep(time.Second)

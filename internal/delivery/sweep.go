@@ -21,10 +21,10 @@ const (
 type sweep struct {
 	store  *store.Store
 	period time.Duration // 0: off
-	phase  float64       // where in the key space to start, in [0, 1)
+	start  float64       // where in the key space to start, in [0, 1)
 
 	idle   bool      // there was nothing to sweep at the last call
-	began  bool      // the start position was set from phase
+	began  bool      // the start position was set from start
 	at     time.Time // time up to which credit is counted
 	credit float64   // number of objects that are due
 	after  string    // the last key visited
@@ -32,12 +32,12 @@ type sweep struct {
 	passed atomic.Int64 // about how many keys are not above after; for others to read
 }
 
-func newSweep(s *store.Store, period time.Duration, phase float64) *sweep {
-	return &sweep{store: s, period: max(period, 0), phase: phase}
+func newSweep(s *store.Store, period time.Duration, start float64) *sweep {
+	return &sweep{store: s, period: max(period, 0), start: start}
 }
 
-// start sets the time at which the sweep begins.
-func (w *sweep) start(now time.Time) { w.at = now }
+// beginAt sets the time at which the sweep begins.
+func (w *sweep) beginAt(now time.Time) { w.at = now }
 
 // next returns how long to sleep until an object is due. It returns false when the sweep is off,
 // and while the store is empty or not synced. The cursor notifies when that changes.
@@ -77,11 +77,11 @@ func (w *sweep) due(now time.Time) iter.Seq[*store.Object] {
 }
 
 // note counts a batch in passed, of n objects in all. before is the key that was visited last ahead
-// of it; first tells that it began where phase says.
+// of it; first tells that it began where start says.
 func (w *sweep) note(first bool, before string, batch, n int) {
 	switch passed := w.passed.Load(); {
 	case first:
-		w.passed.Store(int64(w.phase*float64(n)) + int64(batch))
+		w.passed.Store(int64(w.start*float64(n)) + int64(batch))
 	case w.after <= before: // it went round
 		w.passed.Store(0)
 	default:
@@ -103,7 +103,7 @@ func (w *sweep) swept() float64 {
 func (w *sweep) yieldBatch(batch int, yield func(*store.Object) bool) {
 	snap := w.store.Snapshot()
 	if !w.began {
-		w.began, w.after = true, keyAt(snap, w.phase)
+		w.began, w.after = true, keyAt(snap, w.start)
 	}
 	for round := 0; round < 2 && batch > 0; round++ {
 		for o := range snap.From(w.after) {
@@ -120,10 +120,10 @@ func (w *sweep) yieldBatch(batch int, yield func(*store.Object) bool) {
 	}
 }
 
-// keyAt returns the last key of the first phase·n objects, or "" if there are none. It visits them
+// keyAt returns the last key of the first start·n objects, or "" if there are none. It visits them
 // all, once in the life of a sweep.
-func keyAt(snap *store.Snapshot, phase float64) (key string) {
-	left := int(phase * float64(snap.Len()))
+func keyAt(snap *store.Snapshot, start float64) (key string) {
+	left := int(start * float64(snap.Len()))
 	for o := range snap.All() {
 		if left == 0 {
 			break

@@ -27,7 +27,7 @@ func TestResyncIsLevel(t *testing.T) {
 			}
 			perKey[e.Key()]++
 			perBucket[time.Since(begin)/bucket]++
-		}, Options{Resync: period, Phase: 0.6})
+		}, Options{Resync: period, ResyncStart: 0.6})
 		go r.Run(ctx)
 		time.Sleep(period)
 		synctest.Wait()

@@ -19,37 +19,37 @@ import (
 // the next one and those that are idle. Up to GOMAXPROCS are idle, and none once no registration
 // runs.
 type Workers struct {
-	queued atomic.Int64 // registrations in burst and in queue
-	burst  atomic.Pointer[burst]
+	queued atomic.Int64 // registrations in bulk and in queue
+	bulk   atomic.Pointer[bulkQueue]
 	waking atomic.Bool // a worker was woken or started, and has not looked for work yet
 
 	mu      sync.Mutex
 	work    sync.Cond       // signalled for each worker that is idle no more; made by join
-	queue   []*Registration // what is taken after burst
+	queue   []*Registration // what is taken after bulk
 	head    int             // of queue
 	running int             // registrations
 	idle    int             // workers that wait for work
 }
 
-// burst is a queue that many registrations joined at once. They are taken without a lock: workers
-// would spend more time waiting for it than working.
-type burst struct {
+// bulkQueue is a queue that many registrations joined at once. They are taken without a lock:
+// workers would spend more time waiting for it than working.
+type bulkQueue struct {
 	of    []*Registration
 	taken atomic.Int64 // may be more than there are
 }
 
-// minBurst is how many registrations make a burst.
-const minBurst = 16
+// minBulk is how many registrations make a bulkQueue.
+const minBulk = 16
 
 // serveState is where a registration stands with its workers.
 type serveState uint32
 
 const (
-	out     serveState = iota // it has not begun, or has ended
-	resting                   // it has nothing to do
-	queued                    // or taken by a worker that has not begun
-	served                    // by a worker, at this moment
-	requeue                   // it was woken while it was served, and will be queued again
+	inactive serveState = iota // it has not begun, or has ended
+	resting                    // it has nothing to do
+	queued                     // or taken by a worker that has not begun
+	served                     // by a worker, at this moment
+	requeue                    // it was woken while it was served, and will be queued again
 )
 
 // join adds a registration. The workers serve it until its context ends.
@@ -105,7 +105,7 @@ func (w *Workers) push(r *Registration) {
 		case resting:
 			r.state.Store(uint32(queued)) // which nobody else does with w.mu held
 			w.append(r)
-			w.call()
+			w.wakeWorker()
 			return
 		default:
 			return
@@ -121,8 +121,8 @@ func (w *Workers) append(r *Registration) {
 	w.queued.Add(1)
 }
 
-// call wakes or starts a worker, unless one is about to look for work. w.mu must be held.
-func (w *Workers) call() {
+// wakeWorker wakes or starts a worker, unless one is about to look for work. w.mu must be held.
+func (w *Workers) wakeWorker() {
 	switch {
 	case w.waking.Swap(true):
 	case w.idle > 0:
@@ -140,7 +140,7 @@ func (w *Workers) loop() {
 	for r := w.take(); r != nil; r = w.take() {
 		if w.queued.Add(-1) > 0 && !w.waking.Load() {
 			w.mu.Lock()
-			w.call()
+			w.wakeWorker()
 			w.mu.Unlock()
 		}
 		w.serve(r, changes)
@@ -150,16 +150,16 @@ func (w *Workers) loop() {
 // take waits for a registration that is queued. It returns nil if the worker is not needed any
 // more.
 func (w *Workers) take() *Registration {
-	if r := w.burst.Load().next(); r != nil {
+	if r := w.bulk.Load().next(); r != nil {
 		return r
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for {
-		if r := w.burst.Load().next(); r != nil {
+		if r := w.bulk.Load().next(); r != nil {
 			return r
 		}
-		w.burst.Store(nil)
+		w.bulk.Store(nil)
 		if r := w.pop(); r != nil {
 			return r
 		}
@@ -172,8 +172,8 @@ func (w *Workers) take() *Registration {
 	}
 }
 
-// next returns the next registration of a burst, nil if there is none.
-func (b *burst) next() *Registration {
+// next returns the next registration of a bulkQueue, nil if there is none.
+func (b *bulkQueue) next() *Registration {
 	if b == nil {
 		return nil
 	}
@@ -184,7 +184,7 @@ func (b *burst) next() *Registration {
 }
 
 // pop returns the first registration in queue, nil if there is none. If there are many, it makes a
-// burst of the others.
+// bulkQueue of the others.
 func (w *Workers) pop() *Registration {
 	if w.head == len(w.queue) {
 		return nil
@@ -195,8 +195,8 @@ func (w *Workers) pop() *Registration {
 	switch left := len(w.queue) - w.head; {
 	case left == 0:
 		w.queue, w.head = w.queue[:0], 0
-	case left >= minBurst:
-		w.burst.Store(&burst{of: w.queue[w.head:]})
+	case left >= minBulk:
+		w.bulk.Store(&bulkQueue{of: w.queue[w.head:]})
 		w.queue, w.head = nil, 0
 	}
 	return r
@@ -215,7 +215,7 @@ func (w *Workers) serve(r *Registration, changes []store.Change) {
 		if !returned {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			w.call()
+			w.wakeWorker()
 		}
 	}()
 	more = r.serve(changes)
@@ -226,7 +226,7 @@ func (w *Workers) serve(r *Registration, changes []store.Change) {
 func (w *Workers) settle(r *Registration, more bool) {
 	switch {
 	case r.ctx.Err() != nil:
-		r.state.Store(uint32(out))
+		r.state.Store(uint32(inactive))
 		close(r.left)
 		return
 	case !more && r.state.CompareAndSwap(uint32(served), uint32(resting)):

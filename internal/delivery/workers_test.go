@@ -193,12 +193,12 @@ func TestWorkersUnderLoad(t *testing.T) {
 	<-final.Done()
 }
 
-// TestBurst: every registration of a burst is taken once, in order.
-func TestBurst(t *testing.T) {
+// TestBulkQueue: every registration of a bulkQueue is taken once, in order.
+func TestBulkQueue(t *testing.T) {
 	var w Workers
 	var all, got []*Registration
 	var owners []any
-	for range 3 * minBurst {
+	for range 3 * minBulk {
 		r := &Registration{}
 		r.state.Store(uint32(resting))
 		all, owners = append(all, r), append(owners, r)

@@ -226,7 +226,7 @@ func (e *Engine) Handle(fn delivery.Func, opts delivery.Options) (*delivery.Regi
 	// Multiples of the golden ratio modulo 1 stay far apart, however many handlers there are.
 	const golden = 0.6180339887498949
 	shift := golden * float64(e.serial-1)
-	opts.Phase = shift - float64(int(shift))
+	opts.ResyncStart = shift - float64(int(shift))
 	opts.Workers = &e.workers
 	r := delivery.New(e.store, fn, opts)
 	e.handlers[r] = nil
