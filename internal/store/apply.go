@@ -6,7 +6,7 @@ import "time"
 // returns the number of changes. Call it when nothing more is there to be read.
 func (w *Writer) Flush() (changed int) {
 	changed = w.applyAll()
-	w.settleSynced()
+	w.syncAfterDoubts()
 	return changed
 }
 
@@ -36,11 +36,11 @@ func (w *Writer) applyAll() (changed int) {
 	return changed
 }
 
-// settleSynced makes the writer synced if it only waits for news of objects in doubt, and they have
-// come.
-func (w *Writer) settleSynced() {
-	if w.ended && !w.synced {
-		w.setSynced()
+// syncAfterDoubts makes the writer synced if it only waits for news of objects in doubt, and they
+// have come.
+func (w *Writer) syncAfterDoubts() {
+	if w.listed && !w.synced {
+		w.trySync()
 	}
 }
 
@@ -169,7 +169,7 @@ func (w *Writer) setLocked(p *pending) {
 
 // initial reports whether the writer still tells of its first state: its first replace, or what is
 // in doubt after that.
-func (w *Writer) initial() bool { return (w.replacing || w.ended) && !w.synced }
+func (w *Writer) initial() bool { return (w.replacing || w.listed) && !w.synced }
 
 // prepareAgain prepares the batch for the table and the indexes as they are now. It leaves out
 // changes that have become meaningless.
@@ -219,8 +219,8 @@ func (w *Writer) stillUseful(p *pending, held *Object) bool {
 		return true
 	}
 	id := o.identity()
-	came := w.settle(&id, held)
-	if came == older && p.overrules && w.overrules(held, w.ending) {
+	came := w.claimUnlessNewer(&id, held)
+	if came == older && p.overrules && w.overrules(held, w.overruledAt) {
 		return true
 	}
 	if came == older && (p.overrules || w.contradicts(&id, held)) {

@@ -4,7 +4,7 @@ package store
 // one entry for each key, or by uid one for each object that the key stood for.
 //
 // Its memory is the entries, the versions that the cursor saw last, and by uid the last versions of
-// objects that came and went, of which it keeps the newest mostGone. So it is bounded by what the
+// objects that came and went, of which it keeps the newest maxGone. So it is bounded by what the
 // cursor has seen and the table has. The newest version of an entry is alive anyway, in the table
 // or as the old version of the key's next change in the log. The log's lock guards it, as the rest
 // of its cursor.
@@ -24,9 +24,9 @@ type backlog struct {
 	goneLeft int // of gone, those that have one
 }
 
-// mostGone bounds the objects that came and went of a backlog by uid: without it a handler that is
+// maxGone bounds the objects that came and went of a backlog by uid: without it a handler that is
 // blocked for good would grow with whatever is made and deleted.
-const mostGone = 16384
+const maxGone = 16384
 
 // backlogEntry stands for all dropped changes of one key.
 type backlogEntry struct {
@@ -142,7 +142,7 @@ func (m *backlog) keepGone(e *backlogEntry, last *Object) {
 	e.last = last
 	m.bytes += last.footprint()
 	m.gone = append(m.gone, e)
-	if m.goneLeft++; m.goneLeft > mostGone {
+	if m.goneLeft++; m.goneLeft > maxGone {
 		oldest := m.gone[0]
 		m.forget(oldest.last.Key(), oldest)
 		oldest.last = nil

@@ -15,7 +15,7 @@ func TestBacklogForgetsWhatCameAndWent(t *testing.T) {
 	w := fillPods(t, s, 2)
 	c := s.NotifyingCursor(nil, nil, true)
 	drain(c)
-	const many = mostGone + 500
+	const many = maxGone + 500
 	rv := 1000
 	for i := range many {
 		name := "job" + strconv.Itoa(i%7)
@@ -28,10 +28,10 @@ func TestBacklogForgetsWhatCameAndWent(t *testing.T) {
 	deletePod(t, w, smallPod("", "p0", 0, rv, nil, ""))
 	putPod(t, w, smallPod("", "there", 99, rv+1, nil, ""))
 	w.Flush()
-	if b := &c.backlog; b.n > mostGone+2 || len(b.gone) != mostGone {
-		t.Errorf("%d entries, %d objects that came and went, want %d", b.n, len(b.gone), mostGone)
+	if b := &c.backlog; b.n > maxGone+2 || len(b.gone) != maxGone {
+		t.Errorf("%d entries, %d objects that came and went, want %d", b.n, len(b.gone), maxGone)
 	}
-	first := smallPod("", "x", 100+many-mostGone, 1, nil, "").UID
+	first := smallPod("", "x", 100+many-maxGone, 1, nil, "").UID
 	came, went := 0, 0
 	for i, ch := range drain(c) {
 		switch {
@@ -45,8 +45,8 @@ func TestBacklogForgetsWhatCameAndWent(t *testing.T) {
 			went++
 		}
 	}
-	if came != mostGone+1 || went != mostGone+1 {
-		t.Errorf("%d came and %d went, want %d each", came, went, mostGone+1)
+	if came != maxGone+1 || went != maxGone+1 {
+		t.Errorf("%d came and %d went, want %d each", came, went, maxGone+1)
 	}
 	if b := &c.backlog; b.bytes != 0 || b.n != 0 || b.gone != nil || b.goneLeft != 0 || b.awaiting != 0 {
 		t.Errorf("read to its end: %+v", b)

@@ -83,7 +83,7 @@ func (b *backlog) check() {
 	must((b.n == 0) == (b.first == nil) && (b.n == 0) == (b.last == nil), "a backlog's list and its length", b)
 	must(len(b.entries) <= b.n && (b.byUID || len(b.entries) == b.n), "a backlog's map and its list", b)
 	must(b.n > 0 || b.bytes == 0, "an empty backlog takes memory", b)
-	must(b.goneLeft >= 0 && b.goneLeft <= min(len(b.gone), mostGone) && (b.goneLeft == 0) == (b.gone == nil), "a backlog's objects that came and went", b, int64(b.goneLeft), int64(len(b.gone)))
+	must(b.goneLeft >= 0 && b.goneLeft <= min(len(b.gone), maxGone) && (b.goneLeft == 0) == (b.gone == nil), "a backlog's objects that came and went", b, int64(b.goneLeft), int64(len(b.gone)))
 	if b.n > checkEntries {
 		return
 	}

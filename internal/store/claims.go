@@ -41,10 +41,10 @@ func (w *Writer) covers(o *Object) bool {
 	return w.scope.Namespace == "" || w.scope.Namespace == o.Namespace()
 }
 
-// settle decides what an incoming version changes where held is. If it returns newer, the version
-// is to be put. Otherwise held stays, and notes that this writer has the object too. settle is
+// claimUnlessNewer decides what an incoming version changes where held is. If it returns newer, the
+// version is to be put. Otherwise held stays, and notes that this writer has the object too. It is
 // called with the read lock, so that nobody replaces held meanwhile.
-func (w *Writer) settle(id *identity, held *Object) order {
+func (w *Writer) claimUnlessNewer(id *identity, held *Object) order {
 	o := w.order(id, held)
 	switch {
 	case o == newer:
@@ -188,7 +188,7 @@ func (w *Writer) isBack(o *Object, at progress) (right, decided bool) {
 	if d.by == w {
 		return decided && !d.exact, decided
 	}
-	return decided && o.rv > d.dead, decided
+	return decided && o.rv > d.goneUpTo, decided
 }
 
 // takesPlace reports whether a version in doubt is right in place of the newer one that is held.
@@ -201,7 +201,7 @@ func (w *Writer) takesPlace(in doubted, held *Object, at progress) bool {
 
 // overrule puts the versions in doubt that are right now that the writer is current to at.
 func (w *Writer) overrule(at progress) {
-	w.ending = at
+	w.overruledAt = at
 	for key, in := range w.doubts {
 		o := in.Object
 		w.s.mu.RLock()
@@ -211,7 +211,7 @@ func (w *Writer) overrule(at progress) {
 		if held != nil { // which need not be the version that o was doubted for
 			id := o.identity()
 			if came = w.order(&id, held); came == same {
-				w.settle(&id, held)
+				w.claimUnlessNewer(&id, held)
 			}
 			right = came == newer || came == older && w.takesPlace(in, held, at)
 			decided = right || came == same

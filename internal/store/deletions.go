@@ -9,8 +9,8 @@ const (
 	// deletionsKept is how many deletions are remembered although every writer has passed them. A
 	// server may send its last events again.
 	deletionsKept = 64
-	// deletionsMost bounds the deletions, however far a writer is behind: about 2 MiB.
-	deletionsMost = 16 << 10
+	// maxDeletions bounds the deletions, however far a writer is behind: about 2 MiB.
+	maxDeletions = 16 << 10
 )
 
 // deletions remembers, by key, at which resourceVersion objects have gone. The writers of merged
@@ -34,13 +34,18 @@ const deletionBytes = 128
 // footprint returns about how many bytes the deletions take.
 func (g *deletions) footprint() int64 { return g.keys + int64(len(g.of))*deletionBytes }
 
+// deletion is the end of an object.
 type deletion struct {
-	rv   uint64 // a source that is current to here has told what became of the object,
-	old  uint64 // and versions below this one are older than its end
-	dead uint64 // versions up to here are gone for good, where rv is a guess: see record
-	era  uint32
-	by   *Writer
-	in   uint32 // of its replaces
+	// rv is the resourceVersion of the end, or a guess, see exact. A source that is current to it has
+	// told what became of the object.
+	rv uint64
+	// Versions below supersedes are older than the end.
+	supersedes uint64
+	// Versions up to goneUpTo are gone for good, where rv is a guess: see record.
+	goneUpTo uint64
+	era      uint32
+	by       *Writer
+	replace  uint32 // by.replaces when it was told
 	// exact says that rv is the end's own, from by's source in its order. What comes from there below
 	// rv after that is an event that comes again.
 	exact bool
@@ -65,13 +70,13 @@ func (g *deletions) record(w *Writer, old *Object, p *pending) {
 	case !past && below <= old.rv:
 		return // the writer was told of an object that was there before this one
 	}
-	dead, exact := uint64(0), !p.missed
+	goneUpTo, exact := uint64(0), !p.missed
 	if late := p.late || rv <= max(old.rv, w.progress.rv); late && !past && !p.missed {
 		// A watch cache tells so of an end that a relist found: it may have been at any version
 		// up to that list's, which nobody tells. But the source that had this very version has it
 		// no more, so no other source that has it is as new.
 		if rv, exact = max(rv, old.rv+1, w.progress.rv+1, p.coalesced), false; received {
-			dead = old.rv
+			goneUpTo = old.rv
 		}
 	}
 	if g.of == nil {
@@ -82,10 +87,10 @@ func (g *deletions) record(w *Writer, old *Object, p *pending) {
 		g.queue = append(g.queue, old.key)
 		g.keys += int64(len(old.key))
 	}
-	if before.era == w.era && before.old > below {
+	if before.era == w.era && before.supersedes > below {
 		return
 	}
-	g.of[old.key] = deletion{rv, below, dead, w.era, w, w.replaces, exact}
+	g.of[old.key] = deletion{rv, below, goneUpTo, w.era, w, w.replaces, exact}
 	g.forget(w.s)
 }
 
@@ -93,7 +98,7 @@ func (g *deletions) record(w *Writer, old *Object, p *pending) {
 // deletion and whenever a writer has come further: most of what a relist did not find is passed as
 // soon as that has ended.
 func (g *deletions) forget(s *Store) {
-	for n := len(g.queue) - g.head; n > deletionsMost || n > deletionsKept && g.passed(s); n-- {
+	for n := len(g.queue) - g.head; n > maxDeletions || n > deletionsKept && g.passed(s); n-- {
 		delete(g.of, g.queue[g.head])
 		g.keys -= int64(len(g.queue[g.head]))
 		g.head++
@@ -129,5 +134,5 @@ func (g *deletions) outdates(w *Writer, key string, rv uint64, odd bool) bool {
 		return false
 	}
 	d, ok := g.of[key]
-	return ok && d.era >= w.era && rv < d.old && !(w.replacing && d.by == w && d.in != w.replaces)
+	return ok && d.era >= w.era && rv < d.supersedes && !(w.replacing && d.by == w && d.replace != w.replaces)
 }

@@ -19,8 +19,8 @@
 //     errors.go; claims.go and deletions.go decide between several writers.
 //   - An object in memory: object.go, layout.go, packqueue.go, identity.go, raw.go.
 //   - The way to look at it: snapshot.go, tree.go, index.go, addindex.go, dropindex.go;
-//     funcindex.go, funcbuild.go, funcolder.go, indexedversions.go and derived.go for indexes by
-//     function.
+//     funcindex.go, funcvalues.go, indexhistory.go, indexedversions.go and derived.go for indexes
+//     by function.
 //   - What has changed: log.go, cursor.go, signal.go, backlog.go, dirty.go.
 //   - What is decoded: decoded.go, decodedcache.go, decodedhandlers.go, decodedlist.go,
 //     decodeeach.go.

@@ -255,6 +255,17 @@ func (l *changeLog) setSynced(synced bool) {
 	}
 }
 
+// close closes all cursors.
+func (l *changeLog) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	for c := range l.cursors {
+		c.closeLocked()
+	}
+	l.trim()
+}
+
 // footprint returns the bytes of the log, and of what it keeps for the cursors.
 func (l *changeLog) footprint() (log, cursors int64) {
 	l.mu.Lock()

@@ -19,7 +19,7 @@ func (w *Writer) BeginReplace(rebase bool) {
 			o.marks.And(^w.bit)
 		}
 	})
-	if w.ended && !w.synced && !w.replacing {
+	if w.listed && !w.synced && !w.replacing {
 		w.firstDoubts = w.doubts
 	}
 	w.replacing, w.doubts, w.newest = true, nil, 0
@@ -63,7 +63,7 @@ func (w *Writer) enterEra(rebase bool) (tell []func()) {
 	}
 	if w.goingBack = w.goingBack || rebase; w.era != era {
 		// What was in doubt of the old past is settled by a list of the new one.
-		w.era, w.aboveProgress, w.firstDoubts, w.ended = era, nil, nil, w.ended && w.synced
+		w.era, w.aboveProgress, w.firstDoubts, w.listed = era, nil, nil, w.listed && w.synced
 	}
 	return tell
 }
@@ -93,9 +93,9 @@ func (w *Writer) EndReplace(resourceVersion string) {
 			return o.marks.Load()&w.bit == 0 && !(bounded && w.lastReceived(o) > at.rv)
 		})
 	}
-	w.replacing, w.goingBack, w.ended, w.firstDoubts = false, false, true, nil
+	w.replacing, w.goingBack, w.listed, w.firstDoubts = false, false, true, nil
 	w.Progress(resourceVersion)
-	w.setSynced()
+	w.trySync()
 }
 
 // AbortReplace gives up a relist that broke: what was there stays, and so does what was put. What
@@ -179,11 +179,11 @@ func (w *Writer) ResourceVersion() string {
 	return w.progress.text
 }
 
-// setSynced makes the writer synced if its first replace has ended and nothing of that list is left
+// trySync makes the writer synced if its first replace has ended and nothing of that list is left
 // out because it may have gone since. Its source will tell: what has gone after the list has
 // changed after it.
-func (w *Writer) setSynced() {
-	if !w.ended || w.replacing {
+func (w *Writer) trySync() {
+	if !w.listed || w.replacing {
 		return
 	}
 	s := w.s
@@ -193,9 +193,9 @@ func (w *Writer) setSynced() {
 		s.checkTableLocked()
 	}
 	if w.outdatedLocked() {
-		w.ended = false
+		w.listed = false
 	}
-	if w.synced || w.removed || !w.ended {
+	if w.synced || w.removed || !w.listed {
 		return
 	}
 	for key := range w.doubts {

@@ -112,16 +112,6 @@ func (s *Store) Close() {
 	s.list.close()
 }
 
-func (l *changeLog) close() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.closed = true
-	for c := range l.cursors {
-		c.closeLocked()
-	}
-	l.trim()
-}
-
 // Encoding returns the encoding of the raw bytes.
 func (s *Store) Encoding() wire.Encoding { return s.decoder.encoding }
 
@@ -139,9 +129,6 @@ func (s *Store) Get(key string) (*Object, bool) {
 	s.mu.RUnlock()
 	return o, ok
 }
-
-// objectPlace is where a version stands in the table.
-type objectPlace = treePlace[string, *Object]
 
 // Len returns the number of objects held.
 func (s *Store) Len() int {

@@ -30,9 +30,9 @@ type treeNode[K, V any] struct {
 }
 
 const (
-	treeMax  = 64              // entries of a leaf, children of an inner node
-	treeFew  = treeMax / 4     // a node with fewer looks for a sibling to merge with
-	treeFull = treeMax * 3 / 4 // and the two together may have so many
+	maxTreeNode   = 64                  // entries of a leaf, children of an inner node
+	minTreeNode   = maxTreeNode / 4     // a node with fewer looks for a sibling to merge with
+	maxMergedNode = maxTreeNode * 3 / 4 // and the two together may have so many
 )
 
 func newTree[K, V any](cmp func(a, b K) int) tree[K, V] {
@@ -89,6 +89,9 @@ type treePlace[K, V any] struct {
 	leaf *treeNode[K, V]
 	i    int
 }
+
+// objectPlace is where a version stands in the table.
+type objectPlace = treePlace[string, *Object]
 
 // find returns the value of a key, and the place of its entry.
 func (t *tree[K, V]) find(key K) (val V, at treePlace[K, V], ok bool) {
@@ -213,7 +216,7 @@ func splitAt(i, n int) int {
 }
 
 func (t *tree[K, V]) insertItem(n *treeNode[K, V], i int, e treeEntry[K, V]) (right *treeNode[K, V], sep K) {
-	if len(n.items) < treeMax {
+	if len(n.items) < maxTreeNode {
 		n.items = insertAt(n.items, i, e)
 		return nil, sep
 	}
@@ -230,7 +233,7 @@ func (t *tree[K, V]) insertItem(n *treeNode[K, V], i int, e treeEntry[K, V]) (ri
 
 // insertKid inserts kid, which starts at sep, behind position i. right is not nil if n was split.
 func (t *tree[K, V]) insertKid(n *treeNode[K, V], i int, sep K, kid *treeNode[K, V]) (right *treeNode[K, V], up K) {
-	if len(n.kids) < treeMax {
+	if len(n.kids) < maxTreeNode {
 		n.seps = insertAt(n.seps, i, sep)
 		n.kids = insertAt(n.kids, i+1, kid)
 		return nil, up
@@ -289,7 +292,7 @@ func (t *tree[K, V]) deleteNode(n *treeNode[K, V], key K) (prev V) {
 		if len(n.seps) > 0 {
 			n.seps = deleteAt(n.seps, max(i-1, 0))
 		}
-	case size < treeFew:
+	case size < minTreeNode:
 		t.mergeKid(n, i)
 	}
 	return prev
@@ -302,7 +305,7 @@ func (t *tree[K, V]) mergeKid(n *treeNode[K, V], i int) {
 	if i == len(n.kids)-1 || i > 0 && n.kids[i-1].size() < n.kids[i+1].size() {
 		i--
 	}
-	if i < 0 || n.kids[i].size()+n.kids[i+1].size() > treeFull {
+	if i < 0 || n.kids[i].size()+n.kids[i+1].size() > maxMergedNode {
 		return
 	}
 	left, right := t.own(n.kids[i]), n.kids[i+1]
@@ -333,7 +336,7 @@ func (t *tree[K, V]) footprint(item int64) int64 {
 func insertAt[E any](s []E, i int, e E) []E {
 	if len(s) == cap(s) {
 		// One doubling to the full size, so that a leaf is never larger.
-		grown := make([]E, len(s), min(max(4, 2*cap(s)), max(treeMax, cap(s)+1)))
+		grown := make([]E, len(s), min(max(4, 2*cap(s)), max(maxTreeNode, cap(s)+1)))
 		copy(grown, s)
 		s = grown
 	}
@@ -350,7 +353,7 @@ func deleteAt[E any](s []E, i int) []E {
 }
 
 func splitSlice[E any](s []E, cut int) (right, left []E) {
-	right = append(make([]E, 0, treeMax), s[cut:]...)
+	right = append(make([]E, 0, maxTreeNode), s[cut:]...)
 	clear(s[cut:])
 	return right, s[:cut]
 }

@@ -131,7 +131,7 @@ func checkNode(t *testing.T, n *treeNode[string, int], owner uint64) {
 			t.Fatalf("a free slot holds %s", s)
 		}
 	}
-	if len(n.items) > treeMax || len(n.kids) > treeMax || n.kids != nil && len(n.kids) != len(n.seps)+1 {
+	if len(n.items) > maxTreeNode || len(n.kids) > maxTreeNode || n.kids != nil && len(n.kids) != len(n.seps)+1 {
 		t.Fatalf("node of %d items, %d children, %d separators", len(n.items), len(n.kids), len(n.seps))
 	}
 	for _, k := range n.kids {
@@ -161,7 +161,7 @@ func TestTreeFillsLeavesInOrder(t *testing.T) {
 		}
 	}
 	count(tr.root)
-	if want := n/treeMax + 1; leaves > want {
+	if want := n/maxTreeNode + 1; leaves > want {
 		t.Errorf("%d leaves, want %d", leaves, want)
 	}
 	for i := range n {
@@ -171,7 +171,7 @@ func TestTreeFillsLeavesInOrder(t *testing.T) {
 	}
 	leaves = 0
 	count(tr.root)
-	if most := n/100/(treeFew/2) + 2; leaves > most {
+	if most := n/100/(minTreeNode/2) + 2; leaves > most {
 		t.Errorf("%d leaves hold %d entries, want at most %d", leaves, tr.count, most)
 	}
 }

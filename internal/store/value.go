@@ -50,14 +50,3 @@ func (w *Writer) newValue(m *wire.Meta, id *identity, value any, held *Object) *
 	o.decoded.Store(d)
 	return o
 }
-
-// ManualWriter returns a writer for objects that the caller puts or deletes, and not a server. It
-// is beside the writer that is registered for the scope, and writes under that one's claim. So the
-// next replace takes back what its list does not have, or has in another version. The writer takes
-// any version, and counts neither for Synced nor for ResourceVersion. Do not use it for replaces.
-func (s *Store) ManualWriter(sc Scope) *Writer {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.several = true
-	return &Writer{s: s, scope: sc, bit: 1 << (sc.Claim & 31), synced: true, manual: true}
-}

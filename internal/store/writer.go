@@ -34,9 +34,11 @@ type Writer struct {
 	// progress and not the one held. Such versions are from a list that has not ended, or broke
 	// off. It is bounded by the keys that other writers have put since.
 	aboveProgress map[string]uint64
-	era           uint32  // of the store when what its last BeginReplace began with was asked for
-	asked         *uint32 // of the store at ListRequested, for the next BeginReplace; nil: that asks itself
-	removing      bool    // what is left to do is to end its claims, whatever past they are from
+	era           uint32 // of the store when what its last BeginReplace began with was asked for
+	// asked is the era of the store at ListRequested, for the next BeginReplace. nil: that asks
+	// itself.
+	asked    *uint32
+	removing bool // what is left to do is to end its claims, whatever past they are from
 	// outdated is called once when era is no longer that of the store. nil: nothing is called.
 	outdated func()
 
@@ -46,17 +48,19 @@ type Writer struct {
 	next      progress // takes effect with the batch
 	advanced  bool     // there is a next
 	replacing bool
-	ended     bool   // a replace has
+	listed    bool   // a replace has ended; while not synced, one of this era
 	replaces  uint32 // how many there were
 	goingBack bool   // a replace was begun with rebase, and nothing was told since
 	manual    bool   // see ManualWriter
 	coalesced uint64 // see Coalesced
 	removed   bool
-	doubts    map[string]doubted // see Writer.doubt; bounded by the keys that other writers have put newer
+	// doubts are bounded by the keys that other writers have put newer, see Writer.doubt.
+	doubts map[string]doubted
 	// firstDoubts are what doubts were when a relist began before the writer was synced. They only
 	// become fewer, and end with the relist.
 	firstDoubts map[string]doubted
-	ending      progress  // that those of the doubts that are in the batch were right at
+	// overruledAt is the progress at which the doubts that are in the batch were found right.
+	overruledAt progress
 	fastSince   time.Time // when a cursor was behind last while objects came fast
 	cameFast    time.Time // when objects came fast last, but for a replace
 	key         []byte    // scratch
@@ -81,6 +85,17 @@ func (s *Store) Writer(sc Scope) *Writer {
 	s.writers[w] = struct{}{}
 	s.log.setSynced(false)
 	return w
+}
+
+// ManualWriter returns a writer for objects that the caller puts or deletes, and not a server. It
+// is beside the writer that is registered for the scope, and writes under that one's claim. So the
+// next replace takes back what its list does not have, or has in another version. The writer takes
+// any version, and counts neither for Synced nor for ResourceVersion. Do not use it for replaces.
+func (s *Store) ManualWriter(sc Scope) *Writer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.several = true
+	return &Writer{s: s, scope: sc, bit: 1 << (sc.Claim & 31), synced: true, manual: true}
 }
 
 // Behind reports whether a cursor that is being read does not keep up. A cursor is behind when it
@@ -222,7 +237,7 @@ func (w *Writer) compare(id *identity, received []byte) (held *Object, at object
 	if id.against(held) == same && id.sum != held.sum && w.sameContent(held, received) {
 		id.sum = held.sum
 	}
-	if came = w.settle(id, held); came == older && w.contradicts(id, held) {
+	if came = w.claimUnlessNewer(id, held); came == older && w.contradicts(id, held) {
 		came = doubtful
 	} else {
 		delete(w.firstDoubts, string(w.key))
@@ -307,14 +322,14 @@ func (w *Writer) putDoubt(m *wire.Meta, id *identity, raw []byte, held *Object) 
 // higher as an integer: the event is an old one. Where a resourceVersion is missing the uid must be
 // the same, unless that is missing too. It is buffered like Put. m and raw may be reused after it
 // returns. The errors are those of Put.
-func (w *Writer) Delete(m *wire.Meta, raw []byte) error { return w.end(m, raw, false) }
+func (w *Writer) Delete(m *wire.Meta, raw []byte) error { return w.takeDeletion(m, raw, false) }
 
 // DeleteNamesake ends this writer's claim on what is held under the name of a new object that is
 // not put. What is held was another object, of whose end nobody has told. Cursors see the end as
 // Missed. m and raw are those of the new object. All else is as in Delete.
-func (w *Writer) DeleteNamesake(m *wire.Meta, raw []byte) error { return w.end(m, raw, true) }
+func (w *Writer) DeleteNamesake(m *wire.Meta, raw []byte) error { return w.takeDeletion(m, raw, true) }
 
-func (w *Writer) end(m *wire.Meta, raw []byte, missed bool) error {
+func (w *Writer) takeDeletion(m *wire.Meta, raw []byte, missed bool) error {
 	if err := w.check(m, raw); err != nil {
 		return err
 	}
