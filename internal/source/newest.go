@@ -24,7 +24,7 @@ func readVersion(l *listBody) (string, error) {
 	for {
 		_, err := l.Next()
 		if rv := l.Meta().ResourceVersion; rv != "" || errors.Is(err, io.EOF) {
-			l.stream.drain()
+			l.stream.readRest()
 			return rv, nil
 		}
 		if err != nil {

@@ -7,7 +7,7 @@ import (
 )
 
 // readAhead reads a body in a goroutine of its own, so that the network and the reader work at the
-// same time. Bytes that have arrived and were not read yet are in a ring of at most readAheadMost
+// same time. Bytes that have arrived and were not read yet are in a ring of at most maxReadAhead
 // bytes. While the ring is full the goroutine waits, and the server with it. The goroutine starts
 // with the first Read or Wait. It ends at the end of the body, with an error, or by stop.
 type readAhead struct {
@@ -18,24 +18,24 @@ type readAhead struct {
 	mu      sync.Mutex
 	change  sync.Cond // signals a change of any field below
 	begun   bool
-	ring    *[readAheadMost]byte // borrowed from rings; nil while it is empty
-	from, n int                  // start and number of the unread bytes
-	err     error                // returned once the ring is empty
+	ring    *[maxReadAhead]byte // borrowed from rings; nil while it is empty
+	from, n int                 // start and number of the unread bytes
+	err     error               // returned once the ring is empty
 	stopped bool
 }
 
 // Sizes of what one watch holds, in bytes. Most watches are idle most of the time, but events come
 // in bursts.
 const (
-	readAheadLeast = 2 << 10   // the goroutine's own read buffer
-	readAheadBurst = 16 << 10  // the one it reads into while bytes come fast
-	readAheadMost  = 256 << 10 // the ring, held only while there are unread bytes
+	minReadBuffer   = 2 << 10   // the goroutine's own read buffer
+	burstReadBuffer = 16 << 10  // the one it reads into while bytes come fast
+	maxReadAhead    = 256 << 10 // the ring, held only while there are unread bytes
 )
 
 // bursts and rings keep read buffers and rings for reuse from one burst of events to the next.
 var (
-	bursts = sync.Pool{New: func() any { return new([readAheadBurst]byte) }}
-	rings  = sync.Pool{New: func() any { return new([readAheadMost]byte) }}
+	bursts = sync.Pool{New: func() any { return new([burstReadBuffer]byte) }}
+	rings  = sync.Pool{New: func() any { return new([maxReadAhead]byte) }}
 )
 
 func newReadAhead(src io.Reader, ended func(error) error) *readAhead {
@@ -71,11 +71,11 @@ func (a *readAhead) Read(p []byte) (int, error) {
 	case a.n == 0:
 		return 0, a.err
 	}
-	n := copy(p, a.ring[a.from:min(a.from+a.n, readAheadMost)])
-	if a.n == readAheadMost {
+	n := copy(p, a.ring[a.from:min(a.from+a.n, maxReadAhead)])
+	if a.n == maxReadAhead {
 		a.change.Signal() // the goroutine may be waiting for room
 	}
-	a.from, a.n = (a.from+n)%readAheadMost, a.n-n
+	a.from, a.n = (a.from+n)%maxReadAhead, a.n-n
 	if a.n == 0 {
 		rings.Put(a.ring)
 		a.ring, a.from = nil, 0
@@ -111,7 +111,7 @@ func (a *readAhead) callBefore() {
 
 // run reads the body until its end, an error, or stop.
 func (a *readAhead) run() {
-	buf := make([]byte, readAheadLeast)
+	buf := make([]byte, minReadBuffer)
 	for more := true; more; {
 		n, err := a.src.Read(buf)
 		if more = a.take(buf[:n], err); more && n == len(buf) {
@@ -122,7 +122,7 @@ func (a *readAhead) run() {
 
 // burst reads the body while each Read fills a larger buffer. It returns what take does.
 func (a *readAhead) burst() bool {
-	buf := bursts.Get().(*[readAheadBurst]byte)
+	buf := bursts.Get().(*[burstReadBuffer]byte)
 	defer bursts.Put(buf)
 	for {
 		n, err := a.src.Read(buf[:])
@@ -138,7 +138,7 @@ func (a *readAhead) take(p []byte, err error) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for len(p) > 0 && !a.stopped {
-		if a.n == readAheadMost {
+		if a.n == maxReadAhead {
 			a.change.Wait()
 			continue
 		}
@@ -146,10 +146,10 @@ func (a *readAhead) take(p []byte, err error) bool {
 			a.change.Signal()
 		}
 		if a.ring == nil {
-			a.ring = rings.Get().(*[readAheadMost]byte)
+			a.ring = rings.Get().(*[maxReadAhead]byte)
 		}
-		to := (a.from + a.n) % readAheadMost
-		n := copy(a.ring[to:min(readAheadMost, to+readAheadMost-a.n)], p)
+		to := (a.from + a.n) % maxReadAhead
+		n := copy(a.ring[to:min(maxReadAhead, to+maxReadAhead-a.n)], p)
 		a.n, p = a.n+n, p[n:]
 	}
 	if a.err = err; err != nil {

@@ -33,7 +33,7 @@ func (p *pieces) Read(b []byte) (int, error) {
 // TestReadAheadRoom: who reads ahead holds little while little comes, and reads much at once while
 // much does.
 func TestReadAheadRoom(t *testing.T) {
-	src := &pieces{left: []int{100, readAheadLeast + 2*readAheadBurst + 50, 200, readAheadLeast, 3}}
+	src := &pieces{left: []int{100, minReadBuffer + 2*burstReadBuffer + 50, 200, minReadBuffer, 3}}
 	total := 0
 	for _, n := range src.left {
 		total += n
@@ -50,7 +50,7 @@ func TestReadAheadRoom(t *testing.T) {
 	if !bytes.Equal(got, want) {
 		t.Errorf("%d bytes came, and are not the %d", len(got), total)
 	}
-	const least, burst = readAheadLeast, readAheadBurst
+	const least, burst = minReadBuffer, burstReadBuffer
 	rooms := []int{least, least, burst, burst, burst, least, least, burst, least}
 	if len(src.room) != len(rooms) {
 		t.Fatalf("%d reads with room for %v, want %v", len(src.room), src.room, rooms)

@@ -191,17 +191,17 @@ func (s *stream) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Bounds of what drain reads.
+// Bounds of what readRest reads.
 const (
-	drainMost = 16 << 10 // bytes: more cost more than a TLS handshake
-	drainIdle = time.Second
+	maxRest  = 16 << 10 // bytes: more cost more than a TLS handshake
+	restIdle = time.Second
 )
 
-// drain reads the rest of a body that is about to end. Over HTTP/1.1 another request can have the
-// connection only of a body that was read to its end.
-func (s *stream) drain() {
-	s.idle = drainIdle
-	_, _ = io.CopyN(io.Discard, s, drainMost)
+// readRest reads the rest of a body that is about to end. Over HTTP/1.1 another request can have
+// the connection only of a body that was read to its end.
+func (s *stream) readRest() {
+	s.idle = restIdle
+	_, _ = io.CopyN(io.Discard, s, maxRest)
 }
 
 // fail returns a *RequestError that names the request. If this side ended the stream, the reason
