@@ -41,8 +41,8 @@ type Event[T Object] struct {
 // it must undo.
 type Handler[T Object] func(ctx context.Context, e Event[T])
 
-func eventOf[T Object](e delivery.Event, from *reader) Event[T] {
-	return Event[T]{Type: EventType(e.Type), Initial: e.Initial, Coalesced: e.Coalesced, old: Item[T]{e.Old, from, true}, new: Item[T]{e.New, from, true}}
+func eventOf[T Object](e delivery.Event, reader *reader) Event[T] {
+	return Event[T]{Type: EventType(e.Type), Initial: e.Initial, Coalesced: e.Coalesced, old: Item[T]{e.Old, reader, true}, new: Item[T]{e.New, reader, true}}
 }
 
 // Item returns the newest version, or for a Deleted event the version that this handler saw last.

@@ -18,63 +18,63 @@ type Object interface {
 // passed by value, safe for concurrent use. The zero value is no object: only IsZero may be called
 // on it.
 type Item[T Object] struct {
-	o      *store.Object
-	from   *reader
-	handed bool // to a handler: to look at it is no read
+	version    *store.Object
+	reader     *reader
+	forHandler bool // a handler was given it: to look at it is no read
 }
 
 // IsZero reports whether there is no object.
-func (i Item[T]) IsZero() bool { return i.o == nil }
+func (i Item[T]) IsZero() bool { return i.version == nil }
 
 // Key returns "namespace/name", or "name" where there is no namespace.
-func (i Item[T]) Key() string { return i.o.Key() }
+func (i Item[T]) Key() string { return i.version.Key() }
 
 // Namespace returns metadata.namespace, "" where there is none.
-func (i Item[T]) Namespace() string { return i.o.Namespace() }
+func (i Item[T]) Namespace() string { return i.version.Namespace() }
 
 // Name returns metadata.name.
-func (i Item[T]) Name() string { return i.o.Name() }
+func (i Item[T]) Name() string { return i.version.Name() }
 
 // UID returns metadata.uid.
-func (i Item[T]) UID() string { return i.o.UID() }
+func (i Item[T]) UID() string { return i.version.UID() }
 
 // ResourceVersion returns metadata.resourceVersion.
-func (i Item[T]) ResourceVersion() string { return i.o.ResourceVersion() }
+func (i Item[T]) ResourceVersion() string { return i.version.ResourceVersion() }
 
 // Labels returns a copy of metadata.labels, read from the bytes.
-func (i Item[T]) Labels() map[string]string { return i.o.Labels() }
+func (i Item[T]) Labels() map[string]string { return i.version.Labels() }
 
 // Label returns the value of one label, and whether it is there. It is read from the bytes.
-func (i Item[T]) Label(key string) (string, bool) { return i.o.Label(key) }
+func (i Item[T]) Label(key string) (string, bool) { return i.version.Label(key) }
 
 // Size returns the size of the object as it came, in bytes.
-func (i Item[T]) Size() int { return i.o.Size() }
+func (i Item[T]) Size() int { return i.version.Size() }
 
 // AppendRaw appends the object's bytes to dst, as they came and in Informer.Encoding, and returns
 // the result. An error says that the bytes that are held cannot be unpacked.
-func (i Item[T]) AppendRaw(dst []byte) ([]byte, error) { return i.o.AppendRaw(dst) }
+func (i Item[T]) AppendRaw(dst []byte) ([]byte, error) { return i.version.AppendRaw(dst) }
 
 // Object returns the decoded object. It is shared: do not modify it unless Options.PrivateCopies is
 // set. The first call decodes; what is read again soon stays decoded, except what a handler is
 // handed. The error says which object cannot be decoded and why; it is ErrNotFound for the zero
 // Item.
 func (i Item[T]) Object() (T, error) {
-	if i.handed {
-		return i.decoded((*reader).handlerValue)
+	if i.forHandler {
+		return i.decode((*reader).handlerValue)
 	}
-	return i.decoded((*reader).object)
+	return i.decode((*reader).object)
 }
 
 // Copy decodes the object for the caller alone, who may modify it. Nothing that anybody did to what
 // Object returned shows in it.
-func (i Item[T]) Copy() (T, error) { return i.decoded((*reader).copy) }
+func (i Item[T]) Copy() (T, error) { return i.decode((*reader).copy) }
 
-func (i Item[T]) decoded(as func(*reader, *store.Object) (any, error)) (T, error) {
+func (i Item[T]) decode(as func(*reader, *store.Object) (any, error)) (T, error) {
 	var zero T
-	if i.o == nil {
+	if i.version == nil {
 		return zero, ErrNotFound
 	}
-	v, err := as(i.from, i.o)
+	v, err := as(i.reader, i.version)
 	if err != nil {
 		return zero, err
 	}

@@ -48,18 +48,18 @@ func (s Snapshot[T]) Item(key string) (Item[T], bool) {
 
 // All reads every object in the order of their keys, decoded as Get decodes it. An object that
 // cannot be decoded comes as an error, and the iteration goes on.
-func (s Snapshot[T]) All() iter.Seq2[T, error] { return decoded(whole(s.Items())) }
+func (s Snapshot[T]) All() iter.Seq2[T, error] { return decodeEach(withNilErrors(s.Items())) }
 
 // In reads the objects of one namespace, as All reads every one.
 func (s Snapshot[T]) In(namespace string) iter.Seq2[T, error] {
-	return decoded(whole(s.ItemsIn(namespace)))
+	return decodeEach(withNilErrors(s.ItemsIn(namespace)))
 }
 
 // By reads the objects that an index has under a value, as All reads every one. An index that is
 // not there comes as one ErrUnknownIndex, and an index function that fails as its error; no object
 // comes then.
 func (s Snapshot[T]) By(index, value string) iter.Seq2[T, error] {
-	return decoded(s.ItemsBy(index, value))
+	return decodeEach(s.ItemsBy(index, value))
 }
 
 // Items reads every object in the order of their keys and decodes none.
@@ -79,24 +79,24 @@ func (s Snapshot[T]) ItemsBy(index, value string) iter.Seq2[Item[T], error] {
 			yield(Item[T]{}, fmt.Errorf("%s: index %q: %w", s.name, index, err))
 			return
 		}
-		whole(itemsOf[T](objects, s.reader))(yield)
+		withNilErrors(itemsOf[T](objects, s.reader))(yield)
 	}
 }
 
 func notFound(name, key string) error { return fmt.Errorf("%s %s: %w", name, key, ErrNotFound) }
 
-func itemsOf[T Object](objects iter.Seq[*store.Object], from *reader) iter.Seq[Item[T]] {
+func itemsOf[T Object](objects iter.Seq[*store.Object], reader *reader) iter.Seq[Item[T]] {
 	return func(yield func(Item[T]) bool) {
 		for o := range objects {
-			if !yield(Item[T]{o, from, false}) {
+			if !yield(Item[T]{o, reader, false}) {
 				return
 			}
 		}
 	}
 }
 
-// whole returns a sequence of the items, each with a nil error.
-func whole[T Object](items iter.Seq[Item[T]]) iter.Seq2[Item[T], error] {
+// withNilErrors returns a sequence of the items, each with a nil error.
+func withNilErrors[T Object](items iter.Seq[Item[T]]) iter.Seq2[Item[T], error] {
 	return func(yield func(Item[T], error) bool) {
 		for item := range items {
 			if !yield(item, nil) {
@@ -106,7 +106,8 @@ func whole[T Object](items iter.Seq[Item[T]]) iter.Seq2[Item[T], error] {
 	}
 }
 
-func decoded[T Object](items iter.Seq2[Item[T], error]) iter.Seq2[T, error] {
+// decodeEach returns the objects of the items.
+func decodeEach[T Object](items iter.Seq2[Item[T], error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for item, err := range items {
 			var object T
