@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"k8s.io/client-go/rest"
-	"k8s.io/klog/v2"
 
 	"github.com/weirproject/weir/internal/delivery"
 	"github.com/weirproject/weir/internal/engine"
@@ -158,8 +157,4 @@ func onStatus(tell func(Status)) func(engine.Status) {
 		return nil
 	}
 	return func(s engine.Status) { tell(statusOf(s)) }
-}
-
-func logPanic(e *PanicError) {
-	klog.Background().Error(e, "weir: a handler panicked", "handler", e.Handler, "key", e.Key, "stack", string(e.Stack))
 }

@@ -3,7 +3,6 @@ package weir
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/weirproject/weir/internal/delivery"
 	"github.com/weirproject/weir/internal/engine"
@@ -72,32 +71,3 @@ func (r *Registration) ResyncNow() { r.handler.ResyncNow() }
 
 // Stats returns how the handler is doing. It can be called at any time.
 func (r *Registration) Stats() HandlerStats { return handlerStats(r.handler) }
-
-// HandlerStats tell how a handler is doing.
-type HandlerStats struct {
-	Name    string
-	Handled uint64        // events handed to the handler, resyncs included
-	Panics  uint64        // events whose handling panicked
-	Lag     uint64        // changes that the handler has not seen yet
-	Pending int           // keys that are kept for the handler because it fell behind the change log
-	Busy    time.Duration // how long the handler has been in its present call; 0 when it is not in one
-}
-
-func handlerStats(r *delivery.Registration) HandlerStats {
-	s := r.Stats()
-	return HandlerStats{Name: r.Name(), Handled: s.Handled, Panics: s.Panics, Lag: s.Lag, Pending: s.Pending, Busy: s.Busy}
-}
-
-// PanicError is a panic that a handler raised. Options.OnPanic is told of it.
-type PanicError struct {
-	Handler string // HandlerOptions.Name, or the name that the handler got
-	Key     string // of the object whose event was being handled
-	Value   any    // what was passed to panic
-	Stack   []byte
-}
-
-// Error names the handler, the key and the value.
-func (e *PanicError) Error() string { return (*delivery.PanicError)(e).Error() }
-
-// Unwrap returns the value passed to panic if that is an error, else nil.
-func (e *PanicError) Unwrap() error { return (*delivery.PanicError)(e).Unwrap() }

@@ -91,37 +91,6 @@ func statusOf(s engine.Status) Status {
 	}
 }
 
-// Stats are counts and sizes of an informer at one moment.
-type Stats struct {
-	Objects         int
-	ResourceVersion string // everything up to here is held
-	Requests        int64  // made to the server, failed ones included
-	WireBytes       int64  // received, as they came over the wire
-	BodyBytes       int64  // received, after decompression
-	Memory          Memory
-	DecodedHits     int64          // reads of decoded objects that found the object decoded
-	DecodedMisses   int64          // and those that decoded it
-	Handlers        []HandlerStats // in no order
-}
-
-// Stats returns the informer's counts and sizes. It can be called at any time, before Run and after
-// it too.
-func (i *Informer[T]) Stats() Stats {
-	s := Stats{
-		Objects:         i.store.Len(),
-		ResourceVersion: i.store.ResourceVersion(),
-		Requests:        i.stats.Requests.Load(),
-		WireBytes:       i.stats.WireBytes.Load(),
-		BodyBytes:       i.stats.BodyBytes.Load(),
-		Memory:          Memory(i.store.Memory()),
-	}
-	s.DecodedHits, s.DecodedMisses = i.store.DecodedReads()
-	for _, r := range i.engine.Handlers() {
-		s.Handlers = append(s.Handlers, handlerStats(r))
-	}
-	return s
-}
-
 // Status returns the state of each of the informer's reflectors: one for each pair of a namespace
 // and a selector.
 func (i *Informer[T]) Status() []Status {
