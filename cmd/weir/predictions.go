@@ -81,8 +81,8 @@ func restartText(r *doctor.Restart) string {
 		quantity.Count(int64(r.Starts+0.5)), r.Killer, quantity.Count(int64(r.Killers+0.5)), r.Resource, memory)
 }
 
-// mostSizes bounds the sizes that are told on a terminal.
-const mostSizes = 6
+// maxSizes bounds the sizes that are told on a terminal.
+const maxSizes = 6
 
 // sizesText returns a sentence on what predictions rest on.
 func sizesText(sizes []doctor.Size) string {
@@ -91,11 +91,11 @@ func sizesText(sizes []doctor.Size) string {
 			"--objects pods=50000 does, or a server, such as --context production."
 	}
 	var parts []string
-	for _, s := range sizes[:min(len(sizes), mostSizes)] {
+	for _, s := range sizes[:min(len(sizes), maxSizes)] {
 		parts = append(parts, fmt.Sprintf("%s %s (%s) of %s (%s)", quantity.Count(s.Objects), s.Resource,
 			s.ObjectsFrom, quantity.Bytes(int64(s.Bytes)), s.BytesFrom))
 	}
-	if n := len(sizes) - mostSizes; n > 0 {
+	if n := len(sizes) - maxSizes; n > 0 {
 		parts = append(parts, fmt.Sprintf("%d more resources", n))
 	}
 	return "CPU, SENT and MEMORY are predicted, for " + strings.Join(parts, ", ") + "."

@@ -11,7 +11,7 @@ const (
 	barsTop, barStep = 40.0, 26.0
 	barLeft          = 260.0 // the labels end here
 	barRight         = 650.0 // behind is the longest one's value
-	mostLabel        = 36    // letters of a label that there is room for
+	maxLabel         = 36    // letters of a label that there is room for
 )
 
 // Bar is a value that is drawn beside others.
@@ -38,7 +38,7 @@ func Bars(title string, unit Unit, bars []Bar) string {
 			colour = colours[0]
 		}
 		fmt.Fprintf(c, `<text class="t" x="%g" y="%g" text-anchor="end">%s</text>`,
-			barLeft-8, y+14, html.EscapeString(cut(b.Label, mostLabel)))
+			barLeft-8, y+14, html.EscapeString(cut(b.Label, maxLabel)))
 		fmt.Fprintf(c, `<rect x="%g" y="%g" width="%.1f" height="18" fill="%s"/>`,
 			barLeft, y, max(1, long), colour)
 		fmt.Fprintf(c, `<text class="m" x="%.1f" y="%g">%s</text>`+"\n",

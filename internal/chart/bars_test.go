@@ -12,7 +12,7 @@ import (
 func TestBars(t *testing.T) {
 	text := Bars(`<a & "b">`, number, []Bar{{"as it is", 200}, {`<script>alert(1)</script>`, 50}, {strings.Repeat("ä", 100), 0}})
 	checkXML(t, text)
-	if strings.Contains(text, "<script") || strings.Contains(text, strings.Repeat("ä", mostLabel)) {
+	if strings.Contains(text, "<script") || strings.Contains(text, strings.Repeat("ä", maxLabel)) {
 		t.Error(text)
 	}
 	var widths []float64

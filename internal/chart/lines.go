@@ -11,15 +11,15 @@ import (
 
 // The chart's measures, in its own units.
 const (
-	width, height           = 760.0, 300.0
-	left, right             = 70.0, 590.0
-	top, bottom             = 40.0, 260.0
-	labelHeight             = 32.0
-	mostPoints              = 400 // of a line: more cannot be told apart
-	gridLines, mostTimeTags = 5, 8
-	mostName                = 21     // letters of a line's name that there is room for
-	manySeconds             = 600.0  // beyond, time is in minutes
-	manyMinutes             = 7200.0 // and beyond these, in hours
+	width, height          = 760.0, 300.0
+	left, right            = 70.0, 590.0
+	top, bottom            = 40.0, 260.0
+	labelHeight            = 32.0
+	maxPoints              = 400 // of a line: more cannot be told apart
+	gridLines, maxTimeTags = 5, 8
+	maxName                = 21     // letters of a line's name that there is room for
+	manySeconds            = 600.0  // beyond, time is in minutes
+	manyMinutes            = 7200.0 // and beyond these, in hours
 )
 
 // colours are those of the lines, ours last.
@@ -103,7 +103,7 @@ func (c *picture) timeAxis() {
 	case c.seconds > manySeconds:
 		unit, name = 60, "min"
 	}
-	step := niceStep(c.seconds / unit / mostTimeTags)
+	step := niceStep(c.seconds / unit / maxTimeTags)
 	for t := 0.0; t <= c.seconds/unit; t += step {
 		fmt.Fprintf(c, `<text class="m" x="%.1f" y="280" text-anchor="middle">%g %s</text>`+"\n", c.x(t*unit), math.Round(t*100)/100, name)
 	}
@@ -125,7 +125,7 @@ func (c *picture) lines(unit Unit, lines []Line) {
 		y = max(y, c.y(l.Peak)+4)
 		y = min(y, bottom-float64(len(order)-n-1)*labelHeight-12)
 		fmt.Fprintf(c, `<text x="%g" y="%.1f" fill="%s" font-weight="600">%s</text><text class="m" x="%g" y="%.1f">peak %s</text>`+"\n",
-			right+8, y, colourOf(i, len(lines)), html.EscapeString(cut(l.Label, mostName)), right+8, y+14, unit(l.Peak))
+			right+8, y, colourOf(i, len(lines)), html.EscapeString(cut(l.Label, maxName)), right+8, y+14, unit(l.Peak))
 		y += labelHeight
 	}
 }
@@ -138,10 +138,10 @@ func colourOf(i, of int) string {
 	return colours[i%(len(colours)-1)]
 }
 
-// path returns the SVG path of a line. It thins the line out to mostPoints points at most. Each is
+// path returns the SVG path of a line. It thins the line out to maxPoints points at most. Each is
 // the largest value of neighbours, so that no peak is lost.
 func (c *picture) path(l Line) string {
-	each := max(1, (len(l.At)+mostPoints-1)/mostPoints)
+	each := max(1, (len(l.At)+maxPoints-1)/maxPoints)
 	var b strings.Builder
 	for i := 0; i < len(l.At); i += each {
 		command := 'L'

@@ -38,11 +38,11 @@ func TestNiceStep(t *testing.T) {
 
 // TestDrawKeepsPeaks: a line is thinned out, and its one high value is drawn all the same.
 func TestDrawKeepsPeaks(t *testing.T) {
-	at := make([]float64, 10*mostPoints)
+	at := make([]float64, 10*maxPoints)
 	at[777] = 100
 	c := &picture{seconds: 1, most: 100}
 	path := c.path(Line{Every: 1 / float64(len(at)-1), At: at, Peak: 100})
-	if n := strings.Count(path, "L") + strings.Count(path, "M"); n > mostPoints {
+	if n := strings.Count(path, "L") + strings.Count(path, "M"); n > maxPoints {
 		t.Errorf("%d points", n)
 	}
 	if highest := fmt.Sprintf(",%.1f", top); !strings.Contains(path, highest) {

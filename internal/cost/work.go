@@ -47,12 +47,12 @@ func (k *Coefficients) Of(w Work) Cost {
 const (
 	allSeats       = 600
 	objectsPerSeat = 100
-	mostSeats      = 100
+	maxSeats       = 100
 )
 
 // Seats returns how many seats a LIST of so many objects takes.
 func Seats(objects float64) float64 {
-	return min(mostSeats, max(1, math.Ceil(objects/objectsPerSeat)))
+	return min(maxSeats, max(1, math.Ceil(objects/objectsPerSeat)))
 }
 
 // LetIn returns which share of requests, which want so many seats together, is let in at once.

@@ -18,7 +18,7 @@ func TestBusiest(t *testing.T) {
 		w.each(3, 0, r, nil) // three at once
 	}
 	busiest := examine(t, Options{}, w.log()).Rate.Busiest
-	if len(busiest) != mostBusy {
+	if len(busiest) != maxBusy {
 		t.Fatalf("%d clients", len(busiest))
 	}
 	for i, b := range busiest {

@@ -42,7 +42,7 @@ func (d *Doctor) refusals() (Finding, bool) {
 			"PriorityLevelConfiguration of its own",
 	}
 	text := fmt.Sprintf("%s requests were refused with 429, %s", quantity.Count(d.total.Refused), d.mostRefused())
-	if len(takers) == 0 || takers[0].millis < max(seatShare*all, d.seatLeast()) {
+	if len(takers) == 0 || takers[0].millis < max(seatShare*all, d.minSeatMillis()) {
 		f.Text = text + "; no client's LISTs stand out meanwhile"
 		f.Remedy = "look for the priority level whose queues were full: apiserver_flowcontrol_rejected_requests_total"
 		return f, true
@@ -89,8 +89,8 @@ func (d *Doctor) mostRefused() string {
 	return fmt.Sprintf("%s of those of %s", quantity.Count(most.total.Refused), most.name)
 }
 
-// seatLeast returns the milliseconds that a client to be named had at least.
-func (d *Doctor) seatLeast() float64 {
+// minSeatMillis returns the milliseconds that a client to be named had at least.
+func (d *Doctor) minSeatMillis() float64 {
 	n := 0
 	for _, refused := range d.refused.fold(&d.clock) {
 		if refused > 0 {

@@ -41,8 +41,8 @@ type Busy struct {
 	UnderWay []float64 `json:"underWay"`
 }
 
-// mostBusy is how many clients are told of over time: more cannot be told apart in a picture.
-const mostBusy = 4
+// maxBusy is how many clients are told of over time: more cannot be told apart in a picture.
+const maxBusy = 4
 
 // ClientReport is what one client did.
 type ClientReport struct {
@@ -126,7 +126,7 @@ func (d *Doctor) busiest() []Busy {
 			cmp.Compare(a.c.name.Agent, b.c.name.Agent))
 	})
 	out := []Busy{}
-	for _, t := range all[:min(len(all), mostBusy)] {
+	for _, t := range all[:min(len(all), maxBusy)] {
 		b := Busy{Client: t.c.name, UnderWay: make([]float64, len(d.requests.fold(&d.clock)))}
 		for i, millis := range t.c.listTime.fold(&d.clock) {
 			if i < len(b.UnderWay) {

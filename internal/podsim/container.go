@@ -8,7 +8,7 @@ import (
 )
 
 // How many variables a container has.
-const leastEnv, mostEnv = 3, 17
+const minEnv, maxEnv = 3, 17
 
 // container makes one container of a template. It mounts some of the spec's volumes.
 func (w *writer) container(name string, t *template, spec *corev1.PodSpec) corev1.Container {
@@ -29,7 +29,7 @@ func (w *writer) container(name string, t *template, spec *corev1.PodSpec) corev
 	for _, port := range w.Several(0, 3, w.portName) {
 		c.Ports = append(c.Ports, corev1.ContainerPort{Name: port, ContainerPort: int32(w.Between(1024, 30_000)), Protocol: corev1.ProtocolTCP})
 	}
-	for _, variable := range w.Several(leastEnv, mostEnv, w.Variable) {
+	for _, variable := range w.Several(minEnv, maxEnv, w.Variable) {
 		c.Env = append(c.Env, w.env(variable))
 	}
 	if w.Chance(20) {

@@ -23,8 +23,8 @@ const (
 
 // How much text a pod has besides its environment.
 const (
-	leastText, mostText = 200, 1_700 // bytes of annotations
-	ownText             = 120        // bytes of hex in an annotation of one pod
+	minText, maxText = 200, 1_700 // bytes of annotations
+	ownText          = 120        // bytes of hex in an annotation of one pod
 )
 
 // template is what the pods of one workload share, as they would a pod template.
@@ -102,7 +102,7 @@ func (t *template) fill(w *writer) {
 	}
 	t.annotations = map[string]string{}
 	keys := w.Several(1, 6, w.Name)
-	for left := w.Between(leastText, mostText); len(keys) > 0; keys = keys[1:] {
+	for left := w.Between(minText, maxText); len(keys) > 0; keys = keys[1:] {
 		n := left / len(keys)
 		t.annotations[keys[0]+".example.com/"+w.Word()] = w.Text(n)
 		left -= n

@@ -20,12 +20,12 @@ import (
 // halfLife. A flood of different selectors therefore builds no index that its walks have not paid
 // for several times, and never more than maxIndexes.
 const (
-	maxIndexes  = 8
-	maxWanted   = 64 // indexes that are charged
-	buildAfter  = 3
-	halfLife    = time.Minute
-	minToIndex  = 1000    // objects
-	leastBudget = 4 << 20 // bytes of all indexes built on demand; a quarter of the packed objects if that is more
+	maxIndexes     = 8
+	maxWanted      = 64 // indexes that are charged
+	buildAfter     = 3
+	halfLife       = time.Minute
+	minToIndex     = 1000    // objects
+	minIndexBudget = 4 << 20 // bytes of all indexes built on demand; a quarter of the packed objects if that is more
 )
 
 // indexes holds the indexes that the cache has in its store, and the charges for those that it
@@ -192,7 +192,7 @@ func (xs *indexes) makeRoom(would float64, now time.Time) bool {
 			least = x
 		}
 	}
-	if n < maxIndexes && bytes < max(leastBudget, xs.cache.store.Memory().Packed/4) {
+	if n < maxIndexes && bytes < max(minIndexBudget, xs.cache.store.Memory().Packed/4) {
 		return true
 	}
 	if least == nil || least.saved.now(now) > would/2 {

@@ -33,8 +33,8 @@ const labName = "lab"
 // labPods is how many pods there are unless --pods says otherwise.
 const labPods = 10_000
 
-// mostLabPods bounds --pods, and so the memory that client-go's side takes.
-const mostLabPods = 500_000
+// maxLabPods bounds --pods, and so the memory that client-go's side takes.
+const maxLabPods = 500_000
 
 func newLab() *cobra.Command {
 	f := &labFlags{}
@@ -77,8 +77,8 @@ func (f *labFlags) check(cmd *cobra.Command, args []string) (err error) {
 		return command.Usagef("-o %s: the output can be json", f.output)
 	case f.real != "" && cmd.Flags().Changed("pods"):
 		return command.Usagef("--pods is of an embedded server; with --real the cluster has its own")
-	case cmd.Flags().Changed("pods") && f.pods <= 0 || f.pods > mostLabPods:
-		return command.Usagef("--pods must be from 1 to %s", quantity.Count(mostLabPods))
+	case cmd.Flags().Changed("pods") && f.pods <= 0 || f.pods > maxLabPods:
+		return command.Usagef("--pods must be from 1 to %s", quantity.Count(maxLabPods))
 	}
 	if f.few = f.pods == 0; f.few {
 		f.pods = labPods

@@ -35,9 +35,9 @@ const (
 	rssLimit    = 4e9  // of a server, at which its slow readers are cut off
 )
 
-// mostObjects is how many objects all clients of an incident get together, so that it takes a
+// maxObjects is how many objects all clients of an incident get together, so that it takes a
 // minute at most.
-const mostObjects = 300_000
+const maxObjects = 300_000
 
 const (
 	agentsInStory      = 2000
@@ -45,9 +45,9 @@ const (
 )
 
 // upTo returns a function that says how many clients get all pods. They are at most as many as
-// clients, and so few that all together get no more than mostObjects, but at least two.
+// clients, and so few that all together get no more than maxObjects, but at least two.
 func upTo(clients int) func(pods int) int {
-	return func(pods int) int { return max(2, min(clients, mostObjects/max(1, pods))) }
+	return func(pods int) int { return max(2, min(clients, maxObjects/max(1, pods))) }
 }
 
 var (
@@ -86,7 +86,7 @@ var nodeAgents = Incident{
 	Level:    "Through weir-proxy the agents are as they were, and the API server is asked how current the proxy is, once for all of them.",
 	Embedded: answersAlike,
 	clients:  agentsOf,
-	pods:     mostObjects / agentsInStory,
+	pods:     maxObjects / agentsInStory,
 	replay:   ofServers{servers.NodeAgents(), func(o *servers.Options) { o.Kubelets, o.Patience = agentsOf(o.Pods), patience }},
 	curve:    cpuSoFar,
 	figures: []figures.Figure{
@@ -135,7 +135,7 @@ var thunderingRestart = Incident{
 	Level:    "weir-proxy answers all of them out of one copy, which it has by one LIST and one WATCH of its own. It asks the API server how current its copy is, once for all.",
 	Embedded: answersAlike,
 	clients:  controllersOf,
-	pods:     mostObjects / controllersInStory,
+	pods:     maxObjects / controllersInStory,
 	replay:   ofServers{servers.ThunderingRestart(), func(o *servers.Options) { o.Herd, o.Patience = controllersOf(o.Pods), patience }},
 	curve:    cpuSoFar,
 	figures: []figures.Figure{
