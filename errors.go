@@ -37,17 +37,21 @@ var (
 	// ErrNotSynced is returned when a wait ended before the informer had synced. The error wraps
 	// the informer's Err too, where there is one.
 	ErrNotSynced = engine.ErrNotSynced
-	// ErrStopped is returned when the informer has been stopped.
+	// ErrStopped is returned by Run and Handle once a Run has ended, by waits that it ends, and by a
+	// factory after Shutdown.
 	ErrStopped = engine.ErrStopped
 	// ErrReleased is returned when the lease was released.
 	ErrReleased = errors.New("released")
-	// ErrRunning is returned by a second Run.
+	// ErrRunning is returned by Run while another Run is under way.
 	ErrRunning = engine.ErrRunning
 	// ErrHandlerStuck is returned when a handler did not return within Options.StopTimeout after
 	// the informer was stopped.
 	ErrHandlerStuck = engine.ErrHandlerStuck
 	// ErrOptions is returned when an informer cannot be made of its options.
 	ErrOptions = errors.New("invalid options")
+	// ErrInvalidResourceVersion is returned by WaitForResourceVersion for one that is no integer, and
+	// so cannot be compared.
+	ErrInvalidResourceVersion = store.ErrInvalidResourceVersion
 	// ErrIndexExists is returned when an index of that name is there already.
 	ErrIndexExists = store.ErrIndexExists
 	// ErrUnknownIndex is returned when there is no index of that name.

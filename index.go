@@ -49,9 +49,13 @@ func (ix Index) same(other Index) bool {
 	return ix.label == other.label && ix.field == other.field && ix.of == other.of && ix.value == other.value
 }
 
-// AddIndex adds an index. It may be called at any time. The error is ErrIndexExists if the name is
-// taken, or ErrOptions if T has no such field, or the index has a function of another type or is
-// the zero Index.
+// AddIndex adds an index. It may be called at any time. It blocks while an index by label or field
+// is built from what is held; nobody else waits for that. An index by function is built when it is
+// read first.
+//
+// The error is ErrIndexExists if the name is taken, or ErrOptions if T has no such field, or the
+// index has a function of another type or is the zero Index. Otherwise it names an object from
+// whose bytes the index cannot be read. The index is not added then.
 func (i *Informer[T]) AddIndex(name string, ix Index) error {
 	var made store.Index
 	switch {

@@ -95,9 +95,10 @@ func (i *Informer[T]) build(cfg *rest.Config, opts Options) error {
 	return nil
 }
 
-// Run lists and watches, and serves handlers, until ctx ends. It blocks and must be called once. It
-// returns nil then; or ErrHandlerStuck when a handler did not return within Options.StopTimeout.
-// What keeps an informer from being current does not end it: see Err.
+// Run lists and watches, and serves handlers, until ctx ends. It blocks. It then returns nil, or
+// ErrHandlerStuck when a handler did not return within Options.StopTimeout. What keeps an informer
+// from being current does not end it: see Err. An informer runs once: Run returns ErrRunning at
+// once while another Run is under way, and ErrStopped after one has ended.
 func (i *Informer[T]) Run(ctx context.Context) error { return i.engine.Run(ctx) }
 
 // Name returns Options.Name, or the name that the informer has without one.
@@ -123,7 +124,8 @@ func (i *Informer[T]) Handle(h Handler[T], opts HandlerOptions[T]) (*Registratio
 
 // WaitForSync blocks until everything that the first lists brought is held. If ctx ends first, the
 // error wraps ErrNotSynced, the context's error and what has kept the informer from syncing:
-// errors.Is(err, ErrForbidden), say.
+// errors.Is(err, ErrForbidden), say. If the informer is stopped first, it wraps ErrNotSynced and
+// ErrStopped.
 func (i *Informer[T]) WaitForSync(ctx context.Context) error { return i.engine.WaitForSync(ctx) }
 
 // HasSynced reports whether WaitForSync would return nil at once.
@@ -131,9 +133,13 @@ func (i *Informer[T]) HasSynced() bool { return i.store.Synced() }
 
 // WaitForResourceVersion blocks until the informer holds everything up to a resourceVersion. Pass
 // the one that a write returned to read your own writes. With several namespaces or selectors it
-// blocks until each is that far: a quiet one is with its next bookmark, which a kube-apiserver
-// sends about once a minute. Once it is known that the server was restored, what was held before
-// counts no more. If ctx ends first, the error wraps the context's error and Err.
+// blocks until each has reached it. A quiet one reaches it with its next bookmark, which a
+// kube-apiserver sends about once a minute. Once the informer knows that the server was restored,
+// resourceVersions from before do not count as reached.
+//
+// If ctx ends first, the error wraps the context's error and Err. If the informer is stopped first,
+// it wraps ErrStopped. For a resourceVersion that is no integer it wraps ErrInvalidResourceVersion,
+// at once.
 func (i *Informer[T]) WaitForResourceVersion(ctx context.Context, resourceVersion string) error {
 	return i.engine.WaitForResourceVersion(ctx, resourceVersion)
 }

@@ -2,7 +2,6 @@ package weir
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -47,7 +46,7 @@ func (r *reader) applyOptions(o *store.Object, decode func(*store.Object) (any, 
 		return r.copy(o)
 	}
 	if value, err = decode(o); err != nil {
-		return nil, fmt.Errorf("decode %s: %w", o.Key(), err)
+		return nil, err
 	}
 	if r.detector != nil {
 		r.detector.Add(o.Key(), value)
@@ -56,13 +55,7 @@ func (r *reader) applyOptions(o *store.Object, decode func(*store.Object) (any, 
 }
 
 // copy makes an object of the bytes of a version, for the caller alone.
-func (r *reader) copy(o *store.Object) (any, error) {
-	value, err := o.DecodeCopy()
-	if err != nil {
-		return nil, fmt.Errorf("decode %s: %w", o.Key(), err)
-	}
-	return value, nil
-}
+func (r *reader) copy(o *store.Object) (any, error) { return o.DecodeCopy() }
 
 // index returns an index function that calls fn. The mutation detector watches the objects that it
 // gets, too.

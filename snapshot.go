@@ -76,7 +76,7 @@ func (s Snapshot[T]) ItemsBy(index, value string) iter.Seq2[Item[T], error] {
 	return func(yield func(Item[T], error) bool) {
 		objects, err := s.held.By(index, value)
 		if err != nil {
-			yield(Item[T]{}, fmt.Errorf("%s: index %q: %w", s.name, index, err))
+			yield(Item[T]{}, fmt.Errorf("%s: %w", s.name, err))
 			return
 		}
 		withNilErrors(itemsOf[T](objects, s.reader))(yield)

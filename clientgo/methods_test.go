@@ -98,7 +98,7 @@ func endedContext() context.Context {
 
 // The texts of errors that differ from client-go's.
 const (
-	closed   = "error: store: closed"
+	closed   = "error: the store is closed"
 	conflict = `error: indexer conflict: "namespace" exists`
 )
 

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -35,7 +36,7 @@ func (s *Store) addFuncIndex(name string, ix Index) error {
 		return ErrNoDecoder
 	}
 	if s.takenLocked(name) {
-		return ErrIndexExists
+		return fmt.Errorf("index %q: %w", name, ErrIndexExists)
 	}
 	s.funcs[name] = newFuncIndex(s, name, ix.fn)
 	all := slices.Collect(maps.Values(s.funcs))
@@ -48,7 +49,7 @@ func (s *Store) startIndex(name string, ix Index) (*indexBuilder, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.takenLocked(name) {
-		return nil, ErrIndexExists
+		return nil, fmt.Errorf("index %q: %w", name, ErrIndexExists)
 	}
 	s.reserved[name] = struct{}{}
 	b := &indexBuilder{s: s, index: newByteIndex(name, ix), snap: s.snapshotLocked()}

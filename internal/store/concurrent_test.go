@@ -197,7 +197,7 @@ func TestWaiting(t *testing.T) {
 		if err := s.WaitSynced(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("without a writer: %v", err)
 		}
-		if err := s.WaitResourceVersion(t.Context(), "abc"); !errors.Is(err, ErrNotInteger) {
+		if err := s.WaitResourceVersion(t.Context(), "abc"); !errors.Is(err, ErrInvalidResourceVersion) {
 			t.Errorf("abc: %v", err)
 		}
 		for _, rv := range []string{"", "0"} {

@@ -163,7 +163,7 @@ func (o *Object) decodeBy(decode func(raw []byte) (any, error)) (value any, err 
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("store: decode %s: %w", o.key, err)
+		return nil, fmt.Errorf("decode %s: %w", o.key, err)
 	}
 	return value, nil
 }

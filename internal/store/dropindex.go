@@ -38,7 +38,7 @@ func (s *Store) IndexBytes(name string) int64 {
 func (sn *Snapshot) ByFrom(index, value, key string) (iter.Seq[*Object], error) {
 	x := sn.byteIndex(index)
 	if x == nil {
-		return func(func(*Object) bool) {}, ErrUnknownIndex
+		return func(func(*Object) bool) {}, unknownIndex(index)
 	}
 	return func(yield func(*Object) bool) {
 		x.entries.ascend(indexKey{value, key}, func(k indexKey, _ struct{}) bool {

@@ -170,6 +170,8 @@ func eachValue[V any](t *tree[indexKey, V], yield func(string) bool) {
 	}
 }
 
+func unknownIndex(name string) error { return fmt.Errorf("index %q: %w", name, ErrUnknownIndex) }
+
 // IndexError says that an index failed for an object.
 type IndexError struct {
 	Index, Key string
@@ -180,9 +182,9 @@ type IndexError struct {
 // Error names the index and the object's key.
 func (e *IndexError) Error() string {
 	if e.More > 0 {
-		return fmt.Sprintf("store: index %q: object %s (and %d more): %v", e.Index, e.Key, e.More, e.Err)
+		return fmt.Sprintf("index %q: object %s (and %d more): %v", e.Index, e.Key, e.More, e.Err)
 	}
-	return fmt.Sprintf("store: index %q: object %s: %v", e.Index, e.Key, e.Err)
+	return fmt.Sprintf("index %q: object %s: %v", e.Index, e.Key, e.Err)
 }
 
 // Unwrap returns the error of the function or the decoder.

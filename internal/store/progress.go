@@ -115,7 +115,7 @@ func (s *Store) resourceVersionLocked() string {
 // A writer progresses with what its own source tells. Nobody can know which of several sources has
 // what was written at rv, so the wait is for the slowest of them. Where nothing changes in a
 // source, that is its next bookmark, which takes kube-apiserver a minute. The error is the cause of
-// ctx, ErrClosed, or ErrNotInteger.
+// ctx, ErrClosed, or ErrInvalidResourceVersion.
 //
 // A writer is at no resourceVersion from when a writer has found that the server went back until it
 // has ended a replace of what the server has since: those that it was at before name other states.
@@ -125,7 +125,7 @@ func (s *Store) WaitResourceVersion(ctx context.Context, rv string) error {
 	}
 	want, ok := resourceversion.ParseCanonical(rv)
 	if !ok {
-		return fmt.Errorf("resourceVersion %q: %w", rv, ErrNotInteger)
+		return fmt.Errorf("resourceVersion %q: %w", rv, ErrInvalidResourceVersion)
 	}
 	return s.wait(ctx, func() bool {
 		if want == 0 {

@@ -112,7 +112,7 @@ func (sn *Snapshot) AppendBy(objects []*Object, index, value string) ([]*Object,
 	if f := sn.store.funcIndex(index); f != nil {
 		return f.appendBy(objects, sn, value)
 	}
-	return objects, ErrUnknownIndex
+	return objects, unknownIndex(index)
 }
 
 // AppendBy appends the objects that an index has under each of several values now. All are of one

@@ -265,7 +265,7 @@ func (w *Writer) put(m *wire.Meta, id *identity, raw []byte, held *Object, at ob
 	b := w.filling()
 	if err := b.index(w.s, &p, m, raw); err != nil {
 		b.drop(&p)
-		return fmt.Errorf("store: index %s: %w", w.key, err)
+		return fmt.Errorf("index %s: %w", w.key, err)
 	}
 	o := w.newObject(m, id, raw, held)
 	o.indexed = p.hash
