@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"unsafe"
 
+	"github.com/weirproject/weir/internal/funcvalue"
 	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/wire"
 )
@@ -36,11 +37,9 @@ func ByField(path string) Index { return Index{field: path} }
 // values.
 func ByFunc[T Object](fn func(T) ([]string, error)) Index {
 	return Index{
-		fn: func(object any) ([]string, error) { return fn(object.(T)) },
-		of: reflect.TypeFor[T](),
-		// A func is a pointer to what it captured and its code. As long as it is held nothing else
-		// has that address.
-		value: *(*unsafe.Pointer)(unsafe.Pointer(&fn)),
+		fn:    func(object any) ([]string, error) { return fn(object.(T)) },
+		of:    reflect.TypeFor[T](),
+		value: funcvalue.Pointer(fn),
 	}
 }
 

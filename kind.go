@@ -145,7 +145,7 @@ func (k *kind) source(cfg *rest.Config, sc scope, opts source.Options) (source.S
 // reflectorConfig returns what the reflectors of the kind's objects are configured with.
 func (k *kind) reflectorConfig(opts Options) (reflector.Config, error) {
 	c := opts.ListWatch.config()
-	c.Keep = keepOf(opts.Shard)
+	c.Keep = opts.Shard.selector().Keep()
 	c.Encoding = k.encoding
 	c.Transcode = k.transcode()
 	c.OnItemType = k.codec.SetItemType

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/weirproject/weir/internal/shard"
-	"github.com/weirproject/weir/internal/wire"
 )
 
 // maxSelectors is how many claims a store can tell apart.
@@ -20,7 +19,8 @@ type scope struct {
 	namespace string
 	selector  Selector
 	shard     *shard.Selector // nil: all objects
-	claim     uint8           // the selector's position: an object that two selectors match is held for both
+	// claim is the selector's position: an object that two selectors match is held for both.
+	claim uint8
 }
 
 // String names the selector, for errors.
@@ -72,14 +72,4 @@ func scopesOf(opts Options) ([]scope, error) {
 		}
 	}
 	return scopes, nil
-}
-
-// keepOf returns the reflector's Config.Keep, which accepts the objects of the shard. nil accepts
-// everything.
-func keepOf(s Shard) func(*wire.Meta) bool {
-	sel := s.selector()
-	if sel == nil {
-		return nil
-	}
-	return func(m *wire.Meta) bool { return sel.Chooses(m.UID, m.Namespace) }
 }

@@ -10,6 +10,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // Field is the field of an object that is hashed. It never changes in an object's life, so an
@@ -68,6 +70,15 @@ func (s *Selector) Chooses(uid, namespace []byte) bool {
 		return s.Has(Hash(namespace))
 	}
 	return s.Has(Hash(uid))
+}
+
+// Keep returns a reflector's Config.Keep, which accepts the objects that are chosen. That of a nil
+// Selector is nil, and accepts everything.
+func (s *Selector) Keep() func(*wire.Meta) bool {
+	if s == nil {
+		return nil
+	}
+	return func(m *wire.Meta) bool { return s.Chooses(m.UID, m.Namespace) }
 }
 
 // String returns the selector as kube-apiserver writes it. Parse reads it back. A nil Selector is

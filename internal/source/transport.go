@@ -5,11 +5,12 @@ import (
 	"runtime"
 	"strings"
 	"sync"
-	"unsafe"
 	"weak"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
+
+	"github.com/weirproject/weir/internal/funcvalue"
 )
 
 // HTTPClient returns the client that rest.HTTPClientFor returns. client-go has the clients of equal
@@ -45,7 +46,9 @@ type transportKey struct {
 	serverName, protocols                                string
 	caFile, certFile, keyFile, caData, certData, keyData string
 	getCert                                              *transport.GetCertHolder // of a credential plugin
-	proxy, dial                                          uintptr
+	// proxy and dial are addresses of functions. A transport holds its functions, so nothing else has
+	// these addresses; once it is gone it is not found any more.
+	proxy, dial uintptr
 }
 
 func transportKeyOf(cfg *rest.Config, conf *transport.Config) transportKey {
@@ -59,14 +62,9 @@ func transportKeyOf(cfg *rest.Config, conf *transport.Config) transportKey {
 		caFile: tls.CAFile, certFile: tls.CertFile, keyFile: tls.KeyFile,
 		caData: string(tls.CAData), certData: string(tls.CertData), keyData: string(tls.KeyData),
 		getCert: tls.GetCertHolder,
-		proxy:   funcAddress(cfg.Proxy), dial: funcAddress(cfg.Dial),
+		proxy:   uintptr(funcvalue.Pointer(cfg.Proxy)), dial: uintptr(funcvalue.Pointer(cfg.Dial)),
 	}
 }
-
-// funcAddress returns what tells a function value from others. A func is a pointer to what it
-// captured and its code: as long as it is held nothing else has that address. A transport holds its
-// functions, and once it is gone it is not found any more.
-func funcAddress[F any](f F) uintptr { return uintptr(*(*unsafe.Pointer)(unsafe.Pointer(&f))) }
 
 // sharedTransport is a transport of transportCache.
 type sharedTransport struct{ http.RoundTripper }

@@ -3,6 +3,8 @@ package store
 import (
 	"fmt"
 	"strings"
+
+	"github.com/weirproject/weir/internal/quantity"
 )
 
 // Memory is the memory of a store by purpose, in bytes. Packed, Keys and Log are exact sums of what
@@ -47,9 +49,9 @@ func (m Memory) Total() (sum int64) {
 func (m Memory) String() string {
 	var b strings.Builder
 	row := func(purpose string, bytes int64) {
-		fmt.Fprintf(&b, "%-10s %14s", purpose, grouped(bytes))
+		fmt.Fprintf(&b, "%-10s %14s", purpose, quantity.Count(bytes))
 		if m.Objects > 0 {
-			fmt.Fprintf(&b, " %10s", grouped(bytes/int64(m.Objects)))
+			fmt.Fprintf(&b, " %10s", quantity.Count(bytes/int64(m.Objects)))
 		}
 		b.WriteByte('\n')
 	}
@@ -62,17 +64,8 @@ func (m Memory) String() string {
 		row(p.Name, p.Bytes)
 	}
 	row("total", m.Total())
-	fmt.Fprintf(&b, "%s objects, %s bytes as they came\n", grouped(int64(m.Objects)), grouped(m.Raw))
+	fmt.Fprintf(&b, "%s objects, %s bytes as they came\n", quantity.Count(int64(m.Objects)), quantity.Count(m.Raw))
 	return b.String()
-}
-
-// grouped returns n in decimal, with its digits in groups of three.
-func grouped(n int64) string {
-	s := fmt.Sprint(n)
-	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
 }
 
 // Memory returns the store's memory by purpose. It takes the locks briefly, one after another, so
