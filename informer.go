@@ -144,13 +144,14 @@ func (i *Informer[T]) WaitForResourceVersion(ctx context.Context, resourceVersio
 	return i.engine.WaitForResourceVersion(ctx, resourceVersion)
 }
 
-// Err returns why the informer is not current, nil while it is. It wraps one of the errors from
-// ErrForbidden on for each reflector that is not. The informer recovers by itself when the cause
-// goes away.
+// Err returns why the informer is not current, or nil while it is. The error wraps one of the
+// sentinels from ErrForbidden to ErrEncoding for each reflector that is not current. The informer
+// recovers by itself when the cause goes away.
 func (i *Informer[T]) Err() error { return i.engine.Err() }
 
-// WaitForErr blocks until Err is not nil and returns it, or returns the context's error. With
-// WaitForSync it tells at once whether an informer will sync or what stands in its way.
+// WaitForErr blocks until Err is not nil, and returns it. If ctx ends first, it returns the
+// context's error. A program that waits for WaitForSync and WaitForErr at once learns either that
+// the informer has synced or what keeps it from syncing.
 func (i *Informer[T]) WaitForErr(ctx context.Context) (err error) {
 	if wait := i.engine.WaitFor(ctx, func() bool { err = i.Err(); return err != nil }); wait != nil {
 		return wait

@@ -19,10 +19,10 @@ import (
 // does, and OnStatus tells how it fares: nothing that a server does ends it. It blocks until ctx
 // ends, and then returns nil, or until the sink fails, and then returns its error.
 //
-// A sink is of one namespace or all and of at most one selector: that of several would not know
-// which of them an object has left. Of the other options those count that say what to list and
-// watch, and how: Name, Resource, Scheme, Shard, Drop, ListWatch, OnStatus. The error is ErrOptions
-// where they make no sense, or says what is wrong with cfg.
+// The options may have at most one namespace and one selector: a sink could not tell which of
+// several an object has left. Reflect also reads Name, Resource, Scheme, Shard, Drop, ListWatch and
+// OnStatus, and ignores the other options but Indexes, which a sink cannot have. It returns
+// ErrOptions if the options make no sense, or an error that says what is wrong with cfg.
 func Reflect[T Object](ctx context.Context, cfg *rest.Config, opts Options, sink Sink) error {
 	switch {
 	case cfg == nil:
