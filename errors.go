@@ -13,21 +13,36 @@ import (
 // calls return wrap one of them for each reflector, and that of its cause where there is one; test
 // for them with errors.Is. None of them ends an informer: it tries again and recovers by itself.
 var (
-	ErrForbidden       = reflector.ErrForbidden       // 403: RBAC does not let the informer list or watch
-	ErrUnauthorized    = reflector.ErrUnauthorized    // 401: the credentials are not accepted
-	ErrUnknownResource = reflector.ErrUnknownResource // 404: the server does not know the resource (yet)
-	ErrNoBookmark      = reflector.ErrNoBookmark      // the server never sent the initial-events-end bookmark
-	ErrExpired         = reflector.ErrExpired         // 410: the resourceVersion or the continue token is too old
-	ErrServerBehind    = reflector.ErrServerBehind    // the server has not reached what is held: a replica that lags, perhaps
-	ErrSilent          = reflector.ErrSilent          // nothing was heard for 90 s, and the server does not answer
-	ErrWentBack        = reflector.ErrWentBack        // the server's state is older than what it answered before
-	ErrMalformed       = reflector.ErrMalformed       // a body that is not what it says it is
-	ErrUnreachable     = reflector.ErrUnreachable     // no answer at all
-	ErrTooManyRequests = reflector.ErrTooManyRequests // 429: the server asks for less
-	ErrRejected        = reflector.ErrRejected        // 400, 406, 422: mostly a field selector that the resource has not
-	ErrServer          = reflector.ErrServer          // 5xx: the server, or a proxy before it, failed
-	ErrEnded           = reflector.ErrEnded           // the server ends watches as soon as they begin
-	ErrEncoding        = reflector.ErrEncoding        // the answer is in an encoding that cannot be made T's
+	// ErrForbidden: 403, RBAC does not let the informer list or watch.
+	ErrForbidden = reflector.ErrForbidden
+	// ErrUnauthorized: 401, the credentials are not accepted.
+	ErrUnauthorized = reflector.ErrUnauthorized
+	// ErrUnknownResource: 404, the server does not know the resource (yet).
+	ErrUnknownResource = reflector.ErrUnknownResource
+	// ErrNoBookmark: the server never sent the initial-events-end bookmark.
+	ErrNoBookmark = reflector.ErrNoBookmark
+	// ErrExpired: 410, the resourceVersion or the continue token is too old.
+	ErrExpired = reflector.ErrExpired
+	// ErrServerBehind: the server has not reached what is held. Perhaps it is a replica that lags.
+	ErrServerBehind = reflector.ErrServerBehind
+	// ErrSilent: nothing was heard for 90 s, and the server does not answer.
+	ErrSilent = reflector.ErrSilent
+	// ErrWentBack: the server's state is older than what it answered before.
+	ErrWentBack = reflector.ErrWentBack
+	// ErrMalformed: a body is not what it says it is.
+	ErrMalformed = reflector.ErrMalformed
+	// ErrUnreachable: there is no answer at all.
+	ErrUnreachable = reflector.ErrUnreachable
+	// ErrTooManyRequests: 429, the server asks for less.
+	ErrTooManyRequests = reflector.ErrTooManyRequests
+	// ErrRejected: 400, 406 or 422, mostly for a field selector that the resource has not.
+	ErrRejected = reflector.ErrRejected
+	// ErrServer: 5xx, the server, or a proxy before it, failed.
+	ErrServer = reflector.ErrServer
+	// ErrEnded: the server ends watches as soon as they begin.
+	ErrEnded = reflector.ErrEnded
+	// ErrEncoding: the answer is in an encoding that cannot be made T's.
+	ErrEncoding = reflector.ErrEncoding
 )
 
 // These errors are returned by calls. Test for them with errors.Is.

@@ -222,7 +222,8 @@ func TestHandlersGetTransformed(t *testing.T) {
 				synctest.Wait()
 			}
 			mu.Lock()
-			if handled != 40*handlers || others > handled/10 { // a handler may be faster than the value is cached
+			// A handler may be faster than the value is cached.
+			if handled != 40*handlers || others > handled/10 {
 				t.Errorf("%d handlers were told of %d objects, of which %d are not what the transform returned", handlers, handled, others)
 			}
 			mu.Unlock()

@@ -92,8 +92,9 @@ func namespaceIndexers() cache.Indexers {
 
 // resourceFactory has one informer for each resource: the dynamic and the metadata factory.
 type resourceFactory struct {
-	settings  settings
-	build     func(schema.GroupVersionResource) informers.GenericInformer // builds client-go's informer
+	settings settings
+	// build builds client-go's informer.
+	build     func(schema.GroupVersionResource) informers.GenericInformer
 	lister    func(cache.Indexer, schema.GroupVersionResource) cache.GenericLister
 	informers informerSet[schema.GroupVersionResource]
 }
@@ -115,7 +116,8 @@ func newResourceFactory(
 // once it runs.
 func (f *resourceFactory) ForResource(gvr schema.GroupVersionResource) informers.GenericInformer {
 	inf := f.informers.get(gvr, func() cache.SharedIndexInformer {
-		inf := f.settings.adopt(f.build(gvr).Informer(), gvr.String()) // as client-go describes dynamic ones
+		// client-go describes dynamic informers by their resource.
+		inf := f.settings.adopt(f.build(gvr).Informer(), gvr.String())
 		if i, err := informerOf(inf); err == nil {
 			i.listWatch.matcher.resource = gvr // the example does not say
 		}
@@ -135,7 +137,8 @@ func (f *resourceFactory) Start(stop <-chan struct{}) {
 // WaitForCacheSync blocks until all started informers have synced or the channel is closed, and
 // reports which have.
 func (f *resourceFactory) WaitForCacheSync(stop <-chan struct{}) map[schema.GroupVersionResource]bool {
-	synced, _ := f.informers.waitForSync(wait.ContextForChannel(stop)) // the map says which have not synced
+	// The map says which have not synced.
+	synced, _ := f.informers.waitForSync(wait.ContextForChannel(stop))
 	return synced
 }
 

@@ -19,7 +19,9 @@ type failures struct {
 	// outage says that no server answered a watch, or one asked to try later. client-go goes on
 	// watching then. The reflector lists now and then.
 	outage bool
-	stale  bool // a list was refused for how new it had to be; client-go lists once more before it says so
+	// stale says that a list was refused for how new it had to be. client-go lists once more before it
+	// says so.
+	stale bool
 }
 
 // next takes the error of a new status and reports whether the handler gets it.

@@ -23,8 +23,9 @@ import (
 // listWatch is a source.Source over a ListerWatcher. If the ListerWatcher's transport is wrapped it
 // returns the bodies of the responses; otherwise the objects that List and Watch return.
 type listWatch struct {
-	lw      cache.ListerWatcherWithContext
-	matcher responseMatcher // its resource is used by the reflector's goroutine, the rest does not change
+	lw cache.ListerWatcherWithContext
+	// The resource of matcher is used by the reflector's goroutine. The rest does not change.
+	matcher responseMatcher
 	stats   *source.Stats
 	shard   string // the shardSelector of each request
 	// noCapture is set once the ListerWatcher has proved to do more than pass a response on.
@@ -265,7 +266,8 @@ func (l *listWatch) NewestVersion(ctx context.Context, atLeast string) (string, 
 	l.stats.Requests.Add(1)
 	l.stats.Lists.Add(1)
 	var after retryAfter
-	if !l.asking.CompareAndSwap(false, true) { // one such call that never returns is left behind, not one for each probe
+	// Only one call that never returns is left behind, not one for each probe.
+	if !l.asking.CompareAndSwap(false, true) {
 		return "", fmt.Errorf("asked for the newest version before: %w", errNotReturned)
 	}
 	asks := after.withContext(ctx)

@@ -61,7 +61,8 @@ func addHandler(add func(inf cache.SharedIndexInformer, h cache.ResourceEventHan
 		h := newRecorder()
 		reg, err := add(s.informer, h)
 		if err != nil {
-			_, text, _ := strings.Cut(err.Error(), " was not added") // the text before has the handler's type
+			// The text before has the handler's type.
+			_, text, _ := strings.Cut(err.Error(), " was not added")
 			return outcome(reg == nil, text)
 		}
 		if !s.informer.HasSynced() {

@@ -34,7 +34,8 @@ func newObjectList(object runtime.Object) (source.List, error) {
 	if err != nil {
 		return nil, fmt.Errorf("List returned %T, which is no list: %w", object, err)
 	}
-	items, err := meta.ExtractListWithAlloc(object) // copies, so that an item does not pin the whole list
+	// The items are copies, so that none pins the whole list.
+	items, err := meta.ExtractListWithAlloc(object)
 	if err != nil {
 		return nil, fmt.Errorf("items of %T: %w", object, err)
 	}

@@ -20,7 +20,8 @@ type reader struct {
 	delta            *deltaDecoder // nil if versions share nothing
 	private          bool
 	mutationDetector *mutation.Detector // nil if off
-	sharesValues     bool               // neither of the two: readers and handlers may get the same value
+	// sharesValues says that it is neither: readers and handlers may get the same value.
+	sharesValues bool
 }
 
 func newReader(opts Options, s *store.Store, values *codec.Codec, finals *finalStates) *reader {

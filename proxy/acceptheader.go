@@ -52,7 +52,8 @@ func supportedRange(text string, last bool) bool {
 	for _, part := range parts[1:] {
 		name, value, _ := strings.Cut(strings.Trim(part, " "), "=")
 		if name == "q" && last && len(seen) == len(parts)-2 && isFraction(value) {
-			continue // the last range comes last with a quality too: client-node sends "application/json, */*;q=0.8"
+			// The last range comes last with a quality too: client-node sends "application/json, */*;q=0.8".
+			continue
 		}
 		if !slices.Contains([]string{"as", "g", "v", "stream", "charset"}, name) || slices.Contains(seen, name) || !isName(value, valueByte) {
 			return false

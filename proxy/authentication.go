@@ -60,7 +60,8 @@ func newAuthentication(ctx context.Context, o *Options, client kubernetes.Interf
 		*to = tokens
 	}
 	for _, file := range []string{o.Authentication.ClientCAFile, o.Authentication.RequestHeaderCAFile} {
-		if _, err := os.Stat(file); file != "" && err != nil { // check before starting anything that only Close ends
+		// Check this before starting anything that only Close ends.
+		if _, err := os.Stat(file); file != "" && err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrOptions, err)
 		}
 	}
@@ -96,7 +97,8 @@ func (a *authentication) byCertificate(r *http.Request) (*caller, error) {
 			continue
 		}
 		resp, ok, err := c.AuthenticateRequest(cloneHeaders(r))
-		switch { // a refused identity is final: the next authenticator might take a front proxy for the caller
+		// A refused identity is final: the next authenticator might take a front proxy for the caller.
+		switch {
 		case err != nil:
 			refused = fmt.Errorf("%w: %w", errUntrustedCertificate, err)
 		case ok && (isAnonymousName(resp.User) || !survivesForwarding(resp.User)):

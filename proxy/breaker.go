@@ -75,7 +75,8 @@ func (q *breakerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		q.breaker.answered.Add(1)
 		q.breaker.down.Store(false)
 		resp.Header.Del("Retry-After")
-	case strings.HasSuffix(r.URL.Path, versionPath) && !errors.Is(err, context.Canceled): // a cancelled request says nothing
+	case strings.HasSuffix(r.URL.Path, versionPath) && !errors.Is(err, context.Canceled):
+		// A cancelled request says nothing.
 		q.breaker.down.Store(true)
 	}
 	return resp, err

@@ -19,10 +19,11 @@ import (
 
 // callerCAs verify the certificates of callers. They do not change once they are in use.
 type callerCAs struct {
-	frontProxies, clients authenticator.Request                   // nil: none is trusted
-	missing               bool                                    // the published CAs could not be read
-	followed              []dynamiccertificates.CAContentProvider // published CAs
-	controllers           []func(context.Context)                 // keep CAs current
+	frontProxies, clients authenticator.Request // nil: none is trusted
+	// missing says that the published CAs could not be read.
+	missing     bool
+	followed    []dynamiccertificates.CAContentProvider // published CAs
+	controllers []func(context.Context)                 // keep CAs current
 }
 
 const (

@@ -23,9 +23,11 @@ const (
 type deadlineWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
-	paced   bool          // the client must keep to answerPace
-	taken   int64         // bytes
-	waited  time.Duration // for the client to take them; the time in which the upstream sends nothing does not count
+	paced   bool  // the client must keep to answerPace
+	taken   int64 // bytes
+	// waited is the time for the client to take them. That in which the upstream sends nothing does
+	// not count.
+	waited  time.Duration
 	writing *atomic.Int64 // counts the writes under way; nil: nobody does
 }
 

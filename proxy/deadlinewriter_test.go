@@ -104,7 +104,8 @@ func TestPacedAnswers(t *testing.T) {
 			r.Header.Set("Connection", "Upgrade")
 		}
 		tp.server.ServeHTTP(w, r)
-		if d := w.longest; d < want-10*time.Second || d > want+10*time.Second { // what was taken prolongs it
+		// What was taken prolongs it.
+		if d := w.longest; d < want-10*time.Second || d > want+10*time.Second {
 			t.Errorf("%s: a write may take %v, not %v", path, d, want)
 		}
 	}

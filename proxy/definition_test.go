@@ -156,7 +156,8 @@ func TestReadsOfEndedSession(t *testing.T) {
 	if _, body := tp.get("jane", "/api/v1/pods?resourceVersion=0"); json.Unmarshal([]byte(body), &list) != nil || len(list.Items) == 0 {
 		t.Fatalf("%.300s", body)
 	}
-	tp.resource("pods").ready.Load().cache.Close() // as at its end, before it is no longer the one that answers
+	// This is as at its end, before it is no longer the one that answers.
+	tp.resource("pods").ready.Load().cache.Close()
 	pod := list.Items[0]
 	for _, path := range []string{
 		"/api/v1/pods?resourceVersion=0", "/api/v1/pods?watch=true&resourceVersion=0",

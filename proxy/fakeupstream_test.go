@@ -39,20 +39,27 @@ type fakeUpstream struct {
 	tls    *httptest.Server
 	config *rest.Config
 
-	mu          sync.Mutex
-	down        bool
-	silent      bool          // callers' requests are answered 404
-	hangs       chan struct{} // not nil: it takes requests and answers none until this is closed
-	expired     map[string]bool
-	denied      func(authorizationv1.SubjectAccessReviewSpec) bool
-	warns       map[string]string                            // what LISTs and WATCHes are answered with, by path
-	schemas     map[string]string                            // what the upstream's OpenAPI tells, by group and version; nil: it has none
-	services    http.HandlerFunc                             // what the aggregator answers; nil: there is none
-	fault       func(w http.ResponseWriter, r *http.Request) // not nil: what becomes of reviews instead of an answer
-	forbidden   string                                       // the path of a resource that the proxy may not read
-	blockedPath string                                       // the path of a resource whose requests of the proxy are not answered until this is changed
-	unblocked   chan struct{}                                // closed then
-	kept        int                                          // requests that are not answered
+	mu      sync.Mutex
+	down    bool
+	silent  bool          // callers' requests are answered 404
+	hangs   chan struct{} // not nil: it takes requests and answers none until this is closed
+	expired map[string]bool
+	denied  func(authorizationv1.SubjectAccessReviewSpec) bool
+	// warns has what LISTs and WATCHes are answered with, by path.
+	warns map[string]string
+	// schemas has what the upstream's OpenAPI tells, by group and version. nil: it has none.
+	schemas map[string]string
+	// services is what the aggregator answers. nil: there is none.
+	services http.HandlerFunc
+	// fault, when not nil, is what becomes of reviews instead of an answer.
+	fault func(w http.ResponseWriter, r *http.Request)
+	// forbidden is the path of a resource that the proxy may not read.
+	forbidden string
+	// blockedPath is the path of a resource whose requests of the proxy are not answered until this is
+	// changed.
+	blockedPath string
+	unblocked   chan struct{} // closed then
+	kept        int           // requests that are not answered
 	requests    []asked
 	reviews     []authorizationv1.SubjectAccessReviewSpec
 }

@@ -86,9 +86,10 @@ func TestCertificateRefused(t *testing.T) {
 		cert  *tls.Certificate
 		token int // the answer with a token
 	}{
-		"expired":  {tp.authCA.IssueWith(t, expired, "carol", "staff"), http.StatusOK},
-		"foreign":  {newAuthority(t).Issue(t, "carol", "system:masters"), http.StatusOK},
-		"nobody's": {tp.authCA.Issue(t, "system:anonymous", "staff"), http.StatusUnauthorized}, // in another's name it would be in one group more
+		"expired": {tp.authCA.IssueWith(t, expired, "carol", "staff"), http.StatusOK},
+		"foreign": {newAuthority(t).Issue(t, "carol", "system:masters"), http.StatusOK},
+		// In another's name it would be in one group more.
+		"nobody's": {tp.authCA.Issue(t, "system:anonymous", "staff"), http.StatusUnauthorized},
 		// What headers would change on the way upstream.
 		"a group with whitespace": {tp.authCA.Issue(t, "carol", "system:masters "), http.StatusUnauthorized},
 		"whitespace for a name":   {tp.authCA.Issue(t, " "), http.StatusUnauthorized},
@@ -101,7 +102,8 @@ func TestCertificateRefused(t *testing.T) {
 				if err := json.NewDecoder(resp.Body).Decode(&status); err != nil || resp.StatusCode != http.StatusUnauthorized || status.Reason != metav1.StatusReasonUnauthorized {
 					t.Errorf("%s: %s: %s, %+v, %v", name, path, resp.Status, status, err)
 				}
-				for _, other := range []string{"Basic amFuZTpzZWNyZXQ=", "Bearer ", "bearer", "Bearer  token-jane"} { // which is no token
+				// None of these is a token.
+				for _, other := range []string{"Basic amFuZTpzZWNyZXQ=", "Bearer ", "bearer", "Bearer  token-jane"} {
 					if resp := tp.open(client, http.MethodGet, path, "Authorization", other); resp.StatusCode != http.StatusUnauthorized {
 						t.Errorf("%s, with %q: %s: %s", name, other, path, resp.Status)
 					}
@@ -296,7 +298,8 @@ func TestHostile(t *testing.T) {
 		}
 	}
 	addr := strings.TrimPrefix(tp.server.URL(), "https://")
-	for _, text := range []string{"", "GET /api/v1/pods HTTP/1.1\r\n", "\x00\x00\x00\x00"} { // not even TLS
+	// None of these is even TLS.
+	for _, text := range []string{"", "GET /api/v1/pods HTTP/1.1\r\n", "\x00\x00\x00\x00"} {
 		conn, err := net.Dial("tcp", addr)
 		if err != nil {
 			t.Fatal(err)

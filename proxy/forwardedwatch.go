@@ -51,7 +51,8 @@ type forwardedWatchKey struct{}
 // begin adds a WATCH, and returns its request and its entry. cancel ends the upstream request.
 func (fs *forwardedWatches) begin(w http.ResponseWriter, r *http.Request, cancel context.CancelFunc) (*http.Request, *forwardedWatch) {
 	p := &forwardedWatch{cancel: cancel, limitWrite: func() {
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(lastEventTimeout)) // unsupported by the writers of tests
+		// The writers of tests do not support it.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(lastEventTimeout))
 	}}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()

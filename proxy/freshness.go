@@ -40,7 +40,9 @@ type freshnessProver struct {
 	queries, watches *atomic.Uint64 // LISTs and WATCHes sent
 
 	failures atomic.Uint64 // of sources
-	provenAt atomic.Int64  // when the newest query was sent whose version was reached, in Unix nanoseconds; 0: never
+	// provenAt is when the newest query was sent whose version was reached, in Unix nanoseconds. 0:
+	// never.
+	provenAt atomic.Int64
 
 	running sync.WaitGroup
 
@@ -50,8 +52,9 @@ type freshnessProver struct {
 	wanted   uint64 // the newest resourceVersion that somebody waits for; 0: none
 	waiting  int    // readers in waitFor
 	watching bool
-	untried  chan struct{} // closed when the short WATCH that is opened next has ended; nil: nobody waits for it
-	closed   bool
+	// untried is closed when the short WATCH that is opened next has ended. nil: nobody waits for it.
+	untried chan struct{}
+	closed  bool
 }
 
 // versionQuery is a query for the upstream's newest resourceVersion. The fields below done are set

@@ -41,7 +41,8 @@ func (hs *handshakes) serve(first, second *http.Server) {
 func (hs *handshakes) accept(ctx context.Context, running *sync.WaitGroup) {
 	for ctx.Err() == nil {
 		conn, err := hs.connections.Accept()
-		if ne, ok := err.(interface{ Temporary() bool }); ok && ne.Temporary() { // as net/http does: there are too many open files
+		// As net/http does: there are too many open files.
+		if ne, ok := err.(interface{ Temporary() bool }); ok && ne.Temporary() {
 			select {
 			case <-time.After(acceptRetry):
 			case <-ctx.Done():

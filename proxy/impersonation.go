@@ -113,7 +113,8 @@ func (a *authorization) authorizeImpersonation(ctx context.Context, who user.Inf
 			return d.err()
 		}
 	}
-	if isNodeName(to.UserName) { // a ServiceAccount gets its groups from the upstream, whoever impersonates it
+	// A ServiceAccount gets its groups from the upstream, whoever impersonates it.
+	if isNodeName(to.UserName) {
 		fixGroups(to)
 	}
 	return nil

@@ -255,7 +255,8 @@ func TestSlowHead(t *testing.T) {
 	for _, head := range []string{"", "GET /livez HTTP/1.1\r\nHo"} {
 		plain := tp.dialPlain()
 		conn := tls.Client(plain.Conn, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}})
-		_, _ = fmt.Fprint(conn, head) // on a slow machine it is too late for the handshake already, which is the same
+		// On a slow machine it is too late for the handshake already, which comes to the same.
+		_, _ = fmt.Fprint(conn, head)
 		plain.in = bufio.NewReader(conn)
 		plain.ends(fmt.Sprintf("%q", head))
 	}

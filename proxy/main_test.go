@@ -9,7 +9,8 @@ import (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if err := flag.Set("test.parallel", "8"); err != nil { // those that are parallel wait, for what comes after seconds
+	// Those that are parallel wait for what comes after seconds.
+	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m,

@@ -111,7 +111,8 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("without a place: %d", code)
 	}
 	slow.Close()
-	for _, path := range []string{"/apis/made.up/v1/things", "/api/v1/pods/made/up", "/made/up"} { // named by nobody but the caller
+	// Nobody but the caller names these.
+	for _, path := range []string{"/apis/made.up/v1/things", "/api/v1/pods/made/up", "/made/up"} {
 		tp.until(path+" is answered", func() bool { code, _ := tp.get("jane", path); return code != http.StatusTooManyRequests })
 	}
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "nobody" })

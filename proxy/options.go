@@ -112,10 +112,18 @@ type timeouts struct {
 	review     time.Duration // for the upstream's answer to a review
 	lookup     time.Duration // time between two attempts to read the published CAs
 	origin     time.Duration // time between two checks by resource.monitor
-	restart    time.Duration // the pause after a session of a resource: other API servers may come to know a new definition later than the one that announced it
-	reread     time.Duration // for a resource that is read anew to be cached; after that, and where many wait, the answer is 429
-	proof      time.Duration // for a proof that a copy is current, as kube-apiserver waits itself; the bookmark of the WATCH that brings it comes two seconds before its end
-	read       time.Duration // for the upstream's answer to a forwarded read that the proxy is too old for; the upstream waits three seconds itself
+	// restart is the pause after a session of a resource. Other API servers may come to know a new
+	// definition later than the one that announced it.
+	restart time.Duration
+	// reread is for a resource that is read anew to be cached. After that, and where many wait, the
+	// answer is 429.
+	reread time.Duration
+	// proof is for a proof that a copy is current, as kube-apiserver waits itself. The bookmark of the
+	// WATCH that brings it comes two seconds before its end.
+	proof time.Duration
+	// read is for the upstream's answer to a forwarded read that the proxy is too old for. The
+	// upstream waits three seconds itself.
+	read time.Duration
 }
 
 var defaultTimeouts = timeouts{

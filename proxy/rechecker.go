@@ -168,7 +168,8 @@ func (c *rechecker) next() (q *recheckQuestion, at time.Time) {
 	soonest := c.last.Add(min(step, time.Second/recheckRate))
 	if e := c.due.Front(); e != nil {
 		q = e.Value.(*recheckQuestion)
-		if at = q.asked.Add(cycle); c.last.Add(step).Before(at) { // in turn, or earlier if it would be late
+		// It comes in turn, or earlier if it would be late.
+		if at = q.asked.Add(cycle); c.last.Add(step).Before(at) {
 			at = c.last.Add(step)
 		}
 	}

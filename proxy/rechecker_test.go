@@ -19,10 +19,12 @@ type reviewer struct {
 	t     *testing.T
 	takes time.Duration
 
-	mu     sync.Mutex
-	asked  []time.Time
-	of     map[questionID]time.Time
-	late   time.Duration // the longest time between two answers to one question, or its beginning and the first
+	mu    sync.Mutex
+	asked []time.Time
+	of    map[questionID]time.Time
+	// late is the longest time between two answers to one question, or between its beginning and the
+	// first.
+	late   time.Duration
 	denies func(q *recheckQuestion, who user.Info) decision
 }
 

@@ -61,7 +61,8 @@ func (res *resource) awaitReread(ctx context.Context, rd *readRequest, prove boo
 		return
 	}
 	defer res.rereaders.leave()
-	if !res.isReread(rd, prove) { // checked once more after joining: it may have been released meanwhile
+	// This is checked once more after joining: it may have been released meanwhile.
+	if !res.isReread(rd, prove) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, res.resources.opts.timeouts.reread)

@@ -34,9 +34,11 @@ type resource struct {
 	lastError      atomic.Pointer[string] // why it is not current; nil: it is
 	notReady       atomic.Int32           // the resourceState while there is no session
 	objects        atomic.Int64           // of the last session that was ready, at its end
-	redefined      atomic.Int64           // Unix nanoseconds, when the last session ended with errRedefined; 0: it was read since
-	created        time.Time              // when it was first asked for
-	rereaders      rereadQueue            // those who wait while it is read anew
+	// redefined is when the last session ended with errRedefined, in Unix nanoseconds. 0: it was read
+	// since.
+	redefined atomic.Int64
+	created   time.Time   // when it was first asked for
+	rereaders rereadQueue // those who wait while it is read anew
 }
 
 func newResource(rs *resources, gvr schema.GroupVersionResource, configured bool) *resource {

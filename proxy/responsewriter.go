@@ -81,7 +81,8 @@ func (a *responseWriter) Write(p []byte) (int, error) {
 // this takes a round to the connection's goroutine, so it is done only if something is buffered.
 func (a *responseWriter) limitFinalWrite(r *http.Request) {
 	if r.ProtoMajor == 1 || a.buffered {
-		_ = http.NewResponseController(a.ResponseWriter).SetWriteDeadline(time.Now().Add(writeStall)) // unsupported by the writers of tests
+		// The writers of tests do not support it.
+		_ = http.NewResponseController(a.ResponseWriter).SetWriteDeadline(time.Now().Add(writeStall))
 	}
 }
 

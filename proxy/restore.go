@@ -19,9 +19,10 @@ import (
 // more clients than need be are answered that they must list. The zero value is an upstream that
 // never went back. It is safe for concurrent use.
 type restoreTracker struct {
-	mu           sync.Mutex
-	newest       uint64    // resourceVersion that a session which has ended had come to
-	newestBefore uint64    // newest resourceVersion from before the upstream went back; 0: it never has
+	mu     sync.Mutex
+	newest uint64 // resourceVersion that a session which has ended had come to
+	// newestBefore is the newest resourceVersion from before the upstream went back. 0: it never has.
+	newestBefore uint64
 	foundAt      time.Time // when that was found last
 	// cached has the resources that are cached, and those that were within rereadTime before at, or
 	// before now. unread has those of them that were not read since at.

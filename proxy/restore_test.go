@@ -207,7 +207,8 @@ func TestListAfterRestore(t *testing.T) {
 	tp := startProxy(t, u, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})
 	tp.ready()
 	pods, configmaps := tp.resource("pods"), tp.resource("configmaps")
-	tp.server.resources.restoreTracker.observe(1 << 40) // the upstream had come much further before it was restored
+	// The upstream had come much further before it was restored.
+	tp.server.resources.restoreTracker.observe(1 << 40)
 	configmaps.ready.Load().sink.endSession(errWentBack)
 	tp.until("both have ended", func() bool { return pods.ready.Load() == nil && configmaps.ready.Load() == nil })
 	tp.until("both are cached anew", func() bool { return pods.ready.Load() != nil && configmaps.ready.Load() != nil })

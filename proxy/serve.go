@@ -25,7 +25,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Connection", "close")
 	}
 	if r.ProtoMajor == 1 {
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // clear the deadline of the connection's last request
+		// Clear the deadline of the connection's last request.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 	}
 	a := &responseWriter{ResponseWriter: w}
 	defer a.limitFinalWrite(r)
@@ -128,7 +129,8 @@ func (s *Server) serveRead(a *responseWriter, r *http.Request, rd *readRequest) 
 	case res != nil && (d == decisionUnanswered || d == decisionOverloaded):
 		s.refuseUnread(a, r, d.err())
 		return true
-	case d != decisionAllow && d != decisionGrace: // forwarded, so that the upstream answers in its own words
+	case d != decisionAllow && d != decisionGrace:
+		// It is forwarded, so that the upstream answers in its own words.
 		return false
 	case res == nil: // cache it for later readers
 		s.resources.add(rd.gvr)

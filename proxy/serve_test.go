@@ -62,7 +62,8 @@ func TestWhoAnswers(t *testing.T) {
 		{path: "/api/v1/pods?watch=true&timeoutSeconds=1&resourceVersion=0"},
 		{path: "/api/v1/pods?watch=true&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", upstream: true},
 		{path: "/api/v1/pods?watch=true&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=0"},
-		{path: "/api/v1/pods?watch=true&timeoutSeconds=1&resourceVersion=1", upstream: true}, // older than the log
+		// This is older than the log.
+		{path: "/api/v1/pods?watch=true&timeoutSeconds=1&resourceVersion=1", upstream: true},
 		{path: "/api/v1/watch/pods?timeoutSeconds=1&resourceVersion=0", upstream: true},
 		{path: "/api/v1/nodes?resourceVersion=0", upstream: true}, // not cached
 		{path: "/api/v1", upstream: true},
@@ -129,7 +130,8 @@ func TestAuthorized(t *testing.T) {
 	for i := range 10 {
 		tp.get("joan", fmt.Sprintf("/api/v1/namespaces/n/pods?resourceVersion=0&labelSelector=app%%3Dx%d", i))
 	}
-	for _, review := range u.reviews { // that are all the same: one answer, which the tests alone do not keep
+	// All are the same: one answer, which the tests alone do not keep.
+	for _, review := range u.reviews {
 		if len(u.reviews) != 10 || review.ResourceAttributes.LabelSelector != nil {
 			t.Errorf("of who may read everything: %d reviews, %+v", len(u.reviews), review)
 		}
@@ -311,7 +313,8 @@ func TestManyClients(t *testing.T) {
 	u.mu.Lock()
 	reviews := len(u.reviews)
 	u.mu.Unlock()
-	if passed := u.forwarded("/api/v1/pods"); len(passed) != 0 || reviews != 2 { // one of list, one of watch
+	// One review is of list, one of watch.
+	if passed := u.forwarded("/api/v1/pods"); len(passed) != 0 || reviews != 2 {
 		t.Errorf("%d requests upstream, %d reviews", len(passed), reviews)
 	}
 	st := &tp.server.resources.stats

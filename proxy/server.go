@@ -50,8 +50,10 @@ type Server struct {
 	close    context.CancelFunc
 	running  sync.WaitGroup // goroutines of Start
 	mu       sync.Mutex
-	listener *connections   // nil until Start
-	servers  []*http.Server // none until Start; the second serves connections that come while the first shuts down
+	listener *connections // nil until Start
+	// servers has none until Start. The second serves connections that come while the first shuts
+	// down.
+	servers  []*http.Server
 	closed   bool
 	leave    func()         // the page of package debug; nil until Start
 	inFlight sync.WaitGroup // in ServeHTTP; not added to once closed is set

@@ -169,8 +169,10 @@ func (res *resource) markReady(s *session, took time.Duration) {
 	res.ready.Store(s)
 	res.readySessions.Add(1) // after storing the session: it has the replica ready
 	res.redefined.Store(0)
-	res.resources.restoreTracker.sessionBegan(res.gvr)   // after storing the session: between the two, none resumes from before
-	if end := res.resources.drainBy.Load(); end != nil { // checked after storing the session, as drain looks for sessions after storing the time
+	// This comes after storing the session: between the two, none resumes from before.
+	res.resources.restoreTracker.sessionBegan(res.gvr)
+	// This is checked after storing the session, as drain looks for sessions after storing the time.
+	if end := res.resources.drainBy.Load(); end != nil {
 		s.cache.Drain(time.Until(*end))
 	}
 	res.resources.log.Info("a resource is cached", "resource", res.name(), "objects", s.store.Len(), "resourceVersion", s.store.ResourceVersion())

@@ -37,8 +37,10 @@ type storeSink struct {
 	events         *atomic.Uint64  // of watches
 	initialObjects *atomic.Uint64  // of first lists
 
-	mu        sync.Mutex                // held while the store and the history change together, and while both are read
-	listed    bool                      // the first list is complete; written by the reflector's goroutine under mu
+	// mu is held while the store and the history change together, and while both are read.
+	mu sync.Mutex
+	// listed says that the first list is complete. The reflector's goroutine writes it under mu.
+	listed    bool
 	recorded  uint64                    // newest version in history; likewise
 	coalesced uint64                    // up to here the upstream coalesces changes; likewise
 	proven    atomic.Uint64             // nothing has changed up to here; see prove. Written under mu

@@ -37,9 +37,11 @@ type upstream struct {
 	// HTTP/1.1.
 	acceptedTokens *lru.Cache
 	// onDenied is called with a token that the upstream rejects; nil: nothing is.
-	onDenied    func(token [sha256.Size]byte)
-	refuse      func(w http.ResponseWriter, r *http.Request, why error) // answers requests that the upstream does not
-	prefixes    []string                                                // of headers that only a front proxy may send, in canonical form
+	onDenied func(token [sha256.Size]byte)
+	// refuse answers requests that the upstream does not.
+	refuse func(w http.ResponseWriter, r *http.Request, why error)
+	// prefixes are those of headers that only a front proxy may send, in canonical form.
+	prefixes    []string
 	bodyTimeout time.Duration
 	requests    atomic.Uint64
 	failures    atomic.Uint64
@@ -111,7 +113,8 @@ func transportFor(cfg *rest.Config) (http.RoundTripper, error) {
 	cfg.UserAgent = "" // the caller's is kept
 	if cfg.Transport == nil {
 		if cfg.Proxy == nil {
-			cfg.Proxy = http.ProxyFromEnvironment // the default; a config with a Proxy shares no transport with others
+			// This is the default. A config with a Proxy shares no transport with others.
+			cfg.Proxy = http.ProxyFromEnvironment
 		}
 		cfg.WrapTransport = transport.Wrappers(limitReadAhead, cfg.WrapTransport)
 	}
@@ -245,7 +248,8 @@ func (u *upstream) handleError(w http.ResponseWriter, r *http.Request, err error
 	if sent, ok := r.Context().Value(forwardedKey{}).(*http.Request); ok {
 		r = sent.WithContext(r.Context())
 	}
-	for _, why := range []error{context.Cause(r.Context()), err} { // it is late, or wrapWatchBody has refused it
+	// It is late, or wrapWatchBody has refused it.
+	for _, why := range []error{context.Cause(r.Context()), err} {
 		if own, ok := errors.AsType[*apierrors.StatusError](why); ok {
 			u.refuse(w, r, own)
 			return

@@ -166,7 +166,8 @@ func TestFailureIsLogged(t *testing.T) {
 	u.anonymous, u.anonymousUpgrade = fail, fail
 	var log bytes.Buffer
 	u.log = slog.New(slog.NewTextHandler(&log, nil))
-	for _, before := range []time.Time{time.Unix(0, 0), time.Now().Add(deadline), time.Unix(0, 0)} { // when a failure was logged last
+	// before is when a failure was logged last.
+	for _, before := range []time.Time{time.Unix(0, 0), time.Now().Add(deadline), time.Unix(0, 0)} {
 		u.failureLogged.Store(before.UnixNano())
 		w := httptest.NewRecorder()
 		u.serve(w, httptest.NewRequest(http.MethodGet, "/version", nil), nil)

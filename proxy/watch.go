@@ -24,7 +24,8 @@ func (s *Server) beginWatch(a *responseWriter, w http.ResponseWriter, r *http.Re
 	check := s.rechecker.watch(credentialOf(r), rd.who, by, part, rd.decision == decisionAllow, func() {
 		s.revoked.Add(1)
 		cancel()
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(lastWriteTimeout)) // in case the client reads nothing
+		// The client may be one that reads nothing.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(lastWriteTimeout))
 	})
 	a.onEnd(check.leave)
 	a.rest = rd.session.cache.Begin(w, r.WithContext(ctx), rd.query, rd.namespace, rd.review.name)

@@ -20,11 +20,13 @@ type writeBuffer struct {
 	// waits for a slow write.
 	answers atomic.Int32
 
-	mu           sync.Mutex
-	buf          *[]byte     // nil: nothing is buffered
-	timer        *time.Timer // flushes the buffer; not stopped early, since starting it for each response would cost more
-	timerRunning bool        // the timer runs
-	err          error       // of the timer's flush
+	mu  sync.Mutex
+	buf *[]byte // nil: nothing is buffered
+	// timer flushes the buffer. It is not stopped early, since to start it for each response would
+	// cost more.
+	timer        *time.Timer
+	timerRunning bool  // the timer runs
+	err          error // of the timer's flush
 }
 
 const (

@@ -32,7 +32,9 @@ func TestWriteBuffer(t *testing.T) {
 	large := string(bytes.Repeat([]byte("l"), writeBufferBytes+1))
 	half := string(bytes.Repeat([]byte("h"), writeBufferBytes/2))
 	for name, tc := range map[string]struct {
-		steps []string // what is written; "+" and "-": an answer begins and ends; "wait": longer than anything waits
+		// steps say what is written. "+" and "-": an answer begins and ends. "wait": longer than anything
+		// waits.
+		steps []string
 		want  []string
 	}{
 		"no answer":           {[]string{"a", "b"}, []string{"a", "b"}},

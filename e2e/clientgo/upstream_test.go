@@ -15,7 +15,8 @@ import (
 	"strings"
 	"testing"
 
-	_ "github.com/weirproject/weir/clientgo" // so that no result is taken for cached after it has changed
+	// Imported so that no result is taken for cached after the package has changed.
+	_ "github.com/weirproject/weir/clientgo"
 )
 
 // internals are names of client-go's internals that the tests of its shared informers use. Tests

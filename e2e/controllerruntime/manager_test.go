@@ -125,7 +125,8 @@ func byKey(t *testing.T, list client.ObjectList) map[client.ObjectKey]client.Obj
 	err := meta.EachListItem(list, func(o runtime.Object) error {
 		object := o.(client.Object)
 		if _, ok := object.(*unstructured.Unstructured); !ok {
-			object.GetObjectKind().SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod")) // a direct list does not say it
+			// A direct list does not set it.
+			object.GetObjectKind().SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
 		}
 		out[client.ObjectKeyFromObject(object)] = object
 		return nil
@@ -163,7 +164,8 @@ func TestManager(t *testing.T) {
 
 		s.change(s.pod("web-0", "web"), func(p *corev1.Pod) { p.Labels[appLabel] = "db" })
 		s.remove(s.pod("db-3", "db"), s.pod("solo-0", "solo"))
-		s.remove(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "web"}}) // somebody else's doing
+		// Somebody else deletes it.
+		s.remove(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "web"}})
 		s.rosters(map[string]string{"web": "web-1 web-2 web-3", "db": "db-0 db-1 db-2 web-0"})
 		s.equal(first)
 		s.equal(second)

@@ -37,7 +37,8 @@ func (w *world) desktop(t *testing.T, p *tab) {
 	p.says(section("configmaps"), "ADDED", "default/stuck")
 	p.says(section("lost"), "never", "the server cannot be reached", "next try in")
 	p.shows(section("pods") + ".querySelectorAll('polyline').length === 4")
-	p.shows(section("pods") + ".querySelector('polyline').getAttribute('points').split(' ').length > 4") // it has drawn some seconds
+	// It has drawn some seconds.
+	p.shows(section("pods") + ".querySelector('polyline').getAttribute('points').split(' ').length > 4")
 	p.do(script("window.loaded = 'once'"))
 	w.configMap("another", "green")
 	p.says(section("configmaps"), "objects\n2,")
@@ -153,7 +154,8 @@ func (w *world) throughProxy(t *testing.T, p *tab) {
 	of := fmt.Sprintf("JSON.stringify({proxy: %q, resource: 'configmaps'})", w.proxy.URL())
 	p.shows("[...document.querySelectorAll('#of option')].some(o => o.value === " + of + ")")
 	p.do(script("document.getElementById('of').value = "+of), chromedp.SetValue("#key", "default/stuck"), chromedp.Click("#open"))
-	p.says("document.getElementById('changes')", "before ADDED", "~ data.colour: red -> blue") // from its log
+	// The change comes from the store's log.
+	p.says("document.getElementById('changes')", "before ADDED", "~ data.colour: red -> blue")
 	p.do(chromedp.Click("#close"))
 	p.draw()
 	p.do(script("scrollTo(0, 0)"))

@@ -51,7 +51,8 @@ var deschedules = observer{
 	change: func(t *testing.T, ctx context.Context, w *world) string {
 		w.churn(t, ctx, 300) // a pod that was replaced has no owner any more, so it is not evicted
 		for i := 0; i < min(300, w.pods.Len()-1); i += restartEvery / 2 {
-			w.restart(t, ctx, i, 200*(i%restartEvery)) // those that were not, were; those that were, were not
+			// Those that had been restarted often have not, and the others have.
+			w.restart(t, ctx, i, 200*(i%restartEvery))
 		}
 		last := w.pods.Len() - 1
 		w.restart(t, ctx, last, 100)

@@ -33,8 +33,10 @@ type subject struct {
 
 // usage is what a program has used up.
 type usage struct {
-	done    time.Duration // until it was ended, because it knew all there was or had done all that there was to do
-	peakRSS int64         // bytes
+	// done is how long it ran until it was ended, because it knew all there was or had done all that
+	// there was to do.
+	done    time.Duration
+	peakRSS int64 // bytes
 	cpu     time.Duration
 	dropIn  report.DropIn // what it used of it at the end
 }

@@ -53,7 +53,8 @@ func TestManager(t *testing.T) {
 	straight := shared.Config()
 	straight.BearerToken, straight.CertData, straight.KeyData = "", carol.CertData, carol.KeyData
 	asCarol := clientFor(t, straight)
-	until(t, ctx, "the permission has come", func() bool { // or the manager's first watch would be passed on, and stay so
+	// Otherwise the manager's first watch would be passed on, and stay so.
+	until(t, ctx, "the permission has come", func() bool {
 		_, err := asCarol.CoreV1().ConfigMaps("").List(ctx, metav1.ListOptions{})
 		return err == nil
 	})

@@ -62,8 +62,9 @@ func startControlPlane(t *testing.T, ctx context.Context, args ...string) *contr
 		}, args...)
 	}
 	cp.start(t, clients.ControllerManager, append(common("system:kube-controller-manager"),
-		"--use-service-account-credentials=true", // so it has a token for each controller, besides its certificate
-		"--node-monitor-grace-period=1h"))        // nobody renews the node's lease
+		// So it has a token for each controller, besides its certificate.
+		"--use-service-account-credentials=true",
+		"--node-monitor-grace-period=1h")) // nobody renews the node's lease
 	cp.start(t, clients.Scheduler, common("system:kube-scheduler"))
 	startNode(t, ctx, cp.through)
 	return cp
@@ -286,7 +287,8 @@ func (cp *controlPlane) checkServed(t *testing.T, ctx context.Context, verb stri
 	t.Helper()
 	resp := do(t, ctx, cp.admin, http.MethodGet, cp.proxy.URL()+"/metrics")
 	missing := map[string]bool{
-		`weir_proxy_served_total{group="",resource="pods",verb="watch"}`:  true, // scheduler, controllers, garbage collector
+		// By the scheduler, the controllers and the garbage collector.
+		`weir_proxy_served_total{group="",resource="pods",verb="watch"}`:  true,
 		`weir_proxy_served_total{group="",resource="nodes",verb="watch"}`: true,
 	}
 	if verb == "list" {

@@ -81,7 +81,8 @@ func apply(t *testing.T, ctx context.Context, folder string) {
 		t.Fatal(err)
 	}
 	objects := readManifests(t, folder)
-	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int { // the namespace before what is in it
+	// The namespace comes before what is in it.
+	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int {
 		return strings.Compare(fmt.Sprint(a.GetKind() != "Namespace"), fmt.Sprint(b.GetKind() != "Namespace"))
 	})
 	for _, o := range objects {

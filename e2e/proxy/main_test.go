@@ -75,7 +75,8 @@ func startShared(ctx context.Context, dir string) (err error) {
 		Authorization: cluster.RBAC,
 		Users:         []cluster.User{{Name: "nobody"}, {Name: "reader"}, {Name: "leaver"}},
 		APIServerArgs: []string{
-			"--feature-gates=ShardedListAndWatch=true", // alpha: what the proxy makes of shardSelector is compared with it
+			// Alpha: what the proxy makes of shardSelector is compared with it.
+			"--feature-gates=ShardedListAndWatch=true",
 			"--client-ca-file=" + callers.File,
 			"--requestheader-client-ca-file=" + fronts.File,
 			"--requestheader-allowed-names=front",
@@ -170,7 +171,8 @@ func httpClient(t *testing.T, cfg *rest.Config) *http.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { utilnet.CloseIdleConnectionsFor(client.Transport) }) // which looks through the wrappers
+	// This looks through the wrappers.
+	t.Cleanup(func() { utilnet.CloseIdleConnectionsFor(client.Transport) })
 	return client
 }
 

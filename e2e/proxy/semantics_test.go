@@ -18,9 +18,11 @@ import (
 // row is one request that the proxy must answer as kube-apiserver does. The zero value is a LIST of
 // the namespace.
 type row struct {
-	name   string // the query, unless it is said
-	query  string // with what world.fill knows
-	path   string // in place of the namespace's objects, or behind it if it does not begin with a slash
+	name  string // the query, unless it is said
+	query string // with what world.fill knows
+	// path stands in place of the namespace's objects, or behind them if it does not begin with a
+	// slash.
+	path   string
 	method string
 	accept string
 	gzip   string // Accept-Encoding

@@ -184,7 +184,8 @@ func TestStalledReplica(t *testing.T) {
 			t.Errorf("%v, %v", got, err)
 		}
 	})
-	time.AfterFunc(100*time.Millisecond, upstream.end) // while it waits, most likely; if it comes later, it need not
+	// Most likely the event comes while the read waits. If it comes earlier, the read need not wait.
+	time.AfterFunc(100*time.Millisecond, upstream.end)
 	waits.Wait()
 	next, err := stalled.List(ctx, metav1.ListOptions{Limit: 2, Continue: seen.Continue})
 	if err != nil || next.ResourceVersion != seen.ResourceVersion {

@@ -39,7 +39,8 @@ func TestRelease(t *testing.T) {
 
 	programs := []string{root + "/cmd/weir/weir-serve", root + "/cmd/weir/...", root + "/bench/cmd/weir-bench", root + "/proxy/cmd/weir-proxy"}
 	for _, program := range programs {
-		args := []string{"install", "-n", program + "@" + version} // resolves and prints, compiles nothing
+		// -n resolves and prints, and compiles nothing.
+		args := []string{"install", "-n", program + "@" + version}
 		if *build {
 			args = []string{"install", "-trimpath", program + "@" + version}
 		}

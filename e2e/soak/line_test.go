@@ -14,8 +14,10 @@ import (
 // line is what all connections of informers go over. While it is bad each of them is cut or stalled
 // sooner or later. Safe for concurrent use.
 type line struct {
-	seed     uint64
-	patience time.Duration // how long a connection lives until something happens to it, and how long it is stalled then, at most
+	seed uint64
+	// patience bounds how long a connection lives until something happens to it, and how long it is
+	// stalled then.
+	patience time.Duration
 
 	mu      sync.Mutex
 	bad     bool

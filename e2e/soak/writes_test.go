@@ -68,7 +68,8 @@ func (w *world) startOwnWrites(ctx context.Context, way, whose string, newCache 
 	stop := running(ctx, o.run)
 	s.stop = func() { stop(); stopCache() }
 	since := o.round.Load()
-	s.settle = func() { since = o.round.Load() + 1 } // the round that is under way ends, and one begins and ends after
+	// The round that is under way ends, and another one begins and ends after that.
+	s.settle = func() { since = o.round.Load() + 1 }
 	s.current = func() bool { return o.round.Load() > since }
 	s.trouble = func() string { return "it is at: " + o.step.Load().(string) }
 	s.problems = o.take

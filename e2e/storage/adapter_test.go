@@ -151,7 +151,8 @@ func (a *adapter) collection(key string, opts apistorage.ListOptions) *rest.Requ
 		selectors = append(selectors, fields.OneTermEqualSelector("metadata.name", name))
 	}
 	namespace = strings.TrimSuffix(namespace, "/")
-	if namespace != "" && len(validation.IsDNS1123Label(namespace)) > 0 { // the key of an object, as a prefix
+	// It is the key of an object, as a prefix.
+	if namespace != "" && len(validation.IsDNS1123Label(namespace)) > 0 {
 		selectors = append(selectors, fields.OneTermEqualSelector("metadata.namespace", namespace))
 		namespace = ""
 	}

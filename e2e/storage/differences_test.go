@@ -69,8 +69,9 @@ func (d difference) check(t *testing.T) {
 }
 
 var (
-	failLine      = regexp.MustCompile(`(?m)^ *--- FAIL: (\S+) `)
-	complaintLine = regexp.MustCompile(`(?m)^ +\w+\.go:\d+: (.+)$`) // empty: upstream leaves a sub-test out for caches
+	failLine = regexp.MustCompile(`(?m)^ *--- FAIL: (\S+) `)
+	// A complaint that upstream leaves a sub-test out for caches is empty.
+	complaintLine = regexp.MustCompile(`(?m)^ +\w+\.go:\d+: (.+)$`)
 )
 
 // failures reads from the output of a test, which has failed in part, the sub-tests that did and

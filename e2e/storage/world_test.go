@@ -43,7 +43,9 @@ type setup struct {
 	indexed   bool          // the cache has indexes from the start
 	clustered bool          // pods have no namespace
 	visible   bool          // see adapter
-	alone     bool          // etcd is a new one: resourceVersions begin with 1, nobody else compacts, and leases that run out harm nobody
+	// alone says that etcd is a new one: resourceVersions begin with 1, nobody else compacts, and
+	// leases that run out harm nobody.
+	alone bool
 }
 
 // newWorld makes one that lives as long as the test.
@@ -193,7 +195,8 @@ func (w *world) compact(ctx context.Context, t *testing.T, resourceVersion strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, _, err = etcd3.Compact(ctx, w.client.Client, 0, int64(rv)); err != nil { // nobody has compacted before
+	// Nobody has compacted before.
+	if _, _, _, err = etcd3.Compact(ctx, w.client.Client, 0, int64(rv)); err != nil {
 		t.Fatal(err)
 	}
 	err = wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, deadline, true, func(context.Context) (bool, error) {

@@ -18,19 +18,21 @@ const (
 // of its own: they are valid until the next Parse, and must not be modified. A field that the line
 // does not have is empty. The zero value is ready for Parse. It is not safe for concurrent use.
 type Event struct {
-	AuditID   []byte // the same in all stages of a request
-	Stage     []byte
-	URI       []byte // with the query, as the client sent it
-	Verb      []byte // Kubernetes' verb, or the method in lower case
-	User      []byte // who authenticated, also where somebody else was impersonated
-	Agent     []byte
-	Pod       []byte // whose token the user has; told of Pods' service accounts
-	IP        []byte // the first of sourceIPs, which proxies on the way have passed on
-	Object    Object
-	Code      int           // of the response; 0 if there is none yet
-	Received  int64         // microseconds since 1970
-	Staged    int64         // when the request reached Stage; microseconds since 1970
-	QueueWait time.Duration // in priority and fairness's queues; kube-apiserver tells it of slow requests
+	AuditID  []byte // the same in all stages of a request
+	Stage    []byte
+	URI      []byte // with the query, as the client sent it
+	Verb     []byte // Kubernetes' verb, or the method in lower case
+	User     []byte // who authenticated, also where somebody else was impersonated
+	Agent    []byte
+	Pod      []byte // whose token the user has; told of Pods' service accounts
+	IP       []byte // the first of sourceIPs, which proxies on the way have passed on
+	Object   Object
+	Code     int   // of the response; 0 if there is none yet
+	Received int64 // microseconds since 1970
+	Staged   int64 // when the request reached Stage; microseconds since 1970
+	// QueueWait is the time in priority and fairness's queues. kube-apiserver tells it of slow
+	// requests.
+	QueueWait time.Duration
 	Storage   time.Duration // waiting for etcd; told of slow requests as well
 
 	apiVersion, kind []byte

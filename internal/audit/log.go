@@ -20,9 +20,11 @@ type Counts struct {
 	Events    int64 `json:"events"`    // of all stages
 	Malformed int64 `json:"malformed"` // lines that are no Event
 	TooLong   int64 `json:"tooLong"`   // lines of more than MaxLine bytes, which were skipped
-	Misdated  int64 `json:"misdated"`  // events whose time the ones around them contradict, which were skipped
+	// Misdated counts the events that were skipped because the ones around them contradict their time.
+	Misdated int64 `json:"misdated"`
 
-	Damaged []string `json:"damaged,omitempty"` // compressed logs that could not be read to their end, and why
+	// Damaged names the compressed logs that could not be read to their end, and why.
+	Damaged []string `json:"damaged,omitempty"`
 	Missing []string `json:"missing,omitempty"` // logs that went before it was their turn, and how
 }
 

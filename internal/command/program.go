@@ -101,7 +101,8 @@ func Exec(ctx context.Context, file string, args []string, stdout, stderr io.Wri
 	child.Stdin, child.Stdout, child.Stderr = os.Stdin, stdout, stderr
 	reads := term.IsTerminal(int(os.Stdin.Fd()))
 	child.SysProcAttr = attributes(!reads)
-	runtime.LockOSThread() // Linux takes the end of the thread that starts the program for the process's
+	// Linux takes the end of the thread that starts the program for that of the process.
+	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := child.Start(); err != nil {
 		return err

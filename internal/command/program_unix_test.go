@@ -191,7 +191,8 @@ func TestExecStubborn(t *testing.T) {
 // TestExecHangup: the program that Exec runs gets what ends a process whose terminal is gone, and
 // Exec returns when it has ended.
 func TestExecHangup(t *testing.T) {
-	caught := make(chan os.Signal, 1) // so that programs do not inherit that it is ignored, as under nohup
+	// It is caught so that programs do not inherit that it is ignored, as under nohup.
+	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, syscall.SIGHUP)
 	defer signal.Stop(caught)
 	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGQUIT} {
@@ -207,7 +208,8 @@ func TestExecHangup(t *testing.T) {
 			}
 		}
 		err = cmd.Wait()
-		if code := cmd.ProcessState.ExitCode(); err == nil || code != exitFailure && code != exitUsage { // Go's for SIGQUIT
+		// exitUsage is also what a Go program ends with on SIGQUIT.
+		if code := cmd.ProcessState.ExitCode(); err == nil || code != exitFailure && code != exitUsage {
 			t.Errorf("%v: it ended with %v", s, err)
 		}
 		stdin.Close()

@@ -11,8 +11,9 @@ import (
 // of boxing, it is allocated apart from the object. Programs often keep such a pointer, such as a
 // pod's start time, and would otherwise keep the whole object alive.
 type box struct {
-	make  func() unsafe.Pointer
-	clone func(to, from unsafe.Pointer) // copies a pointer into a new box; nil: it must be decoded again
+	make func() unsafe.Pointer
+	// clone copies a pointer into a new box. nil: it must be decoded again.
+	clone func(to, from unsafe.Pointer)
 }
 
 func boxOf[T any]() *box {

@@ -47,10 +47,11 @@ type scratch struct {
 	pointed bool
 
 	recentPlans [maxRecentPlans]recentPlan // most recent first; may be those of other decoders
-	differences []difference               // of the current object; at most as many as the sample has tokens
-	one         [1]token                   // the token of a difference
-	locating    bool                       // compare fills locations
-	locations   []location                 // of the current object, by token of its plan
+	// differences are those of the current object, at most as many as the sample has tokens.
+	differences []difference
+	one         [1]token   // the token of a difference
+	locating    bool       // compare fills locations
+	locations   []location // of the current object, by token of its plan
 
 	earlier earlierTexts // of two versions that are decoded one after the other
 

@@ -74,7 +74,8 @@ func (m *message) tokenize(s *scratch, pos, end, depth int) bool {
 			if f.kind == slice || f.kind == pointer {
 				s.pieces = append(s.pieces, int32(at))
 			}
-		case f.kind != slice && f.kind != mapping || s.tokens[first].count == found: // it occurs twice, or with its tag written in two ways
+		case f.kind != slice && f.kind != mapping || s.tokens[first].count == found:
+			// It occurs twice, or with its tag written in two ways.
 			return false
 		}
 		x, next := cut(raw, pos, f.wireType)
@@ -98,7 +99,8 @@ func (m *message) tokenize(s *scratch, pos, end, depth int) bool {
 // cut reads the value at pos. It returns the value as a token holds it, and its end, which is
 // negative for an error.
 func cut(raw []byte, pos int, t protowire.Type) (x uint64, end int) {
-	if t == protowire.BytesType && pos < len(raw) && int(raw[pos]) < min(0x80, len(raw)-pos) { // nearly all
+	// Nearly all are short.
+	if t == protowire.BytesType && pos < len(raw) && int(raw[pos]) < min(0x80, len(raw)-pos) {
 		begin := uint64(pos + 1)
 		end = pos + 1 + int(raw[pos])
 		return begin | uint64(end)<<32, end

@@ -196,7 +196,8 @@ func (r *Registration) Close() {
 // serve delivers what there is, up to two batches of it. It reports whether there may be more to do
 // at once. Otherwise the cursor, the timer or ResyncNow wakes the registration.
 func (r *Registration) serve(changes []store.Change) (more bool) {
-	for range 2 { // most times there is nothing more after the first, which costs less than another turn
+	// Mostly the second turn finds nothing more, which costs less than to be queued again.
+	for range 2 {
 		if r.ctx.Err() != nil {
 			return false
 		}

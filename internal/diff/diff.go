@@ -12,7 +12,9 @@ import (
 
 // Change is one path whose value changed.
 type Change struct {
-	Sign     byte // '+' for a path that is new, '-' for one that is gone, '~' for one with another value
+	// Sign is '+' for a path that is new, '-' for one that is gone, and '~' for one with another
+	// value.
+	Sign     byte
 	Path     string
 	Old, New any
 	Hidden   bool // the values are not to be shown

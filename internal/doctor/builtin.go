@@ -39,8 +39,10 @@ var methods = map[string]string{
 // api names a resource as Go code asks for it.
 type api struct {
 	group, version, resource string
-	method                   string // client-go's for the resource; empty: it has none, as of custom ones
-	cluster                  bool   // it has no namespaces
+	// method is client-go's for the resource. It is empty where there is none, as for custom
+	// resources.
+	method  string
+	cluster bool // it has no namespaces
 }
 
 // apiOf returns the resource of a name as kubectl has it, in the version that a client asked for.

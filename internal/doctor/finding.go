@@ -30,8 +30,9 @@ type Finding struct {
 	Count    int64    `json:"count"`  // of the requests that it is about
 	Seconds  float64  `json:"seconds"`
 	Objects  int64    `json:"objects,omitempty"` // that were read, where sizes are known
-	Change   string   `json:"change,omitempty"`  // the line to write in the place of the one there is, in client-go's words
-	Incident string   `json:"incident,omitempty"`
+	// Change is the line to write in place of the one there is, in client-go's words.
+	Change   string `json:"change,omitempty"`
+	Incident string `json:"incident,omitempty"`
 	// WhatIf is what the requests cost, and what they would have cost with each remedy; the first is
 	// how it is. Null where nobody knows how many objects there are.
 	WhatIf []Prediction `json:"whatIf"`

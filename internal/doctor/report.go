@@ -12,16 +12,17 @@ import (
 
 // Report is all that a Doctor has found out.
 type Report struct {
-	From          time.Time      `json:"from"` // when the first request ended; zero if none has
-	To            time.Time      `json:"to"`
-	Totals        Totals         `json:"totals"`
-	Clients       []ClientReport `json:"clients"`       // by the time of their LISTs, then by requests
-	Others        Totals         `json:"others"`        // of clients beyond those that can be told apart
-	OthersClients int64          `json:"othersClients"` // how often one of those was let go of
-	Rate          Rate           `json:"rate"`
-	Findings      []Finding      `json:"findings"` // the costliest first; never null
-	Sizes         []Size         `json:"sizes"`    // of what was LISTed; never null
-	Restart       *Restart       `json:"restart,omitempty"`
+	From    time.Time      `json:"from"` // when the first request ended; zero if none has
+	To      time.Time      `json:"to"`
+	Totals  Totals         `json:"totals"`
+	Clients []ClientReport `json:"clients"` // by the time of their LISTs, then by requests
+	// Others are the clients beyond those that can be told apart.
+	Others        Totals    `json:"others"`
+	OthersClients int64     `json:"othersClients"` // how often one of those was let go of
+	Rate          Rate      `json:"rate"`
+	Findings      []Finding `json:"findings"` // the costliest first; never null
+	Sizes         []Size    `json:"sizes"`    // of what was LISTed; never null
+	Restart       *Restart  `json:"restart,omitempty"`
 }
 
 // Rate has what happened in each bucket of time.

@@ -9,14 +9,16 @@ import (
 const (
 	// Intervals are sorted by length, four bins to an octave, so that neighbours are 19 % apart;
 	// from a quarter of a second to 48 days.
-	binsPerOctave   = 4
-	shortest        = 0.25 // seconds
-	bins            = 24 * binsPerOctave
-	maxBursts       = 64
-	burstGap        = 2 * time.Minute // without a LIST, and a burst is over
-	burstLists      = 10              // of one resource: a restart LISTs it once, or once for each replica
-	restart         = time.Hour       // backwards, and it is another log that follows, of the same time
-	periodTolerance = 0.1             // clocks are exact, but what they start takes its time
+	binsPerOctave = 4
+	shortest      = 0.25 // seconds
+	bins          = 24 * binsPerOctave
+	maxBursts     = 64
+	burstGap      = 2 * time.Minute // without a LIST, and a burst is over
+	// burstLists are of one resource: a restart LISTs it once, or once for each replica.
+	burstLists = 10
+	// A log that goes back by restart is another one, of the same time.
+	restart         = time.Hour
+	periodTolerance = 0.1 // clocks are exact, but what they start takes its time
 )
 
 // rhythm keeps when something happens: how long the intervals between are, and the bursts. The zero

@@ -6,11 +6,12 @@ import "github.com/weirproject/weir/internal/audit"
 type selection uint8
 
 const (
-	selectAll        selection = iota
-	selectBySelector           // by a selector that there is no index for: each object is held against it
-	selectNamespace            // those of one namespace, with a selector or without
-	selectNode                 // by spec.nodeName, which kube-apiserver has an index for
-	selectOne                  // by metadata.name
+	selectAll selection = iota
+	// selectBySelector: there is no index for the selector, so each object is held against it.
+	selectBySelector
+	selectNamespace // those of one namespace, with a selector or without
+	selectNode      // by spec.nodeName, which kube-apiserver has an index for
+	selectOne       // by metadata.name
 	selections
 )
 

@@ -38,7 +38,8 @@ type ListCounts struct {
 	Namespaced int64 `json:"namespaced"` // of one namespace
 	OneObject  int64 `json:"oneObject"`  // by metadata.name
 
-	QueueSeconds   float64 `json:"queueSeconds"`   // waited in flow control's queues; told of slow ones
+	// QueueSeconds is the wait in flow control's queues, as far as slow requests tell it.
+	QueueSeconds   float64 `json:"queueSeconds"`
 	StorageSeconds float64 `json:"storageSeconds"` // waited for etcd; told of slow ones
 }
 
@@ -127,7 +128,8 @@ func (u *usage) addList(e *audit.Event, q audit.Query) {
 		u.vain.requests++
 		u.vain.latency += e.Latency()
 	}
-	if e.Code < 400 || e.Code >= 500 && e.Latency() >= vainLatency { // one that timed out cost what it would have
+	// A request that timed out cost what it would have.
+	if e.Code < 400 || e.Code >= 500 && e.Latency() >= vainLatency {
 		u.listTallies[selectionOf(e, q)].add(q)
 	}
 	if q.OneObject || e.Code >= 400 || bytes.HasSuffix(e.Object.Group, []byte(unwatchable)) {

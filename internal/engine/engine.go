@@ -64,8 +64,10 @@ type Engine struct {
 	run      context.Context // set while running
 	handlers map[*delivery.Registration]context.CancelFunc
 	removed  removals
-	serial   int                      // number of handlers ever registered
-	unnamed  []*delivery.Registration // handlers that came without a name, each at its number less one; nil: a free one
+	serial   int // number of handlers ever registered
+	// unnamed are the handlers that came without a name, each at its number less one. nil: the number
+	// is free.
+	unnamed []*delivery.Registration
 }
 
 // engines are those of this process that run, by Config.Name. An engine is among them from the

@@ -33,21 +33,23 @@ type Objects struct {
 // State is how a proxy is doing at one moment.
 type State struct {
 	Connections int `json:"connections"`
-	LongRunning int `json:"longRunning"` // watches, logs and upgraded connections, forwarded ones included
+	// LongRunning counts watches, logs and upgraded connections, forwarded ones included.
+	LongRunning int `json:"longRunning"`
 	// ForwardedWatches are those of LongRunning that the upstream answers.
-	ForwardedWatches int        `json:"forwardedWatches"`
-	WatchBytes       int64      `json:"watchBytes"` // the memory of those
-	Lists            int64      `json:"lists"`      // made upstream, for the cache
-	Watches          int64      `json:"watches"`    // likewise
-	Received         int64      `json:"receivedBytes"`
-	Forwarded        int64      `json:"forwarded"` // requests of callers
-	Unanswered       int64      `json:"unanswered"`
-	BudgetUsed       int64      `json:"budgetUsedBytes"` // what resources on demand take, of budgetBytes
-	Budget           int64      `json:"budgetBytes"`
-	Revoked          int64      `json:"revokedWatches"`
-	Resources        []Resource `json:"-"`            // by name
-	Watchers         []Watchers `json:"watchers"`     // those that are served from the cache
-	WatchersMore     int        `json:"watchersMore"` // groups that Watchers leaves out
+	ForwardedWatches int   `json:"forwardedWatches"`
+	WatchBytes       int64 `json:"watchBytes"` // the memory of those
+	Lists            int64 `json:"lists"`      // made upstream, for the cache
+	Watches          int64 `json:"watches"`    // likewise
+	Received         int64 `json:"receivedBytes"`
+	Forwarded        int64 `json:"forwarded"` // requests of callers
+	Unanswered       int64 `json:"unanswered"`
+	// BudgetUsed is what resources on demand take, of Budget.
+	BudgetUsed   int64      `json:"budgetUsedBytes"`
+	Budget       int64      `json:"budgetBytes"`
+	Revoked      int64      `json:"revokedWatches"`
+	Resources    []Resource `json:"-"`            // by name
+	Watchers     []Watchers `json:"watchers"`     // those that are served from the cache
+	WatchersMore int        `json:"watchersMore"` // groups that Watchers leaves out
 }
 
 // Resource is how one resource of a proxy is doing.

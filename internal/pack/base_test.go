@@ -89,7 +89,8 @@ func TestIdleBasesAreLetGo(t *testing.T) {
 
 // TestBasesOfSeveralReaders: readers at different places find their bases unpacked.
 func TestBasesOfSeveralReaders(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection would take some that are not used again soon
+	// A collection would take some that are not used again soon.
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	s := newGroups(t, podsim.NewUnlike(20_000, 1), 60)
 	n := len(s.objects)
 	for _, readers := range []int{1, 2, 4} {

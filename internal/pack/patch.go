@@ -122,7 +122,8 @@ func (p *patcher) move(at, place int) (_, n int) {
 // ErrCorrupt if AppendPatch has made no such patch of such a base.
 // It keeps nothing of either.
 func ApplyPatch(dst, base []byte, patch string, size int) ([]byte, error) {
-	out, ok := decodeBlock(dst, base, unsafe.Slice(unsafe.StringData(patch), len(patch)), size) // read only
+	// The patch is only read.
+	out, ok := decodeBlock(dst, base, unsafe.Slice(unsafe.StringData(patch), len(patch)), size)
 	if !ok {
 		return dst, ErrCorrupt
 	}

@@ -38,8 +38,9 @@ type siblings struct {
 	seed       maphash.Seed
 	lastGroups recentIDs // groups of the last objects
 	learner    learner
-	cache      *baseCache    // apart, because bases point to it, and objects that somebody keeps to those
-	ids        atomic.Uint64 // the last id of a base
+	// cache is apart, because bases point to it, and objects that somebody keeps to those.
+	cache *baseCache
+	ids   atomic.Uint64 // the last id of a base
 
 	mu         sync.Mutex
 	groups     map[uint64]weak.Pointer[Dictionary] // those that have a base

@@ -78,7 +78,8 @@ func (p *Pods) app(i int) app {
 const (
 	suffixLength = 5
 	suffixes     = 27 * 27 * 27 * 27 * 27
-	suffixStride = 7_368_787 // a prime that does not divide suffixes, so that no two replicas share a suffix
+	// suffixStride is a prime that does not divide suffixes, so that no two replicas share a suffix.
+	suffixStride = 7_368_787
 )
 
 func (a *app) podSuffix(replica int) string {

@@ -25,7 +25,8 @@ type driver struct {
 	cancel context.CancelCauseFunc // of the request under way; nil without one
 	began  time.Time               // when it was made, or answered if it is a watch
 	phase  Phase                   // for its errors
-	place  *listPlace              // of the list under way, between its pages too; nil: none is bounded
+	// place is that of the list under way, between its pages too. nil: nothing bounds it.
+	place *listPlace
 
 	item     source.Object // of list: read ahead, to know the list's head
 	itemErr  error
@@ -35,11 +36,12 @@ type driver struct {
 	probe    *probe          // of watch, once it is open; nil without one
 	watchCtx context.Context // of watch
 	rv       []byte          // of the last event
-	asked    uint64          // of Config.Server's restores: those before the list under way, or the last one
-	sinkRV   string          // what the sink is current to
-	dirty    bool            // objects were put since the last flush
-	pending  *input          // what came after events that had to be told first
-	throttle throttle        // of watches
+	// asked counts Config.Server's restores before the list under way, or the last one.
+	asked    uint64
+	sinkRV   string   // what the sink is current to
+	dirty    bool     // objects were put since the last flush
+	pending  *input   // what came after events that had to be told first
+	throttle throttle // of watches
 
 	meta        wire.Meta
 	trimmedMeta wire.Meta     // of trimmed, where labels may be dropped

@@ -47,7 +47,8 @@ func (d *driver) openWatch(a openWatch) input {
 		d.probe = startProbe(d.r, ctx, cancel, d.sinkRV, a, d.r.seen)
 	}
 	watch.BeforeRead(d.flush)
-	d.began = time.Now() // how long it stands does not begin with the request, which may be answered late
+	// How long the watch stands does not begin with the request, which may be answered late.
+	d.began = time.Now()
 	return input{typ: inOpened}
 }
 
@@ -60,7 +61,8 @@ func (d *driver) flush() {
 	}
 	d.dirty = false
 	moved := false
-	if d.watch != nil && d.initial == nil && len(d.rv) > 0 { // not in initial events: they are in no order
+	// Initial events are in no order.
+	if d.watch != nil && d.initial == nil && len(d.rv) > 0 {
 		moved = d.progress(d.settled(string(d.rv)))
 	}
 	d.r.sink.Flush()

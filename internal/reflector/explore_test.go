@@ -195,7 +195,8 @@ func (a answers) answer(phase Phase, what string) []input {
 	open := []input{}
 	if rest, ok := strings.CutPrefix(what, "open "); ok {
 		open, what = append(open, input{typ: inOpened, rv: "1500"}), rest
-	} else if rest, ok := strings.CutPrefix(what, "late "); ok { // the resourceVersion is behind the items
+	} else if rest, ok := strings.CutPrefix(what, "late "); ok {
+		// The resourceVersion is behind the items.
 		open, what = append(open, input{typ: inOpened}), rest
 	}
 	return append(open, input{typ: inFailed, err: classify(phase, failure(what)), after: time.Second})

@@ -66,7 +66,8 @@ func TestKeepMissed(t *testing.T) {
 			if mode == List {
 				h.run(h.list("10", "a@1", "b@2", "c@3"), h.events("-b@11", "error@410"), h.list("20", "a@12=other", "c@3"), h.events("~c@21=other"))
 			} else {
-				h.run(h.events("+a@1", "+b@2", "+c@3", "end@10", "-b@11", "error@410"), h.list("20", "c@3"), // the newest resourceVersion
+				// The list that follows tells the newest resourceVersion.
+				h.run(h.events("+a@1", "+b@2", "+c@3", "end@10", "-b@11", "error@410"), h.list("20", "c@3"),
 					h.events("+a@12=other", "+c@3", "end@20", "~c@21=other"))
 			}
 			h.wantObjects("")

@@ -54,7 +54,8 @@ func TestLaggingReplicaOfAQuietResource(t *testing.T) {
 				answer = hold
 			case n == 0:
 				answer = before
-			case q.Get("limit") == "1" || n == 1: // a probe, or before the balancer hands lists to the other replica
+			case q.Get("limit") == "1" || n == 1:
+				// A probe, or a list before the balancer hands lists to the other replica.
 			case q.Get("resourceVersion") == "1001":
 				answer = deny(504, "1", metav1.StatusCause{Type: metav1.CauseTypeResourceVersionTooLarge})
 			default:

@@ -176,7 +176,8 @@ func TestRelist(t *testing.T) {
 				script = append(script, h.events("~a@11", "error@410"))
 			} else {
 				script[0] = h.events("+a@1", "+b@2", "+c@3", "end@10", "~a@11", "error@410")
-				script = append(script, h.list("85/more", "a@11")) // initial events tell their resourceVersion last
+				// Initial events tell their resourceVersion last.
+				script = append(script, h.list("85/more", "a@11"))
 			}
 			cursor := h.store.Cursor()
 			defer cursor.Close()

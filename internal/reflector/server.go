@@ -21,8 +21,10 @@ type Server struct {
 	lists listQueue
 
 	mu       sync.Mutex
-	restores uint64              // found so far
-	watching map[*probe]struct{} // those to tell of the next one: as many as watches are open, each of which leaves when it ends
+	restores uint64 // found so far
+	// watching are those to tell of the next restore, as many as watches are open. Each leaves when
+	// its watch ends.
+	watching map[*probe]struct{}
 }
 
 // listSpacing bounds the burst of lists after a restore. If n reflectors are told at once, they

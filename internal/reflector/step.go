@@ -236,7 +236,8 @@ func (m *machine) failedOnce(sentinel error) {
 	switch {
 	case sentinel == ErrTooManyRequests, sentinel == ErrUnreachable && !(watching && m.open):
 		return
-	case sentinel != ErrUnreachable && sentinel != ErrServerBehind: // each of these has a bound of its own
+	case sentinel != ErrUnreachable && sentinel != ErrServerBehind:
+		// Each of the two has a bound of its own.
 		m.failedAnswers++
 	}
 	m.failures++

@@ -41,7 +41,8 @@ func (m *machine) fallsBehind(at string) {
 	if b.rounds > 0 && resourceversion.Older(at, b.at) {
 		b.denied = 0 // not the server that answered before
 	}
-	m.insteadOfWatch, m.noMatch = false, false // without "not older than" the next list may be behind as well
+	// Without "not older than" the next list may be behind as well.
+	m.insteadOfWatch, m.noMatch = false, false
 	b.at = at
 	b.rounds++
 	if b.denied >= agreeing || b.rounds > maxRounds {
@@ -180,7 +181,8 @@ func (m *machine) newestFailed(sentinel error) {
 	case m.hopeless():
 		m.listInstead(sentinel)
 	default:
-		m.sleep(reqWatch, sentinel) // an answer must not be waited for by a watch that could go on without
+		// A watch that could go on without an answer must not wait for one.
+		m.sleep(reqWatch, sentinel)
 	}
 }
 

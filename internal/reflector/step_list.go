@@ -168,7 +168,8 @@ func (m *machine) listOpened() {
 		return
 	}
 	if m.restored && m.in.rv != "" && !m.behindRV() && !m.opaque() && !resourceversion.Incomparable(m.in.rv, m.rv) {
-		m.rebase = false // it lagged, or has come to rv again: then the list heals what is held of another past
+		// It lagged, or has come to rv again: then the list heals what is held of another past.
+		m.rebase = false
 	}
 	if !m.rebase && !m.awaitsWatch() {
 		m.err = nil
@@ -351,7 +352,8 @@ func (m *machine) listFailed(sentinel error) {
 		return
 	case sentinel == ErrExpired || sentinel == ErrServerBehind:
 		m.consistent = true
-	case m.insteadOfWatch && m.rv != "" && sentinel != ErrUnknownResource && !(inPages && m.whole): // which has not been tried yet
+	case m.insteadOfWatch && m.rv != "" && sentinel != ErrUnknownResource && !(inPages && m.whole):
+		// But not where all in one answer was just chosen, which has not been tried yet.
 		m.insteadOfWatch, m.doubt, m.listFloor = false, true, ""
 		m.sleep(reqWatch, sentinel)
 		return
@@ -377,7 +379,8 @@ func (m *machine) pageFailed(sentinel error) bool {
 	switch sentinel {
 	case ErrUnreachable, ErrServer, ErrTooManyRequests, ErrMalformed:
 		if m.failedAnswers >= relistAfter || m.attempt >= 2*relistAfter && sentinel != ErrTooManyRequests {
-			m.brokenLists, m.unpaged = maxBrokenLists, true // this page will not come: all of it in one answer
+			// This page will not come: all of it in one answer.
+			m.brokenLists, m.unpaged = maxBrokenLists, true
 			return false
 		}
 		m.sleep(reqList, sentinel) // the same page again: those before it are good

@@ -166,7 +166,8 @@ func (p *parser) path() (path string, err error) {
 		if p.next(); p.token.kind != word {
 			return "", p.unexpected("a field's name")
 		}
-		if path += "." + p.token.text; len(path) > len(Namespace.path()) { // no field has more, and a text may have thousands of names
+		// No field has a longer path, and a text may have thousands of names.
+		if path += "." + p.token.text; len(path) > len(Namespace.path()) {
 			return "", unknown(path)
 		}
 		p.next()

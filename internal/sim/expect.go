@@ -36,7 +36,8 @@ func (r *run) expect(c *client) expectation {
 
 func (r *run) expectOf(cl *api.Client, spec ClientSpec) expectation {
 	rules := r.cluster.Lasting(cl)
-	stops := func(ask api.Ask) (any, all bool) { // whether one of the rules may stop such requests, or stops them all
+	// stops returns whether one of the rules may stop such requests, and whether it stops them all.
+	stops := func(ask api.Ask) (any, all bool) {
 		for _, f := range rules {
 			if f.Ask&ask == 0 || !f.Blocks() {
 				continue
@@ -71,7 +72,8 @@ func (r *run) expectOf(cl *api.Client, spec ClientSpec) expectation {
 		mixed = mixed || f.Effect == api.ErrorEvent && f.M > 0 || f.Effect == api.Stall && f.Ask&api.AskWatch != 0
 	}
 	e.heals = e.heals && !tooMany
-	e.current = e.heals && !watches && !(initials && spec.Mode == "watchlist") // initial events go on as a watch
+	// Initial events go on as a watch.
+	e.current = e.heals && !watches && !(initials && spec.Mode == "watchlist")
 	e.blocked = noWatch && !mixed && (noInitial || spec.Mode != "watchlist")
 	e.unlisted = noList && noListAny && noPage && noInitial
 	e.progress = e.current && r.cluster.Bookmarks(cl)

@@ -28,12 +28,14 @@ type handler struct {
 	steadyMu sync.Mutex
 	steady   map[etcd.Key][]pair
 
-	mu    sync.Mutex // the cluster's lock may be taken inside it
-	seen  map[etcd.Key]last
-	due   map[etcd.Key]int // the IDs of the versions that it must have been told when it says that it has synced; nil until they are known
-	done  time.Duration    // since when due is empty
-	went  int              // how many keys of due went before the handler was told of them
-	said  bool             // that it has synced
+	mu   sync.Mutex // the cluster's lock may be taken inside it
+	seen map[etcd.Key]last
+	// due has the IDs of the versions that the handler must have been told when it says that it has
+	// synced. It is nil until they are known.
+	due   map[etcd.Key]int
+	done  time.Duration // since when due is empty
+	went  int           // how many keys of due went before the handler was told of them
+	said  bool          // that it has synced
 	ended bool
 
 	resyncs []resync // since resyncs were last counted
@@ -141,7 +143,8 @@ func (h *handler) check(e event) {
 			return
 		}
 		if e.final && (e.old.rep.Version.ID >= was.rep.Version.ID || h.run.world.goesBack()) {
-			e.old.rep = was.rep // the last state may never have been told, and is of the server's schema by then
+			// The last state may never have been told, and is of the server's schema by then.
+			e.old.rep = was.rep
 		}
 		if !h.client.same(e.old.rep, was.rep) {
 			h.wrong("order", "Deleted %v, but it has %v", e.old, was.rep)

@@ -15,9 +15,11 @@ import (
 func (w *World) patience() time.Duration {
 	switch {
 	case w.besieged():
-		return 2*time.Hour + time.Duration(len(w.Steps))*2*time.Minute // one of these faults after another
+		// One of these faults comes after another.
+		return 2*time.Hour + time.Duration(len(w.Steps))*2*time.Minute
 	case w.trickles():
-		return 15*time.Minute + time.Duration(len(w.Steps))*2*time.Minute // each of which may be an event of its own
+		// Each of the steps may be an event of its own.
+		return 15*time.Minute + time.Duration(len(w.Steps))*2*time.Minute
 	case !w.lasting():
 		return 5 * time.Minute
 	case w.Clients[0].Runner == Chain:

@@ -118,7 +118,8 @@ func (s *storeSink) AbortReplace() {
 
 func (s *storeSink) EndReplace(resourceVersion string) {
 	end := resourceversion.Number(resourceVersion)
-	if s.wentBack || s.otherPast && end >= s.versionBefore { // the server went back; in the second case it has come to these versions again
+	// The server went back. In the second case it has come to these versions again.
+	if s.wentBack || s.otherPast && end >= s.versionBefore {
 		s.AbortReplace()
 		s.endSession()
 		return

@@ -37,7 +37,8 @@ func (h *handler) resynced(during time.Duration) {
 	}
 	expected := int(during / period)
 	relists := 0
-	if h.client.spec.Options == "resync" { // relists hand everything out as well: a silent watch leads to one now and then
+	// Relists hand everything out as well: a silent watch leads to one now and then.
+	if h.client.spec.Options == "resync" {
 		relists = 1 + int(during/(90*time.Second))
 	}
 	most := expected + 1 + expected/10 + relists

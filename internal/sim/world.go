@@ -27,13 +27,14 @@ type World struct {
 
 // ClientSpec is a program that runs one informer.
 type ClientSpec struct {
-	Runner   string
-	Scope    Scope
-	Mode     string        // of the reflector
-	Any      bool          // lists need not be consistent
-	Typed    bool          // a custom resource has a Go type
-	Partial  bool          // metadata only
-	Slow     bool          // others come between one object that a native informer takes in and the next
+	Runner  string
+	Scope   Scope
+	Mode    string // of the reflector
+	Any     bool   // lists need not be consistent
+	Typed   bool   // a custom resource has a Go type
+	Partial bool   // metadata only
+	// Slow says that others come between one object that a native informer takes in and the next.
+	Slow     bool
 	Factory  bool          // the drop-in comes out of one of its factories
 	Page     int64         // how many objects a page has
 	Lists    int           // how many lists are under way at a time; 0: as many as by default

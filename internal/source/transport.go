@@ -45,7 +45,8 @@ type transportKey struct {
 	insecure, uncompressed                               bool
 	serverName, protocols                                string
 	caFile, certFile, keyFile, caData, certData, keyData string
-	getCert                                              *transport.GetCertHolder // of a credential plugin
+	// getCert is a credential plugin's.
+	getCert *transport.GetCertHolder
 	// proxy and dial are addresses of functions. A transport holds its functions, so nothing else has
 	// these addresses; once it is gone it is not found any more.
 	proxy, dial uintptr

@@ -132,13 +132,15 @@ func TestAddIndexUnreadable(t *testing.T) {
 		t.Fatal(err)
 	}
 	pod := smallPod("", "odd", 1, 1, map[string]string{"app": "a"}, "n")
-	raw := append(podtest.Encode(t, w.s.Encoding(), pod), 0x12, 0x02, 0x52, 0x00) // the spec once more: what is in both would have to be merged
+	// The spec comes once more: what is in both would have to be merged.
+	raw := append(podtest.Encode(t, w.s.Encoding(), pod), 0x12, 0x02, 0x52, 0x00)
 	put(t, w, raw)
 	path, err := wire.CompilePath(wire.Protobuf, reflect.TypeFor[corev1.Pod](), "spec.nodeName")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"node", "tier"} { // one that cannot read it, and one behind that which can
+	// One cannot read it, and one behind that can.
+	for _, name := range []string{"node", "tier"} {
 		ix := FieldIndex(path)
 		if name == "tier" {
 			ix = LabelIndex("app")

@@ -186,7 +186,8 @@ func (c *Cursor) Next(dst []Change) int {
 	if c.snap != nil {
 		n = c.nextInitial(dst)
 	}
-	for n < len(dst) && !c.waiting.Load() { // a thousand readers of one log do without its lock where they can
+	// A thousand readers of one log do without its lock where they can.
+	for n < len(dst) && !c.waiting.Load() {
 		got := c.nextChanges(dst[n:min(n+nextChunk, len(dst))], n == 0)
 		if got == 0 {
 			break

@@ -9,9 +9,10 @@ import "sync/atomic"
 // finds is looked up in the table once more. So each index holds no more versions that have left
 // the table than its dirtyKeys allow. The index's lock guards everything but held itself.
 type indexedVersions struct {
-	held atomic.Pointer[versionList] // nil, or shorter than there are numbers: those that are missing were let go of
-	n    int                         // numbers, so far
-	free []int32                     // that are not used any more
+	// held is nil, or shorter than there are numbers: those that are missing were let go of.
+	held atomic.Pointer[versionList]
+	n    int     // numbers, so far
+	free []int32 // that are not used any more
 }
 
 type versionList struct{ all []*Object }

@@ -23,7 +23,8 @@ func TestFuncIndexHoldsFewOfOldSnapshots(t *testing.T) {
 		{"built before", 1, 2, 0, n},
 		{"caught up with it", 1, 2, 1, n},
 		{"many caught up with", 1, 2, n, n},
-		{"few replaced", 1, 2, 1, dirtySlack / 2}, // which the writer did not let go of, and does not count from then on
+		// The writer let go of none of them, and does not count them from then on.
+		{"few replaced", 1, 2, 1, dirtySlack / 2},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newStore(t, decodeConfig())

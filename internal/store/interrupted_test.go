@@ -15,7 +15,8 @@ import (
 func TestInterruptedFuncIndex(t *testing.T) {
 	const n = 100
 	for _, how := range []string{"panic", "goexit"} {
-		for _, changed := range []int{0, 10, 3*n + 2*dirtySlack} { // made for the first time, caught up, made anew
+		// The index is made for the first time, caught up, and made anew.
+		for _, changed := range []int{0, 10, 3*n + 2*dirtySlack} {
 			t.Run(how+strconv.Itoa(changed), func(t *testing.T) {
 				interrupt := false
 				cfg := decodeConfig()

@@ -14,15 +14,18 @@ type modelWriter struct {
 	m            *model
 	w            *Writer
 	sees         func(*corev1.Pod) bool
-	at           int               // what comes after it has not been told by a watch
-	progressedTo int               // the progress that was told
-	list         *modelList        // that is running
-	high         int               // the newest version that lists brought which broke off since the last one that did not
-	last         func()            // tells the last event again
-	owes         bool              // a list was begun since another source told that the server went back, and none has ended
-	must         bool              // list: nothing was listed yet, or the server was restored since
-	listed       bool              // once
-	received     map[string]moment // of the keys that are there, as far as this source has told
+	at           int        // what comes after it has not been told by a watch
+	progressedTo int        // the progress that was told
+	list         *modelList // that is running
+	// high is the newest version of the lists that broke off since the last one that did not.
+	high int
+	last func() // tells the last event again
+	// owes says that a list was begun since another source told that the server went back, and none
+	// has ended.
+	owes     bool
+	must     bool              // list: nothing was listed yet, or the server was restored since
+	listed   bool              // once
+	received map[string]moment // of the keys that are there, as far as this source has told
 }
 
 // moment is what was told of a key last: its version, and as of when.

@@ -18,8 +18,9 @@ import (
 // keeps nothing else of the store but its key and what it was packed with, a dictionary or a
 // sibling. All methods are safe for concurrent use.
 type Object struct {
-	key      string // shared by all versions of one object
-	packed   string // the packed bytes, the patch, then the uid and the resourceVersion if they are odd
+	key string // shared by all versions of one object
+	// packed has the packed bytes, the patch, then the uid and the resourceVersion if they are odd.
+	packed   string
 	layout   *layout
 	uid      [16]byte
 	rv       uint64
@@ -30,7 +31,8 @@ type Object struct {
 	// mean. They are set under the store's lock; a writer changes its own bit under the read lock.
 	// A version without a claim is not in the table any more.
 	claims, marks, puts atomic.Uint32
-	era                 atomic.Uint32 // the newest that a writer was told of this version in; changed like puts
+	// era is the newest in which a writer was told of this version. It changes like puts.
+	era atomic.Uint32
 
 	size    uint32
 	patched uint16 // bytes of the patch; 0: the packed bytes are this version's own

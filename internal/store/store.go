@@ -45,8 +45,9 @@ type Store struct {
 	layout  atomic.Pointer[layout] // of the dictionary that was packed with last
 	log     *changeLog             // its lock is taken inside mu
 
-	revised     atomic.Uint64                // the revision, to be read without mu
-	changes     atomic.Uint64                // how many revisions did not belong to a writer's first state
+	revised atomic.Uint64 // the revision, to be read without mu
+	// changes counts the revisions that did not belong to a writer's first state.
+	changes     atomic.Uint64
 	byteIndexes atomic.Pointer[byteIndexSet] // replaced under mu
 	derives     atomic.Pointer[[]*funcIndex] // the same as funcs, likewise; nil: there are none
 	blocked     atomic.Int32                 // how many calls of Derive were left to themselves

@@ -58,7 +58,8 @@ func TestListReaderProtobufHostile(t *testing.T) {
 	meta := message(2, "1")
 	huge := append([]byte(protoMagic), message(1, podListType)...)
 	huge = append(huge, 0x12, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f) // a list of 4 TB
-	group := []byte{0x1b, 0x1b, 0x1c}                             // field 3: a group in a group, one end
+	// A group of field 3 in another one, and one end.
+	group := []byte{0x1b, 0x1b, 0x1c}
 	tests := []hostile{
 		{"empty", nil, io.ErrUnexpectedEOF, ""},
 		{"json", []byte(`{"kind":"PodList"}`), ErrMalformed, "k8s"},

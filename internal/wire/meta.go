@@ -66,7 +66,8 @@ func ReadMetaOf(object metav1.Object, m *Meta) {
 	case annotations[initialEventsEnd] == "true":
 		m.annotations = []byte(`{"` + initialEventsEnd + `":"true"}`)
 	case annotations[CoalescedAnnotation] != "":
-		m.annotations, _ = json.Marshal(map[string]string{CoalescedAnnotation: annotations[CoalescedAnnotation]}) // always possible
+		// This cannot fail.
+		m.annotations, _ = json.Marshal(map[string]string{CoalescedAnnotation: annotations[CoalescedAnnotation]})
 	}
 }
 

@@ -2,8 +2,11 @@ package informers
 
 // The kinds of changes that a stub can make to its pods.
 const (
-	ChangeMix        = "mix"        // of twenty, 14 of the status, 3 of an annotation, 2 of a label, 1 of the spec
-	ChangeStatus     = "status"     // a container becomes ready, or is no longer; its conditions and times follow
+	// ChangeMix: of twenty changes 14 are of the status, 3 of an annotation, 2 of a label and 1 of the
+	// spec.
+	ChangeMix = "mix"
+	// ChangeStatus: a container becomes ready, or is no longer ready. Its conditions and times follow.
+	ChangeStatus     = "status"
 	ChangeLabel      = "label"      // a label has a new value
 	ChangeAnnotation = "annotation" // an annotation has a new value
 	ChangeSpec       = "spec"       // a container has a new image

@@ -80,7 +80,8 @@ func (c *sharedInformer) transform(s *spec) error {
 		return nil
 	}
 	return c.SetTransform(func(object any) (any, error) {
-		if m, err := meta.Accessor(object); err == nil { // else it is a tombstone, of what was transformed
+		// An object without metadata is a tombstone, of what was transformed.
+		if m, err := meta.Accessor(object); err == nil {
 			m.SetManagedFields(nil)
 		}
 		return object, nil

@@ -13,24 +13,29 @@ import (
 
 // order tells a stub what to do with the watches that it holds, and with those that come.
 type order struct {
-	Do     string  `json:"do"`
-	Change string  `json:"change,omitempty"` // of modify: one of Changes
-	Rate   float64 `json:"rate,omitempty"`   // of modify: events a second; 0: as fast as they are taken
-	Times  int     `json:"times,omitempty"`  // of expire
-	Keep   int     `json:"keep,omitempty"`   // of remove
+	Do     string `json:"do"`
+	Change string `json:"change,omitempty"` // of modify: one of Changes
+	// Rate is the events a second of modify. 0: as fast as they are taken.
+	Rate  float64 `json:"rate,omitempty"`
+	Times int     `json:"times,omitempty"` // of expire
+	Keep  int     `json:"keep,omitempty"`  // of remove
 }
 
 // What a stub can be told to do.
 const (
-	doHold   = "hold"   // nothing: a watch stays open and says nothing
-	doModify = "modify" // send MODIFIED events, each with a higher resourceVersion, over all objects, until told otherwise
+	doHold = "hold" // nothing: a watch stays open and says nothing
+	// doModify sends MODIFIED events over all objects, each with a higher resourceVersion, until told
+	// otherwise.
+	doModify = "modify"
 	doExpire = "expire" // end the next Times watches with 410 Expired, each at once, then hold
 	doRemove = "remove" // send a DELETED event for every object but each Keep-th, then hold
 )
 
 const (
-	controlPath = "/stub/order"   // POST an order
-	settledPath = "/stub/settled" // GET: answers when a watch is open and the order has been carried out, with the version sent last
+	controlPath = "/stub/order" // POST an order
+	// GET settledPath answers when a watch is open and the order has been carried out, with the
+	// version sent last.
+	settledPath = "/stub/settled"
 )
 
 // tell sends an order to a stub and returns when the stub has accepted it.

@@ -74,7 +74,8 @@ func (s *subject) follow(ctx context.Context, change string) (Figures, error) {
 	pause(ctx, min(warmUp, s.Duration))
 	begin, first := now(s.events.Load()), s.version()
 	pause(ctx, s.Duration)
-	for s.events.Load() == begin.events || s.version() == first { // on a machine that is busy with other things
+	// A machine that is busy with other things takes a while.
+	for s.events.Load() == begin.events || s.version() == first {
 		if pause(ctx, 10*time.Millisecond); ctx.Err() != nil {
 			return nil, fmt.Errorf("no event came: %w", ctx.Err())
 		}
@@ -89,7 +90,8 @@ func (s *subject) follow(ctx context.Context, change string) (Figures, error) {
 		return nil, err
 	}
 	_, cpu, alloc, handled := s.since(begin)
-	sent := float64(to-from) * float64(max(1, s.Handlers)) // to all handlers, had none been merged with a later one
+	// These are the events sent to all handlers, had none been merged with a later one.
+	sent := float64(to-from) * float64(max(1, s.Handlers))
 	return Figures{
 		"eventsPerSecond":    events / elapsed.Seconds(),
 		"receivedPerSecond":  received / elapsed.Seconds(),

@@ -116,7 +116,8 @@ func measureBlocked(ctx context.Context, s *subject) (Figures, error) {
 	}
 	pause(ctx, s.Duration)
 	after := settledHeap()
-	for blocked.Load() && s.version() == version && ctx.Err() == nil { // on a machine that is busy with other things
+	// A machine that is busy with other things takes a while.
+	for blocked.Load() && s.version() == version && ctx.Err() == nil {
 		pause(ctx, 10*time.Millisecond)
 	}
 	sent := s.version() - version

@@ -15,7 +15,10 @@ type Verb struct {
 	Runs  int    // how often each contender is run when nobody says
 
 	// What the verb uses of the options, for whoever offers flags.
-	Stub     bool          // measured on a stub that a server lends its pods to; else on the server itself
+
+	// Stub says that it is measured on a stub that a server lends its pods to; else on the server
+	// itself.
+	Stub     bool
 	Duration time.Duration // how long it is measured; 0: as long as it takes
 	Takes    []string      // the options that it has besides those of all: some of those below
 

@@ -13,7 +13,8 @@ import (
 var pageText string
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-	"chart": func(i Replayed) template.HTML { return template.HTML(i.Chart()) }, // all text in it is escaped
+	// All text in a chart is escaped.
+	"chart": func(i Replayed) template.HTML { return template.HTML(i.Chart()) },
 	"style": chart.PageStyle,
 	"count": func(n int) string { return quantity.Count(int64(n)) },
 }).Parse(pageText))

@@ -31,12 +31,15 @@ type Options struct {
 	Day      time.Duration // how long the day of day lasts
 
 	Kubelets, Watchers, Clients, Herd int
-	Crowd, Stalled                    int // watchers by node of crowd, and those of stalled that read nothing
+	// Crowd is the watchers by node of crowd, and Stalled those of stalled that read nothing.
+	Crowd, Stalled int
 
-	SlowProtobuf, SlowJSON int     // readers of slowlists
-	SlowAPIServer          int     // readers of kube-apiserver; 0: none, since it may take all the memory that there is
-	SlowBytes              float64 // that each reads in a second
-	RSSLimit               float64 // of a server, at which its slow readers are cut off
+	SlowProtobuf, SlowJSON int // readers of slowlists
+	// SlowAPIServer is the readers of kube-apiserver. 0: none, since it may take all the memory that
+	// there is.
+	SlowAPIServer int
+	SlowBytes     float64 // that each reads in a second
+	RSSLimit      float64 // of a server, at which its slow readers are cut off
 
 	ReadRate float64       // events that slowreader takes in a second
 	Follow   time.Duration // how long it goes on behind the initial state

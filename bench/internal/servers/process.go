@@ -31,7 +31,8 @@ func (p process) cpu() (time.Duration, error) {
 
 // parseStat reads the CPU time out of a /proc/PID/stat.
 func parseStat(stat []byte) (time.Duration, error) {
-	const utime, stime = 11, 12 // behind the program's name, which is in brackets and may have anything in it
+	// Both stand behind the program's name, which is in brackets and may have anything in it.
+	const utime, stime = 11, 12
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(fields) <= stime {
 		return 0, fmt.Errorf("proc: no CPU time in %.80q", stat)
@@ -76,7 +77,8 @@ func parseStatus(r io.Reader) (now, peak float64, err error) {
 		}
 	}
 	if now == 0 {
-		return 0, 0, fmt.Errorf("proc: %w: no resident set", io.ErrUnexpectedEOF) // a process that has ended
+		// The process has ended.
+		return 0, 0, fmt.Errorf("proc: %w: no resident set", io.ErrUnexpectedEOF)
 	}
 	return now, max(now, peak), nil
 }

@@ -50,7 +50,8 @@ func startProxy(ctx context.Context, path string, k *kubeconfig, more ...string)
 	}
 	timer := time.AfterFunc(startTimeout, cancel)
 	defer timer.Stop()
-	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil { // its address, which its kubeconfig has too
+	// The line has its address, which its kubeconfig has too.
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		return nil, errors.Join(p.failure(errors.New("the proxy did not start")), p.stop())
 	}
 	if p.config, err = k.ofProxy(); err != nil {

@@ -102,7 +102,8 @@ func (b *Bench) startEmbedded(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.o.Config, b.o.embedded, b.close = p.Config(), true, func() { _ = p.Close() } // it holds nothing that would be lost
+	// The server holds nothing that would be lost.
+	b.o.Config, b.o.embedded, b.close = p.Config(), true, func() { _ = p.Close() }
 	return nil
 }
 

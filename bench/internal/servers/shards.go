@@ -75,7 +75,8 @@ type informed struct {
 // inform runs an informer of a shard until it has synced.
 func (t *trial) inform(ctx context.Context, shard weir.Shard) (out informed, err error) {
 	inf, err := weir.NewInformer[*corev1.Pod](t.config, weir.Options{
-		Shard: shard, ListWatch: weir.ListWatch{Mode: weir.ModeList}, // without a question for the version, which a proxy passes on
+		// ModeList asks no question for the version, which a proxy passes on.
+		Shard: shard, ListWatch: weir.ListWatch{Mode: weir.ModeList},
 	})
 	if err != nil {
 		return out, err

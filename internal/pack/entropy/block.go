@@ -18,8 +18,9 @@ const (
 )
 
 const (
-	longRun = 24   // shortest run of literals that has a bit for whether it is hexadecimal
-	farFrom = 0x10 // the second byte of offsets that lead into a dictionary rather than back in the block
+	longRun = 24 // shortest run of literals that has a bit for whether it is hexadecimal
+	// From farFrom on an offset's second byte leads into a dictionary, rather than back in the block.
+	farFrom = 0x10
 )
 
 // context is the state that one operation of a block leaves for the next.

@@ -103,7 +103,8 @@ func (s *Server) list(r *request, m moment, mayWait bool) (l listed, f *failure,
 		switch {
 		case mayWait:
 			return l, nil, true
-		case (m.etcd || m.exact) && m.rev <= s.era.Head(): // it may have been restored since the request came
+		case (m.etcd || m.exact) && m.rev <= s.era.Head():
+			// It may have been restored since the request came.
 			rev = m.rev
 		default:
 			return l, tooLarge(), false

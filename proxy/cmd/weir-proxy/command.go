@@ -117,7 +117,8 @@ func (f *flags) add(fs *pflag.FlagSet) {
 			"page needs no credentials, and sees the users, and what changes in objects, but for Secrets and environment variables")
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "Log more")
 	fs.BoolVar(&f.check, "check-arguments", false, "End once the arguments are known to be right, without an upstream")
-	fs.Lookup("check-arguments").Hidden = true // for weir proxy, which may have to start an upstream first
+	// It is for weir proxy, which may have to start an upstream first.
+	fs.Lookup("check-arguments").Hidden = true
 }
 
 // complete reads what the flags say into the options, and checks what can be known without an

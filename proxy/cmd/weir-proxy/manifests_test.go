@@ -152,7 +152,8 @@ func TestManifests(t *testing.T) {
 		if err != nil || !d.IsDir() || dir == manifests {
 			return err
 		}
-		if filepath.Base(dir) == "informers" { // Prometheus' and Grafana's own files, which e2e/monitoring checks
+		// These are Prometheus' and Grafana's own files, which e2e/monitoring checks.
+		if filepath.Base(dir) == "informers" {
 			return fs.SkipDir
 		}
 		raw, err := os.ReadFile(filepath.Join(dir, "kustomization.yaml"))

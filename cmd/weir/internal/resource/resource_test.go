@@ -24,7 +24,8 @@ var lists = []*metav1.APIResourceList{
 	}},
 	{GroupVersion: "autoscaling/v1", APIResources: []metav1.APIResource{
 		{Name: "scalers", SingularName: "scaler", ShortNames: []string{"hpa"}, Kind: "PodScaler", Namespaced: true, Verbs: all},
-		{Name: "policies", Kind: "Policy", Namespaced: true, Verbs: all}, // an older server's: without its singular
+		// An older server's, without its singular.
+		{Name: "policies", Kind: "Policy", Namespaced: true, Verbs: all},
 	}},
 	{GroupVersion: "metrics.example.com/v1", APIResources: []metav1.APIResource{
 		{Name: "pods", SingularName: "pod", Kind: "PodMetrics", Namespaced: true, Verbs: metav1.Verbs{"get", "list"}},
@@ -52,7 +53,8 @@ func TestFind(t *testing.T) {
 	}{
 		{typed: "pods", want: pods},
 		{typed: "pod", want: pods},
-		{typed: "po", want: schema.GroupVersionResource{Group: "metrics.example.com", Version: "v1", Resource: "po"}}, // a name before a short one
+		// A name goes before a short name.
+		{typed: "po", want: schema.GroupVersionResource{Group: "metrics.example.com", Version: "v1", Resource: "po"}},
 		{typed: "Pod", want: pods},
 		{typed: "pods.v1.", want: pods},
 		{typed: "no", want: schema.GroupVersionResource{Version: "v1", Resource: "nodes"}, global: true},
