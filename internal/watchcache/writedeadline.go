@@ -86,8 +86,8 @@ func (ds *writeDeadlines) bound(w http.ResponseWriter, write func()) {
 func (ds *writeDeadlines) check() {
 	now := time.Now()
 	timedOut := now.Add(-ds.timeout).UnixNano()
-	for _, wd := range ds.startedBefore(now) {
-		if (wd.started.Load() <= timedOut || wd.isLate(now)) && wd.setDeadline(now.Add(-time.Second)) {
+	for _, w := range ds.startedBefore(now) {
+		if (w.since <= timedOut || w.isLate(now)) && w.cut() {
 			ds.stalled.Add(1)
 		}
 	}
@@ -98,16 +98,30 @@ func (ds *writeDeadlines) check() {
 	}
 }
 
-// startedBefore returns the deadlines whose write started before then.
-func (ds *writeDeadlines) startedBefore(then time.Time) (out []*writeDeadline) {
+// pendingWrite is a write that was under way when somebody looked. It may have ended since.
+type pendingWrite struct {
+	*writeDeadline
+	since int64 // its start in Unix nanoseconds
+}
+
+// startedBefore returns the writes under way that started before then.
+func (ds *writeDeadlines) startedBefore(then time.Time) (out []pendingWrite) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	for wd := range ds.active {
 		if since := wd.started.Load(); since != 0 && since <= then.UnixNano() {
-			out = append(out, wd)
+			out = append(out, pendingWrite{wd, since})
 		}
 	}
 	return out
+}
+
+// cut ends the write, and with it the request. It returns false if the write has ended by itself:
+// then the client has taken everything, and a deadline would fail the next write.
+func (w pendingWrite) cut() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.started.Load() == w.since && w.setDeadlineLocked(time.Now().Add(-time.Second))
 }
 
 // slowAfter is how long a write must have taken for its client to count as taking nothing.
@@ -117,21 +131,20 @@ const slowAfter = time.Second
 // how many it has ended.
 func (ds *writeDeadlines) shed(n int) (ended int) {
 	type late struct {
-		*writeDeadline
+		pendingWrite
 		by int
 	}
 	var all []late
-	now := time.Now()
-	for _, wd := range ds.startedBefore(now.Add(-slowAfter)) {
-		if from := wd.source.Load(); from != nil {
+	for _, w := range ds.startedBefore(time.Now().Add(-slowAfter)) {
+		if from := w.source.Load(); from != nil {
 			if by := (*from).behind(); by > 0 {
-				all = append(all, late{wd, by})
+				all = append(all, late{w, by})
 			}
 		}
 	}
 	slices.SortFunc(all, func(a, b late) int { return b.by - a.by })
 	for _, l := range all[:min(n, len(all))] {
-		if l.setDeadline(now.Add(-time.Second)) {
+		if l.cut() {
 			ds.stalled.Add(1)
 			ended++
 		}
@@ -147,8 +160,8 @@ func (ds *writeDeadlines) close(grace time.Duration) {
 	ds.mu.Lock()
 	ds.stopIdleTimer()
 	ds.mu.Unlock()
-	for _, wd := range ds.startedBefore(time.Now()) {
-		wd.setDeadline(time.Now().Add(grace))
+	for _, w := range ds.startedBefore(time.Now()) {
+		w.setDeadline(time.Now().Add(grace))
 	}
 }
 
@@ -163,6 +176,11 @@ func (ds *writeDeadlines) stopIdleTimer() {
 func (wd *writeDeadline) setDeadline(deadline time.Time) bool {
 	wd.mu.Lock()
 	defer wd.mu.Unlock()
+	return wd.setDeadlineLocked(deadline)
+}
+
+// setDeadlineLocked is setDeadline for a caller that holds the lock.
+func (wd *writeDeadline) setDeadlineLocked(deadline time.Time) bool {
 	if wd.closed {
 		return false
 	}

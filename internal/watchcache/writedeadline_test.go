@@ -230,3 +230,93 @@ func TestShed(t *testing.T) {
 		<-red
 	})
 }
+
+// lateSource is the source of a watcher that is behind.
+type lateSource struct{ changeSource }
+
+func (lateSource) behind() int { return 1 }
+
+// cutClient is a client of which a test sees that it is let go.
+type cutClient struct {
+	*recorder
+	onCut func()
+	cut   bool
+}
+
+func (w *cutClient) SetWriteDeadline(t time.Time) error {
+	if !t.IsZero() {
+		w.cut = true
+		w.onCut()
+	}
+	return nil
+}
+
+// TestWriteEndsMeanwhile: of two clients that take nothing one is let go. The other has taken
+// everything by then, and stays, whether or not it has begun another write.
+func TestWriteEndsMeanwhile(t *testing.T) {
+	for name, shed := range map[string]bool{"timed out": false, "shed": true} {
+		for _, again := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				ds := &writeDeadlines{timeout: time.Minute, stalled: &atomic.Uint64{}}
+				source := changeSource(lateSource{})
+				var clients [2]*cutClient
+				var writes [2]*writeDeadline
+				for i := range clients {
+					clients[i] = &cutClient{recorder: newRecorder()}
+					writes[i] = ds.start(clients[i])
+					defer writes[i].close()
+					writes[i].source.Store(&source)
+				}
+				for i := range clients {
+					clients[i].onCut = func() {
+						writes[i].done()
+						other := writes[1-i]
+						if other.done(); again {
+							_ = other.begin()
+						}
+					}
+				}
+				for i := range writes {
+					if err := writes[i].begin(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if shed {
+					time.Sleep(2 * slowAfter)
+					if n := ds.shed(2); n != 1 {
+						t.Errorf("%d are shed", n)
+					}
+				} else {
+					time.Sleep(ds.timeout * 3 / 2)
+					synctest.Wait()
+				}
+				if clients[0].cut == clients[1].cut || ds.stalled.Load() != 1 {
+					t.Errorf("%s, again %v: let go %v and %v, %d counted", name, again, clients[0].cut, clients[1].cut, ds.stalled.Load())
+				}
+			})
+		}
+	}
+}
+
+// TestPromptClientStays: whenever a check comes, it lets nobody go who takes everything at once.
+func TestPromptClientStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // whose timers end with it
+		ds := &writeDeadlines{timeout: time.Hour, stalled: &atomic.Uint64{}}
+		wd := ds.start(newRecorder())
+		defer wd.close()
+		var over atomic.Bool
+		defer over.Store(true)
+		go func() {
+			for !over.Load() {
+				_ = wd.begin()
+				wd.done()
+			}
+		}()
+		for range 20_000 {
+			ds.check()
+		}
+		if n := ds.stalled.Load(); n != 0 {
+			t.Errorf("let go %d times", n)
+		}
+	})
+}
