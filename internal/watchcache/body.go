@@ -2,6 +2,7 @@ package watchcache
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"strconv"
@@ -87,17 +88,20 @@ func (b *body) flush() error {
 		}
 		b.w.WriteHeader(http.StatusOK)
 	}
-	err := b.send()
-	b.deadline.done()
+	err := b.bounded(b.send)
 	*b.buf = (*b.buf)[:0]
+	return err
+}
+
+// bounded bounds the time that write may take to write to the client.
+func (b *body) bounded(write func() error) error {
+	err := b.deadline.during(write)
+	b.clientGone = err != nil && !errors.Is(err, errTooSlow)
 	return err
 }
 
 // send writes what the buffer holds to the client.
 func (b *body) send() (err error) {
-	if err := b.deadline.begin(); err != nil {
-		return err
-	}
 	if b.gzip != nil {
 		_, err = b.gzip.Write(*b.buf)
 	} else {
@@ -108,7 +112,6 @@ func (b *body) send() (err error) {
 		}
 	}
 	b.deadline.wrote(len(*b.buf))
-	b.clientGone = err != nil
 	return err
 }
 
@@ -118,12 +121,11 @@ func (b *body) Close() error {
 		b.started = true
 		b.w.Header().Set("Content-Length", strconv.Itoa(len(*b.buf)))
 		b.w.WriteHeader(http.StatusOK)
-		return b.send()
+		return b.bounded(b.send)
 	}
 	err := b.flush()
 	if err == nil && b.gzip != nil {
-		err = b.gzip.Close()
-		b.clientGone = err != nil
+		err = b.bounded(b.gzip.Close) // it writes what the compressor still holds
 	}
 	return err
 }

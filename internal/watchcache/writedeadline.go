@@ -232,6 +232,16 @@ func (wd *writeDeadline) wrote(n int) { wd.stateSent.Add(int64(n)) }
 // done records the end of a write.
 func (wd *writeDeadline) done() { wd.started.Store(0) }
 
+// during bounds the time that write may take. The error is errTooSlow, without a write, or write's.
+func (wd *writeDeadline) during(write func() error) error {
+	err := wd.begin()
+	if err == nil {
+		err = write()
+		wd.done()
+	}
+	return err
+}
+
 // close ends the deadline with its request. A later request on the connection has its own.
 func (wd *writeDeadline) close() {
 	wd.set.mu.Lock()

@@ -110,6 +110,61 @@ func TestObjectWriteTimeout(t *testing.T) {
 	}
 }
 
+// filledWriter takes so many bytes, and then nothing more.
+type filledWriter struct {
+	*stuckWriter
+	room int
+}
+
+func (w *filledWriter) Write(p []byte) (int, error) {
+	if w.room -= len(p); w.room >= 0 {
+		return len(p), nil
+	}
+	return w.stuckWriter.Write(p)
+}
+
+// TestGzipEndTimeout: a client that takes nothing of what a compressor writes at its end is let go
+// as well.
+func TestGzipEndTimeout(t *testing.T) {
+	const head = 10 // of a gzip member, in bytes
+	for query, size := range map[string]int{
+		"": 2 * gzipAbove,
+		"watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=36000": 1,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			tc := newTestCache(t, 0, nil)
+			defer tc.close()
+			tc.put("ns", "a", strings.Repeat("c", size))
+			r := newRequest(query)
+			r.Header.Set("Accept-Encoding", "gzip")
+			room := head
+			if query == "" {
+				whole := httptest.NewRecorder()
+				tc.cache.ServeList(whole, r, "", "")
+				if whole.Header().Get("Content-Encoding") != "gzip" {
+					t.Fatalf("not compressed: %v", whole.Header())
+				}
+				room = whole.Body.Len() - 1
+			}
+			w := &filledWriter{&stuckWriter{header: http.Header{}, deadline: make(chan time.Time, 16)}, room}
+			began, done := time.Now(), make(chan struct{})
+			go func() {
+				defer close(done)
+				tc.cache.ServeList(w, r, "", "")
+			}()
+			select {
+			case <-done:
+			case <-time.After(time.Hour):
+				close(w.deadline)
+				<-done
+			}
+			if d := time.Since(began); w.room >= 0 || d < stateGrace || d > writeTimeout+writeTimeout/checksPerTimeout {
+				t.Errorf("%q: let go after %v, with %d bytes of room", query, d, w.room)
+			}
+		})
+	}
+}
+
 // trickler takes a part of a LIST or of initial events, and then waits, again and again. Like a
 // connection it knows no more of a deadline than that a write fails after it.
 type trickler struct {
