@@ -50,6 +50,7 @@ func (s *stream) Write(p []byte) (n int, err error) {
 	if err := s.deadline.begin(); err != nil {
 		return 0, err
 	}
+	defer s.deadline.done() // what is computed until the next write is no fault of the client
 	to := io.Writer(s.w)
 	if s.compress {
 		if s.gzip == nil {
@@ -84,20 +85,22 @@ func (s *stream) flush() error {
 		s.err = s.buf.Flush()
 	}
 	if s.gzip != nil && s.err == nil {
-		// The end of a member is not enough: readers such as the standard library's keep the last
-		// bytes of a member until the next one begins.
-		if s.err = s.gzip.Flush(); s.err == nil {
-			s.err = s.gzip.Close()
-		}
+		s.err = s.deadline.during(s.endMember)
 	}
 	s.freeBuffers()
 	if s.err == nil {
-		if s.err = s.deadline.begin(); s.err == nil {
-			s.err = s.deadline.control.Flush()
-		}
-		s.deadline.done()
+		s.err = s.deadline.during(s.deadline.control.Flush)
 	}
 	return s.err
+}
+
+// endMember ends the gzip member. Its end is not enough: readers such as the standard library's
+// keep the last bytes of a member until the next one begins.
+func (s *stream) endMember() error {
+	if err := s.gzip.Flush(); err != nil {
+		return err
+	}
+	return s.gzip.Close()
 }
 
 // end releases the buffers and the deadline.

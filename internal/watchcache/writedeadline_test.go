@@ -375,3 +375,26 @@ func TestPromptClientStays(t *testing.T) {
 		}
 	})
 }
+
+// TestShedSparesThoseSentNothing: a watcher for which the server only computes has taken everything
+// that there was.
+func TestShedSparesThoseSentNothing(t *testing.T) {
+	for _, zip := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			tc := newTestCache(t, 0, nil)
+			defer tc.close()
+			s := tc.cache.newStream(newRecorder(), "application/json", zip, false)
+			defer s.end()
+			source := changeSource(lateSource{})
+			s.deadline.source.Store(&source)
+			s.write(make([]byte, 2*streamBuffer))
+			time.Sleep(2 * slowAfter)
+			if n := tc.cache.Shed(9); n != 0 {
+				t.Errorf("compressed %v: %d are let go", zip, n)
+			}
+			if err := s.flush(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
