@@ -287,6 +287,12 @@ func TestBadWrites(t *testing.T) {
 			{"too long a path", "GET", configMaps + "/a/b/c", "", 404, nil},
 			{"empty segments", "GET", "/api/v1//pods", "", 404, nil},
 			{"a table in protobuf", "GET", configMaps, "", 406, []string{"Accept", "application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1"}},
+			{"any media type of an application", "GET", configMaps, "", 406, []string{"Accept", "application/*"}},
+			{"a list as one object's metadata", "GET", configMaps, "", 406, []string{"Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"}},
+			{"an object as a list's metadata", "GET", configMaps + "/there", "", 406, []string{"Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"}},
+			{"a table of unknown rows", "GET", configMaps + "?includeObject=All", "", 400, []string{"Accept", acceptTable}},
+			{"a table of one unknown row", "GET", configMaps + "/there?includeObject=All", "", 400, []string{"Accept", acceptTable}},
+			{"a watch of unknown rows", "GET", configMaps + "?watch=1&timeoutSeconds=1&includeObject=All", "", 400, []string{"Accept", acceptTable}},
 			{"openapi v2", "GET", "/openapi/v2", "", 404, nil},
 			{"a POST to discovery", "POST", "/api", "", 405, nil},
 		} {

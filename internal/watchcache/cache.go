@@ -262,6 +262,9 @@ func (c *Cache) begin(w http.ResponseWriter, r *http.Request, p *params, namespa
 	if !p.watch {
 		return nil, c.list(w, r, p, s, rep)
 	}
+	if err := rep.checkRows(); err != nil {
+		return nil, err
+	}
 	if wt := c.openWatch(w, r, p, s, rep); wt != nil {
 		return wt.serve, nil
 	}

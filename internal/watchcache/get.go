@@ -49,6 +49,9 @@ func (c *Cache) WriteObject(w http.ResponseWriter, r *http.Request, code int, ra
 		return errNotAcceptable()
 	}
 	rep := c.newRepresentation(mt, r.URL.Query().Get("includeObject"))
+	if err := rep.checkForm(false); err != nil {
+		return err
+	}
 	object, err := rep.object(raw)
 	if err != nil {
 		return apierrors.NewInternalError(err)

@@ -71,6 +71,9 @@ type page struct {
 // list answers a LIST. It returns an error only if it has written nothing.
 func (c *Cache) list(w http.ResponseWriter, r *http.Request, p *params, s *selector, rep representation) error {
 	st, start, limit, err := c.stateForList(r.Context(), p)
+	if err == nil {
+		err = rep.checkForm(true)
+	}
 	if err != nil {
 		return err
 	}

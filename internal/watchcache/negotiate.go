@@ -30,13 +30,15 @@ type mediaType struct {
 	// version is the version of the meta.k8s.io kinds that metadataOnly and table use: v1 or
 	// v1beta1.
 	version string
+	// list says that metadataOnly was asked for by the kind of a list.
+	list bool
 }
 
-// negotiate returns the first media range of the Accept header that can accepts, by quality, then
-// by order. No header and a wildcard mean JSON.
-func negotiate(h http.Header, can func(mediaType) bool) (mediaType, bool) {
+// negotiate returns the first media range of the Accept header that can accepts: by quality, then
+// names before wildcards, then by order. No header and a wildcard mean JSON.
+func negotiate(h http.Header, can func(mediaRange) bool) (mediaType, bool) {
 	for _, c := range mediaRangesIn(h) {
-		if can(c.mediaType) {
+		if can(c) {
 			return c.mediaType, true
 		}
 	}
@@ -68,7 +70,8 @@ const (
 // mediaRange is one alternative of an Accept header.
 type mediaRange struct {
 	mediaType
-	quality float64
+	quality   float64
+	wildcards int // 0: it names a media type, 1: application/*, 2: */*
 }
 
 // parseAccept returns the supported media ranges of an Accept header, best first.
@@ -91,17 +94,19 @@ func parseAccept(header string) []mediaRange {
 			quality = q
 		}
 		if quality > 0 {
-			choices = append(choices, mediaRange{mt, quality})
+			choices = append(choices, mediaRange{mt, quality, strings.Count(name, "*")})
 		}
 	}
-	slices.SortStableFunc(choices, func(a, b mediaRange) int { return cmp.Compare(b.quality, a.quality) })
+	slices.SortStableFunc(choices, func(a, b mediaRange) int {
+		return cmp.Or(cmp.Compare(b.quality, a.quality), cmp.Compare(a.wildcards, b.wildcards))
+	})
 	return choices
 }
 
 func parseMediaRange(name string, params map[string]string) (mediaType, bool) {
 	var mt mediaType
 	switch name {
-	case "*/*", "application/json":
+	case "*/*", "application/*", "application/json":
 		mt.enc = wire.JSON
 	case "application/vnd.kubernetes.protobuf":
 		mt.enc = wire.Protobuf
@@ -114,8 +119,10 @@ func parseMediaRange(name string, params map[string]string) (mediaType, bool) {
 	switch params["as"] {
 	case "":
 		return mt, params["g"] == "" && params["v"] == ""
-	case "PartialObjectMetadata", "PartialObjectMetadataList":
+	case "PartialObjectMetadata":
 		mt.shape = metadataOnly
+	case "PartialObjectMetadataList":
+		mt.shape, mt.list = metadataOnly, true
 	case "Table":
 		mt.shape = table
 		if mt.enc != wire.JSON {

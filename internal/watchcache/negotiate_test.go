@@ -9,18 +9,22 @@ import (
 
 func TestNegotiate(t *testing.T) {
 	jsonWhole, protoWhole := mediaType{enc: wire.JSON}, mediaType{enc: wire.Protobuf}
-	any := func(mediaType) bool { return true }
-	noProtobuf := func(mt mediaType) bool { return mt.enc == wire.JSON || mt.shape == metadataOnly }
+	any := func(mediaRange) bool { return true }
+	noProtobuf := func(mr mediaRange) bool { return mr.enc == wire.JSON || mr.shape == metadataOnly }
 	const partial = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 	for _, tt := range []struct {
 		accept string
-		can    func(mediaType) bool
+		can    func(mediaRange) bool
 		want   mediaType
 		ok     bool
 	}{
 		{"", any, jsonWhole, true},
 		{"*/*", any, jsonWhole, true},
-		{"application/*", any, mediaType{}, false}, // kube-apiserver does not know it for built-in kinds
+		{"application/*", any, jsonWhole, true},
+		{"application/*, application/vnd.kubernetes.protobuf", any, protoWhole, true},
+		{"*/*, application/vnd.kubernetes.protobuf", any, protoWhole, true},
+		{"*/*, application/vnd.kubernetes.protobuf", noProtobuf, jsonWhole, true},
+		{"*/*;q=0.9, application/vnd.kubernetes.protobuf;q=0.9", any, protoWhole, true},
 		{"application/json", any, jsonWhole, true},
 		{"application/json, */*", any, jsonWhole, true},
 		{"application/vnd.kubernetes.protobuf", any, protoWhole, true},
@@ -34,9 +38,10 @@ func TestNegotiate(t *testing.T) {
 		{"application/cbor", any, mediaType{}, false},
 		{"text/html", any, mediaType{}, false},
 		{";;;,application/json", any, jsonWhole, true},
-		{"application/json" + partial, any, mediaType{wire.JSON, metadataOnly, "v1"}, true},
-		{"application/vnd.kubernetes.protobuf" + partial, noProtobuf, mediaType{wire.Protobuf, metadataOnly, "v1"}, true},
-		{"application/json;as=Table;g=meta.k8s.io;v=v1beta1", any, mediaType{wire.JSON, table, "v1beta1"}, true},
+		{"application/json" + partial, any, mediaType{enc: wire.JSON, shape: metadataOnly, version: "v1"}, true},
+		{"application/vnd.kubernetes.protobuf" + partial, noProtobuf, mediaType{enc: wire.Protobuf, shape: metadataOnly, version: "v1"}, true},
+		{"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", any, mediaType{enc: wire.JSON, shape: metadataOnly, version: "v1", list: true}, true},
+		{"application/json;as=Table;g=meta.k8s.io;v=v1beta1", any, mediaType{enc: wire.JSON, shape: table, version: "v1beta1"}, true},
 		{"application/json;as=Table;g=meta.k8s.io;v=v2,application/json", any, jsonWhole, true},
 		{"application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1", any, mediaType{}, false},
 		{"application/json;as=Other;g=meta.k8s.io;v=v1", any, mediaType{}, false},

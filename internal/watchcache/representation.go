@@ -9,7 +9,9 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"google.golang.org/protobuf/encoding/protowire"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1beta1/validation"
 
 	"github.com/weirproject/weir/internal/codec"
 	"github.com/weirproject/weir/internal/wire"
@@ -36,12 +38,38 @@ func (rep *representation) key() representationKey {
 	return representationKey{rep.mediaType, rep.rowObject}
 }
 
-// canServe reports whether objects of the cache can be served as this media type.
-func (c *Cache) canServe(mt mediaType) bool {
-	if c.encoding == wire.JSON {
-		return mt.enc == wire.JSON || mt.shape == metadataOnly
+// canServe reports whether objects of the cache can be served in this media range. kube-apiserver
+// knows application/* of custom resources only.
+func (c *Cache) canServe(mr mediaRange) bool {
+	switch {
+	case c.encoding == wire.JSON:
+		return mr.enc == wire.JSON || mr.shape == metadataOnly
+	case mr.wildcards == 1:
+		return false
 	}
-	return mt.enc == wire.Protobuf || c.resource.Type != nil || mt.shape == metadataOnly
+	return mr.enc == wire.Protobuf || c.resource.Type != nil || mr.shape == metadataOnly
+}
+
+// checkForm returns the error for a form that there is not of a list, or of one object.
+func (rep *representation) checkForm(list bool) error {
+	switch {
+	case rep.shape != metadataOnly || rep.list == list:
+		return rep.checkRows()
+	case list:
+		return notAcceptable("you requested PartialObjectMetadata, but the requested object is a list (" + rep.resource.ListKind + ")")
+	}
+	return notAcceptable("you requested PartialObjectMetadataList, but the requested object is not a list (" + rep.resource.Kind + ")")
+}
+
+// checkRows returns the error for a Table whose rows are to include what none can.
+func (rep *representation) checkRows() error {
+	if rep.shape != table {
+		return nil
+	}
+	if errs := validation.ValidateTableOptions(&metav1.TableOptions{IncludeObject: rep.rowObject}); len(errs) > 0 {
+		return apierrors.NewBadRequest("Unable to convert to Table as requested: " + errs[0].Error())
+	}
+	return nil
 }
 
 // storedAsIs reports whether stored bytes are sent unchanged.

@@ -51,7 +51,7 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 
 // WriteStatus answers a request with a Status, which may be a success.
 func WriteStatus(w http.ResponseWriter, r *http.Request, code int, status *metav1.Status) {
-	mt, ok := negotiate(r.Header, func(mt mediaType) bool { return mt.shape == whole })
+	mt, ok := negotiate(r.Header, func(mr mediaRange) bool { return mr.shape == whole })
 	if !ok {
 		mt.enc = wire.JSON
 	}
@@ -122,11 +122,16 @@ func errExpired(want uint64) error {
 }
 
 func errNotAcceptable() error {
+	return notAcceptable("only the following media types are accepted: " + wire.ContentTypeJSON + ", " + wire.ContentTypeProtobuf +
+		" (built-in kinds)")
+}
+
+// notAcceptable returns a 406.
+func notAcceptable(message string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure,
-		Code:   http.StatusNotAcceptable,
-		Reason: metav1.StatusReasonNotAcceptable,
-		Message: "only the following media types are accepted: " + wire.ContentTypeJSON + ", " + wire.ContentTypeProtobuf +
-			" (built-in kinds)",
+		Status:  metav1.StatusFailure,
+		Code:    http.StatusNotAcceptable,
+		Reason:  metav1.StatusReasonNotAcceptable,
+		Message: message,
 	}}
 }

@@ -1,0 +1,184 @@
+package apiserver
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/internal/wire"
+)
+
+// deadline bounds every wait of these tests. It is generous: nothing is timed here.
+const deadline = 3 * time.Minute
+
+// shared is the cluster of all tests here.
+var shared *cluster.Cluster
+
+func TestMain(m *testing.M) {
+	os.Exit(cluster.Main(m, 15*time.Minute, func(ctx context.Context) (c *cluster.Cluster, err error) {
+		shared, err = cluster.Start(ctx, cluster.Options{Logf: cluster.LogToStderr})
+		return shared, err
+	}))
+}
+
+// server is one of the two that are compared.
+type server struct {
+	config  *rest.Config
+	client  *http.Client
+	dynamic dynamic.Interface
+}
+
+// startBoth starts an embedded server beside the shared cluster, both with the same custom
+// resources: widgets, which have namespaces, and gadgets, which do not. Their group is the test's
+// own: a definition takes a while to go.
+func startBoth(t *testing.T) (ctx context.Context, things schema.GroupVersion, ours, theirs *server) {
+	t.Helper()
+	ctx = shared.Begin(t, deadline)
+	things = schema.GroupVersion{Group: strings.ToLower(t.Name()) + ".weir.dev", Version: "v1"}
+	embedded, err := apiserver.New(apiserver.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := embedded.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := embedded.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ours, theirs = newServer(t, embedded.Config()), newServer(t, shared.Config())
+	for _, s := range []*server{ours, theirs} {
+		s.define(t, ctx, things.WithResource("widgets"), "Widget", "Namespaced")
+		s.define(t, ctx, things.WithResource("gadgets"), "Gadget", "Cluster")
+	}
+	return ctx, things, ours, theirs
+}
+
+func newServer(t *testing.T, cfg *rest.Config) *server {
+	t.Helper()
+	cfg = rest.CopyConfig(cfg)
+	cfg.QPS = -1
+	client, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { utilnet.CloseIdleConnectionsFor(client.Transport) })
+	s := &server{config: cfg, client: client}
+	if s.dynamic, err = dynamic.NewForConfigAndClient(cfg, client); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+
+// define makes a custom resource until the test ends, and waits until it is served.
+func (s *server) define(t *testing.T, ctx context.Context, gvr schema.GroupVersionResource, kind, scope string) {
+	t.Helper()
+	name := gvr.GroupResource().String()
+	spec := map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}
+	definition := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": definitions.GroupVersion().String(), "kind": "CustomResourceDefinition",
+		"metadata": map[string]any{"name": name},
+		"spec": map[string]any{
+			"group": gvr.Group, "scope": scope, "names": map[string]any{"plural": gvr.Resource, "kind": kind},
+			"versions": []any{map[string]any{
+				"name": gvr.Version, "served": true, "storage": true,
+				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "properties": map[string]any{"spec": spec}}},
+			}},
+		},
+	}}
+	if _, err := s.dynamic.Resource(definitions).Create(ctx, definition, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.dynamic.Resource(definitions).Delete(context.WithoutCancel(ctx), name, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		_, err := s.dynamic.Resource(gvr).List(ctx, metav1.ListOptions{})
+		if err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("%s are not served: %v", name, err)
+		}
+	}
+}
+
+// resourcePath returns the path of the objects of a resource.
+func resourcePath(gv schema.GroupVersion, resource string) string {
+	if gv.Group == "" {
+		return "/api/" + gv.Version + "/" + resource
+	}
+	return "/apis/" + gv.String() + "/" + resource
+}
+
+// answer is what a server says to a GET.
+type answer struct {
+	code      int
+	mediaType string // of an object
+	kind      string
+	text      string
+}
+
+// same reports whether a client sees no difference. Errors may be in other words.
+func (a *answer) same(other *answer) bool {
+	return a.code == other.code && a.mediaType == other.mediaType && a.kind == other.kind
+}
+
+// get makes a GET. accept may be empty.
+func (s *server) get(t *testing.T, ctx context.Context, path, accept string) *answer {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.config.Host+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if accept != "" {
+		req.Header.Set("Accept", accept)
+	}
+	resp, err := s.client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &answer{code: resp.StatusCode, text: string(body)}
+	if a.code != http.StatusOK {
+		return a
+	}
+	a.mediaType = resp.Header.Get("Content-Type")
+	enc := wire.JSON
+	if bytes.HasPrefix(body, []byte("k8s\x00")) {
+		enc = wire.Protobuf
+	}
+	tm, _, err := wire.CutObject(enc, body)
+	if err != nil {
+		t.Fatalf("%s as %q: %v: %.200q", path, accept, err, body)
+	}
+	a.kind = tm.APIVersion + " " + tm.Kind
+	return a
+}
