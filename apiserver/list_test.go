@@ -99,6 +99,29 @@ func TestListSemantics(t *testing.T) {
 	}
 }
 
+// TestNamespaceField: most kinds have the field metadata.namespace, with or without namespaces.
+func TestNamespaceField(t *testing.T) {
+	gadgets := apiserver.Resource{GroupVersionResource: widgets.GroupVersion().WithResource("gadgets"), Kind: "Gadget"}
+	withTestServer(t, apiserver.Options{Resources: []apiserver.Resource{gadgets}}, func(t *testing.T, ts *testServer) {
+		for path, code := range map[string]int{
+			"/api/v1/pods":              200,
+			"/api/v1/persistentvolumes": 200,
+			"/apis/apiextensions.k8s.io/v1/customresourcedefinitions": 200,
+			"/api/v1/nodes":      400,
+			"/api/v1/namespaces": 400,
+			"/apis/certificates.k8s.io/v1/certificatesigningrequests": 400,
+			"/apis/certificates.k8s.io/v1/clustertrustbundles":        400,
+			"/apis/certificates.k8s.io/v1/podcertificaterequests":     400,
+			"/apis/resource.k8s.io/v1/resourceslices":                 400,
+			"/apis/example.com/v1/gadgets":                            400,
+		} {
+			if a := ts.get(path+"?fieldSelector=metadata.namespace%3Dx", nil); a.code != code {
+				t.Errorf("%s: answered %d, want %d: %s", path, a.code, code, a.body)
+			}
+		}
+	})
+}
+
 func listed(list *corev1.ConfigMapList) string {
 	var names []string
 	for _, cm := range list.Items {

@@ -45,6 +45,7 @@ func (s *Server) newServedResource(r Resource, goType reflect.Type, how strategy
 		Kind:                 r.Kind,
 		ListKind:             r.ListKind,
 		Namespaced:           r.Namespaced,
+		Custom:               how.custom,
 		Type:                 goType,
 		Columns:              columns[r.GroupVersion().WithKind(r.Kind)],
 	}

@@ -104,6 +104,7 @@ func (d discoverer) complete(ctx context.Context, info *resourceInfo) error {
 	info.encoding = wire.JSON
 	object, err := scheme.Scheme.New(info.GroupVersionKind())
 	if err != nil {
+		info.Custom = true // or a newer built-in kind, of which the proxy then knows less than it could
 		return d.readCRD(ctx, info)
 	}
 	info.encoding, info.Type = wire.Protobuf, reflect.TypeOf(object).Elem()

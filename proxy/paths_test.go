@@ -328,14 +328,17 @@ func (tp *testProxy) getExactly(user, target string) (code int, body string) {
 	return resp.StatusCode, string(all)
 }
 
-// TestNamespaceOfNone: custom resources without namespaces cannot be selected by one, and
-// kube-apiserver says so.
+// TestNamespaceOfNone: custom resources without namespaces cannot be selected by one, nor can some
+// built-in kinds, and kube-apiserver says so.
 func TestNamespaceOfNone(t *testing.T) {
-	u, tp := startPaths(t)
-	for path, want := range map[string]int{"/api/v1/nodes": 1, "/api/v1/pods": 0} {
+	u := startUpstream(t, apiserver.Options{})
+	cached := []string{"pods", "nodes", "podcertificaterequests.certificates.k8s.io"}
+	tp := startProxy(t, u, Options{Resources: cached, Cached: cached})
+	tp.ready()
+	for path, want := range map[string]int{"/api/v1/nodes": 1, "/api/v1/pods": 0, "/apis/certificates.k8s.io/v1/podcertificaterequests": 1} {
 		u.forwarded("")
 		tp.get("jane", path+"?resourceVersion=0&fieldSelector=metadata.namespace%3Dmine")
-		if n := len(u.forwarded("")); n != want {
+		if n := len(u.forwarded(path)); n != want {
 			t.Errorf("%s: %d requests upstream", path, n)
 		}
 	}

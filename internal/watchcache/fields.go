@@ -5,7 +5,7 @@ import (
 )
 
 // BuiltinFields returns the fields that kube-apiserver accepts in field selectors of a built-in
-// kind, besides metadata.name and metadata.namespace. It returns nil for any other kind.
+// kind, besides metadata.name and mostly metadata.namespace. It returns nil for any other kind.
 func BuiltinFields(gvk schema.GroupVersionKind) []Field {
 	return builtinFields[gvk]
 }
@@ -65,7 +65,23 @@ var builtinFields = map[schema.GroupVersionKind][]Field{
 		[]Field{{Label: "spec.pool.name", Paths: []string{"spec.pool.name"}}}),
 }
 
+// withoutNamespaceField are the built-in kinds of which kube-apiserver knows no field
+// metadata.namespace, in any version. It knows it of all others, also of those without namespaces.
+var withoutNamespaceField = map[schema.GroupKind]bool{
+	{Kind: "Namespace"}: true,
+	{Kind: "Node"}:      true,
+	{Group: "certificates.k8s.io", Kind: "CertificateSigningRequest"}: true,
+	{Group: "certificates.k8s.io", Kind: "ClusterTrustBundle"}:        true,
+	{Group: "certificates.k8s.io", Kind: "PodCertificateRequest"}:     true,
+	{Group: "resource.k8s.io", Kind: "ResourceSlice"}:                 true,
+}
+
+// hasNamespaceField reports whether a field selector may name metadata.namespace.
+func (r *Resource) hasNamespaceField() bool {
+	return !withoutNamespaceField[r.GroupVersionKind().GroupKind()] && (r.Namespaced || !r.Custom)
+}
+
 // SupportsField reports whether a field selector may name a field.
 func (c *Cache) SupportsField(label string) bool {
-	return label == metadataName.Label || label == metadataNamespace.Label || c.fields[label] != nil
+	return label == metadataName.Label || label == metadataNamespace.Label && c.resource.hasNamespaceField() || c.fields[label] != nil
 }

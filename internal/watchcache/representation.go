@@ -42,10 +42,10 @@ func (rep *representation) key() representationKey {
 // knows application/* of custom resources only.
 func (c *Cache) canServe(mr mediaRange) bool {
 	switch {
+	case mr.wildcards == 1 && !c.resource.Custom:
+		return false
 	case c.encoding == wire.JSON:
 		return mr.enc == wire.JSON || mr.shape == metadataOnly
-	case mr.wildcards == 1:
-		return false
 	}
 	return mr.enc == wire.Protobuf || c.resource.Type != nil || mr.shape == metadataOnly
 }

@@ -16,12 +16,16 @@ type Resource struct {
 	Kind       string
 	ListKind   string // empty: Kind + "List"
 	Namespaced bool
+	// Custom says that kube-apiserver serves the resource by a CustomResourceDefinition. It then
+	// knows application/* in an Accept header, and metadata.namespace in a field selector only if
+	// there are namespaces.
+	Custom bool
 	// Type is the Go struct of the objects. Objects stored as protobuf need it to be served as JSON
 	// or as a table, and to be selected by field. nil: objects are served only in the encoding that
 	// they are stored in.
 	Type reflect.Type
-	// Fields are the fields that field selectors may name besides metadata.name and
-	// metadata.namespace.
+	// Fields are the fields that field selectors may name besides metadata.name, and
+	// metadata.namespace where kube-apiserver knows it.
 	Fields []Field
 	// StoredAs is the apiVersion inside stored JSON objects, where it differs from the one they are
 	// served with. Empty: it does not differ.

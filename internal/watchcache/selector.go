@@ -53,18 +53,19 @@ func (c *Cache) newSelector(namespace, name string, p *params) (*selector, error
 }
 
 func (s *selector) addField(c *Cache, r fields.Requirement) error {
+	if !c.SupportsField(r.Field) {
+		return errUnsupportedField(r.Field)
+	}
 	not := r.Operator == selection.NotEquals
 	switch {
-	case r.Field == "metadata.name":
+	case r.Field == metadataName.Label:
 		s.restrict(&s.name, r.Value, not, metadataName)
-	case r.Field == "metadata.namespace" && c.resource.Namespaced:
+	case r.Field == metadataNamespace.Label && c.resource.Namespaced:
 		s.restrict(&s.namespace, r.Value, not, metadataNamespace)
-	case r.Field == "metadata.namespace":
+	case r.Field == metadataNamespace.Label:
 		s.fields = append(s.fields, fieldTerm{field: metadataNamespace, value: r.Value, not: not})
-	case c.fields[r.Field] != nil:
-		s.fields = append(s.fields, fieldTerm{field: c.fields[r.Field], value: r.Value, not: not})
 	default:
-		return errUnsupportedField(r.Field)
+		s.fields = append(s.fields, fieldTerm{field: c.fields[r.Field], value: r.Value, not: not})
 	}
 	return nil
 }
