@@ -57,7 +57,16 @@ func newCommand() *cobra.Command {
 // add defines the flags. Those that kube-apiserver and extension API servers have too are called as
 // there.
 func (f *flags) add(fs *pflag.FlagSet) {
-	o, a := &f.options, &f.options.Authentication
+	f.addConnections(fs)
+	f.addReads(fs)
+	f.addLimits(fs)
+	f.addCallers(fs)
+	f.addOperation(fs)
+}
+
+// addConnections defines the flags about the upstream, and about how clients connect.
+func (f *flags) addConnections(fs *pflag.FlagSet) {
+	o := &f.options
 	fs.StringVar(&f.rules.ExplicitPath, "kubeconfig", "", "Kubeconfig of the upstream; empty: the one that kubectl uses, or in a pod the ServiceAccount")
 	fs.StringVar(&f.overrides.CurrentContext, "context", "", "The context of the kubeconfig to use")
 	fs.StringVar(&o.Listen, "listen", "127.0.0.1:0", "Address to listen on; port 0 is a free one")
@@ -66,7 +75,11 @@ func (f *flags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&o.CertDir, "cert-dir", "", "Directory that keeps the self-signed certificate; empty: it is in memory")
 	fs.StringSliceVar(&o.Hosts, "cert-hosts", nil, "More names and addresses of the self-signed certificate")
 	fs.StringVar(&f.kubeconfig, "write-kubeconfig", "", "Write a kubeconfig for the proxy, with the upstream kubeconfig's user, to this file")
+}
 
+// addReads defines the flags about what is cached, and how it is read.
+func (f *flags) addReads(fs *pflag.FlagSet) {
+	o := &f.options
 	fs.StringSliceVar(&o.Resources, "resources", nil, "Resources to cache from the start: pods, deployments.apps, widgets.v1.example.com")
 	fs.StringVar(&f.budget, "memory-budget", "0", "Bound of the memory of other resources, which are cached on demand; 0: none are")
 	fs.StringVar(&f.consistency, "consistency", "proven",
@@ -80,14 +93,22 @@ func (f *flags) add(fs *pflag.FlagSet) {
 			"0: 25ms; negative: each change is written at once")
 	fs.BoolVar(&o.ExpireLate, "expire-late-watches", false,
 		"End a watch with 410 Expired once it is behind the change log (with a selector or a namespace: once more than 64 changes wait for it), or is to get changes that a relist has found; otherwise it is caught up from the state, each object once")
+}
 
+// addLimits defines the flags that bound what clients may take.
+func (f *flags) addLimits(fs *pflag.FlagSet) {
+	o := &f.options
 	fs.IntVar(&o.MaxConnections, "max-connections", 0, "Bound of open connections; 0: 10000")
 	fs.IntVar(&o.MaxRequests, "max-requests-inflight", 0, "Bound of reads in progress, watches apart; 0: 1000")
 	fs.IntVar(&o.MaxMutating, "max-mutating-requests-inflight", 0, "Bound of other requests in progress; 0: 200")
 	fs.IntVar(&o.MaxLongRunning, "max-longrunning-requests", 0, "Bound of watches, logs and upgraded connections; 0: 100000")
 	fs.IntVar(&o.MaxWatchesPerUser, "max-watches-per-user", 0, "Bound of the watches, logs and upgraded connections of one user; 0: half of --max-longrunning-requests")
 	fs.StringVar(&f.watches, "watch-memory", "2Gi", "Bound of the memory of all watches, with their connections; 0: no bound")
+}
 
+// addCallers defines the flags about who a caller is, and what the caller may do.
+func (f *flags) addCallers(fs *pflag.FlagSet) {
+	o, a := &f.options, &f.options.Authentication
 	fs.StringVar(&a.ClientCAFile, "client-ca-file", "", "CA of client certificates, in place of the one that the upstream publishes")
 	fs.StringVar(&a.RequestHeaderCAFile, "requestheader-client-ca-file", "", "CA of front proxies, in place of the one that the upstream publishes")
 	fs.StringSliceVar(&a.RequestHeaderNames, "requestheader-allowed-names", nil, "Common names that front proxies may have; empty: any")
@@ -102,6 +123,11 @@ func (f *flags) add(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.Recheck, "recheck", 0, "How often the caller of each watch is reviewed, as long as 20 reviews a second suffice; 0: 1m")
 	fs.DurationVar(&o.RecheckMax, "recheck-max", 0, "Longest time between two reviews of the caller of a watch, however many there are; 0: 1h")
 	fs.DurationVar(&o.Grace, "grace", 0, "How long the last answers about a caller count, for reads and watches, while the upstream cannot be reached; 0: 1h, negative: not at all")
+}
+
+// addOperation defines the flags about what the proxy records and shows, and how it ends.
+func (f *flags) addOperation(fs *pflag.FlagSet) {
+	o := &f.options
 	fs.StringVar(&o.Audit.PolicyFile, "audit-policy-file", "", "Policy of audit.k8s.io/v1, as kube-apiserver's: which of the requests that the proxy answers or refuses are recorded")
 	fs.StringVar(&o.Audit.LogPath, "audit-log-path", "", "File to record audit events in; - is standard output")
 	fs.IntVar(&o.Audit.MaxSize, "audit-log-maxsize", 0, "Megabytes after which the audit log is rotated; 0: 100")
