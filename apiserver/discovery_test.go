@@ -76,7 +76,9 @@ func describe(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) string
 	}
 	for _, l := range lists {
 		for _, r := range l.APIResources {
-			if strings.Contains(r.Name, "/") { // client-go fills in that of the resource, where it reads the aggregated document
+			// For a subresource client-go fills in the resource's singular name, where it reads the
+			// aggregated document.
+			if strings.Contains(r.Name, "/") {
 				r.SingularName = ""
 			}
 			lines = append(lines, fmt.Sprintf("%s %s %s %s %v %v %v %s", l.GroupVersion, r.Name, r.SingularName, r.Kind, r.Namespaced,

@@ -184,7 +184,8 @@ func TestFaultWatchBuffer(t *testing.T) {
 		buffer  = 10
 		objects = 40
 	)
-	large := map[string]string{"filling": strings.Repeat("x", 256<<10)} // so that the connection does not take them all
+	// Objects are large, so that the connection does not take them all.
+	large := map[string]string{"filling": strings.Repeat("x", 256<<10)}
 	for _, when := range []string{"initial", "behind"} {
 		for _, limit := range []int{buffer, 0} {
 			t.Run(fmt.Sprintf("%s/%d", when, limit), func(t *testing.T) {

@@ -18,8 +18,9 @@ type registry struct {
 	mu        sync.RWMutex
 	resources map[schema.GroupVersionResource]*servedResource
 	storages  map[schema.GroupResource]*storage // one for all versions of a resource
-	retired   []*storage                        // of unregistered resources, whose watchers may still read
-	closed    bool
+	// retired are those of unregistered resources, whose watchers may still read.
+	retired []*storage
+	closed  bool
 }
 
 func (g *registry) find(gvr schema.GroupVersionResource) (*servedResource, bool) {

@@ -122,7 +122,9 @@ func (ts *testServer) close() {
 	}
 	_ = ts.listener.Close()
 	ts.transport.CloseIdleConnections()
-	time.Sleep(time.Second) // of the bubble: net/http lingers on a connection whose request body it did not read to the end
+	// This is a second of the bubble: net/http lingers on a connection whose request body it did not
+	// read to the end.
+	time.Sleep(time.Second)
 }
 
 // answer is what a raw request got.

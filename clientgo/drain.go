@@ -9,15 +9,15 @@ import (
 
 // drain receives what a stopped watch still sends: one around another watch, as watch.Filter makes,
 // may otherwise block in a send for ever. It ends when the channel is closed or a new watch has the
-// same channel, and after callGrace or drainMost events at the latest, because not every Stop
+// same channel, and after callGrace or maxDrained events at the latest, because not every Stop
 // closes the channel.
 type drain struct {
 	stop, done chan struct{}
 	events     []watch.Event // of the next watch that has the channel; to be read when done is closed
 }
 
-// drainMost bounds the events that a drain receives.
-const drainMost = 1000
+// maxDrained bounds the events that a drain receives.
+const maxDrained = 1000
 
 // drains are the drains that run, by the channel, a <-chan watch.Event.
 var drains sync.Map
@@ -39,7 +39,7 @@ func (d *drain) run(events <-chan watch.Event) {
 	defer drains.CompareAndDelete(events, d)
 	timeout := time.NewTimer(callGrace)
 	defer timeout.Stop()
-	for len(d.events) < drainMost {
+	for len(d.events) < maxDrained {
 		select {
 		case event, ok := <-events:
 			if !ok {

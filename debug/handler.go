@@ -13,12 +13,12 @@ import (
 var page embed.FS
 
 const (
-	// mostStreams bounds the pages that are open at once. Each has a goroutine, that of its
+	// maxStreams bounds the pages that are open at once. Each has a goroutine, that of its
 	// request, and a report a second.
-	mostStreams = 32
-	// mostHistories bounds how many objects are looked at at once. Each has a goroutine, that of
+	maxStreams = 32
+	// maxHistories bounds how many objects are looked at at once. Each has a goroutine, that of
 	// its request, and a cursor that reads all changes of the object's store.
-	mostHistories = 8
+	maxHistories = 8
 	// streamEvery is how often an open page is told of the state.
 	streamEvery = time.Second
 )
@@ -43,7 +43,7 @@ const policy = "default-src 'none'; style-src 'self'; img-src data:; script-src 
 // http.Server.Shutdown waits, so give the server a BaseContext that ends before. The handler is
 // safe for concurrent use. The JSON's fields may change with a minor version.
 func Handler() http.Handler {
-	streams, histories := make(limit, mostStreams), make(limit, mostHistories)
+	streams, histories := make(limit, maxStreams), make(limit, maxHistories)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { servePage(w, "page.html") })
 	mux.HandleFunc("GET /page.css", func(w http.ResponseWriter, _ *http.Request) { servePage(w, "page.css") })

@@ -231,7 +231,7 @@ func TestStream(t *testing.T) {
 func TestStreamsAreBounded(t *testing.T) {
 	url := mounted(t)
 	var ends []func()
-	for range mostStreams {
+	for range maxStreams {
 		status, next, end := open(t, url)
 		if status != http.StatusOK {
 			t.Fatal(status)

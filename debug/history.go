@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// mostLines bounds the lines of one change, and mostChanges how many changes one answer has.
-	mostLines   = 100
-	mostChanges = 200
+	// maxLines bounds the lines of one change, and maxChanges how many changes one answer has.
+	maxLines   = 100
+	maxChanges = 200
 	// readBatch is how many changes are taken from the cursor at a time.
 	readBatch = 128
 )
@@ -140,10 +140,10 @@ func (h *history) changeOf(c *store.Change) change {
 		return out
 	}
 	changed := diff.Objects(before, after, diff.Options{Secret: secret, Env: true})
-	for _, one := range changed[:min(len(changed), mostLines)] {
+	for _, one := range changed[:min(len(changed), maxLines)] {
 		out.Lines = append(out.Lines, one.Line(0))
 	}
-	out.More = max(len(changed)-mostLines, 0)
+	out.More = max(len(changed)-maxLines, 0)
 	return out
 }
 

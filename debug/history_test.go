@@ -242,7 +242,7 @@ func TestHistoryBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-seen // the handler is in the call of it, and holds the log
-	const changes = mostChanges + 5
+	const changes = maxChanges + 5
 	for i := range changes {
 		m.Data["k"] = fmt.Sprint(i + 1)
 		if m, err = maps.Update(t.Context(), m, metav1.UpdateOptions{}); err != nil {
@@ -257,7 +257,7 @@ func TestHistoryBefore(t *testing.T) {
 		t.Fatalf("%s %v\n%s", resp.Status, err, body)
 	}
 	last := got.Changes[len(got.Changes)-1]
-	if !got.Held || got.ResourceVersion != m.ResourceVersion || len(got.Changes) != mostChanges || got.More < 5 || last.Time != nil ||
+	if !got.Held || got.ResourceVersion != m.ResourceVersion || len(got.Changes) != maxChanges || got.More < 5 || last.Time != nil ||
 		!slices.Equal(last.Lines, []string{fmt.Sprintf("~ data.k: %q -> %q", fmt.Sprint(changes-1), fmt.Sprint(changes))}) {
 		t.Errorf("%d changes and %d before, the last %+v", len(got.Changes), got.More, last)
 	}
@@ -286,7 +286,8 @@ func TestHistoryEnds(t *testing.T) {
 	store := engine.Running()[0].Value.Store()
 	within(t, func(ctx context.Context) error { return store.WaitResourceVersion(ctx, m.ResourceVersion) })
 	deadline := time.Now().Add(time.Minute)
-	for held := store.Memory(); held.Log+held.Cursors > size; held = store.Memory() { // all but free slots
+	// The log keeps nothing but free slots then.
+	for held := store.Memory(); held.Log+held.Cursors > size; held = store.Memory() {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d bytes are kept for somebody", held.Log+held.Cursors)
 		}
@@ -310,7 +311,7 @@ func TestHistoriesAreBounded(t *testing.T) {
 	if resp, _ := get(t, http.MethodHead, l.url+query("history/stream", "a")); resp.StatusCode != http.StatusOK {
 		t.Errorf("HEAD: %s", resp.Status)
 	}
-	for range mostHistories {
+	for range maxHistories {
 		next, _ := l.stream("default/a")
 		next(&historyReport{})
 	}

@@ -21,10 +21,11 @@ type report struct {
 }
 
 type informer struct {
-	Name            string           `json:"name"`
-	APIVersion      string           `json:"apiVersion,omitempty"` // "" until the server has told it
-	Kind            string           `json:"kind,omitempty"`       // "", too, of metadata that does not say whose it is
-	Resource        string           `json:"resource,omitempty"`   // "" where only the server knows
+	Name       string `json:"name"`
+	APIVersion string `json:"apiVersion,omitempty"` // "" until the server has told it
+	// Kind is also "" for metadata that does not say whose it is.
+	Kind            string           `json:"kind,omitempty"`
+	Resource        string           `json:"resource,omitempty"` // "" where only the server knows
 	Objects         int              `json:"objects"`
 	ResourceVersion string           `json:"resourceVersion"`
 	RawBytes        int64            `json:"rawBytes"`

@@ -75,7 +75,7 @@ func openHistory(w http.ResponseWriter, r *http.Request) (h *history, now histor
 
 // add adds a change, and drops the first if there are too many.
 func (r *historyReport) add(c change) error {
-	if len(r.Changes) == mostChanges {
+	if len(r.Changes) == maxChanges {
 		r.Changes = append(r.Changes[:0], r.Changes[1:]...)
 		r.More++
 	}

@@ -73,7 +73,8 @@ func (n *native) Handle(h informertest.Handler, o informertest.HandlerOptions) (
 // it makes of them is its own affair. This one waits for the next, as the suite wants it.
 type eventAdapter struct {
 	informertest.Handler
-	undecoded map[string]weir.Item[*corev1.Pod] // by key the last version that could be decoded; the zero Item: none
+	// undecoded has, by key, the last version that could be decoded. The zero Item: none.
+	undecoded map[string]weir.Item[*corev1.Pod]
 }
 
 func (t eventAdapter) handle(e weir.Event[*corev1.Pod]) {

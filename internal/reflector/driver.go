@@ -43,17 +43,17 @@ type driver struct {
 	pending  *input   // what came after events that had to be told first
 	throttle throttle // of watches
 
-	meta        wire.Meta
-	trimmedMeta wire.Meta     // of trimmed, where labels may be dropped
-	trimmed     []byte        // what Config.Drop has left of an object
-	transcoded  []byte        // what Config.Transcode has made of one
-	typeMeta    wire.TypeMeta // of the objects, as told last
-	skips       int           // objects that could not be taken since the replace began,
-	high        uint64        // the newest resourceVersion of the objects of a list
-	damaged     int           // and those of them that a list may have as they are
-	unwanted    int64         // objects that Config.Keep did not want since the replace began
-	skipErr     error
-	fatal       error // of the sink: nothing can be written any more
+	meta           wire.Meta
+	trimmedMeta    wire.Meta     // of trimmed, where labels may be dropped
+	trimmed        []byte        // what Config.Drop has left of an object
+	transcoded     []byte        // what Config.Transcode has made of one
+	typeMeta       wire.TypeMeta // of the objects, as told last
+	skips          int           // objects that could not be taken since the replace began,
+	damaged        int           // and those of them that a list may have as they are
+	unwanted       int64         // objects that Config.Keep did not want since the replace began
+	newestObjectRV uint64        // the newest resourceVersion of the objects of a list
+	skipErr        error
+	fatal          error // of the sink: nothing can be written any more
 }
 
 // perform does the actions that are done at once. It returns the request or wait among them, which
@@ -82,8 +82,8 @@ func (d *driver) next(ask action) (in input) {
 	switch in.typ {
 	case inFailed, inEnded, inPage, inBookmark:
 		in.size = d.size
-		if d.high > 0 {
-			in.newestObjectRV = resourceversion.Format(d.high)
+		if d.newestObjectRV > 0 {
+			in.newestObjectRV = resourceversion.Format(d.newestObjectRV)
 		}
 	}
 	return in
@@ -97,7 +97,7 @@ func (d *driver) performAtOnce(a action) (ask bool) {
 	case closeStream:
 		d.close()
 	case beginReplace:
-		d.skips, d.damaged, d.skipErr, d.objects, d.size, d.high, d.unwanted = 0, 0, nil, 0, 0, 0, 0
+		d.skips, d.damaged, d.skipErr, d.objects, d.size, d.newestObjectRV, d.unwanted = 0, 0, nil, 0, 0, 0, 0
 		d.r.skipped(0, nil)
 		d.r.unwanted(0)
 		d.r.listed(0, -1)

@@ -111,10 +111,10 @@ func (d *driver) put(item source.Object) {
 	d.taken(err, d.list.Offset())
 }
 
-// noteVersion raises high to the resourceVersion in d.meta, that of an object of a list or of
-// initial events.
+// noteVersion raises newestObjectRV to the resourceVersion in d.meta, that of an object of a list
+// or of initial events.
 func (d *driver) noteVersion() {
 	if rv, err := resourceversion.Parse(d.meta.ResourceVersion); err == nil {
-		d.high = max(d.high, rv)
+		d.newestObjectRV = max(d.newestObjectRV, rv)
 	}
 }

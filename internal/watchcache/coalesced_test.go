@@ -53,7 +53,8 @@ func TestRelistIsCoalesced(t *testing.T) {
 				tc.put("ns", "a", "red") // 101
 				tc.put("ns", "b", "red")
 				tc.put("ns", "c", "red")
-				for _, how := range []string{"labelSelector=color%3Dred", "labelSelector=color+in+(red,pink)"} { // through the hub, and not
+				// The first goes through the hub, the second does not.
+				for _, how := range []string{"labelSelector=color%3Dred", "labelSelector=color+in+(red,pink)"} {
 					w := newRecorder()
 					defer tc.watch(fmt.Sprintf("%s&resourceVersion=%d&allowWatchBookmarks=%v", how, tc.rv, bookmarks), w)()
 					synctest.Wait()
@@ -91,7 +92,8 @@ func TestExpireRelisted(t *testing.T) {
 			c.Clock, c.ExpireLate = clock, true
 		})
 		defer tc.close()
-		for _, how := range []string{"labelSelector=color%3Dred", "labelSelector=color+in+(red,pink)"} { // through the hub, and not
+		// The first goes through the hub, the second does not.
+		for _, how := range []string{"labelSelector=color%3Dred", "labelSelector=color+in+(red,pink)"} {
 			before, after := newRecorder(), newRecorder()
 			defer tc.watch(fmt.Sprintf("%s&resourceVersion=%d", how, tc.rv), before)()
 			synctest.Wait()

@@ -11,10 +11,11 @@ import (
 // watches is needed.
 type drain struct {
 	once     sync.Once
-	begun    chan struct{}   // closed by start
-	deadline time.Time       // set before begun is closed
-	ended    context.Context // done when every watch must end: the drain is over, or the cache has closed
-	finish   context.CancelFunc
+	begun    chan struct{} // closed by start
+	deadline time.Time     // set before begun is closed
+	// ended is done when every watch must end: the drain is over, or the cache has closed.
+	ended  context.Context
+	finish context.CancelFunc
 }
 
 func newDrain(closing context.Context) drain {

@@ -77,7 +77,8 @@ func (wt *watcher) sendChange(ch *store.Change) error {
 		}
 	}
 	switch {
-	case before && after && !ch.Old.SameUID(ch.New): // deleted and created again: a client that resumes in between gets the new object
+	case before && after && !ch.Old.SameUID(ch.New):
+		// Deleted and created again: a client that resumes in between gets the new object.
 		if err = wt.sendEvent(wire.Deleted, ch.Old, wt.clientVersion); err == nil {
 			err = wt.sendEvent(wire.Added, ch.New, 0)
 		}

@@ -20,12 +20,14 @@ import (
 // halfLife. A flood of different selectors therefore builds no index that its walks have not paid
 // for several times, and never more than maxIndexes.
 const (
-	maxIndexes     = 8
-	maxWanted      = 64 // indexes that are charged
-	buildAfter     = 3
-	halfLife       = time.Minute
-	minToIndex     = 1000    // objects
-	minIndexBudget = 4 << 20 // bytes of all indexes built on demand; a quarter of the packed objects if that is more
+	maxIndexes = 8
+	maxWanted  = 64 // indexes that are charged
+	buildAfter = 3
+	halfLife   = time.Minute
+	minToIndex = 1000 // objects
+	// minIndexBudget bounds the bytes of all indexes built on demand, and a quarter of the packed
+	// objects if that is more.
+	minIndexBudget = 4 << 20
 )
 
 // indexes holds the indexes that the cache has in its store, and the charges for those that it
@@ -137,7 +139,8 @@ func (xs *indexes) record(p *queryPlan, s *selector, watch bool, fetched, return
 	if p.index != nil {
 		p.index.saved.add(max(p.state.sn.Len()-fetched, 0), now)
 	}
-	vain := fetched - returned + p.setsVisited // a set costs less than an object, and nearly all sets are visited in vain
+	// A set costs less than an object, and nearly all sets are visited in vain.
+	vain := fetched - returned + p.setsVisited
 	if vain > 0 && p.state.sn.Len() >= minToIndex {
 		for _, l := range s.lookups() {
 			if xs.byName[l.name] == nil {

@@ -121,7 +121,8 @@ func (p *queryPlan) scan(start, prefix string) iter.Seq[*store.Object] {
 		return p.state.from(start)
 	}
 	if len(p.lookup.values) == 1 {
-		objects, _ := p.state.sn.ByFrom(p.lookup.name, p.lookup.values[0], start) // it exists: CountBy has found it
+		// It exists, since CountBy has found it.
+		objects, _ := p.state.sn.ByFrom(p.lookup.name, p.lookup.values[0], start)
 		return objects
 	}
 	var all []*store.Object // an object has one value, so no object comes twice
