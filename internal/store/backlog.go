@@ -48,7 +48,7 @@ func (e *backlogEntry) cost() int64 {
 	n := int64(backlogEntryBytes)
 	for _, o := range [2]*Object{e.seen, e.last} {
 		if o != nil {
-			n += o.footprint()
+			n += o.Footprint()
 		}
 	}
 	return n
@@ -140,7 +140,7 @@ func (m *backlog) pop() (Change, bool) {
 // such object if there are too many.
 func (m *backlog) keepGone(e *backlogEntry, last *Object) {
 	e.last = last
-	m.bytes += last.footprint()
+	m.bytes += last.Footprint()
 	m.gone = append(m.gone, e)
 	if m.goneLeft++; m.goneLeft > maxGone {
 		oldest := m.gone[0]

@@ -40,7 +40,7 @@ func (d *dirtyKeys) add(records []record, rev uint64, held int) {
 func (d *dirtyKeys) count(records []record) {
 	for i := range records {
 		if old := records[i].old; old != nil {
-			d.replaced += dirtyHeld/dirtySlack + old.footprint()
+			d.replaced += dirtyHeld/dirtySlack + old.Footprint()
 		}
 	}
 	if d.replaced > dirtyHeld {

@@ -25,7 +25,7 @@ func (r *record) key() string {
 func (r *record) cost() int64 {
 	n := int64(recordBytes)
 	if r.old != nil {
-		n += r.old.footprint()
+		n += r.old.Footprint()
 		if r.new == nil {
 			n += int64(len(r.old.key))
 		}

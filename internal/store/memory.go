@@ -104,6 +104,23 @@ func (s *Store) CursorBytes() int64 {
 	return cursors
 }
 
+// Bytes returns the memory of what Pending counts, which is a part of Memory.Cursors. Safe for
+// concurrent use.
+func (c *Cursor) Bytes() int64 {
+	c.log.mu.RLock()
+	defer c.log.mu.RUnlock()
+	return c.backlog.bytes
+}
+
+// LogStart returns the revision of the oldest change in the log. The versions before and after a
+// change that is not older are in the log or in the table, whoever else keeps them. Safe for
+// concurrent use.
+func (s *Store) LogStart() uint64 {
+	s.log.mu.RLock()
+	defer s.log.mu.RUnlock()
+	return s.log.base
+}
+
 // DecodedReads returns how many reads of decoded objects found the object decoded, and how many had
 // to decode it. Safe for concurrent use.
 func (s *Store) DecodedReads() (hits, misses int64) {

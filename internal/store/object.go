@@ -61,8 +61,8 @@ const objectOverhead = 128
 // live reports whether this version is the one that the table holds.
 func (o *Object) live() bool { return o.claims.Load() != 0 }
 
-// footprint returns the bytes that this version takes beyond its key and its decoded value.
-func (o *Object) footprint() int64 { return objectOverhead + int64(len(o.packed)) }
+// Footprint returns the bytes that this version takes beyond its key and its decoded value.
+func (o *Object) Footprint() int64 { return objectOverhead + int64(len(o.packed)) }
 
 // tail returns the packed bytes, with the patch, and the odd texts behind them.
 func (o *Object) tail() (packed, uid, rv string) {
