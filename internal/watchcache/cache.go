@@ -101,7 +101,8 @@ type Cache struct {
 	indexes     indexes
 	sets        labelSets
 	hub         hub
-	ownCursors  cursors // cursors of watchers that the hub does not serve
+	ownCursors  cursors     // cursors of watchers that the hub does not serve
+	held        heldChanges // of the hub, and of watchers that are being caught up
 	encoded     encodeCache
 	readWrites  writeDeadlines // of LISTs and GETs
 	watchWrites writeDeadlines // of WATCHes

@@ -28,22 +28,45 @@ func (h *hub) check() {
 		return
 	}
 	listed := h.interests.count()
-	buffered := 0
 	for s := range h.all {
-		s.mu.Lock() // all of them are held at once, so that no watcher takes changes meanwhile
-		buffered += s.buffered()
+		s.check()
 	}
-	sum := h.buffered.Load()
-	for s := range h.all {
-		s.mu.Unlock()
-	}
-	must(sum == int64(buffered), "a hub's sum of buffered changes", sum, buffered)
 	for s := range h.all {
 		want := len(s.interest.values)
 		must(listed[s] == want, "a subscription is not in the index once for each value of its interest", listed[s], s.interest.values)
 		delete(listed, s)
 	}
 	must(len(listed) == 0, "a subscription that has left is in the index", len(listed))
+}
+
+// check checks the rules of a subscription.
+func (s *subscription) check() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	bytes := int64(0)
+	for _, changes := range [][]*heldChange{s.queue, s.taken} {
+		for _, held := range changes {
+			must(held.refs.Load() > 0, "a subscription has a change that it does not hold", held.Key())
+			bytes += int64(held.size)
+		}
+	}
+	must(s.bytes == bytes, "a subscription's bytes", s.bytes, bytes)
+	if s.overflow != nil {
+		s.overflow.check()
+	}
+}
+
+// check checks the rules of coalesced changes, with those who add and drop kept out.
+func (g *coalescedChanges) check() {
+	keys, bytes := 0, int64(0)
+	for _, held := range g.changes {
+		if held != nil {
+			keys++
+			bytes += int64(held.size) + coalescedBytes
+		}
+	}
+	must(keys == len(g.last) && g.keys.Load() == int64(keys), "coalesced changes are not one a key", keys, len(g.last), g.keys.Load())
+	must(g.bytes.Load() == bytes, "the bytes of coalesced changes", g.bytes.Load(), bytes)
 }
 
 // count returns how many times each subscription is in the index.

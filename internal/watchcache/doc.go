@@ -18,8 +18,8 @@
 //   - negotiate.go, representation.go, table.go: how objects are written
 //   - selector.go, queryplan.go, indexes.go, labelsets.go: which objects are chosen
 //   - sendloop.go, bookmark.go, event.go: what a watcher is sent; drain.go: how watches end
-//   - hub.go, interest.go, subscription.go: which watchers a change concerns; check.go: rules that
-//     always hold of that
+//   - hub.go, interest.go, subscription.go: which watchers a change concerns; heldchanges.go,
+//     coalescedchanges.go: what waits for them; check.go: rules that always hold of that
 //   - encodecache.go, stream.go, body.go, writedeadline.go, flushpacer.go: bytes to the client
 //   - state.go, statecache.go, history.go, continuetoken.go: earlier states
 package watchcache

@@ -13,9 +13,8 @@ import (
 // Other watchers are not woken. It runs one goroutine while it has subscriptions; the last one to
 // leave ends it. It is safe for concurrent use.
 type hub struct {
-	cache    *Cache
-	n        atomic.Int64 // subscriptions: as many as all has
-	buffered atomic.Int64 // changes that subscriptions hold: the sum of their buffered
+	cache *Cache
+	n     atomic.Int64 // subscriptions: as many as all has
 
 	mu        sync.Mutex
 	cursor    *store.Cursor // up to where changes were dispatched; nil exactly while all is empty
@@ -64,7 +63,9 @@ func (h *hub) join(of interest, cursor *store.Cursor) (*subscription, error) {
 		h.dispatch()
 		for n := cursor.Next(h.changes[:]); n > 0; n = cursor.Next(h.changes[:]) {
 			for i := range h.changes[:n] {
-				sub.offer(&h.changes[i], 1) // the watcher filters it again
+				of := h.offering(i)
+				sub.offer(&of, 1, false) // the watcher filters it again
+				of.done()
 			}
 			clear(h.changes[:n])
 		}
@@ -153,17 +154,22 @@ func (h *hub) dispatchBacklog(n int) {
 
 func (h *hub) dispatchBatch(n int) {
 	for i := range h.changes[:n] {
-		ch := &h.changes[i]
-		if h.interests.offer(&h.reader, ch) == nil {
-			continue
-		}
-		for s := range h.all { // each watcher gets the error itself
-			if s.offeredSeq != h.interests.seq {
-				s.offer(ch, len(h.all))
+		of := h.offering(i)
+		if h.interests.offer(&h.reader, &of) != nil {
+			for s := range h.all { // each watcher gets the error itself
+				if s.offeredSeq != h.interests.seq {
+					s.offer(&of, len(h.all), false)
+				}
 			}
 		}
+		of.done()
 	}
 	clear(h.changes[:n])
+}
+
+// offering begins to offer one of the changes.
+func (h *hub) offering(i int) offering {
+	return offering{held: &h.cache.held, change: &h.changes[i]}
 }
 
 func (h *hub) add(s *subscription) *subscription {
@@ -219,31 +225,44 @@ type cursors struct {
 	n atomic.Int64
 
 	mu   sync.Mutex
-	open map[*store.Cursor]struct{}
+	open map[*cursorSource]struct{}
 }
 
-func (cs *cursors) add(c *store.Cursor) {
+func (cs *cursors) add(l *cursorSource) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	if cs.open == nil {
-		cs.open = map[*store.Cursor]struct{}{}
+		cs.open = map[*cursorSource]struct{}{}
 	}
-	cs.open[c] = struct{}{}
+	cs.open[l] = struct{}{}
 	cs.n.Store(int64(len(cs.open)))
 }
 
-func (cs *cursors) remove(c *store.Cursor) {
+func (cs *cursors) remove(l *cursorSource) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	delete(cs.open, c)
+	delete(cs.open, l)
 	cs.n.Store(int64(len(cs.open)))
 }
 
 func (cs *cursors) lag() (most uint64) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	for c := range cs.open {
-		most = max(most, c.Lag())
+	for l := range cs.open {
+		most = max(most, l.Lag())
 	}
 	return most
+}
+
+// taken returns the bytes of what watchers have taken and send, where it begins before the change
+// at which the log does.
+func (cs *cursors) taken(logStart uint64) (n int64) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	for l := range cs.open {
+		if bytes := l.taken.Load(); bytes > 0 && l.oldest.Load() < logStart {
+			n += bytes
+		}
+	}
+	return n
 }

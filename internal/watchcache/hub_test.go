@@ -337,7 +337,7 @@ func TestHubWithBadObject(t *testing.T) {
 	})
 }
 
-var _ changeSource = cursorSource{}
+var _ changeSource = (*cursorSource)(nil)
 
 // TestEndsOfLateWatchers: whoever is caught up is told that an object has left the selector under
 // no resourceVersion beyond those that it has, since it lacks changes up to there, but for that of

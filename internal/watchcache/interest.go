@@ -155,31 +155,37 @@ func (b bucket) remove(value string, s *subscription) {
 	}
 }
 
-// offer offers a change to each subscription that it concerns. It fails if an object cannot be
-// read.
-func (ix *interestIndex) offer(m *matcher, ch *store.Change) error {
+// offer offers a change to each subscription that it concerns: first to those that the new version
+// concerns, then to those that only the old one does. It fails if an object cannot be read.
+func (ix *interestIndex) offer(m *matcher, of *offering) error {
 	ix.seq++
+	leaves := false
 	visit := func(list []*subscription) {
 		for _, s := range list {
 			if s.offeredSeq != ix.seq {
 				s.offeredSeq = ix.seq
-				s.offer(ch, len(list))
+				s.offer(of, len(list), leaves)
 			}
 		}
 	}
-	for _, o := range []*store.Object{ch.Old, ch.New} {
-		if o == nil {
-			continue
+	for _, o := range []*store.Object{of.change.New, of.change.Old} {
+		if o != nil {
+			if err := ix.find(m, o, visit); err != nil {
+				return err
+			}
 		}
-		visit(ix.keys[o.Key()])
-		visit(ix.names[o.Name()])
-		visit(ix.namespaces[o.Namespace()])
-		ix.findByShard(o, visit)
-		if err := ix.findByContent(m, o, visit); err != nil {
-			return err
-		}
+		leaves = true
 	}
 	return nil
+}
+
+// find visits the subscriptions that an object concerns.
+func (ix *interestIndex) find(m *matcher, o *store.Object, visit func([]*subscription)) error {
+	visit(ix.keys[o.Key()])
+	visit(ix.names[o.Name()])
+	visit(ix.namespaces[o.Namespace()])
+	ix.findByShard(o, visit)
+	return ix.findByContent(m, o, visit)
 }
 
 // findByContent visits the subscriptions by fields and labels, which need the object's bytes.

@@ -137,7 +137,7 @@ func (wt *watcher) sendChanges() error {
 				return err
 			}
 		}
-		l, ok := wt.source.(cursorSource)
+		l, ok := wt.source.(*cursorSource)
 		if !ok || !wt.selective {
 			return nil
 		}
@@ -199,43 +199,46 @@ func (wt *watcher) relisted(ch store.Change) bool {
 // gets one which says that the changes are coalesced, and another when it has them all.
 func (wt *watcher) catchUp(changes []store.Change, relisted bool) error {
 	g, upTo := wt.coalesce(changes, relisted)
+	wt.out.deadline.beginCatchUp(g)
+	defer wt.out.deadline.endCatchUp()
 	if err := wt.sendCoalesced(upTo); err != nil {
 		return err
 	}
 	wt.coalesces = true
 	defer func() { wt.coalesces = false }()
-	rest := g.changes[:0]
-	for _, ch := range g.changes {
+	for i, held := range g.changes {
 		if wt.out.err != nil || wt.ctx.Err() != nil {
 			return nil // whoever asked sees it
 		}
-		ended, err := wt.endsMatching(&ch)
+		ended, err := wt.endsMatching(&held.Change)
 		if err == nil && ended {
-			err = wt.sendEvent(wire.Deleted, ch.Old, wt.clientVersion)
-			ch.Old = nil
+			err = wt.sendEvent(wire.Deleted, held.Old, wt.clientVersion)
+			g.dropOld(i)
 		}
 		if err != nil {
 			return err
 		}
-		if ch.Old != nil || ch.New != nil {
-			rest = append(rest, ch)
-		}
 	}
-	for i := range rest {
+	for i, held := range g.changes {
 		if wt.out.err != nil || wt.ctx.Err() != nil {
 			return nil
 		}
-		if err := wt.sendChange(&rest[i]); err != nil {
+		if held == nil {
+			continue
+		}
+		if err := wt.sendChange(&held.Change); err != nil {
 			return err
 		}
+		g.drop(i)
 	}
 	return nil
 }
 
 // coalesce gathers changes, one for each key, with those that wait: all of what the log has
 // dropped, and all of a relist. Up to the resourceVersion that it returns nothing is known of
-// their order.
-func (wt *watcher) coalesce(changes []store.Change, relisted bool) (g coalescedChanges, upTo uint64) {
+// their order. It clears changes, so that nothing is kept but what it returns, and the source.
+func (wt *watcher) coalesce(changes []store.Change, relisted bool) (g *coalescedChanges, upTo uint64) {
+	g = newCoalescedChanges(&wt.cache.held)
 	if relisted {
 		wt.cache.clock.Observe(func(uint64) {}) // until the relist is complete
 		if wt.selective {
@@ -249,8 +252,9 @@ func (wt *watcher) coalesce(changes []store.Change, relisted bool) (g coalescedC
 				upTo = max(upTo, rv)
 				changes[i].Coalesced = true
 			}
-			g.add(&changes[i])
+			g.addChange(changes[i])
 		}
+		clear(changes)
 	}
 	add(changes)
 	more := make([]store.Change, batch)
@@ -261,6 +265,7 @@ func (wt *watcher) coalesce(changes []store.Change, relisted bool) (g coalescedC
 			break
 		}
 	}
+	wt.source.release()
 	g.compact()
 	wt.cache.clock.Observe(func(rv uint64) { upTo = max(upTo, rv) })
 	return g, upTo

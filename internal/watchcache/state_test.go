@@ -246,24 +246,33 @@ func TestCoalescedChanges(t *testing.T) {
 		return o
 	}
 	a1, a2, a3, b1, b2, c1 := version("a"), version("a"), version("a"), version("b"), version("b"), version("c")
-	var g coalescedChanges
+	var held heldChanges
+	g := newCoalescedChanges(&held)
 	for _, ch := range []store.Change{
 		{Revision: 2, Old: a1, New: a2}, {Revision: 4, Old: b1, New: b2}, {Revision: 6, New: c1}, {Revision: 7, Old: c1},
 		{Revision: 8, Old: a2, New: a3},
 	} {
-		g.add(&ch)
+		g.addChange(ch)
+		g.check()
 	}
 	g.compact()
-	got := g.changes
+	var got []store.Change
+	for _, held := range g.changes {
+		got = append(got, held.Change)
+	}
 	want := []store.Change{{Revision: 4, Old: b1, New: b2}, {Revision: 8, Old: a1, New: a3, Coalesced: true}}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	for range 10 * batch { // compacts by itself
-		g.add(&store.Change{Revision: 9, Old: a3, New: a1})
+		g.addChange(store.Change{Revision: 9, Old: a3, New: a1})
 	}
 	if len(g.changes) > 2*batch {
 		t.Errorf("%d changes for two keys", len(g.changes))
+	}
+	g.check()
+	if g.close(); held.bytes.Load() != 0 || len(held.versions) != 0 {
+		t.Errorf("%d bytes are held of nothing", held.bytes.Load())
 	}
 }
 

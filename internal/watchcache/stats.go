@@ -89,16 +89,14 @@ func (n *counters) failed(err error) {
 	}
 }
 
-// bytesPerChange estimates the size of a change that is kept for one watcher.
-const bytesPerChange = 512
-
-// BacklogBytes returns the memory kept for slow watchers. It is cheap.
+// BacklogBytes returns the memory kept for slow watchers: what waits for them, what they have taken
+// and not sent, and the old versions of objects with that. It is cheap.
 func (c *Cache) BacklogBytes() int64 {
-	return c.store.CursorBytes() + c.hub.buffered.Load()*bytesPerChange
+	return c.store.CursorBytes() + c.held.bytes.Load() + c.ownCursors.taken(c.store.LogStart())
 }
 
-// Shed ends up to n watches whose clients take nothing at the moment, those furthest behind first.
-// It returns how many it has ended.
+// Shed ends up to n watches whose clients take nothing at the moment, those first for which most is
+// kept. It returns how many it has ended.
 func (c *Cache) Shed(n int) int { return c.watchWrites.shed(n) }
 
 // Stats returns the cache's statistics. It is cheap.
@@ -121,7 +119,7 @@ func (c *Cache) Stats() Stats {
 		WaitSeconds: float64(n.waited.Load()) / 1e9,
 
 		Selective:         int(c.hub.n.Load()),
-		Lag:               max(c.hub.lag(), c.ownCursors.lag()),
+		Lag:               max(c.hub.lag(), c.ownCursors.lag(), c.watchWrites.lag()),
 		BacklogBytes:      c.BacklogBytes(),
 		EncodeCacheHits:   c.encoded.hits.Load(),
 		EncodeCacheMisses: c.encoded.misses.Load(),

@@ -1,16 +1,21 @@
 package watchcache
 
 import (
-	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/weirproject/weir/internal/store"
 )
 
-// changeSource is where a watcher gets changes from: a cursor, or a subscription. Except for
-// behind, the methods are those of [store.Cursor].
+// changeSource is where a watcher gets changes from: a cursor, or a subscription. Except for kept
+// and release, the methods are those of [store.Cursor].
 type changeSource interface {
-	behind() int // changes or keys that are kept and not taken; safe for concurrent use
+	// kept returns the bytes of what is kept for the watcher: what it has not taken, and what it has
+	// taken last and not released. What is kept for others too counts in full. Safe for concurrent
+	// use.
+	kept() int64
+	// release tells that the watcher has done with what Next has returned, as the next Next does.
+	release()
 	Next(dst []store.Change) int
 	Pending() int
 	Ready() <-chan struct{}
@@ -19,9 +24,32 @@ type changeSource interface {
 }
 
 // cursorSource is a changeSource over a cursor.
-type cursorSource struct{ *store.Cursor }
+type cursorSource struct {
+	*store.Cursor
+	oldest atomic.Uint64 // revision of the first of the changes that Next returned last
+	taken  atomic.Int64  // bytes of their old versions
+}
 
-func (l cursorSource) behind() int { return l.Pending() }
+func (l *cursorSource) kept() int64 { return l.Bytes() + l.taken.Load() }
+
+func (l *cursorSource) release() { l.taken.Store(0) }
+
+// Next takes changes. It counts their old versions, without those of others that have taken the
+// same: while the log has them too, they do not matter.
+func (l *cursorSource) Next(dst []store.Change) int {
+	n := l.Cursor.Next(dst)
+	bytes := int64(0)
+	for i := range dst[:n] {
+		if old := dst[i].Old; old != nil {
+			bytes += old.Footprint()
+		}
+	}
+	if n > 0 {
+		l.oldest.Store(dst[0].Revision)
+	}
+	l.taken.Store(bytes)
+	return n
+}
 
 // subscription queues changes of the hub for one watcher: in order up to maxQueued changes, beyond
 // that one change a key.
@@ -32,8 +60,9 @@ type subscription struct {
 	ready      chan struct{}
 
 	mu        sync.Mutex
-	queue     []store.Change
-	head      int               // of queue
+	queue     []*heldChange
+	taken     []*heldChange     // what Next returned last, until it is released
+	bytes     int64             // of queue and taken
 	coalesced bool              // queue holds coalesced changes
 	overflow  *coalescedChanges // changes since the queue was full; nil: none
 	peers     int               // watchers that the last change was offered to for the same value
@@ -46,23 +75,25 @@ func newSubscription(h *hub, of interest) *subscription {
 	return &subscription{hub: h, interest: of, ready: make(chan struct{}, 1)}
 }
 
-// offer queues a change, unless its namespace is not the watcher's. The caller holds the hub's
-// lock.
-func (s *subscription) offer(ch *store.Change, peers int) {
-	if ns := s.interest.namespace; ns != "" && namespaceOf(ch) != ns {
+// offer queues a change, unless its namespace is not the watcher's. leaves tells that the new
+// version is none of the watcher's interest. The caller holds the hub's lock.
+func (s *subscription) offer(of *offering, peers int, leaves bool) {
+	if ns := s.interest.namespace; ns != "" && namespaceOf(of.change) != ns {
 		return
 	}
+	held := of.get(leaves)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.peers = peers
-	defer s.count(s.buffered())
-	if s.overflow == nil && (s.hub.inBacklog || s.coalesced || len(s.queue)-s.head >= maxQueued) {
-		s.overflow = &coalescedChanges{}
+	if s.overflow == nil && (s.hub.inBacklog || s.coalesced || len(s.queue) >= maxQueued) {
+		s.overflow = newCoalescedChanges(of.held)
 	}
 	if s.overflow != nil {
-		s.overflow.add(ch)
+		s.overflow.add(held)
 	} else {
-		s.queue = append(s.queue, *ch)
+		held.refs.Add(1)
+		s.queue = append(s.queue, held)
+		s.bytes += int64(held.size)
 	}
 	s.signal()
 }
@@ -87,40 +118,56 @@ func (s *subscription) Next(dst []store.Change) int {
 	defer s.hub.backlogLock.RUnlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	defer s.count(s.buffered())
-	if s.head == len(s.queue) && s.overflow != nil {
-		s.overflow.compact()
-		s.queue, s.head, s.coalesced, s.overflow = s.overflow.changes, 0, true, nil
+	s.releaseTaken()
+	if len(s.queue) == 0 && s.overflow != nil {
+		s.queue, s.bytes = s.overflow.take()
+		s.coalesced, s.overflow = true, nil
 	}
-	n := copy(dst, s.queue[s.head:])
-	clear(s.queue[s.head : s.head+n])
-	if s.head += n; s.head == len(s.queue) {
-		s.head, s.coalesced = 0, false
-		if s.queue = s.queue[:0]; cap(s.queue) > 1 { // most watchers get one change now and then
-			s.queue = nil
-		}
+	n := min(len(dst), len(s.queue))
+	if n == 0 {
+		return 0
 	}
-	return n
-}
-
-// buffered returns how many changes are kept. The caller holds the lock.
-func (s *subscription) buffered() int {
-	n := len(s.queue) - s.head
-	if s.overflow != nil {
-		n += len(s.overflow.changes)
+	for i, held := range s.queue[:n] {
+		dst[i] = held.Change
+	}
+	s.taken, s.queue = s.queue[:n], s.queue[n:]
+	if len(s.queue) == 0 {
+		s.queue, s.coalesced = nil, false
 	}
 	return n
 }
 
-// count updates the hub's sum of kept changes. The caller holds the lock.
-func (s *subscription) count(before int) { s.hub.buffered.Add(int64(s.buffered() - before)) }
+// release releases what Next has returned last.
+func (s *subscription) release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.releaseTaken()
+}
+
+// releaseTaken is release for a caller that holds the lock.
+func (s *subscription) releaseTaken() {
+	for _, held := range s.taken {
+		s.bytes -= int64(held.size)
+		s.hub.cache.held.release(held)
+	}
+	clear(s.taken)
+	if s.queue == nil && cap(s.taken) == 1 { // most watchers get one change now and then
+		s.queue = s.taken[:0]
+	}
+	s.taken = nil
+}
 
 // drop drops the queue of a subscription that has left the hub.
 func (s *subscription) drop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	defer s.count(s.buffered())
-	s.queue, s.head, s.overflow = nil, 0, nil
+	s.releaseTaken()
+	s.taken, s.queue = s.queue, nil
+	s.releaseTaken()
+	if s.overflow != nil {
+		s.overflow.close()
+		s.overflow = nil
+	}
 }
 
 // Pending returns how many coalesced keys wait.
@@ -128,7 +175,7 @@ func (s *subscription) Pending() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.coalesced {
-		n = len(s.queue) - s.head
+		n = len(s.queue)
 	}
 	if s.overflow != nil {
 		n += len(s.overflow.last)
@@ -136,13 +183,23 @@ func (s *subscription) Pending() (n int) {
 	return n
 }
 
-// behind returns how many changes, or keys, the watcher has not taken yet.
+// behind returns how many changes, or keys, the watcher has not taken yet. Safe for concurrent use.
 func (s *subscription) behind() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := len(s.queue) - s.head
+	n := len(s.queue)
 	if s.overflow != nil {
 		n += len(s.overflow.last)
+	}
+	return n
+}
+
+func (s *subscription) kept() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.bytes
+	if s.overflow != nil {
+		n += s.overflow.bytes.Load()
 	}
 	return n
 }
@@ -173,39 +230,4 @@ func (s *subscription) peerCount() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.peers
-}
-
-// coalescedChanges holds one change for each key, in the order of the last.
-type coalescedChanges struct {
-	changes []store.Change
-	last    map[string]int // key to index in changes
-}
-
-func (g *coalescedChanges) add(ch *store.Change) {
-	if g.last == nil {
-		g.last = map[string]int{}
-	}
-	key, merged := ch.Key(), *ch
-	if i, ok := g.last[key]; ok {
-		merged.Old, merged.Coalesced = g.changes[i].Old, true
-		g.changes[i] = store.Change{}
-	}
-	if merged.Old == nil && merged.New == nil { // created and deleted
-		delete(g.last, key)
-		return
-	}
-	g.last[key] = len(g.changes)
-	g.changes = append(g.changes, merged)
-	if len(g.changes) > 2*len(g.last)+batch {
-		g.compact()
-	}
-}
-
-// compact removes changes that were coalesced into later ones, so that memory is bounded by the
-// number of keys.
-func (g *coalescedChanges) compact() {
-	g.changes = slices.DeleteFunc(g.changes, func(ch store.Change) bool { return ch.Old == nil && ch.New == nil })
-	for i := range g.changes {
-		g.last[g.changes[i].Key()] = i
-	}
 }

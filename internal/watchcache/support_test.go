@@ -73,7 +73,11 @@ func (tc *testCache) indexColors() {
 }
 
 func (tc *testCache) close() {
-	tc.cache.Close()
+	c := tc.cache
+	if n := c.held.bytes.Load(); c.counters.watchers.Load() == 0 && c.hub.n.Load() == 0 && (n != 0 || len(c.held.versions) != 0) {
+		tc.t.Errorf("%d bytes of %d versions are held for nobody", n, len(c.held.versions))
+	}
+	c.Close()
 	tc.store.Close()
 }
 

@@ -148,8 +148,8 @@ func (wt *watcher) end() {
 
 // setSource closes the current source and sets the next; nil means none.
 func (wt *watcher) setSource(from changeSource) {
-	if l, ok := wt.source.(cursorSource); ok {
-		wt.cache.ownCursors.remove(l.Cursor)
+	if l, ok := wt.source.(*cursorSource); ok {
+		wt.cache.ownCursors.remove(l)
 	}
 	if wt.source != nil {
 		wt.source.Close()
@@ -159,15 +159,15 @@ func (wt *watcher) setSource(from changeSource) {
 	if from != nil {
 		wt.out.deadline.source.Store(&from)
 	}
-	if l, ok := from.(cursorSource); ok {
-		wt.cache.ownCursors.add(l.Cursor)
+	if l, ok := from.(*cursorSource); ok {
+		wt.cache.ownCursors.add(l)
 	}
 }
 
 // overflows reports whether more changes wait than the watcher's buffer would hold. A watcher that
 // has joined the hub has no such buffer: the hub merges what waits for it.
 func (wt *watcher) overflows() bool {
-	l, ok := wt.source.(cursorSource)
+	l, ok := wt.source.(*cursorSource)
 	return ok && wt.buffer > 0 && l.Lag() > wt.buffer
 }
 
@@ -218,7 +218,7 @@ func (wt *watcher) start(future bool) (stopped bool, err error) {
 	cursor, err := c.cursorAfter(wt.params.rv)
 	switch {
 	case err == nil:
-		wt.setSource(cursorSource{cursor})
+		wt.setSource(&cursorSource{Cursor: cursor})
 	case future && errors.Is(err, errGap): // the client retries, perhaps with another server
 		return true, nil
 	}
@@ -253,7 +253,7 @@ func (wt *watcher) openSource() (sn *store.Snapshot, err error) {
 		})
 		switch {
 		case err == nil:
-			wt.setSource(cursorSource{cursor})
+			wt.setSource(&cursorSource{Cursor: cursor})
 			return sn, nil
 		case !errors.Is(err, store.ErrTrimmed): // otherwise a clock without a lock has moved, and the log is short: try again
 			return nil, c.storeError(err)

@@ -1,6 +1,7 @@
 package watchcache
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"slices"
@@ -17,6 +18,7 @@ type writeDeadline struct {
 	control *http.ResponseController
 	started atomic.Int64 // start of the current write in Unix nanoseconds; 0: none
 	source  atomic.Pointer[changeSource]
+	catchUp atomic.Pointer[coalescedChanges] // what a watcher has taken from it to be caught up; nil: nothing
 
 	stateBegun atomic.Int64 // when the state that is being sent was begun, in Unix nanoseconds; 0: none is
 	stateSent  atomic.Int64 // bytes of it that have been written
@@ -50,6 +52,8 @@ const (
 type writeDeadlines struct {
 	timeout time.Duration
 	stalled *atomic.Uint64 // counts writes that timed out
+
+	catchUps atomic.Int64 // watchers that are being caught up
 
 	grace atomic.Int64 // timeout of writes after close, in nanoseconds; 0: not closed
 
@@ -127,22 +131,20 @@ func (w pendingWrite) cut() bool {
 // slowAfter is how long a write must have taken for its client to count as taking nothing.
 const slowAfter = time.Second
 
-// shed ends up to n writes of watchers that take nothing, those furthest behind first. It returns
-// how many it has ended.
+// shed ends up to n writes of watchers that take nothing, those first for which most is kept. It
+// returns how many it has ended.
 func (ds *writeDeadlines) shed(n int) (ended int) {
 	type late struct {
 		pendingWrite
-		by int
+		bytes int64
 	}
 	var all []late
 	for _, w := range ds.startedBefore(time.Now().Add(-slowAfter)) {
-		if from := w.source.Load(); from != nil {
-			if by := (*from).behind(); by > 0 {
-				all = append(all, late{w, by})
-			}
+		if bytes := w.kept(); bytes > 0 {
+			all = append(all, late{w, bytes})
 		}
 	}
-	slices.SortFunc(all, func(a, b late) int { return b.by - a.by })
+	slices.SortFunc(all, func(a, b late) int { return cmp.Compare(b.bytes, a.bytes) })
 	for _, l := range all[:min(n, len(all))] {
 		if l.cut() {
 			ds.stalled.Add(1)
@@ -150,6 +152,43 @@ func (ds *writeDeadlines) shed(n int) (ended int) {
 		}
 	}
 	return ended
+}
+
+// kept returns the bytes of what is kept for the watcher.
+func (wd *writeDeadline) kept() (n int64) {
+	if from := wd.source.Load(); from != nil {
+		n = (*from).kept()
+	}
+	if g := wd.catchUp.Load(); g != nil {
+		n += g.bytes.Load()
+	}
+	return n
+}
+
+// beginCatchUp notes what a watcher sends to be caught up, until endCatchUp drops what is left.
+func (wd *writeDeadline) beginCatchUp(g *coalescedChanges) {
+	wd.catchUp.Store(g)
+	wd.set.catchUps.Add(1)
+}
+
+func (wd *writeDeadline) endCatchUp() {
+	wd.set.catchUps.Add(-1)
+	wd.catchUp.Swap(nil).close()
+}
+
+// lag returns how many objects are left for the slowest watcher that is being caught up.
+func (ds *writeDeadlines) lag() (most uint64) {
+	if ds.catchUps.Load() == 0 {
+		return 0
+	}
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	for wd := range ds.active {
+		if g := wd.catchUp.Load(); g != nil {
+			most = max(most, uint64(g.keys.Load()))
+		}
+	}
+	return most
 }
 
 // close shortens the timeout of current and later writes to grace.

@@ -286,10 +286,10 @@ func TestShed(t *testing.T) {
 	})
 }
 
-// lateSource is the source of a watcher that is behind.
+// lateSource is the source of a watcher for which something is kept.
 type lateSource struct{ changeSource }
 
-func (lateSource) behind() int { return 1 }
+func (lateSource) kept() int64 { return 1 }
 
 // cutClient is a client of which a test sees that it is let go.
 type cutClient struct {
