@@ -8,8 +8,9 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// maxEncodeCache bounds the bytes in an encodeCache. Hundreds of events suffice, because watchers
-// that keep up send an event at the same time.
+// maxEncodeCache bounds the bytes in an encodeCache, and those of the versions of objects that it
+// keeps alive. Hundreds of events suffice, because watchers that keep up send an event at the same
+// time.
 const maxEncodeCache = 2 << 20
 
 // encodeEntryOverhead is the size of an entry besides its bytes.
@@ -21,10 +22,11 @@ const encodeEntryOverhead = 256
 type encodeCache struct {
 	hits, misses atomic.Uint64
 
-	mu      sync.Mutex
-	entries map[encodeKey]*encodeEntry
-	order   []encodeKey // keys, oldest first
-	bytes   int64
+	mu       sync.Mutex
+	entries  map[encodeKey]*encodeEntry
+	order    []encodeKey // keys, oldest first
+	bytes    int64
+	versions int64 // bytes of the versions, once for each entry
 }
 
 // encodeKey identifies one version of an object in one representation.
@@ -57,9 +59,9 @@ func (ec *encodeCache) get(k encodeKey, encode func() ([]byte, error)) ([]byte, 
 	ec.misses.Add(1)
 	ec.mu.Lock()
 	defer ec.mu.Unlock()
-	ec.bytes += int64(len(e.bytes)) + encodeEntryOverhead
+	ec.count(k, e, 1)
 	ec.order = append(ec.order, k)
-	for ec.bytes > maxEncodeCache {
+	for ec.bytes > maxEncodeCache || ec.versions > maxEncodeCache {
 		ec.evictOldest()
 	}
 	return e.bytes, e.err
@@ -83,8 +85,16 @@ func (ec *encodeCache) evictOldest() {
 	k := ec.order[0]
 	ec.order[0] = encodeKey{}
 	ec.order = ec.order[1:]
-	ec.bytes -= int64(len(ec.entries[k].bytes)) + encodeEntryOverhead
+	ec.count(k, ec.entries[k], -1)
 	delete(ec.entries, k)
+}
+
+// count counts an entry in, or out if n is -1. The caller holds the lock.
+func (ec *encodeCache) count(k encodeKey, e *encodeEntry, n int64) {
+	ec.bytes += n * (int64(len(e.bytes)) + encodeEntryOverhead)
+	if k.object != nil {
+		ec.versions += n * k.object.Footprint()
+	}
 }
 
 // clear removes all entries.
@@ -100,5 +110,5 @@ func (ec *encodeCache) clear() {
 func (ec *encodeCache) size() int64 {
 	ec.mu.Lock()
 	defer ec.mu.Unlock()
-	return ec.bytes
+	return ec.bytes + ec.versions
 }

@@ -71,3 +71,26 @@ func TestEncodeCacheBound(t *testing.T) {
 		t.Errorf("%d bytes are held beside one that is too large", held)
 	}
 }
+
+// TestEncodeCacheBoundsVersions: small events, such as those of metadata, do not keep any number of
+// large versions of objects.
+func TestEncodeCacheBoundsVersions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lc := newLargeCache(t, largeLog)
+		defer lc.close()
+		var shared encodeCache
+		for range 2 * maxEncodeCache / largeBytes * 2 {
+			lc.putLarge("ns", "a", "red")
+			o, _ := lc.store.Get("ns/a")
+			if _, err := shared.get(encodeKey{object: o}, func() ([]byte, error) { return make([]byte, 100), nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := len(shared.order) * largeBytes; n > 3*maxEncodeCache/2 || n < maxEncodeCache/2 || shared.size() < int64(n)/2 {
+			t.Errorf("%d versions of %d bytes are kept, counted as %d", len(shared.order), largeBytes, shared.size())
+		}
+		if shared.clear(); shared.size() != 0 {
+			t.Errorf("%d bytes of nothing", shared.size())
+		}
+	})
+}

@@ -61,8 +61,8 @@ func (lc *largeCache) wrote(namespace, name string) {
 	synctest.Wait()
 }
 
-// pinned returns the bytes of the versions that are alive although neither the table, the log nor
-// the cache of encoded events holds them. It may be too low by what the last two hold.
+// pinned returns the bytes of the versions that are alive although neither the table nor the log
+// holds them. It is too low by what the log and somebody else hold.
 func (lc *largeCache) pinned() (n int64) {
 	for range 3 { // what is in pools goes in the second round
 		runtime.GC()
