@@ -252,7 +252,8 @@ func TestCatchUpIsCounted(t *testing.T) {
 				for range 3 {
 					put()
 				}
-				heavy.more <- largeBytes * 3 / 2 // the change that it was sending, and a part of what comes then
+				// It takes the change that it was sending, and a part of what comes then.
+				heavy.more <- largeBytes * 3 / 2
 				synctest.Wait()
 				if lc.cache.Stats().CaughtUp != 1 {
 					t.Fatal("it is not being caught up: the test shows nothing")

@@ -43,7 +43,8 @@ func (h *hub) subscribe(of interest) (sub *subscription, sn *store.Snapshot, rv 
 			rv, sn = now, h.cache.store.Snapshot()
 			h.dispatch()
 		})
-		if h.cursor.Revision() == sn.Revision() || h.cursor.Closed() { // otherwise a clock without a lock has moved: try again
+		// Otherwise a clock without a lock has moved, and this is tried again.
+		if h.cursor.Revision() == sn.Revision() || h.cursor.Closed() {
 			return h.add(newSubscription(h, of)), sn, rv, nil
 		}
 	}
@@ -69,7 +70,8 @@ func (h *hub) join(of interest, cursor *store.Cursor) (*subscription, error) {
 			}
 			clear(h.changes[:n])
 		}
-		if h.cursor.Revision() == cursor.Revision() || h.cursor.Closed() { // otherwise a change came in between: try again
+		// Otherwise a change came in between, and this is tried again.
+		if h.cursor.Revision() == cursor.Revision() || h.cursor.Closed() {
 			return h.add(sub), nil
 		}
 	}

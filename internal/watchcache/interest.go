@@ -75,7 +75,8 @@ type interestIndex struct {
 	keys, names, namespaces bucket
 	shards                  bucket // by the selector's text; each is evaluated, since there are few
 	fields, labels          map[string]bucket
-	seq                     uint64 // number of the change, so that each subscription is offered it once
+	// seq is the number of the change, so that each subscription is offered it once.
+	seq uint64
 }
 
 // bucket maps values to subscriptions.

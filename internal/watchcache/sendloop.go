@@ -130,7 +130,8 @@ func (wt *watcher) sendChanges() error {
 		batch := wt.scratch.changes[:]
 		for n := wt.source.Next(batch); n > 0; n = wt.source.Next(batch) {
 			wt.share = wt.hasPeers()
-			wt.matcher.share = wt.share && wt.matcher.looksInside() // otherwise only the encoder reads the object
+			// Otherwise only the encoder reads the object.
+			wt.matcher.share = wt.share && wt.matcher.looksInside()
 			err := wt.sendBatch(batch[:n])
 			clear(batch[:n])
 			if err != nil || wt.out.err != nil || wt.ctx.Err() != nil || wt.overflows() {

@@ -179,7 +179,9 @@ func (l *list) names() (out []string) {
 // recorder is a client that takes everything, or, while it is held, nothing.
 type recorder struct {
 	header http.Header
-	gate   chan struct{} // a write needs what is in it; block takes it away. A channel, because synctest sees through it
+	// gate has what a write needs, and block takes it away. It is a channel, because synctest sees
+	// through it.
+	gate chan struct{}
 
 	mu      sync.Mutex
 	body    bytes.Buffer

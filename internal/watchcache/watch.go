@@ -31,15 +31,17 @@ type watcher struct {
 	initial       bool   // begins with the state, as ADDED events
 	sentUpTo      uint64 // the client has seen every change up to it
 	clientVersion uint64 // the newest resourceVersion that the client has: it asked for it, or got it
-	coalesced     uint64 // a bookmark has said that changes up to it are coalesced, and none yet that the client has them all; 0: nothing is
-	coalesces     bool   // what is sent now is coalesced
-	share         bool   // what is sent now is also sent to others
-	events        uint64 // sent since the last addEventCount
-	buffer        uint64 // changes that may wait, see Config.WatchBuffer; 0: any number
-	bookmarks     *bookmarkTimer
-	noBookmarks   bool // see Config.Bookmarks
-	drained       drainTimer
-	over          bool // nothing more is sent
+	// coalesced is the version up to which changes are coalesced, as a bookmark has said, while none
+	// has said that the client has them all. 0: nothing is.
+	coalesced   uint64
+	coalesces   bool   // what is sent now is coalesced
+	share       bool   // what is sent now is also sent to others
+	events      uint64 // sent since the last addEventCount
+	buffer      uint64 // changes that may wait, see Config.WatchBuffer; 0: any number
+	bookmarks   *bookmarkTimer
+	noBookmarks bool // see Config.Bookmarks
+	drained     drainTimer
+	over        bool // nothing more is sent
 }
 
 // openWatch begins a WATCH: it sends the initial state, and what has changed meanwhile. It returns
@@ -255,7 +257,8 @@ func (wt *watcher) openSource() (sn *store.Snapshot, err error) {
 		case err == nil:
 			wt.setSource(&cursorSource{Cursor: cursor})
 			return sn, nil
-		case !errors.Is(err, store.ErrTrimmed): // otherwise a clock without a lock has moved, and the log is short: try again
+		case !errors.Is(err, store.ErrTrimmed):
+			// An error that the log was trimmed says that a clock without a lock has moved: try again.
 			return nil, c.storeError(err)
 		}
 	}

@@ -18,9 +18,11 @@ type writeDeadline struct {
 	control *http.ResponseController
 	started atomic.Int64 // start of the current write in Unix nanoseconds; 0: none
 	source  atomic.Pointer[changeSource]
-	catchUp atomic.Pointer[coalescedChanges] // what a watcher has taken from it to be caught up; nil: nothing
+	// catchUp is what a watcher has taken from it to be caught up. nil: nothing.
+	catchUp atomic.Pointer[coalescedChanges]
 
-	stateBegun atomic.Int64 // when the state that is being sent was begun, in Unix nanoseconds; 0: none is
+	// stateBegun is when the state that is being sent was begun, in Unix nanoseconds. 0: none is.
+	stateBegun atomic.Int64
 	stateSent  atomic.Int64 // bytes of it that have been written
 	statePace  atomic.Int64 // bytes a second that the client must take of it
 
