@@ -57,10 +57,10 @@ func (w *servedWatch) leave() {
 }
 
 const (
-	// mostVisited bounds how many watches are looked at, since the list is locked meanwhile.
-	mostVisited = 10_000
-	// mostGroups bounds how many groups are returned.
-	mostGroups = 50
+	// maxVisited bounds how many watches are looked at, since the list is locked meanwhile.
+	maxVisited = 10_000
+	// maxGroups bounds how many groups are returned.
+	maxGroups = 50
 )
 
 // groups returns the newest watches in groups of those that are alike, the largest first, and how
@@ -73,7 +73,7 @@ func (l *servedWatches) groups() (all []inspect.Watchers, more int) {
 	slices.SortFunc(all, func(a, b inspect.Watchers) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), a.Since.Compare(b.Since), cmp.Compare(a.User, b.User), cmp.Compare(a.Resource, b.Resource))
 	})
-	more = max(len(all)-mostGroups, 0)
+	more = max(len(all)-maxGroups, 0)
 	return all[:len(all)-more], more
 }
 
@@ -83,7 +83,7 @@ func (l *servedWatches) count() map[inspect.Watchers]*inspect.Watchers {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	visited := 0
-	for w := l.first; w != nil && visited < mostVisited; w = w.after {
+	for w := l.first; w != nil && visited < maxVisited; w = w.after {
 		visited++
 		key := w.group()
 		g := groups[key]

@@ -35,8 +35,8 @@ type clientKey struct {
 // come, and watches end after one; what goes on longer is cut off, at both sides.
 const patience = 8 * time.Second
 
-// mostRead bounds what is read of an answer.
-const mostRead = 16 << 20
+// maxRead bounds what is read of an answer.
+const maxRead = 16 << 20
 
 func newSide(t *testing.T, host string, ca []byte) *side {
 	t.Helper()
@@ -91,7 +91,7 @@ func (s *side) send(ctx context.Context, q *request, target string) *answer {
 	defer resp.Body.Close()
 	a := &answer{code: resp.StatusCode, header: resp.Header}
 	if a.code != http.StatusSwitchingProtocols {
-		a.body, a.cut = io.ReadAll(io.LimitReader(resp.Body, mostRead))
+		a.body, a.cut = io.ReadAll(io.LimitReader(resp.Body, maxRead))
 	}
 	a.read()
 	return a
