@@ -6,28 +6,15 @@ import (
 	"time"
 )
 
-const (
-	// writeStall is how long a write to a client may block before its connection or stream is
-	// closed.
-	writeStall = 5 * time.Minute
-	// A forwarded answer keeps a seat until the client has it. So the client is, at any time, no
-	// more than answerGrace behind one that takes answerPace bytes a second. Package watchcache
-	// counts bytes before compression and has a pace of eight times as many; a forwarded answer may
-	// come compressed.
-	answerGrace = time.Minute
-	answerPace  = 32 << 10
-)
+// writeStall is how long a write to a client may block before its connection or stream is closed.
+const writeStall = 5 * time.Minute
 
 // deadlineWriter sets a deadline for each write of a forwarded response, so that a client that
 // takes nothing does not hold it for ever. Package watchcache does so for its own responses.
 type deadlineWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
-	paced   bool  // the client must keep to answerPace
-	taken   int64 // bytes
-	// waited is the time for the client to take them. That in which the upstream sends nothing does
-	// not count.
-	waited  time.Duration
+	pace    *pace         // nil: the client need not keep to one
 	writing *atomic.Int64 // counts the writes under way; nil: nobody does
 }
 
@@ -38,7 +25,7 @@ func newDeadlineWriter(w http.ResponseWriter) *deadlineWriter {
 // newPacedWriter returns a deadlineWriter for the answer to a request that has a seat.
 func newPacedWriter(w http.ResponseWriter) *deadlineWriter {
 	dw := newDeadlineWriter(w)
-	dw.paced = true
+	dw.pace = &pace{grace: seatGrace}
 	return dw
 }
 
@@ -50,9 +37,8 @@ func (dw *deadlineWriter) Unwrap() http.ResponseWriter { return dw.ResponseWrite
 // let a handler end an answer as if it were whole.
 func (dw *deadlineWriter) begin() time.Time {
 	now, limit := time.Now(), writeStall
-	if dw.paced {
-		due := answerGrace + time.Duration(float64(dw.taken)/answerPace*float64(time.Second))
-		limit = min(limit, due-dw.waited)
+	if dw.pace != nil {
+		limit = min(limit, dw.pace.left())
 	}
 	_ = dw.control.SetWriteDeadline(now.Add(limit)) // unsupported by the writers of tests
 	if dw.writing != nil {
@@ -61,9 +47,11 @@ func (dw *deadlineWriter) begin() time.Time {
 	return now
 }
 
-// done notes that a write or flush has ended.
-func (dw *deadlineWriter) done(begun time.Time) {
-	dw.waited += time.Since(begun)
+// done notes that a write or flush has ended, and how many bytes the client has taken.
+func (dw *deadlineWriter) done(n int, begun time.Time) {
+	if dw.pace != nil {
+		dw.pace.moved(n, begun)
+	}
 	if dw.writing != nil {
 		dw.writing.Add(-1)
 	}
@@ -72,8 +60,7 @@ func (dw *deadlineWriter) done(begun time.Time) {
 func (dw *deadlineWriter) Write(b []byte) (int, error) {
 	begun := dw.begin()
 	n, err := dw.ResponseWriter.Write(b)
-	dw.done(begun)
-	dw.taken += int64(n)
+	dw.done(n, begun)
 	return n, err
 }
 
@@ -81,7 +68,7 @@ func (dw *deadlineWriter) Write(b []byte) (int, error) {
 func (dw *deadlineWriter) FlushError() error {
 	begun := dw.begin()
 	err := dw.control.Flush()
-	dw.done(begun)
+	dw.done(0, begun)
 	_ = dw.control.SetWriteDeadline(time.Time{})
 	return err
 }

@@ -42,8 +42,8 @@ func TestTrickledAnswer(t *testing.T) {
 		whole          bool
 	}{
 		"a trickle":          {newPacedWriter, 4 * time.Minute, 0, false},
-		"half the pace":      {newPacedWriter, 2 * size * time.Second / answerPace, 0, false},
-		"the pace":           {newPacedWriter, size * time.Second / answerPace, 0, true},
+		"half the pace":      {newPacedWriter, 2 * size * time.Second / seatPace, 0, false},
+		"the pace":           {newPacedWriter, size * time.Second / seatPace, 0, true},
 		"a slow upstream":    {newPacedWriter, time.Millisecond, 10 * time.Minute, true},
 		"a trickled watch":   {newDeadlineWriter, 4 * time.Minute, 0, true},
 		"a watch that hangs": {newDeadlineWriter, 6 * time.Minute, 0, false},
@@ -90,9 +90,9 @@ func TestPacedAnswers(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	tp := startProxy(t, u, Options{})
 	for path, want := range map[string]time.Duration{
-		"/api/v1/pods":                             answerGrace,
-		"/api/v1/namespaces/default/pods/none":     answerGrace,
-		"/metrics":                                 answerGrace,
+		"/api/v1/pods":                             seatGrace,
+		"/api/v1/namespaces/default/pods/none":     seatGrace,
+		"/metrics":                                 seatGrace,
 		"/api/v1/pods?watch=true&timeoutSeconds=1": writeStall,
 		"/api/v1/namespaces/default/pods/none/log": writeStall,
 	} {

@@ -56,6 +56,7 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	w = dw
+	s.limitBody(w, r, !long)
 	switch {
 	case parsed.info.Verb == "watch":
 		watch, p := s.forwardedWatches.begin(w, r, cancel)

@@ -107,7 +107,8 @@ type timeouts struct {
 	// ping is the silence after which an HTTP/2 client is pinged, pong how long it may take to
 	// answer. HTTP/1 connections have TCP keepalive.
 	ping, pong time.Duration
-	discard    time.Duration // for a request body that is discarded
+	discard    time.Duration // for a request body that is discarded, or buffered
+	body       time.Duration // for another body of a request that has a seat, see pace
 	seat       time.Duration // for a seat
 	review     time.Duration // for the upstream's answer to a review
 	lookup     time.Duration // time between two attempts to read the published CAs
@@ -127,7 +128,7 @@ type timeouts struct {
 }
 
 var defaultTimeouts = timeouts{
-	header: 30 * time.Second, idle: 2 * time.Minute, ping: 30 * time.Second, pong: 15 * time.Second, discard: 10 * time.Second,
+	header: 30 * time.Second, idle: 2 * time.Minute, ping: 30 * time.Second, pong: 15 * time.Second, discard: 10 * time.Second, body: seatGrace,
 	seat: 5 * time.Second, review: 10 * time.Second, lookup: 5 * time.Second, origin: time.Minute, restart: time.Second, reread: 3 * time.Second, proof: 3 * time.Second, read: 4 * time.Second,
 }
 

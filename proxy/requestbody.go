@@ -19,10 +19,13 @@ type requestBody struct {
 	io.ReadCloser
 	control      *http.ResponseController
 	closeTimeout time.Duration // how long Close may take
-	wholeBy      time.Time     // when all of it must have come; zero: a client may go on for as long as it sends something
+	http2        bool          // a deadline that passes ends the body, also while nobody reads
 
-	mu     sync.Mutex
-	closed bool
+	mu      sync.Mutex
+	pace    *pace // nil: the client may go on for as long as it sends something
+	failure error // why the client did not send it; nil: it did so far
+	closing bool  // Close has begun
+	closed  bool
 }
 
 const (
@@ -37,45 +40,97 @@ const (
 // times Options.MaxMutating.
 const maxBuffered = 64 << 10
 
-// limit has reads end within a time, and no later than wholeBy. It returns false once the body is
-// closed.
-func (b *requestBody) limit(within time.Duration) bool {
-	at := time.Now().Add(within)
-	if !b.wholeBy.IsZero() && b.wholeBy.Before(at) {
-		at = b.wholeBy
+// isBuffered reports whether the body of a request is buffered for a retry.
+func isBuffered(r *http.Request) bool { return r.ContentLength > 0 && r.ContentLength <= maxBuffered }
+
+// limitBody bounds how long a request that is to be forwarded waits for its body. The client of a
+// request that has a seat keeps to a pace, and that of a body that is buffered to a quicker one:
+// nobody has authenticated it yet.
+func (s *Server) limitBody(w http.ResponseWriter, r *http.Request, seated bool) {
+	if r.Body == nil || r.Body == http.NoBody {
+		return
 	}
-	return b.deadline(at)
+	wait := s.opts.timeouts
+	body := &requestBody{ReadCloser: r.Body, control: http.NewResponseController(w), closeTimeout: wait.discard, http2: r.ProtoMajor == 2}
+	switch {
+	case isBuffered(r):
+		body.pace = &pace{grace: wait.discard}
+	case seated:
+		body.pace = &pace{grace: wait.body}
+	}
+	r.Body = body
 }
 
-// deadline sets the read deadline; zero means none. It returns false once the body is closed.
-func (b *requestBody) deadline(at time.Time) bool {
+// limit has reads end within a time, and no later than the pace allows. It returns false once the
+// body is closed.
+func (b *requestBody) limit(within time.Duration) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.closed {
-		return false
+	if b.pace != nil {
+		within = min(within, b.pace.left())
 	}
-	_ = b.control.SetReadDeadline(at) // unsupported by some servers
-	return true
+	return b.setDeadline(time.Now().Add(within))
+}
+
+// unlimit clears the deadline. It must not apply to the next request.
+func (b *requestBody) unlimit() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.setDeadline(time.Time{})
+}
+
+// setDeadline sets the read deadline; zero means none. It returns false once the body is closed.
+// The caller holds the lock.
+func (b *requestBody) setDeadline(at time.Time) bool {
+	if !b.closed {
+		_ = b.control.SetReadDeadline(at) // unsupported by some servers
+	}
+	return !b.closed
 }
 
 func (b *requestBody) Read(p []byte) (int, error) {
+	begun := time.Now()
 	if !b.limit(bodyTimeout) {
 		return 0, http.ErrBodyReadAfterClose
 	}
 	n, err := b.ReadCloser.Read(p)
-	if err != nil {
-		b.deadline(time.Time{}) // it must not apply to the next request
-	}
+	b.noteRead(n, err, begun)
 	return n, err
+}
+
+// noteRead notes what a read that began at begun has brought. Over HTTP/1 the deadline stays until
+// the end of the body: net/http itself may be reading what is left, to answer the request.
+func (b *requestBody) noteRead(n int, err error, begun time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.pace != nil {
+		b.pace.moved(n, begun)
+	}
+	if err != nil && err != io.EOF && !b.closing {
+		b.failure = err
+	}
+	if err == io.EOF || b.http2 {
+		b.setDeadline(time.Time{})
+	}
+}
+
+// failed returns why the client did not send the body, or nil.
+func (b *requestBody) failed() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.failure
 }
 
 // Close reads the rest, as HTTP/1 requires, within closeTimeout.
 func (b *requestBody) Close() error {
+	b.mu.Lock()
+	b.closing = true
+	b.mu.Unlock()
 	if !b.limit(b.closeTimeout) {
 		return nil
 	}
 	err := b.ReadCloser.Close()
-	b.deadline(time.Time{})
+	b.unlimit()
 	b.mu.Lock()
 	b.closed = true
 	b.mu.Unlock()
@@ -84,15 +139,13 @@ func (b *requestBody) Close() error {
 
 // bufferBody buffers a small request body, so that a transport can send it again. That happens when
 // the upstream closes a connection before it has read the request, as kube-apiserver does now and
-// then to spread its clients. Nobody has authenticated the client yet, so a body that does not come
-// within a time gives up the request's seat.
-func bufferBody(r *http.Request, body *requestBody, within time.Duration) error {
-	if r.ContentLength <= 0 || r.ContentLength > maxBuffered {
+// then to spread its clients.
+func bufferBody(r *http.Request) error {
+	if r.Body == nil || !isBuffered(r) {
 		return nil
 	}
-	body.wholeBy = time.Now().Add(within)
-	raw, err := io.ReadAll(body)
-	if closed := body.Close(); err == nil {
+	raw, err := io.ReadAll(r.Body)
+	if closed := r.Body.Close(); err == nil {
 		err = closed
 	}
 	if err != nil {

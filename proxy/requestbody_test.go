@@ -4,8 +4,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -60,47 +64,188 @@ func (d drip) Read(p []byte) (int, error) {
 	}
 }
 
-// TestDrippedBody: a small body, which is read before anybody knows whose it is, comes as a whole
-// in time, or its request gives up its seat.
+// TestDrippedBody: a body comes in time, or its request gives up its seat: a small one, which is
+// read before anybody knows whose it is, as a whole, and a larger one at a pace.
 func TestDrippedBody(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	wait := defaultTimeouts
-	wait.discard = 200 * time.Millisecond
+	wait.discard, wait.body = 200*time.Millisecond, 200*time.Millisecond
 	tp := startProxy(t, u, Options{timeouts: wait})
+	const path = "/api/v1/namespaces/default/pods"
+	for _, length := range []int64{2000, 4 * maxBuffered, -1} {
+		tp.dripHTTP1(path, length)
+		tp.dripHTTP2(path, length)
+		tp.until("its place is free", func() bool { return tp.server.flowControl.mutating.inUse() == 0 })
+		if got := u.forwarded(path); len(got) > 0 && length > 0 && length <= maxBuffered {
+			t.Errorf("%d of %d bytes were forwarded", len(got), length)
+		}
+	}
+	if n := tp.server.upstream.failures.Load(); n > 0 {
+		t.Errorf("%d are failures of the upstream", n)
+	}
+}
+
+// dripHTTP1 sends a request whose body of some length, -1: unknown, drips. It must be refused.
+func (tp *testProxy) dripHTTP1(path string, length int64) {
+	tp.t.Helper()
+	c := tp.dial("http/1.1")
+	if length > 0 {
+		c.send("POST", path, int(length), "")
+	} else {
+		fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer token-jane\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n", path, 1<<20)
+	}
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
-	body := drip{ticker.C, tp.ctx.Done()}
-	const path, length = "/api/v1/namespaces/default/pods", 2000
-	// By HTTP/1.1.
-	c := tp.dial("http/1.1").send("POST", path, length, "")
 	dripping := make(chan struct{})
 	go func() {
 		defer close(dripping)
-		_, _ = io.CopyN(c, body, length) // until the connection is closed
+		_, _ = io.Copy(c, drip{ticker.C, tp.ctx.Done()}) // until the connection is closed
 	}()
 	if resp := c.answer(); resp.StatusCode != http.StatusRequestTimeout || !resp.Close {
-		t.Errorf("HTTP/1.1: %s %v", resp.Status, resp.Header)
+		tp.t.Errorf("HTTP/1.1, %d bytes: %s %v", length, resp.Status, resp.Header)
 	}
 	c.Close()
 	<-dripping
-	// By HTTP/2.
-	req, err := http.NewRequestWithContext(tp.ctx, http.MethodPost, tp.server.URL()+path, io.LimitReader(body, length))
+}
+
+// dripHTTP2 does the same by HTTP/2.
+func (tp *testProxy) dripHTTP2(path string, length int64) {
+	tp.t.Helper()
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	req, err := http.NewRequestWithContext(tp.ctx, http.MethodPost, tp.server.URL()+path, drip{ticker.C, tp.ctx.Done()})
 	if err != nil {
-		t.Fatal(err)
+		tp.t.Fatal(err)
 	}
 	req.ContentLength = length
 	req.Header.Set("Authorization", "Bearer token-jane")
 	resp, err := tp.client.Do(req)
 	if err != nil {
-		t.Fatal(err)
+		tp.t.Fatal(err)
 	}
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusRequestTimeout || resp.ProtoMajor != 2 {
-		t.Errorf("HTTP/2: %s", resp.Status)
+		tp.t.Errorf("HTTP/2, %d bytes: %s", length, resp.Status)
 	}
-	tp.until("its place is free", func() bool { return tp.server.flowControl.mutating.inUse() == 0 })
-	if got := u.forwarded(path); len(got) > 0 {
-		t.Errorf("%d were forwarded", len(got))
+}
+
+// tricklingBody is a request body of which a piece comes after each pause, and the connection that
+// it comes by. Over HTTP/2 it ends when a deadline passes, and over HTTP/1 only for who reads then.
+type tricklingBody struct {
+	*httptest.ResponseRecorder
+	http2    bool
+	pause    time.Duration
+	deadline time.Time
+	broken   *time.Timer // not nil: the deadline of HTTP/2
+	ended    atomic.Bool
+}
+
+func (b *tricklingBody) SetReadDeadline(t time.Time) error {
+	b.deadline = t
+	if b.broken != nil {
+		b.broken.Stop()
+		b.broken = nil
+	}
+	if b.http2 && !t.IsZero() {
+		b.broken = time.AfterFunc(time.Until(t), func() { b.ended.Store(true) })
+	}
+	return nil
+}
+
+func (b *tricklingBody) Read(p []byte) (int, error) {
+	if !b.deadline.IsZero() && time.Until(b.deadline) < b.pause {
+		time.Sleep(time.Until(b.deadline))
+		return 0, os.ErrDeadlineExceeded
+	}
+	time.Sleep(b.pause)
+	if b.ended.Load() {
+		return 0, os.ErrDeadlineExceeded
+	}
+	return len(p), nil
+}
+
+func (b *tricklingBody) Close() error { return nil }
+
+// TestTrickledBody: who sends a body a little at a time keeps no seat for long; who keeps to a
+// modest pace may send all of it, however long the upstream takes to read; and one that holds no
+// seat may be slow.
+func TestTrickledBody(t *testing.T) {
+	const size, reads = 32 << 10, 1000
+	for name, tt := range map[string]struct {
+		length         int64
+		seated         bool
+		pause, between time.Duration // of the client, and of the upstream
+		whole          bool
+	}{
+		"a trickle":               {reads * size, true, 50 * time.Second, 0, false},
+		"of unknown length":       {-1, true, 50 * time.Second, 0, false},
+		"half the pace":           {reads * size, true, 2 * size * time.Second / seatPace, 0, false},
+		"the pace":                {reads * size, true, size * time.Second / seatPace, 0, true},
+		"a slow upstream":         {reads * size, true, time.Millisecond, 50 * time.Second, true},
+		"late, of a small body":   {maxBuffered, true, 11 * time.Second, 0, false},
+		"late, of a small stream": {maxBuffered, false, 11 * time.Second, 0, false},
+		"a trickled stream":       {reads * size, false, 50 * time.Second, 0, true},
+		"a stream that hangs":     {reads * size, false, 61 * time.Second, 0, false},
+	} {
+		for _, major := range []int{1, 2} {
+			synctest.Test(t, func(t *testing.T) {
+				client := &tricklingBody{ResponseRecorder: httptest.NewRecorder(), http2: major == 2, pause: tt.pause}
+				r := &http.Request{ProtoMajor: major, ContentLength: tt.length, Body: client}
+				s := &Server{opts: Options{timeouts: defaultTimeouts}}
+				s.limitBody(client, r, tt.seated)
+				began, n := time.Now(), 0
+				for ; n < reads; n++ {
+					if _, err := r.Body.Read(make([]byte, size)); err != nil {
+						break
+					}
+					time.Sleep(tt.between)
+				}
+				if whole := n == reads; whole != tt.whole || !whole && time.Since(began) > 5*time.Minute {
+					t.Errorf("%s by HTTP/%d: %d of %d reads in %v", name, major, n, reads, time.Since(began))
+				}
+				if err := r.Body.(*requestBody).failed(); (err == nil) != tt.whole {
+					t.Errorf("%s by HTTP/%d: failed: %v", name, major, err)
+				}
+			})
+		}
+	}
+}
+
+// blockingBody is a body of which nothing comes until it is closed.
+type blockingBody struct {
+	*httptest.ResponseRecorder
+	reading, closed chan struct{}
+}
+
+func (b blockingBody) Read([]byte) (int, error) {
+	close(b.reading)
+	<-b.closed
+	return 0, os.ErrDeadlineExceeded
+}
+
+func (b blockingBody) Close() error {
+	close(b.closed)
+	return nil
+}
+
+// TestClosedBody: that a transport gives up a body, as when the upstream goes away meanwhile, is no
+// failure of the client.
+func TestClosedBody(t *testing.T) {
+	client := blockingBody{httptest.NewRecorder(), make(chan struct{}), make(chan struct{})}
+	r := &http.Request{ContentLength: 4 * maxBuffered, Body: client}
+	s := &Server{opts: Options{timeouts: defaultTimeouts}}
+	s.limitBody(client, r, true)
+	read := make(chan error)
+	go func() {
+		_, err := r.Body.Read(make([]byte, 1))
+		read <- err
+	}()
+	<-client.reading
+	if err := r.Body.Close(); err != nil {
+		t.Error(err)
+	}
+	if err, failed := <-read, r.Body.(*requestBody).failed(); err == nil || failed != nil {
+		t.Errorf("read: %v, failed: %v", err, failed)
 	}
 }
 

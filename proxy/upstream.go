@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -41,10 +42,9 @@ type upstream struct {
 	// refuse answers requests that the upstream does not.
 	refuse func(w http.ResponseWriter, r *http.Request, why error)
 	// prefixes are those of headers that only a front proxy may send, in canonical form.
-	prefixes    []string
-	bodyTimeout time.Duration
-	requests    atomic.Uint64
-	failures    atomic.Uint64
+	prefixes []string
+	requests atomic.Uint64
+	failures atomic.Uint64
 
 	log           *slog.Logger
 	failureLogged atomic.Int64 // when a failure was logged last, in nanoseconds since 1970
@@ -76,7 +76,7 @@ func newUpstream(cfg *rest.Config, o *Options) (*upstream, error) {
 		}
 	}
 	headers := &o.Authentication
-	u := &upstream{acceptedTokens: lru.New(maxCachedTokens), prefixes: []string{"X-Remote-"}, bodyTimeout: o.timeouts.discard, refuse: watchcache.WriteError, log: o.Log}
+	u := &upstream{acceptedTokens: lru.New(maxCachedTokens), prefixes: []string{"X-Remote-"}, refuse: watchcache.WriteError, log: o.Log}
 	for _, names := range [][]string{headers.UserHeaders, headers.UIDHeaders, headers.GroupHeaders, headers.ExtraPrefixes} {
 		for _, name := range names {
 			u.prefixes = append(u.prefixes, http.CanonicalHeaderKey(name))
@@ -141,13 +141,9 @@ func limitReadAhead(rt http.RoundTripper) http.RoundTripper {
 func (u *upstream) serve(w http.ResponseWriter, r *http.Request, as *transport.ImpersonationConfig) {
 	u.requests.Add(1)
 	r = withConnection(r)
-	if r.Body != nil && r.Body != http.NoBody {
-		body := &requestBody{ReadCloser: r.Body, control: http.NewResponseController(w), closeTimeout: u.bodyTimeout}
-		r.Body = body
-		if err := bufferBody(r, body, u.bodyTimeout); err != nil {
-			u.refuse(w, r, bodyError(err))
-			return
-		}
+	if err := bufferBody(r); err != nil {
+		u.refuse(w, r, bodyError(err))
+		return
 	}
 	ctx := context.WithValue(r.Context(), forwardedKey{}, r)
 	if as != nil {
@@ -255,8 +251,17 @@ func (u *upstream) handleError(w http.ResponseWriter, r *http.Request, err error
 			return
 		}
 	}
-	if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
+	var ofClient error
+	if body, ok := r.Body.(*requestBody); ok {
+		ofClient = body.failed()
+	}
+	late := errors.Is(ofClient, os.ErrDeadlineExceeded) // which ends the context over HTTP/1 as well
+	if !late && errors.Is(err, context.Canceled) && r.Context().Err() != nil {
 		panic(http.ErrAbortHandler) // the client has gone
+	}
+	if ofClient != nil {
+		u.refuse(w, r, bodyError(ofClient))
+		return
 	}
 	u.failures.Add(1)
 	u.logFailure(r, err)
