@@ -107,11 +107,15 @@ func (s *Server) reject(w http.ResponseWriter, r *http.Request, why error) {
 func (s *Server) flowOf(r *http.Request, info *request.RequestInfo) flow {
 	who, key := s.cachedCaller(r)
 	f := flow{levelEveryone, key}
+	system := who != nil && isSystem(who)
+	lease := info.APIGroup == "coordination.k8s.io" && info.Resource == "leases"
 	switch {
 	case key == "":
-	case info.APIGroup == "coordination.k8s.io" && info.Resource == "leases":
+	case lease && system:
+		f.level = levelSystemLeases
+	case lease:
 		f.level = levelLeases
-	case who != nil && isSystem(who):
+	case system:
 		f.level = levelSystem
 	}
 	return f

@@ -113,7 +113,11 @@ func TestPriorityLevels(t *testing.T) {
 		if got := of(r); got != (flow{tt.want, "user " + name}) {
 			t.Errorf("%s: %+v", name, got)
 		}
-		if got := of(request(http.MethodPut, lease, name)); got != (flow{levelLeases, "user " + name}) {
+		leases := levelLeases
+		if tt.want == levelSystem {
+			leases = levelSystemLeases
+		}
+		if got := of(request(http.MethodPut, lease, name)); got != (flow{leases, "user " + name}) {
 			t.Errorf("a lease of %s: %+v", name, got)
 		}
 	}
@@ -162,6 +166,41 @@ func TestSystemSeats(t *testing.T) {
 	}
 	if code, body := tp.get("mine", "/apis/coordination.k8s.io/v1/namespaces/default/leases/mine"); code == http.StatusTooManyRequests {
 		t.Errorf("a lease: %s", body)
+	}
+}
+
+// TestFloodOfLeases: when callers fill all seats that they may with leases that they send slowly,
+// the control plane renews its own.
+func TestFloodOfLeases(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 3})
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}, MaxMutating: 20, timeouts: impatient()})
+	tp.ready()
+	callers := []string{"jane", "john", "jack", "mine", scheduler}
+	for _, name := range callers {
+		if code, _ := tp.get(name, "/api/v1/pods?resourceVersion=0"); code != http.StatusOK {
+			t.Fatal(name, code)
+		}
+	}
+	const leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases/"
+	in := tp.server.flowControl.mutating
+	most := in.unreserved() + in.reserved[levelLeases]
+	for _, name := range callers[:3] { // each has half at most
+		for range most / 2 {
+			fmt.Fprintf(tp.dial("http/1.1"), "PUT %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer token-%s\r\nContent-Length: %d\r\n\r\n{", leases+"x", name, 4*maxBuffered)
+		}
+	}
+	tp.until("all seats are taken", func() bool {
+		taken, _ := in.counts()
+		return taken[levelLeases] == most
+	})
+	put := func(name string) int {
+		return tp.open(tp.client, http.MethodPut, leases+"own", "Authorization", "Bearer token-"+name).StatusCode
+	}
+	if code := put("mine"); code != http.StatusTooManyRequests {
+		t.Errorf("somebody else's lease: %d", code)
+	}
+	if code := put(scheduler); code == http.StatusTooManyRequests {
+		t.Error("the scheduler's lease finds no seat")
 	}
 }
 
@@ -327,7 +366,7 @@ func TestMadeUpTokens(t *testing.T) {
 	if code, _ := tp.get(admin, "/api/v1/pods?resourceVersion=0"); code != http.StatusOK {
 		t.Fatal(code)
 	}
-	if got := of(admin); got != (flow{levelLeases, "user " + admin}) {
+	if got := of(admin); got != (flow{levelSystemLeases, "user " + admin}) {
 		t.Fatalf("%+v", got)
 	}
 	answer(admin, http.StatusUnauthorized)

@@ -30,10 +30,13 @@ type seatPool struct {
 type priorityLevel int
 
 const (
-	// levelLeases is for coordination.k8s.io: a late renewal costs a leader its office, and a node
-	// its pods.
-	levelLeases priorityLevel = iota
-	// levelSystem is for callers that run the cluster.
+	// levelSystemLeases is for coordination.k8s.io by callers that run the cluster: a late renewal
+	// costs a leader its office, and a node its pods. Others cannot take these seats, however many
+	// leases they ask for.
+	levelSystemLeases priorityLevel = iota
+	// levelLeases is for coordination.k8s.io by all others.
+	levelLeases
+	// levelSystem is for everything else by callers that run the cluster.
 	levelSystem
 	// levelEveryone is for all others.
 	levelEveryone
@@ -41,12 +44,12 @@ const (
 )
 
 func (c priorityLevel) String() string {
-	return [priorityLevels]string{"leases", "system", "everybody"}[c]
+	return [priorityLevels]string{"system-leases", "leases", "system", "everybody"}[c]
 }
 
 // reservedPercent is the percentage of seats that only the level may take. Everyone has some too,
 // because anybody may request leases, which come first.
-var reservedPercent = [priorityLevels]int{levelLeases: 5, levelSystem: 20, levelEveryone: 25}
+var reservedPercent = [priorityLevels]int{levelSystemLeases: 5, levelLeases: 5, levelSystem: 15, levelEveryone: 25}
 
 const (
 	defaultReadOnly = 1000

@@ -122,6 +122,34 @@ func TestSeatsLevels(t *testing.T) {
 	})
 }
 
+// TestSeatsOfSystemLeases: when others fill all seats that they may with leases, and so do the
+// other requests of the system, a renewal of the system's has a seat, and is first for the next.
+func TestSeatsOfSystemLeases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSeatPool(defaultMutating, time.Minute)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		for _, f := range []flow{{levelLeases, "one"}, {levelLeases, "other"}, {levelSystem, "third"}, {levelSystem, "fourth"}} {
+			for range s.limit {
+				sit(s, ctx, f)
+			}
+		}
+		if has(t, sit(s, ctx, flow{levelLeases, "modest"})) || has(t, sit(s, ctx, flow{levelSystem, "modest"})) {
+			t.Fatal("not all seats are taken")
+		}
+		for i := range s.reserved[levelSystemLeases] {
+			if !has(t, sit(s, ctx, flow{levelSystemLeases, fmt.Sprint(i)})) {
+				t.Fatalf("no seat for renewal %d", i)
+			}
+		}
+		next := sit(s, ctx, flow{levelSystemLeases, "next"})
+		s.release(flow{levelLeases, "one"})
+		if !has(t, next) {
+			t.Error("another lease comes before it")
+		}
+	})
+}
+
 // TestSeatsForEveryone: anybody may have leases, so that those who ask for nothing else leave
 // others some seats.
 func TestSeatsForEveryone(t *testing.T) {
@@ -262,7 +290,7 @@ func TestLevelNames(t *testing.T) {
 	for c := range priorityLevels {
 		all = append(all, c.String())
 	}
-	if strings.Join(all, " ") != "leases system everybody" {
+	if strings.Join(all, " ") != "system-leases leases system everybody" {
 		t.Error(all)
 	}
 }
