@@ -141,6 +141,9 @@ func (s *Server) reportReadiness(ctx context.Context, report *healthReport) {
 			continue
 		}
 		name := "resource/" + res.name()
+		if upstream != nil || identity != nil {
+			res.failures.Store(0) // whatever failed was perhaps not the resource
+		}
 		switch as := res.state(); {
 		case res.delaysReadiness(time.Now()):
 			report.check(name, false, as.String())

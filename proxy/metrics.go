@@ -38,7 +38,7 @@ var (
 	descCurrent = prometheus.NewDesc("weir_proxy_current",
 		"1 while a resource is cached and follows the upstream.", byResource, nil)
 	descState = prometheus.NewDesc("weir_proxy_resource_state",
-		"1 for the state of a resource: current, behind, or why it is not cached: reading, missing, forbidden, aggregated, rejected.",
+		"1 for the state of a resource: current, behind, or why it is not cached: reading, failing, missing, forbidden, aggregated, rejected.",
 		append(byResource, "state"), nil)
 	descAge = prometheus.NewDesc("weir_proxy_staleness_seconds",
 		"Seconds since the upstream was last heard about a cached resource.", byResource, nil)

@@ -63,9 +63,14 @@ func (res *resource) onStatus(s *session, st reflector.Status, cancel context.Ca
 	if st.Synced && st.Phase != reflector.Watching {
 		res.wakeMonitor()
 	}
+	failed := st.Attempts > s.attempts
+	s.attempts = st.Attempts
 	if st.Err == nil {
 		res.lastError.Store(nil)
 		return
+	}
+	if failed {
+		res.countFailure(st.Err)
 	}
 	text := st.Err.Error()
 	res.lastError.Store(&text)

@@ -26,6 +26,9 @@ type resource struct {
 	sessions       atomic.Uint64 // sessions begun
 	failedSessions atomic.Uint64 // sessions that never became ready
 	readySessions  atomic.Uint64 // sessions that became ready
+	// failures counts the attempts to load it that the upstream has answered with an error, since it
+	// was ready, or the upstream was not well.
+	failures       atomic.Int32
 	events         atomic.Uint64
 	initialObjects atomic.Uint64
 	versionQueries atomic.Uint64 // LISTs that asked for the upstream's newest resourceVersion
@@ -111,6 +114,7 @@ func (res *resource) run(ctx context.Context) error {
 func (res *resource) recordError(err error) {
 	text := err.Error()
 	res.lastError.Store(&text)
+	res.countFailure(err)
 	res.notReady.Store(int32(stateOfError(err)))
 }
 

@@ -128,6 +128,7 @@ func (rs *resources) start(ctx context.Context, unresolved *resource) {
 		running, cancel := context.WithCancel(ctx)
 		res := newResource(rs, gvr, true)
 		res.stop, res.created, res.anyVersion = cancel, unresolved.created, unresolved.gvr.Version == ""
+		res.failures.Store(unresolved.failures.Load())
 		rs.mu.Lock()
 		if other := rs.byGVR[gvr]; other != nil {
 			other.stop() // added on demand before its version was known

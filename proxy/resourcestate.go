@@ -19,6 +19,9 @@ const (
 	stateBehind
 	// stateLoading means that it is being listed, or is about to be.
 	stateLoading
+	// stateFailing is stateLoading after the upstream has answered finalAttempts attempts with an
+	// error that may pass, such as a 500 while the conversion webhook of a custom resource is broken.
+	stateFailing
 	// stateMissing means that the upstream has no such resource, or none that can be listed and
 	// watched.
 	stateMissing
@@ -32,7 +35,7 @@ const (
 )
 
 func (s resourceState) String() string {
-	return [...]string{"current", "behind", "being read", "missing", "forbidden", "aggregated", "rejected"}[s]
+	return [...]string{"current", "behind", "being read", "failing", "missing", "forbidden", "aggregated", "rejected"}[s]
 }
 
 // label returns the state's label value in metrics.
@@ -49,9 +52,11 @@ const initialLoadTimeout = 5 * time.Minute
 
 // state returns the state of the resource.
 func (res *resource) state() resourceState {
-	switch {
+	switch as := resourceState(res.notReady.Load()); {
+	case res.ready.Load() == nil && as == stateLoading && res.failures.Load() >= finalAttempts:
+		return stateFailing
 	case res.ready.Load() == nil:
-		return resourceState(res.notReady.Load())
+		return as
 	case res.lastError.Load() != nil:
 		return stateBehind
 	}
@@ -59,10 +64,26 @@ func (res *resource) state() resourceState {
 }
 
 // delaysReadiness reports whether the replica must not be ready because of the resource: it is
-// configured, and is being loaded for the first time. A resource that cannot be cached, or was
-// cached before, does not delay readiness.
+// configured, and is being loaded for the first time. A resource that cannot be cached, that the
+// upstream fails to list, or that was cached before does not delay readiness.
 func (res *resource) delaysReadiness(now time.Time) bool {
 	return res.configured && res.state() == stateLoading && res.readySessions.Load() == 0 && now.Sub(res.created) < initialLoadTimeout
+}
+
+// countFailure counts an attempt to load the resource that has ended with err, if the upstream has
+// answered it and the next one may succeed.
+func (res *resource) countFailure(err error) {
+	if stateOfError(err) == stateLoading && isAnswer(err) {
+		res.failures.Add(1)
+	}
+}
+
+// isAnswer reports whether err is, or was made of, an answer of the upstream.
+func isAnswer(err error) bool {
+	if own, ok := errors.AsType[*reflector.Error](err); ok {
+		return own.Sentinel != reflector.ErrUnreachable && own.Sentinel != reflector.ErrSilent
+	}
+	return hasStatus(err)
 }
 
 // stateOfError returns the state after a session that ended with err. stateLoading means that the

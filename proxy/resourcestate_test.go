@@ -1,10 +1,15 @@
 package proxy
 
 import (
+	"errors"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/weirproject/weir/apiserver"
 )
@@ -23,8 +28,8 @@ func (u *fakeUpstream) block(path string) {
 	}
 }
 
-// TestReadyWithout: a resource that is missing, forbidden or aggregated is forwarded, and the
-// replica is ready all the same; it says which.
+// TestReadyWithout: a resource that is missing, forbidden, aggregated, or that the upstream fails
+// to list or to describe is forwarded, and the replica is ready all the same; it says which.
 func TestReadyWithout(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, apiserver.Options{Pods: 3})
@@ -38,9 +43,18 @@ func TestReadyWithout(t *testing.T) {
 		return http.StatusOK, ""
 	})
 	u.mu.Lock()
-	u.forbidden = "/api/v1/configmaps"
+	u.forbidden, u.failing = "/api/v1/configmaps", "/apis/example.net/v1"
 	u.mu.Unlock()
-	tp := startProxy(t, u, Options{Resources: []string{"pods", "widgets.v1.example.com", "gadgets.example.org", "deployments.v1.apps", "jobs.v1.batch", "configmaps"}})
+	broken, listsSecrets := atomic.Bool{}, apiserver.Match("list", "secrets")
+	broken.Store(true)
+	u.faults.Add(apiserver.Rule{
+		Match: func(r *http.Request) bool { return broken.Load() && listsSecrets(r) }, Err: apierrors.NewInternalError(errors.New("no conversion")),
+	})
+	wait := defaultTimeouts
+	wait.restart = 10 * time.Millisecond
+	tp := startProxy(t, u, Options{timeouts: wait, Resources: []string{
+		"pods", "widgets.v1.example.com", "gadgets.example.org", "deployments.v1.apps", "jobs.v1.batch", "configmaps", "secrets", "gizmos.v1.example.net",
+	}})
 	tp.ready()
 	_, body := tp.get("jane", "/readyz?verbose")
 	for _, want := range []string{
@@ -48,6 +62,7 @@ func TestReadyWithout(t *testing.T) {
 		"[+]resource/widgets.example.com forwarded: missing\n", "[+]resource/gadgets.example.org forwarded: missing\n",
 		"[+]resource/deployments.apps forwarded: forbidden\n", "[+]resource/jobs.batch forwarded: aggregated\n",
 		"[+]resource/configmaps forwarded: forbidden\n",
+		"[+]resource/secrets forwarded: failing\n", "[+]resource/gizmos.example.net forwarded: failing\n",
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("no %q in\n%s", want, body)
@@ -58,6 +73,7 @@ func TestReadyWithout(t *testing.T) {
 		`weir_proxy_resource_state{group="",resource="pods",state="current"} 1`,
 		`weir_proxy_resource_state{group="batch",resource="jobs",state="aggregated"} 1`,
 		`weir_proxy_resource_state{group="example.org",resource="gadgets",state="missing"} 1`,
+		`weir_proxy_resource_state{group="",resource="secrets",state="failing"} 1`,
 	} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("no %s", want)
@@ -67,12 +83,37 @@ func TestReadyWithout(t *testing.T) {
 	if code, _ := tp.get("jane", "/api/v1/configmaps?resourceVersion=0"); code != http.StatusForbidden || len(u.forwarded("/api/v1/configmaps")) != 1 {
 		t.Errorf("it is not forwarded: %d", code)
 	}
-	// One that comes to be is cached then.
+	// One that comes to be is cached then, and one that can be listed again.
 	define(tp)
-	tp.until("widgets are cached", func() bool {
+	broken.Store(false)
+	tp.until("widgets and secrets are cached", func() bool {
 		_, body := tp.get("jane", "/readyz?verbose")
-		return strings.Contains(body, "[+]resource/widgets.example.com ok\n")
+		return strings.Contains(body, "[+]resource/widgets.example.com ok\n") && strings.Contains(body, "[+]resource/secrets ok\n")
 	})
+}
+
+// TestNotReadyAfterAnOutage: what fails while the upstream is not well says nothing about a
+// resource: once the upstream is back, the replica is ready when it has been loaded.
+func TestNotReadyAfterAnOutage(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 3})
+	tp := startProxy(t, u, Options{})
+	tp.ready()
+	res := newResource(tp.server.resources, schema.GroupVersionResource{Version: "v1", Resource: "pods"}, true)
+	for range finalAttempts {
+		res.recordError(apierrors.NewInternalError(errors.New("not well")))
+	}
+	if res.delaysReadiness(time.Now()) {
+		t.Error("one that fails delays readiness")
+	}
+	rs := tp.server.resources
+	rs.mu.Lock()
+	rs.byGVR[res.gvr] = res
+	rs.mu.Unlock()
+	u.refuseReviews(http.StatusInternalServerError)
+	tp.until("/readyz fails", func() bool { code, _ := tp.get("jane", "/readyz"); return code != http.StatusOK })
+	if !res.delaysReadiness(time.Now()) {
+		t.Error("one that may have failed because of the upstream delays it no longer")
+	}
 }
 
 // TestNotReadyWhileRead: a replica that is reading for the first time is not ready, so that nobody

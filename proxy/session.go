@@ -28,7 +28,9 @@ type session struct {
 	cache     *watchcache.Cache
 	reflector *reflector.Reflector
 	follows   atomic.Bool // it has watched the upstream: before that, nothing can be proven
-	end       context.CancelCauseFunc
+	// attempts is how many of the reflector's had failed in a row when onStatus was called last.
+	attempts int
+	end      context.CancelCauseFunc
 }
 
 // lastHeard returns when the upstream was last heard. The session is at least as new as the
@@ -160,6 +162,7 @@ func (res *resource) othersWentBack() {
 func (res *resource) markReady(s *session, took time.Duration) {
 	res.resources.initSeconds.WithLabelValues(res.gvr.Group, res.gvr.Resource).Observe(took.Seconds())
 	res.lastError.Store(nil)
+	res.failures.Store(0)
 	res.notReady.Store(int32(stateLoading)) // for when it ends
 	// A session may have ended for another reason before it could find a restore, such as another
 	// version of kube-apiserver.
