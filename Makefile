@@ -107,8 +107,8 @@ e2e: ## the end-to-end tests, on kube-apiserver and etcd
 soak: ## an hour of faults beside client-go; SOAK=10m
 	cd e2e && go test -timeout 0 -v -count=1 -run '^TestSoak$$' ./soak -args -soak.for $(SOAK) -soak.figures $(SOAKFLAGS)
 
-# Random requests to the proxy and to kube-apiserver, compared. make e2e has the same 1,000 each
-# time. FUZZSEED=N sends those of another run again.
+# Random requests to the proxy and to kube-apiserver, compared. make e2e has 1,000: the same 500 and
+# as many new ones each time. FUZZSEED=N sends those of another run again.
 PROXYREQUESTS = 300000
 FUZZSEED      = 0
 proxyfuzz: ## 300,000 random requests to the proxy and kube-apiserver; PROXYREQUESTS=N

@@ -3,7 +3,8 @@
 // object that kube-apiserver does not show to the same caller for the same request.
 //
 // One seed decides everything: permissions, which change in rounds, callers, paths, queries and
-// headers. Nothing else changes while requests are compared, so kube-apiserver's own answer is the
-// judge; it knows nothing of how the proxy works. Where kube-apiserver and the proxy may differ,
-// allowed says so and why.
+// headers. It is the time, but for the first round, unless one is given to replay a run. Nothing
+// else changes while requests are compared, so kube-apiserver's own answer is the judge; it knows
+// nothing of how the proxy works. Where kube-apiserver and the proxy may differ, allowed says so
+// and why.
 package proxyfuzz

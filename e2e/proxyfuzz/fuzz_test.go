@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -17,13 +16,15 @@ import (
 )
 
 var (
-	seed     = flag.Uint64("proxyfuzz.seed", 5, "what decides the permissions and requests; 0: a random one")
+	seed     = flag.Uint64("proxyfuzz.seed", 0, "what decides the permissions and requests; 0: the time does, but for the first round, which is the same each time")
 	requests = flag.Uint64("proxyfuzz.requests", 1000, "how many requests are sent")
 	only     = flag.Int64("proxyfuzz.only", -1, "the number of the one request to send, with the permissions of its round")
 	inFlight = flag.Int("proxyfuzz.parallel", 96, "how many requests are under way at once: most of the time they wait for a watch to end")
 )
 
 const (
+	// fixedSeed is that of the first round where none is given: what it finds once it finds again.
+	fixedSeed = 5
 	// mostFaults is after how many the fuzzer stops.
 	mostFaults = 10
 	// aRound bounds how long a round takes on a busy machine, and starting how long the servers
@@ -41,15 +42,16 @@ func TestMain(m *testing.M) {
 func TestProxyFuzz(t *testing.T) {
 	rounds := int((*requests + roundsOf - 1) / roundsOf)
 	ctx := begin(t, starting+time.Duration(rounds)*aRound)
-	if *seed == 0 {
-		*seed = rand.Uint64N(1_000_000)
+	if *seed == 0 && *only >= 0 {
+		t.Fatal("-proxyfuzz.only needs the -proxyfuzz.seed of the request")
 	}
-	fmt.Fprintf(os.Stderr, "proxyfuzz: seed %d\n", *seed)
+	seedOf := seeds()
 	w := newWorld(t, ctx)
 	w.giveForGood(t, ctx)
 	f := &fuzzer{world: w}
 	begun := time.Now()
 	for round := range rounds {
+		f.seed = seedOf(round)
 		first, last := uint64(round)*roundsOf, min(*requests, uint64(round+1)*roundsOf)
 		if *only >= 0 {
 			if n := uint64(*only); n < first || n >= last {
@@ -57,7 +59,7 @@ func TestProxyFuzz(t *testing.T) {
 			}
 			first, last = uint64(*only), uint64(*only)+1
 		}
-		w.grant(t, ctx, round+1, grantsOf(newDice(*seed, 1<<32+uint64(round))))
+		w.grant(t, ctx, round+1, grantsOf(newDice(f.seed, 1<<32+uint64(round))))
 		f.run(ctx, first, last)
 		if !maps.Equal(w.list(t, ctx), w.frozen) {
 			t.Fatalf("the requests from %d to %d have changed objects: no answer can be compared", first, last)
@@ -70,7 +72,7 @@ func TestProxyFuzz(t *testing.T) {
 		}
 	}
 	for _, e := range f.found {
-		t.Errorf("request %d: %v", e.request.number, e.faults)
+		t.Errorf("seed %d, request %d: %v", e.seed, e.request.number, e.faults)
 	}
 	fmt.Fprintf(os.Stderr, "proxyfuzz: %s\n", f.tally(time.Since(begun)))
 	if *only < 0 {
@@ -78,8 +80,25 @@ func TestProxyFuzz(t *testing.T) {
 	}
 }
 
+// seeds returns what decides the requests of each round, and tells what that is.
+func seeds() func(round int) uint64 {
+	if *seed != 0 {
+		fmt.Fprintf(os.Stderr, "proxyfuzz: seed %d\n", *seed)
+		return func(int) uint64 { return *seed }
+	}
+	now := uint64(time.Now().UnixMilli())
+	fmt.Fprintf(os.Stderr, "proxyfuzz: seed %d, and %d for the first %d requests\n", now, fixedSeed, roundsOf)
+	return func(round int) uint64 {
+		if round == 0 {
+			return fixedSeed
+		}
+		return now
+	}
+}
+
 // fuzzer counts what comes out.
 type fuzzer struct {
+	seed           uint64 // of this round
 	world          *world
 	sent, faults   atomic.Int64
 	held, shown    atomic.Int64 // answered by the proxy itself; with objects
@@ -104,7 +123,7 @@ func (f *fuzzer) run(ctx context.Context, first, last uint64) {
 }
 
 func (f *fuzzer) one(ctx context.Context, number uint64) {
-	d := newDice(*seed, number)
+	d := newDice(f.seed, number)
 	q := requestOf(d, number, f.world.callers)
 	e := f.world.ask(ctx, q, f.world.fillIn(q.target), "")
 	f.note(e)
@@ -116,6 +135,7 @@ func (f *fuzzer) one(ctx context.Context, number uint64) {
 
 func (f *fuzzer) note(e *exchange) {
 	f.sent.Add(1)
+	e.seed = f.seed
 	if e.ours.err == nil {
 		switch {
 		case e.ours.code >= 400:
@@ -135,14 +155,14 @@ func (f *fuzzer) note(e *exchange) {
 	defer f.mu.Unlock()
 	if len(f.found) < mostFaults {
 		f.found = append(f.found, e)
-		fmt.Fprintf(os.Stderr, "proxyfuzz: %v\n%vgo test ./proxyfuzz -proxyfuzz.seed %d -proxyfuzz.only %d\n", e.faults, e, *seed, e.request.number)
+		fmt.Fprintf(os.Stderr, "proxyfuzz: %v\n%vgo test ./proxyfuzz -proxyfuzz.seed %d -proxyfuzz.only %d\n", e.faults, e, e.seed, e.request.number)
 	}
 }
 
 func (f *fuzzer) tally(took time.Duration) string {
 	n := f.sent.Load()
 	return fmt.Sprintf("seed %d: %d requests, %.0f a second; %d answered from what the proxy holds, %d with objects, %d refused, %d pages; %d faults",
-		*seed, n, float64(n)/took.Seconds(), f.held.Load(), f.shown.Load(), f.refused.Load(), f.pages.Load(), f.faults.Load())
+		f.seed, n, float64(n)/took.Seconds(), f.held.Load(), f.shown.Load(), f.refused.Load(), f.pages.Load(), f.faults.Load())
 }
 
 // worthIt fails when the requests were such that no fault could have been found.

@@ -13,6 +13,7 @@ import (
 // exchange is one request and what both sides said.
 type exchange struct {
 	request      *request
+	seed         uint64 // of its round
 	target       string // at kube-apiserver
 	other        string // at the proxy; empty: the same
 	ours, theirs *answer
