@@ -164,14 +164,14 @@ type auditRecord struct {
 // errNotRecorded is returned for a request that must be recorded and cannot be recorded here.
 var errNotRecorded = errors.New("the request cannot be recorded")
 
-// begin records that an authorized caller has asked for a read.
-func (a *auditor) begin(r *http.Request, rd *readRequest, who user.Info, received time.Time) (*auditRecord, error) {
+// begin records that an authorized caller has asked for a read, or for /metrics.
+func (a *auditor) begin(r *http.Request, review *action, who user.Info, received time.Time) (*auditRecord, error) {
 	if a == nil {
 		return nil, nil
 	}
-	attrs := rd.review.attributes(who)
+	attrs := review.attributes(who)
 	rule := a.policy.EvaluatePolicyRule(attrs)
-	if rule.Level == auditinternal.LevelRequestResponse && rd.review.verb != "watch" {
+	if rule.Level == auditinternal.LevelRequestResponse && attrs.IsResourceRequest() && review.verb != "watch" {
 		return nil, errNotRecorded
 	}
 	return a.record(r, attrs, rule, received, "authorization.k8s.io/decision", "allow", "authorization.k8s.io/reason", "")

@@ -31,6 +31,9 @@ rules:
   users: ["quiet"]
 - level: RequestResponse
   resources: [{group: "", resources: ["nodes"]}]
+- level: RequestResponse
+  users: ["joe"]
+  nonResourceURLs: ["/metrics"]
 - level: Metadata
 `
 
@@ -96,6 +99,10 @@ func TestAudit(t *testing.T) {
 		{name: "what is recorded with its answer", user: "jane", path: "/api/v1/nodes?resourceVersion=0", id: "nodes", code: 200, upstream: true},
 		{name: "the WATCH of that", user: "jane", path: "/api/v1/nodes?watch=true&resourceVersion=0&timeoutSeconds=1", id: "watch-nodes", code: 200,
 			want: []auditinternal.Stage{"RequestReceived", "ResponseStarted", "ResponseComplete"}},
+		{name: "the metrics", user: "jane", path: "/metrics", id: "metrics", code: 200,
+			want: []auditinternal.Stage{"RequestReceived", "ResponseComplete"}},
+		{name: "the metrics, with their answer", user: "joe", path: "/metrics", id: "metrics-whole", code: 200,
+			want: []auditinternal.Stage{"RequestReceived", "ResponseComplete"}},
 		{name: "what goes upstream anyway", user: "jane", path: "/api/v1/pods", id: "fresh", code: 200, upstream: true},
 	} {
 		before := len(u.forwarded(test.path))
@@ -117,6 +124,12 @@ func TestAudit(t *testing.T) {
 		e.ObjectRef == nil || e.ObjectRef.Resource != "pods" || e.ObjectRef.Namespace != "no" || e.ObjectRef.Name != "no" || e.ObjectRef.APIVersion != "v1" ||
 		e.ResponseStatus == nil || e.ResponseStatus.Code != 404 || e.RequestURI != "/api/v1/namespaces/no/pods/no?resourceVersion=0" ||
 		!slices.Equal(e.SourceIPs, []string{"127.0.0.1"}) || e.Annotations["authorization.k8s.io/decision"] != "allow" || e.RequestReceivedTimestamp.IsZero() {
+		t.Errorf("recorded %+v", e)
+	}
+	i = slices.IndexFunc(all, func(e auditv1.Event) bool { return e.AuditID == "metrics" && e.Stage == "ResponseComplete" })
+	e = all[i]
+	if e.Level != "Metadata" || e.Verb != "get" || e.User.Username != "jane" || e.ObjectRef != nil || e.RequestURI != "/metrics" ||
+		e.ResponseStatus == nil || e.ResponseStatus.Code != 200 || e.Annotations["authorization.k8s.io/decision"] != "allow" {
 		t.Errorf("recorded %+v", e)
 	}
 }
@@ -152,6 +165,9 @@ func TestAuditFails(t *testing.T) {
 	const path = "/api/v1/pods?resourceVersion=0"
 	if code, _ := tp.get("jane", path); code != http.StatusOK || len(u.forwarded(path)) != 1 {
 		t.Errorf("%d; upstream: %v", code, u.forwarded(path))
+	}
+	if code, body := tp.get("jane", "/metrics"); code != http.StatusInternalServerError {
+		t.Errorf("the metrics: %d: %.100s", code, body)
 	}
 }
 

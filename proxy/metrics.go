@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/component-base/metrics/legacyregistry"
+
+	"github.com/weirproject/weir/internal/watchcache"
 )
 
 // Names that begin with apiserver_ mean the same as in kube-apiserver. docs/metrics.md lists all
@@ -193,6 +195,7 @@ func (s *Server) refuseMethod(w http.ResponseWriter, r *http.Request) {
 // serveMetrics answers /metrics for callers whom the upstream lets make that request. Requests that
 // impersonate are refused.
 func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
+	begun := time.Now()
 	who, d := s.authn.authenticate(r, reviewOptions{})
 	switch {
 	case d.err() != nil:
@@ -212,6 +215,16 @@ func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
 	case d != decisionAllow || hasImpersonation(r.Header):
 		s.refuse(w, r, errForbidden(q.attributes(who.user)))
 		return
+	}
+	record, err := s.auditor.begin(r, q, who.user, begun)
+	if err != nil {
+		watchcache.WriteError(w, r, err)
+		return
+	}
+	if record != nil {
+		noted := record.writer(w, false)
+		defer noted.end()
+		w = noted
 	}
 	all := prometheus.Gatherers{s.registry, prometheus.GathererFunc(reviewMetrics)}
 	promhttp.HandlerFor(all, promhttp.HandlerOpts{}).ServeHTTP(newPacedWriter(w), r)

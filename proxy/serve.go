@@ -167,7 +167,7 @@ func (s *Server) serveRead(a *responseWriter, r *http.Request, rd *readRequest) 
 // answer answers a read from a session, or begins to, or, if lost is not nil, with that. It returns
 // false, with nothing written, if the read cannot be recorded.
 func (s *Server) answer(a *responseWriter, r *http.Request, rd *servedRead, begun time.Time, lost error) bool {
-	record, err := s.auditor.begin(r, rd.readRequest, rd.who, begun)
+	record, err := s.auditor.begin(r, rd.review, rd.who, begun)
 	if err != nil {
 		return false
 	}
