@@ -1,0 +1,121 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/weirproject/weir/internal/command"
+)
+
+// TestProxyFromCheckout: in a checkout weir proxy builds its program, and where no cluster is
+// configured it puts that in front of an embedded API server, says so, and names a kubeconfig by
+// which the proxy answers. An interrupt ends all of it and leaves nothing behind.
+func TestProxyFromCheckout(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // nothing may have been compiled yet
+	defer cancel()
+	named := make(chan string, 1)
+	stdout, stderr := &bytes.Buffer{}, &lineWatcher{wanted: regexp.MustCompile(`in front of an embedded API server with 10,000 pods; try: kubectl --kubeconfig (\S+) get pods`)}
+	stderr.found = func() {
+		select {
+		case named <- string(stderr.wanted.FindSubmatch(stderr.all.Bytes())[1]):
+		default: // it was told already
+		}
+	}
+	cmd := exec.CommandContext(ctx, linkPrograms(t), "proxy", "--listen=127.0.0.1:0")
+	cmd.Env = append(os.Environ(), withoutCluster(t)...)
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }() // at the latest with ctx
+	var kubeconfig string
+	select {
+	case kubeconfig = <-named:
+	case err := <-ended:
+		t.Fatalf("it ended with %v: %s", err, stderr.all.String())
+	}
+	for ticker := time.NewTicker(20 * time.Millisecond); !listsPods(ctx, kubeconfig); {
+		select {
+		case <-ticker.C:
+		case err := <-ended:
+			t.Fatalf("it ended with %v: %s", err, stderr.all.String())
+		}
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("it ended with %v: %s", err, stderr.all.String())
+	}
+	if said := stderr.all.String(); !strings.Contains(said, "building weir-proxy from ") {
+		t.Errorf("it does not say what it builds: %s", said)
+	}
+	if url := stdout.String(); !regexp.MustCompile(`^https://127\.0\.0\.1:\d+\n$`).MatchString(url) {
+		t.Errorf("its address: %q", url)
+	}
+	if _, err := os.Stat(filepath.Dir(kubeconfig)); !os.IsNotExist(err) {
+		t.Errorf("it leaves its kubeconfig behind: %v", err)
+	}
+}
+
+// linkPrograms puts weir and weir-serve, which TestMain is, beside each other, and returns the path
+// of weir.
+func linkPrograms(t *testing.T) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for _, name := range []string{"weir", command.Serve.Name()} {
+		if err := os.Link(self, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(dir, "weir")
+}
+
+// withoutCluster returns the environment of a user who has no cluster, but this one's Go toolchain.
+func withoutCluster(t *testing.T) []string {
+	t.Helper()
+	env := []string{"HOME=" + t.TempDir(), "KUBECONFIG=", "KUBERNETES_SERVICE_HOST="}
+	names := []string{"GOPATH", "GOCACHE", "GOMODCACHE"}
+	out, err := exec.CommandContext(t.Context(), "go", append([]string{"env"}, names...)...).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, value := range strings.Split(strings.TrimSpace(string(out)), "\n") {
+		env = append(env, names[i]+"="+value)
+	}
+	return env
+}
+
+// listsPods reports whether there is such a kubeconfig, and a page of pods by it.
+func listsPods(ctx context.Context, kubeconfig string) bool {
+	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return false
+	}
+	client, err := dynamic.NewForConfig(cfg)
+	if err != nil {
+		return false
+	}
+	pods := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	page, err := client.Resource(pods).List(ctx, metav1.ListOptions{Limit: 100})
+	return err == nil && len(page.Items) > 0
+}
