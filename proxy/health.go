@@ -97,11 +97,12 @@ func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-cache, private")
 	name := strings.TrimPrefix(r.URL.Path, "/")
+	_, verbose := firstParam(r.URL.RawQuery, "verbose")
 	switch {
 	case report.failed:
 		w.WriteHeader(http.StatusServiceUnavailable)
 		fmt.Fprintf(&report, "%s check failed\n", name)
-	case !r.URL.Query().Has("verbose"):
+	case !verbose:
 		report.Reset()
 		report.WriteString("ok")
 	default:
@@ -140,10 +141,10 @@ func (s *Server) reportReadiness(ctx context.Context, report *healthReport) {
 		if !res.configured {
 			continue
 		}
-		name := "resource/" + res.name()
 		if upstream != nil || identity != nil {
 			res.failures.Store(0) // whatever failed was perhaps not the resource
 		}
+		name := "resource/" + res.name()
 		switch as := res.state(); {
 		case res.delaysReadiness(time.Now()):
 			report.check(name, false, as.String())

@@ -86,11 +86,11 @@ const maxInfoSelector = 256
 func requestInfoOf(method string, at *url.URL) *request.RequestInfo {
 	bare := &url.URL{Path: at.Path, RawPath: at.RawPath}
 	if at.RawQuery != "" {
-		all, few := at.Query(), url.Values{}
-		if all.Has("watch") {
-			few.Set("watch", all.Get("watch"))
+		few := url.Values{}
+		if watch, ok := firstParam(at.RawQuery, "watch"); ok {
+			few.Set("watch", watch)
 		}
-		if fields := all.Get("fieldSelector"); len(fields) <= maxInfoSelector {
+		if fields, _ := firstParam(at.RawQuery, "fieldSelector"); len(fields) <= maxInfoSelector {
 			few.Set("fieldSelector", fields)
 		}
 		bare.RawQuery = few.Encode()

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -112,14 +111,13 @@ func verbOf(r *http.Request, info *request.RequestInfo, scope string) string {
 	return "other"
 }
 
+// dryRunOf returns the value of the label dry_run.
 func dryRunOf(u *url.URL) string {
-	if !strings.Contains(u.RawQuery, "dryRun") {
-		return ""
-	}
-	for _, v := range u.Query()["dryRun"] {
-		if v != "All" {
+	dry := ""
+	for v := range params(u.RawQuery, "dryRun") {
+		if dry = "All"; v != "All" {
 			return "invalid"
 		}
 	}
-	return "All"
+	return dry
 }
