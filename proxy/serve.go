@@ -129,8 +129,7 @@ func (s *Server) serveRead(a *responseWriter, r *http.Request, rd *readRequest) 
 	case res != nil && (d == decisionUnanswered || d == decisionOverloaded):
 		s.refuseUnread(a, r, d.err())
 		return true
-	case d != decisionAllow && d != decisionGrace:
-		// It is forwarded, so that the upstream answers in its own words.
+	case d != decisionAllow && d != decisionGrace: // the upstream answers, in its own words
 		return false
 	case res == nil: // cache it for later readers
 		s.resources.add(rd.gvr)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,6 +27,7 @@ type session struct {
 	sink      *storeSink
 	freshness *freshnessProver
 	cache     *watchcache.Cache
+	closers   []func() // of what newSession has made, in that order
 	reflector *reflector.Reflector
 	follows   atomic.Bool // it has watched the upstream: before that, nothing can be proven
 	// attempts is how many of the reflector's had failed in a row when onStatus was called last.
@@ -47,50 +49,19 @@ func (s *session) lastHeard() time.Time {
 func (res *resource) runSession(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	gvr := res.gvr
-	info, err := res.resources.discoverer.discover(ctx, gvr)
+	info, err := res.resources.discoverer.discover(ctx, res.gvr)
 	if err != nil {
-		return fmt.Errorf("%s: %w", gvr, err)
+		return fmt.Errorf("%s: %w", res.gvr, err)
 	}
-	warnings := &warnings{}
-	upstream := rest.CopyConfig(res.resources.upstream)
-	upstream.Wrap(warnings.wrap)
-	asked, options := source.Resource{GVR: gvr, Encoding: info.encoding}, source.Options{Stats: &res.resources.stats}
-	src, err := source.New(upstream, asked, options)
+	s, err := res.newSession(ctx, cancel, info)
 	if err != nil {
 		return err
 	}
-	defer src.CloseIdleConnections()
-	proofs, err := newProofSource(upstream, asked, options)
-	if err != nil {
-		return err
-	}
-	defer proofs.CloseIdleConnections()
-	s := &session{info: info, warnings: warnings, end: cancel, store: store.New(store.Config{Encoding: info.encoding, LogBytes: res.resources.opts.LogBytes, KeepLog: true})}
-	defer s.store.Close()
-	s.sink = &storeSink{
-		Writer: s.store.Writer(store.Scope{}), store: s.store, enc: info.encoding, history: watchcache.NewHistory(0, 0, 0), events: &res.events, initialObjects: &res.initialObjects,
-		reserve: res.reserve, endSession: func(err error) { res.endSession(cancel, err) },
-	}
-	s.cache, err = watchcache.New(watchcache.Config{
-		Resource: info.Resource, Store: s.store, Encoding: info.encoding, Clock: s.sink, History: s.sink.history,
-		BookmarkInterval: res.resources.opts.BookmarkInterval, MinWatch: res.resources.opts.MinWatch, ExpireLate: res.resources.opts.ExpireLate,
-		LabelSets: true, Flush: res.resources.flush, Workers: res.resources.workers, BuffersWrites: true, Closed: errReadAnew,
-	})
-	if err != nil {
-		return err
-	}
-	defer s.cache.Close()
+	defer s.close()
 	begun := time.Now()
 	s.sink.onListed = func() { res.markReady(s, time.Since(begun)) }
 	defer res.ready.Store(nil)
 	res.sessions.Add(1)
-	s.reflector = reflector.New(src, s.sink, reflector.Config{
-		Name: gvr.String(), Encoding: info.encoding, Server: &res.resources.server,
-		OnStatus: func(st reflector.Status) { res.onStatus(s, st, cancel) },
-	})
-	s.freshness = newFreshnessProver(ctx, []source.Source{proofs, src}, s.sink, s.reflector.Status, res.resources.opts.timeouts.proof)
-	s.freshness.queries, s.freshness.watches = &res.versionQueries, &res.proofWatches
 	defer s.freshness.close()
 	res.running.Store(s)
 	defer res.running.Store(nil)
@@ -104,6 +75,60 @@ func (res *resource) runSession(ctx context.Context) error {
 		return err
 	}
 	return context.Cause(ctx)
+}
+
+// newSession makes a session, which ends with ctx or by end. The caller must close it, and before
+// that its freshness.
+func (res *resource) newSession(ctx context.Context, end context.CancelCauseFunc, info *resourceInfo) (_ *session, err error) {
+	s := &session{info: info, warnings: &warnings{}, end: end}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	upstream := rest.CopyConfig(res.resources.upstream)
+	upstream.Wrap(s.warnings.wrap)
+	asked, options := source.Resource{GVR: res.gvr, Encoding: info.encoding}, source.Options{Stats: &res.resources.stats}
+	src, err := source.New(upstream, asked, options)
+	if err != nil {
+		return nil, err
+	}
+	s.closers = append(s.closers, src.CloseIdleConnections)
+	proofs, err := newProofSource(upstream, asked, options)
+	if err != nil {
+		return nil, err
+	}
+	s.closers = append(s.closers, proofs.CloseIdleConnections)
+	opts := &res.resources.opts
+	s.store = store.New(store.Config{Encoding: info.encoding, LogBytes: opts.LogBytes, KeepLog: true})
+	s.closers = append(s.closers, s.store.Close)
+	s.sink = &storeSink{
+		Writer: s.store.Writer(store.Scope{}), store: s.store, enc: info.encoding, history: watchcache.NewHistory(0, 0, 0), events: &res.events, initialObjects: &res.initialObjects,
+		reserve: res.reserve, endSession: func(err error) { res.endSession(end, err) },
+	}
+	s.cache, err = watchcache.New(watchcache.Config{
+		Resource: info.Resource, Store: s.store, Encoding: info.encoding, Clock: s.sink, History: s.sink.history,
+		BookmarkInterval: opts.BookmarkInterval, MinWatch: opts.MinWatch, ExpireLate: opts.ExpireLate,
+		LabelSets: true, Flush: res.resources.flush, Workers: res.resources.workers, BuffersWrites: true, Closed: errReadAnew,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.closers = append(s.closers, s.cache.Close)
+	s.reflector = reflector.New(src, s.sink, reflector.Config{
+		Name: res.gvr.String(), Encoding: info.encoding, Server: &res.resources.server,
+		OnStatus: func(st reflector.Status) { res.onStatus(s, st, end) },
+	})
+	s.freshness = newFreshnessProver(ctx, []source.Source{proofs, src}, s.sink, s.reflector.Status, opts.timeouts.proof)
+	s.freshness.queries, s.freshness.watches = &res.versionQueries, &res.proofWatches
+	return s, nil
+}
+
+// close closes what newSession has made, the last first.
+func (s *session) close() {
+	for _, c := range slices.Backward(s.closers) {
+		c()
+	}
 }
 
 // sessionEnded notes why a session has ended. That decides how its watches end, and how the next
