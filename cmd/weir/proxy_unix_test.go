@@ -25,7 +25,8 @@ import (
 // configured it puts that in front of an embedded API server, says so, and names a kubeconfig by
 // which the proxy answers. An interrupt ends all of it and leaves nothing behind.
 func TestProxyFromCheckout(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // nothing may have been compiled yet
+	// Nothing may have been compiled yet.
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	named := make(chan string, 1)
 	stdout, stderr := &bytes.Buffer{}, &lineWatcher{wanted: regexp.MustCompile(`in front of an embedded API server with 10,000 pods; try: kubectl --kubeconfig (\S+) get pods`)}

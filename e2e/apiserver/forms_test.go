@@ -50,7 +50,8 @@ func TestForms(t *testing.T) {
 			for _, accept := range accepts {
 				a, b := ours.get(t, ctx, objects+path, accept), theirs.get(t, ctx, objects+path, accept)
 				if b.code == http.StatusInternalServerError && strings.Contains(b.text, "content is not a list") {
-					b.code = http.StatusNotAcceptable // what it means: it takes any object of a custom resource for a list
+					// It means this: it takes any object of a custom resource for a list.
+					b.code = http.StatusNotAcceptable
 				}
 				if !a.same(b) {
 					t.Errorf("%s%s as %q: embedded %d %s %s, kube-apiserver %d %s %s: %.200s", gvr.Resource, path, accept, a.code, a.mediaType, a.kind, b.code, b.mediaType, b.kind, b.text)

@@ -25,8 +25,8 @@ var (
 const (
 	// fixedSeed is that of the first round where none is given: what it finds once it finds again.
 	fixedSeed = 5
-	// mostFaults is after how many the fuzzer stops.
-	mostFaults = 10
+	// maxFaults is after how many the fuzzer stops.
+	maxFaults = 10
 	// aRound bounds how long a round takes on a busy machine, and starting how long the servers
 	// take, built if need be.
 	aRound, starting = 2 * time.Minute, 20 * time.Minute
@@ -64,7 +64,7 @@ func TestProxyFuzz(t *testing.T) {
 		if !maps.Equal(w.list(t, ctx), w.frozen) {
 			t.Fatalf("the requests from %d to %d have changed objects: no answer can be compared", first, last)
 		}
-		if f.faults.Load() >= mostFaults || ctx.Err() != nil {
+		if f.faults.Load() >= maxFaults || ctx.Err() != nil {
 			break
 		}
 		if round%20 == 19 {
@@ -104,7 +104,7 @@ type fuzzer struct {
 	held, shown    atomic.Int64 // answered by the proxy itself; with objects
 	refused, pages atomic.Int64
 	mu             sync.Mutex
-	found          []*exchange // mostFaults at most
+	found          []*exchange // maxFaults at most
 }
 
 // run sends the requests of a range, and returns when all are answered.
@@ -114,7 +114,7 @@ func (f *fuzzer) run(ctx context.Context, first, last uint64) {
 	var workers sync.WaitGroup
 	for range min(*inFlight, int(last-first)) {
 		workers.Go(func() { // ends with the range
-			for n := next.Add(1) - 1; n < last && ctx.Err() == nil && f.faults.Load() < mostFaults; n = next.Add(1) - 1 {
+			for n := next.Add(1) - 1; n < last && ctx.Err() == nil && f.faults.Load() < maxFaults; n = next.Add(1) - 1 {
 				f.one(ctx, n)
 			}
 		})
@@ -153,7 +153,7 @@ func (f *fuzzer) note(e *exchange) {
 	f.faults.Add(1)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.found) < mostFaults {
+	if len(f.found) < maxFaults {
 		f.found = append(f.found, e)
 		fmt.Fprintf(os.Stderr, "proxyfuzz: %v\n%vgo test ./proxyfuzz -proxyfuzz.seed %d -proxyfuzz.only %d\n", e.faults, e, e.seed, e.request.number)
 	}

@@ -25,7 +25,7 @@ type exchange struct {
 func (w *world) ask(ctx context.Context, q *request, target, other string) *exchange {
 	e := w.send(ctx, q, target, other)
 	e.judge(w.known)
-	for range mostAgain {
+	for range maxAgain {
 		if len(e.faults) == 0 || !e.cutShort() {
 			break
 		}
@@ -65,8 +65,8 @@ func listOf(target string) string {
 	return without(target, "watch", "sendInitialEvents", "allowWatchBookmarks", "timeoutSeconds", "resourceVersion", "resourceVersionMatch", "limit", "continue")
 }
 
-// mostAgain is how often a watch is asked for again that may have been cut short.
-const mostAgain = 5
+// maxAgain is how often a watch is asked for again that may have been cut short.
+const maxAgain = 5
 
 func (w *world) send(ctx context.Context, q *request, target, other string) *exchange {
 	e := &exchange{request: q, target: target, other: other}
@@ -116,7 +116,8 @@ func (e *exchange) fault(format string, args ...any) {
 func (e *exchange) judge(known map[string]string) {
 	ours, theirs := e.ours, e.theirs
 	if ours.err != nil || theirs.err != nil {
-		brokeOff := theirs.err != nil && ours.err == nil && (ours.code == http.StatusServiceUnavailable || e.timedOut()) // as the proxy found too
+		// The proxy has found that kube-apiserver's answer broke off.
+		brokeOff := theirs.err != nil && ours.err == nil && (ours.code == http.StatusServiceUnavailable || e.timedOut())
 		if (ours.err == nil) != (theirs.err == nil) && !brokeOff {
 			e.fault("the proxy: %v; kube-apiserver: %v", ours.err, theirs.err)
 		}
