@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/weirproject/weir/internal/codec"
 	"github.com/weirproject/weir/internal/decode"
 )
 
@@ -15,6 +16,7 @@ import (
 // both, such as the spec and the labels of a pod whose status has changed, are decoded once and
 // shared, so both values are read-only. It works for protobuf only. Safe for concurrent use.
 type deltaDecoder struct {
+	codec    *codec.Codec
 	protobuf *decode.Decoder
 	fields   fieldTable // of the struct; nil if the type has no protobuf form
 	buffers  sync.Pool  // of *deltaBuffers
@@ -30,10 +32,10 @@ type deltaBuffers struct {
 	changedPaths         []fieldPath // fields that have changed, come or gone
 }
 
-func newDeltaDecoder(goType reflect.Type) *deltaDecoder {
-	d := &deltaDecoder{protobuf: decode.For(goType), buffers: sync.Pool{New: func() any { return new(deltaBuffers) }}}
+func newDeltaDecoder(values *codec.Codec) *deltaDecoder {
+	d := &deltaDecoder{codec: values, protobuf: decode.For(values.Type()), buffers: sync.Pool{New: func() any { return new(deltaBuffers) }}}
 	if d.protobuf != nil {
-		d.fields = fieldTableOf(goType.Elem(), true)
+		d.fields = fieldTableOf(values.Type().Elem(), true)
 	}
 	return d
 }
@@ -53,28 +55,37 @@ func (d *deltaDecoder) decode(old any, b *deltaBuffers) (any, bool) {
 	if d.fields == nil {
 		return nil, false
 	}
+	kind, message := d.codec.CutKind(b.newRaw)
 	ok := true
 	if len(b.oldFields) == 0 {
-		b.oldFields, ok = d.fields.split(b.oldFields, b.oldRaw)
+		_, oldMessage := d.codec.CutKind(b.oldRaw)
+		b.oldFields, ok = d.fields.split(b.oldFields, oldMessage)
 	}
 	if ok {
-		b.newFields, ok = d.fields.split(b.newFields, b.newRaw)
+		b.newFields, ok = d.fields.split(b.newFields, message)
 	}
 	if !ok {
 		return nil, false
 	}
-	if b.compare(); old == nil {
-		value, err := d.protobuf.DecodeShared(b.changed)
-		return value, err == nil
+	value, err := d.decodeChanged(old, b)
+	if err != nil {
+		return nil, false
 	}
-	value, err := d.protobuf.DecodeOver(b.changed, func(value any) {
+	return d.codec.SetKind(value, kind), true
+}
+
+// decodeChanged returns old with the fields that have changed, come or gone. old may be nil.
+func (d *deltaDecoder) decodeChanged(old any, b *deltaBuffers) (any, error) {
+	if b.compare(); old == nil {
+		return d.protobuf.DecodeShared(b.changed)
+	}
+	return d.protobuf.DecodeOver(b.changed, func(value any) {
 		v := reflect.ValueOf(value).Elem()
 		v.Set(reflect.ValueOf(old).Elem())
 		for _, path := range b.changedPaths {
 			d.fields.field(v, path).SetZero()
 		}
 	})
-	return value, err == nil
 }
 
 // compare collects in changed and changedPaths the fields that have changed, come or gone.

@@ -38,9 +38,9 @@ func TestDeltaDecoder(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			p := newDeltaDecoder(reflect.TypeOf(test.was))
 			sc := &deltaBuffers{oldRaw: marshal(t, test.was), newRaw: marshal(t, test.is)}
 			c := codec.Of(test.was.(runtime.Object))
+			p := newDeltaDecoder(c)
 			old, err := c.Decode(sc.oldRaw)
 			if err != nil {
 				t.Fatal(err)
@@ -72,6 +72,47 @@ func TestDeltaDecoder(t *testing.T) {
 	}
 }
 
+// TestDeltaDecoderOfKinds checks that the later of two versions has its own kind, whatever the
+// earlier one has, and shares with it what is equal in both all the same.
+func TestDeltaDecoderOfKinds(t *testing.T) {
+	kinds := []metav1.TypeMeta{{}, {APIVersion: "v1", Kind: "Pod"}, {Kind: "a/b"}, {APIVersion: "a/b/c"}}
+	c := codec.Of(&corev1.Pod{})
+	p := newDeltaDecoder(c)
+	for _, was := range kinds {
+		for _, is := range kinds {
+			pod := podsim.New(1, 1).Pod(0)
+			pod.TypeMeta = was
+			sc := &deltaBuffers{oldRaw: encode(t, c, pod)}
+			pod.TypeMeta, pod.Status.Phase = is, corev1.PodFailed
+			sc.newRaw = encode(t, c, pod)
+			old, err := c.Decode(sc.oldRaw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, ok := p.decode(old, sc)
+			first, okToo := p.decode(nil, &deltaBuffers{newRaw: sc.newRaw})
+			if !ok || !okToo || !reflect.DeepEqual(got, first) || got.(*corev1.Pod).TypeMeta != is {
+				t.Errorf("%v after %v is %v, %t, and alone %v, %t", is, was, got, ok, first, okToo)
+			}
+			if !sharesMemory(reflect.ValueOf(old).Elem().FieldByName("Spec"), reflect.ValueOf(got).Elem().FieldByName("Spec")) {
+				t.Errorf("%v after %v shares nothing", is, was)
+			}
+			if old.(*corev1.Pod).TypeMeta != was {
+				t.Errorf("%v has changed to %v", was, old.(*corev1.Pod).TypeMeta)
+			}
+		}
+	}
+}
+
+func encode(t testing.TB, c *codec.Codec, object any) []byte {
+	t.Helper()
+	raw, ok := c.Encode(object)
+	if !ok || raw[0] == '{' {
+		t.Fatalf("%v is encoded as %.40q, %t", object, raw, ok)
+	}
+	return raw
+}
+
 // sharesMemory reports whether the first map or slice that both have is the same one.
 func sharesMemory(a, b reflect.Value) bool {
 	switch a.Kind() {
@@ -99,7 +140,7 @@ func marshal(t testing.TB, m interface{ Marshal() ([]byte, error) }) []byte {
 // TestDeltaDecoderDeclines checks that it declines bytes that are not protobuf, have fields out of
 // order, or have unknown ones.
 func TestDeltaDecoderDeclines(t *testing.T) {
-	p := newDeltaDecoder(reflect.TypeFor[*corev1.Pod]())
+	p := newDeltaDecoder(codec.Of(&corev1.Pod{}))
 	good := marshal(t, podsim.New(1, 1).Pod(0))
 	for name, bad := range map[string][]byte{
 		"JSON":      []byte(`{"metadata":{}}`),
@@ -111,7 +152,7 @@ func TestDeltaDecoderDeclines(t *testing.T) {
 			t.Errorf("%s was decoded", name)
 		}
 	}
-	if _, ok := newDeltaDecoder(reflect.TypeFor[*slimPod]()).decode(nil, &deltaBuffers{}); ok {
+	if _, ok := newDeltaDecoder(codec.New(reflect.TypeFor[*slimPod]())).decode(nil, &deltaBuffers{}); ok {
 		t.Error("a type without protobuf was decoded")
 	}
 }
@@ -125,7 +166,7 @@ func TestDeltaDecoderOfMaps(t *testing.T) {
 	}
 	is := was.DeepCopy()
 	is.ResourceVersion, is.Data["c"] = "2", "33"
-	got, ok := newDeltaDecoder(reflect.TypeOf(was)).decode(was, &deltaBuffers{oldRaw: marshal(t, was), newRaw: marshal(t, is)})
+	got, ok := newDeltaDecoder(codec.Of(was)).decode(was, &deltaBuffers{oldRaw: marshal(t, was), newRaw: marshal(t, is)})
 	if !ok || !reflect.DeepEqual(got, is) {
 		t.Errorf("got %v, %v, want %v", got, ok, is)
 	}
@@ -137,7 +178,12 @@ func FuzzDeltaDecoder(f *testing.F) {
 	pod.Status.Phase = corev1.PodFailed
 	f.Add(one, marshal(f, pod))
 	f.Add(one, []byte{})
-	p, c := newDeltaDecoder(reflect.TypeFor[*corev1.Pod]()), codec.Of(&corev1.Pod{})
+	p, c := newDeltaDecoder(codec.Of(&corev1.Pod{})), codec.Of(&corev1.Pod{})
+	pod.APIVersion, pod.Kind = "v1", "Pod"
+	stating, _ := c.Encode(pod)
+	f.Add(one, stating)
+	f.Add(stating, one)
+	f.Add(stating, stating)
 	f.Fuzz(func(t *testing.T, was, is []byte) {
 		old, err := c.Decode(was)
 		if err != nil {
@@ -163,7 +209,7 @@ func BenchmarkDeltaDecoder(b *testing.B) {
 	sc := &deltaBuffers{oldRaw: marshal(b, pod)}
 	pod.ResourceVersion, pod.Status.Phase = "9", corev1.PodFailed
 	sc.newRaw = marshal(b, pod)
-	p, c := newDeltaDecoder(reflect.TypeFor[*corev1.Pod]()), codec.Of(pod)
+	p, c := newDeltaDecoder(codec.Of(pod)), codec.Of(pod)
 	b.Run("apart", func(b *testing.B) {
 		for b.Loop() {
 			if _, err := c.Decode(sc.oldRaw); err != nil {

@@ -27,7 +27,7 @@ type reader struct {
 func newReader(opts Options, s *store.Store, values *codec.Codec, finals *finalStates) *reader {
 	r := &reader{store: s, codec: values, finalStates: finals, private: opts.PrivateCopies}
 	if opts.ShareDecoded {
-		r.delta = newDeltaDecoder(values.Type())
+		r.delta = newDeltaDecoder(values)
 	}
 	if opts.DetectMutation {
 		r.mutationDetector = mutation.New(nil)
@@ -233,9 +233,7 @@ func (r *reader) newDeltaValue(old any, is *store.Object, buf *deltaBuffers) (va
 		return nil, err
 	}
 	value, ok := r.delta.decode(old, buf)
-	if ok {
-		value = r.codec.SetTypeMeta(value)
-	} else {
+	if !ok {
 		buf.newFields = buf.newFields[:0]
 		if value, err = r.codec.DecodeShared(buf.newRaw); err != nil {
 			return is.DecodeOnce()

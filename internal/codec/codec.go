@@ -1,5 +1,6 @@
 // Package codec turns the bytes of objects into Go values, and back: protobuf by package decode,
-// JSON as client-go does.
+// JSON as client-go does. In protobuf, which has no room for an object's apiVersion and kind, they
+// stand in front of it if the object states them.
 package codec
 
 import (
@@ -27,6 +28,8 @@ type Codec struct {
 	goType   reflect.Type                  // a pointer to a struct; nil for any type, which is never encoded
 	protobuf *decode.Decoder               // nil if the type has no protobuf form
 	gvk      schema.GroupVersionKind       // what Of's example states
+	given    metav1.TypeMeta               // what objects in protobuf get that have no kind in front
+	kind     atomic.Pointer[Kind]          // the last one that was read or made
 	itemType atomic.Pointer[wire.TypeMeta] // the type that lists state for their items
 }
 
@@ -50,12 +53,15 @@ func New(t reflect.Type) *Codec {
 }
 
 // Of returns the codec of an example's type. If the example is unstructured or metadata only, the
-// codec sets the example's kind on objects that state none; see SetTypeMeta. nil is as in New.
+// codec sets the example's kind on objects that state none; see setTypeMeta. nil is as in New.
 func Of(example runtime.Object) *Codec {
 	c := New(reflect.TypeOf(example))
 	switch example.(type) {
 	case *unstructured.Unstructured, *metav1.PartialObjectMetadata:
 		c.gvk = example.GetObjectKind().GroupVersionKind()
+	}
+	if c.protobuf != nil && !c.gvk.Empty() {
+		c.given.APIVersion, c.given.Kind = c.gvk.ToAPIVersionAndKind()
 	}
 	return c
 }
@@ -73,7 +79,7 @@ func OfStruct(t reflect.Type) *Codec {
 func (c *Codec) Type() reflect.Type { return c.goType }
 
 // New returns a new zero value of the type, with the kind that its objects are given.
-func (c *Codec) New() any { return c.SetTypeMeta(reflect.New(c.goType.Elem()).Interface()) }
+func (c *Codec) New() any { return c.setTypeMeta(reflect.New(c.goType.Elem()).Interface()) }
 
 // SetItemType sets the type of lists' items: in JSON, items of built-in kinds do not state their
 // own.
@@ -101,10 +107,12 @@ func (c *Codec) DecodeShared(raw []byte) (any, error) {
 // caller may change them.
 func (c *Codec) DecodeVersions(was, is []byte) (old, fresh any, err error) {
 	if c.protobuf != nil && isProtobuf(was) && isProtobuf(is) {
-		if old, fresh, err = c.protobuf.DecodeVersions(was, is); err != nil {
+		oldKind, oldMessage := c.CutKind(was)
+		kind, message := c.CutKind(is)
+		if old, fresh, err = c.protobuf.DecodeVersions(oldMessage, message); err != nil {
 			return nil, nil, err
 		}
-		return c.SetTypeMeta(old), c.SetTypeMeta(fresh), nil
+		return c.SetKind(old, oldKind), c.SetKind(fresh, kind), nil
 	}
 	if old, err = c.Decode(was); err == nil {
 		fresh, err = c.Decode(is)
@@ -119,11 +127,12 @@ func (c *Codec) decodeBy(raw []byte, decode func(*decode.Decoder, []byte) (any, 
 		if c.protobuf == nil {
 			return nil, ErrNotProtobuf
 		}
-		object, err := decode(c.protobuf, raw)
+		kind, message := c.CutKind(raw)
+		object, err := decode(c.protobuf, message)
 		if err != nil {
 			return nil, err
 		}
-		return c.SetTypeMeta(object), nil
+		return c.SetKind(object, kind), nil
 	}
 	object := reflect.New(c.goType.Elem()).Interface()
 	target := object
@@ -133,13 +142,13 @@ func (c *Codec) decodeBy(raw []byte, decode func(*decode.Decoder, []byte) (any, 
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, target); err != nil {
 		return nil, err
 	}
-	return c.SetTypeMeta(object), nil
+	return c.setTypeMeta(object), nil
 }
 
-// SetTypeMeta sets the type of an object that needs one, and returns the object. One that is
+// setTypeMeta sets the type of an object that needs one, and returns the object. One that is
 // metadata only gets the example's type. An unstructured one without a kind gets the type that its
 // list states, or else the example's. If none is stated, the object stays as it is.
-func (c *Codec) SetTypeMeta(object any) any {
+func (c *Codec) setTypeMeta(object any) any {
 	switch object := object.(type) {
 	case *metav1.PartialObjectMetadata:
 		if !c.gvk.Empty() {
@@ -176,16 +185,16 @@ func (c *Codec) AppendProtobuf(dst, object []byte) ([]byte, error) {
 	return append(dst, raw...), nil
 }
 
-// Encode encodes a value: as protobuf if its type has that and the value states no kind, which
-// protobuf has no room for; else as JSON. It reports false if the value has another type, would
-// decode to something else, or is of a type of which Equal cannot tell. Nil slices and maps in
-// place of empty ones, and a time's zone, do not count as a difference.
+// Encode encodes a value for Decode: as protobuf if its type has that, with its apiVersion and kind
+// in front unless Decode would give it those anyway, else as JSON. It reports false if the value
+// has another type, would decode to something else, or is of a type of which Equal cannot tell. Nil
+// slices and maps in place of empty ones, and a time's zone, do not count as a difference.
 func (c *Codec) Encode(value any) ([]byte, bool) {
 	if c.goType == nil || reflect.TypeOf(value) != c.goType || reflect.ValueOf(value).IsNil() || !isComparable(c.goType) {
 		return nil, false
 	}
-	if m, ok := value.(message); ok && value.(runtime.Object).GetObjectKind().GroupVersionKind().Empty() {
-		if raw, err := m.Marshal(); err == nil && (c.protobuf.Keeps(value) || c.decodesTo(raw, value)) {
+	if m, ok := value.(message); ok {
+		if raw, err := marshalBehind(c.front(value), m); err == nil && (c.protobuf.Keeps(value) || c.decodesTo(raw, value)) {
 			return raw, true
 		}
 	}
@@ -228,7 +237,7 @@ func marshalJSON(value any) ([]byte, error) {
 // roundTripsJSON reports whether an unstructured object is known to decode to itself from its JSON.
 func roundTripsJSON(value any) bool {
 	u, ok := value.(*unstructured.Unstructured)
-	return ok && u.GetKind() != "" && isPlainJSON(u.Object, maxPlainDepth) // SetTypeMeta would give a kind to one without
+	return ok && u.GetKind() != "" && isPlainJSON(u.Object, maxPlainDepth) // setTypeMeta would give a kind to one without
 }
 
 // maxPlainDepth bounds the depth to which isPlainJSON looks.

@@ -4,6 +4,10 @@ import (
 	"reflect"
 	"sync"
 	"unsafe"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // Message is implemented by the generated API types.
@@ -13,12 +17,13 @@ type Message interface {
 
 // Decoder decodes objects of one Go type. It is safe for concurrent use.
 type Decoder struct {
-	goType  reflect.Type // the struct
-	once    sync.Once    // compile
-	message *message     // nil: objects are left to Unmarshal
-	fields  []*field     // by index: the fields of the struct and of all structs in it
-	shapes  shapes
-	plans   *plans // set by compile
+	goType   reflect.Type // the struct
+	typeMeta int          // the index of its TypeMeta, or -1
+	once     sync.Once    // compile
+	message  *message     // nil: objects are left to Unmarshal
+	fields   []*field     // by index: the fields of the struct and of all structs in it
+	shapes   shapes
+	plans    *plans // set by compile
 
 	keeperOnce sync.Once
 	keeper     keeper // set by the first Keeps
@@ -35,8 +40,27 @@ func For(t reflect.Type) *Decoder {
 	if d, ok := decoders.Load(t); ok {
 		return d.(*Decoder)
 	}
-	d, _ := decoders.LoadOrStore(t, &Decoder{goType: t.Elem()})
+	d, _ := decoders.LoadOrStore(t, &Decoder{goType: t.Elem(), typeMeta: typeMetaIndex(t.Elem())})
 	return d.(*Decoder)
+}
+
+// typeMetaIndex returns the index of a struct's TypeMeta, or -1 if it has none, or one that is
+// encoded.
+func typeMetaIndex(t reflect.Type) int {
+	f, ok := t.FieldByName("TypeMeta")
+	if _, encoded := wire.FieldNumber(f); !ok || encoded || len(f.Index) > 1 || f.Type != reflect.TypeFor[metav1.TypeMeta]() {
+		return -1
+	}
+	return f.Index[0]
+}
+
+// TypeMeta returns the apiVersion and kind of a value, a pointer to the decoder's struct, or nil if
+// the struct has none. The encoding has no room for them: what is decoded has none.
+func (d *Decoder) TypeMeta(value any) *metav1.TypeMeta {
+	if d.typeMeta < 0 {
+		return nil
+	}
+	return reflect.ValueOf(value).Elem().Field(d.typeMeta).Addr().Interface().(*metav1.TypeMeta)
 }
 
 // compile builds the tables, some 200 KB for a pod. It runs when the first object is decoded,

@@ -8,16 +8,16 @@ import (
 )
 
 // Keeps reports whether value, a pointer to the decoder's struct, survives encoding and decoding
-// unchanged. That is so if every set field has a place in the encoding and all times and quantities
-// have no more precision than it. A nil instead of an empty slice or map, and the zone of a time,
-// do not count as changes. Keeps also returns false for types that it cannot judge. It is much
-// cheaper than to decode and compare.
+// unchanged, but for what TypeMeta returns. That is so if every set field has a place in the
+// encoding and all times and quantities have no more precision than it. A nil instead of an empty
+// slice or map, and the zone of a time, do not count as changes. Keeps also returns false for types
+// that it cannot judge. It is much cheaper than to decode and compare.
 func (d *Decoder) Keeps(value any) bool {
 	v := reflect.ValueOf(value)
 	if v.Type().Elem() != d.goType || v.IsNil() {
 		return false
 	}
-	d.keeperOnce.Do(func() { d.keeper = keepers{}.of(d.goType) })
+	d.keeperOnce.Do(func() { d.keeper = keepers{}.ofStruct(d.goType, d.typeMeta) })
 	return d.keeper.keeps(v.Elem())
 }
 
@@ -63,7 +63,7 @@ func (ks keepers) make(t reflect.Type) keeper {
 	case reflect.String, reflect.Bool, reflect.Int32, reflect.Int64, reflect.Uint32, reflect.Uint64, reflect.Uint8, reflect.Float64:
 		return nil
 	case reflect.Struct:
-		return ks.ofStruct(t)
+		return ks.ofStruct(t, -1)
 	case reflect.Pointer:
 		return ks.ofPointer(t)
 	case reflect.Slice:
@@ -83,9 +83,9 @@ func keepsQuantity(q *resource.Quantity) bool {
 	return q.Cmp(*resource.NewMilliQuantity(q.MilliValue(), q.Format)) == 0
 }
 
-// ofStruct returns the keeper of a struct. It checks the fields that may lose something. A field
-// without a number is not encoded, so it must be empty.
-func (ks keepers) ofStruct(t reflect.Type) keeper {
+// ofStruct returns the keeper of a struct. It checks the fields that may lose something, but for
+// the one with the index aside. A field without a number is not encoded, so it must be empty.
+func (ks keepers) ofStruct(t reflect.Type, aside int) keeper {
 	if !isTrusted(t) {
 		return func(reflect.Value) bool { return false }
 	}
@@ -95,6 +95,9 @@ func (ks keepers) ofStruct(t reflect.Type) keeper {
 	}
 	var members []member
 	for i := range t.NumField() {
+		if i == aside {
+			continue
+		}
 		k := keeper(reflect.Value.IsZero)
 		if _, ok := FieldNumber(t.Field(i)); ok {
 			k = ks.of(t.Field(i).Type)

@@ -18,16 +18,23 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// survives reports whether a value comes back as it is.
+// survives reports whether a value comes back as it is, but for its own TypeMeta.
 func survives(t *testing.T, object marshaler) bool {
 	t.Helper()
+	d := For(reflect.TypeOf(object))
 	raw, err := object.Marshal()
 	if err != nil {
 		t.Fatal(err)
 	}
-	decoded, err := For(reflect.TypeOf(object)).Decode(raw)
+	decoded, err := d.Decode(raw)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if stated := d.TypeMeta(object); stated != nil {
+		if got := d.TypeMeta(decoded); *got != (metav1.TypeMeta{}) {
+			t.Errorf("%T was decoded with %v", object, *got)
+		}
+		*d.TypeMeta(decoded) = *stated
 	}
 	return equality.Semantic.DeepEqual(decoded, object)
 }
@@ -80,7 +87,8 @@ func TestKeeps(t *testing.T) {
 		"nanoseconds deep":  {&corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{}, {State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at(1)}}}}}}, false},
 		"microseconds":      {&coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: micro(5000)}}, true},
 		"less":              {&coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: micro(5001)}}, false},
-		"a kind":            {&corev1.Pod{TypeMeta: metav1.TypeMeta{Kind: "Pod"}}, false},
+		"a kind":            {&corev1.Pod{TypeMeta: metav1.TypeMeta{Kind: "Pod"}}, true},
+		"a kind inside":     {&corev1.PodList{Items: []corev1.Pod{{TypeMeta: metav1.TypeMeta{Kind: "Pod"}}}}, false},
 		"a quantity":        {&corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{asks("250m"), asks("1536Mi"), asks("2")}}}, true},
 		"a strange one":     {&corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{asks("100000000000000000000000000000")}}}, false},
 		"bytes":             {&appsv1.ControllerRevision{Data: runtime.RawExtension{Raw: []byte("{}")}}, true},
