@@ -19,7 +19,7 @@ import (
 )
 
 // BenchmarkSync lists 10,000 pods from a server that has their bytes ready, until a handler that
-// reads each has got all.
+// reads each has got all: as they come, or through a transform that sets their kind.
 func BenchmarkSync(b *testing.B) {
 	const n = 10_000
 	server := httptest.NewServer(servePods(b, n))
@@ -27,13 +27,20 @@ func BenchmarkSync(b *testing.B) {
 	cfg := &rest.Config{Host: server.URL, QPS: -1, DisableCompression: true, ContentConfig: rest.ContentConfig{
 		ContentType: runtime.ContentTypeProtobuf, AcceptContentTypes: runtime.ContentTypeProtobuf,
 	}}
-	for _, side := range []string{"weir", "client-go"} {
-		b.Run(side, func(b *testing.B) {
+	for _, of := range []struct {
+		side  string
+		kinds bool
+	}{{"weir", false}, {"client-go", false}, {"weir", true}, {"client-go", true}} {
+		name := of.side
+		if of.kinds {
+			name += "/kind"
+		}
+		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				var f informers.SharedInformerFactory
 				var err error
-				if side == "weir" {
+				if of.side == "weir" {
 					f, err = NewSharedInformerFactory(cfg, 0)
 				} else {
 					f = informers.NewSharedInformerFactory(kubernetes.NewForConfigOrDie(cfg), 0)
@@ -48,6 +55,9 @@ func BenchmarkSync(b *testing.B) {
 						seen++
 					}
 				}})
+				if err == nil && of.kinds {
+					err = inf.SetTransform(setKind)
+				}
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -61,6 +71,13 @@ func BenchmarkSync(b *testing.B) {
 			}
 		})
 	}
+}
+
+// setKind is a transform that sets the kind of pods.
+func setKind(obj any) (any, error) {
+	p := obj.(*corev1.Pod)
+	p.APIVersion, p.Kind = "v1", "Pod"
+	return p, nil
 }
 
 // servePods answers a LIST with n pods, and a WATCH with nothing.

@@ -1,0 +1,293 @@
+package clientgo
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/apiserver"
+)
+
+// statedKinds are what pods state, by their label v.
+var statedKinds = map[string]metav1.TypeMeta{
+	"1": {APIVersion: "v1", Kind: "Pod"},
+	"2": {APIVersion: "v1", Kind: "Pod"},
+	"3": {},
+	"4": {APIVersion: "x/y/z", Kind: "a/b"},
+	"5": {Kind: "Pod"},
+	"6": {APIVersion: "v1"},
+}
+
+func stateKind(obj any) (any, error) {
+	p := obj.(*corev1.Pod)
+	p.TypeMeta = statedKinds[p.Labels["v"]]
+	return p, nil
+}
+
+// kindRecorder is a handler that records its calls with the kinds that objects state.
+type kindRecorder struct{ *recorder }
+
+func (r kindRecorder) OnAdd(obj any, _ bool)   { r.note("add %s", showKind(obj)) }
+func (r kindRecorder) OnUpdate(was, is any)    { r.note("update %s -> %s", showKind(was), showKind(is)) }
+func (r kindRecorder) OnDelete(obj any)        { r.note("delete %s", showKind(obj)) }
+func (r kindRecorder) sortedChanges() string   { return withoutUnchanged(r.sorted()) }
+func kindIndex(obj any) (of []string, _ error) { return []string{obj.(*corev1.Pod).Kind}, nil }
+
+func showKind(obj any) string {
+	if tomb, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		return "tombstone " + showKind(tomb.Obj)
+	}
+	p := obj.(*corev1.Pod)
+	return fmt.Sprintf("%s %q %q", show(p), p.APIVersion, p.Kind)
+}
+
+// heldKinds returns what an indexer's readers get.
+func heldKinds(t *testing.T, x cache.Indexer) string {
+	t.Helper()
+	listed, err := corelisters.NewPodLister(x).Pods("d").List(labels.Everything())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for _, p := range listed {
+		lines = append(lines, "lister "+showKind(p))
+	}
+	for _, obj := range x.List() {
+		lines = append(lines, "list "+showKind(obj))
+	}
+	for _, key := range x.ListKeys() {
+		obj, _, err := x.GetByKey(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, "get "+showKind(obj))
+	}
+	for _, kind := range x.ListIndexFuncValues("kind") {
+		objects, err := x.ByIndex("kind", kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, obj := range objects {
+			lines = append(lines, "by "+kind+" "+showKind(obj))
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+// kindStory has pods change the kinds that they state, through watches and lists, and returns what
+// a handler and readers got to see.
+func kindStory(t *testing.T, make constructor, transform cache.TransformFunc) (told string) {
+	s := newRecordedInformer(t, make)
+	kinds := kindRecorder{newRecorder()}
+	_, err := s.informer.AddEventHandler(kinds)
+	if err == nil && transform != nil {
+		err = s.informer.SetTransform(transform)
+	}
+	if err == nil {
+		err = s.informer.AddIndexers(cache.Indexers{"kind": kindIndex})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := func(name, v string) *corev1.Pod {
+		p := pod(name, v)
+		if transform == nil {
+			p.TypeMeta = statedKinds[v]
+		}
+		return p
+	}
+	s.source.Add(version("a", "1"))
+	s.source.Add(version("b", "1"))
+	s.start(t)
+	for _, v := range []string{"2", "3", "4", "4", "5", "6", "1", "3"} {
+		s.source.Modify(version("a", v))
+	}
+	s.source.Add(version("c", "4"))
+	s.calls.wait(t, "add d/c@11 v=4")
+	told = heldKinds(t, s.informer.GetIndexer())
+	// What the watch misses, a list tells.
+	s.source.DeleteDropWatch(version("b", "1"))
+	s.source.ModifyDropWatch(version("a", "5"))
+	s.source.ResetWatch()
+	s.calls.wait(t, "update d/a@10 v=3 -> d/a@13 v=5")
+	s.calls.wait(t, "delete tombstone d/b d/b@2 v=1")
+	s.source.watches.wait(t)
+	s.source.Modify(version("a", "1"))
+	s.source.Delete(version("c", "1"))
+	s.calls.wait(t, "delete d/c@15 v=1")
+	synctest.Wait() // the other handler
+	told += "\n" + kinds.sortedChanges() + "\n" + heldKinds(t, s.informer.GetIndexer())
+	if inf, ok := s.informer.(*informer); ok && !inf.sink.pin {
+		isProtobuf(t, inf)
+	}
+	s.stop()
+	return told
+}
+
+// isProtobuf checks that an informer holds all its objects in protobuf.
+func isProtobuf(t *testing.T, inf *informer) {
+	t.Helper()
+	for o := range inf.store.Snapshot().All() {
+		if raw, err := o.AppendRaw(nil); err != nil || len(raw) == 0 || raw[0] == '{' {
+			t.Errorf("%s is held as %.40q, %v", o.Key(), raw, err)
+		}
+	}
+}
+
+// TestStatedKinds has transforms, or a ListerWatcher, set apiVersion and kind, usual ones and odd
+// ones, and compares what handlers, listers and indexers get with client-go's.
+func TestStatedKinds(t *testing.T) {
+	withOptions := func(opts Options) constructor {
+		return func(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
+			return NewSharedIndexInformerWithOptions(lw, example, resync, indexers, opts)
+		}
+	}
+	ours := map[string]constructor{
+		"weir":    NewSharedIndexInformer,
+		"shared":  withOptions(Options{ShareDecoded: true}),
+		"private": withOptions(Options{PrivateCopies: true}),
+		"pinned":  withOptions(Options{PinDecoded: true}),
+	}
+	for from, transform := range map[string]cache.TransformFunc{"transformed": stateKind, "returned": nil} {
+		var want string
+		synctest.Test(t, func(t *testing.T) { want = kindStory(t, cache.NewSharedIndexInformer, transform) })
+		if !strings.Contains(want, `d/a@5 v=4 "x/y/z" "a/b"`) {
+			t.Fatalf("%s: client-go tells no kind:\n%s", from, want)
+		}
+		for maker, make := range ours {
+			t.Run(from+"/"+maker, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					if got := kindStory(t, make, transform); got != want {
+						t.Errorf("told\n%s\nwant\n%s", got, want)
+					}
+				})
+			})
+		}
+	}
+}
+
+// kindChecker is a handler that checks that objects state a kind.
+type kindChecker struct {
+	*recorder
+	t *testing.T
+}
+
+func (c kindChecker) check(objects ...any) {
+	for _, obj := range objects {
+		if tomb, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+			obj = tomb.Obj
+		}
+		if p := obj.(*corev1.Pod); p.TypeMeta != statedKinds["1"] {
+			c.t.Errorf("%s states %v", show(p), p.TypeMeta)
+		}
+	}
+}
+
+func (c kindChecker) OnAdd(obj any, initial bool) { c.check(obj); c.recorder.OnAdd(obj, initial) }
+func (c kindChecker) OnUpdate(was, is any)        { c.check(was, is); c.recorder.OnUpdate(was, is) }
+func (c kindChecker) OnDelete(obj any)            { c.check(obj); c.recorder.OnDelete(obj) }
+
+// TestStatedKindsCaptured has a transform set the kind of pods that are captured, from a first
+// list, watches and a relist. It checks that all who get them see it, and that they are held in
+// protobuf.
+func TestStatedKindsCaptured(t *testing.T) {
+	for _, contentType := range []string{runtime.ContentTypeProtobuf, runtime.ContentTypeJSON} {
+		for _, opts := range []Options{{}, {ShareDecoded: true}} {
+			t.Run(fmt.Sprint(contentType, " shared ", opts.ShareDecoded), func(t *testing.T) { captureKinds(t, contentType, opts) })
+		}
+	}
+}
+
+func captureKinds(t *testing.T, contentType string, opts Options) {
+	faults := &apiserver.Faults{}
+	server := serve(t, apiserver.Options{Pods: 30, Faults: faults})
+	client := fill(t, server.Config()).CoreV1()
+	cfg := capturing(server.Config())
+	line := &breakableLine{}
+	cfg.ContentType, cfg.Dial = contentType, line.dial
+	inf := NewSharedIndexInformerWithOptions(podsOf(cfg), &corev1.Pod{}, 0, nil, opts).(*informer)
+	if err := inf.SetTransform(func(obj any) (any, error) {
+		obj.(*corev1.Pod).TypeMeta = statedKinds["1"]
+		return obj, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	checker := kindChecker{newRecorder(), t}
+	for range 2 {
+		if _, err := inf.AddEventHandler(checker); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop := run(t, inf)
+	synced(t, inf.HasSyncedChecker())
+	checker.waitCount(t, 60)
+	held := inf.GetStore().List()
+	changed, gone := held[0].(*corev1.Pod), held[1].(*corev1.Pod)
+	for i := range 3 {
+		p, err := client.Pods(changed.Namespace).Get(t.Context(), changed.Name, metav1.GetOptions{})
+		if err == nil {
+			p.Status.Message = fmt.Sprint(i)
+			p, err = client.Pods(p.Namespace).UpdateStatus(t.Context(), p, metav1.UpdateOptions{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		checker.until(t, "an update", func(lines []string) bool { return strings.Contains(lines[len(lines)-1], " -> "+show(p)) })
+	}
+	// No watch tells of the deletion, and the server forgets it.
+	cut := int64(0)
+	remove := faults.Add(apiserver.Rule{Match: apiserver.Match("watch", "pods"), Cut: &cut, CutCleanly: true})
+	line.breakOff()
+	if err := client.Pods(gone.Namespace).Delete(t.Context(), gone.Name, *metav1.NewDeleteOptions(0)); err != nil {
+		t.Fatal(err)
+	}
+	server.Compact()
+	remove()
+	checker.wait(t, "delete tombstone "+gone.Namespace+"/"+gone.Name+" "+show(gone))
+	held = inf.GetStore().List()
+	if checker.check(held...); len(held) != 29 {
+		t.Errorf("%d pods are held", len(held))
+	}
+	isProtobuf(t, inf)
+	stop()
+}
+
+// breakableLine dials connections that a test breaks.
+type breakableLine struct {
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+// dial is rest.Config.Dial.
+func (l *breakableLine) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+	if err == nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.conns = append(l.conns, conn)
+	}
+	return conn, err
+}
+
+func (l *breakableLine) breakOff() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, conn := range l.conns {
+		_ = conn.Close()
+	}
+	l.conns = nil
+}
