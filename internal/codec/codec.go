@@ -25,7 +25,8 @@ import (
 // Codec decodes the bytes of an informer's objects into values of one type, and encodes them. Its
 // methods are safe for concurrent use.
 type Codec struct {
-	goType   reflect.Type                  // a pointer to a struct; nil for any type, which is never encoded
+	// goType is a pointer to a struct. nil stands for any type, which is never encoded.
+	goType   reflect.Type
 	protobuf *decode.Decoder               // nil if the type has no protobuf form
 	gvk      schema.GroupVersionKind       // what Of's example states
 	given    metav1.TypeMeta               // what objects in protobuf get that have no kind in front
@@ -237,7 +238,8 @@ func marshalJSON(value any) ([]byte, error) {
 // roundTripsJSON reports whether an unstructured object is known to decode to itself from its JSON.
 func roundTripsJSON(value any) bool {
 	u, ok := value.(*unstructured.Unstructured)
-	return ok && u.GetKind() != "" && isPlainJSON(u.Object, maxPlainDepth) // setTypeMeta would give a kind to one without
+	// setTypeMeta would give a kind to an object without one.
+	return ok && u.GetKind() != "" && isPlainJSON(u.Object, maxPlainDepth)
 }
 
 // maxPlainDepth bounds the depth to which isPlainJSON looks.
