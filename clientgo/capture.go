@@ -28,6 +28,7 @@ type capture struct {
 	verb    verb
 	context context.Context // the response's body lives as long as this context
 	matcher responseMatcher // a copy: a call that was left behind may still use it
+	page    string          // the continue token that the call was given
 
 	mu         sync.Mutex
 	answer     *http.Response // the captured response, or nil
@@ -35,7 +36,8 @@ type capture struct {
 	release    context.CancelCauseFunc
 	answers    int  // responses to requests of the verb
 	stubbed    int  // of answers: those that the caller got a stub for
-	mismatched bool // a response had other objects: from then on the caller gets every response
+	mismatched bool // the caller has got a response itself: from then on it gets every one
+	ownPages   bool // that was one to a request for another page
 	closed     bool
 }
 
@@ -44,13 +46,15 @@ func (c *capture) withContext(ctx context.Context) context.Context {
 	return context.WithValue(ctx, captureKey{}, c)
 }
 
-// admit reports whether to capture a response. Matching responses are captured until the caller has
-// received one that does not match.
-func (c *capture) admit(matches bool) bool {
+// admit reports whether to capture a response. matches says that it has the informer's objects, and
+// samePage that they are of the page that the call was to bring. Responses are captured until the
+// caller has received one for which either is false.
+func (c *capture) admit(matches, samePage bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.answers++
-	c.mismatched = c.mismatched || !matches
+	c.ownPages = c.ownPages || !c.mismatched && matches && !samePage
+	c.mismatched = c.mismatched || !matches || !samePage
 	if c.mismatched {
 		return false
 	}
@@ -72,9 +76,10 @@ func (c *capture) keep(resp *http.Response, scope *requestScope, release context
 
 // captured is the result of one call of a ListerWatcher.
 type captured struct {
-	answer *http.Response // nil if nothing was captured, or if the caller sent several requests
-	scope  *requestScope
-	whole  bool // the caller got every response, so what it returned is complete
+	answer   *http.Response // nil if nothing was captured, or if the caller sent several requests
+	scope    *requestScope
+	whole    bool // the caller got every response, so what it returned is complete
+	ownPages bool // the caller asks for pages of its own choice
 }
 
 // end stops capturing and returns what was captured.
@@ -85,7 +90,7 @@ func (c *capture) end() captured {
 	if c.answers > 1 {
 		c.drop()
 	}
-	return captured{c.answer, c.scope, c.stubbed == 0}
+	return captured{c.answer, c.scope, c.stubbed == 0, c.ownPages}
 }
 
 // discard stops capturing and closes the captured response.
@@ -115,6 +120,12 @@ func (c *capture) wants(req *http.Request) (schema.GroupVersionResource, bool) {
 	}
 	watch, _ := strconv.ParseBool(req.URL.Query().Get("watch"))
 	return resource, watch == (c.verb == verbWatch)
+}
+
+// isSamePage reports whether a request asks for the page that the call was to bring. A List that
+// pages by itself and begins with options of its own does not, but for the first page.
+func (c *capture) isSamePage(req *http.Request) bool {
+	return c.verb == verbWatch || req.URL.Query().Get("continue") == c.page
 }
 
 // inspect reports whether a response has the informer's objects, and for a LIST returns the type of

@@ -151,6 +151,72 @@ type noWatchList struct{ *cache.ListWatch }
 
 func (noWatchList) IsWatchListSemanticsUnSupported() bool { return true }
 
+// TestOwnPages checks that a List that reads page after page itself brings every object, whether it
+// begins with the options that it was given or with its own, in client-go's informer and ours. In
+// the latter case it is not captured any more.
+func TestOwnPages(t *testing.T) {
+	for name, begin := range map[string]func(metav1.ListOptions) metav1.ListOptions{
+		"the options given": func(o metav1.ListOptions) metav1.ListOptions { o.Limit = 2; return o },
+		"its own":           func(metav1.ListOptions) metav1.ListOptions { return metav1.ListOptions{Limit: 2} },
+	} {
+		for which, newInformer := range bothConstructors {
+			t.Run(name+", "+which, func(t *testing.T) {
+				server := serve(t, apiserver.Options{})
+				client := fill(t, server.Config())
+				var want []any
+				for i := range 5 {
+					made, err := client.CoreV1().ConfigMaps("one").Create(context.Background(), configMap("one", fmt.Sprint("m", i), nil), metav1.CreateOptions{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					want = append(want, made)
+				}
+				inf := newInformer(noWatchList{paging(capturing(server.Config()), begin)}, &corev1.ConfigMap{}, 0, nil)
+				calls := newRecorder()
+				handler, err := inf.AddEventHandler(calls)
+				if err != nil {
+					t.Fatal(err)
+				}
+				stop := run(t, inf)
+				synced(t, inf.HasSyncedChecker(), handler.HasSyncedChecker())
+				if got := shown(inf.GetStore().List()); got != shown(want) || len(calls.all()) != 5 {
+					t.Errorf("holds\n%s\nwant\n%s\ntold %q", got, shown(want), calls.all())
+				}
+				made, err := client.CoreV1().ConfigMaps("one").Create(context.Background(), configMap("one", "new", nil), metav1.CreateOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				calls.wait(t, "add "+show(made))
+				if ours, ok := inf.(*informer); ok && ours.listWatch.noCapture.Load() != (name == "its own") {
+					t.Errorf("captured no more: %v", ours.listWatch.noCapture.Load())
+				}
+				stop()
+			})
+		}
+	}
+}
+
+// paging lists config maps page by page, from the options that begin returns for those given.
+func paging(cfg *rest.Config, begin func(metav1.ListOptions) metav1.ListOptions) *cache.ListWatch {
+	maps := kubernetes.NewForConfigOrDie(cfg).CoreV1().ConfigMaps("")
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, given metav1.ListOptions) (runtime.Object, error) {
+			all := &corev1.ConfigMapList{}
+			for o := begin(given); ; o.Continue = all.Continue {
+				page, err := maps.List(ctx, o)
+				if err != nil {
+					return nil, err
+				}
+				all.ListMeta, all.Items = page.ListMeta, append(all.Items, page.Items...)
+				if page.Continue == "" {
+					return all, nil
+				}
+			}
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) { return maps.Watch(ctx, o) },
+	}
+}
+
 // TestDependentWatch checks that a ListerWatcher can read a WATCH of something else that it opens
 // first.
 func TestDependentWatch(t *testing.T) {

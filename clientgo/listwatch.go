@@ -68,7 +68,7 @@ func (l *listWatch) list(ctx context.Context, o source.ListOptions) (source.List
 	if l.noCapture.Load() {
 		return l.uncapturedList(ctx, options)
 	}
-	c := &capture{verb: verbList, context: ctx, matcher: l.matcher}
+	c := &capture{verb: verbList, context: ctx, matcher: l.matcher, page: o.Continue}
 	object, err := l.callList(c.withContext(ctx), options)
 	got := c.end()
 	switch {
@@ -76,6 +76,9 @@ func (l *listWatch) list(ctx context.Context, o source.ListOptions) (source.List
 		c.discard()
 		return nil, err
 	case got.whole:
+		if got.ownPages {
+			l.stopCapturing(ctx, errOwnPages)
+		}
 		return newObjectList(object)
 	case err != nil:
 		c.discard()
@@ -201,8 +204,11 @@ func (l *listWatch) failedCaptured(ctx context.Context, v verb, err, without err
 	}
 }
 
-// errOwnAnswer is why a ListerWatcher is no longer captured.
-var errOwnAnswer = errors.New("it sends several requests, or adds to the answer")
+// Why a ListerWatcher is no longer captured.
+var (
+	errOwnAnswer = errors.New("it sends several requests, or adds to the answer")
+	errOwnPages  = errors.New("it asks for pages of its own choice")
+)
 
 // stopCapturing takes from now on what the ListerWatcher returns.
 func (l *listWatch) stopCapturing(ctx context.Context, why error) {

@@ -105,7 +105,7 @@ func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 		return passThrough(resp, nil, cancel)
 	}
 	listType, matches, err := c.inspect(ctx, resource, resp, enc)
-	if err != nil || !c.admit(matches) {
+	if err != nil || !c.admit(matches, c.isSamePage(req)) {
 		return passThrough(resp, err, cancel)
 	}
 	stub, err := stubResponse(req, resp, c.verb, listType, enc)
