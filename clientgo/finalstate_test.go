@@ -8,30 +8,33 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/internal/wire"
 )
 
 // TestFinalStates checks that OnDelete gets the state in the DELETED event, transformed like all
-// others, as with client-go.
+// others, as with client-go, whatever the transform does to uids.
 func TestFinalStates(t *testing.T) {
 	for maker, make := range bothConstructors {
-		t.Run(maker, func(t *testing.T) {
-			s := newRecordedInformer(t, make)
-			if err := s.informer.SetTransform(func(obj any) (any, error) {
-				p := obj.(*corev1.Pod).DeepCopy()
-				p.Labels["v"] = "t" + p.Labels["v"]
-				return p, nil
-			}); err != nil {
-				t.Fatal(err)
-			}
-			s.source.Add(pod("a", "1"))
-			s.start(t)
-			s.calls.waitCount(t, 1)
-			s.source.Delete(pod("a", "9"))
-			s.calls.wait(t, "delete d/a@2 v=t9")
-		})
+		for name, uid := range map[string]types.UID{"the server's uid": "uid-1", "no uid": "", "another uid": "uid-2"} {
+			t.Run(maker+", "+name, func(t *testing.T) {
+				s := newRecordedInformer(t, make)
+				if err := s.informer.SetTransform(func(obj any) (any, error) {
+					p := obj.(*corev1.Pod).DeepCopy()
+					p.Labels["v"], p.UID = "t"+p.Labels["v"], uid
+					return p, nil
+				}); err != nil {
+					t.Fatal(err)
+				}
+				s.source.Add(pod("a", "1"))
+				s.start(t)
+				s.calls.waitCount(t, 1)
+				s.source.Delete(pod("a", "9"))
+				s.calls.wait(t, "delete d/a@2 v=t9")
+			})
+		}
 	}
 }
 

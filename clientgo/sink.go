@@ -168,14 +168,14 @@ func (s *sink) keepFinalValue(m *wire.Meta, value any) {
 }
 
 // putTransformed stores a transformed value, encoded if possible. received is what the value was
-// decoded from, or nil.
+// decoded from, or nil. The store has the server's uid, whatever the transform made of it: an
+// object that comes again is known by it.
 func (s *sink) putTransformed(m *wire.Meta, received []byte, value any) error {
-	held, err := meta.Accessor(value)
-	if err != nil {
+	if _, err := meta.Accessor(value); err != nil {
 		return fmt.Errorf("transform: %T has no metadata: %w", value, err)
 	}
 	s.rename(m, value)
-	s.meta = wire.Meta{Namespace: m.Namespace, Name: m.Name, UID: []byte(held.GetUID()), ResourceVersion: m.ResourceVersion}
+	s.meta = wire.Meta{Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion}
 	switch {
 	case s.pin:
 	case s.transform == nil && received != nil:
@@ -368,7 +368,7 @@ func (s *sink) unchanged(object any, held *store.Object) bool {
 		return false
 	}
 	is, err := meta.Accessor(object)
-	if err != nil || is.GetUID() != was.GetUID() || is.GetResourceVersion() != was.GetResourceVersion() {
+	if err != nil || string(is.GetUID()) != held.UID() || is.GetResourceVersion() != was.GetResourceVersion() {
 		return false
 	}
 	if s.transform != nil {

@@ -13,61 +13,109 @@ import (
 )
 
 // TestTransformOnRelist checks that a relist transforms only objects whose bytes differ from those
-// received before, whatever the transform makes of them, even if the server has gone back.
+// received before, whatever the transform makes of them and of their uids, even if the server has
+// gone back. Objects that are returned are compared like bytes.
 func TestTransformOnRelist(t *testing.T) {
-	for name, also := range map[string]func(*corev1.Pod){
-		"packed":        func(*corev1.Pod) {},
-		"with the kind": func(p *corev1.Pod) { p.APIVersion, p.Kind = "v1", "Pod" },
-		"as it is":      func(p *corev1.Pod) { p.CreationTimestamp.Time = time.Unix(1, 5) }, // no encoding has nanoseconds
+	for name, test := range map[string]struct {
+		returned bool
+		change   func(*corev1.Pod)
+	}{
+		"packed":                  {false, func(*corev1.Pod) {}},
+		"with the kind":           {false, func(p *corev1.Pod) { p.APIVersion, p.Kind = "v1", "Pod" }},
+		"as it is":                {false, func(p *corev1.Pod) { p.CreationTimestamp.Time = time.Unix(1, 5) }}, // no encoding has nanoseconds
+		"without a uid":           {false, func(p *corev1.Pod) { p.UID = "" }},
+		"returned":                {true, func(*corev1.Pod) {}},
+		"returned, as it is":      {true, func(p *corev1.Pod) { p.CreationTimestamp.Time = time.Unix(1, 5) }},
+		"returned, without a uid": {true, func(p *corev1.Pod) { p.UID = "" }},
+		"returned, another uid":   {true, func(p *corev1.Pod) { p.UID = "of-" + p.UID }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			values := codec.Of(&corev1.Pod{})
-			s := store.New(store.Config{Decode: values.Decode})
-			defer s.Close()
-			calls := 0
-			in := &sink{store: s, codec: values, transform: func(obj any) (any, error) {
-				calls++
-				p := obj.(*corev1.Pod)
-				p.Spec.NodeName += "+"
-				also(p)
-				return p, nil
-			}}
-			in.Writer = s.Writer(store.Scope{})
-			list := func(rebase bool, node string, wantCalls int) {
-				t.Helper()
-				calls = 0
-				p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "a", UID: "u", ResourceVersion: "5"}, Spec: corev1.PodSpec{NodeName: node}}
-				raw, err := p.Marshal()
-				if err != nil {
-					t.Fatal(err)
-				}
-				var m wire.Meta
-				if err := wire.ReadMeta(wire.Protobuf, raw, &m); err != nil {
-					t.Fatal(err)
-				}
-				in.BeginReplace(rebase)
-				if err := in.Take(0, &m, raw, nil); err != nil {
-					t.Fatal(err)
-				}
-				in.EndReplace("9")
-				o, ok := s.Get("d/a")
-				if !ok {
-					t.Fatal("the pod is gone")
-				}
-				held, err := o.Decoded()
-				if err != nil {
-					t.Fatal(err)
-				}
-				if got := held.(*corev1.Pod).Spec.NodeName; got != node+"+" || calls != wantCalls {
-					t.Errorf("%s: held %q after %d calls, want %d", node, got, calls, wantCalls)
-				}
-			}
-			list(false, "n1", 1)
-			list(false, "n1", 0)
-			list(false, "n2", 1)
-			list(true, "n2", 0)
-			list(true, "n3", 1)
+			l := newRelistedPod(t, test.returned, test.change)
+			l.list(t, false, "n1", 1)
+			l.list(t, false, "n1", 0)
+			l.list(t, false, "n2", 1)
+			l.list(t, true, "n2", 0)
+			l.list(t, true, "n3", 1)
 		})
+	}
+}
+
+// relistedPod is a sink with a transform, and a pod that lists bring.
+type relistedPod struct {
+	*sink
+	returned bool // the lists are of objects, and not of bytes
+	calls    int  // of the transform
+}
+
+func newRelistedPod(t *testing.T, returned bool, change func(*corev1.Pod)) *relistedPod {
+	values := codec.Of(&corev1.Pod{})
+	l := &relistedPod{sink: &sink{store: store.New(store.Config{Decode: values.Decode}), codec: values}, returned: returned}
+	t.Cleanup(l.store.Close)
+	l.Writer = l.store.Writer(store.Scope{})
+	l.transform = func(obj any) (any, error) {
+		l.calls++
+		p := obj.(*corev1.Pod)
+		p.Spec.NodeName += "+"
+		change(p)
+		return p, nil
+	}
+	return l
+}
+
+// list brings the pod, at the version that it has always, and checks how often it is transformed
+// and that it is held as the transform made it.
+func (l *relistedPod) list(t *testing.T, rebase bool, node string, wantCalls int) {
+	t.Helper()
+	l.calls = 0
+	p := &corev1.Pod{Spec: corev1.PodSpec{NodeName: node}, ObjectMeta: metav1.ObjectMeta{
+		Namespace: "d", Name: "a", UID: "12345678-1234-4234-8234-123456789abc", ResourceVersion: "5",
+	}}
+	raw := marshal(t, p)
+	var m wire.Meta
+	if err := wire.ReadMeta(wire.Protobuf, raw, &m); err != nil {
+		t.Fatal(err)
+	}
+	var object any
+	if l.returned {
+		raw, object = nil, p
+	}
+	l.BeginReplace(rebase)
+	if err := l.Take(0, &m, raw, object); err != nil {
+		t.Fatal(err)
+	}
+	l.EndReplace("9")
+	o, ok := l.store.Get("d/a")
+	if !ok {
+		t.Fatal("the pod is gone")
+	}
+	held, err := o.Decoded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := held.(*corev1.Pod).Spec.NodeName; got != node+"+" || l.calls != wantCalls || o.ResourceVersion() != "5" {
+		t.Errorf("%s: held %q at version %s after %d calls, want %d", node, got, o.ResourceVersion(), l.calls, wantCalls)
+	}
+}
+
+// TestOpaqueDeletion checks that an object goes with its DELETED event where a transform drops uids
+// and the server's versions cannot be compared.
+func TestOpaqueDeletion(t *testing.T) {
+	l := newRelistedPod(t, false, func(p *corev1.Pod) { p.UID = "" })
+	for _, event := range []wire.EventType{wire.Added, wire.Deleted} {
+		p := pod("a", "1")
+		p.ResourceVersion = "opaque"
+		raw := marshal(t, p)
+		var m wire.Meta
+		if err := wire.ReadMeta(wire.Protobuf, raw, &m); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Take(event, &m, raw, nil); err != nil {
+			t.Fatal(err)
+		}
+		l.Flush()
+		if _, held := l.store.Get("d/a"); held != (event == wire.Added) {
+			t.Errorf("held %v after the event of type %v", held, event)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package clientgo
 
 import (
+	"cmp"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -66,6 +67,7 @@ func TestRefusedOnRelist(t *testing.T) {
 		restored bool   // the list is of a server that has gone back
 		version  string // that is listed where 3 is held
 		uid      types.UID
+		held     types.UID // what the transform makes of uids, unless ""
 		wantGone bool
 	}{
 		"bytes":            {version: "4", uid: "uid-1"},
@@ -73,14 +75,20 @@ func TestRefusedOnRelist(t *testing.T) {
 		"not decoded":      {version: "4", uid: "uid-1", cut: true},
 		"not pinned":       {version: "4", uid: "uid-1", cut: true, pin: true},
 		"after a restore":  {version: "2", uid: "uid-1", restored: true},
+		"another uid":      {version: "4", uid: "uid-1", held: "uid-2"},
 		"of another":       {version: "4", uid: "uid-2", wantGone: true},
+		"of another, held": {version: "4", uid: "uid-2", held: "uid-2", wantGone: true},
 		"an object, other": {version: "4", uid: "uid-2", returned: true, wantGone: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newChangingStore(t, Options{PinDecoded: test.pin})
 			sink := c.inf.sink
 			if sink.Writer = c.writer; !test.pin {
-				sink.transform = refusing
+				sink.transform = func(obj any) (any, error) {
+					p := obj.(*corev1.Pod)
+					p.UID = cmp.Or(test.held, p.UID)
+					return refusing(p)
+				}
 			}
 			list := func(p *corev1.Pod, version string, rebase, cut bool) error {
 				t.Helper()
