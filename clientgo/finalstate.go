@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"sync"
 	"time"
+	"unsafe"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,9 +21,10 @@ import (
 )
 
 // finalStates keeps the states that DELETED events carried, for OnDelete; the store has only the
-// version before. Its bound is maxFinalStates states and maxFinalStateBytes bytes; the oldest go
-// first. All are dropped finalStateIdle after the last deletion. A handler that comes later gets
-// the version before the deletion. Safe for concurrent use.
+// version before. Its bound is maxFinalStates states and maxFinalStateBytes bytes, which are
+// estimated for values; the oldest go first. All are dropped finalStateIdle after the last
+// deletion. A handler that comes later gets the version before the deletion. Safe for concurrent
+// use.
 type finalStates struct {
 	mu     sync.Mutex
 	states []finalState // a ring once it has maxFinalStates
@@ -46,20 +48,26 @@ type finalState struct {
 	uid     string // set if version is 0
 	raw     []byte
 	value   any // set if it cannot be encoded
+	bytes   int
 }
 
 // putRaw keeps the bytes of a state. A state is not kept if it is larger than maxFinalStateBytes,
 // or if its resourceVersion is neither a number nor made up.
 func (f *finalStates) putRaw(m *wire.Meta, raw []byte) {
-	if len(raw) > 0 && len(raw) <= maxFinalStateBytes {
-		f.put(m, finalState{raw: raw})
+	if len(raw) > 0 {
+		f.put(m, finalState{raw: raw, bytes: len(raw)})
 	}
 }
 
 // putValue keeps a state as a value, under the same condition.
-func (f *finalStates) putValue(m *wire.Meta, value any) { f.put(m, finalState{value: value}) }
+func (f *finalStates) putValue(m *wire.Meta, value any) {
+	f.put(m, finalState{value: value, bytes: valueSize(value, maxFinalStateBytes)})
+}
 
 func (f *finalStates) put(m *wire.Meta, s finalState) {
+	if s.bytes > maxFinalStateBytes {
+		return
+	}
 	s.key = string(wire.AppendKey(nil, m))
 	var err error
 	if s.version, err = resourceversion.Parse(m.ResourceVersion); err != nil {
@@ -79,13 +87,13 @@ func (f *finalStates) put(m *wire.Meta, s finalState) {
 	if len(f.states) < maxFinalStates {
 		f.states = append(f.states, s)
 	} else {
-		f.bytes -= len(f.states[f.next].raw)
+		f.bytes -= f.states[f.next].bytes
 		f.states[f.next] = s
 		f.next = (f.next + 1) % maxFinalStates
 	}
-	f.bytes += len(s.raw)
+	f.bytes += s.bytes
 	for at := f.next; f.bytes > maxFinalStateBytes; at = (at + 1) % len(f.states) {
-		f.bytes -= len(f.states[at].raw)
+		f.bytes -= f.states[at].bytes
 		f.states[at] = finalState{}
 	}
 }
@@ -124,7 +132,14 @@ func (f *finalStates) close() {
 	if f.timer != nil {
 		f.timer.Stop()
 	}
-	f.states = nil
+	f.states, f.bytes = nil, 0
+}
+
+// footprint returns about how many bytes the states take.
+func (f *finalStates) footprint() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return int64(f.bytes) + int64(cap(f.states))*int64(unsafe.Sizeof(finalState{}))
 }
 
 // decode returns the value of the state. It is the caller's own if the state has bytes or copies

@@ -3,11 +3,13 @@ package clientgo
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
@@ -135,5 +137,39 @@ func finalStatesAreBounded(t *testing.T) {
 	f.close()
 	if put(4003, 10); kept(1, 5000) != 0 {
 		t.Error("some are kept when all has ended")
+	}
+}
+
+// TestFinalValuesAreBounded checks that the bound in bytes holds for states that are values too,
+// and that the informer's memory has them.
+func TestFinalValuesAreBounded(t *testing.T) {
+	const size = maxFinalStateBytes / 10
+	c := newChangingStore(t, Options{})
+	f := &c.inf.sink.finals
+	defer f.close()
+	m := wire.Meta{Namespace: []byte("d"), Name: []byte("a")}
+	put := func(i, bytes int) bool {
+		m.ResourceVersion = fmt.Append(nil, i)
+		f.putValue(&m, &slimPod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"a": strings.Repeat("x", bytes)}}})
+		_, ok := f.get("d/a", uint64(i), "")
+		return ok
+	}
+	empty := c.inf.store.Memory().Deletions
+	for i := range 100 {
+		if !put(1+i, size) {
+			t.Fatalf("the newest, %d, is not kept", i)
+		}
+	}
+	kept := 0
+	for i := range 100 {
+		if _, ok := f.get("d/a", uint64(1+i), ""); ok {
+			kept++
+		}
+	}
+	if held := c.inf.store.Memory().Deletions - empty; kept < 8 || kept > 10 || held < int64(kept*size) || held > 2*maxFinalStateBytes {
+		t.Errorf("%d values of %d bytes are kept, and %d bytes told", kept, size, held)
+	}
+	if put(200, maxFinalStateBytes) {
+		t.Error("one that is too large is kept")
 	}
 }

@@ -110,9 +110,11 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 	sel := shard.Shard(opts.Shard).Selector()
 	tuning := opts.reflectorConfig()
 	tuning.OnItemType, tuning.Keep = values.SetItemType, keepFunc(sel)
+	holds := opts.storeConfig(values)
+	holds.DeletedBytes = i.sink.finals.footprint
 	i.engine = engine.New(engine.Config{
 		Name:      i.name,
-		Store:     opts.storeConfig(values),
+		Store:     holds,
 		Reflector: tuning,
 		Requests:  &i.stats,
 		Sink: func(w *store.Writer) reflector.Sink {

@@ -36,6 +36,9 @@ type Config struct {
 	// KeepLog keeps the log, up to LogBytes, even when every cursor has passed it, for CursorAt.
 	// false: what every cursor has seen is dropped at once.
 	KeepLog bool
+	// DeletedBytes returns how many bytes the caller holds of deleted objects, for Memory.Deletions.
+	// It must not call the store. nil: none.
+	DeletedBytes func() int64
 }
 
 // Store holds the objects of one resource. It is safe for concurrent use.
@@ -61,8 +64,9 @@ type Store struct {
 	snap      *Snapshot // of this revision, if somebody has asked for one
 	writers   map[*Writer]struct{}
 	deletions deletions
-	several   bool   // there was a second writer at some time
-	era       uint32 // how often the server has gone back; see claims.go
+	deleted   func() int64 // Config.DeletedBytes
+	several   bool         // there was a second writer at some time
+	era       uint32       // how often the server has gone back; see claims.go
 	funcs     map[string]*funcIndex
 	reserved  map[string]struct{} // names of indexes that are being built
 	changed   chan struct{}       // closed when a writer's progress changes; nil: nobody waits
@@ -91,6 +95,7 @@ func New(cfg Config) *Store {
 		log:      newChangeLog(cfg.LogBytes, cfg.KeepLog),
 		table:    newTree[string, *Object](strings.Compare),
 		writers:  make(map[*Writer]struct{}),
+		deleted:  cfg.DeletedBytes,
 		funcs:    make(map[string]*funcIndex),
 		reserved: make(map[string]struct{}),
 	}
