@@ -1,7 +1,9 @@
 package informertest
 
 import (
+	"bytes"
 	"fmt"
+	"hash/maphash"
 	"maps"
 	"sync"
 	"time"
@@ -29,6 +31,30 @@ type event struct {
 	initial  bool
 	at       time.Time
 	resynced bool // an update whose old and new version are the same
+
+	oldContent, content digest
+}
+
+// digest stands for the content of a pod, without its kind. That of a forgetful listener is 0.
+type digest uint64
+
+var digestSeed = maphash.MakeSeed()
+
+func digestOf(raw []byte) digest { return digest(maphash.Bytes(digestSeed, raw)) }
+
+// protobufOf returns a pod's content, without its kind.
+func protobufOf(p *corev1.Pod) []byte {
+	raw, err := p.Marshal()
+	if err != nil {
+		panic(fmt.Sprintf("encode pod %s/%s: %v", p.Namespace, p.Name, err)) // cannot happen: pods can always be encoded
+	}
+	return raw
+}
+
+// told is what a handler was told of an object last.
+type told struct {
+	version
+	content digest
 }
 
 func (e event) String() string {
@@ -43,8 +69,8 @@ func (e event) String() string {
 
 // listener is a handler that records its calls and compares each with the calls before: an addition
 // must be of an unknown object, an update or deletion of a known one, no version may be older than
-// the last, and the old version of an update must be the last one. Objects that are added or
-// updated must equal the server's version.
+// the last, and the old version of an update must be the last one. What it is told must equal the
+// server's version, and an old version what it was told before.
 type listener struct {
 	Registration
 	s  *storyRun
@@ -52,21 +78,16 @@ type listener struct {
 
 	mu            sync.Mutex
 	events        []event
-	current       map[string]version // what the handler was told of, by key
-	gate          chan struct{}      // calls block until it is closed, unless nil
-	onCall        func(event)        // called in each call, without the lock held
-	keepsNoEvents bool               // the story is about memory
-	allowOlder    bool               // older versions are allowed
+	current       map[string]told // by key
+	gate          chan struct{}   // calls block until it is closed, unless nil
+	onCall        func(event)     // called in each call, without the lock held
+	keepsNoEvents bool            // the story is about memory
+	allowOlder    bool            // older versions are allowed
 	calls         int
-	// compared counts the calls. Only the first mostCompared objects are compared with what the
-	// server has: that takes long.
-	compared int
 }
 
-const mostCompared = 20
-
 func newListener(of *storyInformer) *listener {
-	return &listener{s: of.s, of: of, current: map[string]version{}}
+	return &listener{s: of.s, of: of, current: map[string]told{}}
 }
 
 // listen registers a listener.
@@ -139,7 +160,9 @@ func (l *listener) take(e event, old, p *corev1.Pod) {
 	if old != nil {
 		e.old = old.ResourceVersion
 	}
-	l.compare(e, p)
+	if !l.keepsNoEvents {
+		l.compare(&e, old, p)
+	}
 	l.mu.Lock()
 	l.calls++
 	gate, onCall := l.gate, l.onCall
@@ -158,22 +181,23 @@ func (l *listener) take(e event, old, p *corev1.Pod) {
 	}
 }
 
-// compare compares an object that was added or updated with the server's version. It does so only
-// for the first mostCompared calls, and not if the listener is forgetful.
-func (l *listener) compare(e event, p *corev1.Pod) {
-	l.mu.Lock()
-	l.compared++
-	enough := l.compared > mostCompared
-	l.mu.Unlock()
-	if e.verb == deleted || l.keepsNoEvents || enough {
-		return
+// compare compares an object with the server's version, and sets the digests of e. The encodings
+// are compared first, because reflection takes long.
+func (l *listener) compare(e *event, old, p *corev1.Pod) {
+	raw := protobufOf(p)
+	e.content, e.oldContent = digestOf(raw), digestOf(raw)
+	if old != nil && old != p {
+		e.oldContent = digestOf(protobufOf(old))
 	}
-	want := l.s.server.version(versionOf(p))
-	if want == nil {
+	served := l.s.server.version(versionOf(p))
+	if served == nil {
 		return // the server itself has forgotten it
 	}
-	if want = l.of.transformed(want); !sameContent(p, want) {
-		l.s.errorf("told %v, which is another one than the server's: %+v, want %+v", e, *p, *want)
+	if l.of.transform == nil && bytes.Equal(raw, served.bytes(asProtobuf)) {
+		return
+	}
+	if want := l.of.transformed(served.pod); !sameContent(p, want) {
+		l.s.errorf("told %v, which is another one than the server's: %+v, want %+v", *e, *p, *want)
 	}
 }
 
@@ -187,6 +211,10 @@ func (l *listener) check(e event) {
 		l.s.errorf("told of an object that it does not know: %v", e)
 	case e.verb == updated && e.old != was.rv:
 		l.s.errorf("told %v, but it was told of %s last", e, was.rv)
+	case e.verb == updated && e.oldContent != was.content:
+		l.s.errorf("told %v, but %s is not as it was told of it", e, e.old)
+	case e.verb == deleted && e.rv == was.rv && e.uid == was.uid && e.content != was.content:
+		l.s.errorf("told %v, which is not as it was told of it", e)
 	case had && !l.allowOlder && was.uid == e.uid && resourceversion.Number(e.rv) < resourceversion.Number(was.rv):
 		l.s.errorf("told %v after %s: back in time", e, was.rv)
 	case e.verb == deleted && was.uid != e.uid:
@@ -195,7 +223,7 @@ func (l *listener) check(e event) {
 	if e.verb == deleted {
 		delete(l.current, e.key)
 	} else {
-		l.current[e.key] = version{e.uid, e.rv}
+		l.current[e.key] = told{version{e.uid, e.rv}, e.content}
 	}
 }
 

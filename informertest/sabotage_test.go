@@ -41,14 +41,39 @@ var sabotages = []sabotage{
 		name: "another content is told",
 		wrap: handlers(func(h informertest.Handler) informertest.Handler {
 			added := h.Added
-			h.Added = func(p *corev1.Pod, initial bool) {
-				p = p.DeepCopy()
-				p.Spec.NodeName += "-2"
-				added(p, initial)
-			}
+			h.Added = func(p *corev1.Pod, initial bool) { added(misplaced(p), initial) }
 			return h
 		}),
 		noticed: []string{"FirstList", "ManyHandlers"},
+	},
+	{
+		name: "another content is told of updates",
+		wrap: handlers(func(h informertest.Handler) informertest.Handler {
+			updated := h.Updated
+			h.Updated = func(old, p *corev1.Pod) { updated(old, misplaced(p)) }
+			return h
+		}),
+		noticed: []string{"AddUpdateDelete", "BurstInOrder", "HeldBeforeTold", "GoneEvent"},
+	},
+	{
+		name: "another content is told of old versions",
+		wrap: handlers(func(h informertest.Handler) informertest.Handler {
+			updated := h.Updated
+			h.Updated = func(old, p *corev1.Pod) { updated(misplaced(old), p) }
+			return h
+		}),
+		noticed: []string{"AddUpdateDelete", "BurstInOrder", "GoneStatus"},
+	},
+	{
+		name:    "another content is told of what is deleted",
+		wrap:    handlers(misplacesDeleted),
+		noticed: []string{"AddUpdateDelete", "ManyHandlers", "DeletedUnseen", "GoneEvent"},
+	},
+	{
+		name:    "final states are told with another content",
+		make:    dropIn(true, runtime.ContentTypeProtobuf, wholeClientset),
+		wrap:    handlers(misplacesDeleted),
+		noticed: []string{"AddUpdateDelete"},
 	},
 	{
 		name:    "a handler has synced when nothing more waits for it",

@@ -36,6 +36,19 @@ func (h handled) Handle(handler informertest.Handler, o informertest.HandlerOpti
 	return h.Informer.Handle(h.change(handler), o)
 }
 
+// misplaced returns a pod that is on another node.
+func misplaced(p *corev1.Pod) *corev1.Pod {
+	p = p.DeepCopy()
+	p.Spec.NodeName += "-2"
+	return p
+}
+
+func misplacesDeleted(h informertest.Handler) informertest.Handler {
+	deleted := h.Deleted
+	h.Deleted = func(p *corev1.Pod) { deleted(misplaced(p)) }
+	return h
+}
+
 // idleSync is an informer whose handlers say that they have synced once they were told of nothing
 // for a while.
 type idleSync struct{ informertest.Informer }

@@ -30,9 +30,9 @@ type Server struct {
 	rv       uint64
 	uids     int
 	objects  map[string]*entry
-	versions map[version]*corev1.Pod // those since the last compaction, and the current ones
-	history  []change                // since compacted, in order
-	oldest   uint64                  // changes after this one are in history
+	versions map[version]*entry // those since the last compaction, and the current ones
+	history  []change           // since compacted, in order
+	oldest   uint64             // changes after this one are in history
 	pages    map[string]page
 	watchers map[*watcher]struct{}
 	rules    map[Op]*rule
@@ -79,7 +79,7 @@ func NewServer() *Server {
 		rv:        1000,
 		oldest:    1000,
 		objects:   map[string]*entry{},
-		versions:  map[version]*corev1.Pod{},
+		versions:  map[version]*entry{},
 		pages:     map[string]page{},
 		watchers:  map[*watcher]struct{}{},
 		rules:     map[Op]*rule{},
@@ -221,7 +221,7 @@ func (s *Server) entry(pod *corev1.Pod) *entry {
 // publish adds a change to the history and to every watch. The caller holds the lock.
 func (s *Server) publish(c change) {
 	s.history = append(s.history, c)
-	s.versions[versionOf(c.pod)] = c.pod
+	s.versions[versionOf(c.pod)] = c.entry
 	for w := range s.watchers {
 		w.send(frame{change: c})
 	}
@@ -247,14 +247,14 @@ func (s *Server) Compact() {
 
 // keepVersions drops the versions that are not current. The caller holds the lock.
 func (s *Server) keepVersions() {
-	s.versions = map[version]*corev1.Pod{} // a map never shrinks
+	s.versions = map[version]*entry{} // a map never shrinks
 	for _, e := range s.objects {
-		s.versions[versionOf(e.pod)] = e.pod
+		s.versions[versionOf(e.pod)] = e
 	}
 }
 
 // version returns a version of a pod, read-only, or nil if it is not known any more.
-func (s *Server) version(v version) *corev1.Pod {
+func (s *Server) version(v version) *entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.versions[v]
