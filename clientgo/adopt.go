@@ -19,8 +19,8 @@ import (
 )
 
 // ErrLayout is what Err returns, beside ErrForeignInformer, if the linked client-go lays out its
-// informers in a way that this package does not know. Factories then return client-go's own
-// informers. It is logged when the first factory is made.
+// informers in a way that this package does not know. Factories and Adopt then return client-go's
+// own informers. It is logged when the first factory is made, or Adopt called.
 var ErrLayout = errors.New("clientgo: this version of client-go lays out its informers in another way")
 
 // informerFields is what a client-go informer was built from.
@@ -127,6 +127,9 @@ func countHandlers(v reflect.Value) int {
 // when one finds that its server was restored, all list again. A list of unchanged objects calls no
 // handler.
 func Adopt(inf cache.SharedIndexInformer) cache.SharedIndexInformer {
+	if !layoutKnown() {
+		return inf
+	}
 	return adopt(inf, "", Options{Server: &adoptedServer})
 }
 
@@ -153,7 +156,7 @@ func adopt(inf cache.SharedIndexInformer, description string, opts Options) cach
 var layoutKnown = sync.OnceValue(func() bool {
 	logger := klog.Background()
 	if _, ok := fieldsOf(core.NewConfigMapInformer(nil, "", 0, nil)); !ok { // built as generated code does; typed from 0.37 on
-		logger.Error(ErrLayout, "The informers of factories are client-go's")
+		logger.Error(ErrLayout, "Informers that would be adopted stay client-go's")
 		return false
 	}
 	if unknown := unknownFields(cache.NewSharedIndexInformer(&cache.ListWatch{}, nil, 0, cache.Indexers{})); len(unknown) > 0 {

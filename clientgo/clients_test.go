@@ -118,6 +118,17 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
+// TestAdoptFallsBack checks that Adopt looks whether client-go's informers can be adopted, which
+// logs that they cannot, and then leaves them alone.
+func TestAdoptFallsBack(t *testing.T) {
+	defer func(was func() bool) { layoutKnown = was }(layoutKnown)
+	layoutKnown = func() bool { return false }
+	built := cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, nil)
+	if got := Adopt(built); got != built || !errors.Is(Err(got), ErrLayout) {
+		t.Errorf("became %T, %v", got, Err(got))
+	}
+}
+
 // TestFactoriesFallBack checks that factories have client-go's informers, with all options, if
 // these cannot be adopted.
 func TestFactoriesFallBack(t *testing.T) {
