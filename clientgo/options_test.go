@@ -1,6 +1,7 @@
 package clientgo
 
 import (
+	"bytes"
 	"context"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
 	cachetest "k8s.io/client-go/tools/cache/testing"
+	"k8s.io/klog/v2/textlogger"
 
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/delivery"
@@ -130,6 +132,38 @@ func TestPanickingHandler(t *testing.T) {
 type panics struct{ cache.ResourceEventHandler }
 
 func (panics) OnAdd(any, bool) { panic("crash") }
+
+// TestHandlerLogger checks that a panic of a handler is logged by the logger that the handler was
+// added with, as in client-go.
+func TestHandlerLogger(t *testing.T) {
+	survive(t)
+	for maker, make := range bothConstructors {
+		t.Run(maker, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { // client-go pauses after a panic
+				s := newRecordedInformer(t, make)
+				var log bytes.Buffer
+				logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log)))
+				next := newRecorder()
+				if _, err := s.informer.AddEventHandlerWithOptions(cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) {
+					if obj.(*corev1.Pod).Name == "a" {
+						panic("a is too much")
+					}
+					next.OnAdd(obj, false)
+				}}, cache.HandlerOptions{Logger: &logger}); err != nil {
+					t.Fatal(err)
+				}
+				s.source.Add(pod("a", "1"))
+				s.start(t)
+				s.source.Add(pod("b", "1"))
+				next.wait(t, "add d/b@2 v=1") // it was told of a before
+				if !strings.Contains(log.String(), "a is too much") {
+					t.Errorf("its logger has %q", log.String())
+				}
+				s.stop()
+			})
+		})
+	}
+}
 
 // TestResync checks that resyncs come once per period, for the handlers that asked, no faster than
 // once a second, and not at all if the informer has none.
