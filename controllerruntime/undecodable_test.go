@@ -1,0 +1,63 @@
+package controllerruntime_test
+
+import (
+	"slices"
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weirproject/weir/clientgo"
+	"github.com/weirproject/weir/controllerruntime"
+)
+
+// TestUndecodableByField checks that one object that cannot be decoded makes no List fail, with a
+// field selector or without, and that it is found once it can be. In controller-runtime's own cache
+// such an object fails the informer's list as a whole.
+func TestUndecodableByField(t *testing.T) {
+	for name, opts := range map[string]clientgo.Options{"packed": {}, "pinned": {PinDecoded: true}} {
+		t.Run(name, func(t *testing.T) {
+			s := newSetup(t, cacheBuilder{name, controllerruntime.NewCache(controllerruntime.WithOptions(opts)), true})
+			bad := untyped(widgetKind)
+			bad.SetNamespace("a")
+			bad.SetName("bad")
+			bad.Object["spec"] = map[string]any{"color": int64(7)}
+			s.create(newWidget("a", "1", "red"), bad, newWidget("a", "2", "blue"), newWidget("b", "1", "red"))
+			c := s.cache(cache.Options{})
+			if err := c.IndexField(s.ctx, &widget{}, "spec.color", func(o client.Object) []string { return []string{o.(*widget).Spec.Color} }); err != nil {
+				t.Fatal(err)
+			}
+			s.start(c)
+			calls := s.follow(s.informer(c, &widget{}))
+			red := client.MatchingFields{"spec.color": "red"}
+			s.lists(c, []string{"a/1", "b/1"}, red)
+			s.lists(c, []string{"a/1"}, red, client.InNamespace("a"))
+			s.lists(c, []string{"a/1", "a/2", "b/1"})
+			if err := c.Get(s.ctx, client.ObjectKeyFromObject(bad), &widget{}); err == nil {
+				t.Error("an object that cannot be decoded was found")
+			}
+			if err := s.client.Get(s.ctx, client.ObjectKeyFromObject(bad), bad); err != nil {
+				t.Fatal(err)
+			}
+			bad.Object["spec"] = map[string]any{"color": "red"}
+			if err := s.client.Update(s.ctx, bad); err != nil {
+				t.Fatal(err)
+			}
+			calls.waitFor("add initial=false a/bad")
+			s.lists(c, []string{"a/1", "a/bad", "b/1"}, red)
+		})
+	}
+}
+
+// lists checks the keys of the widgets that a List returns.
+func (s *setup) lists(c client.Reader, want []string, opts ...client.ListOption) {
+	s.t.Helper()
+	var list widgetList
+	if err := c.List(s.ctx, &list, opts...); err != nil {
+		s.t.Errorf("%v: %v", opts, err)
+	}
+	got := names(pointers(list.Items))
+	if slices.Sort(got); !slices.Equal(got, want) {
+		s.t.Errorf("%v: %v, want %v", opts, got, want)
+	}
+}
