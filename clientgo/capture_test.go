@@ -301,6 +301,10 @@ func TestCaptureCompression(t *testing.T) {
 			cfg.Transport = &http.Transport{DisableCompression: true}
 			return cfg
 		}, "identity"},
+		"somebody's": {false, func(cfg *rest.Config) *rest.Config {
+			cfg.Transport = opaque{}
+			return cfg
+		}, "gzip"}, // net/http asks for it
 		"somebody's, off": {false, func(cfg *rest.Config) *rest.Config {
 			cfg.Transport = opaque{}
 			cfg.DisableCompression = true

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"reflect"
 	"strings"
 	"time"
 
@@ -30,28 +31,60 @@ import (
 // Wrapping a config twice has no further effect.
 func Wrap(cfg *rest.Config) {
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return &transport{next: next, uncompressed: cfg.DisableCompression || isUncompressed(next)}
+		t := &transport{next: next, compression: compressionBelow(next)}
+		if cfg.DisableCompression {
+			t.compression = uncompressed
+		}
+		return t
 	})
 }
 
-// isUncompressed reports whether compression is off in the innermost transport.
-func isUncompressed(rt http.RoundTripper) bool {
-	for {
-		switch at := rt.(type) {
-		case *http.Transport:
-			return at.DisableCompression
-		case interface{ WrappedRoundTripper() http.RoundTripper }:
-			rt = at.WrappedRoundTripper()
-		default:
-			return false
+// compression says how the bodies of long responses come through the transports below.
+type compression uint8
+
+const (
+	// compressed bodies are decompressed here, so that the bytes on the wire can be counted.
+	compressed compression = iota
+	// decompressed bodies are asked for and decompressed by net/http, as client-go has it: a
+	// RoundTripper that others have installed may read them.
+	decompressed
+	uncompressed
+)
+
+// compressionBelow returns what the innermost transport and those on the way to it call for. Those
+// that are client-go's own, or of this package, do not read bodies.
+func compressionBelow(rt http.RoundTripper) compression {
+	for c := compressed; ; {
+		if at, ok := rt.(*http.Transport); ok {
+			if at.DisableCompression {
+				return uncompressed
+			}
+			return c
 		}
+		if !readsNoBodies(rt) {
+			c = decompressed
+		}
+		wrapper, ok := rt.(interface{ WrappedRoundTripper() http.RoundTripper })
+		if !ok {
+			return c
+		}
+		rt = wrapper.WrappedRoundTripper()
 	}
+}
+
+// readsNoBodies reports whether a RoundTripper is of client-go or of this package.
+func readsNoBodies(rt http.RoundTripper) bool {
+	t := reflect.TypeOf(rt)
+	if t != nil && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t == reflect.TypeFor[transport]() || t != nil && strings.HasPrefix(t.PkgPath(), "k8s.io/client-go/")
 }
 
 // transport hands the responses to captured requests over to their captures.
 type transport struct {
-	next         http.RoundTripper
-	uncompressed bool // never ask for gzip
+	next        http.RoundTripper
+	compression compression
 }
 
 // WrappedRoundTripper returns the transport below. client-go walks chains of transports by it.
@@ -83,7 +116,9 @@ func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 	// The request goes on without the capture, because another such transport may be below.
 	ctx, cancel := context.WithCancelCause(context.WithValue(context.WithoutCancel(req.Context()), captureKey{}, nil))
 	ours := req.Clone(ctx)
-	ours.Header.Set("Accept-Encoding", t.acceptEncoding(req, c.verb))
+	if accepts := t.acceptEncoding(req, c.verb); accepts != "" {
+		ours.Header.Set("Accept-Encoding", accepts)
+	}
 	stopCaller := context.AfterFunc(req.Context(), func() { cancel(context.Cause(req.Context())) })
 	late := time.AfterFunc(headerTimeout, func() { cancel(source.ErrStalled) })
 	defer late.Stop()
@@ -127,15 +162,17 @@ func isText(resp *http.Response) bool {
 	return strings.HasPrefix(resp.Header.Get("Content-Type"), "text/")
 }
 
-// acceptEncoding returns gzip for long responses and identity for others. The header is always set:
-// without it net/http would ask for gzip and decompress by itself, and the bytes on the wire could
-// not be counted.
+// acceptEncoding returns gzip for long responses and identity for others. It returns "" for long
+// ones that net/http is to decompress: it does so only if it has asked for gzip by itself.
 func (t *transport) acceptEncoding(req *http.Request, v verb) string {
 	long := v == verbList || req.URL.Query().Get("sendInitialEvents") == "true"
-	if long && !t.uncompressed {
-		return "gzip"
+	switch {
+	case !long || t.compression == uncompressed:
+		return "identity"
+	case t.compression == decompressed:
+		return ""
 	}
-	return "identity"
+	return "gzip"
 }
 
 // passThrough returns a response that is not captured, decompressed, because the caller did not ask
