@@ -14,8 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
@@ -47,56 +49,45 @@ func asWidget(object interface {
 	return object
 }
 
-// widgetReaders are the ways in which an informer gets at custom resources.
-var widgetReaders = []struct {
+// widgetReader is a way in which an informer, client-go's or ours, gets at custom resources.
+type widgetReader struct {
 	name     string
 	partial  bool
 	protobuf bool // preferred; a custom resource has none
-	build    func(t *testing.T, cfg *rest.Config) cache.SharedIndexInformer
-}{
-	{"generated", false, false, func(t *testing.T, cfg *rest.Config) cache.SharedIndexInformer {
-		return NewSharedIndexInformer(generated(t, cfg), &Widget{}, 0, nil)
-	}},
-	{"generated, protobuf preferred", false, true, func(t *testing.T, cfg *rest.Config) cache.SharedIndexInformer {
-		return NewSharedIndexInformer(generated(t, cfg), &Widget{}, 0, nil)
-	}},
-	{"NewListWatchFromClient", false, false, func(t *testing.T, cfg *rest.Config) cache.SharedIndexInformer {
+	build    func(t *testing.T, cfg *rest.Config, which string) cache.SharedIndexInformer
+}
+
+var widgetReaders = []widgetReader{
+	{"generated", false, false, generatedInformer},
+	{"generated, protobuf preferred", false, true, generatedInformer},
+	{"NewListWatchFromClient", false, false, func(t *testing.T, cfg *rest.Config, which string) cache.SharedIndexInformer {
 		lw := cache.NewListWatchFromClient(widgetClient(t, cfg), "widgets", "", fields.Everything())
-		return NewSharedIndexInformer(lw, &Widget{}, 0, nil)
+		return bothConstructors[which](lw, &Widget{}, 0, nil)
 	}},
-	{"dynamic factory", false, false, func(t *testing.T, cfg *rest.Config) cache.SharedIndexInformer {
+	{"dynamic factory", false, false, func(t *testing.T, cfg *rest.Config, which string) cache.SharedIndexInformer {
+		if which == "client-go" {
+			return dynamicinformer.NewDynamicSharedInformerFactory(dynamic.NewForConfigOrDie(cfg), 0).ForResource(widgetResource).Informer()
+		}
 		f, err := NewDynamicSharedInformerFactory(cfg, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return f.ForResource(widgetResource).Informer()
 	}},
-	{"dynamic client", false, false, func(t *testing.T, cfg *rest.Config) cache.SharedIndexInformer {
+	{"dynamic client", false, false, func(t *testing.T, cfg *rest.Config, which string) cache.SharedIndexInformer {
 		client := dynamic.NewForConfigOrDie(capturing(cfg)).Resource(widgetResource)
-		return NewSharedIndexInformer(&cache.ListWatch{
+		return bothConstructors[which](&cache.ListWatch{
 			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return client.List(ctx, o) },
 			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 				return client.Watch(ctx, o)
 			},
 		}, asWidget(&unstructured.Unstructured{Object: map[string]any{}}), 0, nil)
 	}},
-	{"metadata factory", true, true, func(t *testing.T, cfg *rest.Config) cache.SharedIndexInformer {
-		f, err := NewMetadataSharedInformerFactory(cfg, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return f.ForResource(widgetResource).Informer()
-	}},
-	{"metadata factory, whole objects come", false, true, func(t *testing.T, cfg *rest.Config) cache.SharedIndexInformer {
-		f, err := NewMetadataSharedInformerFactory(cfg, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return f.ForResource(widgetResource).Informer()
-	}},
-	{"metadata client", true, true, func(t *testing.T, cfg *rest.Config) cache.SharedIndexInformer {
+	{"metadata factory", true, true, metadataOfFactory},
+	{"metadata factory, whole objects come", false, true, metadataOfFactory},
+	{"metadata client", true, true, func(t *testing.T, cfg *rest.Config, which string) cache.SharedIndexInformer {
 		client := metadata.NewForConfigOrDie(capturing(cfg)).Resource(widgetResource)
-		return NewSharedIndexInformer(&cache.ListWatch{
+		return bothConstructors[which](&cache.ListWatch{
 			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return client.List(ctx, o) },
 			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 				return client.Watch(ctx, o)
@@ -105,40 +96,65 @@ var widgetReaders = []struct {
 	}},
 }
 
-// TestListsInAnyKeyOrder checks for each order of a list's keys that the client which sent the
-// request can decode the stub response, that the informer holds the list's objects, and that it
-// took one LIST.
+func generatedInformer(t *testing.T, cfg *rest.Config, which string) cache.SharedIndexInformer {
+	return bothConstructors[which](generated(t, cfg), &Widget{}, 0, nil)
+}
+
+func metadataOfFactory(t *testing.T, cfg *rest.Config, which string) cache.SharedIndexInformer {
+	if which == "client-go" {
+		return metadatainformer.NewSharedInformerFactory(metadata.NewForConfigOrDie(cfg), 0).ForResource(widgetResource).Informer()
+	}
+	f, err := NewMetadataSharedInformerFactory(cfg, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f.ForResource(widgetResource).Informer()
+}
+
+// TestListsInAnyKeyOrder checks for each order of a list's keys that the informer holds the list's
+// objects, as client-go's does. Ours takes one LIST and reads it itself, so the client that sent
+// the request must be able to decode the stub response.
 func TestListsInAnyKeyOrder(t *testing.T) {
 	for _, reader := range widgetReaders {
-		t.Run(reader.name, func(t *testing.T) {
-			for _, keys := range keyOrders() {
-				for _, n := range []int{0, 3} {
-					t.Run(fmt.Sprint(strings.Join(keys, " "), ", ", n, " items"), func(t *testing.T) {
-						server := &widgetServer{keys: keys, widgets: n, partial: reader.partial}
-						cfg := serveWidgets(t, server)
-						if reader.protobuf {
-							cfg.ContentType = runtime.ContentTypeProtobuf
-							cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-						}
-						inf := reader.build(t, cfg).(*informer)
-						ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
-						defer cancel()
-						stop := run(t, inf)
-						if err := WaitForSync(ctx, inf); err != nil {
-							t.Fatal(err)
-						}
-						if got := inf.GetStore().List(); len(got) != n || server.lists.Load() != 1 {
-							t.Errorf("%d objects of %d LISTs, want %d of 1", len(got), server.lists.Load(), n)
-						}
-						if body := inf.stats.BodyBytes.Load(); body < int64(len(server.list())) {
-							t.Errorf("not captured: %d bytes were read here", body)
-						}
-						stop()
-					})
+		for which := range bothConstructors {
+			t.Run(reader.name+", "+which, func(t *testing.T) {
+				for _, keys := range keyOrders() {
+					for _, n := range []int{0, 3} {
+						t.Run(fmt.Sprint(strings.Join(keys, " "), ", ", n, " items"), func(t *testing.T) {
+							listInKeyOrder(t, reader, which, &widgetServer{keys: keys, widgets: n, partial: reader.partial})
+						})
+					}
 				}
-			}
-		})
+			})
+		}
 	}
+}
+
+func listInKeyOrder(t *testing.T, reader widgetReader, which string, server *widgetServer) {
+	cfg := serveWidgets(t, server)
+	if reader.protobuf {
+		cfg.ContentType = runtime.ContentTypeProtobuf
+		cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	}
+	inf := reader.build(t, cfg, which)
+	stop := run(t, inf)
+	synced(t, inf.HasSyncedChecker())
+	want := ""
+	for i := range server.widgets {
+		want += fmt.Sprintf("shop/w%d@7 v=\n", i)
+	}
+	if got := shown(inf.GetStore().List()); got != strings.TrimSpace(want) {
+		t.Errorf("holds\n%s\nwant\n%s", got, want)
+	}
+	if ours, ok := inf.(*informer); ok {
+		if n := server.lists.Load(); n != 1 {
+			t.Errorf("%d LISTs", n)
+		}
+		if read := ours.stats.BodyBytes.Load(); read < int64(len(server.list())) {
+			t.Errorf("not captured: %d bytes were read here", read)
+		}
+	}
+	stop()
 }
 
 // protobufOnly negotiates for a client that decodes protobuf only.

@@ -80,7 +80,7 @@ func widgetClient(t *testing.T, cfg *rest.Config) *rest.RESTClient {
 }
 
 // widgetServer answers LISTs of widgets, with the list's keys in a given order, and WATCHes without
-// events.
+// events. It refuses initial events.
 type widgetServer struct {
 	keys    []string // of the list
 	widgets int
@@ -101,6 +101,11 @@ func (s *widgetServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if r.URL.Query().Has("sendInitialEvents") {
+		w.WriteHeader(http.StatusUnprocessableEntity)
+		_, _ = w.Write([]byte(`{"apiVersion":"v1","kind":"Status","status":"Failure","code":422,"reason":"Invalid"}`))
+		return
+	}
 	if r.URL.Query().Get("watch") != "" {
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
