@@ -54,7 +54,7 @@ lint: ## staticcheck
 #   SINGLE   tests that have one goroutine, run in virtual time, or measure memory, of packages whose
 #            other tests need it
 #   CONTROL  runs of the conformance suite that are client-go's own, break it on purpose, or differ
-#            in the encoding
+#            in the encoding or in how the informer is made
 #
 # With -tags invariants, checks of inner states are on in programs' own use too: the packages that
 # have them are tested so once more, and those that put them together. The drop-in is not, whose
@@ -71,7 +71,7 @@ SINGLE  := \
 	PackAnything Drift SecondDictionary FastPacks? BaseIsNotMuchLarger BasesOfSeveralReaders LoadedBasesAreBounded HotBases CodesOf.* \
 	Siblings SiblingsUnderChange SiblingsThatChange SiblingsOf(TheAlike|TwoKinds|AnotherKind|OtherContent) Patches PatchOfVersions
 SINGLE  := ^Test($(subst $() ,|,$(strip $(SINGLE))))$$
-CONTROL := ^Test(ClientGo(List|WatchList|Dynamic)|Sabotage|DropIn(JSON|Unwrapped|Dynamic)|Native)$$
+CONTROL := ^Test(ClientGo(List|WatchList|Dynamic|Metadata)|Sabotage|DropIn(JSON|Unwrapped|Dynamic|Factory|Adopted|Metadata)|Native)$$
 unit: ## the tests of all modules but e2e, with the race detector where there is a goroutine
 	packages=$$(go list $(PACKAGES)) && \
 		go test -vet=off -race -timeout 15m -skip '$(SINGLE)|$(CONTROL)' $$(echo "$$packages" | grep -vE '/($(subst $() ,|,$(PLAIN)))$$')

@@ -20,5 +20,6 @@
 // and Run, must use the time package's clock, and must reach the server by the rest.Config's
 // transport only. Its goroutines must end when Run returns.
 //
-// [Server] can be used on its own, in a bubble or not.
+// [Server] can be used on its own, in a bubble or not. To clients that ask for metadata alone it
+// sends what [MetadataOf] returns, of which an informer of metadata can make pods by [PodOf].
 package informertest

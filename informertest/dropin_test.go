@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
@@ -53,12 +55,36 @@ func dropIn(wrapped bool, contentType string, list lister) func(*rest.Config, in
 		if err != nil {
 			return nil, fmt.Errorf("drop-in: %w", err)
 		}
-		inf, err := newSharedInformer(clientgo.NewSharedIndexInformer(lw, &corev1.Pod{}, o.Resync, cache.Indexers{}), o)
-		if err != nil {
-			return nil, err
-		}
-		return dropInInformer{inf}, nil
+		return asDropIn(clientgo.NewSharedIndexInformer(lw, &corev1.Pod{}, o.Resync, cache.Indexers{}), o)
 	}
+}
+
+// fromFactory is the informer of pods of Weir's factory.
+func fromFactory(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
+	cfg.ContentType = runtime.ContentTypeProtobuf
+	f, err := clientgo.NewSharedInformerFactory(cfg, o.Resync)
+	if err != nil {
+		return nil, fmt.Errorf("drop-in: %w", err)
+	}
+	return asDropIn(f.Core().V1().Pods().Informer(), o)
+}
+
+// adopted is Weir's informer in place of the one of client-go's factory.
+func adopted(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
+	clientgo.Wrap(cfg)
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("drop-in: %w", err)
+	}
+	return asDropIn(clientgo.Adopt(informers.NewSharedInformerFactory(client, o.Resync).Core().V1().Pods().Informer()), o)
+}
+
+func asDropIn(inf cache.SharedIndexInformer, o informertest.Options) (informertest.Informer, error) {
+	shared, err := newSharedInformer(inf, o)
+	if err != nil {
+		return nil, err
+	}
+	return dropInInformer{shared}, nil
 }
 
 // dropInInformer is Weir's informer where it can tell more than client-go's interface.
@@ -99,6 +125,14 @@ func TestDropInJSON(t *testing.T) {
 		New:   dropIn(true, runtime.ContentTypeJSON, podsOnly),
 		Fails: dropInFails,
 	})
+}
+
+func TestDropInFactory(t *testing.T) {
+	informertest.Run(t, informertest.Rig{Name: "weir's factory, protobuf", New: fromFactory, Fails: dropInFails})
+}
+
+func TestDropInAdopted(t *testing.T) {
+	informertest.Run(t, informertest.Rig{Name: "client-go's factory, adopted", New: adopted, Fails: dropInFails})
 }
 
 func TestDropInUnwrapped(t *testing.T) {

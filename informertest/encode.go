@@ -25,26 +25,65 @@ type entry struct {
 	rv  uint64
 	pod *corev1.Pod
 
-	once [2]sync.Once
-	raw  [2][]byte
+	once [encodings]sync.Once
+	raw  [encodings][]byte
 }
 
+// encoding is a form in which objects are sent.
+type encoding int
+
 const (
-	asJSON = iota
+	asJSON encoding = iota
 	asProtobuf
+	asJSONMetadata // of a pod its metadata alone: see MetadataOf
+	asProtobufMetadata
+	encodings
 )
 
+func (enc encoding) isJSON() bool     { return enc == asJSON || enc == asJSONMetadata }
+func (enc encoding) isMetadata() bool { return enc >= asJSONMetadata }
+
+// mediaType returns the Content-Type of a body.
+func (enc encoding) mediaType() string {
+	if enc.isJSON() {
+		return typeJSON
+	}
+	return typeProtobuf
+}
+
+// types returns the apiVersion of objects, and the kinds of one and of a list.
+func (enc encoding) types() (apiVersion, kind, listKind string) {
+	if enc.isMetadata() {
+		return metav1.SchemeGroupVersion.String(), "PartialObjectMetadata", "PartialObjectMetadataList"
+	}
+	return "v1", "Pod", "PodList"
+}
+
+// message is an API object that can be encoded either way.
+type message interface{ Marshal() ([]byte, error) }
+
+// encoded returns an object's encoding.
+func (enc encoding) encoded(object message) []byte {
+	var raw []byte
+	var err error
+	if enc.isJSON() {
+		raw, err = json.Marshal(object)
+	} else {
+		raw, err = object.Marshal()
+	}
+	if err != nil {
+		panic(fmt.Sprintf("encode %T: %v", object, err)) // cannot happen: API objects can always be encoded
+	}
+	return raw
+}
+
 // bytes returns the object's encoding, without kind and apiVersion.
-func (e *entry) bytes(enc int) []byte {
+func (e *entry) bytes(enc encoding) []byte {
 	e.once[enc].Do(func() {
-		var err error
-		if enc == asProtobuf {
-			e.raw[enc], err = e.pod.Marshal()
+		if enc.isMetadata() {
+			e.raw[enc] = enc.encoded(MetadataOf(e.pod))
 		} else {
-			e.raw[enc], err = json.Marshal(e.pod)
-		}
-		if err != nil {
-			panic(fmt.Sprintf("encode pod %s: %v", e.key, err)) // cannot happen: pods can always be encoded
+			e.raw[enc] = enc.encoded(e.pod)
 		}
 	})
 	return e.raw[enc]
@@ -52,16 +91,16 @@ func (e *entry) bytes(enc int) []byte {
 
 // spoil replaces the object's bytes by some that are no pod.
 func (e *entry) spoil() {
-	bare := &corev1.Pod{ObjectMeta: e.pod.ObjectMeta}
-	for enc, spec := range []string{asJSON: `"spec":{"nodeName":{}}`, asProtobuf: "\x12\x03\x0a\x09x"} {
+	for enc := range encodings {
 		e.once[enc].Do(func() {
-			if enc == asJSON {
-				meta, _ := json.Marshal(bare.ObjectMeta)
-				e.raw[enc] = fmt.Appendf(nil, `{"metadata":%s,%s}`, meta, spec)
-				return
+			switch meta := enc.encoded(&e.pod.ObjectMeta); enc {
+			case asJSON:
+				e.raw[enc] = fmt.Appendf(nil, `{"metadata":%s,"spec":{"nodeName":{}}}`, meta)
+			case asProtobuf:
+				e.raw[enc] = append(field(nil, 1, meta), "\x12\x03\x0a\x09x"...)
+			default:
+				e.raw[enc] = enc.encoded(metadataOf(e.pod, "no JSON"))
 			}
-			meta, _ := bare.ObjectMeta.Marshal()
-			e.raw[enc] = append(field(nil, 1, meta), spec...)
 		})
 	}
 }
@@ -85,18 +124,18 @@ func envelope(apiVersion, kind string, size int) (before, after []byte) {
 
 // listBody returns the pieces of a LIST's body: the head, one or two for each item, the end. keys
 // gives the order of the keys in JSON.
-func listBody(enc int, meta metav1.ListMeta, items []*entry, keys []string) [][]byte {
-	if enc == asJSON {
-		return jsonListBody(meta, items, keys)
+func listBody(enc encoding, meta metav1.ListMeta, items []*entry, keys []string) [][]byte {
+	if enc.isJSON() {
+		return jsonListBody(enc, meta, items, keys)
 	}
-	head, _ := meta.Marshal()
-	head = field(nil, 1, head)
+	head := field(nil, 1, enc.encoded(&meta))
 	size := len(head)
 	for _, e := range items {
 		n := len(e.bytes(enc))
 		size += protowire.SizeTag(2) + protowire.SizeBytes(n)
 	}
-	before, after := envelope("v1", "PodList", size)
+	apiVersion, _, kind := enc.types()
+	before, after := envelope(apiVersion, kind, size)
 	pieces := [][]byte{append(before, head...)}
 	for _, e := range items {
 		raw := e.bytes(enc)
@@ -106,8 +145,8 @@ func listBody(enc int, meta metav1.ListMeta, items []*entry, keys []string) [][]
 	return append(pieces, after)
 }
 
-func jsonListBody(meta metav1.ListMeta, items []*entry, keys []string) [][]byte {
-	head, _ := json.Marshal(meta)
+func jsonListBody(enc encoding, meta metav1.ListMeta, items []*entry, keys []string) [][]byte {
+	apiVersion, kind, listKind := enc.types()
 	text := []byte("{")
 	var pieces [][]byte
 	for n, key := range keys {
@@ -117,18 +156,22 @@ func jsonListBody(meta metav1.ListMeta, items []*entry, keys []string) [][]byte 
 		text = fmt.Appendf(text, "%q:", key)
 		switch key {
 		case "kind":
-			text = append(text, `"PodList"`...)
+			text = fmt.Appendf(text, "%q", listKind)
 		case "apiVersion":
-			text = append(text, `"v1"`...)
+			text = fmt.Appendf(text, "%q", apiVersion)
 		case "metadata":
-			text = append(text, head...)
+			text = append(text, enc.encoded(&meta)...)
 		case "items":
 			pieces = append(pieces, append(text, '['))
 			for i, e := range items {
 				if i > 0 {
 					pieces = append(pieces, []byte(","))
 				}
-				pieces = append(pieces, e.bytes(asJSON))
+				item := e.bytes(enc)
+				if enc.isMetadata() {
+					item = object(enc, apiVersion, kind, item) // as kube-apiserver does
+				}
+				pieces = append(pieces, item)
 			}
 			text = []byte("]")
 		}
@@ -137,8 +180,8 @@ func jsonListBody(meta metav1.ListMeta, items []*entry, keys []string) [][]byte 
 }
 
 // object returns a single object as a body.
-func object(enc int, apiVersion, kind string, raw []byte) []byte {
-	if enc == asJSON {
+func object(enc encoding, apiVersion, kind string, raw []byte) []byte {
+	if enc.isJSON() {
 		head := fmt.Sprintf(`{"kind":%q,"apiVersion":%q`, kind, apiVersion)
 		if len(raw) > len("{}") {
 			head += ","
@@ -150,8 +193,8 @@ func object(enc int, apiVersion, kind string, raw []byte) []byte {
 }
 
 // eventFrame returns one event of a WATCH.
-func eventFrame(enc int, eventType string, object []byte) []byte {
-	if enc == asJSON {
+func eventFrame(enc encoding, eventType string, object []byte) []byte {
+	if enc.isJSON() {
 		frame := fmt.Appendf(nil, `{"type":%q,"object":`, eventType)
 		return append(append(frame, object...), '}', '\n')
 	}
@@ -161,14 +204,8 @@ func eventFrame(enc int, eventType string, object []byte) []byte {
 }
 
 // statusBody returns a Status as a body, or as the object of an ERROR event.
-func statusBody(enc int, s *metav1.Status) []byte {
+func statusBody(enc encoding, s *metav1.Status) []byte {
 	c := *s
 	c.TypeMeta = metav1.TypeMeta{}
-	var raw []byte
-	if enc == asJSON {
-		raw, _ = json.Marshal(&c)
-	} else {
-		raw, _ = c.Marshal()
-	}
-	return object(enc, "v1", "Status", raw)
+	return object(enc, "v1", "Status", enc.encoded(&c))
 }

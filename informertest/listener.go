@@ -42,15 +42,6 @@ var digestSeed = maphash.MakeSeed()
 
 func digestOf(raw []byte) digest { return digest(maphash.Bytes(digestSeed, raw)) }
 
-// protobufOf returns a pod's content, without its kind.
-func protobufOf(p *corev1.Pod) []byte {
-	raw, err := p.Marshal()
-	if err != nil {
-		panic(fmt.Sprintf("encode pod %s/%s: %v", p.Namespace, p.Name, err)) // cannot happen: pods can always be encoded
-	}
-	return raw
-}
-
 // told is what a handler was told of an object last.
 type told struct {
 	version
@@ -184,10 +175,10 @@ func (l *listener) take(e event, old, p *corev1.Pod) {
 // compare compares an object with the server's version, and sets the digests of e. The encodings
 // are compared first, because reflection takes long.
 func (l *listener) compare(e *event, old, p *corev1.Pod) {
-	raw := protobufOf(p)
+	raw := asProtobuf.encoded(p)
 	e.content, e.oldContent = digestOf(raw), digestOf(raw)
 	if old != nil && old != p {
-		e.oldContent = digestOf(protobufOf(old))
+		e.oldContent = digestOf(asProtobuf.encoded(old))
 	}
 	served := l.s.server.version(versionOf(p))
 	if served == nil {

@@ -75,24 +75,27 @@ func pause(r *http.Request, d time.Duration) bool {
 }
 
 // accepted returns the first encoding in an Accept header that the server has.
-func accepted(header string) int {
+func accepted(header string) encoding {
 	for media := range strings.SplitSeq(header, ",") {
 		media, parameters, _ := strings.Cut(strings.TrimSpace(media), ";")
-		if strings.Contains(parameters, "as=") {
-			continue
-		}
-		switch media {
-		case typeProtobuf:
+		metadata := strings.Contains(parameters, "as=PartialObjectMetadata")
+		switch {
+		case strings.Contains(parameters, "as=") && !metadata:
+		case media == typeProtobuf && metadata:
+			return asProtobufMetadata
+		case media == typeProtobuf:
 			return asProtobuf
-		case typeJSON, "*/*":
+		case media == typeJSON && metadata:
+			return asJSONMetadata
+		case media == typeJSON, media == "*/*":
 			return asJSON
 		}
 	}
 	return asJSON
 }
 
-func writeStatus(w http.ResponseWriter, enc int, status *metav1.Status) {
-	w.Header().Set("Content-Type", []string{typeJSON, typeProtobuf}[enc])
+func writeStatus(w http.ResponseWriter, enc encoding, status *metav1.Status) {
+	w.Header().Set("Content-Type", enc.mediaType())
 	if d := status.Details; d != nil && d.RetryAfterSeconds > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(d.RetryAfterSeconds)))
 	}
@@ -116,7 +119,7 @@ type page struct {
 	items []*entry
 }
 
-func (s *Server) serveList(w http.ResponseWriter, r *http.Request, enc int, a Answer) {
+func (s *Server) serveList(w http.ResponseWriter, r *http.Request, enc encoding, a Answer) {
 	q := r.URL.Query()
 	p, status := s.firstPage(q.Get("resourceVersion"), q.Get("resourceVersionMatch"), q.Get("continue"))
 	if status != nil && status.Code == http.StatusGatewayTimeout {
@@ -136,7 +139,7 @@ func (s *Server) serveList(w http.ResponseWriter, r *http.Request, enc int, a An
 		meta.RemainingItemCount = &left
 		p.items = p.items[:limit]
 	}
-	w.Header().Set("Content-Type", []string{typeJSON, typeProtobuf}[enc])
+	w.Header().Set("Content-Type", enc.mediaType())
 	s.mu.Lock()
 	keys := s.keys
 	s.mu.Unlock()

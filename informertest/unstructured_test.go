@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
@@ -23,6 +25,9 @@ var podsResource = corev1.SchemeGroupVersion.WithResource("pods")
 // podOf returns the pod that an informer has as an object of its own type. An unstructured object
 // that is no pod becomes one with nothing but its metadata.
 func podOf(obj any) *corev1.Pod {
+	if m, ok := obj.(*metav1.PartialObjectMetadata); ok {
+		return informertest.PodOf(m)
+	}
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok {
 		return obj.(*corev1.Pod)
@@ -36,11 +41,16 @@ func podOf(obj any) *corev1.Pod {
 	return p
 }
 
-// transformOf returns a transform of an informer of pods, typed or unstructured.
+// transformOf returns a transform of an informer of pods, typed, unstructured or of metadata.
 func transformOf(f func(*corev1.Pod)) cache.TransformFunc {
 	return func(obj any) (any, error) {
 		p := podOf(obj)
 		f(p)
+		if was, ok := obj.(*metav1.PartialObjectMetadata); ok {
+			m := informertest.MetadataOf(p)
+			m.TypeMeta = was.TypeMeta
+			return m, nil
+		}
 		u, ok := obj.(*unstructured.Unstructured)
 		if !ok {
 			return p, nil
@@ -78,11 +88,7 @@ func dropInDynamic(cfg *rest.Config, o informertest.Options) (informertest.Infor
 	if err != nil {
 		return nil, fmt.Errorf("drop-in: %w", err)
 	}
-	inf, err := newSharedInformer(f.ForResource(podsResource).Informer(), o)
-	if err != nil {
-		return nil, err
-	}
-	return dropInInformer{inf}, nil
+	return asDropIn(f.ForResource(podsResource).Informer(), o)
 }
 
 // anyJSON is why unstructured informers fail stories of objects that cannot be decoded.
@@ -105,4 +111,49 @@ func TestDropInDynamic(t *testing.T) {
 	fails := maps.Clone(dropInFails)
 	maps.Copy(fails, dynamicFails)
 	informertest.Run(t, informertest.Rig{Name: "weir as a drop-in, unstructured", New: dropInDynamic, Fails: fails})
+}
+
+// dropInMetadata is Weir's informer of metadata.
+func dropInMetadata(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
+	f, err := clientgo.NewMetadataSharedInformerFactory(cfg, o.Resync)
+	if err != nil {
+		return nil, fmt.Errorf("drop-in: %w", err)
+	}
+	return asDropIn(f.ForResource(podsResource).Informer(), o)
+}
+
+// clientGoMetadata is the same of client-go.
+func clientGoMetadata(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
+	client, err := metadata.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("client-go: %w", err)
+	}
+	inf := metadatainformer.NewFilteredMetadataInformer(listOnlyMetadata{client}, podsResource, metav1.NamespaceAll, o.Resync, cache.Indexers{}, nil)
+	return newSharedInformer(inf.Informer(), o)
+}
+
+// listOnlyMetadata is a client that keeps client-go from asking for initial events.
+type listOnlyMetadata struct{ metadata.Interface }
+
+func (listOnlyMetadata) IsWatchListSemanticsUnSupported() bool { return true }
+
+// anyMetadata is why informers of metadata fail stories of objects that cannot be decoded.
+const anyMetadata = "what cannot be decoded is not in the metadata"
+
+var metadataFails = map[string]string{
+	"UndecodableThenGood":    anyMetadata,
+	"UndecodableThenDeleted": anyMetadata,
+	"UndecodableIsAlone":     anyMetadata,
+}
+
+func TestClientGoMetadata(t *testing.T) {
+	fails := maps.Clone(clientGoFails)
+	maps.Copy(fails, metadataFails)
+	informertest.Run(t, informertest.Rig{Name: "client-go 0.37, LIST, metadata", New: clientGoMetadata, Fails: fails})
+}
+
+func TestDropInMetadata(t *testing.T) {
+	fails := maps.Clone(dropInFails)
+	maps.Copy(fails, metadataFails)
+	informertest.Run(t, informertest.Rig{Name: "weir as a drop-in, metadata", New: dropInMetadata, Fails: fails})
 }

@@ -56,13 +56,17 @@ func (s *Server) take(w *watcher) []frame {
 	return queue
 }
 
-func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, enc int, a Answer) {
+func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, enc encoding, a Answer) {
 	q := r.URL.Query()
 	if status := s.refuseWatch(q); status != nil {
 		writeStatus(w, enc, status)
 		return
 	}
-	w.Header().Set("Content-Type", []string{typeJSON, typeProtobuf + ";stream=watch"}[enc])
+	mediaType := enc.mediaType()
+	if !enc.isJSON() {
+		mediaType += ";stream=watch"
+	}
+	w.Header().Set("Content-Type", mediaType)
 	w.WriteHeader(http.StatusOK)
 	out := http.NewResponseController(w)
 	_ = out.Flush()
@@ -151,7 +155,7 @@ func (s *Server) bookmark(initialEnd bool) change {
 }
 
 // pump sends frames until the watch's deadline, or until the client goes.
-func (s *Server) pump(w http.ResponseWriter, r *http.Request, enc int, sub *watcher, silent bool) {
+func (s *Server) pump(w http.ResponseWriter, r *http.Request, enc encoding, sub *watcher, silent bool) {
 	out := http.NewResponseController(w)
 	var deadline, tick <-chan time.Time
 	if seconds, _ := strconv.Atoi(r.URL.Query().Get("timeoutSeconds")); seconds > 0 {
@@ -201,17 +205,18 @@ func (s *Server) pump(w http.ResponseWriter, r *http.Request, enc int, sub *watc
 }
 
 // write sends one frame and reports whether the watch goes on.
-func (s *Server) write(w http.ResponseWriter, enc int, f frame) bool {
+func (s *Server) write(w http.ResponseWriter, enc encoding, f frame) bool {
 	var bytes []byte
 	switch {
 	case f.status != nil:
 		bytes = eventFrame(enc, "ERROR", statusBody(enc, f.status))
-	case f.garbled && enc == asJSON:
+	case f.garbled && enc.isJSON():
 		bytes = []byte(`{"type":"MODIFIED","object":{"kind":"Pod","apiVersion":"v1","metadata":7}}` + "\n")
 	case f.garbled:
 		bytes = eventFrame(enc, "MODIFIED", object(enc, "v1", "Pod", []byte("\x0a\xff\x01noise")))
 	case f.entry != nil:
-		bytes = eventFrame(enc, f.eventType, object(enc, "v1", "Pod", f.bytes(enc)))
+		apiVersion, kind, _ := enc.types()
+		bytes = eventFrame(enc, f.eventType, object(enc, apiVersion, kind, f.bytes(enc)))
 	}
 	if f.last == midEvent {
 		bytes = bytes[:len(bytes)/2]

@@ -1,0 +1,48 @@
+package informertest
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// restOfPod is the annotation that has, as JSON, all of a pod but its metadata.
+const restOfPod = "informertest.weir/rest"
+
+// MetadataOf returns what the server sends of a pod to clients that ask for metadata alone. All
+// else that the pod has is in an annotation, so that stories can be told of informers of metadata
+// too.
+func MetadataOf(p *corev1.Pod) *metav1.PartialObjectMetadata {
+	rest, err := json.Marshal(&corev1.Pod{Spec: p.Spec, Status: p.Status})
+	if err != nil {
+		panic(fmt.Sprintf("encode pod %s/%s: %v", p.Namespace, p.Name, err)) // cannot happen: pods can always be encoded
+	}
+	return metadataOf(p, string(rest))
+}
+
+func metadataOf(p *corev1.Pod, rest string) *metav1.PartialObjectMetadata {
+	m := &metav1.PartialObjectMetadata{ObjectMeta: p.ObjectMeta}
+	if m.Annotations = maps.Clone(m.Annotations); m.Annotations == nil {
+		m.Annotations = map[string]string{}
+	}
+	m.Annotations[restOfPod] = rest
+	return m
+}
+
+// PodOf returns the pod that MetadataOf was given. If the annotation is no pod, the result has the
+// metadata alone. It shares memory with m.
+func PodOf(m *metav1.PartialObjectMetadata) *corev1.Pod {
+	p := &corev1.Pod{}
+	if json.Unmarshal([]byte(m.Annotations[restOfPod]), p) != nil {
+		p = &corev1.Pod{}
+	}
+	p.ObjectMeta = m.ObjectMeta
+	p.Annotations = maps.Clone(m.Annotations)
+	if delete(p.Annotations, restOfPod); len(p.Annotations) == 0 {
+		p.Annotations = nil
+	}
+	return p
+}
