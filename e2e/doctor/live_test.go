@@ -26,7 +26,7 @@ func TestLive(t *testing.T) {
 	if _, err := cluster.GoCommand(ctx, "", "build", "-o", weir, "github.com/weirproject/weir/cmd/weir"); err != nil {
 		t.Fatal(err)
 	}
-	c, err := cluster.Start(ctx, cluster.Options{Pods: podsim.New(livePods, 1), Logf: t.Logf})
+	c, err := cluster.Start(ctx, cluster.Options{APIServerArgs: []string{countOften}, Pods: podsim.New(livePods, 1), Logf: t.Logf})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ func TestPredicted(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, err := cluster.Start(ctx, cluster.Options{
-		APIServerArgs: []string{"--audit-log-path=" + log, "--audit-policy-file=" + rules},
+		APIServerArgs: []string{"--audit-log-path=" + log, "--audit-policy-file=" + rules, countOften},
 		Pods:          podsim.New(predictedPods, 1), Logf: t.Logf,
 	})
 	if err != nil {
@@ -127,8 +127,12 @@ func (s *script) cpu() float64 {
 	return seconds
 }
 
-// countedAll waits until the API server tells how many pods there are, which it finds out once a
-// minute: the first time it fails if its cache is not filled yet.
+// countOften is a flag of an API server that counts its objects every second. By default it does
+// once a minute, and the first time it fails if its cache is not filled yet.
+const countOften = "--etcd-count-metric-poll-period=1s"
+
+// countedAll waits until the API server tells how many pods there are, which it needs countOften
+// for.
 func (s *script) countedAll(pods float64) {
 	s.t.Helper()
 	tick := time.NewTicker(100 * time.Millisecond)
