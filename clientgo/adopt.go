@@ -155,7 +155,8 @@ func adopt(inf cache.SharedIndexInformer, description string, opts Options) cach
 // layoutKnown reports whether client-go's informers can be adopted, and logs once what cannot be.
 var layoutKnown = sync.OnceValue(func() bool {
 	logger := klog.Background()
-	if _, ok := fieldsOf(core.NewConfigMapInformer(nil, "", 0, nil)); !ok { // built as generated code does; typed from 0.37 on
+	// It is built as generated code does, and typed from 0.37 on.
+	if _, ok := fieldsOf(core.NewConfigMapInformer(nil, "", 0, nil)); !ok {
 		logger.Error(ErrLayout, "Informers that would be adopted stay client-go's")
 		return false
 	}

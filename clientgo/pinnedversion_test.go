@@ -103,7 +103,8 @@ func (r *replica) RoundTrip(req *http.Request) (*http.Response, error) {
 func (r *replica) watch(ctx context.Context, out *io.PipeWriter, from uint64) {
 	send := func(event string, o *corev1.ConfigMap) bool {
 		o = o.DeepCopy()
-		o.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"} // which the items of a list do not state
+		// The items of a list do not say it.
+		o.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}
 		return json.NewEncoder(out).Encode(map[string]any{"type": event, "object": o}) == nil
 	}
 	objects, reached, moved := r.state()

@@ -26,14 +26,15 @@ import (
 // nothing, and stored as values otherwise. Only the reflector's goroutine uses it.
 type sink struct {
 	*store.Writer
-	name              string // of the informer, for errors
-	store             *store.Store
-	codec             *codec.Codec
-	finals            finalStates
-	transform         cache.TransformFunc // nil for none; set before the start
-	pin               bool                // store every object as a value
-	syntheticVersions uint64              // counts versions made up for objects whose own do not increase
-	renames           renames             // what the transform has given another name or namespace
+	name      string // of the informer, for errors
+	store     *store.Store
+	codec     *codec.Codec
+	finals    finalStates
+	transform cache.TransformFunc // nil for none; set before the start
+	pin       bool                // store every object as a value
+	// syntheticVersions counts the versions made up for objects whose own do not increase.
+	syntheticVersions uint64
+	renames           renames // what the transform has given another name or namespace
 	meta              wire.Meta
 	// onTransformed gets each version that was stored encoded, and the value that a transform
 	// returned for it. It may be nil.

@@ -20,9 +20,10 @@ func TestTransformOnRelist(t *testing.T) {
 		returned bool
 		change   func(*corev1.Pod)
 	}{
-		"packed":                  {false, func(*corev1.Pod) {}},
-		"with the kind":           {false, func(p *corev1.Pod) { p.APIVersion, p.Kind = "v1", "Pod" }},
-		"as it is":                {false, func(p *corev1.Pod) { p.CreationTimestamp.Time = time.Unix(1, 5) }}, // no encoding has nanoseconds
+		"packed":        {false, func(*corev1.Pod) {}},
+		"with the kind": {false, func(p *corev1.Pod) { p.APIVersion, p.Kind = "v1", "Pod" }},
+		// No encoding has nanoseconds.
+		"as it is":                {false, func(p *corev1.Pod) { p.CreationTimestamp.Time = time.Unix(1, 5) }},
 		"without a uid":           {false, func(p *corev1.Pod) { p.UID = "" }},
 		"returned":                {true, func(*corev1.Pod) {}},
 		"returned, as it is":      {true, func(p *corev1.Pod) { p.CreationTimestamp.Time = time.Unix(1, 5) }},
