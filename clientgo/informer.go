@@ -109,7 +109,7 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 	}
 	sel := shard.Shard(opts.Shard).Selector()
 	tuning := opts.reflectorConfig()
-	tuning.OnItemType, tuning.Keep = values.SetItemType, keepFunc(sel)
+	tuning.OnItemType, tuning.Keep = values.SetItemType, sel.Keep()
 	holds := opts.storeConfig(values)
 	holds.DeletedBytes = i.sink.finals.footprint
 	i.engine = engine.New(engine.Config{

@@ -16,7 +16,6 @@ import (
 	"github.com/weirproject/weir/internal/codec"
 	"github.com/weirproject/weir/internal/reflector"
 	"github.com/weirproject/weir/internal/resourceversion"
-	"github.com/weirproject/weir/internal/shard"
 	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/wire"
 )
@@ -39,15 +38,6 @@ type sink struct {
 	// onTransformed gets each version that was stored encoded, and the value that a transform
 	// returned for it. It may be nil.
 	onTransformed func(o *store.Object, value any)
-}
-
-// keepFunc returns the reflector's Config.Keep, which accepts the objects that sel chooses. It is
-// nil, and accepts everything, if sel is nil.
-func keepFunc(sel *shard.Selector) func(*wire.Meta) bool {
-	if sel == nil {
-		return nil
-	}
-	return func(m *wire.Meta) bool { return sel.Chooses(m.UID, m.Namespace) }
 }
 
 // Take implements reflector.Sink. An object that cannot be taken is left out and reported, because
