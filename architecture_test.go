@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"go/ast"
 	"go/parser"
+	"go/scanner"
 	"go/token"
 	"io/fs"
 	"os"
@@ -140,8 +141,9 @@ func goFiles(t *testing.T) map[string][]string {
 	return files
 }
 
-// TestLengths: no file has more than 400 lines, and the prose of comments ends at column 100. What
-// is preformatted, and the output of examples, may be longer.
+// TestLengths: no file has more than 400 lines, and both the prose of comments and lines with a
+// comment behind their code end at column 100. What is preformatted, and the output of examples,
+// may be longer.
 func TestLengths(t *testing.T) {
 	preformatted := regexp.MustCompile(`^\t*//(\t|   |go:)`)
 	comment := regexp.MustCompile(`^\t*//`)
@@ -156,13 +158,37 @@ func TestLengths(t *testing.T) {
 			if len(lines) > 400 {
 				t.Errorf("%s has %d lines", path, len(lines))
 			}
+			trailing := trailingComments(text)
 			for i, line := range lines {
+				if n := utf8.RuneCountInString(line); n > 100 && trailing[i+1] {
+					t.Errorf("%s:%d: a line of %d columns with a comment behind its code", path, i+1, n)
+				}
 				is := comment.MatchString(line)
 				output = is && (output || strings.HasSuffix(line, "utput:"))
 				if n := utf8.RuneCountInString(line); is && !output && n > 100 && !preformatted.MatchString(line) {
 					t.Errorf("%s:%d: a comment of %d columns", path, i+1, n)
 				}
 			}
+		}
+	}
+}
+
+// trailingComments returns the numbers of the lines of a Go file that have a comment behind code.
+func trailingComments(text []byte) map[int]bool {
+	file := token.NewFileSet().AddFile("", -1, len(text))
+	var s scanner.Scanner
+	s.Init(file, text, nil, scanner.ScanComments)
+	lines, code := map[int]bool{}, 0 // code: the last line with any
+	for {
+		switch pos, tok, literal := s.Scan(); {
+		case tok == token.EOF:
+			return lines
+		case tok == token.COMMENT:
+			if line := file.Line(pos); line == code {
+				lines[line] = true
+			}
+		case tok != token.SEMICOLON || literal == ";": // else the scanner has made it up
+			code = file.Line(pos) + strings.Count(literal, "\n")
 		}
 	}
 }
