@@ -274,6 +274,9 @@ func (h *handler) outdated() (all []*etcd.Version) {
 	if h.run.world.goesBack() || h.run.maySyncOld(h.client) {
 		return nil // the lists that count may be older than the first
 	}
+	if h.run.world.Unordered() {
+		return nil // an older state of an object may be told last
+	}
 	for _, p := range h.client.spec.Scope.pairs() {
 		first := h.client.api.FirstList(p.namespace, p.selector.String())
 		if first == 0 {
@@ -283,9 +286,12 @@ func (h *handler) outdated() (all []*etcd.Version) {
 		h.run.cluster.Do(func(hist *etcd.History) {
 			h.steadyMu.Lock()
 			defer h.steadyMu.Unlock()
-			for key, pairs := range h.steady {
+			for key, chosenBy := range h.steady {
 				v := hist.Era().Get(first, key)
-				if v != nil && h.seen[key].rep.Version.ID < v.ID && slices.ContainsFunc(pairs, asked.same) {
+				if v == nil || !asked.matches(v) || !slices.ContainsFunc(chosenBy, asked.same) {
+					continue
+				}
+				if h.seen[key].rep.Version.ID < v.ID {
 					all = append(all, v)
 				}
 			}
