@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/client-go/transport"
 
 	"github.com/weirproject/weir/internal/resourceversion"
-	"github.com/weirproject/weir/internal/watchcache"
 )
 
 // forwardWithTimeout forwards a read, and answers it with late if the upstream has not begun to
@@ -56,6 +56,11 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	w = dw
+	as, record, err := s.sender(r, parsed.info)
+	if err != nil {
+		s.refuseUnread(w, r, err)
+		return
+	}
 	s.limitBody(w, r, !long)
 	switch {
 	case parsed.info.Verb == "watch":
@@ -72,46 +77,40 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request) {
 		s.unfinished.add(-1)
 		defer s.unfinished.add(1)
 	}
-	who, _ := s.authn.byCertificate(r)
-	invalid := checkImpersonation(r.Header)
-	switch {
-	case who == nil && s.authn.unauthenticated(r):
-		s.refuse(w, r, errUnauthorized())
-	case invalid != nil:
-		s.refuse(w, r, invalid)
-	case who == nil:
-		s.upstream.serve(w, r, nil)
-	default:
-		s.forwardAs(w, r, who.user)
-	}
-}
-
-// forwardAs forwards a request of a caller with a certificate, who may impersonate another.
-func (s *Server) forwardAs(w http.ResponseWriter, r *http.Request, who user.Info) {
-	to, err := readImpersonation(r.Header)
-	if err == nil && to == nil {
-		s.upstream.serve(w, r, impersonationOf(who))
-		return
-	}
-	if err == nil {
-		err = s.authz.authorizeImpersonation(r.Context(), who, to)
-	}
-	if err != nil {
-		s.refuse(w, r, err)
-		return
-	}
-	parsed, _ := s.requests.lookup(r)
-	record, err := s.auditor.impersonated(r, s.attributesOf(r, parsed.info), to, time.Now())
-	if err != nil {
-		watchcache.WriteError(w, r, err)
-		return
-	}
 	if record != nil {
-		noted := &auditedWriter{ResponseWriter: w, record: record, long: isLongRunning(parsed.info)}
+		noted := &auditedWriter{ResponseWriter: w, record: record, long: long}
 		defer noted.end()
 		w, r = noted, record.request(r)
 	}
-	s.upstream.serve(w, r, to)
+	s.upstream.serve(w, r, as)
+}
+
+// sender returns whom a request is forwarded as, and the audit record of an impersonation. nil: the
+// request says itself who sends it; nothing is recorded. The error is what a request is refused
+// with. The body has not been read then, and its reads are not bounded yet.
+func (s *Server) sender(r *http.Request, info *request.RequestInfo) (*transport.ImpersonationConfig, *auditRecord, error) {
+	who, _ := s.authn.byCertificate(r)
+	if who == nil && s.authn.unauthenticated(r) {
+		return nil, nil, errUnauthorized()
+	}
+	if err := checkImpersonation(r.Header); err != nil {
+		return nil, nil, err
+	}
+	if who == nil {
+		return nil, nil, nil
+	}
+	to, err := readImpersonation(r.Header)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case to == nil:
+		return impersonationOf(who.user), nil, nil
+	}
+	if err := s.authz.authorizeImpersonation(r.Context(), who.user, to); err != nil {
+		return nil, nil, err
+	}
+	record, err := s.auditor.impersonated(r, s.attributesOf(r, info), to, time.Now())
+	return to, record, err
 }
 
 // resumedFrom returns the resourceVersion that a WATCH resumes from; 0: it begins with the state.

@@ -26,12 +26,12 @@ type rawConn struct {
 	in *bufio.Reader
 }
 
-// dial connects; protocol is http/1.1 or h2.
-func (tp *testProxy) dial(protocol string) *rawConn {
+// dial connects; protocol is http/1.1 or h2. The client may have a certificate.
+func (tp *testProxy) dial(protocol string, certificates ...tls.Certificate) *rawConn {
 	tp.t.Helper()
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(tp.server.CAData())
-	conn, err := tls.Dial("tcp", tp.addr(), &tls.Config{RootCAs: pool, NextProtos: []string{protocol}})
+	conn, err := tls.Dial("tcp", tp.addr(), &tls.Config{RootCAs: pool, NextProtos: []string{protocol}, Certificates: certificates})
 	if err != nil {
 		tp.t.Fatal(err)
 	}

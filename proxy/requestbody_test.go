@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weirproject/weir/apiserver"
@@ -46,6 +48,38 @@ func TestSlowBody(t *testing.T) {
 	if resp := c.send("GET", "/livez", 0, "").answer(); resp.StatusCode != http.StatusOK {
 		t.Error(resp.Status)
 	}
+}
+
+// TestRefusedBeforeItsBody: who is refused before the proxy has read the body holds no seat and no
+// connection with a body that never comes, and needs no credentials for it.
+func TestRefusedBeforeItsBody(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{})
+	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool {
+		return s.ResourceAttributes != nil && s.ResourceAttributes.Verb == "impersonate"
+	})
+	wait := defaultTimeouts
+	wait.discard = 200 * time.Millisecond
+	tp := startProxy(t, u, Options{timeouts: wait})
+	carol := tp.authCA.Issue(t, "carol")
+	for name, test := range map[string]struct {
+		certificate *tls.Certificate
+		headers     string
+	}{
+		"a stranger":      {newAuthority(t).Issue(t, "carol"), ""},
+		"an impersonator": {carol, "Impersonate-User: joe\r\n"},
+		"a long name":     {carol, "Impersonate-User: " + strings.Repeat("x", 4<<10) + "\r\n"},
+		"groups, no user": {carol, "Impersonate-Group: staff\r\n"},
+	} {
+		for _, length := range []string{"Content-Length: 10", "Content-Length: 1000000", "Transfer-Encoding: chunked"} {
+			c := tp.dial("http/1.1", *test.certificate)
+			fmt.Fprintf(c, "POST /api/v1/namespaces/default/pods HTTP/1.1\r\nHost: x\r\n%s\r\n%s\r\n", length, test.headers)
+			if resp := c.answer(); resp.StatusCode != http.StatusRequestTimeout || !resp.Close {
+				t.Errorf("%s, %s: %s %v", name, length, resp.Status, resp.Header)
+			}
+			c.ends(name)
+		}
+	}
+	tp.until("all seats are free", func() bool { return tp.server.flowControl.mutating.inUse() == 0 })
 }
 
 // drip is a request body of which a byte comes now and then.
