@@ -315,6 +315,9 @@ func TestRequestInfo(t *testing.T) {
 	for _, query := range []string{
 		"", "watch", "watch=", "watch=true", "watch=1", "watch=0", "watch=False", "watch=false", "watch=" + long, "watch=false" + long, "watch=0&watch=1",
 		"watch=true&fieldSelector=metadata.name%3Da", "fieldSelector=metadata.name%3Da", "watch=1&fieldSelector=" + long, "watch=1&%zz", "watch=1;a",
+		"fieldSelector=metadata.name%3Da,b%3D" + long, "fieldSelector=b%3D" + long + ",metadata.name%3D%3Da", "fieldSelector=metadata.name!%3Da,b%3D" + long,
+		"fieldSelector=metadata.namespace%3Da,b%3D" + long, "fieldSelector=b%3D" + long + "%5C,metadata.name%3Da", "fieldSelector=b%3D" + long + "%5C%5C,metadata.name%3Da",
+		"fieldSelector=metadata.name%3Da%5C,b" + long, "fieldSelector=metadata.name%3Da,metadata.name%3Db,c%3D" + long, "fieldSelector=b%3D" + long + "%5C",
 	} {
 		at := &url.URL{Path: "/api/v1/pods", RawQuery: query}
 		info := requestInfoOf(http.MethodGet, at)

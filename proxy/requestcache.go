@@ -28,7 +28,7 @@ type requestKey struct{ path, raw, query string }
 
 // parsedRequest is a parsed request. Requests with the same URL share it; it is immutable.
 type parsedRequest struct {
-	info *request.RequestInfo // for metrics and limits, never for permissions
+	info *request.RequestInfo // for metrics, limits and the audit, never for permissions
 	read *readRequest         // nil: the proxy may not answer it
 }
 
@@ -78,8 +78,28 @@ func (rc *requestCache) get(at requestKey) (parsedRequest, bool) {
 
 var requestInfoFactory = request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
 
-// maxInfoSelector bounds the field selector from which a request's info takes the name, in bytes.
+// maxInfoSelector bounds the field selector that is parsed whole for a request's info, in bytes. Of
+// a longer one only the term that names the object is.
 const maxInfoSelector = 256
+
+// nameTerm returns the term of a field selector from which RequestInfo takes the name of the object,
+// or nothing. Terms end at a comma that no backslash stands before.
+func nameTerm(selector string) string {
+	for selector != "" {
+		end := 0
+		for ; end < len(selector) && selector[end] != ','; end++ {
+			if selector[end] == '\\' {
+				end++
+			}
+		}
+		end = min(end, len(selector))
+		if strings.HasPrefix(selector, "metadata.name=") {
+			return selector[:end]
+		}
+		selector = strings.TrimPrefix(selector[end:], ",")
+	}
+	return ""
+}
 
 // requestInfoOf returns the RequestInfo of a request. A path that is not understood names no
 // resource. It leaves out most of the query, because the library parses every selector.
@@ -90,9 +110,11 @@ func requestInfoOf(method string, at *url.URL) *request.RequestInfo {
 		if watch, ok := firstParam(at.RawQuery, "watch"); ok {
 			few.Set("watch", watch)
 		}
-		if fields, _ := firstParam(at.RawQuery, "fieldSelector"); len(fields) <= maxInfoSelector {
-			few.Set("fieldSelector", fields)
+		fields, _ := firstParam(at.RawQuery, "fieldSelector")
+		if len(fields) > maxInfoSelector {
+			fields = nameTerm(fields)
 		}
+		few.Set("fieldSelector", fields)
 		bare.RawQuery = few.Encode()
 	}
 	info, err := requestInfoFactory.NewRequestInfo(&http.Request{Method: method, URL: bare})
