@@ -16,19 +16,20 @@ import (
 type writeDeadline struct {
 	set     *writeDeadlines
 	control *http.ResponseController
-	started atomic.Int64 // start of the current write in Unix nanoseconds; 0: none
+	started atomic.Int64 // start of the current write, as since has it; 0: none
 	source  atomic.Pointer[changeSource]
 	// catchUp is what a watcher has taken from it to be caught up. nil: nothing.
 	catchUp atomic.Pointer[coalescedChanges]
 
-	// stateBegun is when the state that is being sent was begun, in Unix nanoseconds. 0: none is.
-	stateBegun atomic.Int64
-	stateSent  atomic.Int64 // bytes of it that have been written
-	statePace  atomic.Int64 // bytes a second that the client must take of it
+	sendsState  atomic.Bool  // a state is being sent
+	stateWaited atomic.Int64 // nanoseconds that writes of it have taken: what they wait for the client
+	stateSent   atomic.Int64 // bytes of it that have been written
+	statePace   atomic.Int64 // bytes a second that the client must take of it
 
 	mu          sync.Mutex
-	hasDeadline bool // there is a deadline
-	closed      bool // the writer must not be used any more: net/http's for HTTP/2 panics
+	cutWrite    int64 // start of the write that was ended last
+	hasDeadline bool  // there is a deadline
+	closed      bool  // the writer must not be used any more: net/http's for HTTP/2 panics
 }
 
 const (
@@ -64,6 +65,13 @@ type writeDeadlines struct {
 	timer  *time.Timer                 // nil: not running
 }
 
+// begun is when the program began. Times are counted from it, so that nothing follows the system's
+// clock when that is set.
+var begun = time.Now()
+
+// since returns the nanoseconds from the program's begin to a time.
+func since(t time.Time) int64 { return int64(t.Sub(begun)) }
+
 func (ds *writeDeadlines) start(w http.ResponseWriter) *writeDeadline {
 	wd := &writeDeadline{set: ds, control: http.NewResponseController(w)}
 	ds.mu.Lock()
@@ -91,9 +99,9 @@ func (ds *writeDeadlines) bound(w http.ResponseWriter, write func()) {
 // check ends the writes that have timed out, and those of a state that is late.
 func (ds *writeDeadlines) check() {
 	now := time.Now()
-	timedOut := now.Add(-ds.timeout).UnixNano()
+	timedOut := since(now.Add(-ds.timeout))
 	for _, w := range ds.startedBefore(now) {
-		if (w.since <= timedOut || w.isLate(now)) && w.cut() {
+		if (w.start <= timedOut || w.isLate(now)) && w.cut() {
 			ds.stalled.Add(1)
 		}
 	}
@@ -107,7 +115,7 @@ func (ds *writeDeadlines) check() {
 // pendingWrite is a write that was under way when somebody looked. It may have ended since.
 type pendingWrite struct {
 	*writeDeadline
-	since int64 // its start in Unix nanoseconds
+	start int64
 }
 
 // startedBefore returns the writes under way that started before then.
@@ -115,19 +123,24 @@ func (ds *writeDeadlines) startedBefore(then time.Time) (out []pendingWrite) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	for wd := range ds.active {
-		if since := wd.started.Load(); since != 0 && since <= then.UnixNano() {
-			out = append(out, pendingWrite{wd, since})
+		if start := wd.started.Load(); start != 0 && start <= since(then) {
+			out = append(out, pendingWrite{wd, start})
 		}
 	}
 	return out
 }
 
 // cut ends the write, and with it the request. It returns false if the write has ended by itself:
-// then the client has taken everything, and a deadline would fail the next write.
+// then the client has taken everything, and a deadline would fail the next write. It does so too if
+// the write was cut before: over HTTP/2 it goes on while nothing can be sent on the connection.
 func (w pendingWrite) cut() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.started.Load() == w.since && w.setDeadlineLocked(time.Now().Add(-time.Second))
+	if w.started.Load() != w.start || w.cutWrite == w.start || !w.setDeadlineLocked(time.Now().Add(-time.Second)) {
+		return false
+	}
+	w.cutWrite = w.start
+	return true
 }
 
 // slowAfter is how long a write must have taken for its client to count as taking nothing.
@@ -147,7 +160,10 @@ func (ds *writeDeadlines) shed(n int) (ended int) {
 		}
 	}
 	slices.SortFunc(all, func(a, b late) int { return cmp.Compare(b.bytes, a.bytes) })
-	for _, l := range all[:min(n, len(all))] {
+	for _, l := range all {
+		if ended == n {
+			break
+		}
 		if l.cut() {
 			ds.stalled.Add(1)
 			ended++
@@ -233,24 +249,28 @@ func (wd *writeDeadline) setDeadlineLocked(deadline time.Time) bool {
 // errTooSlow ends an answer whose client takes a state too slowly.
 var errTooSlow = errors.New("watchcache: the client takes the state too slowly")
 
-// beginState begins to bound the time in which a state is sent, until endState. The client must
-// take pace bytes a second.
+// beginState begins to bound the time for which the writes of a state wait, until endState. The
+// client must take pace bytes a second. What is computed between writes is no fault of the client.
 func (wd *writeDeadline) beginState(pace int64) {
 	wd.stateSent.Store(0)
+	wd.stateWaited.Store(0)
 	wd.statePace.Store(pace)
-	wd.stateBegun.Store(time.Now().UnixNano())
+	wd.sendsState.Store(true)
 }
 
-func (wd *writeDeadline) endState() { wd.stateBegun.Store(0) }
+func (wd *writeDeadline) endState() { wd.sendsState.Store(false) }
 
 // isLate reports whether a state is being sent, and the client is too slow.
 func (wd *writeDeadline) isLate(now time.Time) bool {
-	begun := wd.stateBegun.Load()
-	if begun == 0 {
+	if !wd.sendsState.Load() {
 		return false
 	}
+	waited := wd.stateWaited.Load()
+	if start := wd.started.Load(); start != 0 {
+		waited += since(now) - start
+	}
 	due := stateGrace + time.Duration(float64(wd.stateSent.Load())/float64(wd.statePace.Load())*float64(time.Second))
-	return now.Sub(time.Unix(0, begun)) > due
+	return time.Duration(waited) > due
 }
 
 // begin records the start of a write. The error is errTooSlow.
@@ -260,7 +280,7 @@ func (wd *writeDeadline) begin() error {
 		wd.set.stalled.Add(1)
 		return errTooSlow
 	}
-	wd.started.Store(now.UnixNano())
+	wd.started.Store(since(now))
 	if grace := wd.set.grace.Load(); grace != 0 {
 		wd.setDeadline(now.Add(time.Duration(grace)))
 	}
@@ -271,7 +291,11 @@ func (wd *writeDeadline) begin() error {
 func (wd *writeDeadline) wrote(n int) { wd.stateSent.Add(int64(n)) }
 
 // done records the end of a write.
-func (wd *writeDeadline) done() { wd.started.Store(0) }
+func (wd *writeDeadline) done() {
+	if start := wd.started.Swap(0); start != 0 && wd.sendsState.Load() {
+		wd.stateWaited.Add(since(time.Now()) - start)
+	}
+}
 
 // during bounds the time that write may take. The error is errTooSlow, without a write, or write's.
 func (wd *writeDeadline) during(write func() error) error {

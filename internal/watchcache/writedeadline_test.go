@@ -1,6 +1,7 @@
 package watchcache
 
 import (
+	"errors"
 	"context"
 	"fmt"
 	"net/http"
@@ -351,6 +352,60 @@ func TestWriteEndsMeanwhile(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestDeafClients: who has been let go, and whose write goes on in spite of that, as over HTTP/2 while
+// the connection takes nothing, is counted once and does not stand before others.
+func TestDeafClients(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ds := &writeDeadlines{timeout: time.Minute, stalled: &atomic.Uint64{}}
+		source := changeSource(lateSource{})
+		var deaf [3]*cutClient
+		for i := range deaf {
+			deaf[i] = &cutClient{recorder: newRecorder(), onCut: func() {}}
+			wd := ds.start(deaf[i])
+			defer wd.close()
+			wd.source.Store(&source)
+			if err := wd.begin(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(2 * slowAfter)
+		for i := range deaf {
+			if n := ds.shed(1); n != 1 {
+				t.Errorf("round %d: %d are let go", i, n)
+			}
+		}
+		if n := ds.shed(1); n != 0 || !deaf[0].cut || !deaf[1].cut || !deaf[2].cut {
+			t.Errorf("%d are let go again", n)
+		}
+		time.Sleep(3 * ds.timeout)
+		synctest.Wait()
+		if n := ds.stalled.Load(); n != 3 {
+			t.Errorf("%d are counted, want 3", n)
+		}
+	})
+}
+
+// TestStateCountsWaits: a client is too slow for a state by what writes to it take, not by what the
+// server takes between them.
+func TestStateCountsWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ds := &writeDeadlines{timeout: time.Hour, stalled: &atomic.Uint64{}}
+		wd := ds.start(newRecorder())
+		defer wd.close()
+		wd.beginState(initialPace)
+		write := func() error { return wd.during(func() error { time.Sleep(stateGrace / 2); return nil }) }
+		for range 3 {
+			time.Sleep(2 * stateGrace)
+			if err := write(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := write(); !errors.Is(err, errTooSlow) {
+			t.Errorf("a client that took nothing for longer than the grace: %v", err)
+		}
+	})
 }
 
 // TestPromptClientStays: whenever a check comes, it lets nobody go who takes everything at once.
