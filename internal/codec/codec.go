@@ -210,7 +210,7 @@ func (c *Codec) Encode(value any) ([]byte, bool) {
 // the kind that the object states.
 func Marshal(object runtime.Object) ([]byte, error) {
 	if m, ok := object.(message); ok {
-		return m.Marshal()
+		return marshalBehind("", m)
 	}
 	return marshalJSON(object)
 }
@@ -225,7 +225,7 @@ func MarshalAs(enc wire.Encoding, object any) ([]byte, error) {
 	if !ok {
 		return nil, ErrNotProtobuf
 	}
-	return m.Marshal()
+	return marshalBehind("", m)
 }
 
 func marshalJSON(value any) ([]byte, error) {

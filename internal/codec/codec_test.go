@@ -103,3 +103,37 @@ func TestRoundTripsJSON(t *testing.T) {
 		}
 	}
 }
+
+// sparse is a type whose own Marshal panics at a nil element, as generated code does.
+type sparse struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Items []*metav1.Status `json:"items"`
+}
+
+func (s *sparse) Reset()                 { *s = sparse{} }
+func (s *sparse) Unmarshal([]byte) error { return errors.New("it has no room for what is stated") }
+func (s *sparse) Marshal() (raw []byte, err error) {
+	for _, i := range s.Items {
+		raw = append(raw, i.Message...)
+	}
+	return raw, nil
+}
+
+// TestMarshalPanics checks that a value is held as JSON, or refused, where its type's Marshal
+// panics.
+func TestMarshalPanics(t *testing.T) {
+	thing := &sparse{TypeMeta: metav1.TypeMeta{APIVersion: "example.com/v1", Kind: "Thing"}, Items: []*metav1.Status{nil}}
+	c := New(reflect.TypeOf(thing))
+	raw, ok := c.Encode(thing)
+	if !ok || isProtobuf(raw) {
+		t.Fatalf("encoded as %q, %v, want JSON", raw, ok)
+	}
+	if decoded, err := c.Decode(raw); err != nil || !equality.Semantic.DeepEqual(decoded, thing) {
+		t.Errorf("%s is %v, %v", raw, decoded, err)
+	}
+	if raw, err := MarshalAs(wire.Protobuf, thing); err == nil || raw != nil {
+		t.Errorf("as protobuf: %q, %v", raw, err)
+	}
+}

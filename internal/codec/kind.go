@@ -2,6 +2,7 @@ package codec
 
 import (
 	"bytes"
+	"fmt"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -113,17 +114,23 @@ type sizedMessage interface {
 	MarshalToSizedBuffer(buf []byte) (int, error)
 }
 
-// marshalBehind returns a message's bytes with something in front of them.
-func marshalBehind(front string, m message) ([]byte, error) {
+// marshalBehind returns a message's bytes with something in front of them. It returns an error where
+// the type's own code panics, as generated code does at a nil element of a slice of pointers.
+func marshalBehind(front string, m message) (raw []byte, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			raw, err = nil, fmt.Errorf("marshal %T: %v", m, cause)
+		}
+	}()
 	sized, ok := m.(sizedMessage)
 	if front == "" || !ok {
-		raw, err := m.Marshal()
+		raw, err = m.Marshal()
 		if err != nil || front == "" {
 			return raw, err
 		}
 		return append([]byte(front), raw...), nil
 	}
-	raw := make([]byte, len(front)+sized.Size())
+	raw = make([]byte, len(front)+sized.Size())
 	copy(raw, front)
 	n, err := sized.MarshalToSizedBuffer(raw[len(front):])
 	if err != nil {
