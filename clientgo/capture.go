@@ -38,6 +38,7 @@ type capture struct {
 	stubbed    int  // of answers: those that the caller got a stub for
 	mismatched bool // the caller has got a response itself: from then on it gets every one
 	ownPages   bool // that was one to a request for another page
+	expired    bool // the page that was asked for is no more: a pager asks for everything then
 	closed     bool
 }
 
@@ -53,13 +54,20 @@ func (c *capture) admit(matches, samePage bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.answers++
-	c.ownPages = c.ownPages || !c.mismatched && matches && !samePage
+	c.ownPages = c.ownPages || !c.mismatched && matches && !samePage && !c.expired
 	c.mismatched = c.mismatched || !matches || !samePage
 	if c.mismatched {
 		return false
 	}
 	c.stubbed++
 	return true
+}
+
+// refuse notes an error that the caller gets.
+func (c *capture) refuse(status int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.expired = c.expired || status == http.StatusGone
 }
 
 // keep stores the captured response. It reports false if there was another one before or the

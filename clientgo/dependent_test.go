@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -16,6 +19,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/pager"
 
 	"github.com/weirproject/weir/apiserver"
 )
@@ -193,6 +197,47 @@ func TestOwnPages(t *testing.T) {
 				stop()
 			})
 		}
+	}
+}
+
+// TestExpiredPage checks that lists are still captured after a page had expired: client-go's pager
+// asks for everything then, by itself.
+func TestExpiredPage(t *testing.T) {
+	faults := &apiserver.Faults{}
+	server := serve(t, apiserver.Options{Faults: faults})
+	client := fill(t, server.Config())
+	for i := range 5 {
+		if _, err := client.CoreV1().ConfigMaps("one").Create(context.Background(), configMap("one", fmt.Sprint("m", i), nil), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lists := apiserver.Match("list", "configmaps")
+	var expired atomic.Int64
+	faults.Add(apiserver.Rule{
+		Match: func(r *http.Request) bool {
+			return lists(r) && r.URL.Query().Get("continue") != "" && expired.Add(1) == 1
+		},
+		Err: apierrors.NewResourceExpired("the page is gone"),
+	})
+	maps := kubernetes.NewForConfigOrDie(capturing(server.Config())).CoreV1().ConfigMaps("")
+	pages := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return maps.List(ctx, o) })
+	lw := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.Limit = 2
+			list, _, err := pages.List(ctx, o)
+			return list, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) { return maps.Watch(ctx, o) },
+	}
+	inf := NewSharedIndexInformer(noWatchList{lw}, &corev1.ConfigMap{}, 0, nil).(*informer)
+	stop := run(t, inf)
+	defer stop()
+	synced(t, inf.HasSyncedChecker())
+	if got := len(inf.GetStore().List()); got != 5 {
+		t.Errorf("%d are held, want 5", got)
+	}
+	if expired.Load() == 0 || inf.listWatch.noCapture.Load() {
+		t.Errorf("pages that were asked for: %d; captured no more: %v", expired.Load(), inf.listWatch.noCapture.Load())
 	}
 }
 

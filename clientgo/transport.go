@@ -127,6 +127,7 @@ func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 		return passThrough(resp, err, cancel)
 	}
 	if resp.StatusCode != http.StatusOK {
+		c.refuse(resp.StatusCode)
 		readRefusal(ctx, resp)
 		return passThrough(resp, nil, cancel)
 	}
