@@ -176,9 +176,10 @@ func TestSeveralHandlersHoldNothing(t *testing.T) {
 	}
 	run(t, inf)
 	synced(t, handlers...)
-	if held := inf.store.Memory().Decoded; added.Load() != 900 || held != 0 {
-		t.Errorf("%d objects were handed out, %d bytes are held decoded", added.Load(), held)
+	if added.Load() != 900 {
+		t.Errorf("%d objects were handed out", added.Load())
 	}
+	eventually(t, func() bool { return inf.store.Memory().Decoded == 0 })
 }
 
 // TestHandlersGetTransformed checks that handlers get what a transform returned, and that almost
