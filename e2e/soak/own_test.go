@@ -72,15 +72,33 @@ func (w *world) cached(ctx context.Context, server int, of string) map[string]ve
 	return out
 }
 
-// putOff is how long a subject is still to wait because an answer said so, or a proxy.
-func (w *world) putOff(s *subject) time.Duration {
-	most := s.requests.putOffFor()
-	if s.way != ways[0] {
-		for _, asked := range w.asked {
-			most = max(most, asked.putOffFor())
+// putOff is until when a subject is to wait because an answer said so, or a proxy.
+func (w *world) putOff(s *subject) time.Time {
+	until := s.requests.putOffUntil()
+	if asked := w.proxiesPutOff(); s.way != ways[0] && asked.After(until) {
+		return asked
+	}
+	return until
+}
+
+// putOffByServer is until when an API server has put a subject off. What a proxy says by itself does
+// not count.
+func (w *world) putOffByServer(s *subject) time.Time {
+	until := s.requests.putOffUntil()
+	if asked := w.proxiesPutOff(); s.way != ways[0] && asked.Before(until) {
+		return asked
+	}
+	return until
+}
+
+// proxiesPutOff is until when a proxy is to wait because an API server said so.
+func (w *world) proxiesPutOff() (until time.Time) {
+	for _, asked := range w.asked {
+		if at := asked.putOffUntil(); at.After(until) {
+			until = at
 		}
 	}
-	return most
+	return until
 }
 
 // serversOf reports which API servers a subject is connected to, or the proxies before them.

@@ -114,7 +114,7 @@ func (w *world) settle(ctx context.Context, name string, c *churn, subjects []*s
 	held = make([]time.Duration, len(subjects))
 	servers := make([][]bool, len(subjects))
 	for i, s := range subjects {
-		held[i], servers[i] = w.putOff(s), w.serversOf(s)
+		held[i], servers[i] = max(0, w.putOff(s).Sub(over)), w.serversOf(s)
 		if s.settle != nil {
 			s.settle()
 		}
@@ -125,7 +125,7 @@ func (w *world) settle(ctx context.Context, name string, c *churn, subjects []*s
 	took = w.wait(ctx, over, want, subjects)
 	current := own()
 	for i, s := range subjects {
-		held[i] = min(max(held[i], heldUp(current[s.of], servers[i], s.servers)), took[i])
+		held[i] = min(max(held[i], w.putOffByServer(s).Sub(over), heldUp(current[s.of], servers[i], s.servers)), took[i])
 		if took[i] == never && !s.lost {
 			s.lost = true
 			w.problem(s, fmt.Sprintf("%v: not current %v after the last fault: %s\n  %s\n  by its handlers\n  %s\n  it asked for\n    %v", s, lost, s.trouble(),

@@ -177,11 +177,11 @@ func (r *requests) retryAfter(header string) {
 	}
 }
 
-// putOffFor returns for how long it is still to wait because an answer said so.
-func (r *requests) putOffFor() time.Duration {
+// putOffUntil returns until when it is to wait because an answer said so.
+func (r *requests) putOffUntil() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return max(0, time.Until(r.putOff))
+	return r.putOff
 }
 
 func (r *requests) String() string {
