@@ -1,8 +1,8 @@
 package watchcache
 
 import (
-	"errors"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
