@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -73,6 +75,15 @@ func native(t *testing.T, server *apiserver.Server, name string) (stop func()) {
 	}
 	stop = start(t, func(ctx context.Context) { _ = inf.Run(ctx) })
 	wait(t, r.WaitForSync)
+	wait(t, func(ctx context.Context) error { // a reflector tells of its state a moment later
+		for !slices.ContainsFunc(inf.Status(), func(s weir.Status) bool { return s.Synced }) {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			runtime.Gosched()
+		}
+		return nil
+	})
 	return stop
 }
 

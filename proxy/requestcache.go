@@ -82,8 +82,8 @@ var requestInfoFactory = request.RequestInfoFactory{APIPrefixes: sets.NewString(
 // a longer one only the term that names the object is.
 const maxInfoSelector = 256
 
-// nameTerm returns the term of a field selector from which RequestInfo takes the name of the object,
-// or nothing. Terms end at a comma that no backslash stands before.
+// nameTerm returns the term of a field selector from which RequestInfo takes the object's name, or
+// nothing. Terms end at a comma that no backslash stands before.
 func nameTerm(selector string) string {
 	for selector != "" {
 		end := 0

@@ -114,7 +114,7 @@ type sizedMessage interface {
 	MarshalToSizedBuffer(buf []byte) (int, error)
 }
 
-// marshalBehind returns a message's bytes with something in front of them. It returns an error where
+// marshalBehind returns a message's bytes with something in front of them. It returns an error if
 // the type's own code panics, as generated code does at a nil element of a slice of pointers.
 func marshalBehind(front string, m message) (raw []byte, err error) {
 	defer func() {
