@@ -156,9 +156,9 @@ func replaceByStatus(resp *http.Response, err *apierrors.StatusError) error {
 	return nil
 }
 
-// wrapWatchBody implements httputil.ReverseProxy.ModifyResponse. It wraps the body of a watch, so
-// that it can be ended. It returns an error, with which the request is to be answered, in place of
-// an upgrade, since ReverseProxy would go on with that whatever the response has become.
+// wrapWatchBody wraps the body of a watch, so that it can be ended. It returns an error, with which
+// the request is to be answered, in place of an upgrade, since ReverseProxy would go on with that
+// whatever the response has become.
 func wrapWatchBody(resp *http.Response) error {
 	p, ok := resp.Request.Context().Value(forwardedWatchKey{}).(*forwardedWatch)
 	upgraded := resp.StatusCode == http.StatusSwitchingProtocols

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/watchcache"
 )
 
 // TestSlowBody: nobody waits for a body that nobody wants.
@@ -116,6 +118,19 @@ func TestDrippedBody(t *testing.T) {
 	}
 	if n := tp.server.upstream.failures.Load(); n > 0 {
 		t.Errorf("%d are failures of the upstream", n)
+	}
+}
+
+// TestAnswerToPartOfBody: whose body does not come gets 408, also if the upstream has answered what
+// came of it. One that answers before it has read all is believed.
+func TestAnswerToPartOfBody(t *testing.T) {
+	for _, failure := range []error{nil, os.ErrDeadlineExceeded} {
+		sent := httptest.NewRequest(http.MethodPost, "/api/v1/namespaces/default/pods", nil)
+		sent.Body = &requestBody{ReadCloser: http.NoBody, failure: failure}
+		answer := &http.Response{StatusCode: http.StatusBadRequest, Request: sent.WithContext(context.WithValue(t.Context(), forwardedKey{}, sent))}
+		if err := modifyResponse(answer); (failure == nil) != (err == nil) || err != nil && watchcache.StatusOf(err).Code != http.StatusRequestTimeout {
+			t.Errorf("%v: %v", failure, err)
+		}
 	}
 }
 

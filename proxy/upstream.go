@@ -92,11 +92,23 @@ func newUpstream(cfg *rest.Config, o *Options) (*upstream, error) {
 		Rewrite:        func(pr *httputil.ProxyRequest) { u.rewrite(pr, base) },
 		Transport:      u,
 		FlushInterval:  -1, // at once: most long responses are watches
-		ModifyResponse: wrapWatchBody,
+		ModifyResponse: modifyResponse,
 		ErrorHandler:   u.handleError,
 		ErrorLog:       slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}
 	return u, nil
+}
+
+// modifyResponse implements httputil.ReverseProxy.ModifyResponse. It returns the error with which the
+// request is to be answered in place of the response: it may be that the upstream has told of the
+// part of a body that came, before the transport has given up. wrapWatchBody has the others.
+func modifyResponse(resp *http.Response) error {
+	if sent, ok := resp.Request.Context().Value(forwardedKey{}).(*http.Request); ok {
+		if body, ok := sent.Body.(*requestBody); ok && body.failed() != nil {
+			return bodyError(body.failed())
+		}
+	}
+	return wrapWatchBody(resp)
 }
 
 func http1Config(cfg *rest.Config) *rest.Config {
