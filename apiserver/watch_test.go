@@ -373,7 +373,7 @@ func TestWatchIsNDJSON(t *testing.T) {
 		lines := bufio.NewScanner(res.body)
 		for range 2 {
 			if !lines.Scan() || !strings.HasPrefix(lines.Text(), `{"type":"ADDED","object":{"kind":"ConfigMap","apiVersion":"v1"`) {
-				t.Errorf("line %q", lines.Text())
+				t.Errorf("line %q, %v", lines.Text(), lines.Err())
 			}
 		}
 	})

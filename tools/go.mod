@@ -6,6 +6,7 @@ go 1.26.0
 
 tool (
 	github.com/weirproject/weir/tools/image
+	github.com/weirproject/weir/tools/lint
 	github.com/weirproject/weir/tools/sbom
 	golang.org/x/exp/cmd/apidiff
 	honnef.co/go/tools/cmd/staticcheck
@@ -14,6 +15,8 @@ tool (
 require (
 	github.com/CycloneDX/cyclonedx-go v0.12.0
 	github.com/google/go-containerregistry v0.22.1
+	golang.org/x/tools v0.52.0
+	honnef.co/go/tools v0.8.2
 )
 
 require (
@@ -25,6 +28,4 @@ require (
 	golang.org/x/exp/typeparams v0.0.0-20231108232855-2478ac86f678 // indirect
 	golang.org/x/mod v0.42.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
-	golang.org/x/tools v0.52.0 // indirect
-	honnef.co/go/tools v0.8.2 // indirect
 )

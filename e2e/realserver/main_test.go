@@ -91,6 +91,9 @@ func testServe(t *testing.T, kubeconfig string) {
 	for lines.Scan() {
 		t.Errorf("one more line on stdout: %q", lines.Text())
 	}
+	if err := lines.Err(); err != nil {
+		t.Error(err)
+	}
 	if err := <-served; err != nil {
 		t.Errorf("stopping: %v", err)
 	}
