@@ -12,13 +12,13 @@ TOOL        = $$(GOWORK=off go -C tools tool -n $(1))
 # What go.work joins. One command for all shares the work on what they have in common. The proxy
 # comes first: its tests take longest, and others are compiled meanwhile.
 PACKAGES    = ./proxy/... ./controllerruntime/... ./... ./bench/... ./cmd/weir/... ./examples/... ./metrics/...
-# What make test fuzzes, and with how many inputs each: a minute in all. Fuzzing compiles everything
-# a package needs once more, so those that need the least are chosen.
-# make fuzz FUZZ="$(make -s fuzzable)" takes all there are, FUZZTIME=1m a minute for each. A number
-# of inputs is never reported as a failure, as the end of a time now and then is
+# What make test fuzzes, and with how many inputs each: half a minute in all. Fuzzing compiles
+# everything a package needs once more, so those that need the least are chosen. At night each gets
+# 50000x. make fuzz FUZZ="$(make -s fuzzable)" takes all there are, FUZZTIME=1m a minute for each. A
+# number of inputs is never reported as a failure, as the end of a time now and then is
 # (go.dev/issue/56238).
 FUZZ        = ./internal/wire ./internal/audit ./internal/store ./internal/pack ./internal/pack/entropy
-FUZZTIME    = 3000x
+FUZZTIME    = 1000x
 
 # How long make soak takes, and more of its flags: -soak.seed N replays the faults of one run,
 # -soak.json PATH writes the report.
@@ -87,12 +87,15 @@ unit: ## the tests of all modules but e2e, with the race detector where there is
 	go test -vet=off -timeout 15m $(addprefix ./,$(PLAIN))
 	go test -vet=off -timeout 15m -run '$(SINGLE)|$(CONTROL)' ./informertest ./internal/watchcache ./internal/pack
 
-fuzz: ## a minute of fuzzing; FUZZ and FUZZTIME choose more
-	@for d in $(FUZZ); do \
-		for f in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' $$d/*_test.go | cut -c6-); do \
+fuzz: ## half a minute of fuzzing; FUZZ and FUZZTIME choose more
+	@bin=$$(mktemp -d) && trap 'rm -rf "$$bin"' EXIT && cache=$$(go env GOCACHE)/fuzz && for d in $(FUZZ); do \
+		package=$$(go list $$d) && go test -vet=off -tags fuzz -fuzz . -c -o $$bin/fuzz $$d && cd $$d || exit 1; \
+		for f in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' *_test.go | cut -c6-); do \
 			echo "fuzz $$d $$f"; \
-			(cd $$d && go test -vet=off -tags fuzz -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x .) || exit 1; \
+			$$bin/fuzz -test.run '^$$' -test.fuzz "^$$f$$" -test.fuzztime $(FUZZTIME) -test.fuzzminimizetime 20x \
+				-test.fuzzcachedir $$cache/$$package || exit 1; \
 		done; \
+		cd $(CURDIR); \
 	done
 
 fuzzable: ## the packages that can be fuzzed

@@ -1,10 +1,10 @@
 // Command lint runs go vet's analyzers and staticcheck's on the packages that its arguments name.
 // It takes staticcheck's flags.
 //
-// Both need facts of all packages that are imported, hundreds of Kubernetes' among them. One program
-// parses and type-checks these once, and finds out less about those of others than staticcheck: not
-// which of their functions have no effect, never return nil, or take pairs of arguments. That takes
-// two thirds of its time. make staticcheck runs it as it is.
+// Both need facts of all packages that are imported, hundreds of Kubernetes' among them. One
+// program parses and type-checks these once, and finds out less about those of others than
+// staticcheck: not which of their functions have no effect, never return nil, or take pairs of
+// arguments. That takes two thirds of its time. make staticcheck runs it as it is.
 package main
 
 import (
