@@ -99,9 +99,9 @@ func newUpstream(cfg *rest.Config, o *Options) (*upstream, error) {
 	return u, nil
 }
 
-// modifyResponse implements httputil.ReverseProxy.ModifyResponse. It returns the error with which the
-// request is to be answered in place of the response: it may be that the upstream has told of the
-// part of a body that came, before the transport has given up. wrapWatchBody has the others.
+// modifyResponse implements httputil.ReverseProxy.ModifyResponse. It returns the error with which
+// the request is to be answered in place of the response. The upstream may have answered the part
+// of a body that came, before the transport has given up. wrapWatchBody has the other reasons.
 func modifyResponse(resp *http.Response) error {
 	if sent, ok := resp.Request.Context().Value(forwardedKey{}).(*http.Request); ok {
 		if body, ok := sent.Body.(*requestBody); ok && body.failed() != nil {
