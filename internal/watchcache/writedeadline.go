@@ -115,7 +115,7 @@ func (ds *writeDeadlines) check() {
 // pendingWrite is a write that was under way when somebody looked. It may have ended since.
 type pendingWrite struct {
 	*writeDeadline
-	start int64
+	start int64 // as since has it
 }
 
 // startedBefore returns the writes under way that started before then.
