@@ -97,6 +97,7 @@ func (d *driver) progress(rv string) bool {
 // something other than an object's event comes.
 func (d *driver) readWatch() input {
 	events, damaged, other, initial := 0, d.damaged, input{}, d.initial != nil
+	encoding := d.watch.Encoding() // a watch that ends is closed below
 	for other.typ == inNone {
 		event, err := d.watch.Next()
 		switch {
@@ -127,7 +128,7 @@ func (d *driver) readWatch() input {
 	if d.flush(); events == 0 {
 		return other
 	}
-	d.throttle.wait(d.ctx, d.r.sink, events)
+	d.throttle.wait(d.ctx, d.r.sink, events, longestWait(encoding))
 	if other.typ != inNone {
 		d.pending = &other
 	}

@@ -3,6 +3,8 @@ package reflector
 import (
 	"context"
 	"time"
+
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // throttle leaves CPU to a handler that is at work and has fallen behind. If events come in faster
@@ -22,18 +24,28 @@ type throttle struct {
 const (
 	// maxThrottle bounds the wait for one event. A handler that takes longer has most of the CPU
 	// anyhow. No kube-apiserver sends one watch so many events, for long, that they would have to
-	// wait.
-	maxThrottle = 150 * time.Microsecond
+	// wait. JSON takes about four times as long, for who takes it in as for who decodes it.
+	maxThrottle     = 150 * time.Microsecond
+	maxThrottleJSON = 4 * maxThrottle
 	// stuckFor is after how long without a read a handler counts as waiting for something other
 	// than CPU.
 	stuckFor = 50 * time.Millisecond
 )
 
-// wait blocks, after so many events, until it is time for more or ctx ends.
-func (t *throttle) wait(ctx context.Context, sink Sink, events int) {
+// longestWait returns how long an event of an encoding waits at most.
+func longestWait(encoding wire.Encoding) time.Duration {
+	if encoding == wire.JSON {
+		return maxThrottleJSON
+	}
+	return maxThrottle
+}
+
+// wait blocks, after so many events of which each waits for longest at most, until it is time for
+// more or ctx ends.
+func (t *throttle) wait(ctx context.Context, sink Sink, events int, longest time.Duration) {
 	now := time.Now()
 	took := now.Sub(t.ready)
-	if took >= time.Duration(events)*maxThrottle { // which is nearly always: then nobody need be asked
+	if took >= time.Duration(events)*longest { // which is nearly always: then nobody need be asked
 		t.ready, t.behind = now, false
 		return
 	}
@@ -44,7 +56,7 @@ func (t *throttle) wait(ctx context.Context, sink Sink, events int) {
 	case !t.behind:
 		t.went, t.read = now, read
 	case read > t.read:
-		per := min(now.Sub(t.went)/time.Duration(read-t.read), maxThrottle)
+		per := min(now.Sub(t.went)/time.Duration(read-t.read), longest)
 		if t.per == 0 {
 			t.per = per
 		}

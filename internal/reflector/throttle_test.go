@@ -18,6 +18,7 @@ type pacing struct {
 	w        *store.Writer
 	throttle throttle
 	ctx      context.Context
+	encoding wire.Encoding // of the watch
 }
 
 func newPacing(t *testing.T, ctx context.Context) *pacing {
@@ -57,7 +58,7 @@ func (p *pacing) handle(c *store.Cursor, per time.Duration, batch int) (stop fun
 // took is how long maxBatch events take that are there at once.
 func (p *pacing) took() time.Duration {
 	begin := time.Now()
-	p.throttle.wait(p.ctx, p.w, maxBatch)
+	p.throttle.wait(p.ctx, p.w, maxBatch, longestWait(p.encoding))
 	return time.Since(begin)
 }
 
@@ -69,20 +70,26 @@ func TestThrottle(t *testing.T) {
 		per    time.Duration // that each handler takes
 		batch  int           // that it reads at once
 		behind bool
+		json   bool
 		want   time.Duration // for an event
 	}{
-		"a quick handler":              {20 * time.Microsecond, 10, true, 22500 * time.Nanosecond},
-		"one that takes longer":        {60 * time.Microsecond, 10, true, 67500 * time.Nanosecond},
-		"one that reads much at once":  {60 * time.Microsecond, 300, true, 67500 * time.Nanosecond},
-		"a slow one":                   {400 * time.Microsecond, 10, true, maxThrottle * 9 / 8},
-		"one that waits for something": {20 * time.Millisecond, 10, true, 0},
-		"one that keeps up":            {60 * time.Microsecond, 10, false, 0},
+		"a quick handler":              {20 * time.Microsecond, 10, true, false, 22500 * time.Nanosecond},
+		"one that takes longer":        {60 * time.Microsecond, 10, true, false, 67500 * time.Nanosecond},
+		"one that reads much at once":  {60 * time.Microsecond, 300, true, false, 67500 * time.Nanosecond},
+		"a slow one":                   {400 * time.Microsecond, 10, true, false, maxThrottle * 9 / 8},
+		"a slow one of JSON":           {400 * time.Microsecond, 10, true, true, 450 * time.Microsecond},
+		"a slower one of JSON":         {2 * time.Millisecond, 10, true, true, maxThrottleJSON * 9 / 8},
+		"one that waits for something": {20 * time.Millisecond, 10, true, false, 0},
+		"one that keeps up":            {60 * time.Microsecond, 10, false, false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				p := newPacing(t, ctx)
 				defer p.s.Close()
+				if test.json {
+					p.encoding = wire.JSON
+				}
 				c := p.s.Cursor()
 				defer c.Close()
 				if p.took() != 0 {
