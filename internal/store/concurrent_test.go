@@ -73,6 +73,45 @@ func TestConcurrentUse(t *testing.T) {
 	s.decoder.cache.check(t)
 }
 
+// TestCursorBytesWhileRead: what is kept for a cursor may be asked for while the cursor is read.
+// Mostly for -race.
+func TestCursorBytesWhileRead(t *testing.T) {
+	cfg := decodeConfig()
+	cfg.LogBytes = 1
+	s := newStore(t, cfg)
+	c := s.Cursor()
+	drain(c)
+	fillPods(t, s, 10_000)
+	if c.Bytes() == 0 {
+		t.Fatal("nothing is kept for the cursor")
+	}
+	begun, read := make(chan struct{}), make(chan struct{})
+	var asking sync.WaitGroup
+	asking.Go(func() {
+		last := c.Bytes()
+		close(begun)
+		for {
+			now := c.Bytes()
+			if now < 0 || now > last {
+				t.Errorf("%d bytes are kept, after %d", now, last)
+			}
+			last = now
+			select {
+			case <-read:
+				return
+			default:
+			}
+		}
+	})
+	<-begun
+	drain(c)
+	close(read)
+	asking.Wait()
+	if n := c.Bytes(); n != 0 {
+		t.Errorf("%d bytes are kept for what was read", n)
+	}
+}
+
 // churn is one writer's life, its last relist leaving ten objects.
 func churn(t *testing.T, w *Writer, ns string, seed uint64) {
 	rnd := newRand(seed)

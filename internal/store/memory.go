@@ -110,8 +110,8 @@ func (s *Store) CursorBytes() int64 {
 // Bytes returns the memory of what Pending counts, which is a part of Memory.Cursors. Safe for
 // concurrent use.
 func (c *Cursor) Bytes() int64 {
-	c.log.mu.RLock()
-	defer c.log.mu.RUnlock()
+	c.log.mu.Lock() // Next changes it holding the lock for reading
+	defer c.log.mu.Unlock()
 	return c.backlog.bytes
 }
 
