@@ -24,6 +24,44 @@ func TestNoConfig(t *testing.T) {
 	}
 }
 
+// TestWaitForErrOfStopped: to wait for what is wrong with an informer or a lease ends with the
+// informer, also where nothing was.
+func TestWaitForErrOfStopped(t *testing.T) {
+	server, _, ctx := serve(t, apiserver.Options{})
+	f := weir.NewFactory(ctx, server.Config())
+	lease, err := weir.Use[*corev1.ConfigMap](f, weir.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inf, stop := start[*corev1.ConfigMap](t, ctx, server.Config(), weir.Options{})
+	for name, c := range map[string]struct {
+		of interface {
+			WaitForSync(context.Context) error
+			WaitForErr(context.Context) error
+		}
+		stop func()
+	}{
+		"informer": {inf, stop},
+		"lease":    {lease, func() { lease.Release(); <-lease.Done() }},
+	} {
+		if err := c.of.WaitForSync(ctx); err != nil {
+			t.Fatal(err)
+		}
+		waited := make(chan error, 1)
+		go func() { waited <- c.of.WaitForErr(ctx) }()
+		c.stop()
+		if err := <-waited; !errors.Is(err, weir.ErrStopped) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := c.of.WaitForErr(ctx); !errors.Is(err, weir.ErrStopped) {
+			t.Errorf("%s, once it has stopped: %v", name, err)
+		}
+	}
+	if err := f.Shutdown(); err != nil {
+		t.Error(err)
+	}
+}
+
 // Types that are called alike, such as the Event of core and that of events, have informers of
 // their own.
 func TestFactoryTypesOfOneName(t *testing.T) {

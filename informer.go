@@ -150,8 +150,9 @@ func (i *Informer[T]) WaitForResourceVersion(ctx context.Context, resourceVersio
 func (i *Informer[T]) Err() error { return i.engine.Err() }
 
 // WaitForErr blocks until Err is not nil, and returns it. If ctx ends first, it returns the
-// context's error. A program that waits for WaitForSync and WaitForErr at once learns either that
-// the informer has synced or what keeps it from syncing.
+// context's error. If the informer is stopped first, the error wraps ErrStopped. A program that
+// waits for WaitForSync and WaitForErr at once learns either that the informer has synced or what
+// keeps it from syncing.
 func (i *Informer[T]) WaitForErr(ctx context.Context) (err error) {
 	if wait := i.engine.WaitFor(ctx, func() bool { err = i.Err(); return err != nil }); wait != nil {
 		return wait

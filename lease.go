@@ -94,7 +94,8 @@ func (l *Lease[T]) WaitForResourceVersion(ctx context.Context, resourceVersion s
 // Err returns why the informer is not current, as Informer.Err.
 func (l *Lease[T]) Err() error { return l.informer.Err() }
 
-// WaitForErr blocks until Err is not nil and returns it, as Informer.WaitForErr.
+// WaitForErr blocks until Err is not nil and returns it, as Informer.WaitForErr. If the informer is
+// stopped first, with its last lease or its factory, the error wraps ErrStopped.
 func (l *Lease[T]) WaitForErr(ctx context.Context) error { return l.informer.WaitForErr(ctx) }
 
 // Status returns the state of each of the informer's reflectors, as Informer.Status.

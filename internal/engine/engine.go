@@ -57,7 +57,7 @@ type Engine struct {
 	store   *store.Store
 	workers delivery.Workers // of all handlers
 	members []*member
-	changed *broadcast // fires when a status may have changed
+	changed *broadcast // fires when a status may have changed, and when the engine has stopped
 
 	mu       sync.Mutex
 	phase    phase
@@ -154,7 +154,6 @@ func (e *Engine) Run(ctx context.Context) error {
 	working.Wait()
 	err := e.end()
 	e.store.Close()
-	e.changed.fire()
 	return err
 }
 
@@ -184,6 +183,7 @@ func (e *Engine) end() error {
 		waiting = append(waiting, r)
 	}
 	e.mu.Unlock()
+	e.changed.fire()
 
 	timeout := time.NewTimer(e.cfg.StopTimeout)
 	defer timeout.Stop()

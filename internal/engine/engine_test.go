@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -73,6 +74,44 @@ func TestBackground(t *testing.T) {
 		}
 		if err := e.Run(t.Context()); err == nil || begun != 1 {
 			t.Errorf("a Run after the end: %v; begun %d times", err, begun)
+		}
+	})
+}
+
+// TestWaitFor waits until its condition holds, its context ends or the engine stops, whichever
+// comes first.
+func TestWaitFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := New(Config{Name: "pods"})
+		ctx, stop := context.WithCancel(t.Context())
+		done, waited := make(chan error, 1), make(chan error, 1)
+		go func() { done <- e.Run(ctx) }()
+		never := func() bool { return false }
+		go func() { waited <- e.WaitFor(t.Context(), never) }()
+		synctest.Wait()
+		select {
+		case err := <-waited:
+			t.Errorf("it ended before the engine: %v", err)
+		default:
+		}
+		if err := e.WaitFor(t.Context(), func() bool { return true }); err != nil {
+			t.Errorf("of what holds: %v", err)
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if err := <-waited; !errors.Is(err, ErrStopped) || err.Error() != "pods: informer is stopped" {
+			t.Errorf("when the engine stops: %v", err)
+		}
+		if err := e.WaitFor(t.Context(), never); !errors.Is(err, ErrStopped) {
+			t.Errorf("after the engine: %v", err)
+		}
+		if err := e.WaitFor(t.Context(), func() bool { return true }); err != nil {
+			t.Errorf("of what holds, after the engine: %v", err)
+		}
+		if err := e.WaitFor(ctx, never); err != context.Canceled {
+			t.Errorf("with a context that has ended: %v", err)
 		}
 	})
 }

@@ -161,13 +161,17 @@ func (e *Engine) explain(ctx context.Context, err, what error) error {
 	return fmt.Errorf("%s: %w: %w", e.cfg.Name, what, err)
 }
 
-// WaitFor blocks until cond returns true, or returns the context's error. It calls cond again
-// whenever a reflector's status has changed.
+// WaitFor blocks until cond returns true. It calls cond again whenever a reflector's status has
+// changed. If ctx ends first, it returns the context's error. If the engine is stopped first, the
+// error wraps ErrStopped: no status changes any more.
 func (e *Engine) WaitFor(ctx context.Context, cond func() bool) error {
 	for {
 		wake := e.changed.wait()
 		if cond() {
 			return nil
+		}
+		if e.Stopped() && ctx.Err() == nil {
+			return fmt.Errorf("%s: %w", e.cfg.Name, ErrStopped)
 		}
 		select {
 		case <-ctx.Done():
