@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"mime"
 	"net/http"
 	"strconv"
@@ -120,23 +121,26 @@ func reasonOf(code int) metav1.StatusReason {
 // mergeRetryAfter sets the Status's RetryAfterSeconds from a Retry-After header, which is seconds
 // or a date. A larger value in the Status stays.
 func mergeRetryAfter(status *metav1.Status, header string) {
-	header = strings.TrimSpace(header)
-	if header == "" {
-		return
-	}
-	seconds, err := strconv.ParseInt(header, 10, 32)
-	if err != nil {
-		at, err := http.ParseTime(header)
-		if err != nil {
-			return
-		}
-		seconds = min(int64((time.Until(at)+time.Second-1)/time.Second), 1<<31-1)
-	}
-	if seconds <= 0 {
+	seconds := retryAfterSeconds(strings.TrimSpace(header))
+	if seconds == 0 {
 		return
 	}
 	if status.Details == nil {
 		status.Details = &metav1.StatusDetails{}
 	}
-	status.Details.RetryAfterSeconds = max(status.Details.RetryAfterSeconds, int32(seconds))
+	status.Details.RetryAfterSeconds = max(status.Details.RetryAfterSeconds, seconds)
+}
+
+// retryAfterSeconds returns the seconds of a Retry-After header, as many as a Status can have at
+// most. It returns 0 for a time that has passed, and for what is neither seconds nor a date.
+func retryAfterSeconds(header string) int32 {
+	seconds, err := strconv.ParseInt(header, 10, 64)
+	if err != nil && !errors.Is(err, strconv.ErrRange) { // of what is out of range it is the nearest
+		at, err := http.ParseTime(header)
+		if err != nil {
+			return 0
+		}
+		seconds = int64(math.Ceil(time.Until(at).Seconds()))
+	}
+	return int32(min(max(seconds, 0), math.MaxInt32))
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -178,6 +179,7 @@ func TestDisableCompression(t *testing.T) {
 
 func TestErrorAnswers(t *testing.T) {
 	status := `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no pods for you","reason":"Forbidden","code":403,"details":{}}`
+	tooMany := strings.NewReplacer("403", "429", "Forbidden", "TooManyRequests").Replace(status)
 	for _, c := range []struct {
 		name, contentType, body string
 		code                    int
@@ -187,7 +189,7 @@ func TestErrorAnswers(t *testing.T) {
 		seconds                 int
 	}{
 		{"status", "application/json", status, 403, "", apierrors.IsForbidden, "no pods for you", 0},
-		{"retry after", "application/json", strings.ReplaceAll(strings.ReplaceAll(status, "403", "429"), "Forbidden", "TooManyRequests"),
+		{"retry after", "application/json", tooMany,
 			429, "7", apierrors.IsTooManyRequests, "no pods for you", 7},
 		{"proxy", "text/html", "<html>" + strings.Repeat("x", 1<<20), 502, "", apierrors.IsInternalError,
 			"LIST /api/v1/pods: 502 Bad Gateway (text/html, not a Kubernetes Status)", 0},
@@ -201,6 +203,16 @@ func TestErrorAnswers(t *testing.T) {
 			"LIST /api/v1/pods: 503 Service Unavailable (application/json, not a Kubernetes Status)", 3},
 		{"nothing", "", "", 401, "soon", apierrors.IsUnauthorized,
 			"LIST /api/v1/pods: 401 Unauthorized (no content type, not a Kubernetes Status)", 0},
+		{"retry after more seconds than a Status can have", "application/json", tooMany,
+			429, "4294967296", apierrors.IsTooManyRequests, "no pods for you", math.MaxInt32},
+		{"retry after more seconds than 64 bits can have", "application/json", tooMany,
+			429, "99999999999999999999", apierrors.IsTooManyRequests, "no pods for you", math.MaxInt32},
+		{"retry after a distant date", "application/json", tooMany,
+			429, "Fri, 31 Dec 9999 23:59:59 GMT", apierrors.IsTooManyRequests, "no pods for you", math.MaxInt32},
+		{"retry after a time in the past", "application/json", tooMany,
+			429, "-4294967297", apierrors.IsTooManyRequests, "no pods for you", 0},
+		{"retry after a date in the past", "application/json", tooMany,
+			429, "Mon, 01 Jan 0001 00:00:00 GMT", apierrors.IsTooManyRequests, "no pods for you", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			src := serve(t, func(w http.ResponseWriter, r *http.Request) {
