@@ -71,20 +71,49 @@ func (b *bookmarkTimer) next() time.Duration {
 	return min(b.interval, left)
 }
 
-// due reports whether a bookmark follows the changes that exist now, and its resourceVersion. last
-// means that the watch ends after it. No bookmark is due before the one that ends the initial
-// events, or because the watch ends with 410.
-func (b *bookmarkTimer) due(wt *watcher, last bool) (upTo uint64, due bool) {
-	if !b.enabled || b.initialEvents || !b.fired && (!last || wt.cache.expired.Load()) {
-		return 0, false
+// due reports whether a bookmark follows the changes that are sent now. last means that the watch
+// ends after it. No bookmark is due before the one that ends the initial events, or because the
+// watch ends with 410.
+func (b *bookmarkTimer) due(wt *watcher, last bool) bool {
+	return b.enabled && !b.initialEvents && (b.fired || last && !wt.cache.expired.Load())
+}
+
+// look notes whether the timer has fired, and does not wait for it.
+func (b *bookmarkTimer) look() {
+	select {
+	case <-b.timer.C:
+		b.fired = true
+	default:
 	}
-	wt.cache.clock.Observe(func(rv uint64) { upTo = rv })
-	return upTo, true
 }
 
 func (b *bookmarkTimer) sent() {
 	b.fired, b.initialEvents = false, false
 	b.timer.Reset(b.next())
+}
+
+// sendBookmarkUpTo sends a bookmark of rv, or of what the client has seen beyond that.
+func (wt *watcher) sendBookmarkUpTo(rv uint64) error {
+	wt.coalesced = 0
+	wt.sentUpTo = max(wt.sentUpTo, rv)
+	if err := wt.sendBookmark(wt.sentUpTo, false); err != nil {
+		return err
+	}
+	wt.bookmarks.sent()
+	return nil
+}
+
+// sendBookmarkBetween sends a bookmark that is due although changes keep coming.
+func (wt *watcher) sendBookmarkBetween() error {
+	b := wt.bookmarks
+	b.look()
+	switch {
+	case b.initialEvents:
+		return wt.sendInitialEventsEnd()
+	case b.due(wt, false) && wt.coalesced <= wt.sentUpTo:
+		return wt.sendBookmarkUpTo(wt.sentUpTo)
+	}
+	return nil
 }
 
 // sendBookmark tells the client that it has seen every change up to rv.

@@ -190,8 +190,10 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 	return d
 }
 
-// Close ends all watches and does not wait for them. Each watch first sends what the store holds,
-// and a bookmark if its client asked for bookmarks. Later requests get Config.Closed.
+// Close ends all watches and does not wait for them. A watch whose client has taken everything
+// before first sends what the store holds; any other one may end where its client is. Both send a
+// bookmark if that was asked for, but for one that is still being caught up after closeGrace. Later
+// requests get Config.Closed.
 func (c *Cache) Close() {
 	c.close()
 	c.readWrites.close(closeGrace)
@@ -199,8 +201,9 @@ func (c *Cache) Close() {
 	c.pagedStates.close()
 }
 
-// Expire closes the cache and ends its watches with 410 Expired. Use it when the source has gone
-// back to an earlier state, so that the clients' objects and resourceVersions no longer exist.
+// Expire closes the cache and ends its watches with 410 Expired, before their next event. Use it
+// when the source has gone back to an earlier state, so that the clients' objects and
+// resourceVersions no longer exist.
 func (c *Cache) Expire() {
 	c.expired.Store(true)
 	c.Close()

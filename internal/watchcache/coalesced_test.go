@@ -34,6 +34,7 @@ func (tc *testCache) relist(clock *lockedClock, change func()) {
 	change()
 	history.AddGap(tc.rv)
 	tc.rv++
+	history.BeginRelist(tc.store.Revision(), tc.rv) // goes on with the first
 	history.Add(tc.rv, tc.store.Revision())
 	history.EndRelist(tc.store.Revision())
 	tc.history = history

@@ -25,8 +25,8 @@ func newDrain(closing context.Context) drain {
 
 // Drain ends all watches as Close does, each at a random time within over. Watches that begin
 // during the drain end too. A watch that is still sending its initial events may go on until over
-// has passed. Other requests are answered until Close. Drain does not wait, and a second call does
-// nothing.
+// has passed, and one that is being caught up for drainGrace more. Other requests are answered
+// until Close. Drain does not wait, and a second call does nothing.
 func (c *Cache) Drain(over time.Duration) {
 	d := &c.drain
 	d.once.Do(func() {
@@ -51,6 +51,7 @@ type drainTimer struct {
 	begun <-chan struct{} // nil: the timer runs
 	timer *time.Timer     // nil: not started
 	endAt time.Time
+	ended time.Time // when the watch saw that it must end; zero: it has not
 }
 
 func (d *drain) newTimer() drainTimer { return drainTimer{drain: d, begun: d.begun} }
@@ -70,9 +71,26 @@ func (dt *drainTimer) C() <-chan time.Time {
 	return dt.timer.C
 }
 
-// due reports whether the watch is to end now.
+// due reports whether the watch is to end now, once its client has what there is.
 func (dt *drainTimer) due() bool {
+	select {
+	case <-dt.begun:
+		dt.start()
+	default:
+	}
 	return dt.drain.ended.Err() != nil || dt.timer != nil && !time.Now().Before(dt.endAt)
+}
+
+// overdue reports whether the watch has had its grace after the drain, or after the cache was
+// closed, so that its client need not get what there is. A grace of 0 is not known yet.
+func (dt *drainTimer) overdue(grace time.Duration) bool {
+	if dt.drain.ended.Err() == nil {
+		return false
+	}
+	if dt.ended.IsZero() {
+		dt.ended = time.Now()
+	}
+	return grace > 0 && time.Since(dt.ended) > grace
 }
 
 func (dt *drainTimer) stop() {

@@ -1,6 +1,7 @@
 package watchcache
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -56,8 +57,8 @@ func (wt *watcher) send() {
 	}
 }
 
-// sendPending sends all pending changes, and a bookmark if one is due. over says that the watch
-// ends. If the cache ends it, the changes so far and a bookmark are sent first.
+// sendPending sends pending changes, and a bookmark if one is due. over says that the watch ends:
+// if the cache ends it, a bookmark comes last.
 func (wt *watcher) sendPending() (over bool, err error) {
 	if wt.ctx.Err() != nil {
 		return true, nil
@@ -65,16 +66,22 @@ func (wt *watcher) sendPending() (over bool, err error) {
 	if err := wt.sendInitialEventsEnd(); err != nil {
 		return false, err
 	}
-	last := wt.drained.due()
-	if err := wt.sendChangesAndBookmark(last); err != nil {
+	last, err := wt.sendChangesAndBookmark(wt.drained.due())
+	if err != nil {
 		return false, err
 	}
-	if wt.out.err != nil || wt.ctx.Err() != nil || wt.out.flush() != nil || wt.source.Closed() || wt.overflows() || last {
+	if wt.out.flush() != nil || last || wt.mustEnd() || wt.source.Closed() || wt.overflows() {
 		return true, nil
 	}
 	wt.releaseScratch()
 	wt.cache.flush.flushed(&wt.turn)
 	return false, nil
+}
+
+// mustEnd reports whether the watch ends before the next event, whatever is left to send.
+func (wt *watcher) mustEnd() bool {
+	return wt.out.err != nil || wt.ctx.Err() != nil || wt.cache.expired.Load() ||
+		wt.drained.overdue(time.Duration(wt.cache.watchWrites.grace.Load()))
 }
 
 // maxSettling is how often a watcher whose changes are coalesced looks for the end of them at once.
@@ -83,71 +90,100 @@ const maxSettling = 4
 // settleAfter is how soon it looks again if nothing wakes it.
 const settleAfter = time.Second
 
-// sendChangesAndBookmark sends all pending changes, and a bookmark if one is due or last is set, or
-// if changes were coalesced: it tells the client that it has them all. It sends no bookmark if the
+// sendChangesAndBookmark sends pending changes, and a bookmark if one is due or last is set, or if
+// changes were coalesced: it tells the client that it has them all. It sends no bookmark if the
 // store was closed meanwhile, because changes may be missing then, and none that says less than the
-// changes before it.
-func (wt *watcher) sendChangesAndBookmark(last bool) error {
-	upTo, due := wt.bookmarks.due(wt, last)
-	settled := true
+// changes before it. ends is last, or that a drain ends the watch meanwhile.
+func (wt *watcher) sendChangesAndBookmark(last bool) (ends bool, err error) {
+	upTo, until := uint64(0), uint64(math.MaxUint64)
+	asked, completes := last || wt.bookmarks.due(wt, false), false
+	if asked {
+		wt.cache.clock.Observe(func(rv uint64) { upTo = rv })
+	}
+	settled, all := true, true
 	for range maxSettling {
-		if (due || last) && wt.selective {
+		if last {
+			until = upTo
+		}
+		if (asked || completes) && wt.selective {
 			settled = wt.cache.hub.flush()
 		}
 		wt.acquireScratch()
-		if err := wt.sendChanges(); err != nil {
-			return err
+		if all, err = wt.sendChanges(until); err != nil {
+			return false, err
 		}
-		if upTo >= wt.coalesced || wt.source.Closed() || wt.out.err != nil || wt.ctx.Err() != nil {
+		if !all || upTo >= wt.coalesced || wt.source.Closed() {
 			break
 		}
-		due = true
+		completes = true
 		before := upTo
 		wt.cache.clock.Observe(func(rv uint64) { upTo = rv })
 		if upTo == before {
 			break
 		}
 	}
+	if !all { // a bookmark tells of what was sent
+		upTo, last = wt.sentUpTo, last || wt.drained.due()
+	}
 	if upTo < wt.coalesced && wt.bookmarks.enabled {
 		wt.bookmarks.timer.Reset(settleAfter) // what completes them need not wake this watcher
 	}
-	if !due || !settled || upTo < wt.coalesced || wt.overflows() || wt.source.Closed() || wt.out.err != nil || wt.ctx.Err() != nil {
-		return nil
+	due := completes || wt.bookmarks.due(wt, last)
+	if !due || !settled || upTo < wt.coalesced || wt.cache.expired.Load() || wt.overflows() || wt.source.Closed() || wt.out.err != nil || wt.ctx.Err() != nil {
+		return last, nil
 	}
-	wt.coalesced = 0
-	wt.sentUpTo = max(wt.sentUpTo, upTo)
-	if err := wt.sendBookmark(wt.sentUpTo, false); err != nil {
-		return err
-	}
-	wt.bookmarks.sent()
-	return nil
+	return last, wt.sendBookmarkUpTo(upTo)
 }
 
-// sendChanges sends all pending changes. A selective watcher that has caught up moves from its
-// cursor to the hub.
-func (wt *watcher) sendChanges() error {
+// sendChanges sends pending changes: all of them, or those up to a resourceVersion at least. It
+// stops before that if the watch must end, or a drain ends it: there may be no end of changes for a
+// client that takes less than comes. all says that it was not stopped. A selective watcher that has
+// caught up moves from its cursor to the hub.
+func (wt *watcher) sendChanges(until uint64) (all bool, err error) {
 	for {
-		batch := wt.scratch.changes[:]
-		for n := wt.source.Next(batch); n > 0; n = wt.source.Next(batch) {
-			wt.share = wt.hasPeers()
-			// Otherwise only the encoder reads the object.
-			wt.matcher.share = wt.share && wt.matcher.looksInside()
-			err := wt.sendBatch(batch[:n])
-			clear(batch[:n])
-			if err != nil || wt.out.err != nil || wt.ctx.Err() != nil || wt.overflows() {
-				return err
-			}
+		if all, err = wt.sendBatches(until); !all || err != nil {
+			return false, err
 		}
 		l, ok := wt.source.(*cursorSource)
-		if !ok || !wt.selective {
-			return nil
+		if !ok || !wt.selective || wt.sentUpTo >= until {
+			return true, nil
 		}
 		sub, err := wt.cache.hub.join(wt.interest, l.Cursor)
 		if err != nil { // the store was closed
-			return nil
+			return true, nil
 		}
 		wt.setSource(sub)
 	}
+}
+
+// sendBatches is sendChanges for the changes of one source. Between two batches it sends what else
+// is due.
+func (wt *watcher) sendBatches(until uint64) (all bool, err error) {
+	batch := wt.scratch.changes[:]
+	for sent := 0; !wt.mustEnd(); sent++ {
+		n := wt.source.Next(batch)
+		if n == 0 {
+			return true, nil
+		}
+		wt.share = wt.hasPeers()
+		// Otherwise only the encoder reads the object.
+		wt.matcher.share = wt.share && wt.matcher.looksInside()
+		err := wt.sendBatch(batch[:n])
+		clear(batch[:n])
+		switch {
+		case err != nil || wt.overflows():
+			return false, err
+		case wt.sentUpTo >= until:
+			return true, nil
+		case until == math.MaxUint64 && wt.drained.due():
+			return false, nil
+		case sent > 0: // most often there is only one, and the bookmark that follows tells of more
+			if err := wt.sendBookmarkBetween(); err != nil {
+				return false, err
+			}
+		}
+	}
+	return false, nil
 }
 
 // hasPeers reports whether other watchers are sent the same events.
@@ -176,6 +212,9 @@ func (wt *watcher) sendBatch(changes []store.Change) error {
 		return wt.catchUp(changes, relisted)
 	}
 	for i := range changes {
+		if wt.mustEnd() {
+			return nil // whoever asked sees it
+		}
 		if err := wt.sendChange(&changes[i]); err != nil {
 			return err
 		}
@@ -197,9 +236,10 @@ func (wt *watcher) relisted(ch store.Change) bool {
 //
 // That is not enough where the client resumes at a server that knows the states in between: there
 // the object may match no more, and none of its later changes do. So a client that wants bookmarks
-// gets one which says that the changes are coalesced, and another when it has them all.
+// gets one which says that the changes are coalesced, and another when it has them all. By then
+// more may have come, so that it is caught up once more.
 func (wt *watcher) catchUp(changes []store.Change, relisted bool) error {
-	g, upTo := wt.coalesce(changes, relisted)
+	g, upTo, complete := wt.coalesce(changes, relisted)
 	wt.out.deadline.beginCatchUp(g)
 	defer wt.out.deadline.endCatchUp()
 	if err := wt.sendCoalesced(upTo); err != nil {
@@ -208,7 +248,7 @@ func (wt *watcher) catchUp(changes []store.Change, relisted bool) error {
 	wt.coalesces = true
 	defer func() { wt.coalesces = false }()
 	for i, held := range g.changes {
-		if wt.out.err != nil || wt.ctx.Err() != nil {
+		if wt.mustEnd() {
 			return nil // whoever asked sees it
 		}
 		ended, err := wt.endsMatching(&held.Change)
@@ -221,7 +261,7 @@ func (wt *watcher) catchUp(changes []store.Change, relisted bool) error {
 		}
 	}
 	for i, held := range g.changes {
-		if wt.out.err != nil || wt.ctx.Err() != nil {
+		if wt.mustEnd() {
 			return nil
 		}
 		if held == nil {
@@ -232,44 +272,61 @@ func (wt *watcher) catchUp(changes []store.Change, relisted bool) error {
 		}
 		g.drop(i)
 	}
-	return nil
+	if complete {
+		wt.sentUpTo = max(wt.sentUpTo, upTo)
+	}
+	if wt.coalesced == 0 || wt.coalesced > wt.sentUpTo {
+		return nil
+	}
+	return wt.sendBookmarkUpTo(wt.sentUpTo)
 }
 
 // coalesce gathers changes, one for each key, with those that wait: all of what the log has
 // dropped, and all of a relist. Up to the resourceVersion that it returns nothing is known of
-// their order. It clears changes, so that nothing is kept but what it returns, and the source.
-func (wt *watcher) coalesce(changes []store.Change, relisted bool) (g *coalescedChanges, upTo uint64) {
+// their order. complete says that there are no others up to it: a relist that goes on may bring
+// more. It clears changes, so that nothing is kept but what it returns, and the source.
+func (wt *watcher) coalesce(changes []store.Change, relisted bool) (g *coalescedChanges, upTo uint64, complete bool) {
 	g = newCoalescedChanges(&wt.cache.held)
-	if relisted {
-		wt.cache.clock.Observe(func(uint64) {}) // until the relist is complete
+	now := uint64(0) // up to it, the source has what the store has; 0: that was not asked
+	observe := func() {
+		wt.cache.clock.Observe(func(rv uint64) { now = rv }) // most relists are complete then
 		if wt.selective {
 			wt.cache.hub.flush()
 		}
 	}
+	if relisted {
+		observe()
+	}
 	add := func(changes []store.Change) {
 		for i := range changes {
-			rv, ok := wt.cache.history.relisted(changes[i].Revision)
+			ch := &changes[i]
+			rv, ok := wt.cache.history.relisted(ch.Revision)
 			if relisted = ok; ok {
-				upTo = max(upTo, rv)
-				changes[i].Coalesced = true
+				ch.Coalesced = true
 			}
-			g.addChange(changes[i])
+			if upTo = max(upTo, rv); !ch.Missed {
+				upTo = max(upTo, ch.ResourceVersion)
+			}
+			g.addChange(*ch)
 		}
 		clear(changes)
 	}
 	add(changes)
 	more := make([]store.Change, batch)
-	for wt.source.Pending() > 0 || relisted { // much faster than any writer
+	for complete = true; wt.source.Pending() > 0 || relisted; { // much faster than any writer
+		if relisted && now == 0 {
+			observe()
+		}
 		n := wt.source.Next(more)
-		add(more[:n])
 		if n == 0 {
+			complete = upTo <= now && !wt.source.Closed()
 			break
 		}
+		add(more[:n])
 	}
 	wt.source.release()
 	g.compact()
-	wt.cache.clock.Observe(func(rv uint64) { upTo = max(upTo, rv) })
-	return g, upTo
+	return g, upTo, complete
 }
 
 // endsMatching reports whether a coalesced change leaves nothing that matches of an object that

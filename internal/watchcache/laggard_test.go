@@ -1,0 +1,137 @@
+package watchcache
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// pausing is a client that takes its time for each streamBuffer bytes.
+type pausing struct {
+	*recorder
+	pause time.Duration
+}
+
+func (p pausing) Write(b []byte) (int, error) {
+	time.Sleep(p.pause * time.Duration(len(b)) / streamBuffer)
+	return p.recorder.Write(b)
+}
+
+// watchSlowly is watchUntilEnd for such a client.
+func (tc *testCache) watchSlowly(pause time.Duration, query string) *drained {
+	d := &drained{newRecorder(), make(chan time.Time, 1)}
+	go func() {
+		tc.cache.ServeList(pausing{d.recorder, pause}, newRequest("watch=1&timeoutSeconds=36000&"+query), "", "")
+		d.ended <- time.Now()
+	}()
+	return d
+}
+
+// churn changes red things, each in its turn, until stop is called.
+func (tc *testCache) churn(many int, every time.Duration) (stop func()) {
+	end, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for i := 0; ; i++ {
+			select {
+			case <-end:
+				return
+			default:
+			}
+			tc.put("ns", fmt.Sprint("t", i%many), "red")
+			time.Sleep(every)
+		}
+	}()
+	return func() {
+		close(end)
+		<-ended
+	}
+}
+
+// TestLaggard: a watch whose client takes less than comes gets bookmarks all the same, and ends as
+// others do when its cache is drained: with a bookmark of all that it has been told.
+func TestLaggard(t *testing.T) {
+	const many, every = 200, 5 * time.Millisecond
+	for _, query := range []string{"", "&labelSelector=color%3Dred"} { // on a cursor, and on the hub
+		for _, logBytes := range []int64{10 << 10, 64 << 20} { // behind the log, and within it
+			t.Run(fmt.Sprint(query, logBytes), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					tc := newTestCache(t, logBytes, func(c *Config) { c.BookmarkInterval = 3 * time.Second })
+					defer tc.close()
+					d := tc.watchSlowly(time.Second, fmt.Sprintf("allowWatchBookmarks=1&resourceVersion=%d%s", firstVersion, query))
+					stop := tc.churn(many, every)
+					time.Sleep(10 * time.Second)
+					marked := slices.ContainsFunc(d.events(t), func(e string) bool { return isBookmark(e) && !strings.Contains(e, "coalesced") })
+					if !marked {
+						t.Error("no bookmark came")
+					}
+					tc.cache.Drain(time.Second)
+					time.Sleep(10 * time.Second)
+					drained := time.Now()
+					stop()
+					tc.cache.Close()
+					if at := <-d.ended; !at.Before(drained) {
+						t.Error("the drain did not end it")
+					}
+					events := d.events(t)
+					last := len(events) - 1
+					var rv uint64
+					if _, err := fmt.Sscanf(events[last], "BOOKMARK@%d", &rv); err != nil || strings.Contains(events[last], "coalesced") {
+						t.Fatalf("%s comes last", events[last])
+					}
+					got := replay(t, slices.DeleteFunc(events, isBookmark))
+					for i := range uint64(many) {
+						want := firstVersion + 1 + i
+						if want > rv {
+							break
+						}
+						want += (rv - want) / many * many
+						if key := fmt.Sprint("ns/t", i); got[key] != want {
+							t.Fatalf("%s is at %d, not %d, after a bookmark of %d", key, got[key], want, rv)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestExpireLaggard: what a client has yet to be told of a past that is no more is not told.
+func TestExpireLaggard(t *testing.T) {
+	const many, pause = 1000, time.Second
+	for _, query := range []string{"", "&labelSelector=color%3Dred"} {
+		t.Run(query, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tc := newTestCache(t, 10<<10, nil)
+				defer tc.close()
+				for range 2 {
+					for i := range many {
+						tc.put("ns", fmt.Sprint("t", i), "red")
+					}
+				}
+				d := tc.watchSlowly(pause, fmt.Sprintf("resourceVersion=%d%s", tc.rv, query))
+				synctest.Wait()
+				for i := range many {
+					tc.put("ns", fmt.Sprint("t", i), "red")
+				}
+				time.Sleep(pause * 3 / 2)
+				if tc.cache.Stats().CaughtUp == 0 || len(d.events(t)) > many/2 {
+					t.Errorf("it is not being caught up after %d events: the test shows nothing", len(d.events(t)))
+				}
+				expired := time.Now()
+				tc.cache.Expire()
+				tc.store.Close()
+				at := <-d.ended
+				if took := at.Sub(expired); took > closeGrace+2*pause {
+					t.Errorf("it ended after %v", took)
+				}
+				if got := d.events(t); got[len(got)-1] != "ERROR 410" {
+					t.Errorf("%s comes last", got[len(got)-1])
+				}
+			})
+		})
+	}
+}
