@@ -29,7 +29,8 @@ func ByField(path string) Index { return Index{field: path} }
 
 // ByFunc indexes by what a function says of a decoded object: client-go's IndexFunc. It runs when
 // the index is read, on the reader's goroutine, for what has changed since; never in the way of a
-// WATCH. The object is shared and read-only.
+// WATCH. The object is shared and read-only. The function must not read an index by function of the
+// informer: it would wait for itself.
 //
 // Users of a factory share an index by a function when both have the same Index value, or made
 // theirs of the same function value: one declared function, or one closure. Two closures of one

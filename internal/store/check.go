@@ -159,3 +159,20 @@ func (l *changeLog) check() {
 	}
 	must(atBase == l.atBase.Load(), "a log counts the cursors at its base wrongly", l, atBase, l.atBase.Load())
 }
+
+// check checks the sum of an index by function. It is called with the index's lock.
+func (x *funcIndex) check() {
+	if len(x.byKey) > checkEntries {
+		return
+	}
+	bytes := int64(0)
+	for _, e := range x.byKey {
+		bytes += e.footprint()
+	}
+	must(bytes == x.bytes, "an index's sum is not that of its entries", x, bytes)
+}
+
+// state returns what a failing check shows of an index by function.
+func (x *funcIndex) state() string {
+	return fmt.Sprintf("index %q at %d, %d keys, bytes %d", x.name, x.upTo, len(x.byKey), x.bytes)
+}

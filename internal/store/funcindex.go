@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // funcIndex is an index by a function. Queries keep it up to date, under its own lock. The store's
@@ -21,10 +22,13 @@ type funcIndex struct {
 	later    map[string]uint64 // what has changed after upTo
 	entries  tree[indexKey, *funcEntry]
 	byKey    map[string]*funcEntry // by object key
+	bytes    int64                 // of what is in byKey
 	failed   map[string]funcFailure
 	versions indexedVersions
 	history  indexHistory
 	derived  derivedValues // for the next query
+
+	size atomic.Int64 // bytes of all but derived, as the last catchUp has left them
 }
 
 // funcFailure says why an object has no values.
@@ -38,6 +42,14 @@ type funcEntry struct {
 	revision uint64
 	values   []string
 	number   int32 // of the version in versions
+}
+
+func (e *funcEntry) footprint() int64 {
+	n := int64(96)
+	for _, v := range e.values {
+		n += 16 + int64(len(v))
+	}
+	return n
 }
 
 func newFuncIndex(s *Store, name string, fn func(any) ([]string, error)) *funcIndex {
@@ -151,7 +163,11 @@ func (x *funcIndex) catchUp(sn *Snapshot) {
 		x.follow(sn, revs)
 	}
 	x.derived.reach(sn.revision)
+	x.size.Store(x.entries.footprint(40) + x.versions.footprint() + x.bytes)
 	x.built = true
+	if checking {
+		x.check()
+	}
 }
 
 func (x *funcIndex) follow(sn *Snapshot, revs map[string]uint64) {
@@ -229,6 +245,7 @@ func (x *funcIndex) change(o *Object, values []string, fail funcFailure) {
 		x.entries.set(indexKey{v, o.key}, e)
 		e.values = append(e.values, v)
 	}
+	x.bytes += e.footprint()
 }
 
 // learn adds an entry for an object that has none.
@@ -249,6 +266,7 @@ func (x *funcIndex) remove(key string) {
 		x.entries.delete(indexKey{v, key})
 	}
 	x.versions.remove(was.number)
+	x.bytes -= was.footprint()
 	delete(x.byKey, key)
 }
 
@@ -281,16 +299,6 @@ func (x *funcIndex) callLocked(decoded any) (values []string, fail funcFailure) 
 	return values, funcFailure{err: err}
 }
 
-// footprint estimates the memory. It blocks while a query holds the index.
-func (x *funcIndex) footprint() int64 {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	n := x.entries.footprint(40) + x.versions.footprint() + x.derived.footprint()
-	for _, e := range x.byKey {
-		n += 96
-		for _, v := range e.values {
-			n += 16 + int64(len(v))
-		}
-	}
-	return n
-}
+// footprint estimates the memory, as the last query has left it. It does not wait for a query, which
+// may wait for the function.
+func (x *funcIndex) footprint() int64 { return x.size.Load() + x.derived.footprint() }

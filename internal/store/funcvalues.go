@@ -13,7 +13,7 @@ func (x *funcIndex) build(sn *Snapshot) {
 	current := x.s.snapshotLocked()
 	x.s.mu.Unlock()
 	x.upTo, x.later = sn.revision, differences(sn, current)
-	x.byKey, x.failed = make(map[string]*funcEntry, sn.Len()), make(map[string]funcFailure)
+	x.byKey, x.bytes, x.failed = make(map[string]*funcEntry, sn.Len()), 0, make(map[string]funcFailure)
 	x.versions.reset(sn.Len())
 	made := funcValues{}
 	take := func(o *Object, values []string) {
@@ -22,6 +22,7 @@ func (x *funcIndex) build(sn *Snapshot) {
 		for _, v := range values {
 			e.values = append(e.values, made.add(v, o.key, e))
 		}
+		x.bytes += e.footprint()
 	}
 	var rest []*Object
 	for o := range sn.All() {

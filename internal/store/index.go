@@ -32,7 +32,7 @@ func LabelSetIndex() Index { return Index{sets: true} }
 func FieldIndex(p *wire.Path) Index { return Index{path: p} }
 
 // FuncIndex returns an index by the values that f returns for a decoded object. f must not change
-// or keep the object.
+// or keep the object, nor query an index by function of the store.
 //
 // The writer does not keep this index. Whoever queries it calls f for what has changed since the
 // last query, or for everything the first time, unless Derive has done so. This happens under the
