@@ -70,7 +70,7 @@ func (wt *watcher) sendPending() (over bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if wt.out.flush() != nil || last || wt.mustEnd() || wt.source.Closed() || wt.overflows() {
+	if last || wt.mustEnd() || wt.out.flush() != nil || wt.source.Closed() || wt.overflows() {
 		return true, nil
 	}
 	wt.releaseScratch()

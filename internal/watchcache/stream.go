@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"time"
 )
 
 // streamBuffer is how many bytes of events are buffered while more are pending.
@@ -92,6 +93,15 @@ func (s *stream) flush() error {
 		s.err = s.deadline.during(s.deadline.control.Flush)
 	}
 	return s.err
+}
+
+// finish sends what is buffered of a stream that ends, within grace, so that it does not end within
+// an event or a gzip member. Where that fails, so does the connection, and the client sees it.
+func (s *stream) finish(grace time.Duration) {
+	if s.err == nil && (s.buf != nil || s.gzip != nil) {
+		s.deadline.setDeadline(time.Now().Add(grace))
+		_ = s.flush()
+	}
 }
 
 // endMember ends the gzip member. Its end is not enough: readers such as the standard library's

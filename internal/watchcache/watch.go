@@ -106,7 +106,8 @@ func (c *Cache) openWatch(w http.ResponseWriter, r *http.Request, p *params, s *
 }
 
 // finish ends what is sent, with an ERROR event if err is not nil or the cache has expired. That
-// the store was closed is no error here, as it is none for a watch that began earlier.
+// the store was closed is no error here, as it is none for a watch that began earlier. A stream
+// that has not sent what it has cannot end as if it had: finish then breaks the connection off.
 func (wt *watcher) finish(err error) {
 	wt.over = true
 	wt.releaseScratch()
@@ -120,9 +121,16 @@ func (wt *watcher) finish(err error) {
 	if err != nil {
 		wt.fail(err)
 	}
+	grace := drainGrace
+	if errors.Is(wt.ctx.Err(), context.Canceled) { // the client has gone, or may not watch any more
+		grace = closeGrace
+	}
+	if wt.out.finish(grace); errors.Is(wt.out.err, errTooSlow) {
+		panic(http.ErrAbortHandler)
+	}
 }
 
-// fail sends an ERROR event. It ignores write errors: the client has gone.
+// fail writes an ERROR event.
 func (wt *watcher) fail(err error) {
 	wt.cache.counters.failed(err)
 	object, marshalErr := codec.MarshalAs(wt.rep.enc, StatusOf(err))
@@ -130,7 +138,6 @@ func (wt *watcher) fail(err error) {
 		return
 	}
 	wt.out.write(wire.AppendEvent(nil, wt.rep.enc, wire.Error, statusTypeMeta, object))
-	_ = wt.out.flush()
 }
 
 // end releases what the watch has.
