@@ -299,6 +299,6 @@ func (x *funcIndex) callLocked(decoded any) (values []string, fail funcFailure) 
 	return values, funcFailure{err: err}
 }
 
-// footprint estimates the memory, as the last query has left it. It does not wait for a query, which
-// may wait for the function.
+// footprint estimates the memory, as the last query has left it. It does not wait for a query,
+// which may wait for the function.
 func (x *funcIndex) footprint() int64 { return x.size.Load() + x.derived.footprint() }

@@ -69,8 +69,8 @@ func (m Memory) String() string {
 }
 
 // Memory returns the store's memory by purpose. It takes the locks briefly, one after another, so
-// the figures may be a few changes apart. An index by function counts as the last query has left it.
-// Safe for concurrent use.
+// the figures may be a few changes apart. An index by function counts as the last query has left
+// it. Safe for concurrent use.
 func (s *Store) Memory() Memory {
 	s.mu.RLock()
 	m := Memory{
