@@ -18,7 +18,7 @@ type ListWatch struct {
 	PageSize int64
 	// WatchTimeout is the shortest time after which the server is asked to end a WATCH. The longest
 	// is twice that, drawn at random, so that the watches of a restarted server do not end
-	// together. 0: 5 minutes.
+	// together. Servers count in whole seconds, so it is one at least. 0: 5 minutes.
 	WatchTimeout time.Duration
 	// BookmarkDeadline is how long the server may send no initial event under ModeWatchList before
 	// they are complete. After it Err is ErrNoBookmark, and the informer lists instead. 0: 20 s.

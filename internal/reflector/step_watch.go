@@ -58,10 +58,11 @@ func (m *machine) watchInitial() {
 	}, deadline: m.cfg.BookmarkDeadline})
 }
 
-// watchTimeout returns a random time between Config.WatchTimeout and twice that, in whole seconds.
+// watchTimeout returns a random time between Config.WatchTimeout and twice that. It is whole
+// seconds or Config.WatchTimeout, which a source rounds up to such.
 func (m *machine) watchTimeout() time.Duration {
 	d := m.cfg.WatchTimeout
-	return (d + time.Duration(float64(d)*m.in.jitter)).Truncate(time.Second)
+	return max(d, (d + time.Duration(float64(d)*m.in.jitter)).Truncate(time.Second))
 }
 
 func (m *machine) watchOpened() {
