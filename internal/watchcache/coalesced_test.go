@@ -83,6 +83,30 @@ func TestRelistIsCoalesced(t *testing.T) {
 	}
 }
 
+// TestEndAfterState: a watch that began with a state is at the state's version when it is told of an
+// end of which nobody knows when it was, and not at that of the newest object of the state.
+func TestEndAfterState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var clock *lockedClock
+		tc := newTestCache(t, 0, func(c *Config) { clock = &lockedClock{storeClock: storeClock{c.Store}}; c.Clock = clock })
+		defer tc.close()
+		// The first goes through the hub, the second does not.
+		for _, how := range []string{"labelSelector=color%3Dred", "labelSelector=color+in+(red,pink)"} {
+			a := tc.put("ns", "a", "red").rv
+			state := tc.put("ns", "b", "blue").rv
+			w := newRecorder()
+			defer tc.watch("resourceVersion=0&"+how, w)()
+			synctest.Wait()
+			tc.relist(clock, func() { tc.put("ns", "a", "blue") })
+			synctest.Wait()
+			want := []string{fmt.Sprintf("ADDED ns/a@%d", a), fmt.Sprintf("DELETED ns/a@%d", state)}
+			if got := w.events(t); !slices.Equal(got, want) {
+				t.Errorf("%s: %v, want %v", how, got, want)
+			}
+		}
+	})
+}
+
 // TestExpireRelisted: with ExpireLate a watch that would be told of what a relist has found in
 // place of every change ends, as one that is late does, and one that begins later goes on.
 func TestExpireRelisted(t *testing.T) {

@@ -97,6 +97,9 @@ func (c *Cache) openWatch(w http.ResponseWriter, r *http.Request, p *params, s *
 		return nil
 	}
 	wt.bookmarks, wt.drained = wt.newBookmarkTimer(bookmarkDelay), c.drain.newTimer()
+	if wt.initial && !(wt.bookmarks.enabled && wt.bookmarks.initialEvents) { // no bookmark will say so
+		wt.clientVersion = max(wt.clientVersion, wt.sentUpTo)
+	}
 	wt.send()
 	open = !wt.over
 	if !open {
