@@ -46,15 +46,22 @@ func (d *driver) openWatch(a openWatch) input {
 	if a.probe > 0 {
 		d.probe = startProbe(d.r, ctx, cancel, d.sinkRV, a, d.r.seen)
 	}
-	watch.BeforeRead(d.flush)
+	watch.BeforeRead(d.wait)
 	// How long the watch stands does not begin with the request, which may be answered late.
 	d.began = time.Now()
 	return input{typ: inOpened}
 }
 
-// flush makes visible what was put, and tells the sink how current it is. It is called before
-// each wait for the network. So no event waits for the next one, not even for one that has arrived
-// in part.
+// wait is called before each wait for the network. It flushes, so that no event waits for the next
+// one, not even for one that has arrived in part. It lets go of the buffer that the last object was
+// in, so that watches that wait hold none.
+func (d *driver) wait() {
+	d.flush()
+	d.meta.Forget()
+	d.trimmedMeta.Forget()
+}
+
+// flush makes visible what was put, and tells the sink how current it is.
 func (d *driver) flush() {
 	if !d.dirty {
 		return

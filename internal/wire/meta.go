@@ -71,6 +71,10 @@ func ReadMetaOf(object metav1.Object, m *Meta) {
 	}
 }
 
+// Forget empties m, so that it no longer refers to the object that it was read from. It keeps the
+// memory that is m's own for the next object.
+func (m *Meta) Forget() { *m = Meta{text: m.text[:0], pair: m.pair[:0], set: m.set[:0]} }
+
 // TakeLabels replaces the labels and annotations by those of another Meta of the same encoding.
 // They are valid as long as that one's.
 func (m *Meta) TakeLabels(from *Meta) { m.labels, m.annotations = from.labels, from.annotations }
