@@ -18,7 +18,7 @@ var (
 	descWatchLate = prometheus.NewDesc("weir_proxy_watch_memory_late_bytes",
 		"The part of the memory of watches that is kept for slow ones.", nil, nil)
 	descShed = prometheus.NewDesc("weir_proxy_watches_shed_total",
-		"Watches of clients that took nothing, ended to stay within the memory for watches.", nil, nil)
+		"Watches of clients that took nothing, or less than came, ended to stay within the memory for watches.", nil, nil)
 	descWatchRefused = prometheus.NewDesc("weir_proxy_watches_refused_total",
 		"Watches, logs and upgraded connections that were refused, for all: too many altogether; user: too many of one user; memory: none is left for watches.", []string{"for"}, nil)
 )

@@ -118,11 +118,14 @@ func (l *longRunningLimiter) memoryUsed() int64 {
 	return l.memoryUsedLocked()
 }
 
-// overMemory reports whether the requests exceed their memory.
-func (l *longRunningLimiter) overMemory() bool {
+// memoryExcess returns by how much the requests exceed their memory. 0 or less: they do not.
+func (l *longRunningLimiter) memoryExcess() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.memory > 0 && l.memoryUsedLocked() > l.memory
+	if l.memory <= 0 {
+		return 0
+	}
+	return l.memoryUsedLocked() - l.memory
 }
 
 // count returns the number of requests.

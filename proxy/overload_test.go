@@ -1,16 +1,13 @@
 package proxy
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/weirproject/weir/apiserver"
@@ -270,43 +267,6 @@ func TestForwardedWatchesOfUser(t *testing.T) {
 	if l.total != 4 || l.byUser["user jane"] != 2 || l.byUser["user john"] != 1 || len(l.byUser) != 3 {
 		t.Errorf("%d watches, %d of jane's and %d of john's, of %d users and tokens", l.total, l.byUser["user jane"], l.byUser["user john"], len(l.byUser))
 	}
-}
-
-// TestWatchMemory: a client that takes nothing while pods keep changing is let go once watches take
-// more than they may; a healthy one goes on.
-func TestWatchMemory(t *testing.T) {
-	u := startUpstream(t, apiserver.Options{Pods: 500})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, LogBytes: 10_000})
-	tp.ready()
-	const watch = "/api/v1/pods?watch=true&resourceVersion=0"
-	lines := tp.watch("jane", watch)
-	tp.next(lines, "ADDED")
-	tp.dial("h2").request(watch) // the state is more than it has room for
-	res := tp.resource("pods")
-	tp.until("both watch", func() bool { return res.watchers.Load() == 2 })
-	l := tp.server.flowControl.longRunning
-	l.mu.Lock()
-	l.memory = l.memoryUsedLocked() + 10_000
-	l.mu.Unlock()
-	ctx, cancel := context.WithCancel(tp.ctx)
-	var writing sync.WaitGroup
-	writing.Go(func() {
-		pods := u.writerPast().CoreV1().Pods("default")
-		for i := 0; ctx.Err() == nil; i++ {
-			p := pod(fmt.Sprint("churn", i%300))
-			p.Labels = map[string]string{"round": fmt.Sprint(i)}
-			if _, err := pods.Update(tp.ctx, p, metav1.UpdateOptions{}); err != nil {
-				_, _ = pods.Create(tp.ctx, p, metav1.CreateOptions{})
-			}
-		}
-	})
-	defer writing.Wait()
-	defer cancel()
-	go func() {
-		for range lines { // it takes everything
-		}
-	}()
-	tp.until("it is let go", func() bool { return tp.server.resources.shedCount.Load() > 0 && res.watchers.Load() == 1 })
 }
 
 // TestRequestInfo: a request is let in as what it is answered as, however its query is written.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -24,22 +25,22 @@ import (
 
 // resources is the set of resources that the proxy caches. It is safe for concurrent use.
 type resources struct {
-	opts            Options
-	upstream        *rest.Config
-	discoverer      discoverer
-	log             *slog.Logger
-	stats           source.Stats
-	budget          memoryBudget
-	flush           *watchcache.FlushPacer // of all watches
-	workers         *workers.Pool          // send to them
-	server          reflector.Server       // of the sessions, whose lists take turns
-	restoreTracker  restoreTracker
-	onWentBack      func()       // is called when the upstream went back
-	backlog         atomic.Int64 // bytes kept for slow watches, at the last check
-	overWatchMemory func() bool  // whether watches exceed their memory
-	shedCount       atomic.Uint64
-	drainBy         atomic.Pointer[time.Time] // when watches must have ended; nil: no drain
-	skipsProof      map[schema.GroupResource]bool
+	opts           Options
+	upstream       *rest.Config
+	discoverer     discoverer
+	log            *slog.Logger
+	stats          source.Stats
+	budget         memoryBudget
+	flush          *watchcache.FlushPacer // of all watches
+	workers        *workers.Pool          // send to them
+	server         reflector.Server       // of the sessions, whose lists take turns
+	restoreTracker restoreTracker
+	onWentBack     func()       // is called when the upstream went back
+	backlog        atomic.Int64 // bytes kept for slow watches, at the last check
+	watchExcess    func() int64 // by how much watches exceed their memory; 0 or less: they do not
+	shedCount      atomic.Uint64
+	drainBy        atomic.Pointer[time.Time] // when watches must have ended; nil: no drain
+	skipsProof     map[schema.GroupResource]bool
 
 	initSeconds *prometheus.HistogramVec // of first lists
 
@@ -244,28 +245,54 @@ func (rs *resources) reject(gvr schema.GroupVersionResource, err error) {
 const maxShedPerTick = 16
 
 // shedWatches updates the memory kept for slow watches. If watches exceed their memory, it ends
-// watches whose clients take nothing, of the resource with the largest backlog. New watches are
-// then already rejected.
+// watches whose clients take nothing, those of the resource with the largest backlog first. If
+// there are none, it ends those for which most is kept, until that is the excess: their clients
+// take something, and less than comes. New watches are then already rejected.
 func (rs *resources) shedWatches() {
 	rs.backlog.Store(rs.backlogBytes())
-	if !rs.overWatchMemory() {
+	excess := rs.watchExcess()
+	if excess <= 0 {
 		return
 	}
-	var worst *session
-	var most int64
-	for _, res := range rs.all() {
-		if s := res.running.Load(); s != nil && s.cache.BacklogBytes() > most {
-			worst, most = s, s.cache.BacklogBytes()
+	sessions := rs.byBacklog()
+	ended := 0
+	for _, s := range sessions {
+		n := s.cache.ShedStuck(maxShedPerTick - ended)
+		ended += rs.countShed(s, n, "watches whose clients take nothing are ended, to stay within the memory for watches")
+	}
+	if ended > 0 {
+		rs.backlog.Store(rs.backlogBytes())
+		return
+	}
+	for _, s := range sessions {
+		n, bytes := s.cache.ShedLargest(maxShedPerTick-ended, excess)
+		ended, excess = ended+rs.countShed(s, n, "watches whose clients take less than comes are ended, to stay within the memory for watches"), excess-bytes
+		if excess <= 0 {
+			return
 		}
 	}
-	if worst == nil {
-		return
-	}
-	if n := worst.cache.Shed(maxShedPerTick); n > 0 {
+}
+
+// countShed counts n watches of a session that were ended, and returns n.
+func (rs *resources) countShed(s *session, n int, why string) int {
+	if n > 0 {
 		rs.shedCount.Add(uint64(n))
-		rs.log.Warn("watches whose clients take nothing are ended, to stay within the memory for watches", "resource", worst.info.GroupVersionResource.GroupResource(), "watches", n, "bytes", most)
-		rs.backlog.Store(rs.backlogBytes())
+		rs.log.Warn(why, "resource", s.info.GroupVersionResource.GroupResource(), "watches", n, "bytes", s.cache.BacklogBytes())
 	}
+	return n
+}
+
+// byBacklog returns the sessions for whose watches something is kept, that with the most first.
+func (rs *resources) byBacklog() []*session {
+	kept := map[*session]int64{}
+	for _, res := range rs.all() {
+		if s := res.running.Load(); s != nil {
+			if n := s.cache.BacklogBytes(); n > 0 {
+				kept[s] = n
+			}
+		}
+	}
+	return slices.SortedFunc(maps.Keys(kept), func(a, b *session) int { return cmp.Compare(kept[b], kept[a]) })
 }
 
 // backlogBytes returns the memory kept for slow watches.

@@ -115,7 +115,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	s.workers = s.resources.workers
 	s.resources.onWentBack = s.forwardedWatches.endAll
 	s.flowControl.longRunning.connections, s.flowControl.longRunning.backlog = s.connected, s.resources.backlog.Load
-	s.resources.overWatchMemory = s.flowControl.longRunning.overMemory
+	s.resources.watchExcess = s.flowControl.longRunning.memoryExcess
 	if s.upstream, err = newUpstream(cfg, &o); err != nil {
 		return nil, err
 	}

@@ -83,8 +83,8 @@ func TestRelistIsCoalesced(t *testing.T) {
 	}
 }
 
-// TestEndAfterState: a watch that began with a state is at the state's version when it is told of an
-// end of which nobody knows when it was, and not at that of the newest object of the state.
+// TestEndAfterState: a watch that began with a state is at the state's version when it is told of
+// an end of which nobody knows when it was, and not at that of the newest object of the state.
 func TestEndAfterState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var clock *lockedClock

@@ -60,7 +60,7 @@ func TestWriteEndsMeanwhile(t *testing.T) {
 				}
 				if shed {
 					time.Sleep(2 * slowAfter)
-					if n := ds.shed(2); n != 1 {
+					if n := ds.shedStuck(2); n != 1 {
 						t.Errorf("%d are shed", n)
 					}
 				} else {
@@ -93,11 +93,11 @@ func TestDeafClients(t *testing.T) {
 		}
 		time.Sleep(2 * slowAfter)
 		for i := range deaf {
-			if n := ds.shed(1); n != 1 {
+			if n := ds.shedStuck(1); n != 1 {
 				t.Errorf("round %d: %d are let go", i, n)
 			}
 		}
-		if n := ds.shed(1); n != 0 || !deaf[0].cut || !deaf[1].cut || !deaf[2].cut {
+		if n := ds.shedStuck(1); n != 0 || !deaf[0].cut || !deaf[1].cut || !deaf[2].cut {
 			t.Errorf("%d are let go again", n)
 		}
 		time.Sleep(3 * ds.timeout)
@@ -165,7 +165,7 @@ func TestShedSparesThoseSentNothing(t *testing.T) {
 			s.deadline.source.Store(&source)
 			s.write(make([]byte, 2*streamBuffer))
 			time.Sleep(2 * slowAfter)
-			if n := tc.cache.Shed(9); n != 0 {
+			if n := tc.cache.ShedStuck(9); n != 0 {
 				t.Errorf("compressed %v: %d are let go", zip, n)
 			}
 			if err := s.flush(); err != nil {

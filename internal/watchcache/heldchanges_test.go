@@ -263,7 +263,7 @@ func TestCatchUpIsCounted(t *testing.T) {
 					t.Errorf("the slowest watcher is %d changes behind", n)
 				}
 				time.Sleep(2 * slowAfter)
-				if n := lc.cache.Shed(1); n != 1 {
+				if n := lc.cache.ShedStuck(1); n != 1 {
 					t.Fatalf("%d are let go", n)
 				}
 				synctest.Wait()

@@ -135,3 +135,68 @@ func TestExpireLaggard(t *testing.T) {
 		})
 	}
 }
+
+// TestShedLargest: a watch whose client takes something, and less than comes, ends between two
+// events where it is told to: with a bookmark if the client has the state of one version, and with
+// 410 if it has not. Whoever keeps up stays.
+func TestShedLargest(t *testing.T) {
+	const many, pause, all = 500, 2 * time.Second, 1 << 40
+	for name, tt := range map[string]struct {
+		logBytes int64
+		query    string
+		end      string
+	}{
+		"in order":               {64 << 20, fmt.Sprintf("resourceVersion=%d", firstVersion+many), "BOOKMARK"},
+		"being caught up":        {10 << 10, fmt.Sprintf("resourceVersion=%d", firstVersion+many), "ERROR 410"},
+		"being caught up by hub": {64 << 20, fmt.Sprintf("resourceVersion=%d&labelSelector=color%%3Dred", firstVersion+many), "ERROR 410"},
+		"being sent the state":   {10 << 10, "resourceVersion=0", "ERROR 410"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tc := newTestCache(t, tt.logBytes, nil)
+				defer tc.close()
+				put := func() {
+					for i := range many {
+						tc.put("ns", fmt.Sprint("t", i), "red")
+					}
+				}
+				put()
+				healthy := newRecorder()
+				defer tc.watch(fmt.Sprintf("resourceVersion=%d", tc.rv), healthy)()
+				d := tc.watchSlowly(pause, "allowWatchBookmarks=1&"+tt.query)
+				synctest.Wait()
+				put()
+				if told, _ := tc.cache.ShedLargest(9, all); told != 0 {
+					t.Errorf("%d are told to end that have only just begun to send", told)
+				}
+				time.Sleep(pause * 3 / 2)
+				if told, _ := tc.cache.ShedLargest(9, 0); told != 0 {
+					t.Errorf("%d are told to end for nothing", told)
+				}
+				told, bytes := tc.cache.ShedLargest(9, all)
+				if again, same := tc.cache.ShedLargest(9, all); told != 1 || bytes == 0 || again != 0 || same != bytes {
+					t.Errorf("%d are told to end, with %d bytes, and again %d, with %d", told, bytes, again, same)
+				}
+				time.Sleep(2 * pause)
+				synctest.Wait()
+				select {
+				case <-d.ended:
+				default:
+					t.Fatal("it goes on")
+				}
+				events := d.events(t)
+				if last := events[len(events)-1]; !strings.HasPrefix(last, tt.end) || strings.Contains(last, "coalesced") {
+					t.Errorf("%s comes last", last)
+				}
+				if n := tc.cache.Stats().Stalled; n != 1 {
+					t.Errorf("%d are counted", n)
+				}
+				last := tc.put("ns", "last", "red").rv
+				synctest.Wait()
+				if got := healthy.events(t); got[len(got)-1] != fmt.Sprintf("ADDED ns/last@%d", last) {
+					t.Errorf("the healthy one got %s last", got[len(got)-1])
+				}
+			})
+		})
+	}
+}

@@ -63,6 +63,7 @@ func (wt *watcher) sendPending() (over bool, err error) {
 	if wt.ctx.Err() != nil {
 		return true, nil
 	}
+	wt.out.deadline.beginSending()
 	if err := wt.sendInitialEventsEnd(); err != nil {
 		return false, err
 	}
@@ -73,6 +74,7 @@ func (wt *watcher) sendPending() (over bool, err error) {
 	if last || wt.mustEnd() || wt.out.flush() != nil || wt.source.Closed() || wt.overflows() {
 		return true, nil
 	}
+	wt.out.deadline.endSending()
 	wt.releaseScratch()
 	wt.cache.flush.flushed(&wt.turn)
 	return false, nil
@@ -80,7 +82,7 @@ func (wt *watcher) sendPending() (over bool, err error) {
 
 // mustEnd reports whether the watch ends before the next event, whatever is left to send.
 func (wt *watcher) mustEnd() bool {
-	return wt.out.err != nil || wt.ctx.Err() != nil || wt.cache.expired.Load() ||
+	return wt.out.err != nil || wt.ctx.Err() != nil || wt.cache.expired.Load() || wt.out.deadline.shed.Load() ||
 		wt.drained.overdue(time.Duration(wt.cache.watchWrites.grace.Load()))
 }
 
@@ -93,7 +95,7 @@ const settleAfter = time.Second
 // sendChangesAndBookmark sends pending changes, and a bookmark if one is due or last is set, or if
 // changes were coalesced: it tells the client that it has them all. It sends no bookmark if the
 // store was closed meanwhile, because changes may be missing then, and none that says less than the
-// changes before it. ends is last, or that a drain ends the watch meanwhile.
+// changes before it. ends is last, or that the cache ends the watch meanwhile.
 func (wt *watcher) sendChangesAndBookmark(last bool) (ends bool, err error) {
 	upTo, until := uint64(0), uint64(math.MaxUint64)
 	asked, completes := last || wt.bookmarks.due(wt, false), false
@@ -123,7 +125,7 @@ func (wt *watcher) sendChangesAndBookmark(last bool) (ends bool, err error) {
 		}
 	}
 	if !all { // a bookmark tells of what was sent
-		upTo, last = wt.sentUpTo, last || wt.drained.due()
+		upTo, last = wt.sentUpTo, last || wt.drained.due() || wt.out.deadline.shed.Load()
 	}
 	if upTo < wt.coalesced && wt.bookmarks.enabled {
 		wt.bookmarks.timer.Reset(settleAfter) // what completes them need not wake this watcher
@@ -249,7 +251,7 @@ func (wt *watcher) catchUp(changes []store.Change, relisted bool) error {
 	defer func() { wt.coalesces = false }()
 	for i, held := range g.changes {
 		if wt.mustEnd() {
-			return nil // whoever asked sees it
+			return wt.shedError()
 		}
 		ended, err := wt.endsMatching(&held.Change)
 		if err == nil && ended {
@@ -262,7 +264,7 @@ func (wt *watcher) catchUp(changes []store.Change, relisted bool) error {
 	}
 	for i, held := range g.changes {
 		if wt.mustEnd() {
-			return nil
+			return wt.shedError()
 		}
 		if held == nil {
 			continue
@@ -279,6 +281,15 @@ func (wt *watcher) catchUp(changes []store.Change, relisted bool) error {
 		return nil
 	}
 	return wt.sendBookmarkUpTo(wt.sentUpTo)
+}
+
+// shedError is the error with which a watch ends that is shed while its client has neither the
+// state of one version nor that of another. nil: it is not shed.
+func (wt *watcher) shedError() error {
+	if wt.out.deadline.shed.Load() {
+		return errExpired(wt.sentUpTo)
+	}
+	return nil
 }
 
 // coalesce gathers changes, one for each key, with those that wait: all of what the log has

@@ -27,7 +27,7 @@ type Stats struct {
 	// CaughtUp counts how often a watcher fell behind the log and was caught up from the table.
 	CaughtUp uint64
 	// Stalled counts connections closed because a write took longer than writeTimeout, a state was
-	// taken too slowly, or Shed ended a watch [terminated_watchers_total].
+	// taken too slowly, or a watch was shed [terminated_watchers_total].
 	Stalled uint64
 	// Lag is the number of changes by which the slowest watcher is behind.
 	Lag uint64
@@ -95,9 +95,19 @@ func (c *Cache) BacklogBytes() int64 {
 	return c.store.CursorBytes() + c.held.bytes.Load() + c.ownCursors.taken(c.store.LogStart())
 }
 
-// Shed ends up to n watches whose clients take nothing at the moment, those first for which most is
-// kept. It returns how many it has ended.
-func (c *Cache) Shed(n int) int { return c.watchWrites.shed(n) }
+// ShedStuck ends up to n watches whose clients take nothing at the moment, those first for which
+// most is kept. It returns how many it has ended.
+func (c *Cache) ShedStuck(n int) int { return c.watchWrites.shedStuck(n) }
+
+// ShedLargest ends up to n watches whose clients take something, and less than comes: those for
+// which most is kept, until that is as much as the bytes wanted. They end before their next event.
+// The last one is a bookmark, for clients that want bookmarks. A watch that is being caught
+// up, or is sending its state, ends with 410 Expired: its client could not go on from what it has.
+// Watches that have been told before to end, and have not, count among them. ShedLargest returns
+// how many others it has told, and what is kept for all.
+func (c *Cache) ShedLargest(n int, wanted int64) (told int, bytes int64) {
+	return c.watchWrites.shedLargest(n, wanted)
+}
 
 // Stats returns the cache's statistics. It is cheap.
 func (c *Cache) Stats() Stats {

@@ -286,6 +286,7 @@ func (wt *watcher) sendInitialEvents() (stopped bool, err error) {
 	wt.matcher.selector = pl.residual
 	defer func() { wt.matcher.selector = m }()
 	wt.acquireScratch()
+	wt.out.deadline.beginSending()
 	wt.out.deadline.beginState(initialPace)
 	defer wt.out.deadline.endState()
 	fetched := 0
@@ -296,6 +297,9 @@ func (wt *watcher) sendInitialEvents() (stopped bool, err error) {
 			err = wt.sendEvent(wire.Added, o, 0)
 		}
 		if err != nil {
+			return false, err
+		}
+		if err := wt.shedError(); err != nil {
 			return false, err
 		}
 		if wt.out.err != nil || wt.ctx.Err() != nil || c.drain.ended.Err() != nil || wt.overflows() {

@@ -3,6 +3,8 @@ package watchcache
 import (
 	"cmp"
 	"errors"
+	"iter"
+	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -20,6 +22,10 @@ type writeDeadline struct {
 	source  atomic.Pointer[changeSource]
 	// catchUp is what a watcher has taken from it to be caught up. nil: nothing.
 	catchUp atomic.Pointer[coalescedChanges]
+	// sending is when the watcher began to send, and has not caught up since, as since has it. 0: it
+	// has caught up.
+	sending atomic.Int64
+	shed    atomic.Bool // the watcher is to end before its next event
 
 	sendsState  atomic.Bool  // a state is being sent
 	stateWaited atomic.Int64 // nanoseconds that writes of it have taken: what they wait for the client
@@ -146,31 +152,80 @@ func (w pendingWrite) cut() bool {
 // slowAfter is how long a write must have taken for its client to count as taking nothing.
 const slowAfter = time.Second
 
-// shed ends up to n writes of watchers that take nothing, those first for which most is kept. It
-// returns how many it has ended.
-func (ds *writeDeadlines) shed(n int) (ended int) {
-	type late struct {
-		pendingWrite
-		bytes int64
-	}
-	var all []late
-	for _, w := range ds.startedBefore(time.Now().Add(-slowAfter)) {
-		if bytes := w.kept(); bytes > 0 {
-			all = append(all, late{w, bytes})
+// keeper is a watcher for which something is kept.
+type keeper struct {
+	*writeDeadline
+	bytes int64
+}
+
+// keepers returns those of some watchers for which something is kept, that with the most first.
+func keepers(some iter.Seq[*writeDeadline]) (all []keeper) {
+	for wd := range some {
+		if bytes := wd.kept(); bytes > 0 {
+			all = append(all, keeper{wd, bytes})
 		}
 	}
-	slices.SortFunc(all, func(a, b late) int { return cmp.Compare(b.bytes, a.bytes) })
-	for _, l := range all {
+	slices.SortFunc(all, func(a, b keeper) int { return cmp.Compare(b.bytes, a.bytes) })
+	return all
+}
+
+// shedStuck ends up to n writes of watchers that take nothing, those first for which most is kept.
+// It returns how many it has ended.
+func (ds *writeDeadlines) shedStuck(n int) (ended int) {
+	stuck := map[*writeDeadline]pendingWrite{}
+	for _, w := range ds.startedBefore(time.Now().Add(-slowAfter)) {
+		stuck[w.writeDeadline] = w
+	}
+	for _, k := range keepers(maps.Keys(stuck)) {
 		if ended == n {
 			break
 		}
-		if l.cut() {
+		if stuck[k.writeDeadline].cut() {
 			ds.stalled.Add(1)
 			ended++
 		}
 	}
 	return ended
 }
+
+// shedLargest tells up to n watchers to end before their next event that have not caught up for
+// slowAfter, whether or not they take something: those for which most is kept, until together that
+// is as much as the bytes wanted. Those that were told before count. It returns how many it has
+// told, and the bytes of all.
+func (ds *writeDeadlines) shedLargest(n int, wanted int64) (told int, bytes int64) {
+	all := keepers(slices.Values(ds.sendingSince(time.Now().Add(-slowAfter))))
+	for _, k := range all {
+		if k.shed.Load() {
+			bytes += k.bytes
+		}
+	}
+	for _, k := range all {
+		if told == n || bytes >= wanted {
+			break
+		}
+		if k.shed.CompareAndSwap(false, true) {
+			ds.stalled.Add(1)
+			told, bytes = told+1, bytes+k.bytes
+		}
+	}
+	return told, bytes
+}
+
+// sendingSince returns the watchers that have not caught up since then.
+func (ds *writeDeadlines) sendingSince(then time.Time) (out []*writeDeadline) {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	for wd := range ds.active {
+		if began := wd.sending.Load(); began != 0 && began <= since(then) {
+			out = append(out, wd)
+		}
+	}
+	return out
+}
+
+// beginSending notes that a watcher sends, endSending that it has caught up.
+func (wd *writeDeadline) beginSending() { wd.sending.CompareAndSwap(0, since(time.Now())) }
+func (wd *writeDeadline) endSending()   { wd.sending.Store(0) }
 
 // kept returns the bytes of what is kept for the watcher.
 func (wd *writeDeadline) kept() (n int64) {

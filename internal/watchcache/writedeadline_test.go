@@ -256,11 +256,11 @@ func TestShed(t *testing.T) {
 		}
 		synctest.Wait()
 		kept := tc.cache.BacklogBytes()
-		if n := tc.cache.Shed(9); n != 0 {
+		if n := tc.cache.ShedStuck(9); n != 0 {
 			t.Errorf("%d are let go that have only just begun to write", n)
 		}
 		time.Sleep(2 * slowAfter)
-		if n := tc.cache.Shed(1); n != 1 {
+		if n := tc.cache.ShedStuck(1); n != 1 {
 			t.Errorf("%d are let go", n)
 		}
 		<-all
@@ -273,7 +273,7 @@ func TestShed(t *testing.T) {
 			t.Error("one that is not late is let go")
 		default:
 		}
-		if n := tc.cache.Shed(9); n != 0 {
+		if n := tc.cache.ShedStuck(9); n != 0 {
 			t.Errorf("%d more are let go", n)
 		}
 		tc.put("ns", "last", "blue")

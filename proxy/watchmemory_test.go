@@ -1,0 +1,169 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/weirproject/weir/apiserver"
+)
+
+// TestWatchMemory: a client that takes nothing while pods keep changing is let go once watches take
+// more than they may; a healthy one goes on.
+func TestWatchMemory(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 500})
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}, LogBytes: 10_000})
+	tp.ready()
+	const watch = "/api/v1/pods?watch=true&resourceVersion=0"
+	lines := tp.watch("jane", watch)
+	tp.next(lines, "ADDED")
+	tp.dial("h2").request(watch) // the state is more than it has room for
+	res := tp.resource("pods")
+	tp.until("both watch", func() bool { return res.watchers.Load() == 2 })
+	l := tp.server.flowControl.longRunning
+	l.mu.Lock()
+	l.memory = l.memoryUsedLocked() + 10_000
+	l.mu.Unlock()
+	ctx, cancel := context.WithCancel(tp.ctx)
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		pods := u.writerPast().CoreV1().Pods("default")
+		for i := 0; ctx.Err() == nil; i++ {
+			p := pod(fmt.Sprint("churn", i%300))
+			p.Labels = map[string]string{"round": fmt.Sprint(i)}
+			if _, err := pods.Update(tp.ctx, p, metav1.UpdateOptions{}); err != nil {
+				_, _ = pods.Create(tp.ctx, p, metav1.CreateOptions{})
+			}
+		}
+	})
+	defer writing.Wait()
+	defer cancel()
+	go func() {
+		for range lines { // it takes everything
+		}
+	}()
+	tp.until("it is let go", func() bool { return tp.server.resources.shedCount.Load() > 0 && res.watchers.Load() == 1 })
+}
+
+// takeSlowly takes what a watch sends by HTTP/2, 8 KiB each 25 ms, until the test ends.
+func (tp *testProxy) takeSlowly(path string) {
+	tp.t.Helper()
+	const step = 8 << 10
+	framer := tp.dial("h2").request(path)
+	var writing sync.Mutex
+	go func() {
+		for {
+			frame, err := framer.ReadFrame()
+			if err != nil {
+				return
+			}
+			if ping, ok := frame.(*http2.PingFrame); ok && !ping.IsAck() {
+				writing.Lock()
+				_ = framer.WritePing(true, ping.Data)
+				writing.Unlock()
+			}
+		}
+	}()
+	go func() {
+		tick := time.NewTicker(25 * time.Millisecond)
+		defer tick.Stop()
+		for range tick.C {
+			writing.Lock()
+			err := errors.Join(framer.WriteWindowUpdate(0, step), framer.WriteWindowUpdate(1, step))
+			writing.Unlock()
+			if err != nil {
+				return
+			}
+		}
+	}()
+}
+
+// change changes pods and ConfigMaps, pods more, until the context ends.
+func change(ctx context.Context, client kubernetes.Interface) {
+	pods, maps := client.CoreV1().Pods("default"), client.CoreV1().ConfigMaps("default")
+	for i := 0; ctx.Err() == nil; i++ {
+		p := pod(fmt.Sprint("churn", i%500))
+		p.Labels, p.Annotations = map[string]string{"round": fmt.Sprint(i)}, map[string]string{"long": strings.Repeat("x", 4<<10)}
+		if _, err := pods.Update(context.Background(), p, metav1.UpdateOptions{}); err != nil {
+			_, _ = pods.Create(context.Background(), p, metav1.CreateOptions{})
+		}
+		if i%3 > 0 {
+			continue
+		}
+		m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("churn", i%300)}, Data: map[string]string{"round": fmt.Sprint(i)}}
+		if _, err := maps.Update(context.Background(), m, metav1.UpdateOptions{}); err != nil {
+			_, _ = maps.Create(context.Background(), m, metav1.CreateOptions{})
+		}
+	}
+}
+
+// keepChanging changes pods and ConfigMaps until the test ends.
+func (tp *testProxy) keepChanging() {
+	ctx, cancel := context.WithCancel(tp.ctx)
+	var writing sync.WaitGroup
+	writing.Go(func() { change(ctx, tp.upstream.writerPast()) })
+	tp.t.Cleanup(func() {
+		cancel()
+		writing.Wait()
+	})
+}
+
+// kept returns what is kept for the watches of a resource, in bytes.
+func (res *resource) kept() int64 { return res.running.Load().cache.BacklogBytes() }
+
+// overMemory reports whether watches take more than they may, after that was lowered to less than
+// they take if lower is set.
+func (tp *testProxy) overMemory(lower bool) bool {
+	l := tp.server.flowControl.longRunning
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if lower {
+		l.memory = l.memoryUsedLocked() - 10_000
+	}
+	return l.memoryUsedLocked() > l.memory
+}
+
+// TestStuckBehindSlow: a client that takes nothing is let go although more is kept for a watch of
+// another resource, whose client takes something.
+func TestStuckBehindSlow(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 500})
+	tp := startProxy(t, u, Options{Resources: []string{"pods", "configmaps"}, LogBytes: 10_000})
+	tp.ready()
+	tp.takeSlowly("/api/v1/pods?watch=true&resourceVersion=0")
+	tp.dial("h2").request("/api/v1/configmaps?watch=true&resourceVersion=0")
+	pods, maps := tp.resource("pods"), tp.resource("configmaps")
+	tp.until("both watch", func() bool { return pods.watchers.Load() == 1 && maps.watchers.Load() == 1 })
+	tp.keepChanging()
+	tp.until("both are slow, and more is kept for pods", func() bool { return maps.kept() > 20_000 && pods.kept() > maps.kept() })
+	tp.until("who takes nothing is let go", func() bool { return tp.overMemory(true) && maps.watchers.Load() == 0 })
+	if tp.server.resources.shedCount.Load() == 0 {
+		t.Error("it is not counted")
+	}
+}
+
+// TestSlowIsShed: where nobody takes nothing, a client that takes something is let go if that is
+// what it takes to stay within the memory.
+func TestSlowIsShed(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 500})
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}, LogBytes: 10_000})
+	tp.ready()
+	tp.takeSlowly("/api/v1/pods?watch=true&resourceVersion=0")
+	pods := tp.resource("pods")
+	tp.until("it watches", func() bool { return pods.watchers.Load() == 1 })
+	tp.keepChanging()
+	tp.until("it is slow", func() bool { return pods.kept() > 20_000 })
+	tp.overMemory(true)
+	tp.until("there is room", func() bool { return !tp.overMemory(false) })
+	if pods.watchers.Load() != 0 || tp.server.resources.shedCount.Load() != 1 {
+		t.Errorf("%d were let go, %d are left", tp.server.resources.shedCount.Load(), pods.watchers.Load())
+	}
+}
