@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strconv"
 	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+
+	"github.com/weirproject/weir/internal/source"
 )
 
 // retryAfter moves the Retry-After header of a refusal into its error. client-go's REST client
@@ -30,8 +31,8 @@ func stripRetryAfter(req *http.Request, resp *http.Response) {
 	if !ok || resp == nil || resp.StatusCode < http.StatusBadRequest {
 		return
 	}
-	if seconds, err := strconv.ParseInt(resp.Header.Get("Retry-After"), 10, 32); err == nil && seconds > 0 {
-		r.seconds.Store(int32(seconds))
+	if seconds := source.RetryAfter(resp.Header.Get("Retry-After")); seconds > 0 {
+		r.seconds.Store(seconds)
 	}
 	resp.Header.Del("Retry-After")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -87,10 +88,11 @@ func podListWatch(client kubernetes.Interface) *cache.ListWatch {
 // client-go's REST client would ask ten times again before it returns it.
 func TestRetryAfterIsHeardAtOnce(t *testing.T) {
 	var requests atomic.Int32
+	var header atomic.Value
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
 		requests.Add(1)
 		rw.Header().Set("Content-Type", "application/json")
-		rw.Header().Set("Retry-After", "7")
+		rw.Header().Set("Retry-After", header.Load().(string))
 		rw.WriteHeader(http.StatusGatewayTimeout)
 		json.NewEncoder(rw).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,
 			Code: http.StatusGatewayTimeout, Reason: metav1.StatusReasonTimeout,
@@ -102,14 +104,17 @@ func TestRetryAfterIsHeardAtOnce(t *testing.T) {
 	client := kubernetes.NewForConfigOrDie(cfg)
 	defer client.CoreV1().RESTClient().(*rest.RESTClient).Client.CloseIdleConnections()
 	l := newListWatch(podListWatch(client), newResponseMatcher(&corev1.Pod{}, nil), &source.Stats{}, false)
-	for name, ask := range l.asks(t.Context()) {
-		before := requests.Load()
-		err := ask()
-		if seconds, ok := apierrors.SuggestsClientDelay(err); !ok || seconds != 7 || !apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) {
-			t.Errorf("%s: %v, delay %d", name, err, seconds)
-		}
-		if n := requests.Load() - before; n != 1 {
-			t.Errorf("%s: %d requests", name, n)
+	for asked, want := range map[string]int{"7": 7, "4294967296": math.MaxInt32, "Fri, 31 Dec 9999 23:59:59 GMT": math.MaxInt32} {
+		header.Store(asked)
+		for name, ask := range l.asks(t.Context()) {
+			before := requests.Load()
+			err := ask()
+			if seconds, ok := apierrors.SuggestsClientDelay(err); !ok || seconds != want || !apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) {
+				t.Errorf("%s: %v, delay %d, want %d", name, err, seconds, want)
+			}
+			if n := requests.Load() - before; n != 1 {
+				t.Errorf("%s: %d requests", name, n)
+			}
 		}
 	}
 }

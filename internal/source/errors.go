@@ -121,7 +121,7 @@ func reasonOf(code int) metav1.StatusReason {
 // mergeRetryAfter sets the Status's RetryAfterSeconds from a Retry-After header, which is seconds
 // or a date. A larger value in the Status stays.
 func mergeRetryAfter(status *metav1.Status, header string) {
-	seconds := retryAfterSeconds(strings.TrimSpace(header))
+	seconds := RetryAfter(header)
 	if seconds == 0 {
 		return
 	}
@@ -131,9 +131,10 @@ func mergeRetryAfter(status *metav1.Status, header string) {
 	status.Details.RetryAfterSeconds = max(status.Details.RetryAfterSeconds, seconds)
 }
 
-// retryAfterSeconds returns the seconds of a Retry-After header, as many as a Status can have at
-// most. It returns 0 for a time that has passed, and for what is neither seconds nor a date.
-func retryAfterSeconds(header string) int32 {
+// RetryAfter returns the seconds of a Retry-After header, as many as a Status can have at most. It
+// returns 0 for a time that has passed, and for what is neither seconds nor a date.
+func RetryAfter(header string) int32 {
+	header = strings.TrimSpace(header)
 	seconds, err := strconv.ParseInt(header, 10, 64)
 	if err != nil && !errors.Is(err, strconv.ErrRange) { // of what is out of range it is the nearest
 		at, err := http.ParseTime(header)
