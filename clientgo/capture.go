@@ -23,7 +23,9 @@ const (
 type captureKey struct{}
 
 // capture takes the response to one LIST or WATCH away from the client that sent the request. It
-// travels in the request's context.
+// travels in the request's context. Once it has ended it takes nothing more: a ListerWatcher may
+// have left something running on that context, such as client-go's RetryWatcher, which sends its
+// requests when Watch has returned.
 type capture struct {
 	verb    verb
 	context context.Context // the response's body lives as long as this context
@@ -47,12 +49,17 @@ func (c *capture) withContext(ctx context.Context) context.Context {
 	return context.WithValue(ctx, captureKey{}, c)
 }
 
-// admit reports whether to capture a response. matches says that it has the informer's objects, and
-// samePage that they are of the page that the call was to bring. Responses are captured until the
-// caller has received one for which either is false.
-func (c *capture) admit(matches, samePage bool) bool {
+// admit takes the response to a request of a resource, for which the caller gets a stub, and
+// reports true. It reports false for one that the caller is to get itself. matches says that the
+// response has the informer's objects. Responses are taken until the capture has ended, or the
+// caller has got one of other objects, or of another page than the call was to bring.
+func (c *capture) admit(req *http.Request, resource schema.GroupVersionResource, resp *http.Response, matches bool, release context.CancelCauseFunc) bool {
+	samePage := c.isSamePage(req)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.closed {
+		return false
+	}
 	c.answers++
 	c.ownPages = c.ownPages || !c.mismatched && matches && !samePage && !c.expired
 	c.mismatched = c.mismatched || !matches || !samePage
@@ -60,6 +67,13 @@ func (c *capture) admit(matches, samePage bool) bool {
 		return false
 	}
 	c.stubbed++
+	resp.Body = &cancelingBody{resp.Body, release}
+	if c.answers > 1 { // nothing is captured of a call that sends several requests
+		release(errDropped)
+		_ = resp.Body.Close()
+		return true
+	}
+	c.answer, c.scope, c.release = resp, scopeOf(req, resource), release
 	return true
 }
 
@@ -68,18 +82,6 @@ func (c *capture) refuse(status int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.expired = c.expired || status == http.StatusGone
-}
-
-// keep stores the captured response. It reports false if there was another one before or the
-// capture has ended.
-func (c *capture) keep(resp *http.Response, scope *requestScope, release context.CancelCauseFunc) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed || c.answers > 1 {
-		return false
-	}
-	c.answer, c.scope, c.release = resp, scope, release
-	return true
 }
 
 // captured is the result of one call of a ListerWatcher.
@@ -123,11 +125,18 @@ var errDropped = errors.New("the answer is not wanted")
 // wants returns the resource of a request and reports whether the capture takes its response.
 func (c *capture) wants(req *http.Request) (schema.GroupVersionResource, bool) {
 	resource, ok := resourceOf(req)
-	if !ok || req.Method != http.MethodGet {
+	if !ok || req.Method != http.MethodGet || c.hasEnded() {
 		return resource, false
 	}
 	watch, _ := strconv.ParseBool(req.URL.Query().Get("watch"))
 	return resource, watch == (c.verb == verbWatch)
+}
+
+// hasEnded reports whether the capture takes nothing more.
+func (c *capture) hasEnded() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed
 }
 
 // isSamePage reports whether a request asks for the page that the call was to bring. A List that

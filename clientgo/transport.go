@@ -141,20 +141,16 @@ func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 		return passThrough(resp, nil, cancel)
 	}
 	listType, matches, err := c.inspect(ctx, resource, resp, enc)
-	if err != nil || !c.admit(matches, c.isSamePage(req)) {
+	if err != nil {
 		return passThrough(resp, err, cancel)
 	}
+	// The stub is made first, because a response that was admitted is the informer's.
 	stub, err := stubResponse(req, resp, c.verb, listType, enc)
-	if err != nil {
+	if err != nil || !c.admit(req, resource, resp, matches, cancel) {
 		return passThrough(resp, err, cancel)
 	}
 	context.AfterFunc(c.context, func() { cancel(context.Cause(c.context)) })
 	stopCaller()
-	resp.Body = &cancelingBody{resp.Body, cancel}
-	if !c.keep(resp, scopeOf(req, resource), cancel) {
-		cancel(errDropped)
-		_ = resp.Body.Close()
-	}
 	return stub, nil
 }
 

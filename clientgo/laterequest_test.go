@@ -1,0 +1,143 @@
+package clientgo
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
+
+	"github.com/weirproject/weir/apiserver"
+)
+
+// takenWatch is a watch that tells when somebody reads it.
+type takenWatch struct {
+	watch.Interface
+	taken func()
+}
+
+func (w takenWatch) ResultChan() <-chan watch.Event {
+	w.taken()
+	return w.Interface.ResultChan()
+}
+
+// TestLateWatch checks that a Watch that returns before it has sent a request, as one of
+// client-go's RetryWatcher does, brings changes, in client-go's informer and ours.
+func TestLateWatch(t *testing.T) {
+	for which, newInformer := range bothConstructors {
+		t.Run(which, func(t *testing.T) {
+			server := serve(t, apiserver.Options{})
+			plain := fill(t, server.Config(), configMap("one", "a", nil))
+			maps := kubernetes.NewForConfigOrDie(capturing(server.Config())).CoreV1().ConfigMaps("one")
+			lw := &cache.ListWatch{
+				ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return maps.List(ctx, o) },
+				WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+					taken := make(chan struct{})
+					w, err := watchtools.NewRetryWatcherWithContext(ctx, o.ResourceVersion, watchAfter(taken, maps))
+					if err != nil {
+						return nil, err
+					}
+					return takenWatch{w, sync.OnceFunc(func() { close(taken) })}, nil
+				},
+			}
+			inf := newInformer(noWatchList{lw}, &corev1.ConfigMap{}, 0, nil)
+			calls := newRecorder()
+			if _, err := inf.AddEventHandler(calls); err != nil {
+				t.Fatal(err)
+			}
+			stop := run(t, inf)
+			synced(t, inf.HasSyncedChecker())
+			made, err := plain.CoreV1().ConfigMaps("one").Create(t.Context(), configMap("one", "b", nil), metav1.CreateOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			calls.wait(t, "add "+show(made))
+			stop()
+		})
+	}
+}
+
+// watchAfter returns a Watcher whose Watch waits until the channel is closed.
+func watchAfter(gate <-chan struct{}, maps typedcorev1.ConfigMapInterface) *cache.ListWatch {
+	return &cache.ListWatch{WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+		select {
+		case <-gate:
+			return maps.Watch(ctx, o)
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}}
+}
+
+// TestCaptureEnds checks that who sends a request on the context of a call that has returned gets
+// the response, whether the request was sent before that or after.
+func TestCaptureEnds(t *testing.T) {
+	for _, v := range []verb{verbList, verbWatch} {
+		for _, before := range []bool{false, true} {
+			t.Run(fmt.Sprintf("watch %v, sent before the end %v", v == verbWatch, before), func(t *testing.T) {
+				faults := &apiserver.Faults{}
+				server := serve(t, apiserver.Options{Faults: faults})
+				fill(t, server.Config(), configMap("one", "a", nil))
+				came, hold := make(chan struct{}, 10), make(chan struct{})
+				ofMaps := apiserver.Match(map[verb]string{verbList: "list", verbWatch: "watch"}[v], "configmaps")
+				faults.Add(apiserver.Rule{Match: func(r *http.Request) bool {
+					matches := ofMaps(r)
+					if matches {
+						came <- struct{}{}
+					}
+					return matches
+				}, Hold: hold})
+
+				maps := kubernetes.NewForConfigOrDie(capturing(server.Config())).CoreV1().ConfigMaps("one")
+				c := &capture{verb: v, context: t.Context(), matcher: newResponseMatcher(&corev1.ConfigMap{}, nil)}
+				ctx, cancel := context.WithCancel(c.withContext(t.Context()))
+				defer cancel()
+				if !before {
+					c.end()
+				}
+				got := make(chan string, 1)
+				go func() { got <- firstOf(ctx, v, maps) }()
+				<-came
+				c.end()
+				close(hold)
+				if name := <-got; name != "a" {
+					t.Errorf("got %s", name)
+				}
+				if c.answer != nil {
+					t.Error("captured")
+				}
+			})
+		}
+	}
+}
+
+// firstOf returns the name of the first config map that a LIST or a WATCH brings, or what came in
+// its place.
+func firstOf(ctx context.Context, v verb, maps typedcorev1.ConfigMapInterface) string {
+	if v == verbList {
+		list, err := maps.List(ctx, metav1.ListOptions{})
+		if err != nil || len(list.Items) == 0 {
+			return fmt.Sprintf("an empty list, %v", err)
+		}
+		return list.Items[0].Name
+	}
+	w, err := maps.Watch(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err.Error()
+	}
+	defer w.Stop()
+	event, ok := <-w.ResultChan()
+	if !ok {
+		return "the end of the watch"
+	}
+	return name(event.Object)
+}
