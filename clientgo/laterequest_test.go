@@ -3,9 +3,14 @@ package clientgo
 import (
 	"context"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
 
@@ -140,4 +146,44 @@ func firstOf(ctx context.Context, v verb, maps typedcorev1.ConfigMapInterface) s
 		return "the end of the watch"
 	}
 	return name(event.Object)
+}
+
+// TestLateRequestFails checks that client-go's REST client sends a request again that is refused
+// with Retry-After, or whose connection breaks, if it is sent on the context of a call that has
+// returned. The reflector hears of neither.
+func TestLateRequestFails(t *testing.T) {
+	for name, fail := range map[string]func(*http.Request) (*http.Response, error){
+		"refused": func(req *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"1"}}, Body: http.NoBody, Request: req}, nil
+		},
+		"broken": func(*http.Request) (*http.Response, error) {
+			return nil, &net.OpError{Op: "read", Err: syscall.ECONNRESET}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				requests := 0
+				cfg := &rest.Config{Host: "http://none.invalid", Transport: roundTripperFunc(func(req *http.Request) (*http.Response, error) {
+					if requests++; requests == 1 {
+						return fail(req)
+					}
+					const list = `{"kind":"ConfigMapList","apiVersion":"v1","metadata":{},"items":[]}`
+					return &http.Response{
+						StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}},
+						Body: io.NopCloser(strings.NewReader(list)), Request: req,
+					}, nil
+				})}
+				Wrap(cfg)
+				var after retryAfter
+				ctx := after.withContext(t.Context())
+				if err := after.restore(nil); err != nil {
+					t.Fatal(err)
+				}
+				_, err := kubernetes.NewForConfigOrDie(cfg).CoreV1().ConfigMaps("").List(ctx, metav1.ListOptions{})
+				if err != nil || requests != 2 {
+					t.Errorf("%d requests, %v", requests, err)
+				}
+			})
+		})
+	}
 }

@@ -283,8 +283,8 @@ func (l *listWatch) NewestVersion(ctx context.Context, atLeast string) (string, 
 			ResourceVersion: o.ResourceVersion, ResourceVersionMatch: o.Match, Limit: o.Limit,
 		})
 	}, func(runtime.Object) {})
-	if err != nil {
-		return "", after.restore(err)
+	if err = after.restore(err); err != nil {
+		return "", err
 	}
 	listMeta, err := meta.ListAccessor(object)
 	if err != nil {

@@ -16,8 +16,13 @@ import (
 // retryAfter moves the Retry-After header of a refusal into its error. client-go's REST client
 // sends a request that was refused with this header up to ten times again before it returns the
 // refusal; a server that reports it has not reached a resourceVersion would be heard only after
-// that. The reflector decides when to ask again.
-type retryAfter struct{ seconds atomic.Int32 }
+// that. The reflector decides when to ask again. What a ListerWatcher sends when the call has
+// returned, as client-go's RetryWatcher does, is none of the reflector's requests, and is left
+// alone.
+type retryAfter struct {
+	seconds atomic.Int32
+	ended   atomic.Bool // the call has returned
+}
 
 type retryAfterKey struct{}
 
@@ -28,7 +33,7 @@ func (r *retryAfter) withContext(ctx context.Context) context.Context {
 // stripRetryAfter removes the header from the response to an informer's request.
 func stripRetryAfter(req *http.Request, resp *http.Response) {
 	r, ok := req.Context().Value(retryAfterKey{}).(*retryAfter)
-	if !ok || resp == nil || resp.StatusCode < http.StatusBadRequest {
+	if !ok || r.ended.Load() || resp == nil || resp.StatusCode < http.StatusBadRequest {
 		return
 	}
 	if seconds := source.RetryAfter(resp.Header.Get("Retry-After")); seconds > 0 {
@@ -64,16 +69,17 @@ func (e *brokenError) Unwrap() error {
 
 // hideBroken hides err, if it says that the connection of an informer's request broke.
 func hideBroken(req *http.Request, err error) error {
-	_, ok := req.Context().Value(retryAfterKey{}).(*retryAfter)
-	if ok && (utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) || utilnet.IsHTTP2ConnectionLost(err)) {
+	r, ok := req.Context().Value(retryAfterKey{}).(*retryAfter)
+	if ok && !r.ended.Load() && (utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) || utilnet.IsHTTP2ConnectionLost(err)) {
 		return &brokenError{err: err}
 	}
 	return err
 }
 
-// restore shows what was hidden. It puts the header's value into the error that the client made of
-// the response, unless the body had a longer one.
+// restore shows what was hidden, and hides nothing from now on. It puts the header's value into the
+// error that the client made of the response, unless the body had a longer one.
 func (r *retryAfter) restore(err error) error {
+	r.ended.Store(true)
 	if broken, ok := errors.AsType[*brokenError](err); ok {
 		broken.shown.Store(true)
 	}
