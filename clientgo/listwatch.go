@@ -35,6 +35,8 @@ type listWatch struct {
 	failed [2]bool
 	asking atomic.Bool                  // a List for the newest version has not returned
 	scope  atomic.Pointer[requestScope] // of the last captured request
+	// pagesItself says that a List for the newest version seems to have read page after page.
+	pagesItself atomic.Bool
 }
 
 func newListWatch(lw cache.ListerWatcher, matcher responseMatcher, stats *source.Stats, noCapture bool) *listWatch {
@@ -263,32 +265,4 @@ func callWithContext[T any](ctx context.Context, call func() (T, error), late fu
 		var none T
 		return none, err
 	}
-}
-
-// NewestVersion lists one object and returns the list's resourceVersion. It captures nothing,
-// because it runs while a watch may be open.
-func (l *listWatch) NewestVersion(ctx context.Context, atLeast string) (string, error) {
-	o := source.NewestOptions(atLeast)
-	l.stats.Requests.Add(1)
-	l.stats.Lists.Add(1)
-	var after retryAfter
-	// Only one call that never returns is left behind, not one for each probe.
-	if !l.asking.CompareAndSwap(false, true) {
-		return "", fmt.Errorf("asked for the newest version before: %w", errNotReturned)
-	}
-	asks := after.withContext(ctx)
-	object, err := callWithContext(asks, func() (runtime.Object, error) {
-		defer l.asking.Store(false)
-		return l.lw.ListWithContext(asks, metav1.ListOptions{
-			ResourceVersion: o.ResourceVersion, ResourceVersionMatch: o.Match, Limit: o.Limit,
-		})
-	}, func(runtime.Object) {})
-	if err = after.restore(err); err != nil {
-		return "", err
-	}
-	listMeta, err := meta.ListAccessor(object)
-	if err != nil {
-		return "", fmt.Errorf("List returned %T, which is no list: %w", object, err)
-	}
-	return listMeta.GetResourceVersion(), nil
 }

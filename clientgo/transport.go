@@ -107,6 +107,9 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 	c, ok := req.Context().Value(captureKey{}).(*capture)
 	if !ok {
+		if p, ok := req.Context().Value(probeKey{}).(*probe); ok {
+			return p.roundTrip(t.next, req)
+		}
 		return t.next.RoundTrip(req)
 	}
 	resource, ok := c.wants(req)
@@ -145,7 +148,7 @@ func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 		return passThrough(resp, err, cancel)
 	}
 	// The stub is made first, because a response that was admitted is the informer's.
-	stub, err := stubResponse(req, resp, c.verb, listType, enc)
+	stub, err := stubResponse(req, resp, c.verb, enc, listType, wire.ListMeta{})
 	if err != nil || !c.admit(req, resource, resp, matches, cancel) {
 		return passThrough(resp, err, cancel)
 	}
@@ -225,10 +228,10 @@ func decompress(resp *http.Response) error {
 	return nil
 }
 
-// stubResponse returns the response that the caller gets in place of the captured one: an empty
-// list of the given type, or a watch that has ended. It has the captured response's encoding, which
-// the caller asked for and may be unable to do without.
-func stubResponse(req *http.Request, resp *http.Response, v verb, listType wire.TypeMeta, enc wire.Encoding) (*http.Response, error) {
+// stubResponse returns a response that the caller gets in place of another, such as the captured
+// one: an empty list of the given type and metadata, or a watch that has ended. It has the other's
+// encoding, which the caller asked for and may be unable to do without.
+func stubResponse(req *http.Request, resp *http.Response, v verb, enc wire.Encoding, t wire.TypeMeta, m wire.ListMeta) (*http.Response, error) {
 	stub := *resp
 	stub.Request = req
 	stub.Header = resp.Header.Clone()
@@ -237,7 +240,7 @@ func stubResponse(req *http.Request, resp *http.Response, v verb, listType wire.
 	stub.Uncompressed = false
 	var body bytes.Buffer
 	if v == verbList {
-		if err := wire.NewListWriter(&body, enc, listType, wire.ListMeta{}, 0).Close(); err != nil {
+		if err := wire.NewListWriter(&body, enc, t, m, 0).Close(); err != nil {
 			return nil, err
 		}
 	}

@@ -1,0 +1,160 @@
+package clientgo
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/pager"
+
+	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/source"
+)
+
+// byPager returns a List of client-go's pager, which keeps the limit that it is given.
+func byPager(list pager.ListPageFunc) *cache.ListWatch {
+	pages := pager.New(list)
+	return &cache.ListWatch{ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		all, _, err := pages.List(ctx, o)
+		return all, err
+	}}
+}
+
+func typedPager(cfg *rest.Config) *cache.ListWatch {
+	maps := kubernetes.NewForConfigOrDie(cfg).CoreV1().ConfigMaps("")
+	return byPager(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return maps.List(ctx, o) })
+}
+
+// TestProbeOfPages checks that a List that reads page after page itself sends one LIST if it is
+// asked for the newest resourceVersion, and returns that; and that one with a limit of its own gets
+// every page.
+func TestProbeOfPages(t *testing.T) {
+	for name, test := range map[string]struct {
+		contentType string
+		build       func(cfg *rest.Config) *cache.ListWatch
+		want        int64 // LISTs
+	}{
+		"client-go's pager":           {runtime.ContentTypeJSON, typedPager, 1},
+		"client-go's pager, protobuf": {runtime.ContentTypeProtobuf, typedPager, 1},
+		"client-go's pager, unstructured": {"", func(cfg *rest.Config) *cache.ListWatch {
+			maps := dynamic.NewForConfigOrDie(cfg).Resource(corev1.SchemeGroupVersion.WithResource("configmaps"))
+			return byPager(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return maps.List(ctx, o) })
+		}, 1},
+		"a loop": {"", func(cfg *rest.Config) *cache.ListWatch {
+			return paging(cfg, func(o metav1.ListOptions) metav1.ListOptions { return o })
+		}, 1},
+		"a limit of its own": {"", func(cfg *rest.Config) *cache.ListWatch {
+			return paging(cfg, func(o metav1.ListOptions) metav1.ListOptions { o.Limit = 2; return o })
+		}, 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			faults := &apiserver.Faults{}
+			server := serve(t, apiserver.Options{Faults: faults})
+			client := fill(t, server.Config())
+			for i := range 10 {
+				if _, err := client.CoreV1().ConfigMaps("one").Create(t.Context(), configMap("one", fmt.Sprint("m", i), nil), metav1.CreateOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			all, err := client.CoreV1().ConfigMaps("").List(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			lists, n := apiserver.Match("list", "configmaps"), atomic.Int64{}
+			faults.Add(apiserver.Rule{Match: func(r *http.Request) bool {
+				if lists(r) {
+					n.Add(1)
+				}
+				return false
+			}})
+			cfg := capturing(server.Config())
+			cfg.ContentType = test.contentType
+			l := newListWatch(test.build(cfg), newResponseMatcher(&corev1.ConfigMap{}, nil), &source.Stats{}, false)
+			for range 2 {
+				n.Store(0)
+				rv, err := l.NewestVersion(t.Context(), "")
+				if err != nil || rv != all.ResourceVersion {
+					t.Errorf("the newest resourceVersion is %q, %v, want %s", rv, err, all.ResourceVersion)
+				}
+				if n.Load() != test.want {
+					t.Errorf("%d LISTs, want %d", n.Load(), test.want)
+				}
+			}
+		})
+	}
+}
+
+// TestProbeLimit has probes made by clients whose config is not wrapped. Those that seem to read
+// page after page are asked for larger pages the next time, until it turns out that they do not.
+func TestProbeLimit(t *testing.T) {
+	for name, test := range map[string]struct {
+		pages   bool // the List reads page after page
+		objects int
+		delay   func(request int) time.Duration
+		want    []int64 // the limits of the requests
+	}{
+		"one page":         {false, 50, nil, []int64{1, 1, 1}},
+		"one page, slowly": {false, 600, func(n int) time.Duration { return time.Minute / time.Duration(n*n*n) }, []int64{1, 500, 1}},
+		"all pages":        {true, 3, nil, []int64{1, 1, 1, 500, 500}},
+		"all pages, slowly": {true, 50, func(int) time.Duration { return 4 * time.Second },
+			[]int64{1, 1, 1, 500, 500}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var limits []int64
+				list := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+					limits = append(limits, o.Limit)
+					if test.delay != nil {
+						select {
+						case <-time.After(test.delay(len(limits))):
+						case <-ctx.Done():
+							return nil, ctx.Err()
+						}
+					}
+					return pageOf(test.objects, o), nil
+				}
+				lw := &cache.ListWatch{ListWithContextFunc: list}
+				if test.pages {
+					lw = byPager(list)
+				}
+				l := newListWatch(lw, newResponseMatcher(&corev1.ConfigMap{}, nil), &source.Stats{}, false)
+				for range 3 {
+					ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+					if rv, err := l.NewestVersion(ctx, ""); err == nil && rv != "7" {
+						t.Errorf("the newest resourceVersion is %q", rv)
+					}
+					cancel()
+				}
+				if !slices.Equal(limits, test.want) {
+					t.Errorf("requests with the limits %d, want %d", limits, test.want)
+				}
+			})
+		})
+	}
+}
+
+// pageOf returns a page of a list of so many objects. Its continue token is where the next begins.
+func pageOf(objects int, o metav1.ListOptions) *corev1.ConfigMapList {
+	at := 0
+	_, _ = fmt.Sscan(o.Continue, &at)
+	page := &corev1.ConfigMapList{ListMeta: metav1.ListMeta{ResourceVersion: "7"}}
+	for ; at < objects && int64(len(page.Items)) < o.Limit; at++ {
+		page.Items = append(page.Items, *configMap("one", fmt.Sprint("m", at), nil))
+	}
+	if at < objects {
+		page.Continue = fmt.Sprint(at)
+	}
+	return page
+}
