@@ -1,9 +1,9 @@
 package clientgo
 
 import (
-	"bytes"
 	"maps"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 	"unsafe"
@@ -41,44 +41,47 @@ const (
 	finalStateIdle     = time.Minute
 )
 
-// finalState is the state that one object was deleted in.
+// finalState is the state that one object was deleted in. It is found by the version that it ended,
+// or by the deletion's own if that is a number: it costs nothing to know.
 type finalState struct {
 	key     string
-	version uint64 // of the deletion; 0: it is made up
-	uid     string // set if version is 0
+	version uint64 // of the deletion; 0: not a number
+	ended   uint64 // revision of the version that it ended; 0: not known
+	event   string // uid and resourceVersion of the deletion, where that is not a number
 	raw     []byte
 	value   any // set if it cannot be encoded
 	bytes   int
 }
 
-// putRaw keeps the bytes of a state. A state is not kept if it is larger than maxFinalStateBytes,
-// or if its resourceVersion is neither a number nor made up.
-func (f *finalStates) putRaw(m *wire.Meta, raw []byte) {
+// putRaw keeps the bytes of a state that ended a version, which may be nil. A state is not kept if
+// it is larger than maxFinalStateBytes, or if neither that nor a number is there to find it by. Nor
+// is one that was kept before: the event has come again, and what has come since is later.
+func (f *finalStates) putRaw(m *wire.Meta, ended *store.Object, raw []byte) {
 	if len(raw) > 0 {
-		f.put(m, finalState{raw: raw, bytes: len(raw)})
+		f.put(m, ended, finalState{raw: raw, bytes: len(raw)})
 	}
 }
 
 // putValue keeps a state as a value, under the same condition.
-func (f *finalStates) putValue(m *wire.Meta, value any) {
-	f.put(m, finalState{value: value, bytes: valueSize(value, maxFinalStateBytes)})
+func (f *finalStates) putValue(m *wire.Meta, ended *store.Object, value any) {
+	f.put(m, ended, finalState{value: value, bytes: valueSize(value, maxFinalStateBytes)})
 }
 
-func (f *finalStates) put(m *wire.Meta, s finalState) {
-	if s.bytes > maxFinalStateBytes {
+func (f *finalStates) put(m *wire.Meta, ended *store.Object, s finalState) {
+	s.version = deletionVersion(m)
+	if ended != nil {
+		s.ended = ended.Revision()
+	}
+	if s.bytes > maxFinalStateBytes || s.version == 0 && s.ended == 0 {
 		return
 	}
 	s.key = string(wire.AppendKey(nil, m))
-	var err error
-	if s.version, err = resourceversion.Parse(m.ResourceVersion); err != nil {
-		if !bytes.HasPrefix(m.ResourceVersion, []byte(syntheticVersion)) {
-			return // an event that comes again cannot be told from a new one
-		}
-		s.version, s.uid = 0, string(m.UID)
+	if s.version == 0 && len(m.UID) > 0 && len(m.ResourceVersion) > 0 {
+		s.event = string(m.UID) + " " + string(m.ResourceVersion)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.closed {
+	if f.closed || s.event != "" && slices.ContainsFunc(f.states, func(was finalState) bool { return was.key == s.key && was.event == s.event }) {
 		return
 	}
 	if f.last = time.Now(); f.timer == nil {
@@ -98,14 +101,24 @@ func (f *finalStates) put(m *wire.Meta, s finalState) {
 	}
 }
 
-// get returns the state of an object by the version of its deletion; if that is 0, the newest state
-// of an object with that uid whose deletion has a version that is made up.
-func (f *finalStates) get(key string, version uint64, uid string) (finalState, bool) {
+// deletionVersion returns the resourceVersion of a deletion, or 0 if it is no number for the store.
+func deletionVersion(m *wire.Meta) uint64 {
+	version, _ := resourceversion.ParseCanonical(m.ResourceVersion)
+	return version
+}
+
+// get returns the state that ended the version with a revision; where that is not known of a state,
+// the version of the deletion counts.
+func (f *finalStates) get(key string, version, ended uint64) (finalState, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for n := len(f.states) - 1; n >= 0; n-- {
 		s := &f.states[(f.next+n)%len(f.states)]
-		if s.version == version && s.key == key && (version != 0 || s.uid == uid) {
+		matches := s.ended == ended
+		if s.ended == 0 {
+			matches = s.version == version
+		}
+		if matches && s.key == key {
 			return *s, true
 		}
 	}
@@ -197,11 +210,7 @@ func (r *reader) deletedValue(o *store.Object, number uint64, others int) (any, 
 
 // finalValue returns the final state of an object, if it is kept and can be decoded.
 func (r *reader) finalValue(o *store.Object, number uint64) (any, bool) {
-	uid := ""
-	if number == 0 {
-		uid = o.UID()
-	}
-	state, ok := r.finalStates.get(o.Key(), number, uid)
+	state, ok := r.finalStates.get(o.Key(), number, o.Revision())
 	if !ok {
 		return nil, false
 	}

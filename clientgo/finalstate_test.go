@@ -96,11 +96,11 @@ func finalStatesAreBounded(t *testing.T) {
 	var f finalStates
 	put := func(i, size int) {
 		m := wire.Meta{Namespace: []byte("d"), Name: []byte("a"), ResourceVersion: fmt.Append(nil, i)}
-		f.putRaw(&m, make([]byte, size))
+		f.putRaw(&m, nil, make([]byte, size))
 	}
 	kept := func(first, last int) (n int) {
 		for i := first; i <= last; i++ {
-			if s, ok := f.get("d/a", uint64(i), ""); ok && len(s.raw) > 0 {
+			if s, ok := f.get("d/a", uint64(i), 0); ok && len(s.raw) > 0 {
 				n++
 			}
 		}
@@ -150,8 +150,8 @@ func TestFinalValuesAreBounded(t *testing.T) {
 	m := wire.Meta{Namespace: []byte("d"), Name: []byte("a")}
 	put := func(i, bytes int) bool {
 		m.ResourceVersion = fmt.Append(nil, i)
-		f.putValue(&m, &slimPod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"a": strings.Repeat("x", bytes)}}})
-		_, ok := f.get("d/a", uint64(i), "")
+		f.putValue(&m, nil, &slimPod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"a": strings.Repeat("x", bytes)}}})
+		_, ok := f.get("d/a", uint64(i), 0)
 		return ok
 	}
 	empty := c.inf.store.Memory().Deletions
@@ -162,7 +162,7 @@ func TestFinalValuesAreBounded(t *testing.T) {
 	}
 	kept := 0
 	for i := range 100 {
-		if _, ok := f.get("d/a", uint64(1+i), ""); ok {
+		if _, ok := f.get("d/a", uint64(1+i), 0); ok {
 			kept++
 		}
 	}

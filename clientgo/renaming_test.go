@@ -167,13 +167,18 @@ func renamedAndRefused(t *testing.T, returned bool) {
 // the handler had, and not the state of before, be it of the same object or of one that had the
 // name.
 func TestRepeatedDeletion(t *testing.T) {
-	t.Run("numbers", func(t *testing.T) { repeatDeletion(t, "1", "2", "3", "uid-1") })
-	t.Run("of another object", func(t *testing.T) { repeatDeletion(t, "1", "2", "3", "uid-2") })
-	t.Run("opaque", func(t *testing.T) { repeatDeletion(t, "x", "c", "r", "uid-1") })
-	t.Run("opaque, of another object", func(t *testing.T) { repeatDeletion(t, "x", "c", "r", "uid-2") })
+	for _, captured := range []bool{false, true} {
+		repeat := func(name, first, deleted, last, uid string) {
+			t.Run(fmt.Sprintf("%s, captured %v", name, captured), func(t *testing.T) { repeatDeletion(t, captured, first, deleted, last, uid) })
+		}
+		repeat("numbers", "1", "2", "3", "uid-1")
+		repeat("of another object", "1", "2", "3", "uid-2")
+		repeat("opaque", "x", "c", "r", "uid-1")
+		repeat("opaque, of another object", "x", "c", "r", "uid-2")
+	}
 }
 
-func repeatDeletion(t *testing.T, first, deleted, last, uid string) {
+func repeatDeletion(t *testing.T, captured bool, first, deleted, last, uid string) {
 	c := newChangingStore(t, Options{})
 	sink := c.inf.sink
 	sink.Writer = c.writer
@@ -185,7 +190,13 @@ func repeatDeletion(t *testing.T, first, deleted, last, uid string) {
 			p.UID = types.UID(uid)
 		}
 		m := wire.Meta{Namespace: []byte(p.Namespace), Name: []byte(p.Name), UID: []byte(p.UID), ResourceVersion: []byte(version)}
-		if err := sink.Take(event, &m, nil, p); err != nil {
+		var err error
+		if captured {
+			err = sink.Take(event, &m, marshal(t, p), nil)
+		} else {
+			err = sink.Take(event, &m, nil, p)
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 		sink.Flush()

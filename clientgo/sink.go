@@ -86,8 +86,7 @@ func (s *sink) take(t wire.EventType, m *wire.Meta, raw []byte, object any) erro
 // takeDeleted takes a DELETED event. A transform may have given the object another key.
 func (s *sink) takeDeleted(m *wire.Meta, raw []byte) error {
 	if s.transform == nil {
-		s.identify(m)
-		s.finals.putRaw(m, bytes.Clone(raw))
+		s.finals.putRaw(m, s.endedBy(m), bytes.Clone(raw))
 		return s.Delete(m, raw)
 	}
 	value, err := s.codec.Decode(raw)
@@ -95,25 +94,25 @@ func (s *sink) takeDeleted(m *wire.Meta, raw []byte) error {
 		value, err = s.transformed(value)
 	}
 	if err == nil && s.rename(m, value) {
-		s.identify(m)
-		s.keepFinalValue(m, value)
+		s.keepFinalValue(m, s.endedBy(m), value)
 	} else { // the object goes all the same, and OnDelete gets the version before
 		s.renames.apply(m)
 	}
 	return s.Delete(m, raw)
 }
 
-// identify gives the metadata of a deleted object that has only a name what is known of the object
-// held, so that its final state is found.
-func (s *sink) identify(m *wire.Meta) {
-	if len(m.UID) > 0 || len(m.ResourceVersion) > 0 {
-		return
+// endedBy returns the version that a DELETED event ends, so that its final state is found, if the
+// event has no resourceVersion that is a number. It returns nil otherwise.
+func (s *sink) endedBy(m *wire.Meta) *store.Object {
+	if deletionVersion(m) != 0 {
+		return nil
 	}
 	s.Flush() // the store must hold what came before this event
-	if held, ok := s.store.Get(string(wire.AppendKey(nil, m))); ok {
-		m.UID = []byte(held.UID())
-		s.advanceVersion(m, held)
+	held, ok := s.store.Get(string(wire.AppendKey(nil, m)))
+	if !ok || len(m.UID) > 0 && string(m.UID) != held.UID() {
+		return nil
 	}
+	return held
 }
 
 // EndReplace implements reflector.Sink.
@@ -149,12 +148,13 @@ func (s *sink) rename(m *wire.Meta, value any) bool {
 	return true
 }
 
-// keepFinalValue keeps the final state of an object, transformed, and encoded if possible.
-func (s *sink) keepFinalValue(m *wire.Meta, value any) {
+// keepFinalValue keeps the final state of an object, transformed, and encoded if possible. ended is
+// the version that it has ended, if that is known.
+func (s *sink) keepFinalValue(m *wire.Meta, ended *store.Object, value any) {
 	if raw := s.encoded(value); raw != nil {
-		s.finals.putRaw(m, raw)
+		s.finals.putRaw(m, ended, raw)
 	} else {
-		s.finals.putValue(m, value)
+		s.finals.putValue(m, ended, value)
 	}
 }
 
@@ -254,35 +254,27 @@ func (s *sink) transformAndPut(m *wire.Meta, received []byte, transformed func()
 }
 
 // deleteObject takes the returned object of a DELETED event. held is the version held under its
-// key, or nil. OnDelete gets the returned object, unless the object cannot be transformed or may be
+// key, or nil. OnDelete gets the returned object, unless the object cannot be transformed or is
 // older than held, as in an event that comes again.
 func (s *sink) deleteObject(m *wire.Meta, object any, held *store.Object, transformed func() (any, error)) error {
-	final := held == nil || isFinal(object, held)
+	final := held != nil && isFinal(object, held)
 	if held != nil {
 		m.UID = []byte(held.UID())
-		s.advanceVersion(m, held)
 	}
 	if value, err := transformed(); err == nil && s.rename(m, value) && final {
-		s.keepFinalValue(m, value)
+		s.keepFinalValue(m, held, value)
+	}
+	if held != nil {
+		s.advanceVersion(m, held)
 	}
 	return s.Delete(m, nil)
 }
 
-// isFinal reports whether a deleted object is the one that is held and no older: its
-// resourceVersion is a higher number, or the same, or it has none.
+// isFinal reports whether a deleted object is the one that is held, and no lower number says that
+// it is older.
 func isFinal(object any, held *store.Object) bool {
 	is, err := meta.Accessor(object)
-	if err != nil || is.GetUID() != "" && string(is.GetUID()) != held.UID() {
-		return false
-	}
-	if is.GetResourceVersion() == "" {
-		return true
-	}
-	if has, err := resourceversion.Parse(is.GetResourceVersion()); err == nil {
-		had, number := ownVersion(held)
-		return !number || has >= had
-	}
-	return is.GetResourceVersion() == held.ResourceVersion()
+	return err == nil && (is.GetUID() == "" || string(is.GetUID()) == held.UID()) && !isBefore(is, held)
 }
 
 // copied returns a copy of a returned object, which a transform may change.

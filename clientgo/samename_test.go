@@ -1,0 +1,165 @@
+package clientgo
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/internal/wire"
+)
+
+// gatedRecorder is a recorder whose calls block until the gate is closed.
+type gatedRecorder struct {
+	*recorder
+	gate chan struct{}
+}
+
+func (g gatedRecorder) OnAdd(obj any, initial bool) { <-g.gate; g.recorder.OnAdd(obj, initial) }
+func (g gatedRecorder) OnUpdate(was, is any)        { <-g.gate; g.recorder.OnUpdate(was, is) }
+func (g gatedRecorder) OnDelete(obj any)            { <-g.gate; g.recorder.OnDelete(obj) }
+
+// addLate adds a handler that has handled nothing yet when another one is told the given line.
+// Then it goes on. addLate returns a function that waits for that, and returns what it was told.
+func addLate(t *testing.T, inf cache.SharedIndexInformer, line string) (told func() []string) {
+	t.Helper()
+	late, first := gatedRecorder{newRecorder(), make(chan struct{})}, newRecorder()
+	for _, h := range []cache.ResourceEventHandler{late, first} {
+		if _, err := inf.AddEventHandler(h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return func() []string {
+		t.Helper()
+		first.wait(t, line)
+		close(late.gate)
+		late.wait(t, line)
+		return late.all()
+	}
+}
+
+// TestDeletedTwice checks that a handler that is behind gets of each object that had a name the
+// state in its own DELETED event, though the objects have neither uids nor resourceVersions, as
+// those of fake clientsets. A state that is not kept is not taken from the object before.
+func TestDeletedTwice(t *testing.T) {
+	for which, newInformer := range bothConstructors {
+		for name, bytes := range map[string]int{"small": 0, "too large to be kept": maxFinalStateBytes} {
+			t.Run(which+", "+name, func(t *testing.T) {
+				events := watch.NewFake()
+				inf := newInformer(plainListerWatcher{
+					list: func(metav1.ListOptions) (runtime.Object, error) {
+						return &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}, nil
+					},
+					watch: func(metav1.ListOptions) (watch.Interface, error) { return events, nil },
+				}, &corev1.Pod{}, 0, nil)
+				told := addLate(t, inf, "add d/b@ v=3")
+				stop := run(t, inf)
+				version := func(name, v string) *corev1.Pod {
+					p := pod(name, v)
+					p.UID = ""
+					return p
+				}
+				final := version("a", "2 deleted")
+				final.Annotations = map[string]string{"note": strings.Repeat("x", bytes)}
+				events.Add(version("a", "1"))
+				events.Delete(version("a", "1 deleted"))
+				events.Add(version("a", "2"))
+				events.Delete(final)
+				events.Add(version("b", "3"))
+
+				want := []string{"add d/a@ v=1", "delete d/a@ v=1 deleted", "add d/a@ v=2", "delete d/a@ v=2 deleted", "add d/b@ v=3"}
+				if which == "weir" && bytes > 0 {
+					want[3] = "delete d/a@ v=2"
+				}
+				if got := told(); !slices.Equal(got, want) {
+					t.Errorf("told %q, want %q", got, want)
+				}
+				stop()
+			})
+		}
+	}
+}
+
+// TestDeletedAtOpaqueVersions checks that OnDelete gets the state in the DELETED event where
+// resourceVersions are no numbers, and each time the one of its own event if an object has left the
+// informer's selection twice.
+func TestDeletedAtOpaqueVersions(t *testing.T) {
+	const widget = `{"type":"%s","object":{"apiVersion":"shop.example/v1","kind":"Widget","metadata":` +
+		`{"namespace":"shop","name":"%s","uid":"u-%[2]s","resourceVersion":"x%[3]d","labels":{"v":"%[3]d"}}}}`
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch query := r.URL.Query(); {
+		case query.Has("sendInitialEvents"):
+			refuse(w, apierrors.NewBadRequest("no initial events"))
+		case query.Has("watch"):
+			for i, event := range [][2]string{{"ADDED", "a"}, {"DELETED", "a"}, {"ADDED", "a"}, {"DELETED", "a"}, {"ADDED", "b"}} {
+				fmt.Fprintf(w, widget+"\n", event[0], event[1], 1+i)
+			}
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		default:
+			fmt.Fprint(w, `{"apiVersion":"shop.example/v1","kind":"WidgetList","metadata":{"resourceVersion":"x0"},"items":[]}`)
+		}
+	}))
+	t.Cleanup(server.Close)
+	want := []string{"add shop/a@x1 v=1", "delete shop/a@x2 v=2", "add shop/a@x3 v=3", "delete shop/a@x4 v=4", "add shop/b@x5 v=5"}
+	for name, options := range map[string]*Options{"client-go": nil, "captured": {}, "returned": {NoCapture: true}} {
+		for transform, f := range map[string]cache.TransformFunc{
+			"as it came":  nil,
+			"transformed": func(obj any) (any, error) { return obj, nil },
+		} {
+			t.Run(name+"/"+transform, func(t *testing.T) {
+				lw := cache.NewListWatchFromClient(widgetClient(t, &rest.Config{Host: server.URL, QPS: -1}), "widgets", "", fields.Everything())
+				var inf cache.SharedIndexInformer
+				if options == nil {
+					inf = cache.NewSharedIndexInformer(lw, &Widget{}, 0, nil)
+				} else {
+					inf = NewSharedIndexInformerWithOptions(lw, &Widget{}, 0, nil, *options)
+				}
+				if err := inf.SetTransform(f); err != nil {
+					t.Fatal(err)
+				}
+				told := addLate(t, inf, want[len(want)-1])
+				stop := run(t, inf)
+				if got := told(); !slices.Equal(got, want) {
+					t.Errorf("told %q, want %q", got, want)
+				}
+				stop()
+			})
+		}
+	}
+}
+
+// TestDeletedBefore checks that the state of an object that had the name before is not taken for
+// that of the object held, where resourceVersions are no numbers.
+func TestDeletedBefore(t *testing.T) {
+	c := newChangingStore(t, Options{})
+	held := c.change(t, "a")
+	for _, test := range []struct{ uid, want string }{{"another", "d/a@1 v=v"}, {held.UID(), "d/a@x v=9"}} {
+		gone := pod("a", "9")
+		gone.UID, gone.ResourceVersion = types.UID(test.uid), "x"
+		raw := marshal(t, gone)
+		var m wire.Meta
+		if err := wire.ReadMeta(wire.Protobuf, raw, &m); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.inf.sink.Take(wire.Deleted, &m, raw, nil); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := c.inf.indexer.reader.deletedValue(held, 0, 0); err != nil || show(got) != test.want {
+			t.Errorf("after the end of %s: %s, %v, want %s", test.uid, show(got), err, test.want)
+		}
+	}
+}
