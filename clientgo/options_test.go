@@ -3,6 +3,7 @@ package clientgo
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -56,16 +57,13 @@ func TestPrivateCopies(t *testing.T) {
 // TestDetectMutation checks that the detector names the key of an object that was changed, and no
 // other.
 func TestDetectMutation(t *testing.T) {
-	inf := NewSharedIndexInformerWithOptions(&cache.ListWatch{}, &corev1.Pod{}, 0, nil, Options{DetectMutation: true}).(*informer)
+	c := newChangingStore(t, Options{DetectMutation: true})
 	var found []string
 	d := mutation.New(func(key, what string) { found = append(found, key+": "+what) })
-	inf.indexer.reader.mutationDetector = d
-	for _, name := range []string{"a", "b"} {
-		if err := inf.GetStore().Add(pod(name, "1")); err != nil {
-			t.Fatal(err)
-		}
-	}
-	all := inf.GetStore().List()
+	c.inf.indexer.reader.mutationDetector = d
+	c.change(t, "a")
+	c.change(t, "b")
+	all := c.inf.GetStore().List()
 	d.Compare()
 	if found != nil {
 		t.Errorf("found %v before anything was changed", found)
@@ -74,6 +72,40 @@ func TestDetectMutation(t *testing.T) {
 	d.Compare()
 	if len(found) != 1 || !strings.HasPrefix(found[0], "d/b: ") || !strings.Contains(found[0], "changed") {
 		t.Errorf("found %v", found)
+	}
+}
+
+// TestMutationOfOwnObject checks that a program may change what it has put into the store itself,
+// to put it there again, whoever has read it, as with client-go.
+func TestMutationOfOwnObject(t *testing.T) {
+	c := newChangingStore(t, Options{DetectMutation: true})
+	reader, handed := c.inf.indexer.reader, c.change(t, "a")
+	found := 0
+	reader.mutationDetector = mutation.New(func(string, string) { found++ })
+	if _, err := reader.handlerValue(handed, 0); err != nil {
+		t.Fatal(err)
+	}
+	own := pod("a", "own")
+	for i := range 3 {
+		own.Labels["v"] = fmt.Sprint("own ", i)
+		if err := c.inf.GetStore().Update(own); err != nil {
+			t.Fatal(err)
+		}
+		held, ok := c.inf.store.Get("d/a")
+		if !ok {
+			t.Fatal("not held")
+		}
+		is, err := reader.newValue(held)
+		if err != nil || is != own || len(c.inf.GetStore().List()) != 1 {
+			t.Errorf("handed out %s, %v", show(is), err)
+		}
+		if _, _, err := reader.updateValues(handed, held, 0); err != nil {
+			t.Fatal(err)
+		}
+		handed = held
+	}
+	if reader.mutationDetector.Compare(); found != 0 {
+		t.Errorf("found %d changes", found)
 	}
 }
 

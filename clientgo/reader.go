@@ -65,7 +65,7 @@ func (r *reader) handlerValue(o *store.Object, others int) (any, error) {
 }
 
 // applyOptions decodes an object, copies it if copies are private, and registers it with the
-// mutation detector.
+// mutation detector, unless the program has put it into the store itself, and may change it.
 func (r *reader) applyOptions(o *store.Object, decode func() (any, error)) (any, error) {
 	value, err := decode()
 	if err != nil {
@@ -76,7 +76,7 @@ func (r *reader) applyOptions(o *store.Object, decode func() (any, error)) (any,
 			return object.DeepCopyObject(), nil
 		}
 	}
-	if r.mutationDetector != nil {
+	if r.mutationDetector != nil && !o.Manual() {
 		r.mutationDetector.Add(o.Key(), value)
 	}
 	return value, nil

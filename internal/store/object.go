@@ -151,6 +151,9 @@ func (o *Object) ResourceVersionNumber() (rv uint64, ok bool) {
 // Revision returns the revision of the store at which this version came in.
 func (o *Object) Revision() uint64 { return o.revision }
 
+// Manual reports whether a ManualWriter has put this version, and no source has told of it.
+func (o *Object) Manual() bool { return o.flags&flagManual != 0 }
+
 // Size returns the number of raw bytes, or 0 for a value.
 func (o *Object) Size() int { return int(o.size) }
 
