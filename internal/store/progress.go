@@ -1,8 +1,10 @@
 package store
 
 import (
+	"container/heap"
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/weirproject/weir/internal/resourceversion"
 )
@@ -20,38 +22,61 @@ func progressOf(resourceVersion string) progress {
 	return progress{text: resourceVersion, rv: rv, ok: ok}
 }
 
-// announceLocked wakes whoever waits for progress. It is called with the lock held.
+// announceLocked wakes those who wait for what has come about, and nobody else: thousands may wait
+// for a resourceVersion that is far away. It is called with the lock held.
 func (s *Store) announceLocked() {
-	if s.changed != nil {
-		close(s.changed)
-		s.changed = nil
+	closed := s.closed.Load()
+	if s.becameSynced != nil && (closed || s.syncedLocked()) {
+		close(s.becameSynced)
+		s.becameSynced = nil
+	}
+	if len(s.waiting) == 0 {
+		return
+	}
+	reached := s.reachedLocked()
+	for len(s.waiting) > 0 && (closed || s.waiting[0].want <= reached) {
+		w := heap.Pop(&s.waiting).(*waiter)
+		if w.want > reached {
+			w.err = ErrClosed
+		}
+		close(w.done)
 	}
 }
 
-// wait blocks until reached returns true, and then returns nil. It returns the cause of ctx when
-// that ends, and ErrClosed when the store is closed. reached is called with the lock held.
-func (s *Store) wait(ctx context.Context, reached func() bool) error {
-	for {
-		s.mu.Lock()
-		if reached() {
-			s.mu.Unlock()
-			return nil
-		}
-		if s.closed.Load() {
-			s.mu.Unlock()
-			return ErrClosed
-		}
-		if s.changed == nil {
-			s.changed = make(chan struct{})
-		}
-		changed := s.changed
-		s.mu.Unlock()
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-changed:
-		}
-	}
+// waiter is a caller of WaitResourceVersion who waits. The store's lock guards its place.
+type waiter struct {
+	want  uint64
+	place int           // in the heap; -1: it is woken
+	done  chan struct{} // closed when the store has reached want, or is closed
+	err   error         // ErrClosed or nil, set before done is closed
+}
+
+// waiters is a heap of those who wait, the lowest resourceVersion first.
+type waiters []*waiter
+
+func (ws waiters) Len() int           { return len(ws) }
+func (ws waiters) Less(i, j int) bool { return ws[i].want < ws[j].want }
+
+func (ws waiters) Swap(i, j int) {
+	ws[i], ws[j] = ws[j], ws[i]
+	ws[i].place, ws[j].place = i, j
+}
+
+// Push implements heap.Interface.
+func (ws *waiters) Push(x any) {
+	w := x.(*waiter)
+	w.place = len(*ws)
+	*ws = append(*ws, w)
+}
+
+// Pop implements heap.Interface.
+func (ws *waiters) Pop() any {
+	last := len(*ws) - 1
+	w := (*ws)[last]
+	(*ws)[last] = nil
+	*ws = (*ws)[:last]
+	w.place = -1
+	return w
 }
 
 // Synced reports whether there is a writer and every writer has ended its first
@@ -73,7 +98,29 @@ func (s *Store) syncedLocked() bool {
 
 // WaitSynced blocks until Synced, and then returns nil. The error is the cause of ctx, or
 // ErrClosed.
-func (s *Store) WaitSynced(ctx context.Context) error { return s.wait(ctx, s.syncedLocked) }
+func (s *Store) WaitSynced(ctx context.Context) error {
+	for {
+		s.mu.Lock()
+		if s.syncedLocked() {
+			s.mu.Unlock()
+			return nil
+		}
+		if s.closed.Load() {
+			s.mu.Unlock()
+			return ErrClosed
+		}
+		if s.becameSynced == nil {
+			s.becameSynced = make(chan struct{})
+		}
+		synced := s.becameSynced
+		s.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-synced: // it may not be any more, with another writer
+		}
+	}
+}
 
 // ResourceVersion returns the lowest progress of all writers. The store holds the state of this
 // resourceVersion or a later one. The versions are compared as integers; if one is not an integer,
@@ -127,15 +174,45 @@ func (s *Store) WaitResourceVersion(ctx context.Context, rv string) error {
 	if !ok {
 		return fmt.Errorf("resourceVersion %q: %w", rv, ErrInvalidResourceVersion)
 	}
-	return s.wait(ctx, func() bool {
-		if want == 0 {
-			return true
+	if want == 0 {
+		return nil
+	}
+	w := &waiter{want: want, done: make(chan struct{})}
+	s.mu.Lock()
+	switch {
+	case s.reachedLocked() >= want:
+		s.mu.Unlock()
+		return nil
+	case s.closed.Load():
+		s.mu.Unlock()
+		return ErrClosed
+	}
+	heap.Push(&s.waiting, w)
+	s.mu.Unlock()
+	select {
+	case <-w.done:
+		return w.err
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w.place >= 0 {
+		heap.Remove(&s.waiting, w.place)
+	}
+	return context.Cause(ctx)
+}
+
+// reachedLocked returns the resourceVersion to which all writers have progressed. 0: there is none.
+func (s *Store) reachedLocked() uint64 {
+	if len(s.writers) == 0 {
+		return 0
+	}
+	reached := uint64(math.MaxUint64)
+	for w := range s.writers {
+		if !w.progress.ok || w.progress.era != s.era {
+			return 0
 		}
-		for w := range s.writers {
-			if !w.progress.ok || w.progress.era != s.era || w.progress.rv < want {
-				return false
-			}
-		}
-		return len(s.writers) > 0
-	})
+		reached = min(reached, w.progress.rv)
+	}
+	return reached
 }

@@ -1,8 +1,11 @@
 package store
 
 import (
+	"context"
+	"errors"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -120,4 +123,68 @@ func TestWaitAfterRestore(t *testing.T) {
 			})
 		})
 	}
+}
+
+// countedContext counts how often somebody begins to wait for its end: once before whoever waits
+// for something beside it is woken for the first time, and again each time that it was in vain.
+type countedContext struct {
+	context.Context
+	waits *atomic.Int64
+}
+
+func (c countedContext) Done() <-chan struct{} {
+	c.waits.Add(1)
+	return c.Context.Done()
+}
+
+// TestWaitersAreWokenOnce: who waits for a resourceVersion is woken when that is reached and not by
+// all progress before, however many there are; and whoever gives up is forgotten.
+func TestWaitersAreWokenOnce(t *testing.T) {
+	const many, from = 100, 5000
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Config{})
+		defer s.Close()
+		w := s.Writer(Scope{})
+		w.BeginReplace(false)
+		w.EndReplace("1000")
+		var waits, reached, gaveUp, closed atomic.Int64
+		leaving, leave := context.WithCancel(t.Context())
+		wait := func(ctx context.Context, rv int) {
+			switch err := s.WaitResourceVersion(countedContext{ctx, &waits}, strconv.Itoa(rv)); {
+			case err == nil:
+				reached.Add(1)
+			case errors.Is(err, context.Canceled):
+				gaveUp.Add(1)
+			case errors.Is(err, ErrClosed):
+				closed.Add(1)
+			}
+		}
+		for i := range many {
+			go wait(t.Context(), from+(i*37)%many)
+			go wait(leaving, from+(i*37)%many)
+		}
+		synctest.Wait()
+		for rv := 1001; rv < 2000; rv++ {
+			w.Progress(strconv.Itoa(rv))
+			synctest.Wait()
+		}
+		if n := waits.Load(); n != 2*many {
+			t.Errorf("%d began to wait, %d times", 2*many, n)
+		}
+		leave()
+		synctest.Wait()
+		if n := gaveUp.Load(); n != many || len(s.waiting) != many {
+			t.Errorf("%d have given up, and %d are waited for", n, len(s.waiting))
+		}
+		w.Progress(strconv.Itoa(from + many/2 - 1))
+		synctest.Wait()
+		if n := reached.Load(); n != many/2 {
+			t.Errorf("half of the versions are reached, and %d are told", n)
+		}
+		s.Close()
+		synctest.Wait()
+		if n := closed.Load(); n != many/2 || len(s.waiting) != 0 {
+			t.Errorf("%d are told of the end, %d are left", n, len(s.waiting))
+		}
+	})
 }

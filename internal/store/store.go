@@ -69,8 +69,10 @@ type Store struct {
 	era       uint32       // how often the server has gone back; see claims.go
 	funcs     map[string]*funcIndex
 	reserved  map[string]struct{} // names of indexes that are being built
-	changed   chan struct{}       // closed when a writer's progress changes; nil: nobody waits
-	closed    atomic.Bool
+	waiting   waiters             // for a resourceVersion
+	// becameSynced is closed when the store has become synced. nil: nobody waits for that.
+	becameSynced chan struct{}
+	closed       atomic.Bool
 
 	list decodedList // has a lock of its own, outside all others
 }
