@@ -240,7 +240,8 @@ func (c *Cache) ServeList(w http.ResponseWriter, r *http.Request, namespace, nam
 
 // Begin answers a LIST, or begins a WATCH, as [Cache.ServeList] does. It takes the parsed query and
 // does not read the URL of the request. It answers everything but what changes after the beginning
-// of a WATCH: rest sends that, until the WATCH ends. The caller must call rest unless it is nil.
+// of a WATCH: rest sends that, until the WATCH ends, and waits for that beginning if it has yet to
+// come. The caller must call rest unless it is nil.
 func (c *Cache) Begin(w http.ResponseWriter, r *http.Request, q Query, namespace, name string) (rest func()) {
 	rest, err := c.begin(w, r, q.params, namespace, name)
 	if err != nil {

@@ -1,7 +1,9 @@
 package watchcache
 
 import (
+	"context"
 	"fmt"
+	"net/url"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -69,4 +71,40 @@ func TestOpenWatchDoesNotExpire(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestFutureIsWaitedForOutside: a watch that begins with what has yet to come keeps nobody who
+// begins watches, and then is told of what comes after that.
+func TestFutureIsWaitedForOutside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tc := newTestCache(t, 1<<20, nil)
+		defer tc.close()
+		at := &url.URL{RawQuery: fmt.Sprintf("watch=1&resourceVersion=%d", tc.rv+1)}
+		q, err := ParseQuery(at.Query())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, begun, done := newRecorder(), make(chan struct{}), make(chan struct{})
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			defer close(done)
+			rest := tc.cache.Begin(w, newRequest(at.RawQuery).WithContext(ctx), q, "", "")
+			close(begun)
+			rest()
+		}()
+		synctest.Wait()
+		select {
+		case <-begun:
+		default:
+			t.Error("the beginning is waited for")
+		}
+		tc.put("ns", "a", "red")
+		b := tc.put("ns", "b", "red").rv
+		synctest.Wait()
+		cancel()
+		<-done
+		if got, want := w.events(t), []string{fmt.Sprintf("ADDED ns/b@%d", b)}; !slices.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+	})
 }

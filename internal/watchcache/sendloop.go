@@ -10,14 +10,27 @@ import (
 )
 
 // serve sends changes and bookmarks until the watch ends. Its goroutine only waits, and so keeps a
-// small stack.
+// small stack: also for what has yet to come where the watch begins.
 func (wt *watcher) serve() {
 	defer wt.end()
+	if wt.future {
+		stopped := wt.cache.waitFor(wt.ctx, wt.params.rv)
+		wt.cache.workers.Run(func() { wt.beginLate(stopped) })
+	}
 	send := wt.send
 	for !wt.over {
 		wt.wait()
 		wt.cache.workers.Run(send)
 	}
+}
+
+// beginLate begins a watch that has waited.
+func (wt *watcher) beginLate(stopped bool) {
+	var err error
+	if !stopped {
+		stopped, err = wt.start()
+	}
+	wt.begin(stopped, err)
 }
 
 // wait blocks until something is to be sent, or the watch ends.

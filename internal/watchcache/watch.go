@@ -29,6 +29,7 @@ type watcher struct {
 	turn      flushTurn
 
 	initial       bool   // begins with the state, as ADDED events
+	future        bool   // begins after a resourceVersion that the cache did not have at first
 	sentUpTo      uint64 // the client has seen every change up to it
 	clientVersion uint64 // the newest resourceVersion that the client has: it asked for it, or got it
 	// coalesced is the version up to which changes are coalesced, as a bookmark has said, while none
@@ -42,10 +43,13 @@ type watcher struct {
 	noBookmarks bool // see Config.Bookmarks
 	drained     drainTimer
 	over        bool // nothing more is sent
+
+	bookmarkDelay time.Duration // see Config.Bookmarks
 }
 
-// openWatch begins a WATCH: it sends the initial state, and what has changed meanwhile. It returns
-// nil if the watch has ended. An error becomes an ERROR event.
+// openWatch begins a WATCH: it sends the initial state, and what has changed meanwhile. It waits
+// for nothing that has yet to come: serve does. It returns nil if the watch has ended. An error
+// becomes an ERROR event.
 func (c *Cache) openWatch(w http.ResponseWriter, r *http.Request, p *params, s *selector, rep representation) *watcher {
 	timeout := p.timeout
 	if timeout == 0 {
@@ -60,8 +64,7 @@ func (c *Cache) openWatch(w http.ResponseWriter, r *http.Request, p *params, s *
 	}
 	wt.ctx, wt.cancel = context.WithTimeout(r.Context(), timeout)
 	wt.interest, wt.selective = s.interest(c)
-	var bookmarkDelay time.Duration
-	bookmarkDelay, wt.noBookmarks = c.bookmarks()
+	wt.bookmarkDelay, wt.noBookmarks = c.bookmarks()
 	if c.watchBuffer != nil {
 		wt.buffer = uint64(max(0, c.watchBuffer()))
 	}
@@ -77,35 +80,43 @@ func (c *Cache) openWatch(w http.ResponseWriter, r *http.Request, p *params, s *
 			wt.end()
 		}
 	}()
-	var err error
-	stopped := false
-	future := !wt.initial && p.rv > 0 && c.currentState().rv < p.rv
+	wt.future = !wt.initial && p.rv > 0 && c.currentState().rv < p.rv
 	// Before the client knows that the watch is open, if that need not wait: what it does then must
 	// be seen, and what it wants to see must not expire by what happens meanwhile.
-	early := !wt.initial && !future
+	var stopped bool
+	var err error
+	early := !wt.initial && !wt.future
 	if early {
-		stopped, err = wt.start(future)
+		stopped, err = wt.start()
 	}
 	if wt.out.flush() != nil { // the headers
 		return nil
 	}
-	if !early {
-		stopped, err = wt.start(future)
+	if wt.future {
+		open = true
+		return wt
 	}
-	if stopped || err != nil {
-		wt.finish(err)
+	if !early {
+		stopped, err = wt.start()
+	}
+	wt.begin(stopped, err)
+	if open = !wt.over; !open {
 		return nil
 	}
-	wt.bookmarks, wt.drained = wt.newBookmarkTimer(bookmarkDelay), c.drain.newTimer()
+	return wt
+}
+
+// begin sends what has changed since the start, or finishes a watch that has stopped or failed.
+func (wt *watcher) begin(stopped bool, err error) {
+	if stopped || err != nil {
+		wt.finish(err)
+		return
+	}
+	wt.bookmarks, wt.drained = wt.newBookmarkTimer(wt.bookmarkDelay), wt.cache.drain.newTimer()
 	if wt.initial && !(wt.bookmarks.enabled && wt.bookmarks.initialEvents) { // no bookmark will say so
 		wt.clientVersion = max(wt.clientVersion, wt.sentUpTo)
 	}
 	wt.send()
-	open = !wt.over
-	if !open {
-		return nil
-	}
-	return wt
 }
 
 // finish ends what is sent, with an ERROR event if err is not nil or the cache has expired. That
@@ -208,9 +219,9 @@ func (wt *watcher) addEventCount() {
 }
 
 // start sends the initial state if it is wanted, and opens the source of changes after it, or after
-// the resourceVersion of the request, for which it waits if that is in the future, or from now on.
-// stopped says that the watch has ended.
-func (wt *watcher) start(future bool) (stopped bool, err error) {
+// the resourceVersion of the request, which the cache has, or from now on. stopped says that the
+// watch has ended.
+func (wt *watcher) start() (stopped bool, err error) {
 	c := wt.cache
 	if wt.initial {
 		if _, err := c.stateNotOlderThan(wt.ctx, wt.params.rv); err != nil {
@@ -223,15 +234,12 @@ func (wt *watcher) start(future bool) (stopped bool, err error) {
 		wt.clientVersion = wt.sentUpTo
 		return false, err
 	}
-	if future && c.waitFor(wt.ctx, wt.params.rv) {
-		return true, nil
-	}
 	wt.sentUpTo, wt.clientVersion = wt.params.rv, wt.params.rv
 	cursor, err := c.cursorAfter(wt.params.rv)
 	switch {
 	case err == nil:
 		wt.setSource(&cursorSource{Cursor: cursor})
-	case future && errors.Is(err, errGap): // the client retries, perhaps with another server
+	case wt.future && errors.Is(err, errGap): // the client retries, perhaps with another server
 		return true, nil
 	}
 	return false, err
