@@ -14,7 +14,8 @@ import (
 // was in. A buffer has 64 KiB, or what one object takes.
 func TestIdleWatchPinsNoBuffer(t *testing.T) {
 	const size = 2 << 20
-	notLarge := func(m *wire.Meta) bool { return string(m.Name) != "large" } // so that the store has no part in it
+	// The store holds nothing of what is not wanted.
+	notLarge := func(m *wire.Meta) bool { return string(m.Name) != "large" }
 	withHarness(t, Config{Mode: List, Keep: notLarge}, func(h *harness) {
 		h.run(h.list("10"), func(rw http.ResponseWriter, r *http.Request) {
 			rw.Header().Set("Content-Type", watchContentType(h.enc))
