@@ -46,7 +46,7 @@ func (l *listWatch) NewestVersion(ctx context.Context, atLeast string) (string, 
 		})
 	}, func(runtime.Object) {})
 	if err = after.restore(err); err != nil {
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) && !p.seen.Load() {
 			l.pagesItself.Store(true) // perhaps it was at it
 		}
 		return "", err
@@ -70,7 +70,8 @@ type probeKey struct{}
 // List's requests. A List that reads page after page itself would send as many as there are
 // objects, so the page after the first is made up: it is empty, and the last.
 type probe struct {
-	limit int64 // the List was asked for pages of that many objects
+	limit int64       // the List was asked for pages of that many objects
+	seen  atomic.Bool // it has sent a request: its transport is wrapped
 	first atomic.Pointer[firstPage]
 }
 
@@ -82,6 +83,7 @@ func (p *probe) withContext(ctx context.Context) context.Context {
 // roundTrip answers a request for a page after the first, if it can. It sends all others. A List
 // with a limit of its own gets every page.
 func (p *probe) roundTrip(next http.RoundTripper, req *http.Request) (*http.Response, error) {
+	p.seen.Store(true)
 	query := req.URL.Query()
 	if _, ok := resourceOf(req); !ok || req.Method != http.MethodGet || query.Get("limit") != strconv.FormatInt(p.limit, 10) {
 		return next.RoundTrip(req)

@@ -2,6 +2,7 @@ package clientgo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -143,6 +144,33 @@ func TestProbeLimit(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestSlowProbe: a List is asked for one object again after a probe that was not answered in time.
+// Its config is wrapped, so it cannot have read page after page.
+func TestSlowProbe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var limits []string
+		cfg := &rest.Config{Host: "http://server", Transport: roundTripperFunc(func(r *http.Request) (*http.Response, error) {
+			limits = append(limits, r.URL.Query().Get("limit"))
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		})}
+		Wrap(cfg)
+		client := kubernetes.NewForConfigOrDie(cfg)
+		l := newListWatch(podListWatch(client), newResponseMatcher(&corev1.Pod{}, nil), &source.Stats{}, false)
+		for range 2 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			if _, err := l.NewestVersion(ctx, ""); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("the probe ended with %v", err)
+			}
+			cancel()
+			synctest.Wait()
+		}
+		if want := []string{"1", "1"}; !slices.Equal(limits, want) {
+			t.Errorf("requests with the limits %q, want %q", limits, want)
+		}
+	})
 }
 
 // pageOf returns a page of a list of so many objects. Its continue token is where the next begins.
