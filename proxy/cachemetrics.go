@@ -52,6 +52,8 @@ var cacheMetrics = []cacheMetric{
 		func(s *watchcache.Stats) uint64 { return s.EncodeCacheMisses }),
 	cacheGauge("weir_watchcache_shared_bytes", "What encoded events for several watchers take.",
 		func(s *watchcache.Stats) float64 { return float64(s.EncodeCacheBytes) }),
+	cacheGauge("weir_watchcache_paged_bytes", "What is kept for later pages of LISTs: what has changed since their first.",
+		func(s *watchcache.Stats) float64 { return float64(s.PagedBytes) }),
 	cacheCounter("weir_watchcache_indexes_built_total", "Indexes made because selectors kept coming.",
 		func(s *watchcache.Stats) uint64 { return s.IndexesBuilt }),
 	cacheCounter("weir_watchcache_indexes_dropped_total", "Indexes that made room for others.",

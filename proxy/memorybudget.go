@@ -5,8 +5,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/weirproject/weir/internal/watchcache"
 )
 
 // memoryBudget bounds the memory of the resources cached on demand: Options.MemoryBudget. It is
@@ -28,8 +26,6 @@ const (
 	budgetInterval  = 500 * time.Millisecond
 	// idleTTL is how long a resource on demand is cached without a read.
 	idleTTL = 30 * time.Minute
-	// historyPointBytes is the size of an entry in a watchcache.History.
-	historyPointBytes = 16
 )
 
 var errOverBudget = errors.New("it does not fit into the memory budget")
@@ -141,6 +137,6 @@ func (res *resource) bytes() int64 {
 	if s == nil {
 		return 0
 	}
-	points := min(int64(res.events.Load()), watchcache.DefaultHistory)
-	return s.store.Memory().Total() + s.cache.Stats().EncodeCacheBytes + s.sink.relistedBytes.Load() + points*historyPointBytes
+	cache := s.cache.Stats()
+	return s.store.Memory().Total() + cache.EncodeCacheBytes + cache.PagedBytes + s.sink.relistedBytes.Load() + s.sink.history.Bytes()
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -120,5 +121,33 @@ func TestOutgrown(t *testing.T) {
 	}
 	if len(u.forwarded("/api/v1/configmaps")) != 1 || tp.server.resources.find(maps) != nil || tp.server.resources.budget.evicted.Load() != 1 {
 		t.Error("it did not go on upstream")
+	}
+}
+
+// TestPagesAreInBudget: what is kept for later pages of a list is memory of the resource.
+func TestPagesAreInBudget(t *testing.T) {
+	const many = 300
+	u := startUpstream(t, apiserver.Options{Pods: many})
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}, LogBytes: 10_000})
+	tp.ready()
+	res := tp.resource("pods")
+	s := res.running.Load()
+	s.cache.ServeList(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/?limit=1", nil), "", "")
+	before, packed := res.bytes(), s.store.Memory().Packed
+	client := u.writerPast().CoreV1()
+	all, err := client.Pods("").List(tp.ctx, metav1.ListOptions{})
+	if err != nil || len(all.Items) != many {
+		t.Fatal(len(all.Items), err)
+	}
+	for i := range all.Items {
+		p := &all.Items[i]
+		p.Labels = map[string]string{"changed": "yes"}
+		if _, err := client.Pods(p.Namespace).Update(tp.ctx, p, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tp.until("all have changed", func() bool { return s.cache.Stats().Changes >= many })
+	if after := res.bytes(); after < before+packed/2 {
+		t.Errorf("%d bytes, and %d before, of which %d are pods", after, before, packed)
 	}
 }

@@ -121,6 +121,7 @@ func (w *Writer) applyLocked(p *pending) bool {
 		return true
 	}
 	s.table.delete(p.key)
+	s.replaced += old.Footprint()
 	s.raw -= int64(old.size)
 	s.packed -= int64(len(old.packed))
 	s.keys -= int64(len(p.key))
@@ -143,6 +144,7 @@ func (w *Writer) setLocked(p *pending) {
 		claims |= old.claims.Load()
 		marks |= old.marks.Load()
 		w.overtakeLocked(old)
+		s.replaced += old.Footprint()
 		s.raw -= int64(old.size)
 		s.packed -= int64(len(old.packed))
 	} else {

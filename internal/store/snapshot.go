@@ -15,6 +15,8 @@ type Snapshot struct {
 	byteIndexes []frozenIndex
 	revision    uint64
 	rv          string
+	bytes       int64 // of its versions
+	replaced    int64 // the store's
 }
 
 // Snapshot returns the state of this moment. Callers share it until the next change. Safe for
@@ -44,7 +46,10 @@ func (s *Store) snapshotLocked() *Snapshot {
 		}
 		return s.snap
 	}
-	snap := &Snapshot{store: s, table: s.table.freeze(), revision: s.revision, rv: rv}
+	snap := &Snapshot{
+		store: s, table: s.table.freeze(), revision: s.revision, rv: rv,
+		bytes: s.packed + int64(s.table.count)*objectOverhead, replaced: s.replaced,
+	}
 	for _, x := range s.byteIndexes.Load().indexes {
 		snap.byteIndexes = append(snap.byteIndexes, frozenIndex{x.name, x.entries.freeze(), x.variety})
 	}
@@ -58,6 +63,29 @@ func (sn *Snapshot) Revision() uint64 { return sn.revision }
 // ResourceVersion returns the resourceVersion to which all writers had progressed at this moment,
 // or "" if one of them had not: see Store.ResourceVersion.
 func (sn *Snapshot) ResourceVersion() string { return sn.rv }
+
+// KeptBytes estimates the memory that the snapshot keeps beside later, the next one that somebody
+// keeps: the versions of objects that were replaced in between, and the nodes of the table. nil is
+// the store as it is now. Some of it may be in the log too. It is too much where one object was
+// replaced again and again, but never more than all of the snapshot.
+func (sn *Snapshot) KeptBytes(later *Snapshot) int64 {
+	var revision uint64
+	var replaced int64
+	if later != nil {
+		revision, replaced = later.revision, later.replaced
+	} else {
+		sn.store.mu.RLock()
+		revision, replaced = sn.store.revision, sn.store.replaced
+		sn.store.mu.RUnlock()
+	}
+	nodes := min(int64(revision-sn.revision)*leafBytes, sn.table.footprint(treeEntryBytes))
+	return min(replaced-sn.replaced, sn.bytes) + nodes
+}
+
+const (
+	treeEntryBytes = 24 // of the table
+	leafBytes      = maxTreeNode * treeEntryBytes
+)
 
 // Len returns the number of objects.
 func (sn *Snapshot) Len() int { return sn.table.count }

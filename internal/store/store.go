@@ -61,6 +61,7 @@ type Store struct {
 	raw       int64     // bytes of the objects in the table as they came
 	packed    int64     // and packed
 	keys      int64     // and of their keys
+	replaced  int64     // bytes of all versions that were in the table and are not any more
 	snap      *Snapshot // of this revision, if somebody has asked for one
 	writers   map[*Writer]struct{}
 	deletions deletions

@@ -147,6 +147,7 @@ func New(cfg Config) (*Cache, error) {
 	}
 	c.indexes = indexes{cache: c, byName: map[string]*index{}, wanted: map[string]*decayingSum{}}
 	c.hub.cache = c
+	c.pagedStates.limit = maxCachedStateBytes
 	for _, ds := range []*writeDeadlines{&c.readWrites, &c.watchWrites} {
 		ds.timeout, ds.stalled = writeTimeout, &c.counters.stalled
 	}

@@ -31,10 +31,15 @@ type relistRange struct{ from, to, rv uint64 }
 const maxRelists = 64
 
 // historyPoint says that the store is at revision from rv on, until the next point.
-type historyPoint struct {
-	rv, revision uint64
-	gap          bool // the states from here to the next point are unknown
-}
+type historyPoint struct{ rv, revision uint64 }
+
+// gap is the revision of a point from which on the states are unknown, until the next point.
+const gap = math.MaxUint64
+
+const (
+	historyPointBytes = 16
+	relistRangeBytes  = 24
+)
 
 // DefaultHistory is the default number of points of a History, 2 MiB.
 const DefaultHistory = 128 << 10
@@ -69,7 +74,7 @@ func (h *History) Add(rv, revision uint64) {
 func (h *History) AddGap(rv uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.add(historyPoint{rv: rv, gap: true})
+	h.add(historyPoint{rv: rv, revision: gap})
 }
 
 func (h *History) add(p historyPoint) {
@@ -89,6 +94,13 @@ func (h *History) Reset(rv, revision uint64) {
 	h.newest = revision
 	h.relists, h.forgotten = nil, revision
 	h.relistedTo.Store(revision)
+}
+
+// Bytes returns the memory of the history.
+func (h *History) Bytes() int64 {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return int64(cap(h.points))*historyPointBytes + int64(cap(h.relists))*relistRangeBytes
 }
 
 // BeginRelist notes that a relist changes the store after revision. When it ends, with EndRelist,
@@ -158,7 +170,7 @@ func (h *History) resumeRange(rv uint64) (least, most uint64, err error) {
 	}
 	p := h.at(after - 1)
 	switch {
-	case p.gap:
+	case p.revision == gap:
 		return 0, 0, errGap
 	case after == len(h.points):
 		return p.revision, h.newest, nil

@@ -23,6 +23,16 @@ type state struct {
 	old  []*store.Object // the key's version at rv; nil: absent
 }
 
+// oldBytes returns what the older versions take.
+func (st *state) oldBytes() (n int64) {
+	for _, o := range st.old {
+		if o != nil {
+			n += o.Footprint()
+		}
+	}
+	return n
+}
+
 // currentState returns the current state.
 func (c *Cache) currentState() *state {
 	st := &state{}

@@ -1,23 +1,31 @@
 package watchcache
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/weirproject/weir/internal/store"
 )
 
 const (
-	// maxCachedStates bounds the states kept for paginated LISTs. A state takes what has changed
-	// since.
-	maxCachedStates = 16
+	// maxCachedStates bounds the states kept for paginated LISTs, and maxCachedStateBytes what they
+	// take: what has changed since. The log takes a quarter of that, by default.
+	maxCachedStates     = 16
+	maxCachedStateBytes = 32 << 20
 	// cachedStateTTL is how long a state is kept, from its first page on. kube-apiserver's continue
 	// tokens last 5 to 10 minutes.
 	cachedStateTTL = 10 * time.Minute
+	// stateCheckInterval is the time between two looks at what the states have come to take.
+	stateCheckInterval = 5 * time.Second
 )
 
 // stateCache holds the states of recent paginated LISTs. A timer runs while there are any; close
-// stops it. The zero value is empty. It is safe for concurrent use.
+// stops it. It is safe for concurrent use.
 type stateCache struct {
+	limit int64 // in bytes
+
 	mu     sync.Mutex
 	states []cachedState // least recently used first
 	timer  *time.Timer   // nil: not running
@@ -26,6 +34,7 @@ type stateCache struct {
 
 type cachedState struct {
 	*state
+	older int64 // bytes of its older versions
 	until time.Time
 }
 
@@ -35,7 +44,7 @@ func (sc *stateCache) add(st *state) {
 	if sc.closed {
 		return
 	}
-	entry := cachedState{st, time.Now().Add(cachedStateTTL)}
+	entry := cachedState{st, st.oldBytes(), time.Now().Add(cachedStateTTL)}
 	if i := slices.IndexFunc(sc.states, func(o cachedState) bool { return o.rv == st.rv }); i >= 0 {
 		entry.until = sc.states[i].until
 		sc.states = slices.Delete(sc.states, i, i+1)
@@ -44,23 +53,54 @@ func (sc *stateCache) add(st *state) {
 		sc.states = slices.Delete(sc.states, 0, 1)
 	}
 	sc.states = append(sc.states, entry)
+	sc.enforce()
 	if sc.timer == nil {
-		sc.timer = time.AfterFunc(time.Until(entry.until), sc.expire)
+		sc.timer = time.AfterFunc(stateCheckInterval, sc.expire)
 	}
 }
 
-// expire drops the states whose time has passed.
+// enforce drops the oldest states if all together take more than the limit. It returns what is left
+// of them, in bytes. The caller holds the lock.
+func (sc *stateCache) enforce() (bytes int64) {
+	if len(sc.states) == 0 {
+		return 0
+	}
+	byAge := slices.SortedFunc(slices.Values(sc.states), func(a, b cachedState) int {
+		return cmp.Or(cmp.Compare(a.sn.Revision(), b.sn.Revision()), cmp.Compare(a.rv, b.rv))
+	})
+	var later *store.Snapshot
+	for i, st := range slices.Backward(byAge) {
+		n := st.older + st.sn.KeptBytes(later)
+		if bytes+n > sc.limit {
+			dropped := byAge[:i+1]
+			sc.states = slices.DeleteFunc(sc.states, func(o cachedState) bool { return slices.Contains(dropped, o) })
+			break
+		}
+		bytes, later = bytes+n, st.sn
+	}
+	return bytes
+}
+
+// size returns what the states take, in bytes.
+func (sc *stateCache) size() int64 {
+	sc.mu.Lock()
+	defer sc.mu.Unlock()
+	return sc.enforce()
+}
+
+// expire drops the states whose time has passed, and those for which there is no room any more.
 func (sc *stateCache) expire() {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
 	now := time.Now()
 	sc.states = slices.DeleteFunc(sc.states, func(o cachedState) bool { return !o.until.After(now) })
+	sc.enforce()
 	sc.timer = nil
 	if len(sc.states) == 0 || sc.closed {
 		return
 	}
 	first := slices.MinFunc(sc.states, func(a, b cachedState) int { return a.until.Compare(b.until) })
-	sc.timer = time.AfterFunc(first.until.Sub(now), sc.expire)
+	sc.timer = time.AfterFunc(min(first.until.Sub(now), stateCheckInterval), sc.expire)
 }
 
 // close drops all states, for good.

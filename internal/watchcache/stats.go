@@ -34,6 +34,9 @@ type Stats struct {
 	// BacklogBytes is the memory kept for slow watchers.
 	BacklogBytes int64
 
+	// PagedBytes is the memory kept for later pages of LISTs: what has changed since their first.
+	PagedBytes int64
+
 	// Expired counts requests for an expired state, answered 410. TooLarge counts requests for a
 	// state that did not come in time, answered 504.
 	Expired, TooLarge uint64
@@ -131,6 +134,7 @@ func (c *Cache) Stats() Stats {
 		Selective:         int(c.hub.n.Load()),
 		Lag:               max(c.hub.lag(), c.ownCursors.lag(), c.watchWrites.lag()),
 		BacklogBytes:      c.BacklogBytes(),
+		PagedBytes:        c.pagedStates.size(),
 		EncodeCacheHits:   c.encoded.hits.Load(),
 		EncodeCacheMisses: c.encoded.misses.Load(),
 		EncodeCacheBytes:  c.encoded.size(),

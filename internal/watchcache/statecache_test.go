@@ -1,0 +1,75 @@
+package watchcache
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unsafe"
+)
+
+// TestPagedBytes: what is kept for pages is counted, and bounded: the oldest state goes first, also
+// if nobody begins another list.
+func TestPagedBytes(t *testing.T) {
+	const objects = 20
+	synctest.Test(t, func(t *testing.T) {
+		lc := newLargeCache(t, largeLog)
+		defer lc.close()
+		put := func() {
+			for i := range objects {
+				lc.putLarge("ns", fmt.Sprint("t", i), "red")
+			}
+		}
+		put()
+		first := lc.list("", "limit=1")
+		if n := lc.cache.Stats().PagedBytes; first.Metadata.Continue == "" || n != 0 {
+			t.Errorf("%d bytes are kept before anything has changed", n)
+		}
+		expect := func(states int) {
+			t.Helper()
+			lc.list("", "") // what is in pools is another's
+			counted, pinned := lc.cache.Stats().PagedBytes, lc.pinned()
+			if counted < pinned || counted > pinned+pinned/5+2*largeLog || pinned < int64(states-1)*objects*largeBytes/2 {
+				t.Errorf("%d states: %d bytes are counted, %d are pinned", states, counted, pinned)
+			}
+		}
+		put()
+		put() // nothing of it is of any state
+		expect(1)
+		second := lc.list("", "limit=1")
+		put()
+		expect(2)
+		lc.cache.pagedStates.limit = 5 * objects * largeBytes / 2
+		third := lc.list("", "limit=1")
+		time.Sleep(3 * stateCheckInterval)
+		put()
+		time.Sleep(2 * stateCheckInterval)
+		if n := lc.cache.pagedStates.count(); n != 2 {
+			t.Errorf("%d states are kept", n)
+		}
+		for i, page := range []list{first, second, third} {
+			l := lc.list("", "continue="+page.Metadata.Continue)
+			if gone := l.Code == 410 && l.Metadata.Continue != ""; gone != (i == 0) {
+				t.Errorf("page %d: %d, %d items", i, l.Code, len(l.Items))
+			}
+		}
+	})
+}
+
+// TestHistoryBytes: a history takes what it says.
+func TestHistoryBytes(t *testing.T) {
+	if n := unsafe.Sizeof(historyPoint{}); n != historyPointBytes {
+		t.Errorf("a point takes %d bytes", n)
+	}
+	if n := unsafe.Sizeof(relistRange{}); n != relistRangeBytes {
+		t.Errorf("a relist takes %d bytes", n)
+	}
+	const limit = 1000
+	h := NewHistory(limit, 1, 1)
+	for i := range uint64(3 * limit) {
+		h.Add(2+i, 2+i)
+	}
+	if n := h.Bytes(); n < limit*historyPointBytes || n > 2*limit*historyPointBytes {
+		t.Errorf("%d points are counted as %d bytes", limit, n)
+	}
+}
