@@ -227,6 +227,13 @@ func (lc *largeCache) expectNothingBeyondLog() {
 	}
 }
 
+// putAll puts so many objects, or changes them.
+func (lc *largeCache) putAll(objects int) {
+	for i := range objects {
+		lc.putLarge("ns", fmt.Sprint("t", i), "red")
+	}
+}
+
 // TestCatchUpIsCounted: what a watch has gathered to be caught up, and sends, is counted until it
 // is sent, and the watch is the first to be let go.
 func TestCatchUpIsCounted(t *testing.T) {
@@ -236,11 +243,7 @@ func TestCatchUpIsCounted(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				lc := newLargeCache(t, largeLog)
 				defer lc.close()
-				put := func() {
-					for i := range objects {
-						lc.putLarge("ns", fmt.Sprint("t", i), "red")
-					}
-				}
+				put := func() { lc.putAll(objects) }
 				put()
 				heavy, shed, endHeavy := lc.stall(fmt.Sprintf("%s&resourceVersion=%d", query, lc.rv))
 				defer endHeavy()

@@ -1,7 +1,6 @@
 package watchcache
 
 import (
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,11 +14,7 @@ func TestPagedBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lc := newLargeCache(t, largeLog)
 		defer lc.close()
-		put := func() {
-			for i := range objects {
-				lc.putLarge("ns", fmt.Sprint("t", i), "red")
-			}
-		}
+		put := func() { lc.putAll(objects) }
 		put()
 		first := lc.list("", "limit=1")
 		if n := lc.cache.Stats().PagedBytes; first.Metadata.Continue == "" || n != 0 {
