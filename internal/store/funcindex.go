@@ -16,11 +16,11 @@ type funcIndex struct {
 	fn   func(decoded any) ([]string, error)
 
 	mu       sync.Mutex
-	built    bool              // and everything up to upTo is in it
-	upTo     uint64            // revision of the newest snapshot that it was caught up with
-	dirty    dirtyKeys         // what has changed since; guarded by the log's lock
-	later    map[string]uint64 // what has changed after upTo
-	entries  tree[indexKey, *funcEntry]
+	built    bool                  // and everything up to upTo is in it
+	upTo     uint64                // revision of the newest snapshot that it was caught up with
+	dirty    dirtyKeys             // what has changed since; guarded by the log's lock
+	later    map[string]uint64     // what has changed after upTo
+	entries  tree[indexKey, int32] // the number of each version in versions
 	byKey    map[string]*funcEntry // by object key
 	bytes    int64                 // of what is in byKey
 	failed   map[string]funcFailure
@@ -88,14 +88,14 @@ func (x *funcIndex) appendNow(objects []*Object, sn *Snapshot, values []string) 
 // append appends the objects of sn under value. The index has been caught up with sn.
 func (x *funcIndex) append(objects []*Object, sn *Snapshot, value string) []*Object {
 	versions := x.versions.versions()
-	x.entries.ascend(indexKey{value: value}, func(k indexKey, e *funcEntry) bool {
+	x.entries.ascend(indexKey{value: value}, func(k indexKey, number int32) bool {
 		if k.value != value {
 			return false
 		}
-		o := versions[e.number]
+		o := versions[number]
 		if o == nil {
 			o, _ = sn.table.get(k.key)
-			x.versions.set(e.number, o)
+			x.versions.set(number, o)
 		}
 		objects = append(objects, o)
 		return true
@@ -242,7 +242,7 @@ func (x *funcIndex) change(o *Object, values []string, fail funcFailure) {
 		} else {
 			v = strings.Clone(v) // it may be a part of a longer one
 		}
-		x.entries.set(indexKey{v, o.key}, e)
+		x.entries.set(indexKey{v, o.key}, e.number)
 		e.values = append(e.values, v)
 	}
 	x.bytes += e.footprint()

@@ -20,7 +20,7 @@ func (x *funcIndex) build(sn *Snapshot) {
 		e := x.learn(o)
 		e.values = make([]string, 0, len(values))
 		for _, v := range values {
-			e.values = append(e.values, made.add(v, o.key, e))
+			e.values = append(e.values, made.add(v, o.key, e.number))
 		}
 		x.bytes += e.footprint()
 	}
@@ -49,26 +49,27 @@ type funcValues map[string]*funcValue
 
 type funcValue struct {
 	value   string
-	entries []treeEntry[indexKey, *funcEntry]
+	entries []treeEntry[indexKey, int32]
 }
 
-// add adds an entry, and returns the string that all entries with this value share.
-func (m funcValues) add(value, key string, e *funcEntry) string {
+// add adds the entry of a version that has a number, and returns the string that all entries with
+// this value share.
+func (m funcValues) add(value, key string, number int32) string {
 	v := m[value]
 	if v == nil {
 		v = &funcValue{value: strings.Clone(value)} // it may be a part of a longer one
 		m[v.value] = v
 	}
-	v.entries = append(v.entries, treeEntry[indexKey, *funcEntry]{e, indexKey{v.value, key}})
+	v.entries = append(v.entries, treeEntry[indexKey, int32]{number, indexKey{v.value, key}})
 	return v.value
 }
 
 // tree returns all entries in a tree.
-func (m funcValues) tree() tree[indexKey, *funcEntry] {
-	t := newTree[indexKey, *funcEntry](compareIndexKeys)
+func (m funcValues) tree() tree[indexKey, int32] {
+	t := newTree[indexKey, int32](compareIndexKeys)
 	for _, value := range slices.Sorted(maps.Keys(m)) {
 		entries := m[value].entries
-		slices.SortFunc(entries, func(a, b treeEntry[indexKey, *funcEntry]) int { return strings.Compare(a.key.key, b.key.key) })
+		slices.SortFunc(entries, func(a, b treeEntry[indexKey, int32]) int { return strings.Compare(a.key.key, b.key.key) })
 		for i := range entries {
 			t.set(entries[i].key, entries[i].val)
 		}

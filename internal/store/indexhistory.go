@@ -64,7 +64,7 @@ func (x *funcIndex) appendOlder(objects []*Object, sn *Snapshot, value string) (
 		err := x.eachOlder(sn, visit)
 		return objects, err
 	}
-	x.entries.ascend(indexKey{value: value}, func(k indexKey, _ *funcEntry) bool {
+	x.entries.ascend(indexKey{value: value}, func(k indexKey, _ int32) bool {
 		if k.value != value {
 			return false
 		}
