@@ -15,8 +15,8 @@ type Object interface {
 }
 
 // Item is one version of one object, not decoded until Object is called. It is a small value, to be
-// passed by value, safe for concurrent use. The zero value is no object: only IsZero may be called
-// on it.
+// passed by value, safe for concurrent use. The zero value is no object: IsZero returns true,
+// Object and Copy return ErrNotFound, and nothing else may be called on it.
 type Item[T Object] struct {
 	version    *store.Object
 	reader     *reader
@@ -66,7 +66,7 @@ func (i Item[T]) Object() (T, error) {
 }
 
 // Copy decodes the object for the caller alone, who may modify it. Nothing that anybody did to what
-// Object returned shows in it.
+// Object returned shows in it. It returns ErrNotFound for the zero Item.
 func (i Item[T]) Copy() (T, error) { return i.decode((*reader).copy) }
 
 func (i Item[T]) decode(as func(*reader, *store.Object) (any, error)) (T, error) {

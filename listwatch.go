@@ -70,9 +70,10 @@ const (
 func (c Consistency) String() string { return reflector.Consistency(c).String() }
 
 // Backoff is the pace of new tries after failures: Min, then twice as long each time up to Max,
-// each wait shortened by up to a half at random. The server's Retry-After is kept on top, up to 2
-// minutes. While no server answers, or one refuses within a second, the waits do not grow beyond
-// twice Min for the first 22 failures: it may be back at any moment.
+// each wait shortened by up to a half at random. A wait is no shorter than the server's
+// Retry-After, of which up to 2 minutes count. While no server answers, or one refuses within a
+// second, the waits do not grow beyond twice Min for the first 22 failures: it may be back at any
+// moment.
 type Backoff struct {
 	Min time.Duration // 0: 0.8 s
 	Max time.Duration // 0: 30 s

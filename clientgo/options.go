@@ -54,8 +54,8 @@ type Options struct {
 	// within that time on. 0 means 15 seconds. If everything is listed twice within a minute, all
 	// objects stay decoded until a minute after the last List, unless they exceed DecodedBudget.
 	DecodedIdle time.Duration
-	// LogBytes bounds the memory of old versions that a handler's backlog holds, in bytes. A
-	// handler that falls further behind is caught up by object. 0 means 8 MiB.
+	// LogBytes bounds the change log, in bytes. A handler that falls behind it is caught up by object.
+	// 0 means 8 MiB.
 	LogBytes int64
 	// Shard restricts the informer to one of Count equal parts of the objects, by a hash of their
 	// uid: each of N replicas of a program holds 1/N of the objects and, if the server selects by

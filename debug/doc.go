@@ -8,8 +8,8 @@
 //
 // It shows the key of the object that a handler is at, and, to whoever asks for an object by its
 // key, what changes in that object, but for the data and annotations of Secrets and of objects
-// whose kind is not known yet, the values of environment variables, and annotations that are an
-// object. Selectors and the texts of errors are shown too. So mount it where only operators get: on
-// a loopback address, where only requests for an IP address or localhost are answered, or behind
+// whose kind is not known, the values of environment variables, and annotations that are an object.
+// Selectors and the texts of errors are shown too. So mount it where only operators get: on a
+// loopback address, where only requests for an IP address or localhost are answered, or behind
 // authentication. docs/debug.md has more.
 package debug

@@ -168,8 +168,8 @@ const (
 	defaultTTL        = 10 * time.Second
 )
 
-// Validate reports, by ErrOptions, what New refuses whatever the upstream and the files hold. It
-// reads neither, and does not ask for an Upstream.
+// Validate returns an error that wraps ErrOptions for options that New refuses in any case. It
+// reads no file, and does not need Upstream.
 func (o *Options) Validate() error {
 	if o.GoawayChance < 0 || o.GoawayChance > MaxGoawayChance {
 		return fmt.Errorf("%w: a chance of GOAWAY of %v: want 0 to %v", ErrOptions, o.GoawayChance, MaxGoawayChance)

@@ -24,8 +24,9 @@ type restoreTracker struct {
 	// newestBefore is the newest resourceVersion from before the upstream went back. 0: it never has.
 	newestBefore uint64
 	foundAt      time.Time // when that was found last
-	// cached has the resources that are cached, and those that were within rereadTime before at, or
-	// before now. unread has those of them that were not read since at.
+	// cached has the resources that are cached, and those that were within the last rereadTime. unread
+	// has those that were cached at foundAt, or within rereadTime before it, and have not been read
+	// since.
 	cached map[schema.GroupVersionResource]cachedResource
 	unread map[schema.GroupVersionResource]struct{}
 }

@@ -81,8 +81,9 @@ const (
 )
 
 // New returns a proxy. It reads the upstream's CAs, bounded by ctx. The proxy does not listen and
-// caches nothing until Start; the caller must Close it in any case. The error is ErrOptions, or
-// that the upstream cannot be reached.
+// caches nothing until Start; the caller must Close it in any case. It returns ErrOptions for
+// invalid options, or an error that says which certificate cannot be read or written, or that the
+// upstream cannot be reached.
 func New(ctx context.Context, o Options) (*Server, error) {
 	if o.Upstream == nil {
 		return nil, fmt.Errorf("%w: no upstream", ErrOptions)

@@ -7,15 +7,11 @@
 // was packed with: keep both.
 //
 // Behind S2 with a dictionary stands an entropy coder, package entropy. A fast pack leaves that
-// out. Measured on simulated pods without their uid: protobuf of 4.93 KB packs to 477 bytes in 5.3
-// µs and unpacks in 2.0 µs; JSON of 8.1 KB packs to 518 bytes in 7 µs. S2 alone, as in a fast pack,
-// makes 750 bytes of the protobuf in 3.6 µs. zstd at its fastest level with a raw dictionary makes
-// 564 bytes, uid included, in 13.5 µs, and unpacks them in 5 µs.
+// out. docs/performance.md has the figures.
 //
 // Objects of a group, such as the replicas of a workload, have more in common than a dictionary
-// holds. [Packer.PackSibling] packs an object against another one of its group, its base. Of
-// simulated pods whose workloads are all unlike, 8.3 KB each, that makes 250 bytes where a
-// dictionary makes 3,000.
+// holds. [Packer.PackSibling] packs an object against another one of its group, its base. Where
+// workloads are unlike, that makes a tenth of the bytes.
 //
 // A version of an object that differs little from the one before need not be packed: [AppendPatch]
 // makes what turns one into the other, in less time and bytes.

@@ -102,8 +102,8 @@ type Config struct {
 }
 
 // Backoff sets the pace of new tries after failures. The first wait is Min. Each next one is twice
-// as long, up to Max. Each wait is then shortened by up to a half, at random. A server's
-// Retry-After is kept on top, up to 2 minutes.
+// as long, up to Max. Each wait is then shortened by up to a half, at random. A wait is no shorter
+// than the server's Retry-After, of which up to 2 minutes count.
 //
 // While no server answers, or one refuses within a second, the waits do not grow beyond twice Min
 // for the first 22 failures: the server may be back at any moment.

@@ -23,8 +23,8 @@ type throttle struct {
 
 const (
 	// maxThrottle bounds the wait for one event. A handler that takes longer has most of the CPU
-	// anyhow. No kube-apiserver sends one watch so many events, for long, that they would have to
-	// wait. JSON takes about four times as long, for who takes it in as for who decodes it.
+	// anyhow. At 150 µs a reflector still takes 5,900 events a second, more than a kube-apiserver
+	// sends one watch for long. JSON takes about four times as long to take in and to decode.
 	maxThrottle     = 150 * time.Microsecond
 	maxThrottleJSON = 4 * maxThrottle
 	// stuckFor is after how long without a read a handler counts as waiting for something other

@@ -2,7 +2,7 @@ package store
 
 import "errors"
 
-// These errors reach users, who know no store: their texts name no package.
+// Some of these errors reach users: their texts name no package.
 var (
 	// ErrNoDecoder is returned by Object.Decoded of a store without Config.Decode.
 	ErrNoDecoder = errors.New("the store has no decoder")

@@ -3,12 +3,12 @@
 //
 // A watcher is a cursor over the store's change log. A slow watcher therefore costs a position, and
 // is not closed for being slow, unless one write to it takes five minutes, it takes its initial
-// events at less than 32 KiB a second after the first minute, or its owner calls [Cache.Shed]. A
-// watcher with an exact requirement (a namespace, name, field, label or shard) subscribes to the
-// hub: at once if it begins with the state, or else once it has caught up. The hub reads each
-// change once and wakes only the watchers that it concerns. An event for several watchers is
-// encoded once. A LIST walks a snapshot or an index and writes bytes. Indexes are built on demand,
-// for requirements that keep coming.
+// events at less than 32 KiB a second after the first minute, or its owner calls [Cache.ShedStuck]
+// or [Cache.ShedLargest]. A watcher with an exact requirement (a namespace, name, field, label or
+// shard) subscribes to the hub: at once if it begins with the state, or else once it has caught up.
+// The hub reads each change once and wakes only the watchers that it concerns. An event for several
+// watchers is encoded once. A LIST walks a snapshot or an index and writes bytes. Indexes are built
+// on demand, for requirements that keep coming.
 //
 // # Files
 //
