@@ -145,6 +145,7 @@ func adopt(inf cache.SharedIndexInformer, description string, opts Options) cach
 		return inf
 	}
 	ours := newInformer(p.lw, p.example, p.resync, p.indexers, cmp.Or(p.description, description), opts)
+	ours.listWatch.matcher.describe(p.description)
 	ours.sink.transform = p.transform
 	if p.onError != nil {
 		ours.onError = p.onError

@@ -36,6 +36,7 @@ type capture struct {
 	answer     *http.Response // the captured response, or nil
 	scope      *requestScope  // of its request
 	release    context.CancelCauseFunc
+	asked      bool // a request of the verb has come
 	answers    int  // responses to requests of the verb
 	stubbed    int  // of answers: those that the caller got a stub for
 	mismatched bool // the caller has got a response itself: from then on it gets every one
@@ -89,6 +90,7 @@ type captured struct {
 	answer   *http.Response // nil if nothing was captured, or if the caller sent several requests
 	scope    *requestScope
 	whole    bool // the caller got every response, so what it returned is complete
+	asked    bool // a request of the verb has come
 	ownPages bool // the caller asks for pages of its own choice
 }
 
@@ -100,7 +102,7 @@ func (c *capture) end() captured {
 	if c.answers > 1 {
 		c.drop()
 	}
-	return captured{c.answer, c.scope, c.stubbed == 0, c.ownPages}
+	return captured{c.answer, c.scope, c.stubbed == 0, c.asked, c.ownPages}
 }
 
 // discard stops capturing and closes the captured response.
@@ -125,18 +127,17 @@ var errDropped = errors.New("the answer is not wanted")
 // wants returns the resource of a request and reports whether the capture takes its response.
 func (c *capture) wants(req *http.Request) (schema.GroupVersionResource, bool) {
 	resource, ok := resourceOf(req)
-	if !ok || req.Method != http.MethodGet || c.hasEnded() {
+	watch, _ := strconv.ParseBool(req.URL.Query().Get("watch"))
+	if !ok || req.Method != http.MethodGet || watch != (c.verb == verbWatch) {
 		return resource, false
 	}
-	watch, _ := strconv.ParseBool(req.URL.Query().Get("watch"))
-	return resource, watch == (c.verb == verbWatch)
-}
-
-// hasEnded reports whether the capture takes nothing more.
-func (c *capture) hasEnded() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.closed
+	if c.closed {
+		return resource, false
+	}
+	c.asked = true
+	return resource, true
 }
 
 // isSamePage reports whether a request asks for the page that the call was to bring. A List that

@@ -133,7 +133,7 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 		}
 	}
 	i.listWatch = newListWatch(lw, newResponseMatcher(example, opts.Scheme), &i.stats, opts.NoCapture)
-	i.listWatch.shard = sel.String()
+	i.listWatch.shard, i.listWatch.name = sel.String(), i.name
 	i.engine.Reflect(i.listWatch, store.Scope{}, "")
 	i.placeholderReflector = cache.NewReflectorWithOptions(lw, example, i.indexer, cache.ReflectorOptions{Name: "weir/clientgo"})
 	if err := i.indexer.AddIndexers(indexers); err != nil {

@@ -28,11 +28,14 @@ type listWatch struct {
 	matcher responseMatcher
 	stats   *source.Stats
 	shard   string // the shardSelector of each request
+	name    string // the informer's, for messages
 	// noCapture is set once the ListerWatcher has proved to do more than pass a response on.
 	noCapture atomic.Bool
 	// failed says, by verb, that the last captured call failed and then went well without capturing.
 	// The reflector's goroutine uses it.
 	failed [2]bool
+	// told says that the log has why an answer was not captured. The reflector's goroutine uses it.
+	told   bool
 	asking atomic.Bool                  // a List for the newest version has not returned
 	scope  atomic.Pointer[requestScope] // of the last captured request
 	// pagesItself says that a List for the newest version seems to have read page after page.
@@ -80,6 +83,8 @@ func (l *listWatch) list(ctx context.Context, o source.ListOptions) (source.List
 	case got.whole:
 		if got.ownPages {
 			l.stopCapturing(ctx, errOwnPages)
+		} else if meta.LenList(object) > 0 {
+			l.notCaptured(ctx, got)
 		}
 		return newObjectList(object)
 	case err != nil:
@@ -146,6 +151,7 @@ func (l *listWatch) watch(ctx context.Context, o source.WatchOptions) (source.Wa
 		c.discard()
 		return nil, err
 	case err == nil && got.whole:
+		l.notCaptured(ctx, got)
 		return newObjectWatch(ctx, w)
 	}
 	if w != nil {
@@ -215,7 +221,28 @@ var (
 // stopCapturing takes from now on what the ListerWatcher returns.
 func (l *listWatch) stopCapturing(ctx context.Context, why error) {
 	l.noCapture.Store(true)
-	klog.FromContext(ctx).Info("An informer takes decoded objects from its ListerWatcher from now on", "listerWatcher", fmt.Sprintf("%T", l.lw), "why", why)
+	l.told = true
+	klog.FromContext(ctx).Info("An informer takes decoded objects from its ListerWatcher from now on", "type", l.name, "listerWatcher", fmt.Sprintf("%T", l.lw), "why", why)
+}
+
+// Why an answer was not captured.
+var (
+	errOtherKind = errors.New("it is not known to have objects of the example's kind")
+	errNoRequest = errors.New("no request with the call's context came through a wrapped transport")
+)
+
+// notCaptured logs, once, why an answer was not captured. It logs nothing in a program that has
+// wrapped no transport: there nobody expects otherwise.
+func (l *listWatch) notCaptured(ctx context.Context, got captured) {
+	why := errOtherKind
+	if !got.asked {
+		why = errNoRequest
+	}
+	if l.told || !wrapped.Load() {
+		return
+	}
+	l.told = true
+	klog.FromContext(ctx).Info("An informer takes decoded objects from its ListerWatcher, because it cannot capture the answer", "type", l.name, "listerWatcher", fmt.Sprintf("%T", l.lw), "why", why)
 }
 
 // callGrace is how long a ListerWatcher may go on after its context has ended.

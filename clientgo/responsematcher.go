@@ -59,6 +59,17 @@ func newResponseMatcher(example runtime.Object, userScheme *runtime.Scheme) resp
 	return responseMatcher{goTypeName: reflect.TypeOf(example).Elem().Name()}
 }
 
+// describe sets the resource of an example without a kind from what client-go's informer calls its
+// objects. Of a dynamic informer that is the resource: NewFilteredDynamicInformer is given it.
+func (m *responseMatcher) describe(objects string) {
+	groupVersion, resource, _ := strings.Cut(objects, ", Resource=")
+	group, version, _ := strings.Cut(groupVersion, "/")
+	gvr := schema.GroupVersionResource{Group: group, Version: version, Resource: resource}
+	if len(m.gvks) == 0 && m.goTypeName == "" && gvr.String() == objects {
+		m.resource = gvr
+	}
+}
+
 func gvksOf(gvk schema.GroupVersionKind) []schema.GroupVersionKind {
 	if gvk.Kind == "" {
 		return nil

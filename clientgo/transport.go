@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -30,6 +31,7 @@ import (
 // DisableCompression is read from cfg itself, not from a copy of it, when a client is built.
 // Wrapping a config twice has no further effect.
 func Wrap(cfg *rest.Config) {
+	wrapped.Store(true)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		t := &transport{next: next, compression: compressionBelow(next)}
 		if cfg.DisableCompression {
@@ -38,6 +40,9 @@ func Wrap(cfg *rest.Config) {
 		return t
 	})
 }
+
+// wrapped is set once a config of this process was wrapped.
+var wrapped atomic.Bool
 
 // compression says how the bodies of long responses come through the transports below.
 type compression uint8

@@ -1,0 +1,121 @@
+package clientgo
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/go-logr/logr/funcr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/weirproject/weir/apiserver"
+)
+
+// logLines are the log lines of an informer.
+type logLines struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+// withContext returns a context whose logger writes the lines.
+func (l *logLines) withContext(ctx context.Context) context.Context {
+	return klog.NewContext(ctx, funcr.New(func(_, line string) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.lines = append(l.lines, line)
+	}, funcr.Options{}))
+}
+
+// uncaptured returns the lines which say that an informer is not captured.
+func (l *logLines) uncaptured() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(l.lines), func(line string) bool { return !strings.Contains(line, "decoded objects") })
+}
+
+// runLogged runs an informer until it holds the objects of its first list and gets a new one from
+// its watch, and returns the lines which say that it is not captured.
+func runLogged(t *testing.T, inf cache.SharedIndexInformer, client kubernetes.Interface, name string) []string {
+	t.Helper()
+	calls, log := newRecorder(), &logLines{}
+	if _, err := inf.AddEventHandler(calls); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(log.withContext(t.Context()))
+	done := make(chan struct{})
+	go func() { defer close(done); inf.RunWithContext(ctx) }()
+	defer func() { cancel(); <-done }()
+	synced(t, inf.HasSyncedChecker())
+	made, err := client.CoreV1().ConfigMaps("one").Create(ctx, configMap("one", name, nil), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls.wait(t, "add "+show(made))
+	return log.uncaptured()
+}
+
+// TestInformersWithoutAKind checks that informers whose example states no kind are captured if what
+// they are built from says which resource they have, and that a line in the log says so if not.
+func TestInformersWithoutAKind(t *testing.T) {
+	server := serve(t, apiserver.Options{})
+	plain := fill(t, server.Config(), configMap("one", "a", nil), configMap("one", "b", nil))
+	gvr := corev1.SchemeGroupVersion.WithResource("configmaps")
+	cfg := capturing(server.Config())
+	dynamicClient, typed := dynamic.NewForConfigOrDie(cfg), kubernetes.NewForConfigOrDie(cfg).CoreV1().ConfigMaps("one")
+	byHand := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return dynamicClient.Resource(gvr).List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return dynamicClient.Resource(gvr).Watch(ctx, o)
+		},
+	}
+	stated := &unstructured.Unstructured{}
+	stated.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+	// Older generated code has no context to pass on.
+	withoutContext := &cache.ListWatch{
+		ListFunc:  func(o metav1.ListOptions) (runtime.Object, error) { return typed.List(context.TODO(), o) },
+		WatchFunc: func(o metav1.ListOptions) (watch.Interface, error) { return typed.Watch(context.TODO(), o) },
+	}
+	for name, test := range map[string]struct {
+		informer cache.SharedIndexInformer
+		why      string // "" if it is captured
+	}{
+		"dynamic":  {Adopt(dynamicinformer.NewFilteredDynamicInformer(dynamicClient, gvr, "one", 0, cache.Indexers{}, nil).Informer()), ""},
+		"metadata": {Adopt(metadatainformer.NewFilteredMetadataInformer(metadata.NewForConfigOrDie(cfg), gvr, "one", 0, cache.Indexers{}, nil).Informer()), "kind"},
+		"no-kind":  {NewSharedIndexInformer(byHand, &unstructured.Unstructured{}, 0, nil), "kind"},
+		"a-kind":   {NewSharedIndexInformer(byHand, stated, 0, nil), ""},
+		"no-context": {
+			Adopt(cache.NewSharedIndexInformer(withoutContext, &corev1.ConfigMap{}, 0, cache.Indexers{})), "context",
+		},
+		"never": {NewSharedIndexInformerWithOptions(byHand, &unstructured.Unstructured{}, 0, nil, Options{NoCapture: true}), "-"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lines, captured := runLogged(t, test.informer, plain, "new-"+name), test.informer.(*informer).stats.BodyBytes.Load() > 0
+			if captured != (test.why == "") {
+				t.Errorf("captured: %v", captured)
+			}
+			switch said := strings.Join(lines, "\n"); {
+			case test.why == "" || test.why == "-":
+				if said != "" {
+					t.Errorf("logged %s", said)
+				}
+			case len(lines) != 1 || !strings.Contains(said, test.why) || !strings.Contains(said, test.informer.(*informer).name):
+				t.Errorf("logged %s", said)
+			}
+		})
+	}
+}
