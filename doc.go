@@ -14,8 +14,8 @@
 //	pod, err := pods.Get("default/web-0")
 //
 // An [Informer] holds each object as the bytes that came, packed, and decodes it when somebody
-// looks at it. What is read again soon stays decoded; what is left alone cools. Objects handed out
-// are shared and read-only: ask for a [Item.Copy], or call DeepCopy, before changing one.
+// looks at it. What is read again soon stays decoded until nobody has read it for a while. Objects
+// are shared and read-only: call [Item.Copy] or DeepCopy before you change one.
 //
 // T is a pointer to a Go type: a built-in one (*corev1.Pod), the struct of a custom resource,
 // *unstructured.Unstructured, or *metav1.PartialObjectMetadata for metadata only.

@@ -9,9 +9,10 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
-// These errors say what keeps an informer from being current. Err, Status.Err and what the waiting
-// calls return wrap one of them for each reflector, and that of its cause where there is one; test
-// for them with errors.Is. None of them ends an informer: it tries again and recovers by itself.
+// These errors say what keeps an informer from being current. For each reflector that is not
+// current, Err, Status.Err and the errors of the waiting calls wrap one of them, and the error of
+// its cause, if there is one. Test for them with errors.Is. None of them ends an informer: it tries
+// again and recovers by itself.
 var (
 	// ErrForbidden: 403, RBAC does not let the informer list or watch.
 	ErrForbidden = reflector.ErrForbidden

@@ -46,9 +46,9 @@ func NewFactory(ctx context.Context, cfg *rest.Config) *Factory {
 
 // Use returns a lease of the informer of T with these options, and starts the informer when it has
 // no other user. It blocks only while an index by label or field is added to an informer that holds
-// objects, and keeps waiting nobody but users of that informer. Users share an informer when they
-// ask for the same objects: the same T, Resource, Namespaces, Selectors, Shard and Drop. The rest
-// of the options is the first user's, except Indexes: those that are missing are added. It returns
+// objects, and only users of that informer wait for it. Users share an informer when they ask for
+// the same objects: the same T, Resource, Namespaces, Selectors, Shard and Drop. The rest of the
+// options is the first user's, except Indexes: those that are missing are added. It returns
 // ErrIndexExists when an index of that name is defined otherwise (see ByFunc for when two functions
 // are one), and then adds none; ErrStopped when the factory has been shut down.
 func Use[T Object](f *Factory, opts Options) (*Lease[T], error) {

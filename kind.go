@@ -62,8 +62,8 @@ func kindOf[T Object](opts Options) (*kind, error) {
 	return k, nil
 }
 
-// decoder returns how objects are decoded that are shared. They share nothing with each other
-// unless that is asked for, and nobody hands out private ones or looks for changes.
+// decoder returns how shared objects are decoded. With ShareDecoded they share equal parts, unless
+// copies are private or mutations are looked for.
 func (k *kind) decoder(opts Options) func(raw []byte) (any, error) {
 	if opts.ShareDecoded && !opts.PrivateCopies && !opts.DetectMutation && !mutation.ByEnvironment() {
 		return k.codec.DecodeShared

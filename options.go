@@ -26,11 +26,11 @@ type Options struct {
 	// Selectors restricts the informer to objects that match at least one of them, at most 32.
 	// Empty: all objects. Each pair of a namespace and a selector is a LIST and a WATCH of its own.
 	Selectors []Selector
-	// Shard restricts the informer to one of Count equal parts of the objects, by a hash of their
-	// uid: N replicas of a program hold and, from a server that selects by shard, receive 1/N each.
-	// The zero value is all objects. What a server sends of other shards, because it does not, is
-	// dropped without being decoded; Status.Unwanted counts it. See Shard for what a change of
-	// Count takes.
+	// Shard restricts the informer to one of Count equal parts of the objects, by a hash of their uid:
+	// N replicas of a program hold and, from a server that selects by shard, receive 1/N each. The
+	// zero value is all objects. A server that cannot select sends all objects; those of other shards
+	// are dropped undecoded, and Status.Unwanted counts them. See Shard for what a change of Count
+	// takes.
 	Shard Shard
 
 	// Drop names fields that are removed from each object before it is stored, such as

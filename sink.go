@@ -18,9 +18,9 @@ import (
 // A replace is one whole state of the server: BeginReplace, Put for each object, EndReplace. It
 // comes first unless the sink has a ResourceVersion, and again where a watch cannot go on. It may
 // be older than what the sink has, because a replica can lag, and only EndReplace says that it
-// counts. So a sink keeps what comes in a replace apart until then. One that cannot keeps no
-// ResourceVersion from BeginReplace to the next EndReplace, whatever Commit says between them:
-// after an AbortReplace objects may be older than that.
+// counts. So a sink keeps what comes in a replace apart until then. A sink that cannot do that must
+// not keep a ResourceVersion between BeginReplace and the next EndReplace, not even if Commit
+// passes one: after an AbortReplace objects may be older than that.
 //
 // What follows are the changes, in their order: Put and Delete, and Commit after each few of them.
 //

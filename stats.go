@@ -42,7 +42,7 @@ func (i *Informer[T]) Stats() Stats {
 // asked of the allocator, which rounds up by about five per cent; the others are estimates.
 type Memory struct {
 	Objects    int   // number of objects
-	Raw        int64 // what they would take as they came
+	Raw        int64 // size of the objects as received
 	Packed     int64 // their packed bytes
 	Keys       int64 // namespace/name
 	Tree       int64 // the table: its nodes and one record per object

@@ -11,16 +11,16 @@ import (
 // strategy is how the objects of a kind are written, as in the strategy that kube-apiserver has of
 // the kind.
 type strategy struct {
-	// custom resources are those that kube-apiserver serves by a CustomResourceDefinition.
+	// custom is set for resources that kube-apiserver serves by a CustomResourceDefinition.
 	custom bool
 	// generation is that of new objects. 0: what the request says.
 	generation int64
-	// increments has changes of more than metadata, and than a status that is a subresource,
+	// increments is set if changes outside metadata, and outside a status that is a subresource,
 	// increment the generation.
 	increments bool
-	// conditional updates must have a resourceVersion.
+	// conditional is set if updates must have a resourceVersion.
 	conditional bool
-	// putCreates has a PUT create an object that is missing.
+	// putCreates is set if a PUT creates a missing object.
 	putCreates bool
 }
 

@@ -54,8 +54,9 @@ type finalState struct {
 }
 
 // putRaw keeps the bytes of a state that ended a version, which may be nil. A state is not kept if
-// it is larger than maxFinalStateBytes, or if neither that nor a number is there to find it by. Nor
-// is one that was kept before: the event has come again, and what has come since is later.
+// it is larger than maxFinalStateBytes, or if there is neither a version nor a number to find it
+// by. A state that was kept before is not kept again: the event has come again, and states that
+// came since are later.
 func (f *finalStates) putRaw(m *wire.Meta, ended *store.Object, raw []byte) {
 	if len(raw) > 0 {
 		f.put(m, ended, finalState{raw: raw, bytes: len(raw)})
@@ -175,8 +176,8 @@ func (r *reader) lastValue(o *store.Object, others int) (any, error) {
 }
 
 // deletedValue returns the final state of a deleted object. If that is not kept, it returns the
-// last version with the resourceVersion of the deletion, or as it is held if that is a value whose
-// metadata cannot be copied. number is the resourceVersion of the deletion, or 0 if it is not a
+// last version, with the deletion's resourceVersion; a value whose metadata cannot be copied is
+// returned as it is held. number is the resourceVersion of the deletion, or 0 if it is not a
 // number.
 func (r *reader) deletedValue(o *store.Object, number uint64, others int) (any, error) {
 	value, ok := r.finalValue(o, number)

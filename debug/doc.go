@@ -6,10 +6,9 @@
 // It shows the informers of package weir, the drop-ins of package clientgo, and those under
 // controller-runtime's caches; and a proxy, where one runs in the process.
 //
-// It shows the key of the object that a handler is at, and, to whoever asks for an object by its
-// key, what changes in that object, but for the data and annotations of Secrets and of objects
-// whose kind is not known, the values of environment variables, and annotations that are an object.
-// Selectors and the texts of errors are shown too. So mount it where only operators get: on a
-// loopback address, where only requests for an IP address or localhost are answered, or behind
-// authentication. docs/debug.md has more.
+// Whoever asks for an object by its key sees its changes. Hidden are: data and annotations of
+// Secrets and of objects of unknown kind, values of environment variables, annotations that are
+// JSON objects. Selectors, errors and the key that a handler is at are shown. So mount it where
+// only operators get: on a loopback address, where only requests for an IP address or localhost are
+// answered, or behind authentication. docs/debug.md has more.
 package debug

@@ -19,14 +19,13 @@
 //
 // # What the proxy answers
 //
-// It answers LIST and GET with a resourceVersion, and WATCH. It answers consistent reads, LISTs
-// without resourceVersion and WATCHes with sendInitialEvents and without resourceVersion, once its
-// copy is proven to be current, unless the resource has fewer than a hundred objects or the proof
-// takes more than three seconds.
-// Options.Cached names resources that need no proof. It forwards a GET of the current state, a
-// WATCH or LIST of a resourceVersion older than the log, and whatever the cache cannot answer as
-// kube-apiserver would: tables, unknown selectors, unknown media types, and requests with an Origin
-// header.
+// It answers LIST and GET with a resourceVersion, and WATCH. Consistent reads (a LIST without
+// resourceVersion; a WATCH with sendInitialEvents and without one) are answered once the copy is
+// proven to be current. They are forwarded if the resource has fewer than a hundred objects, or the
+// proof takes more than three seconds. Options.Cached names resources that need no proof. The proxy
+// forwards a GET of the current state, a WATCH or LIST of a resourceVersion older than the log, and
+// whatever the cache cannot answer as kube-apiserver would: tables, unknown selectors, unknown
+// media types, and requests with an Origin header.
 //
 // # How identities are forwarded
 //
@@ -41,8 +40,11 @@
 //
 // Options.MemoryBudget bounds the resources cached on demand, besides Options.Resources. A relist
 // with more than 32 MiB of changed objects ends the resource's watches instead of ordering the
-// changes. Options bound the open connections and the requests in progress. Headers are bounded by
-// 1 MiB and 30 seconds, a write to a client that takes nothing by five minutes, a LIST by a minute
-// and a second for each 256 KiB, the initial events of a WATCH and a forwarded answer that has a
-// seat for each 32 KiB. Connections that do not answer pings are closed.
+// changes. Options bound the open connections and the requests in progress. Connections that do not
+// answer pings are closed. Further bounds:
+//   - headers: 1 MiB and 30 seconds
+//   - a write to a client that takes nothing: five minutes
+//   - a LIST: a minute, and a second for each 256 KiB
+//   - the initial events of a WATCH, and a forwarded answer that has a seat: a minute, and a second
+//     for each 32 KiB
 package proxy

@@ -79,9 +79,9 @@ type Options struct {
 	// time grows with the number of watchers that are written to: it is a quarter of a millisecond
 	// for each, on two CPUs. 0: 25 ms. Negative: each change is written at once.
 	FlushInterval time.Duration
-	// ExpireLate ends watches that have fallen behind the change log, those of a selector or a
-	// namespace for which more than 64 changes wait, and those that are to get changes that a relist
-	// has found, with 410 Expired. false: they are caught up, with one change for each object.
+	// ExpireLate ends with 410 Expired each watch that has fallen behind the change log, has more than
+	// 64 changes waiting (with a selector or a namespace), or would get what a relist found. false:
+	// they are caught up, with one change for each object.
 	ExpireLate bool
 	// ShutdownDelay is how long Run keeps serving after ctx has ended; see Server.Shutdown. 0: not
 	// at all.

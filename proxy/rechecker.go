@@ -71,9 +71,9 @@ type recheckedWatch struct {
 	ended bool
 }
 
-// watch starts rechecking a watch. by is the permission that the watch is served under. part is
-// what the watch needs of it, or nil if that is by itself. confirmed says that the upstream has
-// just allowed it. end is called once if the caller loses the permission, and never after leave.
+// watch starts rechecking a watch that is served under permission by. part is the narrower
+// permission that it needs, or nil if by is that. confirmed says that the upstream has just allowed
+// it. end is called once if the caller loses the permission, and never after leave.
 func (c *rechecker) watch(b credential, who user.Info, by, part *action, confirmed bool, end func()) *recheckedWatch {
 	g := &recheckedWatch{rechecker: c, end: end, fallback: part}
 	c.mu.Lock()

@@ -131,8 +131,8 @@ func (rt *restoreTracker) isUnread(gvr schema.GroupVersionResource) bool {
 	return unread && time.Since(rt.foundAt) < rereadTime
 }
 
-// errReadAnew is the 429 of a read that comes while a resource has no session: neither the proxy
-// nor the upstream is about to end.
+// errReadAnew answers a read that comes while a resource has no session. It is a 429, not a 503:
+// neither the proxy nor the upstream is ending.
 var errReadAnew = apierrors.NewTooManyRequests("The resource is being read anew, please try again later.", retryAfterSeconds)
 
 // rereads reports whether the upstream went back, or has redefined the resource, and the resource
@@ -153,15 +153,15 @@ func (res *resource) wasRedefined() bool {
 
 // lost returns why a read can be neither served nor forwarded after the upstream went back, or nil.
 //
-// It may resume from a state from before that: no newer, and the session, nil if there is none,
-// cannot resume from it. Nobody can tell such a state from one that the upstream comes to later, so
-// the client would miss what lies between, for good, if it were forwarded. It gets the error at
-// once: by the time that the resource is cached again, the upstream may have come to that
+// A read that resumes from before the restore gets 410, unless the session, which may be nil, can
+// resume from there. The client could not tell that state from a later one with the same
+// resourceVersion, so it would miss what lies between, for good, if it were forwarded. It gets the
+// error at once: by the time that the resource is cached again, the upstream may have reached that
 // resourceVersion.
 //
-// All who get it list. These lists, which are what a session answers otherwise, wait for the
-// session, since the upstream would have to answer all of them at one time. That also goes for a
-// resource that the upstream has redefined, as all are after an upgrade.
+// A read of the current state gets 429 while the resource is read anew, so that not all clients
+// list the upstream at once. That also goes for a resource that the upstream has redefined, as all
+// are after an upgrade.
 func (res *resource) lost(sess *session, rd *readRequest) error {
 	from := resourceversion.Number(rd.exactVersion)
 	switch {

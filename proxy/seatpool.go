@@ -54,11 +54,11 @@ var reservedPercent = [priorityLevels]int{levelSystemLeases: 5, levelLeases: 5, 
 const (
 	defaultReadOnly = 1000
 	defaultMutating = 200
-	// minQueued and queuedPercent bound the waiting requests of one flow: a percentage of the seats,
-	// but no fewer than minQueued, and no more than that once half of the level's places are taken:
-	// the other half is for flows of which few wait. A level has as many places as there are seats.
-	// With the default of seats 300 reads of a flow wait, as in kube-apiserver, where a flow has six
-	// queues of 50: the agents of all nodes are one user.
+	// One flow may have queuedPercent of the seats waiting, but at least minQueued. Once half of the
+	// level's places are taken, it may have minQueued: the other half is for flows with few requests.
+	// A level has as many places as there are seats. With the default of seats 300 reads of a flow
+	// wait, as in kube-apiserver, where a flow has six queues of 50: the agents of all nodes are one
+	// user.
 	minQueued     = 50
 	queuedPercent = 30
 )

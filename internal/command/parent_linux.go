@@ -2,7 +2,7 @@ package command
 
 import "syscall"
 
-// dieWithParent has the kernel send a program a SIGTERM when the thread that started it ends, and
-// again for each thread of its process that it is handed over to: when that is killed, several may
-// come, of which the second ends our programs at once.
+// dieWithParent has the kernel send a program a SIGTERM when the thread that started it ends. The
+// kernel then makes another thread of that process the parent, and sends again when that one ends.
+// So if the process is killed, several may come; the second one ends our programs at once.
 func dieWithParent(a *syscall.SysProcAttr) { a.Pdeathsig = syscall.SIGTERM }

@@ -82,14 +82,14 @@ func executable() (string, error) {
 }
 
 // Exec runs a program that Find has found, with this process's standard input, and blocks until it
-// has ended. What ends this process is handed on: interrupts, SIGTERM, SIGHUP and SIGQUIT; the
-// third of them kills the program. On Linux the program gets a SIGTERM, or several, if this process
-// is killed. The error is an ExitCode if the program failed, nil if it was interrupted and ended in
+// has ended. Interrupts, SIGTERM, SIGHUP and SIGQUIT to this process are passed to the program; the
+// third one kills it. On Linux the program gets SIGTERM, perhaps several times, if this process is
+// killed. The error is an ExitCode if the program failed, nil if it was interrupted and ended in
 // good order.
 //
-// A terminal sends its interrupts to the foreground's whole process group. A program that can read
-// it must be of that group, or is stopped when it reads; it has the first interrupt from there. Any
-// other program is in a group of its own where the system has them, so that it gets each once.
+// The terminal sends interrupts to the foreground process group. A program that reads the terminal
+// must be in that group, and gets the first interrupt from the terminal. Others get a group of
+// their own, where the system has groups, so that each signal reaches them once.
 func Exec(ctx context.Context, file string, args []string, stdout, stderr io.Writer) error {
 	signals := make(chan os.Signal, 4) // more than people send before they give up
 	signal.Notify(signals, handedOn()...)

@@ -7,8 +7,7 @@
 // and phases, are allocated once per process and shared. An object with the same fields as a recent
 // one is not decoded: it becomes a copy of a private sample, in which the values whose bytes differ
 // are set. [Decoder.DecodeVersions] copies the later of two versions from the earlier one in the
-// same way; where the fields are not known from others, the later one takes its strings from the
-// earlier one.
+// same way; if no plan fits, the later version only takes its strings from the earlier one.
 //
 // Values from [Decoder.Decode] and [Decoder.DecodeVersions] share only strings.
 // [Decoder.DecodeShared] is for values that are only read. Its values also share slices, maps and

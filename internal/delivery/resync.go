@@ -21,9 +21,8 @@ func (r *Registration) resync(ctx context.Context) {
 }
 
 // resynced calls the handler with an object once more. It skips an object whose change the handler
-// has not seen yet, because a handler must not see a version before its change, and one that is not
-// the newest version any more, because that may never have had a change of its own. It reports
-// whether it called the handler.
+// has not seen: the change must come first. It skips a version that is no longer the newest,
+// because that may never have had a change of its own. It reports whether it called the handler.
 func (r *Registration) resynced(ctx context.Context, o *store.Object) bool {
 	if !r.cursor.Saw(o) || r.opts.Filter != nil && !r.passes(o) {
 		return false

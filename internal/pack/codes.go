@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	// siblingSamples blocks of objects against their siblings make codes; until there are so many,
-	// objects are packed as if they had no siblings.
+	// siblingSamples is how many blocks of objects packed against siblings the codes are made of.
+	// Until there are so many, objects are packed as if they had no siblings.
 	siblingSamples = 32
-	// groupSamples of them at most are of one group, for later codes: the first objects often are
-	// all of one that is not typical.
+	// groupSamples bounds the blocks of one group among them, for all but the first codes: the first
+	// objects often are all of one group that is not typical.
 	groupSamples = 2
-	// blockBytes bounds one of them.
+	// blockBytes bounds the size of such a block.
 	blockBytes = 4 << 10
 )
 

@@ -24,27 +24,41 @@
 //
 // # What is checked
 //
-// At every step: each handler is told, per key, Added, then Updated from exactly what it was told
-// before, then Deleted (order); nothing that is older than what it was told before, unless the
-// servers went back to it (back); no end of what never ended, nor, where nothing is in the way, of
-// what has only left one of several selectors (spurious-delete); nothing outside of the scope
-// (scope); each change, one by one, where nothing is in the way and the log is long enough
-// (skipped); bytes that a server wrote, and what they decode to (object); nothing after it was
-// removed (after-removal). A handler that says it has synced was told of every key that was there
-// when it began and ever since (synced-early), and one that was told of them all says so within a
-// second (synced-late). No read goes back (read-back); indexes are what their functions say of the
-// same objects (read); whoever waited for a resourceVersion reads nothing older (await); where
-// nothing is in the way the resourceVersion is that of the last change (behind). Nobody asks
-// without a pause (hammers).
+// At every step, of what a handler is told:
 //
-// At rest, a bounded time after the last fault: what is held is what the servers have, byte for
-// byte (stale, stale-bytes), and so is what each handler was told (handler-stale); the
-// resourceVersion is the servers' (progress); everybody has synced (never-synced); Err is nil
-// exactly when nothing stands in the way (err, err-nil); a while later still so, and nothing is
-// decoded, pending or in the log (rest), and each object was handed out once in each resync period,
-// without bursts (resync). After the stop no goroutine is left (goroutines, deadlock). Faults that
-// never end, for a kind of request or for one resourceVersion, must be overcome by a LIST wherever
-// one works (expect.go says what is asked when).
+//   - order: of each key Added, then Updated from exactly what it was told before, then Deleted
+//   - back: nothing older than what it was told before, unless the servers went back to it
+//   - spurious-delete: no end of what never ended, nor, where nothing is in the way, of what has
+//     only left one of several selectors
+//   - scope: nothing outside of the scope
+//   - skipped: each change, one by one, where nothing is in the way and the log is long enough
+//   - object: bytes that a server wrote, and what they decode to
+//   - after-removal: nothing after it was removed
+//   - synced-early: a handler that says it has synced was told of every key that was there when it
+//     began and ever since
+//   - synced-late: a handler that was told of them all says so within a second
+//
+// At every step, of what is read and asked:
+//
+//   - read-back: no read goes back
+//   - read: indexes are what their functions say of the same objects
+//   - await: whoever waited for a resourceVersion reads nothing older
+//   - behind: where nothing is in the way, the resourceVersion is that of the last change
+//   - hammers: nobody asks without a pause
+//
+// At rest, a bounded time after the last fault:
+//
+//   - stale, stale-bytes: what is held is what the servers have, byte for byte
+//   - handler-stale: so is what each handler was told
+//   - progress: the resourceVersion is the servers'
+//   - never-synced: everybody has synced
+//   - err, err-nil: Err is nil exactly when nothing stands in the way
+//   - rest: all that still holds a while later, and nothing is decoded, pending or in the log
+//   - resync: each object was handed out once in each resync period, without bursts
+//   - goroutines, deadlock: after the stop no goroutine is left
+//
+// Faults that never end, for a kind of request or for one resourceVersion, must be overcome by a
+// LIST wherever one works (expect.go says what is asked when).
 //
 // # What is not
 //

@@ -8,11 +8,11 @@
 // # What a request carries
 //
 // The encoding is negotiated: protobuf with JSON as the fallback, or JSON alone; whole objects or
-// only their metadata. A body is read by the Content-Type of the answer, whatever was asked for.
-// One without is JSON in a WATCH, and else what its first bytes say. gzip is asked for explicitly
-// where the body is long (LIST, and WATCH with initial events). The decompression of net/http is
-// not used, because it does not count bytes and cannot read a member that is flushed before the
-// stream ends.
+// only their metadata. A body is read by the Content-Type of the answer, whatever was asked for. A
+// body without a Content-Type is JSON in a WATCH; in a LIST its first bytes tell. gzip is asked for
+// explicitly where the body is long (LIST, and WATCH with initial events). The decompression of
+// net/http is not used, because it does not count bytes and cannot read a member that is flushed
+// before the stream ends.
 //
 // # Bounds
 //

@@ -152,9 +152,10 @@ type doubted struct {
 	watched bool // a watch told of it, not a list
 }
 
-// disowned reports whether a version that a watch was told of is right in place of a newer one that
-// is held: the writer, as of at, has passed that one, and no source has it any more. While one has
-// it, that one is right: the writer may have been told in the past before a restore.
+// disowned reports whether a version in doubt, which a watch told, is right and the newer one that
+// is held is not: the writer's progress has passed the held version, and no source has it any more.
+// While a source has it, the held version is right: the writer may have been told in the past
+// before a restore.
 func (w *Writer) disowned(held *Object, at progress) bool {
 	return held.flags&(flagManual|flagOddRV) == 0 && held.puts.Load() == 0 && at.ok && held.rv <= at.rv
 }

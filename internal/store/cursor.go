@@ -53,10 +53,10 @@ func (ch *Change) Key() string {
 // the log reaches back to it. What the log drops before the cursor has seen it is kept for the
 // cursor: one entry for each key, with the version that it last saw and the key's state since.
 //
-// Next returns these entries first, as one change for each key, in the order of their revisions.
-// Then comes the rest of the log. What is Awaited stays where it came first, and has the newest
-// state. So when Next returns a change that is not Awaited, it has returned all changes of lower
-// revisions, or they are part of one that comes later.
+// Next returns these entries first, as one change for each key, in the order of their revisions,
+// then the rest of the log. Awaited changes keep the place at which they came first, with the
+// newest state. So after a change that is not Awaited, all changes of lower revisions have been
+// returned, or are part of a later one.
 //
 // A key that came and went unseen gives no change. Neither does one that is back at the version
 // that the cursor saw. So being behind costs at most one old version for each key that changed.

@@ -15,9 +15,8 @@ import (
 const (
 	packApart = 8
 	packTime  = 10 * time.Microsecond
-	// fastTime is the pace, in time for each object, at which packing well would take the CPU that
-	// a cursor that has fallen behind needs to catch up. At that pace or faster, objects are packed
-	// fast.
+	// fastTime is the time between two objects below which packing them well would take the CPU that a
+	// cursor behind needs to catch up. Objects that come as fast as that are packed fast.
 	fastTime = 100 * time.Microsecond
 	// fastLasts is how long objects are packed fast after that.
 	fastLasts = time.Second

@@ -164,8 +164,8 @@ func (s *Store) resourceVersionLocked() string {
 // source, that is its next bookmark, which takes kube-apiserver a minute. The error is the cause of
 // ctx, ErrClosed, or ErrInvalidResourceVersion.
 //
-// A writer is at no resourceVersion from when a writer has found that the server went back until it
-// has ended a replace of what the server has since: those that it was at before name other states.
+// While a restore is known and a writer has not ended a replace since, the writer is at no
+// resourceVersion: earlier ones name other states.
 func (s *Store) WaitResourceVersion(ctx context.Context, rv string) error {
 	if rv == "" {
 		return nil

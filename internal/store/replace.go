@@ -72,14 +72,13 @@ func (w *Writer) enterEra(rebase bool) (tell []func()) {
 // own goroutine.
 func (w *Writer) Replacing() bool { return w.replacing }
 
-// EndReplace ends a relist at resourceVersion. The writer is then current to it, and what the
-// writer was told up to there counts no more. Everything in its scope that was not seen since
-// BeginReplace is released. A version that the list has, but lower than the one held, takes its
-// place after all.
+// EndReplace ends a relist at resourceVersion, to which the writer is then current. What the writer
+// was told up to there counts no more. Everything in its scope that was not seen since BeginReplace
+// is released. Where the list has a lower version than the store, the list's takes its place.
 //
-// What is newer, as an integer, than the list stays, unless the replace was begun with rebase: the
-// watch that goes on from the list tells what became of it. It stays only if this writer was told
-// of what is newer: what others were told says nothing of its source.
+// A version newer than the list, as an integer, stays if this writer was told of it and the replace
+// was not begun with rebase: the watch that goes on from the list tells what became of it. What
+// other writers were told says nothing of this one's source.
 //
 // The first EndReplace makes the writer synced. If the list has objects that others were told had
 // gone, the writer is synced as soon as it is known whether they have. Without BeginReplace,

@@ -159,8 +159,8 @@ var (
 )
 
 // resumeRange returns the revisions from which a client at rv can resume: every change up to rv is
-// in the store at both. least is preferred; most is higher only at the newest resourceVersion (see
-// Add), and serves if the log does not reach back to least. The error is errCompacted or errGap.
+// in the store at both. Use least if the log reaches back to it, else most. They differ only at the
+// newest resourceVersion; see Add. The error is errCompacted or errGap.
 func (h *History) resumeRange(rv uint64) (least, most uint64, err error) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()

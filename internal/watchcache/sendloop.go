@@ -250,7 +250,7 @@ func (wt *watcher) relisted(ch store.Change) bool {
 // older than that, and later changes of the object match neither before nor after.
 //
 // That is not enough where the client resumes at a server that knows the states in between: there
-// the object may match no more, and none of its later changes do. So a client that wants bookmarks
+// the object may no longer match, and no later change tells that. So a client that wants bookmarks
 // gets one which says that the changes are coalesced, and another when it has them all. By then
 // more may have come, so that it is caught up once more.
 func (wt *watcher) catchUp(changes []store.Change, relisted bool) error {
