@@ -32,6 +32,9 @@ type informerFields struct {
 	transform   cache.TransformFunc
 	onError     cache.WatchErrorHandlerWithContext
 	indexers    cache.Indexers
+	// published is the store that client-go has made for the informer, if that publishes, under the
+	// informer's name, how current it is.
+	published cache.Store
 }
 
 // fieldsOf returns the fields of an informer that client-go has built and nobody has used. It reads
@@ -51,6 +54,10 @@ func fieldsOf(inf cache.SharedIndexInformer) (informerFields, bool) {
 		return informerFields{}, false
 	}
 	p.indexers = inf.GetIndexer().GetIndexers()
+	var id cache.InformerNameAndResource
+	if readField(v, "identifier", &id) && id.Reserved() {
+		p.published = inf.GetIndexer()
+	}
 	return p, true
 }
 
@@ -71,8 +78,8 @@ func informerStruct(inf any) reflect.Value {
 }
 
 // knownFields are the fields of client-go's informer that fieldsOf reads or that have no meaning
-// here: ours publishes no FIFO metrics, uses the keys that client-go's constructor sets, and has
-// its own store, clock and mutation detector.
+// here: ours has no FIFO to publish metrics of, uses the keys that client-go's constructor sets,
+// and has its own store, clock and mutation detector.
 var knownFields = []string{
 	"indexer", "controller", "synced", "processor", "cacheMutationDetector", "listerWatcher", "objectType", "objectDescription",
 	"resyncCheckPeriod", "defaultEventHandlerResyncPeriod", "clock", "started", "stopped", "startedLock", "blockDeltas",
@@ -146,7 +153,7 @@ func adopt(inf cache.SharedIndexInformer, description string, opts Options) cach
 	}
 	ours := newInformer(p.lw, p.example, p.resync, p.indexers, cmp.Or(p.description, description), opts)
 	ours.listWatch.matcher.describe(p.description)
-	ours.sink.transform = p.transform
+	ours.sink.transform, ours.sink.published = p.transform, p.published
 	if p.onError != nil {
 		ours.onError = p.onError
 	}

@@ -142,8 +142,9 @@ func WithCustomResyncConfig(resync map[metav1.Object]time.Duration) Option {
 	}
 }
 
-// WithInformerName sets a name that Shutdown releases. Our informers have no metrics under it. It
-// has no effect on the dynamic and the metadata factory.
+// WithInformerName sets a name that Shutdown releases. Of client-go's metrics our informers publish
+// informer_store_resource_version under it, and none of a FIFO, which they do not have. It has no
+// effect on the dynamic and the metadata factory.
 func WithInformerName(name *cache.InformerName) Option { return func(s *settings) { s.name = name } }
 
 // WithOptions sets the options of the factory's informers.

@@ -38,6 +38,9 @@ type sink struct {
 	// onTransformed gets each version that was stored encoded, and the value that a transform
 	// returned for it. It may be nil.
 	onTransformed func(o *store.Object, value any)
+	// published is an empty store of client-go's, which publishes the resourceVersion that it is told.
+	// It may be nil.
+	published cache.Store
 }
 
 // Take implements reflector.Sink. An object that cannot be taken is left out and reported, because
@@ -119,6 +122,20 @@ func (s *sink) endedBy(m *wire.Meta) *store.Object {
 func (s *sink) EndReplace(resourceVersion string) {
 	s.Writer.EndReplace(resourceVersion)
 	s.renames.prune(s.store)
+	s.publish()
+}
+
+// Progress implements reflector.Sink.
+func (s *sink) Progress(resourceVersion string) {
+	s.Writer.Progress(resourceVersion)
+	s.publish()
+}
+
+// publish publishes how current the store is.
+func (s *sink) publish() {
+	if s.published != nil {
+		s.published.Bookmark(s.ResourceVersion())
+	}
 }
 
 // transformed returns what the transform makes of a value. A panic of the transform is an error if

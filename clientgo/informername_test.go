@@ -1,0 +1,108 @@
+package clientgo
+
+import (
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/apiserver"
+)
+
+// gauges is a provider of client-go's metrics. A process takes one, whose values it keeps.
+type gauges struct {
+	mu      sync.Mutex
+	changed chan struct{}
+	values  map[string]float64
+}
+
+var publishedGauges = &gauges{changed: make(chan struct{}), values: map[string]float64{}}
+
+type gauge string
+
+func (g gauge) Set(value float64)     { publishedGauges.set(string(g), value) }
+func (g gauge) Observe(value float64) {}
+
+func (g *gauges) set(name string, value float64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.values[name] = value
+	close(g.changed)
+	g.changed = make(chan struct{})
+}
+
+// provide makes a series, as component-base does: it has the value 0 from the beginning.
+func (g *gauges) provide(metric string, id cache.InformerNameAndResource) gauge {
+	name := metric + " " + id.Name() + " " + id.GroupVersionResource().Resource
+	g.set(name, 0)
+	return gauge(name)
+}
+
+func (g *gauges) NewQueuedItemMetric(id cache.InformerNameAndResource) cache.GaugeMetric {
+	return g.provide("queued_items", id)
+}
+
+func (g *gauges) NewProcessingLatencyMetric(id cache.InformerNameAndResource) cache.HistogramMetric {
+	return g.provide("processing_latency", id)
+}
+
+func (g *gauges) NewStoreResourceVersionMetric(id cache.InformerNameAndResource) cache.GaugeMetric {
+	return g.provide("store_resource_version", id)
+}
+
+// await waits until a series has a value.
+func (g *gauges) await(t *testing.T, name, value string) {
+	t.Helper()
+	for timeout := time.After(waitTimeout); ; {
+		g.mu.Lock()
+		has, ok := g.values[name]
+		changed := g.changed
+		g.mu.Unlock()
+		if ok && strconv.FormatFloat(has, 'f', -1, 64) == value {
+			return
+		}
+		select {
+		case <-changed:
+		case <-timeout:
+			t.Fatalf("%s is %v (there: %v), want %s", name, has, ok, value)
+		}
+	}
+}
+
+// TestInformerNamePublishes checks that a name publishes how current the store of an informer is,
+// from its first list on, as in client-go.
+func TestInformerNamePublishes(t *testing.T) {
+	cache.SetInformerMetricsProvider(publishedGauges)
+	server := serve(t, apiserver.Options{})
+	plain := fill(t, server.Config(), configMap("one", "a", nil))
+	client := kubernetes.NewForConfigOrDie(capturing(server.Config()))
+	for maker, factory := range map[string]func(*cache.InformerName) informers.SharedInformerFactory{
+		"client-go": func(name *cache.InformerName) informers.SharedInformerFactory {
+			return informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithInformerName(name))
+		},
+		"weir": func(name *cache.InformerName) informers.SharedInformerFactory {
+			return NewSharedInformerFactoryWithOptions(client, 0, WithInformerName(name))
+		},
+	} {
+		t.Run(maker, func(t *testing.T) {
+			name, err := cache.NewInformerName("publishes-" + maker)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f := factory(name)
+			inf, series := f.Core().V1().ConfigMaps().Informer(), "store_resource_version publishes-"+maker+" configmaps"
+			begin(t, f)
+			publishedGauges.await(t, series, inf.LastSyncResourceVersion())
+			made, err := plain.CoreV1().ConfigMaps("one").Create(t.Context(), configMap("one", "by-"+maker, nil), metav1.CreateOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			publishedGauges.await(t, series, made.ResourceVersion)
+		})
+	}
+}
