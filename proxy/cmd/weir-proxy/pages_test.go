@@ -10,5 +10,9 @@ import (
 // does not know its flags.
 func TestPages(t *testing.T) {
 	cmd := newCommand()
-	helppage.CheckHelp(t, "../../../docs/commands", "weir proxy", cmd.Short, cmd)
+	helppage.Check(t, "../../../docs/commands", helppage.Page{
+		Command: cmd.CommandPath(), Short: cmd.Short, Long: cmd.Long, Example: cmd.Example,
+		// In this order: only then UseLine knows of flags that the verbs share.
+		Flags: cmd.LocalFlags().FlagUsages(), Use: cmd.UseLine(),
+	})
 }
