@@ -6,8 +6,8 @@
 SELDOM         = GOGC=400
 export GOFLAGS := $(shell go env GOFLAGS) '-toolexec=env $(SELDOM)'
 
-# Tests are linked without symbols and what debuggers need: that saves two fifths of the linking, and
-# nobody looks at them.
+# Tests are linked without symbols and what debuggers need: that saves two fifths of the linking,
+# and nobody looks at them.
 unit fuzz e2e oldest: export GOFLAGS += -ldflags=-s
 
 # The path of a program that tools/go.mod names, built. go.work does not join that module, so its
@@ -62,8 +62,8 @@ staticcheck: ## staticcheck as it is
 #
 #   PLAIN    the packages that have no goroutine, or one test with some, which is run apart, and
 #            the commands and benchmarks, which run what the other packages test
-#   SINGLE   tests that have one goroutine, run in virtual time, or measure memory, of packages whose
-#            other tests need it
+#   SINGLE   tests that have one goroutine, run in virtual time, or measure memory, of packages
+#            whose other tests need it
 #   CONTROL  runs of the conformance suite that are client-go's own, break it on purpose, or differ
 #            in the encoding or in how the informer is made
 #

@@ -173,6 +173,61 @@ func TestLengths(t *testing.T) {
 	}
 }
 
+// TestProseLengths: the prose of documents, and the comments of what is neither Go nor a document,
+// end at column 100. Tables and code of documents may be longer.
+func TestProseLengths(t *testing.T) {
+	comment := regexp.MustCompile(`(^|\s)(#|//) ([^i]|i[^n])`) // not "indirect", which go writes
+	documents, others := 0, 0
+	for _, path := range textFiles(t) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		document := strings.HasSuffix(path, ".md")
+		if document {
+			documents++
+		} else {
+			others++
+		}
+		code := false
+		for i, line := range strings.Split(string(text), "\n") {
+			fence := document && strings.HasPrefix(strings.TrimSpace(line), "```")
+			code = code != fence
+			prose := comment.MatchString(line)
+			if document {
+				prose = !code && !fence && !strings.HasPrefix(line, "|")
+			}
+			if n := utf8.RuneCountInString(line); prose && n > 100 {
+				t.Errorf("%s:%d: prose of %d columns", path, i+1, n)
+			}
+		}
+	}
+	if documents == 0 || others == 0 {
+		t.Errorf("found %d documents and %d other files", documents, others)
+	}
+}
+
+// textFiles returns the documents of the repository, and its files with comments that are not Go.
+func textFiles(t *testing.T) (files []string) {
+	t.Helper()
+	named := regexp.MustCompile(`\.(md|ya?ml|mod|work|css|js)$|(^|/)(Makefile|changes)$|^(scripts|\.ci)/`)
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && slices.Contains([]string{".git", "bin", "dist", "testdata"}, d.Name()):
+			return fs.SkipDir
+		case !d.IsDir() && named.MatchString(filepath.ToSlash(path)):
+			files = append(files, filepath.ToSlash(path))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
 // trailingComments returns the numbers of the lines of a Go file that have a comment behind code.
 func trailingComments(text []byte) map[int]bool {
 	file := token.NewFileSet().AddFile("", -1, len(text))

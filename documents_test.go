@@ -14,6 +14,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -74,7 +75,7 @@ var (
 // publicPackages are the folders of the packages that users import.
 var publicPackages = []string{".", "apiserver", "clientgo", "controllerruntime", "debug", "informertest", "metrics", "proxy"}
 
-// TestDocumentsCompile: the Go code in README.md, docs and the comments of the public packages
+// TestDocumentsCompile: the Go code in documents and in the comments of the public packages
 // compiles as it stands there, with what documentsPrelude has around it.
 //
 //   - "…" is code that is left out.
@@ -96,6 +97,12 @@ func TestDocumentsCompile(t *testing.T) {
 	}
 }
 
+// documents returns the Markdown files of the repository.
+func documents(t *testing.T) []string {
+	t.Helper()
+	return slices.DeleteFunc(textFiles(t), func(file string) bool { return !strings.HasSuffix(file, ".md") })
+}
+
 // codeBlock is Go code of a document.
 type codeBlock struct {
 	file string
@@ -103,14 +110,10 @@ type codeBlock struct {
 	text string
 }
 
-// markdownCode returns the blocks of Go and the diffs in README.md and docs.
+// markdownCode returns the blocks of Go and the diffs in documents.
 func markdownCode(t *testing.T) (blocks []codeBlock) {
 	t.Helper()
-	files, err := filepath.Glob("docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range append(files, "README.md") {
+	for _, file := range documents(t) {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -278,6 +281,75 @@ func (c *documentChecker) checkDeclarations(b codeBlock) {
 			if has := of.Scope().Lookup(function); has == nil || !types.Identical(said.Type(), has.Type()) {
 				c.t.Errorf("%s has %v, and the package %v", b.file, said, has)
 			}
+		}
+	}
+}
+
+// link matches what a document links to, or shows.
+var link = regexp.MustCompile(`\]\(([^)\s]+)\)|(?:src|href)="([^"]+)"`)
+
+// TestLinks: what documents link to in the repository is there, and so are the headings.
+func TestLinks(t *testing.T) {
+	headings, links := map[string]map[string]bool{}, 0
+	for _, file := range documents(t) {
+		headings[file] = anchors(prose(t, file))
+	}
+	for file := range headings {
+		for _, found := range link.FindAllStringSubmatch(prose(t, file), -1) {
+			target, anchor, _ := strings.Cut(found[1]+found[2], "#")
+			if strings.Contains(target, ":") {
+				continue // elsewhere
+			}
+			links++
+			to := file
+			if target != "" {
+				to = path.Join(path.Dir(file), target)
+			}
+			if _, err := os.Stat(to); err != nil {
+				t.Errorf("%s links to %s: %v", file, target, err)
+			} else if anchor != "" && !headings[to][anchor] {
+				t.Errorf("%s links to %s#%s, and there is no such heading", file, target, anchor)
+			}
+		}
+	}
+	if links < 100 {
+		t.Errorf("found only %d links", links)
+	}
+}
+
+// prose returns the text of a document without its blocks of code.
+func prose(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return regexp.MustCompile("(?ms)^ *```.*?^ *```$").ReplaceAllString(string(text), "")
+}
+
+// anchors returns the names that GitHub gives the headings of a document.
+func anchors(text string) map[string]bool {
+	names := map[string]bool{}
+	for _, heading := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(text, -1) {
+		name := regexp.MustCompile(`[^\w\- ]`).ReplaceAllString(strings.ToLower(heading[1]), "")
+		names[strings.ReplaceAll(name, " ", "-")] = true
+	}
+	return names
+}
+
+// TestChangelog: the entry of the first release says what there is. Nobody has a version in which
+// something was missing or wrong.
+func TestChangelog(t *testing.T) {
+	text, err := os.ReadFile("CHANGELOG.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if regexp.MustCompile(`(?m)^## v\d`).Match(text) {
+		return // there was a release
+	}
+	for _, heading := range regexp.MustCompile(`(?m)^### .*$`).FindAllString(string(text), -1) {
+		if regexp.MustCompile(`(?i)changed|fixed|incompatible`).MatchString(heading) {
+			t.Errorf("%q is of versions that were never released: docs and git have what has changed", heading)
 		}
 	}
 }

@@ -44,7 +44,8 @@ function chart(caption, values, write) {
     el("figcaption", {}, `${caption} ${last}` + (top !== last ? `, at most ${top}` : "")));
 }
 
-// charts draws the last minutes of what is named: [caption, value, write, whether it is a total whose growth counts].
+// charts draws the last minutes of what is named: [caption, value, write, whether it is a total
+// whose growth counts].
 function charts(id, now, series) {
   const p = past.get(id) || {at: now, last: {}, values: {}};
   const seconds = Math.max(between(now, p.at), 0.001);
@@ -161,7 +162,8 @@ let following = null;
 
 function keyButton(of, key) {
   const b = el("button", {class: "key", type: "button", title: "the changes of this object"}, key);
-  b.addEventListener("pointerdown", () => follow(of, key)); // the button is drawn anew before a click ends
+  // Not at the click: the button is drawn anew before that ends.
+  b.addEventListener("pointerdown", () => follow(of, key));
   b.addEventListener("click", () => follow(of, key)); // by the keyboard
   return b;
 }

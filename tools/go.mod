@@ -1,5 +1,5 @@
-// The programs that build, check and release Weir, in versions that decide nobody else's: go.work does
-// not join this module.
+// The programs that build, check and release Weir, in versions that decide nobody else's: go.work
+// does not join this module.
 module github.com/weirproject/weir/tools
 
 go 1.26.0

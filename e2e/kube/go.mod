@@ -187,7 +187,8 @@ require (
 	sigs.k8s.io/yaml v1.6.0 // indirect
 )
 
-// kubernetes' own go.mod points its staging modules at ./staging, which a module zip does not carry.
+// kubernetes' own go.mod points its staging modules at ./staging, which a module zip does not
+// carry.
 replace (
 	k8s.io/api => k8s.io/api v0.37.2
 	k8s.io/apiextensions-apiserver => k8s.io/apiextensions-apiserver v0.37.2
