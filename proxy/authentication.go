@@ -33,9 +33,10 @@ type authentication struct {
 	cas            atomic.Pointer[callerCAs]
 	created        time.Time
 	breaker        *breaker
-	localTTL       time.Duration // how long an answer counts without asking the library's cache
-	tokenAnswers   *answerCache  // about tokens; for outages of the upstream
-	reviewLimit    *reviewLimiter
+	localTTL       time.Duration           // an answer counts as long without the library's cache
+	tokenAnswers   *answerCache            // about tokens; for outages of the upstream
+	reviewLimit    *reviewLimiter          // of unknown tokens
+	seats          *seatPool               // of reviews of known callers
 	controllers    []func(context.Context) // run while the server does
 }
 
@@ -44,9 +45,12 @@ func reviewBackoff() *wait.Backoff {
 	return &wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 3}
 }
 
-func newAuthentication(ctx context.Context, o *Options, client kubernetes.Interface, br *breaker) (*authentication, error) {
+func newAuthentication(ctx context.Context, o *Options, client kubernetes.Interface, br *breaker, seats *seatPool) (*authentication, error) {
 	ttl := o.Authentication.TokenTTL
-	a := &authentication{breaker: br, localTTL: ttl / localTTLPart, tokenAnswers: newAnswerCache(maxCachedTokens), reviewLimit: newReviewLimiter(), created: time.Now()}
+	a := &authentication{
+		breaker: br, localTTL: ttl / localTTLPart, tokenAnswers: newAnswerCache(maxCachedTokens), reviewLimit: newReviewLimiter(), seats: seats,
+		created: time.Now(),
+	}
 	for to, cacheTTL := range map[*authenticator.Request]time.Duration{&a.tokens: ttl - ttl/localTTLPart, &a.uncachedTokens: 0} {
 		tokens, _, err := authenticatorfactory.DelegatingAuthenticatorConfig{
 			TokenAccessReviewClient:  client.AuthenticationV1(),

@@ -23,6 +23,7 @@ type authorization struct {
 	timeout   time.Duration
 	localTTL  time.Duration // how long an answer counts without asking the library's cache
 	allowedAt *answerCache  // about actions that were allowed last; for outages of the upstream
+	seats     *seatPool     // of reviews of known callers
 }
 
 // localTTLPart is the part (one in 10) of a TTL for which an answer is kept here. The library's
@@ -30,7 +31,7 @@ type authorization struct {
 // is older than its TTL.
 const localTTLPart = 10
 
-func newAuthorization(o *Options, client kubernetes.Interface, br *breaker) (*authorization, error) {
+func newAuthorization(o *Options, client kubernetes.Interface, br *breaker, seats *seatPool) (*authorization, error) {
 	config := authorizerfactory.DelegatingAuthorizerConfig{SubjectAccessReviewClient: client.AuthorizationV1(), WebhookRetryBackoff: reviewBackoff()}
 	anew, err := config.New()
 	if err != nil {
@@ -43,7 +44,7 @@ func newAuthorization(o *Options, client kubernetes.Interface, br *breaker) (*au
 	}
 	return &authorization{
 		cached: reviews, uncached: anew, breaker: br, timeout: o.timeouts.review, localTTL: o.Authentication.AllowTTL / localTTLPart,
-		allowedAt: newAnswerCache(maxCachedPermissions),
+		allowedAt: newAnswerCache(maxCachedPermissions), seats: seats,
 	}, nil
 }
 
@@ -76,6 +77,19 @@ func (a *authorization) allowsExactly(ctx context.Context, who user.Info, q *act
 	allowedBefore := a.allowedWithin(id, opts.grace)
 	if allowedBefore && a.breaker.open() {
 		return decisionGrace
+	}
+	if !opts.uncached {
+		f := reviewFlow(who)
+		seated := a.seats.acquire(ctx, f)
+		if seated {
+			defer a.seats.release(f)
+		}
+		switch {
+		case allowedBefore && a.breaker.open():
+			return decisionGrace
+		case !seated:
+			return decisionOverloaded
+		}
 	}
 	limited, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()

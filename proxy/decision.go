@@ -30,8 +30,8 @@ const (
 	// decisionUnanswered means that the upstream can be reached but did not answer the review. That
 	// says nothing about the caller.
 	decisionUnanswered
-	// decisionOverloaded means that the upstream was not asked, because too many reviews of unknown
-	// tokens are in progress.
+	// decisionOverloaded means that the upstream was not asked, because too many reviews of this
+	// caller, or of unknown ones, are in progress.
 	decisionOverloaded
 )
 
@@ -42,7 +42,7 @@ type reviewOptions struct {
 	// does not count.
 	grace time.Duration
 	// uncached asks the upstream whatever is cached. It is for callers that were admitted before,
-	// so the limit for unknown tokens does not apply.
+	// so the limits of reviews do not apply.
 	uncached bool
 }
 
@@ -55,7 +55,7 @@ func (d decision) err() error {
 	case decisionUnanswered:
 		return errUnavailable("the upstream API server does not answer questions about callers")
 	case decisionOverloaded:
-		return apierrors.NewTooManyRequests("Too many unknown callers, please try again later.", retryAfterSeconds)
+		return apierrors.NewTooManyRequests("Too many reviews of callers, please try again later.", retryAfterSeconds)
 	}
 	return nil
 }

@@ -38,6 +38,7 @@ type flowControl struct {
 	readOnly, mutating *seatPool
 	longRunning        *longRunningLimiter
 	parsing            *seatPool // for long-running requests while their selectors are parsed
+	reviews            *seatPool // for reviews of known callers
 }
 
 func newFlowControl(o *Options) *flowControl {
@@ -46,6 +47,7 @@ func newFlowControl(o *Options) *flowControl {
 		mutating:    newSeatPool(o.MaxMutating, o.timeouts.seat),
 		longRunning: newLongRunningLimiter(o),
 		parsing:     newSeatPool(maxParsing, o.timeouts.seat),
+		reviews:     newReviewSeats(o.timeouts.review),
 	}
 }
 

@@ -13,7 +13,8 @@ import (
 // end. It is safe for concurrent use and has no goroutine.
 type seatPool struct {
 	limit     int
-	maxQueued int           // bounds the waiting requests of a flow
+	places    int           // bounds the waiting requests of a level
+	maxQueued int           // bounds those of a flow
 	maxWait   time.Duration // bounds the wait of a request
 	reserved  [priorityLevels]int
 
@@ -54,11 +55,11 @@ var reservedPercent = [priorityLevels]int{levelSystemLeases: 5, levelLeases: 5, 
 const (
 	defaultReadOnly = 1000
 	defaultMutating = 200
-	// One flow may have queuedPercent of the seats waiting, but at least minQueued. Once half of the
+	// One flow may have queuedPercent of the places waiting, but at least minQueued. Once half of the
 	// level's places are taken, it may have minQueued: the other half is for flows with few requests.
-	// A level has as many places as there are seats. With the default of seats 300 reads of a flow
-	// wait, as in kube-apiserver, where a flow has six queues of 50: the agents of all nodes are one
-	// user.
+	// A level has as many places as there are seats, unless setPlaces says otherwise. With the default
+	// of seats 300 reads of a flow wait, as in kube-apiserver, where a flow has six queues of 50: the
+	// agents of all nodes are one user.
 	minQueued     = 50
 	queuedPercent = 30
 )
@@ -83,12 +84,16 @@ type seatRequest struct {
 }
 
 func newSeatPool(limit int, wait time.Duration) *seatPool {
-	s := &seatPool{limit: limit, maxQueued: max(minQueued, limit*queuedPercent/100), maxWait: wait, flows: map[flow]*flowQueue{}, queued: map[*flowQueue]struct{}{}}
+	s := &seatPool{limit: limit, maxWait: wait, flows: map[flow]*flowQueue{}, queued: map[*flowQueue]struct{}{}}
+	s.setPlaces(limit)
 	for c := range priorityLevels {
 		s.reserved[c] = limit * reservedPercent[c] / 100
 	}
 	return s
 }
+
+// setPlaces sets how many requests of a level may wait. It must be called before the first acquire.
+func (s *seatPool) setPlaces(n int) { s.places, s.maxQueued = n, max(minQueued, n*queuedPercent/100) }
 
 // unreserved returns the number of seats that are not reserved.
 func (s *seatPool) unreserved() int {
@@ -138,10 +143,10 @@ func (s *seatPool) request(f flow) *seatRequest {
 		return t
 	}
 	most := s.maxQueued
-	if s.waiting[f.level] >= s.limit/2 {
+	if s.waiting[f.level] >= s.places/2 {
 		most = minQueued
 	}
-	if len(l.queue) >= most || s.waiting[f.level] >= s.limit {
+	if len(l.queue) >= most || s.waiting[f.level] >= s.places {
 		return nil
 	}
 	s.seq++

@@ -124,11 +124,11 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if s.cert, err = newServingCertificate(&o); err != nil {
 		return nil, err
 	}
-	if s.authn, err = newAuthentication(ctx, &o, client, br); err != nil {
+	if s.authn, err = newAuthentication(ctx, &o, client, br, s.flowControl.reviews); err != nil {
 		return nil, err
 	}
 	s.upstream.onDenied = func(token [sha256.Size]byte) { s.authn.tokenAnswers.remove(token) }
-	if s.authz, err = newAuthorization(&o, client, br); err != nil {
+	if s.authz, err = newAuthorization(&o, client, br, s.flowControl.reviews); err != nil {
 		return nil, err
 	}
 	if s.auditor, err = newAuditor(&o.Audit); err != nil {

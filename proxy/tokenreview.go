@@ -58,13 +58,30 @@ func (l *reviewLimiter) release() {
 	<-l.waiting
 }
 
+// acquireReview reports whether a token may be reviewed. It blocks while too many are. The caller
+// must release.
+func (a *authentication) acquireReview(ctx context.Context, id [sha256.Size]byte) (release func(), ok bool) {
+	last, met := a.tokenAnswers.get(id)
+	if !met {
+		return a.reviewLimit.release, a.reviewLimit.acquire(ctx)
+	}
+	f := reviewFlow(last.user)
+	return func() { a.seats.release(f) }, a.seats.acquire(ctx, f)
+}
+
 // review asks the upstream whose a token is.
 func (a *authentication) review(r *http.Request, id [sha256.Size]byte, opts reviewOptions) (*caller, decision) {
-	if _, met := a.tokenAnswers.get(id); !met && !opts.uncached {
-		if !a.reviewLimit.acquire(r.Context()) {
+	if !opts.uncached {
+		release, ok := a.acquireReview(r.Context(), id)
+		if ok {
+			defer release()
+		}
+		switch _, answered := a.answerWithin(id, opts.grace); {
+		case answered && a.breaker.open():
+			return nil, decisionUnreachable
+		case !ok:
 			return nil, decisionOverloaded
 		}
-		defer a.reviewLimit.release()
 	}
 	tokens := a.tokens
 	if opts.uncached {

@@ -1,0 +1,72 @@
+package proxy
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/weirproject/weir/apiserver"
+)
+
+// TestReviewsOfOneCaller: one known caller who begins many watches at once, each of which needs a
+// review of its own, leaves the upstream's reviews to others, and is answered in the end.
+func TestReviewsOfOneCaller(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 3})
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: patient()})
+	tp.ready()
+	tp.get("jane", "/api/v1/pods?resourceVersion=0") // who is known then
+	var (
+		mu          sync.Mutex
+		asked, most int
+	)
+	unblock := make(chan struct{})
+	u.setFault(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if strings.HasSuffix(r.URL.Path, "/tokenreviews") {
+			u.review(w, r, u.token)
+			return
+		}
+		if bytes.Contains(body, []byte("jane")) {
+			mu.Lock()
+			asked++
+			most = max(most, asked)
+			mu.Unlock()
+			<-unblock
+			mu.Lock()
+			asked--
+			mu.Unlock()
+		}
+		u.review(w, r, u.access)
+	})
+	const watches = 300
+	client := tp.http1(nil)
+	codes := make(chan int, watches)
+	for i := range watches {
+		go func() {
+			code := 0
+			defer func() { codes <- code }()
+			code = tp.open(client, http.MethodGet, fmt.Sprintf("/api/v1/namespaces/n%d/pods?watch=true&resourceVersion=0", i), "Authorization", "Bearer token-jane").StatusCode
+		}()
+	}
+	tp.until("all of them have come", func() bool { return tp.server.flowControl.longRunning.count() == watches })
+	if code, body := tp.get("john", "/api/v1/namespaces/default/pods?resourceVersion=0"); code != http.StatusOK {
+		t.Errorf("somebody else: %d %s", code, body)
+	}
+	close(unblock)
+	for range watches {
+		if code := <-codes; code != http.StatusOK {
+			t.Errorf("a watch: %d", code)
+		}
+	}
+	if most > maxReviews/2 {
+		t.Errorf("%d reviews of one caller at once", most)
+	}
+}
