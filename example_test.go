@@ -126,6 +126,30 @@ func ExampleInformer_All() {
 	// shapes circle
 }
 
+// A snapshot stays as it is, whatever changes.
+func ExampleInformer_Snapshot() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	server, client := cluster(ctx)
+	defer server.Close()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+
+	maps, err := weir.NewInformer[*corev1.ConfigMap](server.Config(), weir.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	run(ctx, maps, &wg)
+	before := maps.Snapshot()
+	made := makeConfigMap(ctx, client, "shapes", "square")
+	if err := maps.WaitForResourceVersion(ctx, made.ResourceVersion); err != nil {
+		log.Fatal(err)
+	}
+	_, err = before.Get("shapes/square")
+	fmt.Println(before.Len(), maps.Len(), errors.Is(err, weir.ErrNotFound))
+	// Output: 4 5 true
+}
+
 // An index by label, one by field and one by function; they can be added before or after the start.
 func ExampleInformer_By() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -1,0 +1,71 @@
+package weir_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weirproject/weir"
+)
+
+// names is a sink that keeps the names of objects, and prints them once it has a whole state.
+type names struct {
+	held, replacing map[string]bool
+	cancel          func()
+}
+
+func (n *names) ResourceVersion() (string, error) { return "", nil } // nothing was kept
+
+func (n *names) BeginReplace() error {
+	n.replacing = map[string]bool{}
+	return nil
+}
+
+func (n *names) EndReplace(string) error {
+	n.held, n.replacing = n.replacing, nil
+	fmt.Println(len(n.held), n.held["red"])
+	n.cancel() // Reflect goes on with the changes otherwise
+	return nil
+}
+
+func (n *names) AbortReplace() error {
+	n.replacing = nil
+	return nil
+}
+
+func (n *names) Put(r weir.Record) error {
+	n.current()[r.Name] = true
+	return nil
+}
+
+func (n *names) Delete(r weir.Record) error {
+	delete(n.current(), r.Name)
+	return nil
+}
+
+func (n *names) Commit(string) error { return nil }
+
+func (n *names) current() map[string]bool {
+	if n.replacing != nil {
+		return n.replacing
+	}
+	return n.held
+}
+
+// A sink of one's own in place of an informer's memory. examples/boltsink has one that is a
+// database.
+func ExampleReflect() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	server, _ := cluster(ctx)
+	defer server.Close()
+
+	opts := weir.Options{Namespaces: []string{"colours"}}
+	if err := weir.Reflect[*corev1.ConfigMap](ctx, server.Config(), opts, &names{cancel: cancel}); err != nil {
+		log.Fatal(err)
+	}
+	// Output: 3 true
+}
