@@ -151,9 +151,10 @@
 //
 // Of the reflectors that share a [Server] no more than 8 list at a time ([Config.MaxLists]). A list
 // waits, in the order in which they were asked for, until another one has ended or has brought
-// nothing for 10 s, or for less while many bring nothing. So a server that hangs for some resources
-// holds the others up for no more than half a minute, even for a hundred. A place is left when the
-// list ends or fails, between its pages it is kept.
+// nothing for 10 s, or for less while many bring nothing. A reflector whose last list brought
+// nothing waits behind the others. So a server that hangs for a hundred resources holds the others
+// up for half a minute at the start, and then for a second. A place is left when the list ends or
+// fails, between its pages it is kept.
 //
 // Events are handed to the store as they come, and become visible before each wait for the network.
 // A timer ends a watch whose initial events stop coming; it is stopped when the request ends. There

@@ -26,7 +26,8 @@ type driver struct {
 	began  time.Time               // when it was made, or answered if it is a watch
 	phase  Phase                   // for its errors
 	// place is that of the list under way, between its pages too. nil: nothing bounds it.
-	place *listPlace
+	place   *listPlace
+	stalled bool // the last list gave its place away, and then brought nothing
 
 	item     source.Object // of list: read ahead, to know the list's head
 	itemErr  error

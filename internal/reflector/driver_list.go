@@ -15,7 +15,7 @@ func (d *driver) enterList() (err error) {
 	if d.place == nil {
 		d.r.queued(true)
 		defer d.r.queued(false)
-		d.place, err = d.r.cfg.Server.enterList(d.ctx, d.r.cfg.MaxLists)
+		d.place, err = d.r.cfg.Server.enterList(d.ctx, d.r.cfg.MaxLists, d.stalled)
 		d.began = time.Now()
 	}
 	return err
@@ -23,8 +23,10 @@ func (d *driver) enterList() (err error) {
 
 // leaveList lets another list begin.
 func (d *driver) leaveList() {
-	d.place.leave()
-	d.place = nil
+	if d.place != nil {
+		d.stalled = d.place.leave()
+		d.place = nil
+	}
 }
 
 // openList opens a LIST and reads up to its first object, because the list's head comes before

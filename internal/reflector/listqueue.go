@@ -1,6 +1,7 @@
 package reflector
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -9,9 +10,11 @@ import (
 )
 
 // A list that has brought nothing for listStall gives its place away: a server that hangs for some
-// resources must not keep the lists of others waiting. One that takes the place of such a list may
-// stall for half as long, down to minListStall, until a list has ended that brought something. So a
-// hundred lists that hang keep another one waiting for half a minute, once.
+// resources must not keep the lists of others waiting. With each that does so the next ones may
+// stall for half as long, down to minListStall. One that brings something after all was slow: the
+// next ones may stall for twice as long as it might. A list whose reflector has had one that hung
+// waits behind all others, and may stall for minListStall. So at the start a hundred lists that
+// hang keep others waiting for half a minute, and from then on for a second.
 const (
 	listStall    = 10 * time.Second
 	minListStall = time.Second
@@ -19,7 +22,8 @@ const (
 
 // listQueue bounds how many lists of one server are under way, initial events included: each takes
 // a connection, and memory for what is on its way. They begin in the order in which they were asked
-// for. The zero value is ready to use. It is safe for concurrent use.
+// for, those that are expected to hang after all others. The zero value is ready to use. It is safe
+// for concurrent use.
 type listQueue struct {
 	mu      sync.Mutex
 	held    int
@@ -32,9 +36,9 @@ type listQueue struct {
 type listPlace struct {
 	queue    *listQueue
 	maxLists int           // at a time, this one included
+	stalled  bool          // the reflector's list before brought nothing until it gave its place away
 	free     chan struct{} // closed when the list may begin
 	moved    atomic.Bool   // something came since the last look
-	came     atomic.Bool   // something came
 
 	// The queue's lock guards the rest.
 	look  *time.Timer // looks whether the list has stalled, until it leaves; nil: it waits
@@ -42,12 +46,16 @@ type listPlace struct {
 	left  bool
 }
 
-// enter blocks until fewer than maxLists lists are under way. The error is the cause of ctx. The
-// caller must leave.
-func (q *listQueue) enter(ctx context.Context, maxLists int) (*listPlace, error) {
-	p := &listPlace{queue: q, maxLists: maxLists, free: make(chan struct{})}
+// enter blocks until fewer than maxLists lists are under way. stalled is what the caller's leave
+// has returned last. The error is the cause of ctx. The caller must leave.
+func (q *listQueue) enter(ctx context.Context, maxLists int, stalled bool) (*listPlace, error) {
+	p := &listPlace{queue: q, maxLists: maxLists, stalled: stalled, free: make(chan struct{})}
 	q.mu.Lock()
-	q.waiting = append(q.waiting, p)
+	at := len(q.waiting)
+	for !stalled && at > 0 && q.waiting[at-1].stalled {
+		at--
+	}
+	q.waiting = slices.Insert(q.waiting, at, p)
 	q.admit()
 	q.mu.Unlock()
 	select {
@@ -65,8 +73,8 @@ func (q *listQueue) admit() {
 		p := q.waiting[0]
 		q.waiting = q.waiting[1:]
 		q.held++
-		if p.stall = q.stall; p.stall == 0 {
-			p.stall = listStall
+		if p.stall = q.patience(); p.stalled {
+			p.stall = minListStall
 		}
 		p.look = time.AfterFunc(p.stall, p.leaveIfStalled)
 		close(p.free)
@@ -77,7 +85,6 @@ func (q *listQueue) admit() {
 func (p *listPlace) moves() {
 	if p != nil && !p.moved.Load() {
 		p.moved.Store(true)
-		p.came.Store(true)
 	}
 }
 
@@ -91,26 +98,34 @@ func (p *listPlace) leaveIfStalled() {
 	case p.moved.Swap(false):
 		p.look.Reset(p.stall)
 	default:
-		p.queue.stall = max(p.stall/2, minListStall)
+		if !p.stalled {
+			p.queue.stall = max(p.queue.patience()/2, minListStall)
+		}
 		p.leaveLocked()
 	}
 }
 
-// leave hands the place to the next list, or ends the wait for a place. Further calls do nothing.
-func (p *listPlace) leave() {
+// leave hands the place to the next list, or ends the wait for a place. It reports whether the list
+// gave its place away and has brought nothing since. Further calls do nothing.
+func (p *listPlace) leave() (stalled bool) {
 	if p == nil {
-		return
+		return false
 	}
 	p.queue.mu.Lock()
 	defer p.queue.mu.Unlock()
-	if p.left {
-		return
+	switch {
+	case !p.left:
+		p.leaveLocked()
+		return false
+	case p.moved.Swap(false):
+		p.queue.stall = max(p.queue.patience(), min(2*p.stall, listStall))
+		return false
 	}
-	if p.came.Load() {
-		p.queue.stall = 0
-	}
-	p.leaveLocked()
+	return true
 }
+
+// patience is how long the next list may stall.
+func (q *listQueue) patience() time.Duration { return cmp.Or(q.stall, listStall) }
 
 func (p *listPlace) leaveLocked() {
 	q := p.queue

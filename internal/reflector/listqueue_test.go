@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -86,8 +87,7 @@ func TestStalledListsLeaveTheirPlace(t *testing.T) {
 	})
 }
 
-// TestManyStalledLists: however many hang, another list begins within half a minute, and as soon as
-// lists bring something again they have as long as ever.
+// TestManyStalledLists: however many hang, another list begins within half a minute.
 func TestManyStalledLists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var q listQueue
@@ -95,7 +95,7 @@ func TestManyStalledLists(t *testing.T) {
 		defer cancel()
 		for range 100 {
 			go func() {
-				p, err := q.enter(ctx, 8)
+				p, err := q.enter(ctx, 8, false)
 				<-ctx.Done()
 				if err == nil {
 					p.leave()
@@ -104,14 +104,9 @@ func TestManyStalledLists(t *testing.T) {
 		}
 		synctest.Wait()
 		begun := time.Now()
-		p, err := q.enter(t.Context(), 8)
+		p, err := q.enter(t.Context(), 8, false)
 		if waited := time.Since(begun); err != nil || waited > 30*time.Second {
 			t.Errorf("waited for %v: %v", waited, err)
-		}
-		p.moves()
-		p.leave()
-		if p, err = q.enter(t.Context(), 8); err != nil || p.stall != listStall {
-			t.Errorf("may stall for %v: %v", p.stall, err)
 		}
 		p.leave()
 	})
@@ -126,7 +121,7 @@ func TestListQueue(t *testing.T) {
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
-				p, err = q.enter(ctx, most)
+				p, err = q.enter(ctx, most, false)
 			}()
 			<-done
 			return p, err
@@ -168,14 +163,14 @@ func TestListQueue(t *testing.T) {
 func TestListsBeginInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var q listQueue
-		first, err := q.enter(t.Context(), 8)
+		first, err := q.enter(t.Context(), 8, false)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var begun atomic.Int32
 		for _, most := range []int{1, 8, 8} {
 			go func() {
-				p, err := q.enter(t.Context(), most)
+				p, err := q.enter(t.Context(), most, false)
 				if err != nil {
 					t.Error(err)
 				}
@@ -192,4 +187,74 @@ func TestListsBeginInOrder(t *testing.T) {
 			t.Errorf("%d of 3 have begun", begun.Load())
 		}
 	})
+}
+
+// TestListsThatHang: lists that hang, mixed with others at the start and coming back whenever they
+// have failed, keep those others waiting for a few seconds only.
+func TestListsThatHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var q listQueue
+		ctx, cancel := context.WithCancel(t.Context())
+		var all, healthy sync.WaitGroup
+		begun := time.Now()
+		for range 40 {
+			all.Go(func() {
+				for stalled := false; ctx.Err() == nil; sleep(ctx, 30*time.Second) {
+					if p, err := q.enter(ctx, 8, stalled); err == nil {
+						sleep(ctx, 30*time.Second)
+						stalled = p.leave()
+					}
+				}
+			})
+			synctest.Wait()
+			healthy.Go(func() { q.waitAndList(t, 50*time.Millisecond) })
+			synctest.Wait()
+		}
+		healthy.Wait()
+		if took := time.Since(begun); took > 15*time.Second {
+			t.Errorf("those that do not hang have listed after %v", took)
+		}
+		for time.Since(begun) < 10*time.Minute {
+			time.Sleep(5 * time.Second)
+			if waited := q.waitAndList(t, 50*time.Millisecond); waited > 2*time.Second {
+				t.Errorf("waited for %v, %v after the start", waited, time.Since(begun))
+			}
+		}
+		cancel()
+		all.Wait()
+	})
+}
+
+// TestSlowLists: lists that are slow, and do not hang, have as long as ever again after many have
+// hung.
+func TestSlowLists(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := listQueue{stall: minListStall}
+		for range 5 {
+			q.waitAndList(t, listStall-time.Second)
+		}
+		p, err := q.enter(t.Context(), 8, false)
+		if err != nil || p.stall != listStall {
+			t.Errorf("may stall for %v: %v", p.stall, err)
+		}
+		p.leave()
+	})
+}
+
+// waitAndList waits for a place, has a list bring something after a while, and returns how long it
+// has waited for the place.
+func (q *listQueue) waitAndList(t *testing.T, brings time.Duration) time.Duration {
+	entered := time.Now()
+	p, err := q.enter(t.Context(), 8, false)
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	waited := time.Since(entered)
+	time.Sleep(brings)
+	p.moves()
+	if p.leave() {
+		t.Error("a list that has brought something counts as one that hangs")
+	}
+	return waited
 }

@@ -31,12 +31,13 @@ type Server struct {
 // spread their lists at random over n times as long, besides the usual wait.
 const listSpacing = 50 * time.Millisecond
 
-// enterList blocks until the list of a reflector may begin.
-func (s *Server) enterList(ctx context.Context, maxLists int) (*listPlace, error) {
+// enterList blocks until the list of a reflector may begin. stalled says that its list before gave
+// its place away, see listQueue.
+func (s *Server) enterList(ctx context.Context, maxLists int, stalled bool) (*listPlace, error) {
 	if s == nil {
 		return nil, nil
 	}
-	return s.lists.enter(ctx, maxLists)
+	return s.lists.enter(ctx, maxLists, stalled)
 }
 
 // found returns how many times the server is known to have gone back.
