@@ -331,6 +331,31 @@ func TestForwardedMemory(t *testing.T) {
 	tp.until("it has ended", func() bool { return used() == 0 })
 }
 
+// TestBodiesOfWatches: the body of a forwarded WATCH counts, which is kept for a retry.
+func TestBodiesOfWatches(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 3})
+	tp := startProxy(t, u, Options{})
+	limiter := tp.server.flowControl.longRunning
+	used := func() int64 {
+		return limiter.memoryUsed() - limiter.late() - int64(tp.server.connected())*connectionBytes
+	}
+	r, err := http.NewRequestWithContext(tp.ctx, http.MethodGet, tp.server.URL()+"/api/v1/pods?watch=true", strings.NewReader(strings.Repeat("x", maxBuffered)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer token-jane")
+	resp, err := tp.client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if got := used(); resp.StatusCode != http.StatusOK || got != watchBytes+copyBuffer+maxBuffered {
+		t.Errorf("%s, %d bytes", resp.Status, got)
+	}
+	resp.Body.Close()
+	tp.until("it has ended", func() bool { return used() == 0 })
+}
+
 // TestHeadsOfWatches: what the heads of watches take, which are kept as long as they last, counts.
 func TestHeadsOfWatches(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})

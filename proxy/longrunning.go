@@ -58,6 +58,15 @@ func extraHead(r *http.Request) int64 {
 	return int64(max(n-usualHead, 0))
 }
 
+// bodyBytes estimates what is kept of the body of a long-running request: in a buffer for a retry as
+// long as it lasts, or by HTTP/2, in a window of the same size, until somebody reads it.
+func bodyBytes(r *http.Request) int64 {
+	if r.ContentLength < 0 {
+		return maxBuffered
+	}
+	return min(r.ContentLength, maxBuffered)
+}
+
 // Long-running requests end late, so their clients are asked to wait longer.
 const longRunningRetrySeconds = 5
 
@@ -77,12 +86,12 @@ func newLongRunningLimiter(o *Options) *longRunningLimiter {
 type longRunningSlot struct {
 	limiter *longRunningLimiter
 	user    string
-	extra   int64 // see extraHead; and the buffers of one that is forwarded
+	extra   int64 // see extraHead and bodyBytes; and the buffers of one that is forwarded
 	asked   bool  // the upstream was asked about the caller
 }
 
 // acquire returns a slot for a request of a user. The error is the Status to reject it with.
-func (l *longRunningLimiter) acquire(key string, head int64) (*longRunningSlot, error) {
+func (l *longRunningLimiter) acquire(key string, extra int64) (*longRunningSlot, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -92,14 +101,14 @@ func (l *longRunningLimiter) acquire(key string, head int64) (*longRunningSlot, 
 	case l.byUser[key] >= l.perUser:
 		l.rejected[limitUser].Add(1)
 		return nil, errTooManyOfUser
-	case l.memory > 0 && l.memoryUsedLocked()+watchBytes+head > l.memory:
+	case l.memory > 0 && l.memoryUsedLocked()+watchBytes+extra > l.memory:
 		l.rejected[limitMemory].Add(1)
 		return nil, errWatchMemory
 	}
 	l.total++
-	l.extra += head
+	l.extra += extra
 	l.byUser[key]++
-	return &longRunningSlot{limiter: l, user: key, extra: head}, nil
+	return &longRunningSlot{limiter: l, user: key, extra: extra}, nil
 }
 
 // memoryUsedLocked returns the memory of all requests. The caller holds the lock.
@@ -219,7 +228,7 @@ func (s *Server) acquireSlot(r *http.Request, f flow) (*longRunningSlot, error) 
 	if id := tokenID(r); key == "" && id != ([sha256.Size]byte{}) {
 		key = tokenKey(id) // a token that is not known yet, as all are after a start
 	}
-	return s.flowControl.longRunning.acquire(key, extraHead(r))
+	return s.flowControl.longRunning.acquire(key, extraHead(r)+bodyBytes(r))
 }
 
 // admitLongRunning answers a long-running request, which has its slot, once flow control lets it be

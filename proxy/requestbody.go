@@ -36,8 +36,8 @@ const (
 	maxDiscarded = 64 << 10
 )
 
-// maxBuffered bounds a request body that is buffered for a retry. All of them take maxBuffered
-// times Options.MaxMutating.
+// maxBuffered bounds a request body that is buffered for a retry. Those of requests with seats take
+// maxBuffered times the seats at most; those of long-running requests count as bodyBytes.
 const maxBuffered = 64 << 10
 
 // isBuffered reports whether the body of a request is buffered for a retry.
@@ -177,7 +177,11 @@ func errNoBody() error {
 // comes. A connection with too large a body is not reused. If the body does not come, discardBody
 // returns the error to answer with.
 func (s *Server) discardBody(w http.ResponseWriter, r *http.Request) error {
-	if r.ProtoMajor != 1 || r.ContentLength == 0 || r.Body == nil {
+	switch {
+	case r.ContentLength == 0 || r.Body == nil:
+		return nil
+	case r.ProtoMajor != 1:
+		_ = r.Body.Close() // drops what came: a WATCH would keep it
 		return nil
 	}
 	control := http.NewResponseController(w)

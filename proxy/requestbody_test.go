@@ -277,6 +277,27 @@ func (b blockingBody) Close() error {
 	return nil
 }
 
+// closeNoter notes that it was closed.
+type closeNoter struct {
+	io.Reader
+	closed bool
+}
+
+func (c *closeNoter) Close() error {
+	c.closed = true
+	return nil
+}
+
+// TestUnwantedBodyOverHTTP2: the body of what the proxy answers itself is closed, so that net/http
+// keeps nothing of it as long as a WATCH lasts.
+func TestUnwantedBodyOverHTTP2(t *testing.T) {
+	body := &closeNoter{Reader: strings.NewReader("x")}
+	r := &http.Request{ProtoMajor: 2, ContentLength: 1, Body: body}
+	if err := (&Server{}).discardBody(httptest.NewRecorder(), r); err != nil || !body.closed {
+		t.Errorf("%v, closed: %v", err, body.closed)
+	}
+}
+
 // TestClosedBody: that a transport gives up a body, as when the upstream goes away meanwhile, is no
 // failure of the client.
 func TestClosedBody(t *testing.T) {

@@ -74,7 +74,7 @@ const (
 	// frameSize and the two windows bound what an HTTP/2 connection buffers of its client's data.
 	// They are much smaller than the defaults, because bodies are small and connections many.
 	frameSize        = 16 << 10
-	streamWindow     = 64 << 10
+	streamWindow     = maxBuffered
 	connectionWindow = 256 << 10
 	// closeTimeout is how long Close waits for requests before it closes their connections.
 	closeTimeout = 3 * time.Second
