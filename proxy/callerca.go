@@ -19,7 +19,8 @@ import (
 
 // callerCAs verify the certificates of callers. They do not change once they are in use.
 type callerCAs struct {
-	frontProxies, clients authenticator.Request // nil: none is trusted
+	frontProxies, clients authenticator.Request                     // nil: none is trusted
+	headers               *authenticatorfactory.RequestHeaderConfig // of frontProxies
 	// missing says that the published CAs could not be read.
 	missing     bool
 	followed    []dynamiccertificates.CAContentProvider // published CAs
@@ -160,7 +161,7 @@ func (c *callerCAs) withPublished(ctx context.Context, o *Options, client kubern
 	if err != nil {
 		return nil, err
 	}
-	all := &callerCAs{frontProxies: c.frontProxies, clients: c.clients}
+	all := &callerCAs{frontProxies: c.frontProxies, headers: c.headers, clients: c.clients}
 	if err := all.follow(ctx, client, published); err != nil {
 		cancel()
 		all.run(ctx) // ends what the controllers have started
@@ -220,6 +221,7 @@ func (c *callerCAs) followFrontProxies(ctx context.Context, client kubernetes.In
 }
 
 func (c *callerCAs) trustFrontProxies(headers *authenticatorfactory.RequestHeaderConfig) (err error) {
+	c.headers = headers
 	if c.frontProxies, _, err = (authenticatorfactory.DelegatingAuthenticatorConfig{RequestHeaderConfig: headers}).New(); err != nil {
 		return fmt.Errorf("proxy: %w", err)
 	}

@@ -3,20 +3,12 @@ package proxy
 import (
 	"container/list"
 	"crypto/sha256"
-	"net/http"
 	"time"
 
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
 type questionID [sha256.Size]byte
-
-// credential is what identifies a caller to the upstream.
-type credential struct {
-	id    [sha256.Size]byte // digest of the token or the certificate
-	token bool
-	r     *http.Request // with the caller's headers and certificate; nil in tests
-}
 
 // recheckQuestion asks whose a token is, or whether a caller has a permission.
 type recheckQuestion struct {

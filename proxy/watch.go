@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"crypto/sha256"
 	"net/http"
 	"time"
 
@@ -21,7 +20,7 @@ func (s *Server) beginWatch(a *responseWriter, w http.ResponseWriter, r *http.Re
 	ctx, cancel := context.WithCancel(r.Context())
 	a.onEnd(cancel)
 	by, part := s.permissionOf(rd.who, rd.review)
-	check := s.rechecker.watch(credentialOf(r), rd.who, by, part, rd.decision == decisionAllow, func() {
+	check := s.rechecker.watch(s.authn.credentialOf(r), rd.who, by, part, rd.decision == decisionAllow, func() {
 		s.revoked.Add(1)
 		cancel()
 		// The client may be one that reads nothing.
@@ -44,21 +43,6 @@ func (s *Server) permissionOf(who user.Info, q *action) (by, part *action) {
 		}
 	}
 	return q, nil
-}
-
-// credentialOf returns the credential of a request. It keeps nothing that belongs to the
-// connection, such as the body and the context.
-func credentialOf(r *http.Request) credential {
-	b := credential{id: tokenID(r), r: &http.Request{
-		Method: r.Method, URL: r.URL, Proto: r.Proto, ProtoMajor: r.ProtoMajor, ProtoMinor: r.ProtoMinor,
-		Header: r.Header, Host: r.Host, RemoteAddr: r.RemoteAddr, TLS: r.TLS,
-	}}
-	if verified, ok := r.Context().Value(identityKey{}).(*identity); ok && verified.caller != nil {
-		b.id = sha256.Sum256(r.TLS.PeerCertificates[0].Raw)
-		return b
-	}
-	b.token = true
-	return b
 }
 
 // recheckCaller asks the upstream a question about the caller of watches.

@@ -1,0 +1,56 @@
+package proxy
+
+import (
+	"crypto/sha256"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// credential is what identifies a caller to the upstream.
+type credential struct {
+	id    [sha256.Size]byte // digest of the token or the certificate
+	token bool
+	r     *http.Request // with what says who the caller is; nil in tests
+}
+
+// tokenHeaders are the headers in which kube-apiserver looks for a token.
+var tokenHeaders = []string{"Authorization", "Sec-Websocket-Protocol", "Connection", "Upgrade"}
+
+// credentialOf returns the credential of a request. Its question may outlast the request, for other
+// watches of the caller. So it keeps nothing that belongs to the connection, such as the body and
+// the context, and of the head only what says who the caller is.
+func (a *authentication) credentialOf(r *http.Request) credential {
+	b := credential{r: &http.Request{
+		Method: r.Method, URL: &url.URL{}, Proto: r.Proto, ProtoMajor: r.ProtoMajor, ProtoMinor: r.ProtoMinor, Header: http.Header{}, RemoteAddr: r.RemoteAddr,
+	}}
+	keeps := func(name string) bool { return slices.Contains(tokenHeaders, name) }
+	if verified, ok := r.Context().Value(identityKey{}).(*identity); ok && verified.caller != nil {
+		b.id, b.r.TLS = sha256.Sum256(r.TLS.PeerCertificates[0].Raw), r.TLS
+		keeps = a.cas.Load().namesCaller
+	} else {
+		b.id, b.token = tokenID(r), true
+	}
+	for name, values := range r.Header {
+		if keeps(name) {
+			b.r.Header[name] = values
+		}
+	}
+	return b
+}
+
+// namesCaller reports whether a header is one in which front proxies name a caller.
+func (c *callerCAs) namesCaller(header string) bool {
+	if c.headers == nil {
+		return false
+	}
+	for _, names := range [][]string{c.headers.UsernameHeaders.Value(), c.headers.UIDHeaders.Value(), c.headers.GroupHeaders.Value()} {
+		if slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, header) }) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(c.headers.ExtraHeaderPrefixes.Value(), func(prefix string) bool {
+		return len(header) >= len(prefix) && strings.EqualFold(header[:len(prefix)], prefix)
+	})
+}
