@@ -58,8 +58,8 @@ func extraHead(r *http.Request) int64 {
 	return int64(max(n-usualHead, 0))
 }
 
-// bodyBytes estimates what is kept of the body of a long-running request: in a buffer for a retry as
-// long as it lasts, or by HTTP/2, in a window of the same size, until somebody reads it.
+// bodyBytes estimates what is kept of the body of a long-running request: in a buffer for a retry,
+// as long as it lasts, or by HTTP/2, in a window of the same size, until somebody reads it.
 func bodyBytes(r *http.Request) int64 {
 	if r.ContentLength < 0 {
 		return maxBuffered
@@ -86,7 +86,7 @@ func newLongRunningLimiter(o *Options) *longRunningLimiter {
 type longRunningSlot struct {
 	limiter *longRunningLimiter
 	user    string
-	extra   int64 // see extraHead and bodyBytes; and the buffers of one that is forwarded
+	extra   int64 // see extraHead, bodyBytes; and the buffers of one that is forwarded
 	asked   bool  // the upstream was asked about the caller
 }
 
