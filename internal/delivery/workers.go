@@ -144,6 +144,9 @@ func (w *Workers) loop() {
 			w.mu.Unlock()
 		}
 		w.serve(r, changes)
+		// Handlers of the same objects stay close to each other, and find decoded what one of them has
+		// decoded.
+		runtime.Gosched()
 	}
 }
 

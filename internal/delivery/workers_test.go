@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -101,6 +102,49 @@ func TestIdleWorkers(t *testing.T) {
 			t.Errorf("at the end there are %d workers, %d idle, and %d registrations run, %d queued", n, workers.idle, workers.running, workers.queued.Load())
 		}
 	})
+}
+
+// TestHandlersShareDecoded: of many objects that many handlers get, most are found decoded, because
+// the handlers stay close to each other. While workers served a registration for as long as they
+// were let, each handler decoded nearly all by itself.
+func TestHandlersShareDecoded(t *testing.T) {
+	const handlers, objects = 100, 4000
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // so that the order hangs on nothing else
+	ctx, cancel := context.WithCancel(t.Context())
+	w := newTestStore(t, store.Config{DecodedBudget: 1 << 20}) // for some hundreds of them
+	defer w.store.Close()
+	var names []string
+	for i := range objects {
+		names = append(names, fmt.Sprintf("pod-%04d-%s", i, strings.Repeat("x", 100)))
+	}
+	var decoded, handled atomic.Int64
+	done := make(chan struct{})
+	workers := &Workers{}
+	var all []*Registration
+	for range handlers {
+		r := New(w.store, func(_ context.Context, e Event) {
+			if _, _, ok := e.New.Cached(); !ok {
+				value, err := e.New.DecodeOnce()
+				if err != nil {
+					t.Error(err)
+				}
+				decoded.Add(1)
+				w.store.CacheForHandlers(e.New, value, handlers-1)
+			}
+			if handled.Add(1) == handlers*objects {
+				close(done)
+			}
+		}, Options{Workers: workers})
+		all = append(all, r)
+		go r.Run(ctx)
+	}
+	w.sync(names...)
+	<-done
+	if n := decoded.Load(); n > handlers*objects/2 {
+		t.Errorf("%d objects were decoded %d times for %d handlers", objects, n, handlers)
+	}
+	cancel()
+	waitFor(all)
 }
 
 // goroutinesIn returns how many goroutines have a method of this package on their stack.

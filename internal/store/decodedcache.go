@@ -24,7 +24,7 @@ const sweepChunk = 1024
 type decodedCache struct {
 	idle        time.Duration
 	budget      int64 // 0: none
-	latestLimit int64 // bound of the segment latest; that of forHandlers is a quarter of it
+	latestLimit int64 // bound of the segment latest, and of the segment forHandlers
 
 	hits, misses atomic.Int64 // reads that found a decoded value, and reads that made one
 
@@ -41,7 +41,8 @@ type decodedCache struct {
 	wg          sync.WaitGroup
 }
 
-// defaultLatestBytes is the bound of the segment latest if there is no budget: some 2,000 pods.
+// defaultLatestBytes is the bound of each of the segments latest and forHandlers if there is no
+// budget: some 2,000 pods.
 const defaultLatestBytes = 32 << 20
 
 func newDecodedCache(idle time.Duration, budget int64) *decodedCache {
@@ -144,7 +145,7 @@ func (c *decodedCache) holdLocked(o *Object, d *decodedEntry, box *decodedBox) {
 
 // evict brings what is held down to its bounds. The lock is held.
 func (c *decodedCache) evict() {
-	for c.forHandlers.bytes > c.latestLimit/handlersFraction {
+	for c.forHandlers.bytes > c.latestLimit {
 		c.releaseForHandlers(c.forHandlers.victim())
 	}
 	for c.budget > 0 && c.read.bytes > 0 && c.held() > c.budget {

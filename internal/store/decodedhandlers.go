@@ -14,10 +14,6 @@ const (
 	hitWindow             = 1024 // changes
 )
 
-// handlersFraction is the fraction of latestLimit that forHandlers may take: by default some 500
-// pods, by which handlers may lag behind each other.
-const handlersFraction = 4
-
 // CacheLatest offers the cache the value of an object's latest version, which a handler has just
 // got: at the next change it is the old one and need not be decoded again. Readers find it too.
 // What note returns, unless it is nil, comes with it from Object.Cached; note is called only if the
@@ -94,8 +90,10 @@ func (s *Store) ReleaseLatest(o *Object, others int) {
 
 // CacheForHandlers holds a value that one of several handlers has got of a version until so many
 // others have got it too (see Object.Cached), for about an eighth of Config.DecodedIdle at most.
-// When there is no room the oldest go, about. CacheForHandlers returns the value that all of them
-// get: another one if somebody was first. Safe for concurrent use.
+// When there is no room the oldest go, about. There is room for some 2,000 pods by default, by
+// which handlers may lag behind each other. If the last of them lagged further, each would decode
+// everything. CacheForHandlers returns the value that all of them get: another one if somebody was
+// first. Safe for concurrent use.
 func (s *Store) CacheForHandlers(o *Object, value any, others int) any {
 	if others == 0 || o.size == 0 {
 		return value
@@ -103,7 +101,7 @@ func (s *Store) CacheForHandlers(o *Object, value any, others int) any {
 	c := s.decoder.cache
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed || o.decodedBytes() > c.latestLimit/handlersFraction {
+	if c.closed || o.decodedBytes() > c.latestLimit {
 		return value
 	}
 	if d := o.decoded.Load(); d != nil {

@@ -298,7 +298,7 @@ func TestCacheForHandlers(t *testing.T) {
 // newest values are there.
 func TestCacheForHandlersBudget(t *testing.T) {
 	cfg := decodeConfig()
-	cfg.DecodedBudget = 2 * handlersFraction * 10_000
+	cfg.DecodedBudget = 2 * 10_000
 	h := newHandler(t, cfg)
 	var versions []*Object
 	for i := range 500 {
