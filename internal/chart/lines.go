@@ -2,8 +2,10 @@ package chart
 
 import (
 	"cmp"
+	_ "embed"
 	"fmt"
 	"html"
+	"html/template"
 	"math"
 	"slices"
 	"strings"
@@ -167,3 +169,9 @@ func niceStep(atLeast float64) float64 {
 	}
 	return 10 * power
 }
+
+//go:embed page.css
+var pageStyle string
+
+// PageStyle returns the style sheet of a page with pictures and tables.
+func PageStyle() template.CSS { return template.CSS(pageStyle) }

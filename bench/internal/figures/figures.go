@@ -3,6 +3,8 @@
 package figures
 
 import (
+	"encoding/json"
+	"io"
 	"math"
 	"slices"
 
@@ -76,4 +78,11 @@ func (u Unit) Text(v float64) string {
 		return quantity.Bytes(int64(math.Round(v)))
 	}
 	return quantity.Number(v)
+}
+
+// WriteJSON writes a result, indented, as -o json prints it.
+func WriteJSON(w io.Writer, result any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(result)
 }

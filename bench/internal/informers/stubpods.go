@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 
+	"github.com/klauspost/compress/gzip"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -194,4 +195,13 @@ func flushFull(w io.Writer, b []byte) ([]byte, error) {
 	}
 	_, err := w.Write(b)
 	return b[:0], err
+}
+
+// newGzip compresses as kube-apiserver does: at the fastest level.
+func newGzip(w io.Writer) io.WriteCloser {
+	z, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
+	if err != nil {
+		panic(err) // the level is a constant
+	}
+	return z
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirproject/weir/bench/internal/trace"
 	"github.com/weirproject/weir/internal/cost"
+	"github.com/weirproject/weir/internal/quantity"
 	"github.com/weirproject/weir/internal/wire"
 )
 
@@ -75,7 +76,7 @@ func check(ctx context.Context, o Options, m *cost.Model) ([]cost.Check, error) 
 		err := i.replay.Run(ctx, o, func(done trace.Traced) {
 			checks = append(checks, i.compare(m, i.replay.Ways[n], i.works[n], done.Figures)...)
 			n++
-			fmt.Fprintf(o.Progress, "%s, %s: %.2f s CPU\n", i.name, done.Label, done.Figures["cpuSeconds"])
+			fmt.Fprintf(o.Progress, "%s, %s: %s CPU\n", i.name, done.Label, quantity.Seconds(done.Figures["cpuSeconds"]))
 		})
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", i.name, err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/weirproject/weir/bench/internal/stride"
 	"github.com/weirproject/weir/internal/cost"
+	"github.com/weirproject/weir/internal/quantity"
 	"github.com/weirproject/weir/internal/wire"
 )
 
@@ -356,8 +357,8 @@ func (m *costMeter) memory(ctx context.Context) (out cost.Memory, err error) {
 		}
 		peaks[i] = peak
 	}
-	m.t.say(fmt.Sprintf("at rest %.0f MB, with %d LISTs %.0f MB, with %d %.0f MB",
-		rest/1e6, fewAtOnce, peaks[0]/1e6, manyAtOnce, peaks[1]/1e6))
+	m.t.say(fmt.Sprintf("at rest %s, with %d LISTs %s, with %d %s", quantity.Bytes(int64(rest)),
+		fewAtOnce, quantity.Bytes(int64(peaks[0])), manyAtOnce, quantity.Bytes(int64(peaks[1]))))
 	out.Held = max(peaks[1]-peaks[0], 0) / (manyAtOnce - fewAtOnce) / float64(all)
 	out.Headroom = max(peaks[0]-fewAtOnce*float64(all)*out.Held-rest, 0) / rest
 	return out, nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirproject/weir/bench/internal/figures"
 	"github.com/weirproject/weir/bench/internal/stride"
+	"github.com/weirproject/weir/internal/quantity"
 )
 
 const (
@@ -75,7 +76,7 @@ func measureDay(ctx context.Context, t *trial) (Figures, error) {
 		if f[at.key], pollErr = t.residentUntil(ctx, at.end, t.Day/dayPolled); pollErr != nil {
 			break
 		}
-		t.say(fmt.Sprintf("after %s: RSS %.1f MB", time.Since(begun).Round(time.Second), f[at.key]/1e6))
+		t.say(fmt.Sprintf("after %s: RSS %s", time.Since(begun).Round(time.Second), quantity.Bytes(int64(f[at.key]))))
 	}
 	stop()
 	if err := errors.Join(pollErr, <-turned); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"reflect"
 	"slices"
 
@@ -74,20 +75,11 @@ func readServerPods(ctx context.Context, c *client, raw bool) (*serverPods, erro
 		return nil, errNoPods
 	}
 	delete(nodes, "") // those that are not scheduled
-	p.nodes = sorted(nodes)
+	p.nodes = slices.Sorted(maps.Keys(nodes))
 	for _, label := range selectorLabels {
 		if len(apps[label]) > len(p.apps) {
-			p.label, p.apps = label, sorted(apps[label])
+			p.label, p.apps = label, slices.Sorted(maps.Keys(apps[label]))
 		}
 	}
 	return p, nil
-}
-
-func sorted(set map[string]bool) []string {
-	out := make([]string, 0, len(set))
-	for s := range set {
-		out = append(out, s)
-	}
-	slices.Sort(out)
-	return out
 }
