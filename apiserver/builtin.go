@@ -10,90 +10,97 @@ import (
 )
 
 // builtinKinds lists the built-in kinds: those that kube-apiserver v1.37 stores, each in its stable
-// version. A line is resource, kind, flags, short names. The flags are n: namespaced, s: has a
-// status, a: in the category all, x: in the category api-extensions; and of the strategy, which is
-// in pkg/registry of kubernetes, g: new objects have generation 1, i: changes increment the
-// generation, c: an update is conditional, p: a PUT creates what is missing.
+// version. A line is resource, kind, flags, short names. The flags are
+//
+//	namespaced, status   what the resource has
+//	all, api-extensions  the category that it is in
+//	generation           new objects have generation 1
+//	increments           changes increment the generation
+//	conditional          an update must have a resourceVersion
+//	putCreates           a PUT creates what is missing
+//	-                    none of these
+//
+// generation and the three below it are the strategy, which is in pkg/registry of kubernetes.
 var builtinKinds = map[string]string{
 	"v1": `
-		configmaps ConfigMap n cm
-		endpoints Endpoints np ep
-		events Event np ev
-		limitranges LimitRange np limits
-		namespaces Namespace s ns
-		nodes Node s no
-		persistentvolumeclaims PersistentVolumeClaim ns pvc
-		persistentvolumes PersistentVolume s pv
-		pods Pod nsagi po
-		podtemplates PodTemplate ngi
-		replicationcontrollers ReplicationController nsagi rc
-		resourcequotas ResourceQuota ns quota
-		secrets Secret n
-		serviceaccounts ServiceAccount n sa
-		services Service nsap svc`,
+		configmaps ConfigMap namespaced cm
+		endpoints Endpoints namespaced,putCreates ep
+		events Event namespaced,putCreates ev
+		limitranges LimitRange namespaced,putCreates limits
+		namespaces Namespace status ns
+		nodes Node status no
+		persistentvolumeclaims PersistentVolumeClaim namespaced,status pvc
+		persistentvolumes PersistentVolume status pv
+		pods Pod namespaced,status,all,generation,increments po
+		podtemplates PodTemplate namespaced,generation,increments
+		replicationcontrollers ReplicationController namespaced,status,all,generation,increments rc
+		resourcequotas ResourceQuota namespaced,status quota
+		secrets Secret namespaced
+		serviceaccounts ServiceAccount namespaced sa
+		services Service namespaced,status,all,putCreates svc`,
 	"admissionregistration.k8s.io/v1": `
-		mutatingadmissionpolicies MutatingAdmissionPolicy xgic
-		mutatingadmissionpolicybindings MutatingAdmissionPolicyBinding xgic
-		mutatingwebhookconfigurations MutatingWebhookConfiguration xgic
-		validatingadmissionpolicies ValidatingAdmissionPolicy sxgic
-		validatingadmissionpolicybindings ValidatingAdmissionPolicyBinding xgic
-		validatingwebhookconfigurations ValidatingWebhookConfiguration xgic`,
+		mutatingadmissionpolicies MutatingAdmissionPolicy api-extensions,generation,increments,conditional
+		mutatingadmissionpolicybindings MutatingAdmissionPolicyBinding api-extensions,generation,increments,conditional
+		mutatingwebhookconfigurations MutatingWebhookConfiguration api-extensions,generation,increments,conditional
+		validatingadmissionpolicies ValidatingAdmissionPolicy status,api-extensions,generation,increments,conditional
+		validatingadmissionpolicybindings ValidatingAdmissionPolicyBinding api-extensions,generation,increments,conditional
+		validatingwebhookconfigurations ValidatingWebhookConfiguration api-extensions,generation,increments,conditional`,
 	"apps/v1": `
-		controllerrevisions ControllerRevision n
-		daemonsets DaemonSet nsagi ds
-		deployments Deployment nsagi deploy
-		replicasets ReplicaSet nsagi rs
-		statefulsets StatefulSet nsagi sts`,
+		controllerrevisions ControllerRevision namespaced
+		daemonsets DaemonSet namespaced,status,all,generation,increments ds
+		deployments Deployment namespaced,status,all,generation,increments deploy
+		replicasets ReplicaSet namespaced,status,all,generation,increments rs
+		statefulsets StatefulSet namespaced,status,all,generation,increments sts`,
 	"autoscaling/v2": `
-		horizontalpodautoscalers HorizontalPodAutoscaler nsagi hpa`,
+		horizontalpodautoscalers HorizontalPodAutoscaler namespaced,status,all,generation,increments hpa`,
 	"batch/v1": `
-		cronjobs CronJob nsagi cj
-		jobs Job nsagi`,
+		cronjobs CronJob namespaced,status,all,generation,increments cj
+		jobs Job namespaced,status,all,generation,increments`,
 	"certificates.k8s.io/v1": `
-		certificatesigningrequests CertificateSigningRequest s csr
-		clustertrustbundles ClusterTrustBundle c
-		podcertificaterequests PodCertificateRequest nsc`,
+		certificatesigningrequests CertificateSigningRequest status csr
+		clustertrustbundles ClusterTrustBundle conditional
+		podcertificaterequests PodCertificateRequest namespaced,status,conditional`,
 	"coordination.k8s.io/v1": `
-		leases Lease ncp`,
+		leases Lease namespaced,conditional,putCreates`,
 	"discovery.k8s.io/v1": `
-		endpointslices EndpointSlice ngi`,
+		endpointslices EndpointSlice namespaced,generation,increments`,
 	"events.k8s.io/v1": `
-		events Event np ev`,
+		events Event namespaced,putCreates ev`,
 	"flowcontrol.apiserver.k8s.io/v1": `
-		flowschemas FlowSchema sgi
-		prioritylevelconfigurations PriorityLevelConfiguration sgi`,
+		flowschemas FlowSchema status,generation,increments
+		prioritylevelconfigurations PriorityLevelConfiguration status,generation,increments`,
 	"networking.k8s.io/v1": `
-		ingressclasses IngressClass gi
-		ingresses Ingress nsgi ing
+		ingressclasses IngressClass generation,increments
+		ingresses Ingress namespaced,status,generation,increments ing
 		ipaddresses IPAddress - ip
-		networkpolicies NetworkPolicy ngi netpol
-		servicecidrs ServiceCIDR s`,
+		networkpolicies NetworkPolicy namespaced,generation,increments netpol
+		servicecidrs ServiceCIDR status`,
 	"node.k8s.io/v1": `
-		runtimeclasses RuntimeClass cp`,
+		runtimeclasses RuntimeClass conditional,putCreates`,
 	"policy/v1": `
-		poddisruptionbudgets PodDisruptionBudget nsgic pdb`,
+		poddisruptionbudgets PodDisruptionBudget namespaced,status,generation,increments,conditional pdb`,
 	"rbac.authorization.k8s.io/v1": `
-		clusterrolebindings ClusterRoleBinding p
-		clusterroles ClusterRole p
-		rolebindings RoleBinding np
-		roles Role np`,
+		clusterrolebindings ClusterRoleBinding putCreates
+		clusterroles ClusterRole putCreates
+		rolebindings RoleBinding namespaced,putCreates
+		roles Role namespaced,putCreates`,
 	"resource.k8s.io/v1": `
-		deviceclasses DeviceClass gi
-		devicetaintrules DeviceTaintRule sgic
-		resourceclaims ResourceClaim ns
-		resourceclaimtemplates ResourceClaimTemplate n
-		resourceslices ResourceSlice gi`,
+		deviceclasses DeviceClass generation,increments
+		devicetaintrules DeviceTaintRule status,generation,increments,conditional
+		resourceclaims ResourceClaim namespaced,status
+		resourceclaimtemplates ResourceClaimTemplate namespaced
+		resourceslices ResourceSlice generation,increments`,
 	"scheduling.k8s.io/v1": `
-		priorityclasses PriorityClass g pc`,
+		priorityclasses PriorityClass generation pc`,
 	"storage.k8s.io/v1": `
-		csidrivers CSIDriver ic
-		csinodes CSINode sc
-		csistoragecapacities CSIStorageCapacity nc
+		csidrivers CSIDriver increments,conditional
+		csinodes CSINode status,conditional
+		csistoragecapacities CSIStorageCapacity namespaced,conditional
 		storageclasses StorageClass - sc
-		volumeattachments VolumeAttachment sc
+		volumeattachments VolumeAttachment status,conditional
 		volumeattributesclasses VolumeAttributesClass - vac`,
 	"storagemigration.k8s.io/v1": `
-		storageversionmigrations StorageVersionMigration sc`,
+		storageversionmigrations StorageVersionMigration status,conditional`,
 }
 
 // crdResource is the resource whose objects define other resources. client-go has no Go type for
@@ -141,17 +148,13 @@ func parseBuiltin(gv schema.GroupVersion, words []string) (builtin, error) {
 		Resource: Resource{
 			GroupVersionResource: gv.WithResource(words[0]),
 			Kind:                 words[1],
-			Namespaced:           strings.Contains(words[2], "n"),
-			Status:               strings.Contains(words[2], "s"),
 			ShortNames:           words[3:],
 		},
-		strategy: parseStrategy(words[2]),
 	}
-	if strings.Contains(words[2], "a") {
-		b.Categories = []string{"all"}
-	}
-	if strings.Contains(words[2], "x") {
-		b.Categories = []string{"api-extensions"}
+	for flag := range strings.SplitSeq(words[2], ",") {
+		if !b.set(flag) {
+			return builtin{}, fmt.Errorf("apiserver: built-in kind %s of %v: flag %q", b.Kind, gv, flag)
+		}
 	}
 	object, err := builtinScheme.New(gv.WithKind(b.Kind))
 	switch {
@@ -161,4 +164,28 @@ func parseBuiltin(gv schema.GroupVersion, words []string) (builtin, error) {
 		return builtin{}, fmt.Errorf("apiserver: %w", err)
 	}
 	return b, nil
+}
+
+// set sets what a flag of builtinKinds says. It returns false for one that there is not.
+func (b *builtin) set(flag string) bool {
+	switch flag {
+	case "-":
+	case "namespaced":
+		b.Namespaced = true
+	case "status":
+		b.Status = true
+	case "all", "api-extensions":
+		b.Categories = []string{flag}
+	case "generation":
+		b.strategy.generation = 1
+	case "increments":
+		b.strategy.increments = true
+	case "conditional":
+		b.strategy.conditional = true
+	case "putCreates":
+		b.strategy.putCreates = true
+	default:
+		return false
+	}
+	return true
 }

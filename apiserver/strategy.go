@@ -2,7 +2,6 @@ package apiserver
 
 import (
 	"maps"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -28,19 +27,6 @@ var (
 	customStrategy     = strategy{custom: true, generation: 1, increments: true, conditional: true}
 	definitionStrategy = strategy{generation: 1, increments: true, conditional: true}
 )
-
-// parseStrategy reads the flags of a built-in kind.
-func parseStrategy(flags string) strategy {
-	s := strategy{
-		increments:  strings.Contains(flags, "i"),
-		conditional: strings.Contains(flags, "c"),
-		putCreates:  strings.Contains(flags, "p"),
-	}
-	if strings.Contains(flags, "g") {
-		s.generation = 1
-	}
-	return s
-}
 
 // setGeneration sets the generation of an update of old.
 func (s strategy) setGeneration(o, old object) {
