@@ -62,7 +62,7 @@ func (i *Informer[T]) AddIndex(name string, ix Index) error {
 	case ix.label != "":
 		made = store.LabelIndex(ix.label)
 	case ix.field != "":
-		path, err := wire.CompilePath(i.kind.encoding, i.kind.goType, ix.field)
+		path, err := wire.CompilePath(i.objectType.encoding, i.objectType.goType, ix.field)
 		if err != nil {
 			return fmt.Errorf("index %q: %w: %w", name, ErrOptions, err)
 		}

@@ -19,13 +19,13 @@ import (
 // handlers what changes. It is client-go's SharedInformer, typed. All methods are safe for
 // concurrent use.
 type Informer[T Object] struct {
-	name   string
-	kind   *kind
-	engine *engine.Engine
-	store  *store.Store
-	reader *reader
-	stats  source.Stats
-	panics func(*PanicError)
+	name       string
+	objectType *objectType
+	engine     *engine.Engine
+	store      *store.Store
+	reader     *reader
+	stats      source.Stats
+	panics     func(*PanicError)
 }
 
 // NewInformer makes an informer for the objects that cfg's server has. It makes no request: Run
@@ -34,15 +34,15 @@ func NewInformer[T Object](cfg *rest.Config, opts Options) (*Informer[T], error)
 	if cfg == nil {
 		return nil, errNoConfig
 	}
-	k, err := kindOf[T](opts)
+	typ, err := objectTypeOf[T](opts)
 	if err != nil {
 		return nil, err
 	}
 	name := opts.Name
 	if name == "" {
-		name = k.name()
+		name = typ.name()
 	}
-	inf := &Informer[T]{name: name, kind: k, panics: opts.OnPanic, reader: newReader(opts)}
+	inf := &Informer[T]{name: name, objectType: typ, panics: opts.OnPanic, reader: newReader(opts)}
 	if inf.panics == nil {
 		inf.panics = logPanic
 	}
@@ -58,7 +58,7 @@ func (i *Informer[T]) build(cfg *rest.Config, opts Options) error {
 	if err != nil {
 		return err
 	}
-	tuning, err := i.kind.reflectorConfig(opts)
+	tuning, err := i.objectType.reflectorConfig(opts)
 	if err != nil {
 		return err
 	}
@@ -66,9 +66,9 @@ func (i *Informer[T]) build(cfg *rest.Config, opts Options) error {
 	i.engine = engine.New(engine.Config{
 		Name: i.name,
 		Store: store.Config{
-			Encoding:      i.kind.encoding,
-			Decode:        i.kind.decoder(opts),
-			DecodeCopy:    i.kind.codec.Decode,
+			Encoding:      i.objectType.encoding,
+			Decode:        i.objectType.decoder(opts),
+			DecodeCopy:    i.objectType.codec.Decode,
 			DecodedBudget: opts.DecodedBudget,
 			DecodedIdle:   opts.DecodedIdle,
 			LogBytes:      opts.LogBytes,
@@ -86,7 +86,7 @@ func (i *Informer[T]) build(cfg *rest.Config, opts Options) error {
 		}
 	}
 	for _, sc := range scopes {
-		src, err := i.kind.source(cfg, sc, source.Options{Stats: &i.stats})
+		src, err := i.objectType.source(cfg, sc, source.Options{Stats: &i.stats})
 		if err != nil {
 			return err
 		}
@@ -105,7 +105,7 @@ func (i *Informer[T]) Run(ctx context.Context) error { return i.engine.Run(ctx) 
 func (i *Informer[T]) Name() string { return i.name }
 
 // Encoding returns how the objects' bytes are encoded, as Item.AppendRaw gives them.
-func (i *Informer[T]) Encoding() Encoding { return Encoding(i.kind.encoding) }
+func (i *Informer[T]) Encoding() Encoding { return Encoding(i.objectType.encoding) }
 
 // Handle registers a handler: before Run, while it runs, before or after the first sync. What the
 // informer holds already comes first, as Added events. It does not block. It returns ErrStopped

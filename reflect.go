@@ -30,21 +30,21 @@ func Reflect[T Object](ctx context.Context, cfg *rest.Config, opts Options, sink
 	case sink == nil:
 		return optionsError(errors.New("no Sink"))
 	}
-	k, err := kindOf[T](opts)
+	typ, err := objectTypeOf[T](opts)
 	if err != nil {
 		return err
 	}
 	name := opts.Name
 	if name == "" {
-		name = k.name()
+		name = typ.name()
 	}
-	if err := reflectTo(ctx, cfg, opts, k, sink); err != nil {
+	if err := reflectTo(ctx, cfg, opts, typ, sink); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil
 }
 
-func reflectTo(ctx context.Context, cfg *rest.Config, opts Options, k *kind, sink Sink) error {
+func reflectTo(ctx context.Context, cfg *rest.Config, opts Options, typ *objectType, sink Sink) error {
 	scopes, err := scopesOf(opts)
 	switch {
 	case err != nil:
@@ -54,7 +54,7 @@ func reflectTo(ctx context.Context, cfg *rest.Config, opts Options, k *kind, sin
 	case len(opts.Indexes) > 0:
 		return optionsError(fmt.Errorf("a Sink has no Indexes"))
 	}
-	tuning, err := k.reflectorConfig(opts)
+	tuning, err := typ.reflectorConfig(opts)
 	if err != nil {
 		return err
 	}
@@ -64,14 +64,14 @@ func reflectTo(ctx context.Context, cfg *rest.Config, opts Options, k *kind, sin
 			tell(engine.Status{Status: s, Namespace: scope.namespace, Selector: scope.String()})
 		}
 	}
-	src, err := k.source(cfg, scope, source.Options{})
+	src, err := typ.source(cfg, scope, source.Options{})
 	if err != nil {
 		return err
 	}
 	if src, ok := src.(interface{ CloseIdleConnections() }); ok {
 		defer src.CloseIdleConnections() // each keeps two goroutines and its buffers
 	}
-	to := &recordSink{sink: sink, kind: k}
+	to := &recordSink{sink: sink, objectType: typ}
 	if to.at, err = sink.ResourceVersion(); err != nil {
 		return err
 	}
@@ -84,13 +84,13 @@ func reflectTo(ctx context.Context, cfg *rest.Config, opts Options, k *kind, sin
 // recordSink is the reflector's Sink that passes records on to one of a user's. Only Run's
 // goroutine uses it. It calls nothing after the first error, except AbortReplace.
 type recordSink struct {
-	sink      Sink
-	kind      *kind
-	err       error
-	at        string // what the sink was told last that it is current to
-	next      string // what the next Commit tells
-	dirty     bool   // there were changes since the last
-	replacing bool
+	sink       Sink
+	objectType *objectType
+	err        error
+	at         string // what the sink was told last that it is current to
+	next       string // what the next Commit tells
+	dirty      bool   // there were changes since the last
+	replacing  bool
 	// unversioned is set if the last replace had no version: the changes after it are in no order
 	// that one of them could stand for.
 	unversioned bool
@@ -126,11 +126,11 @@ func (s *recordSink) DeleteNamesake(m *wire.Meta, _ []byte) error {
 }
 
 func (s *recordSink) record(m *wire.Meta, object []byte) Record {
-	gvk := s.kind.gvk
-	if item := s.kind.codec.ItemType(); item.Kind != "" {
+	gvk := s.objectType.gvk
+	if item := s.objectType.codec.ItemType(); item.Kind != "" {
 		gvk = schema.FromAPIVersionAndKind(item.APIVersion, item.Kind)
 	}
-	return recordOf(m, gvk, s.kind.encoding, object)
+	return recordOf(m, gvk, s.objectType.encoding, object)
 }
 
 func (s *recordSink) Flush() int {

@@ -29,17 +29,17 @@ type Pods struct {
 	namespaces int
 	nodes      int
 
-	kind   kind
-	fields fieldTemplates // of pods that are alike
+	variety variety
+	fields  fieldTemplates // of pods that are alike
 }
 
-// kind says how the pods of a set differ.
-type kind uint8
+// variety says how the pods of a set differ.
+type variety uint8
 
 const (
-	alike  kind = iota // all have the same fields
-	unlike             // each workload has its own
-	random             // each pod has its own, and no text repeats
+	alike  variety = iota // all have the same fields
+	unlike                // each workload has its own
+	random                // each pod has its own, and no text repeats
 )
 
 // New returns the set of n pods that belongs to seed. The same n and seed give the same pods
@@ -67,12 +67,12 @@ func NewRandom(n int, seed uint64) *Pods {
 	return p
 }
 
-func newPods(k kind, n int, seed uint64) *Pods {
+func newPods(v variety, n int, seed uint64) *Pods {
 	n = max(n, 0)
 	return &Pods{
 		n:          n,
 		seed:       seed,
-		kind:       k,
+		variety:    v,
 		apps:       ceilDiv(n, replicasPerApp),
 		namespaces: ceilDiv(n, podsPerNamespace),
 		nodes:      ceilDiv(n, podsPerNode),
@@ -90,7 +90,7 @@ func (p *Pods) Pod(i int) *corev1.Pod {
 	if i < 0 || i >= p.n {
 		panic(fmt.Sprintf("podsim: pod %d of %d", i, p.n))
 	}
-	switch p.kind {
+	switch p.variety {
 	case unlike:
 		pod := p.unlikeWithoutFields(i)
 		pod.ManagedFields = ownEntries(pod)

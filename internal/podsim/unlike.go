@@ -43,7 +43,7 @@ type writer struct{ words.Words }
 // has no managedFields.
 func (p *Pods) unlikeWithoutFields(i int) *corev1.Pod {
 	t := p.template(i)
-	w := &writer{words.Words{Rand: p.random(podStream, i), Noise: p.kind == random}}
+	w := &writer{words.Words{Rand: p.random(podStream, i), Noise: p.variety == random}}
 	node := i * nodeStride % p.nodes
 	created := t.created.Add(time.Duration(w.Rand.IntN(3600)) * time.Second)
 	pod := &corev1.Pod{
@@ -69,7 +69,7 @@ func (p *Pods) unlikeWithoutFields(i int) *corev1.Pod {
 
 // template makes the template of pod i: that of its workload, or that of the pod alone.
 func (p *Pods) template(i int) *template {
-	if p.kind == random {
+	if p.variety == random {
 		return p.randomTemplate(i)
 	}
 	if i%lonerEvery == lonerEvery-1 {

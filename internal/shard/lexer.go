@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// kind is what a token is.
-type kind uint8
+// tokenKind is what a token is.
+type tokenKind uint8
 
 const (
-	end kind = iota
+	end tokenKind = iota
 	word
 	quoted
 	or
@@ -18,7 +18,7 @@ const (
 )
 
 type token struct {
-	kind kind
+	kind tokenKind
 	text string // of a word; of a string without its quotes; of a sign the byte
 	at   int
 }

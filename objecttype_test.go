@@ -40,7 +40,7 @@ func TestKindOf(t *testing.T) {
 	known.AddKnownTypeWithName(gears.WithKind("ticket"), &ticket{})
 	configMaps := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 
-	check := func(name string, k *kind, err error, resource string, enc wire.Encoding) {
+	check := func(name string, k *objectType, err error, resource string, enc wire.Encoding) {
 		t.Helper()
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -50,26 +50,26 @@ func TestKindOf(t *testing.T) {
 			t.Errorf("%s: resource %q in %s, want %q in %s", name, k.resource.Resource, k.encoding, resource, enc)
 		}
 	}
-	k, err := kindOf[*corev1.Pod](Options{})
+	k, err := objectTypeOf[*corev1.Pod](Options{})
 	check("pod", k, err, "pods", wire.Protobuf)
-	k, err = kindOf[*appsv1.Deployment](Options{})
+	k, err = objectTypeOf[*appsv1.Deployment](Options{})
 	check("deployment", k, err, "deployments", wire.Protobuf)
-	k, err = kindOf[*gear](Options{Scheme: known})
+	k, err = objectTypeOf[*gear](Options{Scheme: known})
 	check("custom resource by scheme", k, err, "", wire.JSON)
-	k, err = kindOf[*gear](Options{Resource: gears.WithResource("gearing")})
+	k, err = objectTypeOf[*gear](Options{Resource: gears.WithResource("gearing")})
 	check("custom resource by name", k, err, "gearing", wire.JSON)
-	k, err = kindOf[*ticket](Options{Scheme: known})
+	k, err = objectTypeOf[*ticket](Options{Scheme: known})
 	check("custom resource with Unmarshal", k, err, "", wire.JSON)
-	k, err = kindOf[*unstructured.Unstructured](Options{Resource: configMaps})
+	k, err = objectTypeOf[*unstructured.Unstructured](Options{Resource: configMaps})
 	check("unstructured", k, err, "configmaps", wire.JSON)
-	k, err = kindOf[*metav1.PartialObjectMetadata](Options{Resource: configMaps})
+	k, err = objectTypeOf[*metav1.PartialObjectMetadata](Options{Resource: configMaps})
 	check("metadata", k, err, "configmaps", wire.Protobuf)
 
 	for name, err := range map[string]error{
-		"unknown type":             second(kindOf[*gear](Options{})),
-		"unstructured of nothing":  second(kindOf[*unstructured.Unstructured](Options{})),
-		"metadata of nothing":      second(kindOf[*metav1.PartialObjectMetadata](Options{})),
-		"an interface, no pointer": second(kindOf[Object](Options{})),
+		"unknown type":             second(objectTypeOf[*gear](Options{})),
+		"unstructured of nothing":  second(objectTypeOf[*unstructured.Unstructured](Options{})),
+		"metadata of nothing":      second(objectTypeOf[*metav1.PartialObjectMetadata](Options{})),
+		"an interface, no pointer": second(objectTypeOf[Object](Options{})),
 	} {
 		if !errors.Is(err, ErrOptions) {
 			t.Errorf("%s: %v, want ErrOptions", name, err)
