@@ -29,7 +29,7 @@ FUZZTIME    = 1000x
 SOAK        = 1h
 SOAKFLAGS   =
 # How many pods make programs has; PROGRAMFLAGS=-programs.profile=DIR has profiles of CPU and heap
-# written.
+# written, and -programs.share has the changed programs use Options.ShareDecoded.
 PROGRAMPODS  = 50000
 PROGRAMFLAGS =
 

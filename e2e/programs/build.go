@@ -2,6 +2,7 @@ package programs
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/weirproject/weir/e2e/cluster"
 )
+
+var shareFlag = flag.Bool("programs.share", false, "have the changed programs' objects share what is equal in them: clientgo.Options.ShareDecoded")
 
 // program is one that others wrote, as the directory of its name has it.
 type program struct {
@@ -77,7 +80,7 @@ func (p *program) copies(ctx context.Context, list changes, dir string) (modfile
 		if err != nil {
 			return "", err
 		}
-		changed, lines, err := c.apply(source)
+		changed, lines, err := c.apply(source, *shareFlag)
 		if err != nil {
 			return "", err
 		}

@@ -19,6 +19,7 @@ import (
 //	in PACKAGE FILE     what follows is about that file
 //	import PATH         is imported there
 //	change A to B       the text A, wherever it stands in the file, becomes B
+//	share A to B        the same, after the changes, where Options.ShareDecoded is tried
 type changes []fileChanges
 
 // fileChanges are the changes of one file.
@@ -26,9 +27,10 @@ type fileChanges struct {
 	importPath, file string
 	imports          []string
 	replacements     [][2]string
+	shares           [][2]string
 }
 
-var errSyntax = errors.New("in PACKAGE FILE, import PATH or change A to B is wanted")
+var errSyntax = errors.New("in PACKAGE FILE, import PATH, change A to B or share A to B is wanted")
 
 func parseChanges(raw []byte) (changes, error) {
 	var out changes
@@ -66,12 +68,17 @@ func (c *changes) parse(line string) error {
 	switch verb {
 	case "import":
 		last.imports = append(last.imports, rest)
-	case "change":
+	case "change", "share":
 		from, to, ok := strings.Cut(rest, " to ")
 		if !ok {
 			return errSyntax
 		}
-		last.replacements = append(last.replacements, [2]string{strings.TrimSpace(from), strings.TrimSpace(to)})
+		replacement := [2]string{strings.TrimSpace(from), strings.TrimSpace(to)}
+		if verb == "change" {
+			last.replacements = append(last.replacements, replacement)
+		} else {
+			last.shares = append(last.shares, replacement)
+		}
 	default:
 		return errSyntax
 	}
@@ -79,16 +86,28 @@ func (c *changes) parse(line string) error {
 }
 
 // apply returns a file with its changes, and how many lines are not as they were, those of the
-// imports among them. It takes out imports that are not used any more, so that the file compiles.
-// It is an error if a text to change is not in the file.
-func (c fileChanges) apply(source []byte) (out []byte, lines int, err error) {
+// imports among them. What it shares is on lines that are changed anyway. It takes out imports that
+// are not used any more, so that the file compiles. It is an error if a text to change is not in
+// the file.
+func (c fileChanges) apply(source []byte, share bool) (out []byte, lines int, err error) {
 	text := string(source)
-	for _, r := range c.replacements {
-		n := strings.Count(text, r[0])
-		if n == 0 {
-			return nil, 0, fmt.Errorf("%s/%s: there is no %q", c.importPath, c.file, r[0])
+	replace := func(r [2]string) (n int) {
+		if n = strings.Count(text, r[0]); n == 0 && err == nil {
+			err = fmt.Errorf("%s/%s: there is no %q", c.importPath, c.file, r[0])
 		}
-		text, lines = strings.ReplaceAll(text, r[0], r[1]), lines+n
+		text = strings.ReplaceAll(text, r[0], r[1])
+		return n
+	}
+	for _, r := range c.replacements {
+		lines += replace(r)
+	}
+	for _, r := range c.shares {
+		if share {
+			replace(r)
+		}
+	}
+	if err != nil {
+		return nil, 0, err
 	}
 	fset := token.NewFileSet()
 	original, err := parser.ParseFile(fset, c.file, source, 0)

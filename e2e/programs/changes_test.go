@@ -17,11 +17,11 @@ import (
 // f is left as it is.
 func f() { fmt.Println(cachepkg.NewStore(nil), cachepkg.NewStore(nil)) }
 `
-	list, err := parseChanges([]byte("# about p\nin example.com/p p.go\nimport example.com/weir\nchange cachepkg.NewStore( to weir.NewStore(\n"))
+	list, err := parseChanges([]byte("# about p\nin example.com/p p.go\nimport example.com/weir\nchange cachepkg.NewStore( to weir.NewStore(\nshare Store(nil) to Store(shared)\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, lines, err := list[0].apply([]byte(source))
+	out, lines, err := list[0].apply([]byte(source), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,10 @@ func f() { fmt.Println(cachepkg.NewStore(nil), cachepkg.NewStore(nil)) }
 	if lines != 4 { // two calls, two imports
 		t.Errorf("%d lines are said to be changed", lines)
 	}
-	if _, _, err := list[0].apply([]byte("package p\n")); err == nil || !strings.Contains(err.Error(), "NewStore") {
+	if out, lines, err = list[0].apply([]byte(source), true); err != nil || lines != 4 || !strings.Contains(string(out), "Println(weir.NewStore(shared), weir.NewStore(shared))") {
+		t.Errorf("shared: %v, %d lines\n%s", err, lines, out)
+	}
+	if _, _, err := list[0].apply([]byte("package p\n"), false); err == nil || !strings.Contains(err.Error(), "NewStore") {
 		t.Errorf("nothing to change: %v", err)
 	}
 }
