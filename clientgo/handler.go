@@ -91,10 +91,14 @@ func (i *informer) resyncPeriod(logger klog.Logger, period time.Duration) time.D
 // that belongs to another informer of this package or of client-go.
 func (i *informer) RemoveEventHandler(handle cache.ResourceEventHandlerRegistration) error {
 	r, ok := handle.(*registration)
-	switch {
-	case !ok && handle != nil && reflect.Indirect(reflect.ValueOf(handle)).Type().PkgPath() == reflect.TypeFor[cache.HandlerOptions]().PkgPath():
-		return nil // belongs to an informer of client-go
-	case !ok:
+	if !ok {
+		t := reflect.TypeOf(handle)
+		if t != nil && t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		if t != nil && t.PkgPath() == reflect.TypeFor[cache.HandlerOptions]().PkgPath() {
+			return nil // belongs to an informer of client-go
+		}
 		return fmt.Errorf("%w: %T", errNotRegistration, handle)
 	}
 	i.mu.Lock()

@@ -105,6 +105,11 @@ const (
 
 var perNode = cache.Indexers{"node": func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Spec.NodeName}, nil }}
 
+// noRegistration is a registration of somebody's own.
+type noRegistration struct {
+	cache.ResourceEventHandlerRegistration
+}
+
 // informerMethods are the methods of cache.SharedIndexInformer.
 var informerMethods = []method{
 	{name: "AddEventHandler", call: addHandler(func(inf cache.SharedIndexInformer, h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
@@ -122,6 +127,9 @@ var informerMethods = []method{
 	{name: "RemoveEventHandler of another informer", call: func(t *testing.T, s *recordedInformer) string {
 		other, err := cache.NewSharedIndexInformer(s.source, &corev1.Pod{}, 0, nil).AddEventHandler(newRecorder())
 		return outcome(err, s.informer.RemoveEventHandler(other))
+	}},
+	{name: "RemoveEventHandler of none", call: func(t *testing.T, s *recordedInformer) string {
+		return outcome(s.informer.RemoveEventHandler((*noRegistration)(nil)) != nil)
 	}},
 	{name: "GetStore", call: func(t *testing.T, s *recordedInformer) string { return outcome(s.informer.GetStore().List()) }},
 	{name: "GetIndexer", call: func(t *testing.T, s *recordedInformer) string { return outcome(s.informer.GetIndexer().List()) }},
