@@ -198,3 +198,28 @@ func (s *failServer) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	return resp, nil
 }
+
+// TestNoWatchErrorHandler checks that the default handler stays where a program sets none.
+func TestNoWatchErrorHandler(t *testing.T) {
+	defer func(was []utilruntime.ErrorHandler) { utilruntime.ErrorHandlers = was }(utilruntime.ErrorHandlers)
+	for maker, make := range map[string]constructor{"client-go": cache.NewSharedIndexInformer, "weir": NewSharedIndexInformer} {
+		t.Run(maker, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+				defer cancel()
+				reported := ""
+				utilruntime.ErrorHandlers = []utilruntime.ErrorHandler{func(_ context.Context, _ error, msg string, _ ...any) {
+					reported = msg
+					cancel()
+				}}
+				inf := make(podsOf(&rest.Config{Host: "http://server", Transport: notServed{}}), &corev1.Pod{}, 0, cache.Indexers{})
+				if err := inf.SetWatchErrorHandlerWithContext(nil); err != nil {
+					t.Fatal(err)
+				}
+				if inf.RunWithContext(ctx); reported != "Failed to watch" {
+					t.Errorf("reported %q", reported)
+				}
+			})
+		})
+	}
+}

@@ -135,7 +135,7 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 	i.listWatch = newListWatch(lw, newResponseMatcher(example, opts.Scheme), &i.stats, opts.NoCapture)
 	i.listWatch.shard, i.listWatch.name = sel.String(), i.name
 	i.engine.Reflect(i.listWatch, store.Scope{}, "")
-	i.placeholderReflector = cache.NewReflectorWithOptions(lw, example, i.indexer, cache.ReflectorOptions{Name: "weir/clientgo"})
+	i.placeholderReflector = cache.NewReflectorWithOptions(lw, example, i.indexer, cache.ReflectorOptions{Name: "weir/clientgo", TypeDescription: description})
 	if err := i.indexer.AddIndexers(indexers); err != nil {
 		panic(err) // cannot happen: a map has no name twice
 	}
@@ -263,12 +263,16 @@ func (i *informer) SetWatchErrorHandler(handler cache.WatchErrorHandler) error {
 
 // SetWatchErrorHandlerWithContext sets the handler of lists that fail and of watches that are
 // refused. It returns an error after the start. The handler gets the context of Run. It runs on the
-// goroutine that lists and watches, and blocks it. Its Reflector has only a name.
+// goroutine that lists and watches, and blocks it. Its Reflector has only a name and a description
+// of the objects. nil is client-go's default handler, which logs.
 func (i *informer) SetWatchErrorHandlerWithContext(handler cache.WatchErrorHandlerWithContext) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.started {
 		return errStarted
+	}
+	if handler == nil {
+		handler = cache.DefaultWatchErrorHandler
 	}
 	i.onError = handler
 	return nil
@@ -298,7 +302,7 @@ func (i *informer) onStatus(s engine.Status) {
 	if skips {
 		i.reportSkipped(ctx, s.SkippedErr)
 	}
-	if passes && handler != nil {
+	if passes {
 		defer utilruntime.HandleCrashWithContext(ctx)
 		handler(ctx, i.placeholderReflector, s.Err)
 	}
