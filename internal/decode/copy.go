@@ -184,7 +184,7 @@ func (s *scratch) compareMap(c *prototype, loc *location, at, pos int, raw []byt
 }
 
 // sameTag returns the position after the tag at pos if was begins with the same tag, and -1 if not.
-// Tags have one or two bytes: see scratch.odd.
+// Tags have one or two bytes: see scratch.unusual.
 func sameTag(was, raw []byte, pos int) int {
 	if pos >= len(raw) || raw[pos] != was[0] {
 		return -1

@@ -73,7 +73,7 @@ func (d *Decoder) compile() {
 }
 
 func (d *Decoder) tokenize(s *scratch, raw []byte) bool {
-	s.raw, s.fields, s.making, s.print, s.odd = raw, d.fields, -1, 0, false
+	s.raw, s.fields, s.making, s.print, s.unusual = raw, d.fields, -1, 0, false
 	return len(raw) <= maxSize && d.message.tokenize(s, 0, len(raw), maxDepth)
 }
 

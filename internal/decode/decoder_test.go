@@ -75,8 +75,8 @@ func TestEveryType(t *testing.T) {
 	}
 }
 
-// odd are bytes that a Go encoder does not write, or that are wrong.
-var odd = map[string][]byte{
+// unusual are bytes that a Go encoder does not write, or that are wrong.
+var unusual = map[string][]byte{
 	"empty":                 nil,
 	"repeated, in two ways": message1(2, append(message1(2, []byte("aaaaaaaa")), append([]byte{0x92, 0, 8}, "\x0a\x06bbbbbb"...)...)),
 	"twice":                 pod(corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "b"}}),
@@ -142,7 +142,7 @@ func same(t *testing.T, typ reflect.Type, raw []byte) {
 }
 
 func TestOddBytes(t *testing.T) {
-	for name, raw := range odd {
+	for name, raw := range unusual {
 		t.Run(name, func(t *testing.T) { same(t, reflect.TypeFor[*corev1.Pod](), raw) })
 	}
 }
@@ -150,7 +150,7 @@ func TestOddBytes(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	all := types()
 	of := func(t reflect.Type) uint16 { return uint16(slices.Index(all, t)) }
-	for _, raw := range odd {
+	for _, raw := range unusual {
 		f.Add(of(reflect.TypeFor[*corev1.Pod]()), raw)
 	}
 	pods := podsim.New(2, 1)

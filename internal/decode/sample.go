@@ -78,7 +78,7 @@ func isSecret(t reflect.Type) bool {
 // newSample returns a sample of the current object, or nil if the object cannot be copied. p must
 // have its steps and tokens.
 func (s *scratch) newSample(p *plan) *sample {
-	if s.odd || len(s.raw) > maxSample || isSecret(p.decoder.goType) {
+	if s.unusual || len(s.raw) > maxSample || isSecret(p.decoder.goType) {
 		return nil
 	}
 	c := &sample{stepOf: slices.Repeat([]int32{-1}, len(p.tokens))}

@@ -31,17 +31,17 @@ const maxFields = 1 << 16
 // unique values, such as uids and addresses, do not displace frequent ones. The caches are bounded
 // by their number of places and by the size of a value.
 type scratch struct {
-	raw    []byte   // the current object
-	fields []*field // of its decoder
-	tokens []token
-	pieces []int32        // indexes of the tokens that are the first of a slice or pointer
-	key    []byte         // of the shape
-	print  uint64         // hash of the fields, by which the plan is found
-	noting *plan          // the plan that is being made, or nil
-	shape  *shape         // nil: each piece is allocated on its own
-	image  unsafe.Pointer // the memory of the value
-	taken  int            // number of pieces of the shape that are in use
-	odd    bool           // there is an unknown field, or a tag of more than two bytes
+	raw     []byte   // the current object
+	fields  []*field // of its decoder
+	tokens  []token
+	pieces  []int32        // indexes of the tokens that are the first of a slice or pointer
+	key     []byte         // of the shape
+	print   uint64         // hash of the fields, by which the plan is found
+	noting  *plan          // the plan that is being made, or nil
+	shape   *shape         // nil: each piece is allocated on its own
+	image   unsafe.Pointer // the memory of the value
+	taken   int            // number of pieces of the shape that are in use
+	unusual bool           // there is an unknown field, or a tag of more than two bytes
 	// pointed tells that a quantity of the current object has a pointer, which a copy of the object
 	// would have too.
 	pointed bool

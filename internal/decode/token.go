@@ -42,14 +42,14 @@ func (m *message) tokenize(s *scratch, pos, end, depth int) bool {
 				return false
 			}
 			tag, pos = long, begin+n
-			s.odd = s.odd || n > 2
+			s.unusual = s.unusual || n > 2
 		}
 		number := tag >> 3
 		if number == 0 || number > math.MaxInt32 {
 			return false
 		}
 		if number >= uint64(len(m.tokenFields)) || m.tokenFields[number].kind == none {
-			s.odd = true
+			s.unusual = true
 			if pos = skip(raw, pos, protowire.Type(tag&7)); pos < 0 {
 				return false
 			}

@@ -241,7 +241,7 @@ func FuzzVersions(f *testing.F) {
 	podsim.Touch(p, random)
 	f.Add(was, pod(*p))
 	f.Add(was, pod(*sim.Pod(1)))
-	for _, raw := range odd {
+	for _, raw := range unusual {
 		f.Add(was, raw)
 		f.Add(raw, raw)
 	}

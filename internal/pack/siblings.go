@@ -19,7 +19,7 @@ const (
 	// too, and the smaller result is taken. Above 1/farRatio of literals it has no sibling here.
 	nearRatio, farRatio = 10, 3
 	// maxMisses objects in turn that are not like a base, and another takes its place. One alone may
-	// be what is odd.
+	// be what is unusual.
 	maxMisses = 3
 	// maxCandidates bounds the groups of which one object was seen.
 	maxCandidates = 1024

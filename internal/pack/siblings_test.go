@@ -158,7 +158,7 @@ func TestSiblingsOfTheAlike(t *testing.T) {
 	}
 }
 
-// TestSiblingsOfTwoKinds: what is odd in a group costs the others nothing. Where objects of two
+// TestSiblingsOfTwoKinds: what is unusual in a group costs the others nothing. Where objects of two
 // kinds take turns, those of one have siblings.
 func TestSiblingsOfTwoKinds(t *testing.T) {
 	s := newGroups(t, podsim.NewUnlike(20_000, 1), 60)

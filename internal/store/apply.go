@@ -105,7 +105,7 @@ func (w *Writer) applyLocked(p *pending) bool {
 		if held, _ := s.table.get(p.key); held != old {
 			return false
 		}
-		if o := p.object; old == nil && !p.overrules && s.deletions.outdates(w, o.key, o.rv, o.odd()) {
+		if o := p.object; old == nil && !p.overrules && s.deletions.outdates(w, o.key, o.rv, o.opaque()) {
 			return false // it came and went since the change was prepared
 		}
 	}
@@ -214,7 +214,7 @@ func (w *Writer) stillUseful(p *pending, held *Object) bool {
 	}
 	o := p.object
 	switch {
-	case held == nil && !p.overrules && w.s.deletions.outdates(w, o.key, o.rv, o.odd()):
+	case held == nil && !p.overrules && w.s.deletions.outdates(w, o.key, o.rv, o.opaque()):
 		w.doubt(o)
 		return false
 	case held == nil || held == p.expect:

@@ -97,7 +97,7 @@ func (w *Writer) lastReceived(held *Object) uint64 {
 	switch {
 	case held.puts.Load()&w.bit == 0:
 		return w.aboveProgress[held.key]
-	case held.era.Load() < w.era || held.flags&flagOddRV != 0:
+	case held.era.Load() < w.era || held.flags&flagOpaqueRV != 0:
 		return 0
 	}
 	return held.rv
@@ -106,7 +106,7 @@ func (w *Writer) lastReceived(held *Object) uint64 {
 // overtakeLocked notes for the other writers what they were told of old, which this writer is about
 // to replace.
 func (w *Writer) overtakeLocked(old *Object) {
-	if old.flags&flagOddRV != 0 || old.puts.Load()&^w.bit == 0 {
+	if old.flags&flagOpaqueRV != 0 || old.puts.Load()&^w.bit == 0 {
 		return
 	}
 	for other := range w.s.writers {
@@ -123,17 +123,17 @@ func (w *Writer) stale(id *identity, held *Object) bool {
 	switch {
 	case w.manual, id.isEmpty():
 		return false
-	case received && (id.oddRV || held.flags&flagOddRV != 0):
+	case received && (id.opaqueRV || held.flags&flagOpaqueRV != 0):
 		return !id.sameUID(held) // not to be compared: at least the same object
 	}
-	return !id.oddRV && id.rv < w.lastReceived(held)
+	return !id.opaqueRV && id.rv < w.lastReceived(held)
 }
 
 // contradicts reports whether the writer is told of a version that is older than the one held as
 // news: by a list, or beyond its progress while only others were told of the one held. Either its
 // source lags, or the server went back, and has come to the same resourceVersions again.
 func (w *Writer) contradicts(id *identity, held *Object) bool {
-	return w.replacing || !id.oddRV && id.rv > w.progress.rv && held.puts.Load()&w.bit == 0
+	return w.replacing || !id.opaqueRV && id.rv > w.progress.rv && held.puts.Load()&w.bit == 0
 }
 
 // doubt keeps a version that the writer was told of as news, and that is older than the one held.
@@ -157,7 +157,7 @@ type doubted struct {
 // While a source has it, the held version is right: the writer may have been told in the past
 // before a restore.
 func (w *Writer) disowned(held *Object, at progress) bool {
-	return held.flags&(flagManual|flagOddRV) == 0 && held.puts.Load() == 0 && at.ok && held.rv <= at.rv
+	return held.flags&(flagManual|flagOpaqueRV) == 0 && held.puts.Load() == 0 && at.ok && held.rv <= at.rv
 }
 
 // overrules reports whether a source as of at, which has the object in a lower version, knows
@@ -167,7 +167,7 @@ func (w *Writer) overrules(held *Object, at progress) bool {
 	switch {
 	case held.flags&flagManual != 0:
 		return true
-	case held.flags&flagOddRV != 0:
+	case held.flags&flagOpaqueRV != 0:
 		return false
 	case !at.ok || at.rv == 0: // nobody knows how new it is
 		return held.puts.Load()&^w.bit == 0

@@ -55,7 +55,7 @@ type deletion struct {
 // If a relist found the end, all that is known is that old was not the last version.
 func (g *deletions) record(w *Writer, old *Object, p *pending) {
 	rv, below := p.end, p.end
-	if rv == 0 || old.odd() || w.manual {
+	if rv == 0 || old.opaque() || w.manual {
 		return // nobody was told, they cannot be told apart or compared, or the object is still there
 	}
 	past := old.era.Load() < w.era
@@ -129,8 +129,8 @@ func (g *deletions) passed(s *Store) bool {
 // outdates reports whether an incoming version of a key that is not held is from before an end that
 // was told since. The end may be that of the same object, or of one that had the key before. A
 // writer's own list knows better than what the writer was told before the list.
-func (g *deletions) outdates(w *Writer, key string, rv uint64, odd bool) bool {
-	if len(g.of) == 0 || odd || w.manual {
+func (g *deletions) outdates(w *Writer, key string, rv uint64, opaque bool) bool {
+	if len(g.of) == 0 || opaque || w.manual {
 		return false
 	}
 	d, ok := g.of[key]

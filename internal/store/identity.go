@@ -8,7 +8,7 @@ import (
 )
 
 // A uid that is a canonical UUID is held in 16 bytes, and a resourceVersion that is a canonical
-// decimal in 8. Any other text is odd: it stands behind the packed bytes, and the 16 or 8 bytes
+// decimal in 8. Any other text is opaque: it stands behind the packed bytes, and the 16 or 8 bytes
 // hold its length.
 
 // uuidLen is the length of a canonical UUID.
@@ -65,29 +65,29 @@ func putUUID(b []byte, u *[16]byte) {
 // identity is the uid, resourceVersion and fingerprint of an incoming object. The texts alias its
 // bytes.
 type identity struct {
-	uid             [16]byte
-	rv              uint64
-	sum             uint64 // 0: not known
-	made            bool   // what is to be held is not what was received
-	oddUID, oddRV   bool
-	uidText, rvText []byte // set if odd
+	uid                 [16]byte
+	rv                  uint64
+	sum                 uint64 // 0: not known
+	made                bool   // what is to be held is not what was received
+	opaqueUID, opaqueRV bool
+	uidText, rvText     []byte // set if opaque
 }
 
 func identityOf(uid, rv []byte) (id identity) {
 	var ok bool
 	if id.uid, ok = parseUUID(uid); !ok {
-		id.oddUID, id.uidText, id.uid = true, uid, [16]byte{}
+		id.opaqueUID, id.uidText, id.uid = true, uid, [16]byte{}
 		binary.LittleEndian.PutUint32(id.uid[:], uint32(len(uid)))
 	}
 	if id.rv, ok = resourceversion.ParseCanonical(rv); !ok {
-		id.oddRV, id.rvText, id.rv = true, rv, uint64(len(rv))
+		id.opaqueRV, id.rvText, id.rv = true, rv, uint64(len(rv))
 	}
 	return id
 }
 
 // isEmpty reports whether there is neither a uid nor a resourceVersion.
 func (id *identity) isEmpty() bool {
-	return id.oddUID && len(id.uidText) == 0 && id.oddRV && len(id.rvText) == 0
+	return id.opaqueUID && len(id.uidText) == 0 && id.opaqueRV && len(id.rvText) == 0
 }
 
 // order is how an incoming version compares with the one held.
@@ -102,8 +102,8 @@ const (
 
 // against compares an incoming identity with the object held.
 func (id *identity) against(o *Object) order {
-	if id.oddRV || o.flags&flagOddRV != 0 {
-		if id.oddRV && o.flags&flagOddRV != 0 && string(id.rvText) == o.oddRV() && id.sameUID(o) {
+	if id.opaqueRV || o.flags&flagOpaqueRV != 0 {
+		if id.opaqueRV && o.flags&flagOpaqueRV != 0 && string(id.rvText) == o.opaqueRV() && id.sameUID(o) {
 			return same
 		}
 		return newer
@@ -127,8 +127,8 @@ func (id *identity) sameBytes(o *Object, believe bool) bool {
 }
 
 func (id *identity) sameUID(o *Object) bool {
-	if id.oddUID || o.flags&flagOddUID != 0 {
-		return id.oddUID && o.flags&flagOddUID != 0 && string(id.uidText) == o.oddUID()
+	if id.opaqueUID || o.flags&flagOpaqueUID != 0 {
+		return id.opaqueUID && o.flags&flagOpaqueUID != 0 && string(id.uidText) == o.opaqueUID()
 	}
 	return id.uid == o.uid
 }

@@ -19,7 +19,7 @@ import (
 // sibling. All methods are safe for concurrent use.
 type Object struct {
 	key string // shared by all versions of one object
-	// packed has the packed bytes, the patch, then the uid and the resourceVersion if they are odd.
+	// packed has the packed bytes, the patch, then the uid and the resourceVersion if they are opaque.
 	packed   string
 	layout   *layout
 	uid      [16]byte
@@ -46,11 +46,11 @@ type Object struct {
 }
 
 const (
-	flagOddUID = 1 << iota // uid is not a canonical UUID: its length is in uid[:4]
-	flagOddRV              // resourceVersion is not a canonical integer: its length is in rv
-	flagCutUID             // the bytes were packed without the uid's text at cutAt
-	flagManual             // no source has told of this version: see ManualWriter
-	flagMade               // held otherwise than as it was received: see PutAs
+	flagOpaqueUID = 1 << iota // uid is not a canonical UUID: its length is in uid[:4]
+	flagOpaqueRV              // resourceVersion is not a canonical integer: its length is in rv
+	flagCutUID                // the bytes were packed without the uid's text at cutAt
+	flagManual                // no source has told of this version: see ManualWriter
+	flagMade                  // held otherwise than as it was received: see PutAs
 )
 
 // objectOverhead is the size of an Object in memory, by the allocator's classes. Every byte of it
@@ -64,34 +64,34 @@ func (o *Object) live() bool { return o.claims.Load() != 0 }
 // Footprint returns the bytes that this version takes beyond its key and its decoded value.
 func (o *Object) Footprint() int64 { return objectOverhead + int64(len(o.packed)) }
 
-// tail returns the packed bytes, with the patch, and the odd texts behind them.
+// tail returns the packed bytes, with the patch, and the opaque texts behind them.
 func (o *Object) tail() (packed, uid, rv string) {
 	packed = o.packed
-	if o.flags&flagOddRV != 0 {
+	if o.flags&flagOpaqueRV != 0 {
 		n := len(packed) - int(o.rv)
 		packed, rv = packed[:n], packed[n:]
 	}
-	if o.flags&flagOddUID != 0 {
+	if o.flags&flagOpaqueUID != 0 {
 		n := len(packed) - int(uint32(o.uid[0])|uint32(o.uid[1])<<8|uint32(o.uid[2])<<16|uint32(o.uid[3])<<24)
 		packed, uid = packed[:n], packed[n:]
 	}
 	return packed, uid, rv
 }
 
-// odd reports whether the uid or the resourceVersion is not in its usual form.
-func (o *Object) odd() bool { return o.flags&(flagOddUID|flagOddRV) != 0 }
+// opaque reports whether the uid or the resourceVersion is not in its usual form.
+func (o *Object) opaque() bool { return o.flags&(flagOpaqueUID|flagOpaqueRV) != 0 }
 
 // identity returns the identity that the object came in with.
 func (o *Object) identity() identity {
 	_, uid, rv := o.tail()
 	return identity{
 		uid: o.uid, rv: o.rv, sum: o.sum, made: o.flags&flagMade != 0,
-		oddUID: o.flags&flagOddUID != 0, oddRV: o.flags&flagOddRV != 0, uidText: []byte(uid), rvText: []byte(rv),
+		opaqueUID: o.flags&flagOpaqueUID != 0, opaqueRV: o.flags&flagOpaqueRV != 0, uidText: []byte(uid), rvText: []byte(rv),
 	}
 }
 
-func (o *Object) oddUID() string { _, uid, _ := o.tail(); return uid }
-func (o *Object) oddRV() string  { _, _, rv := o.tail(); return rv }
+func (o *Object) opaqueUID() string { _, uid, _ := o.tail(); return uid }
+func (o *Object) opaqueRV() string  { _, _, rv := o.tail(); return rv }
 
 // Key returns "namespace/name", or "name" for cluster-scoped objects.
 func (o *Object) Key() string { return o.key }
@@ -109,16 +109,16 @@ func (o *Object) Name() string {
 
 // UID returns the uid of the object as its server wrote it.
 func (o *Object) UID() string {
-	if o.flags&flagOddUID != 0 {
-		return strings.Clone(o.oddUID()) // must not pin the packed bytes
+	if o.flags&flagOpaqueUID != 0 {
+		return strings.Clone(o.opaqueUID()) // must not pin the packed bytes
 	}
 	return formatUUID(o.uid)
 }
 
 // AppendUID appends the uid to dst. It unpacks nothing, and allocates only to grow dst.
 func (o *Object) AppendUID(dst []byte) []byte {
-	if o.flags&flagOddUID != 0 {
-		return append(dst, o.oddUID()...)
+	if o.flags&flagOpaqueUID != 0 {
+		return append(dst, o.opaqueUID()...)
 	}
 	n := len(dst)
 	dst = slices.Grow(dst, uuidLen)[:n+uuidLen]
@@ -128,13 +128,13 @@ func (o *Object) AppendUID(dst []byte) []byte {
 
 // SameUID reports whether both versions have the same uid, and so are of one object.
 func (o *Object) SameUID(other *Object) bool {
-	return o.uid == other.uid && (o.flags^other.flags)&flagOddUID == 0 && o.oddUID() == other.oddUID()
+	return o.uid == other.uid && (o.flags^other.flags)&flagOpaqueUID == 0 && o.opaqueUID() == other.opaqueUID()
 }
 
 // ResourceVersion returns the resourceVersion as its server wrote it.
 func (o *Object) ResourceVersion() string {
-	if o.flags&flagOddRV != 0 {
-		return strings.Clone(o.oddRV())
+	if o.flags&flagOpaqueRV != 0 {
+		return strings.Clone(o.opaqueRV())
 	}
 	return resourceversion.Format(o.rv)
 }
@@ -142,7 +142,7 @@ func (o *Object) ResourceVersion() string {
 // ResourceVersionNumber returns the resourceVersion as a number. ok is false if it is not a
 // canonical decimal of 64 bits.
 func (o *Object) ResourceVersionNumber() (rv uint64, ok bool) {
-	if o.flags&flagOddRV != 0 {
+	if o.flags&flagOpaqueRV != 0 {
 		return 0, false
 	}
 	return o.rv, true
@@ -164,7 +164,7 @@ func sameVersion(a, b *Object) bool {
 	if a == b {
 		return true
 	}
-	if a == nil || b == nil || a.rv != b.rv || (a.flags^b.flags)&flagOddRV != 0 || a.oddRV() != b.oddRV() || !a.SameUID(b) {
+	if a == nil || b == nil || a.rv != b.rv || (a.flags^b.flags)&flagOpaqueRV != 0 || a.opaqueRV() != b.opaqueRV() || !a.SameUID(b) {
 		return false
 	}
 	if a.sum != 0 && b.sum != 0 {
@@ -174,11 +174,11 @@ func sameVersion(a, b *Object) bool {
 }
 
 // cutUID appends raw without the uid. The object has the uid in fewer bytes, and packing would not
-// make it smaller, since it is random. An odd uid stays where it is, and so does one that begins
+// make it smaller, since it is random. An opaque uid stays where it is, and so does one that begins
 // too far from the beginning.
 func (o *Object) cutUID(dst, raw, uid []byte) []byte {
 	at := -1
-	if o.flags&flagOddUID == 0 {
+	if o.flags&flagOpaqueUID == 0 {
 		at = bytes.Index(raw[:min(len(raw), math.MaxUint16)], uid)
 	}
 	if at < 0 {

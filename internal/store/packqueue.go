@@ -27,7 +27,7 @@ const (
 // objects come faster than that, a second goroutine packs while the batch still fills. It ends when
 // nothing is left to pack, and pack waits for it.
 type packQueue struct {
-	raws    []byte    // of the objects, each with its odd texts behind it
+	raws    []byte    // of the objects, each with its opaque texts behind it
 	began   time.Time // when the first of them came
 	fast    bool      // pack them fast rather than well
 	patches bool      // rather than to pack them, patch the version before
@@ -41,9 +41,9 @@ type packQueue struct {
 
 // packJob is one object to pack.
 type packJob struct {
-	object   *Object
-	before   *Object // the version that it may be a patch for, or nil
-	raw, odd []byte  // odd is the texts that stay as they are
+	object      *Object
+	before      *Object // the version that it may be a patch for, or nil
+	raw, opaque []byte  // opaque is the texts that stay as they are
 }
 
 // add copies an object's bytes and keeps them until they are packed. before is the version held, or
@@ -52,7 +52,7 @@ func (q *packQueue) add(s *Store, o, before *Object, raw, uid []byte, id *identi
 	// Should raws grow into other memory, the jobs there keep what they have.
 	from := len(q.raws)
 	q.raws = o.cutUID(q.raws, raw, uid)
-	odd := len(q.raws)
+	opaque := len(q.raws)
 	q.raws = append(append(q.raws, id.uidText...), id.rvText...)
 	n := q.added.Load()
 	if n == 0 {
@@ -61,7 +61,7 @@ func (q *packQueue) add(s *Store, o, before *Object, raw, uid []byte, id *identi
 	if before != nil && !(q.patches && s.patches(before, q.fast)) {
 		before = nil
 	}
-	q.jobs[n] = packJob{o, before, q.raws[from:odd:odd], q.raws[odd:]}
+	q.jobs[n] = packJob{o, before, q.raws[from:opaque:opaque], q.raws[opaque:]}
 	q.added.Store(n + 1)
 	if n+1-q.taken.Load() >= packApart && !q.running.Load() && time.Since(q.began) < time.Duration(n)*packTime {
 		q.running.Store(true)
@@ -97,7 +97,7 @@ func (j *packJob) pack(s *Store, scratch *[]byte, fast bool) {
 	}
 	packed, layout := s.packSibling((*scratch)[:0], j.raw, j.object.key, fast)
 	n := len(packed)
-	packed = append(packed, j.odd...)
+	packed = append(packed, j.opaque...)
 	j.object.packed, j.object.layout = string(packed), layout
 	if name, ok := nameOf(j.object.key); ok && !fast {
 		s.packer.Note(name, layout.dict, j.object.packed[:n], len(j.raw))
@@ -134,7 +134,7 @@ func (j *packJob) patch(scratch *[]byte) bool {
 		return false
 	}
 	j.object.patched, j.object.based = uint16(len(out)-len(packed)), uint16(len(base))
-	*scratch = append(out, j.odd...)
+	*scratch = append(out, j.opaque...)
 	j.object.packed, j.object.layout = string(*scratch), j.before.layout
 	return true
 }
@@ -147,7 +147,7 @@ func (b *batch) pack(s *Store) {
 	jobs := q.jobs[:q.added.Load()]
 	for i := range jobs {
 		j := &jobs[i]
-		if s.packer.Observe(j.object.layout.dict, j.raw, len(j.object.packed)-len(j.odd), q.fast || j.object.patched > 0) {
+		if s.packer.Observe(j.object.layout.dict, j.raw, len(j.object.packed)-len(j.opaque), q.fast || j.object.patched > 0) {
 			b.repack(s)
 		}
 	}

@@ -84,7 +84,7 @@ func TestPatches(t *testing.T) {
 		{"unlike", wire.Protobuf, podsim.NewUnlike(1000, 1), ""},
 		{"random", wire.Protobuf, podsim.NewRandom(1000, 1), ""},
 		{"JSON", wire.JSON, podsim.New(1000, 1), ""},
-		{"odd uids", wire.Protobuf, podsim.New(1000, 1), "not a uuid"},
+		{"opaque uids", wire.Protobuf, podsim.New(1000, 1), "not a uuid"},
 	} {
 		t.Run(of.what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { // in which all comes at once, until it sleeps

@@ -208,7 +208,7 @@ func (w *Writer) Unchanged(m *wire.Meta, received []byte) (bool, error) {
 
 func (w *Writer) identity(m *wire.Meta, received []byte) identity {
 	id := identityOf(m.UID, m.ResourceVersion)
-	if !id.oddRV {
+	if !id.opaqueRV {
 		w.newest = max(w.newest, id.rv)
 	}
 	if len(received) > 0 {
@@ -228,7 +228,7 @@ func (w *Writer) compare(id *identity, received []byte) (held *Object, at object
 	}
 	delete(w.doubts, string(w.key)) // this is later news
 	if held, at = w.held(); held == nil {
-		if w.s.deletions.outdates(w, string(w.key), id.rv, id.oddUID || id.oddRV) {
+		if w.s.deletions.outdates(w, string(w.key), id.rv, id.opaqueUID || id.opaqueRV) {
 			return nil, at, doubtful
 		}
 		delete(w.firstDoubts, string(w.key))
@@ -281,11 +281,11 @@ func (w *Writer) put(m *wire.Meta, id *identity, raw []byte, held *Object, at ob
 // newObject returns a version that is yet to be packed.
 func (w *Writer) newObject(m *wire.Meta, id *identity, raw []byte, held *Object) *Object {
 	o := &Object{uid: id.uid, rv: id.rv, sum: id.sum, size: uint32(len(raw)), nsLen: uint16(len(m.Namespace))}
-	if id.oddUID {
-		o.flags |= flagOddUID
+	if id.opaqueUID {
+		o.flags |= flagOpaqueUID
 	}
-	if id.oddRV {
-		o.flags |= flagOddRV
+	if id.opaqueRV {
+		o.flags |= flagOpaqueRV
 	}
 	if id.made {
 		o.flags |= flagMade
@@ -337,23 +337,23 @@ func (w *Writer) takeDeletion(m *wire.Meta, raw []byte, missed bool) error {
 	w.s.mu.RLock()
 	held, _ := w.held()
 	stale := held == nil || w.outdatedLocked() || held.claims.Load()&w.bit == 0 || w.stale(&id, held)
-	if in, ok := w.doubts[string(w.key)]; ok && (id.oddRV || id.rv >= in.rv) { // this is later news
+	if in, ok := w.doubts[string(w.key)]; ok && (id.opaqueRV || id.rv >= in.rv) { // this is later news
 		delete(w.doubts, in.key)
 		if held != nil && w.replacing { // the list, as of its end, does not have it
 			held.marks.And(^w.bit)
 		}
 	}
-	if in, ok := w.firstDoubts[string(w.key)]; ok && (id.oddRV || id.rv >= in.rv) {
+	if in, ok := w.firstDoubts[string(w.key)]; ok && (id.opaqueRV || id.rv >= in.rv) {
 		delete(w.firstDoubts, in.key)
 	}
 	w.s.mu.RUnlock()
 	late := false
-	if !id.oddRV {
+	if !id.opaqueRV {
 		late, w.newest = id.rv <= w.newest, max(w.newest, id.rv)
 	}
 	if !stale {
 		p := pending{key: held.key, expect: held, missed: missed, late: late, coalesced: w.coalesced}
-		if !id.oddRV {
+		if !id.opaqueRV {
 			p.end = id.rv
 		}
 		w.release(p)
