@@ -9,15 +9,15 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// difference is one value of an object that differs from the sample.
+// difference is one value of an object that differs from the template.
 type difference struct {
-	token int32 // of the sample
+	token int32 // of the template
 	at    int32 // of a map: where the tokens of its entries are in the scratch
 	value uint64
 }
 
 // recentPlan is a recently used plan. It keeps the strings in which the last object differed from
-// the sample, by token, because the next object may be another version of that object or of the
+// the template, by token, because the next object may be another version of that object or of the
 // same workload.
 type recentPlan struct {
 	plan  *plan
@@ -28,17 +28,17 @@ type recentPlan struct {
 const maxRecentPlans = 4
 
 // decodeLikeOthers decodes an object that has the same fields as a recent one, by copying that
-// plan's sample. ok is false if no plan fits.
+// plan's template. ok is false if no plan fits.
 func (d *Decoder) decodeLikeOthers(s *scratch, raw []byte) (image unsafe.Pointer, ok bool) {
 	if len(raw) > maxSize {
 		return nil, false
 	}
 	for i := range s.recentPlans {
 		p := s.recentPlans[i].plan
-		if p == nil || p.decoder != d || p.sample == nil {
+		if p == nil || p.decoder != d || p.template == nil {
 			continue
 		}
-		if image, alike, ok := d.copyIfAlike(s, raw, i, &p.sample.prototype); alike {
+		if image, alike, ok := d.copyIfAlike(s, raw, i, &p.template.prototype); alike {
 			return image, ok
 		}
 	}
@@ -222,7 +222,7 @@ func prefix(a, b []byte) (n int) {
 // It then sets the values that differ.
 func (s *scratch) copyOf(from *prototype) bool {
 	k := &s.recentPlans[0]
-	p, c := k.plan, k.plan.sample
+	p, c := k.plan, k.plan.template
 	object := reflect.New(p.shape.goType)
 	object.Elem().Set(reflect.NewAt(p.shape.goType, from.image).Elem())
 	s.image = object.UnsafePointer()

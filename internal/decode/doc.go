@@ -5,9 +5,9 @@
 // A type is compiled once into a table of its fields, from the protobuf tags of the struct. Slices
 // and maps are allocated at their final size. Strings that occur often, such as label keys, images
 // and phases, are allocated once per process and shared. An object with the same fields as a recent
-// one is not decoded: it becomes a copy of a private sample, in which the values whose bytes differ
-// are set. [Decoder.DecodeVersions] copies the later of two versions from the earlier one in the
-// same way; if no plan fits, the later version only takes its strings from the earlier one.
+// one is not decoded: it becomes a copy of a private template, in which the values whose bytes
+// differ are set. [Decoder.DecodeVersions] copies the later of two versions from the earlier one in
+// the same way; if no plan fits, the later version only takes its strings from the earlier one.
 //
 // Values from [Decoder.Decode] and [Decoder.DecodeVersions] share only strings.
 // [Decoder.DecodeShared] is for values that are only read. Its values also share slices, maps and

@@ -13,11 +13,11 @@ import (
 // workload. Its steps say where in the memory of their shape each value goes, in the order of the
 // bytes, so that nothing is looked up by field number. A plan is immutable once it is kept.
 type plan struct {
-	decoder *Decoder
-	shape   *shape
-	tokens  []token // of the object that it was made for
-	steps   []step
-	sample  *sample // nil: its objects are not copied
+	decoder  *Decoder
+	shape    *shape
+	tokens   []token // of the object that it was made for
+	steps    []step
+	template *template // nil: its objects are not copied
 }
 
 // outline is a token without its value.
@@ -74,7 +74,7 @@ func (h *plans) find(s *scratch) (found *plan, worth bool) {
 // keep stores a plan that was made for the tokens of s.
 func (h *plans) keep(s *scratch, p *plan) {
 	p.tokens = slices.Clone(s.tokens)
-	p.sample = s.newSample(p)
+	p.template = s.newTemplate(p)
 	place, _ := placeOf(s.print)
 	h.kept[place].Store(p)
 }

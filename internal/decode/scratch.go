@@ -47,7 +47,7 @@ type scratch struct {
 	pointed bool
 
 	recentPlans [maxRecentPlans]recentPlan // most recent first; may be those of other decoders
-	// differences are those of the current object, at most as many as the sample has tokens.
+	// differences are those of the current object, at most as many as the template has tokens.
 	differences []difference
 	one         [1]token   // the token of a difference
 	locating    bool       // compare fills locations

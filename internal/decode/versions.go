@@ -33,7 +33,7 @@ func (d *Decoder) decodeVersions(s *scratch, was, is []byte) (before, after unsa
 		return d.decodeInTurn(s, was, is)
 	}
 	earlier := prototype{raw: was, locations: s.locations, image: before}
-	if s.recentPlans[0].plan.sample.ofCopies && !s.pointed && len(is) <= maxSize {
+	if s.recentPlans[0].plan.template.ofCopies && !s.pointed && len(is) <= maxSize {
 		if after, _, ok = d.copyIfAlike(s, is, 0, &earlier); ok {
 			return before, after, true
 		}

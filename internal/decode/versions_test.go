@@ -159,7 +159,7 @@ func TestVersionsOfPods(t *testing.T) {
 	before, ok := c.decodeLikeOthers(&c.scratch, between)
 	c.locating = false
 	if !ok {
-		t.Fatal("there is no sample of such pods")
+		t.Fatal("there is no template of such pods")
 	}
 	image, _, ok := c.copyIfAlike(&c.scratch, is, 0, &prototype{between, c.locations, before})
 	if got := (*corev1.Pod)(image); !ok || !equality.Semantic.DeepEqual(got, p) {

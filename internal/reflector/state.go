@@ -87,11 +87,11 @@ type state struct {
 	behind behind // about a server that may have gone back in time
 
 	// About the watch under way, or the next one.
-	doubt      bool // its server has yet to show that it is as new as rv
-	open       bool // it was answered with 200
-	brought    bool // it brought an event or a bookmark
-	moved      bool // it brought a newer resourceVersion
-	bookmarked bool // any watch has brought a bookmark, but for those of initial events
+	unconfirmed bool // its server has yet to show that it is as new as rv
+	open        bool // it was answered with 200
+	brought     bool // it brought an event or a bookmark
+	moved       bool // it brought a newer resourceVersion
+	bookmarked  bool // any watch has brought a bookmark, but for those of initial events
 	// The last list had objects that cannot be read: another one is no reason for a list.
 	unreadable bool
 

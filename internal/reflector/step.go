@@ -166,7 +166,7 @@ func (m *machine) retryNow(q request, sentinel error) {
 func (m *machine) begin() {
 	m.request = reqList
 	if m.rv != "" {
-		m.request, m.doubt = reqWatch, true
+		m.request, m.unconfirmed = reqWatch, true
 	}
 	m.goOn()
 }

@@ -72,7 +72,7 @@ func (m *machine) wentBack(at string) {
 // server is examined if the list is older.
 func (m *machine) outdated() {
 	m.report(ErrWentBack, errElsewhere)
-	m.consistent, m.doubt = true, true
+	m.consistent, m.unconfirmed = true, true
 	m.forgetLists()
 	m.phase, m.request = Waiting, reqList
 	m.do(wait{m.cfg.Backoff.delay(nil, m.backoffAttempt(nil), 0, m.in.jitter) + time.Duration(float64(m.in.spread)*m.in.jitter)})
@@ -137,7 +137,7 @@ func (m *machine) caughtUp() {
 	m.attempt, m.cheapFailures = m.listBackoffAttempt(), 0
 	m.atLeast = m.request == reqReaches
 	m.consistent = !m.atLeast
-	m.behind, m.doubt = behind{}, true
+	m.behind, m.unconfirmed = behind{}, true
 	m.sleep(reqList, nil)
 }
 
@@ -167,7 +167,7 @@ func (m *machine) newestFailed(sentinel error) {
 		m.sleep(reqList, sentinel)
 		return
 	}
-	m.behind, m.doubt = behind{}, true
+	m.behind, m.unconfirmed = behind{}, true
 	switch {
 	case m.askingListFloor:
 		m.askingListFloor, m.listFloor = false, m.least() // as new as can be had

@@ -253,7 +253,7 @@ func (m *machine) complete(rv string) {
 	m.consistent, m.atLeast, m.whole, m.withoutInitial, m.rebase, m.insteadOfWatch = false, false, false, false, false, false
 	m.restored = false
 	m.brokenListRV, m.listFloor, m.askingListFloor = "", "", false
-	m.doubt, m.unmatched, m.inconsistent, m.noConsistent, m.behind = false, 0, 0, false, behind{}
+	m.unconfirmed, m.unmatched, m.inconsistent, m.noConsistent, m.behind = false, 0, 0, false, behind{}
 }
 
 // countExactList counts lists that were not to be older than what is held, and were of exactly
@@ -354,7 +354,7 @@ func (m *machine) listFailed(sentinel error) {
 		m.consistent = true
 	case m.insteadOfWatch && m.rv != "" && sentinel != ErrUnknownResource && !(inPages && m.whole):
 		// But not where all in one answer was just chosen, which has not been tried yet.
-		m.insteadOfWatch, m.doubt, m.listFloor = false, true, ""
+		m.insteadOfWatch, m.unconfirmed, m.listFloor = false, true, ""
 		m.sleep(reqWatch, sentinel)
 		return
 	}

@@ -39,7 +39,7 @@ func (m *machine) watch() {
 	}}
 	switch {
 	case m.rv == "": // there is nothing to compare with
-	case m.doubt:
+	case m.unconfirmed:
 		a.probe = m.cfg.Backoff.delay(nil, 1, 0, m.in.jitter)
 	default:
 		a.probe = bookmarkPeriod
@@ -82,7 +82,7 @@ func (m *machine) watchOpened() {
 // watchDelivered notes that the watch works. Initial events make up for no failure before all of
 // them have come.
 func (m *machine) watchDelivered() {
-	m.brought, m.doubt, m.silence, m.standIns, m.err = true, false, 0, 0, nil
+	m.brought, m.unconfirmed, m.silence, m.standIns, m.err = true, false, 0, 0, nil
 	if !m.initial && m.in.after >= m.cfg.Backoff.Healthy {
 		m.forgive()
 	}
@@ -194,7 +194,8 @@ func (m *machine) ended() {
 		m.initialFailed(ErrNoBookmark)
 		return
 	}
-	m.doubt = !m.brought || m.in.after < m.cfg.WatchTimeout // before its time: perhaps the server ends
+	// Before its time: perhaps the server ends.
+	m.unconfirmed = !m.brought || m.in.after < m.cfg.WatchTimeout
 	stood := m.in.after >= m.cfg.Backoff.Healthy
 	if stood {
 		m.forgive()
@@ -264,7 +265,7 @@ func (m *machine) resume() {
 
 // watchFailed handles a watch that failed by its answer, by an ERROR event, or by its stream.
 func (m *machine) watchFailed(sentinel error) {
-	m.doubt = true // whoever answers next may have been restored from a backup
+	m.unconfirmed = true // whoever answers next may have been restored from a backup
 	switch {
 	case m.vanished(sentinel):
 		m.consistent = m.consistent || m.refused > 1

@@ -211,7 +211,7 @@ func changes(a, b state) string {
 	change("empty watches", a.emptyWatches, b.emptyWatches)
 	change("silence", a.silence, b.silence)
 	change("lists without an answer", a.unansweredLists, b.unansweredLists)
-	change("the server is to be proven", a.doubt, b.doubt)
+	change("the server is to be proven", a.unconfirmed, b.unconfirmed)
 	change("behind at", a.behind.at, b.behind.at)
 	change("denied", a.behind.denied, b.behind.denied)
 	change("next list consistent", a.consistent, b.consistent)

@@ -20,7 +20,7 @@ import (
 // labFlags are those of lab.
 type labFlags struct {
 	pods      int
-	few       bool // fewer pods where the story has many clients
+	few       bool // fewer pods where the incident has many clients
 	real      string
 	page      string
 	charts    string
@@ -63,7 +63,7 @@ func newLab() *cobra.Command {
 		RunE:      func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	fs := cmd.Flags()
-	fs.IntVar(&f.pods, "pods", 0, fmt.Sprintf("Pods of the server, as many for each incident (default %s, or fewer where the story has many clients)", quantity.Count(labPods)))
+	fs.IntVar(&f.pods, "pods", 0, fmt.Sprintf("Pods of the server, as many for each incident (default %s, or fewer where the incident has many clients)", quantity.Count(labPods)))
 	fs.StringVar(&f.real, "real", "", "Replay on the kube-apiserver of this kubeconfig, a test cluster with pods, in the place of embedded servers")
 	fs.StringVar(&f.page, "html", "lab.html", "Write the page to this file; empty: write none")
 	fs.StringVar(&f.charts, "charts", "", "Write each incident's picture to INCIDENT.svg in this directory")

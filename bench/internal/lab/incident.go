@@ -9,11 +9,11 @@ import (
 	"github.com/weirproject/weir/bench/internal/trace"
 )
 
-// Incident is a story that is replayed.
+// Incident is what is replayed.
 type Incident struct {
 	Name  string
 	Title string // what is drawn; how many pods there are is added
-	Story string // what happens, in Kubernetes' terms
+	Text  string // what happens, in Kubernetes' terms
 	Level string // what weir does instead
 
 	// Embedded says what is different on the embedded server, for readers of its figures. If it
@@ -22,7 +22,7 @@ type Incident struct {
 
 	replay  replay
 	clients func(pods int) int // the number that Title has a place for; nil: it has none
-	pods    int                // with Options.Few, so many pods, for the clients of the story; 0: all
+	pods    int                // with Options.Few, so many pods, for its clients; 0: all
 	curve   curve
 	figures []figures.Figure // the table's columns
 }

@@ -46,7 +46,7 @@ var informerIncidents = []Incident{firstList, pinnedArray, resync, relist, slowH
 
 var firstList = Incident{
 	Name: "first-list", Title: "Resident memory during the first sync",
-	Story: "An informer's first LIST, or the WATCH that takes its place, brings every object at once. client-go holds the body that it reads, the list " +
+	Text: "An informer's first LIST, or the WATCH that takes its place, brings every object at once. client-go holds the body that it reads, the list " +
 		"that it decodes from it, and the store that it fills, all at the same time, and garbage beside them.",
 	Level:  "Weir reads the answer as a stream and packs each object as it comes, so that there is never more than the store and one object.",
 	replay: ofInformers{Replay: informers.Replay{Verb: "sync", Every: 20 * time.Millisecond, Sides: []informers.Side{byList, byWatchList, byDropIn, byWeir}}},
@@ -59,7 +59,7 @@ var firstList = Incident{
 
 var pinnedArray = Incident{
 	Name: "pinned-array", Title: "Live heap while 99 % of the objects are deleted",
-	Story: "A decoded list is one array. Who keeps a pointer to one of its objects keeps all of them: 1 % of the objects that are left, spread evenly, hold the memory of " +
+	Text: "A decoded list is one array. Who keeps a pointer to one of its objects keeps all of them: 1 % of the objects that are left, spread evenly, hold the memory of " +
 		"100 % (kubernetes issue 111370). client-go's reflector copies the objects today. meta.ExtractList, which other caches are made with, does not.",
 	Level: "Weir's objects are packed bytes of their own, and decoded objects share no array.",
 	replay: ofInformers{Replay: informers.Replay{Verb: "leak", Every: 20 * time.Millisecond, Sides: []informers.Side{
@@ -74,7 +74,7 @@ var pinnedArray = Incident{
 
 var resync = Incident{
 	Name: "resync", Title: "Calls of a handler in 100 ms, a resync each 3 s",
-	Story: "The resync period hands every object that is held to the handlers again. It makes no request: it refreshes nothing, whether it is 10 hours or, as here, " +
+	Text: "The resync period hands every object that is held to the handlers again. It makes no request: it refreshes nothing, whether it is 10 hours or, as here, " +
 		"3 seconds. client-go hands out all objects at once, and a handler that asks the API server for something asks as often at once. kube-controller-manager draws each " +
 		"informer's period between once and twice its own; that moves the burst.",
 	Level: "Weir spreads each resync over its period.",
@@ -93,7 +93,7 @@ var resync = Incident{
 
 var relist = Incident{
 	Name: "relist", Title: "Resident memory over three relists in which nothing has changed",
-	Story: "A watch whose resourceVersion is compacted ends with 410 Expired, and the informer lists again. client-go decodes the whole state a second time beside what it holds, " +
+	Text: "A watch whose resourceVersion is compacted ends with 410 Expired, and the informer lists again. client-go decodes the whole state a second time beside what it holds, " +
 		"replaces its store, and tells the handlers of an update for each object, changed or not.",
 	Level: "Weir compares each object's bytes with what it holds, and tells of what is different: here of nothing.",
 	replay: ofInformers{
@@ -109,7 +109,7 @@ var relist = Incident{
 
 var slowHandler = Incident{
 	Name: "slow-handler", Title: "Resident memory behind a blocked handler, 2,000 updates a second",
-	Story: "client-go queues each event for each handler, old and new object, in a buffer without a bound. Behind a handler that blocks, on a lock or a slow request, it grows until the " +
+	Text: "client-go queues each event for each handler, old and new object, in a buffer without a bound. Behind a handler that blocks, on a lock or a slow request, it grows until the " +
 		"process is killed.",
 	Level: "Weir's handlers are cursors over one log of changes. A change of an object that the handler has yet to be told of takes the place of the last one, so what is pending is bounded by the number of objects.",
 	replay: ofInformers{

@@ -18,7 +18,7 @@ type Options struct {
 	// incident's own.
 	informers.Options
 	// Few lets incidents of many clients take fewer pods than Objects, so that those are as many as
-	// in the story. It has no effect with Real.
+	// in the incident. It has no effect with Real.
 	Few bool
 	// Proxy is the program weir-proxy, for incidents of servers.
 	Proxy string

@@ -40,8 +40,8 @@ const (
 const maxObjects = 300_000
 
 const (
-	agentsInStory      = 2000
-	controllersInStory = 200
+	agentsInIncident      = 2000
+	controllersInIncident = 200
 )
 
 // upTo returns a function that says how many clients get all pods. They are at most as many as
@@ -51,8 +51,8 @@ func upTo(clients int) func(pods int) int {
 }
 
 var (
-	agentsOf      = upTo(agentsInStory)
-	controllersOf = upTo(controllersInStory)
+	agentsOf      = upTo(agentsInIncident)
+	controllersOf = upTo(controllersInIncident)
 )
 
 // answersAlike says what is different on the embedded server, if the work that a request makes is
@@ -64,7 +64,7 @@ var serverIncidents = []Incident{resyncStorm, nodeAgents, initialEvents, concurr
 
 var resyncStorm = Incident{
 	Name: "resync-storm", Title: "CPU that the API server has used in one resync",
-	Story: "A handler that LISTs by a label selector for each object that it is handed is called for all objects at once when the resync comes: as many LISTs as there are objects, in " +
+	Text: "A handler that LISTs by a label selector for each object that it is handed is called for all objects at once when the resync comes: as many LISTs as there are objects, in " +
 		"one burst, each a walk over all objects in kube-apiserver, which has no index by label. resourceVersion \"0\" saves it the question to etcd, and no more. A " +
 		"filter before the LIST saves what it refuses. Through the proxy the API server sees nothing of it.",
 	Level:    "Weir's informer finds the objects in an index of its own, and hands out the resync over its whole period: no request at all.",
@@ -81,12 +81,12 @@ var resyncStorm = Incident{
 
 var nodeAgents = Incident{
 	Name: "node-agents", Title: "CPU that the API server has used while %s agents start",
-	Story: "An agent on each node LISTs the pods when it starts, and after a rollout all start at once: each answer has every pod of the cluster, so that the work grows with the square " +
+	Text: "An agent on each node LISTs the pods when it starts, and after a rollout all start at once: each answer has every pod of the cluster, so that the work grows with the square " +
 		"of its size. A field selector brings each agent the pods of its node only; kube-apiserver has an index by spec.nodeName.",
 	Level:    "Through weir-proxy the agents are as they were, and the API server is asked how current the proxy is, once for all of them.",
 	Embedded: answersAlike,
 	clients:  agentsOf,
-	pods:     maxObjects / agentsInStory,
+	pods:     maxObjects / agentsInIncident,
 	replay:   ofServers{servers.NodeAgents(), func(o *servers.Options) { o.Kubelets, o.Patience = agentsOf(o.Pods), patience }},
 	curve:    cpuSoFar,
 	figures: []figures.Figure{
@@ -97,7 +97,7 @@ var nodeAgents = Incident{
 
 var initialEvents = Incident{
 	Name: "initial-events", Title: "Objects that a WATCH from \"0\" has brought, 500 changes a second",
-	Story: "A WATCH that begins with the state is sent every object first, and what changes meanwhile waits in a buffer of at most 1,000 changes. A client that has not taken the state by " +
+	Text: "A WATCH that begins with the state is sent every object first, and what changes meanwhile waits in a buffer of at most 1,000 changes. A client that has not taken the state by " +
 		"the time that the buffer is full is cut off, and begins with the first object again; while the cluster is as busy, it never gets through.",
 	Level:    "weir-proxy has a cursor over one log of changes for each watch, and no buffer: whoever is slow is told the last state of what changed, once the initial events are through.",
 	Embedded: "The embedded server closes slow watches here by a fault rule, which does what kube-apiserver's watch cache does with a full buffer.",
@@ -113,7 +113,7 @@ var initialEvents = Incident{
 
 var concurrentLists = Incident{
 	Name: "concurrent-lists", Title: "Resident memory of the server that 12 slow readers LIST from",
-	Story: "A LIST's answer is built for each request, and its memory is held until the reader has taken the last byte: the encoded body in servers that do not encode item by item " +
+	Text: "A LIST's answer is built for each request, and its memory is held until the reader has taken the last byte: the encoded body in servers that do not encode item by item " +
 		"(kube-apiserver before 1.33), in all of them the list of decoded objects. Some readers of large lists at once, slow or behind a slow network, take all the memory.",
 	Level: "weir-proxy walks over a snapshot of packed objects and writes as the reader takes: a slow LIST costs it a position and a buffer.",
 	Embedded: "The embedded server builds each answer in memory here, as kube-apiserver did before 1.33. Unlike any kube-apiserver it has no decoded objects: what a newer one " +
@@ -130,12 +130,12 @@ var concurrentLists = Incident{
 
 var thunderingRestart = Incident{
 	Name: "thundering-restart", Title: "CPU that the API server has used while %s controllers restart",
-	Story: "After an upgrade, a lost node or an outage of the API server many controllers start at once, and each informer of each of them gets its whole resource, by LIST or by a WATCH " +
+	Text: "After an upgrade, a lost node or an outage of the API server many controllers start at once, and each informer of each of them gets its whole resource, by LIST or by a WATCH " +
 		"that begins with the state. The API server encodes the same objects once for each.",
 	Level:    "weir-proxy answers all of them out of one copy, which it has by one LIST and one WATCH of its own. It asks the API server how current its copy is, once for all.",
 	Embedded: answersAlike,
 	clients:  controllersOf,
-	pods:     maxObjects / controllersInStory,
+	pods:     maxObjects / controllersInIncident,
 	replay:   ofServers{servers.ThunderingRestart(), func(o *servers.Options) { o.Herd, o.Patience = controllersOf(o.Pods), patience }},
 	curve:    cpuSoFar,
 	figures: []figures.Figure{

@@ -39,7 +39,7 @@ type Mark struct {
 	What   string  `json:"what"`
 }
 
-// Starts is the Mark of the moment at which the story begins: an informer starts, clients ask.
+// Starts is the Mark of the moment at which the incident begins: an informer starts, clients ask.
 const Starts = "starts"
 
 // Sample is what a process uses at one moment. CPU is all that it has used ever.

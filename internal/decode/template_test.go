@@ -17,7 +17,7 @@ import (
 	"github.com/weirproject/weir/internal/scribble"
 )
 
-// copier decodes as a Decoder does, and knows which objects were made by copying a sample.
+// copier decodes as a Decoder does, and knows which objects were made by copying a template.
 type copier struct {
 	*Decoder
 	scratch
@@ -44,7 +44,7 @@ func (c *copier) decode(raw []byte) any {
 }
 
 // TestCopies: an object that is copied is what Unmarshal makes of its bytes, whatever differs from
-// the sample, and however wrong that is. The sample stays as it is.
+// the template, and however wrong that is. The template stays as it is.
 func TestCopies(t *testing.T) {
 	random := rand.New(rand.NewSource(1))
 	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), random, scheme.Codecs).NilChance(0.3).NumElements(0, 3)
@@ -109,7 +109,7 @@ func scrambled(raw []byte, random *rand.Rand) []byte {
 }
 
 // TestNoCopiesOfUnknownFields: what stands between the fields that are known is not compared, so
-// such an object is no sample.
+// such an object is no template.
 func TestNoCopiesOfUnknownFields(t *testing.T) {
 	raw := pod(*podsim.New(1, 1).Pod(0))
 	_, begin := cut(raw, 1, protowire.BytesType) // of the spec
@@ -120,7 +120,7 @@ func TestNoCopiesOfUnknownFields(t *testing.T) {
 }
 
 // TestBigQuantitiesAreNotCopied: a quantity that does not fit a number has a pointer, which a copy
-// would have in common with the sample.
+// would have in common with the template.
 func TestBigQuantitiesAreNotCopied(t *testing.T) {
 	want, big := podsim.New(1, 1).Pod(0), resource.MustParse("123456789012345678901234567890")
 	want.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = big
@@ -141,7 +141,7 @@ func TestBigQuantitiesAreNotCopied(t *testing.T) {
 	}
 }
 
-// TestSecretsAreNotKept: a sample is held for good, so there is none of a secret.
+// TestSecretsAreNotKept: a template is held for good, so there is none of a secret.
 func TestSecretsAreNotKept(t *testing.T) {
 	secret := &corev1.Secret{Type: corev1.SecretTypeOpaque, StringData: map[string]string{"key": "value"}}
 	secret.Name = "s"

@@ -13,11 +13,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// sample is a private object from which objects with the same fields are copied. The values that
+// template is a private object from which objects with the same fields are copied. The values that
 // differ are then set. Most bytes of the objects of one workload are equal, and so are most bytes
 // of two versions of an object; comparing and copying them is much cheaper than decoding. A copy
 // has its own slices, pointers, maps and byte slices. Strings are shared.
-type sample struct {
+type template struct {
 	prototype
 	moves    []move
 	stepOf   []int32        // by token: the step that sets its value; negative: none
@@ -26,7 +26,7 @@ type sample struct {
 	ofCopies bool // a copy can be copied in turn: every map can be cloned
 }
 
-// prototype is what an object is compared with and copied from: a sample, or the earlier version.
+// prototype is what an object is compared with and copied from: a template, or the earlier version.
 type prototype struct {
 	raw       []byte
 	locations []location // by token
@@ -46,7 +46,7 @@ type repeatedStep struct {
 
 type textEntry struct{ key, value string }
 
-// location is the position of a token in the sample's bytes.
+// location is the position of a token in the template's bytes.
 type location struct {
 	begin, end uint32 // with the tag; of a map, from its first entry to the end of its last
 	content    uint32 // where the content begins
@@ -66,22 +66,22 @@ const (
 	asFixed64
 )
 
-// maxSample is the size in bytes of the largest object that becomes a sample.
-const maxSample = 16 << 10
+// maxTemplate is the size in bytes of the largest object that becomes a template.
+const maxTemplate = 16 << 10
 
-// isSecret reports whether objects of a type must not be kept. A sample stays for the life of the
+// isSecret reports whether objects of a type must not be kept. A template stays for the life of the
 // process.
 func isSecret(t reflect.Type) bool {
 	return t.Name() == "Secret" && t.PkgPath() == "k8s.io/api/core/v1"
 }
 
-// newSample returns a sample of the current object, or nil if the object cannot be copied. p must
-// have its steps and tokens.
-func (s *scratch) newSample(p *plan) *sample {
-	if s.unusual || len(s.raw) > maxSample || isSecret(p.decoder.goType) {
+// newTemplate returns a template of the current object, or nil if the object cannot be copied. p
+// must have its steps and tokens.
+func (s *scratch) newTemplate(p *plan) *template {
+	if s.unusual || len(s.raw) > maxTemplate || isSecret(p.decoder.goType) {
 		return nil
 	}
-	c := &sample{stepOf: slices.Repeat([]int32{-1}, len(p.tokens))}
+	c := &template{stepOf: slices.Repeat([]int32{-1}, len(p.tokens))}
 	c.prototype = prototype{bytes.Clone(s.raw), make([]location, len(p.tokens)), reflect.New(p.shape.goType).UnsafePointer()}
 	s.locate(c.locations, p.tokens, 0)
 	c.ofCopies = true
