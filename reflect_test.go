@@ -86,7 +86,7 @@ func (s *table) AbortReplace() error {
 	return nil
 }
 
-// to returns the map that changes go to. The lock is held.
+// to returns the map that changes go to. The caller holds the lock.
 func (s *table) to() map[string]weir.Record {
 	if s.staged != nil {
 		return s.staged

@@ -93,8 +93,8 @@ func (w *Workers) wake(r *Registration) {
 	w.push(r)
 }
 
-// push queues a registration that rests. One that is being served is queued again afterwards. w.mu
-// must be held.
+// push queues a registration that rests. One that is being served is queued again afterwards. The
+// caller holds the lock.
 func (w *Workers) push(r *Registration) {
 	for {
 		switch serveState(r.state.Load()) {
@@ -121,7 +121,8 @@ func (w *Workers) append(r *Registration) {
 	w.queued.Add(1)
 }
 
-// wakeWorker wakes or starts a worker, unless one is about to look for work. w.mu must be held.
+// wakeWorker wakes or starts a worker, unless one is about to look for work. The caller holds the
+// lock.
 func (w *Workers) wakeWorker() {
 	switch {
 	case w.waking.Swap(true):

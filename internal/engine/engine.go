@@ -241,7 +241,8 @@ func (e *Engine) Handle(fn delivery.Func, opts delivery.Options) (*delivery.Regi
 	return r, nil
 }
 
-// serve begins to serve a handler, until the engine's context ends or Remove. e.mu must be held.
+// serve begins to serve a handler, until the engine's context ends or Remove. The caller holds the
+// lock.
 func (e *Engine) serve(r *delivery.Registration) {
 	ctx, cancel := context.WithCancel(e.run)
 	e.handlers[r] = cancel

@@ -55,7 +55,7 @@ func (e *Engine) HandlerGroups() map[string]HandlerGroup {
 	return groups
 }
 
-// registered reports whether a handler of a name is registered. e.mu must be held.
+// registered reports whether a handler of a name is registered. The caller holds the lock.
 func (e *Engine) registered(name string) bool {
 	for r := range e.handlers {
 		if r.Name() == name {
@@ -66,7 +66,7 @@ func (e *Engine) registered(name string) bool {
 }
 
 // noteRemoved is called when a handler that was served is no longer registered, and may be in its
-// last call. e.mu must be held.
+// last call. The caller holds the lock.
 func (e *Engine) noteRemoved(r *delivery.Registration) {
 	if e.registered(r.Name()) {
 		e.removed.leaving[r] = struct{}{}

@@ -145,7 +145,7 @@ func (k *siblings) end(e ended) {
 	}
 }
 
-// pin counts a base's bytes as held by its siblings alone. It is called with the lock held.
+// pin counts a base's bytes as held by its siblings alone. The caller holds the lock.
 func (k *siblings) pin(b *base) {
 	if b.counts.pinned == 0 {
 		b.counts.pinned = len(b.packed)

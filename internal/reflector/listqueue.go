@@ -67,7 +67,7 @@ func (q *listQueue) enter(ctx context.Context, maxLists int, stalled bool) (*lis
 	}
 }
 
-// admit lets lists begin as long as there is room for the next one. The lock is held.
+// admit lets lists begin as long as there is room for the next one. The caller holds the lock.
 func (q *listQueue) admit() {
 	for len(q.waiting) > 0 && q.held < q.waiting[0].maxLists {
 		p := q.waiting[0]

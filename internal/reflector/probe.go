@@ -58,7 +58,7 @@ func (p *probe) outdated(spread time.Duration) {
 	}
 }
 
-// breakOff ends the watch because of in. The lock is held.
+// breakOff ends the watch because of in. The caller holds the lock.
 func (p *probe) breakOff(in input) {
 	p.found = &in
 	p.broke(errProbed)
@@ -134,7 +134,7 @@ func (p *probe) ask() {
 }
 
 // judge reports whether the watch is to be broken off, and for what. If it is not, judge sets delay
-// to the wait before the next question. The lock is held.
+// to the wait before the next question. The caller holds the lock.
 func (p *probe) judge(began time.Time, rv, newest string, err error) (in input, broken bool) {
 	silent := began.Sub(p.heard) >= bookmarkPeriod
 	switch {

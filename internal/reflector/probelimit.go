@@ -52,7 +52,7 @@ func (p *probeLimit) listed(took time.Duration) {
 	p.extend(2 * took)
 }
 
-// extend sets the limit to to, within its bounds. The lock is held.
+// extend sets the limit to to, within its bounds. The caller holds the lock.
 func (p *probeLimit) extend(to time.Duration) {
 	p.more = min(max(to, probeTimeout), maxProbeTimeout) - probeTimeout
 }

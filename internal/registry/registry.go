@@ -42,7 +42,7 @@ func (r *Registry[T]) Add(name string, value T) (remove func()) {
 }
 
 // unique returns name, with the lowest number behind it that makes it another one than those that
-// are there. The lock is held.
+// are there. The caller holds the lock.
 func (r *Registry[T]) unique(name string) string {
 	unique := name
 	for n := 2; ; n++ {

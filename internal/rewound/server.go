@@ -97,7 +97,7 @@ type list struct {
 	Items      []metav1.PartialObjectMetadata `json:"items"`
 }
 
-// listed counts a list that is no probe. The lock is held.
+// listed counts a list that is no probe. The caller holds the lock.
 func (s *Server) listed(resource string, probe bool) {
 	if probe {
 		return
@@ -111,7 +111,7 @@ func (s *Server) listed(resource string, probe bool) {
 // CloseIdleConnections does nothing: there are none.
 func (s *Server) CloseIdleConnections() {}
 
-// watch opens a watch. The lock is held.
+// watch opens a watch. The caller holds the lock.
 func (s *Server) watch(r *http.Request, resource string) *http.Response {
 	in, out := io.Pipe()
 	context.AfterFunc(r.Context(), func() { out.CloseWithError(r.Context().Err()) })

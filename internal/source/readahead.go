@@ -83,7 +83,7 @@ func (a *readAhead) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// begin starts the goroutine, once. a.mu must be held.
+// begin starts the goroutine, once. The caller holds the lock.
 func (a *readAhead) begin() {
 	if !a.begun && !a.stopped {
 		a.begun = true
@@ -91,7 +91,7 @@ func (a *readAhead) begin() {
 	}
 }
 
-// wait blocks until there are bytes to read, an error, or stop. a.mu must be held.
+// wait blocks until there are bytes to read, an error, or stop. The caller holds the lock.
 func (a *readAhead) wait() {
 	if a.before != nil && a.n == 0 && a.err == nil && !a.stopped {
 		a.callBefore()

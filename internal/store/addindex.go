@@ -150,8 +150,7 @@ func (b *indexBuilder) goOnLocked() (revs map[string]uint64, lost bool) {
 	return revs, lost
 }
 
-// installLocked catches up with the rest and puts the index in place. It is called with the lock
-// held.
+// installLocked catches up with the rest and puts the index in place. The caller holds the lock.
 func (b *indexBuilder) installLocked() error {
 	before := b.snap
 	revs, lost := b.goOnLocked()

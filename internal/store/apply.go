@@ -95,7 +95,7 @@ func (w *Writer) apply() int {
 }
 
 // applyLocked makes one change. It returns false if the table holds another version than was
-// expected. It is called with the lock held.
+// expected. The caller holds the lock.
 func (w *Writer) applyLocked(p *pending) bool {
 	s, old := w.s, p.expect
 	if s.several {
@@ -204,7 +204,7 @@ func (b *batch) prepareAgain(w *Writer) {
 	b.reset(n)
 }
 
-// stillUseful reports whether p changes held. It is called with the read lock.
+// stillUseful reports whether p changes held. The caller holds the read lock.
 func (w *Writer) stillUseful(p *pending, held *Object) bool {
 	if w.outdatedLocked() {
 		return false

@@ -232,7 +232,7 @@ next:
 	}
 }
 
-// applyOps changes the indexes for p. It is called with the store's lock.
+// applyOps changes the indexes for p. The caller holds the store's lock.
 func (b *batch) applyOps(p *pending) {
 	for _, op := range b.ops[p.from:p.to] {
 		value := unsafe.String(unsafe.SliceData(b.arena[op.span.from:]), op.span.to-op.span.from)

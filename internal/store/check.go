@@ -21,8 +21,8 @@ func must(ok bool, rule string, of interface{ state() string }, also ...int64) {
 	}
 }
 
-// checkRecordsLocked checks the versions that the records of a batch have put in or taken out. It
-// is called with the store's lock.
+// checkRecordsLocked checks the versions that the records of a batch have put in or taken out. The
+// caller holds the store's lock.
 func (s *Store) checkRecordsLocked(records []record) {
 	for i := range records {
 		r := &records[i]
@@ -37,8 +37,8 @@ func (s *Store) checkRecordsLocked(records []record) {
 	}
 }
 
-// checkTableLocked checks all versions in the table, its sums, and what the writers know. It is
-// called with the store's lock.
+// checkTableLocked checks all versions in the table, its sums, and what the writers know. The
+// caller holds the store's lock.
 func (s *Store) checkTableLocked() {
 	n, raw, packed, keys := 0, int64(0), int64(0), int64(0)
 	s.table.ascend("", func(key string, o *Object) bool {
@@ -77,7 +77,7 @@ func (o *Object) state() string {
 		o.key, o.ResourceVersion(), o.revision, o.claims.Load(), o.puts.Load(), o.marks.Load(), o.era.Load(), o.flags)
 }
 
-// check checks the rules of a backlog. It is called with the log's lock.
+// check checks the rules of a backlog. The caller holds the log's lock.
 func (b *backlog) check() {
 	must(b.n >= 0 && b.awaited >= 0 && b.awaited <= b.n, "a backlog's counts", b)
 	must((b.n == 0) == (b.first == nil) && (b.n == 0) == (b.last == nil), "a backlog's list and its length", b)
@@ -121,7 +121,7 @@ func (b *backlog) state() string {
 	return fmt.Sprintf("n %d entries %d awaited %d awaiting %d bytes %d byUID %v", b.n, len(b.entries), b.awaited, b.awaiting, b.bytes, b.byUID)
 }
 
-// check checks a cursor and its backlog. It is called with the log's lock.
+// check checks a cursor and its backlog. The caller holds the log's lock.
 func (c *Cursor) check() {
 	c.backlog.check()
 	l := c.log
@@ -149,7 +149,7 @@ func (l *changeLog) state() string {
 	return fmt.Sprintf("%d to %d, %d cursors", l.base, l.next(), len(l.cursors))
 }
 
-// check checks all cursors. It is called with the log's lock.
+// check checks all cursors. The caller holds the log's lock.
 func (l *changeLog) check() {
 	atBase := int64(0)
 	for c := range l.cursors {
@@ -160,7 +160,7 @@ func (l *changeLog) check() {
 	must(atBase == l.atBase.Load(), "a log counts the cursors at its base wrongly", l, atBase, l.atBase.Load())
 }
 
-// check checks the sum of an index by function. It is called with the index's lock.
+// check checks the sum of an index by function. The caller holds the index's lock.
 func (x *funcIndex) check() {
 	if len(x.byKey) > checkEntries {
 		return

@@ -114,7 +114,7 @@ func (c *decodedCache) track(o *Object, d *decodedEntry) {
 
 // trackLocked starts to track d, o's decoded value, unless that is tracked. It returns false if d
 // must not be held. A version that is no longer in the table is not held for being read: whoever
-// takes it out of the table marks it first and then calls drop. The lock is held.
+// takes it out of the table marks it first and then calls drop. The caller holds the lock.
 func (c *decodedCache) trackLocked(o *Object, d *decodedEntry) bool {
 	if d.segment != nil {
 		return true
@@ -133,7 +133,7 @@ func (c *decodedCache) hold(o *Object, d *decodedEntry, box *decodedBox) {
 	c.holdLocked(o, d, box)
 }
 
-// holdLocked holds d strongly, if it may be held and fits the budget. The lock is held.
+// holdLocked holds d strongly, if it may be held and fits the budget. The caller holds the lock.
 func (c *decodedCache) holdLocked(o *Object, d *decodedEntry, box *decodedBox) {
 	if d.strong.Load() != nil || !c.trackLocked(o, d) || c.budget > 0 && d.bytes > c.budget {
 		return
@@ -143,7 +143,7 @@ func (c *decodedCache) holdLocked(o *Object, d *decodedEntry, box *decodedBox) {
 	c.evict()
 }
 
-// evict brings what is held down to its bounds. The lock is held.
+// evict brings what is held down to its bounds. The caller holds the lock.
 func (c *decodedCache) evict() {
 	for c.forHandlers.bytes > c.latestLimit {
 		c.releaseForHandlers(c.forHandlers.victim())

@@ -114,7 +114,7 @@ func (s *Store) CacheForHandlers(o *Object, value any, others int) any {
 }
 
 // holdForHandlers holds the value of a version for so many other handlers: the one that there is,
-// or else box. It returns the value that all of them get. The lock is held.
+// or else box. It returns the value that all of them get. The caller holds the lock.
 func (c *decodedCache) holdForHandlers(o *Object, box *decodedBox, others int) any {
 	d := c.insert(o, box, &c.forHandlers)
 	d.used.And(^uint32(usedSinceSweep)) // each read sets it again
@@ -124,7 +124,8 @@ func (c *decodedCache) holdForHandlers(o *Object, box *decodedBox, others int) a
 	return value
 }
 
-// handlerTook counts that one of the handlers that d is held for has got it. The lock is held.
+// handlerTook counts that one of the handlers that d is held for has got it. The caller holds the
+// lock.
 func (c *decodedCache) handlerTook(d *decodedEntry) {
 	if d.segment == &c.forHandlers && d.handlersLeft.Add(-1) <= 0 {
 		c.releaseForHandlers(d)
@@ -132,7 +133,7 @@ func (c *decodedCache) handlerTook(d *decodedEntry) {
 }
 
 // insert puts the decoded value of a version into a segment: the one that there is, or else box.
-// The lock is held.
+// The caller holds the lock.
 func (c *decodedCache) insert(o *Object, box *decodedBox, segment *cacheSegment) *decodedEntry {
 	for {
 		d := o.decoded.Load()

@@ -23,7 +23,7 @@ func progressOf(resourceVersion string) progress {
 }
 
 // announceLocked wakes those who wait for what has come about, and nobody else: thousands may wait
-// for a resourceVersion that is far away. It is called with the lock held.
+// for a resourceVersion that is far away. The caller holds the lock.
 func (s *Store) announceLocked() {
 	closed := s.closed.Load()
 	if s.becameSynced != nil && (closed || s.syncedLocked()) {

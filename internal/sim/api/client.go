@@ -125,7 +125,7 @@ func (cl *Client) RoundTrip(hr *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// count notes a request. The lock is held.
+// count notes a request. The caller holds the lock.
 func (cl *Client) count() {
 	now := cl.cluster.Now()
 	cl.requests++

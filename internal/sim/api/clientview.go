@@ -20,8 +20,8 @@ type collection struct {
 	namespace, labels string
 }
 
-// view returns the record of a request's collection. It makes one if there is none. The lock is
-// held.
+// view returns the record of a request's collection. It makes one if there is none. The caller
+// holds the lock.
 func (c *Cluster) view(r *request) *clientView {
 	key := collection{r.client, r.namespace, r.query.Get("labelSelector")}
 	v := c.views[key]
@@ -86,7 +86,7 @@ func (c *Cluster) Tricked(cl *Client) bool {
 
 // outlives reports whether a watch whose connection stands still has outlived a restore, and the
 // server has come to a revision that the client may have come to before: a client that asks for the
-// newest one is told what it holds. The lock is held.
+// newest one is told what it holds. The caller holds the lock.
 func (w *watch) outlives() bool {
 	s := w.server
 	return w.plan.stall >= 0 && w.era != s.era && w.rev > 0 && w.rev <= s.seen && s.seen <= w.after
@@ -117,8 +117,8 @@ func (c *Cluster) Schemas(cl *Client) (oldest, present int) {
 	return oldest, c.schema
 }
 
-// trick notes whether a watch goes on from a revision that means something else by now. The lock is
-// held.
+// trick notes whether a watch goes on from a revision that means something else by now. The caller
+// holds the lock.
 func (w *watch) trick() {
 	if w.rev == 0 || w.rev > w.server.seen {
 		return

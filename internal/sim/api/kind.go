@@ -56,7 +56,7 @@ type encoding struct {
 }
 
 // object returns the bytes of a version as a server writes it, and remembers them for
-// RepresentationOf. The result is shared; do not modify it. The lock is held.
+// RepresentationOf. The result is shared; do not modify it. The caller holds the lock.
 func (c *Cluster) object(enc encoding) []byte {
 	if raw, ok := c.encoded[enc]; ok {
 		return raw

@@ -129,7 +129,7 @@ type plan struct {
 	pieces      int
 }
 
-// plan finds out what happens to a request. The lock is held.
+// plan finds out what happens to a request. The caller holds the lock.
 func (c *Cluster) plan(client int, s *Server, q *request) *plan {
 	p := &plan{cut: -1, end: -1, stall: -1}
 	now := c.Now()
