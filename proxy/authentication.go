@@ -16,6 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/lru"
 )
 
 // caller is the user who makes a request.
@@ -37,6 +38,8 @@ type authentication struct {
 	tokenAnswers   *answerCache            // about tokens; for outages of the upstream
 	reviewLimit    *reviewLimiter          // of unknown tokens
 	seats          *seatPool               // of reviews of known callers
+	ownerReviews   chan struct{}           // one element for each review of learnOwner
+	ownersAsked    *lru.Cache              // times of these reviews, by tokenID
 	controllers    []func(context.Context) // run while the server does
 }
 
@@ -49,7 +52,7 @@ func newAuthentication(ctx context.Context, o *Options, client kubernetes.Interf
 	ttl := o.Authentication.TokenTTL
 	a := &authentication{
 		breaker: br, localTTL: ttl / localTTLPart, tokenAnswers: newAnswerCache(maxCachedTokens), reviewLimit: newReviewLimiter(), seats: seats,
-		created: time.Now(),
+		ownerReviews: make(chan struct{}, maxOwnerReviews), ownersAsked: lru.New(maxCachedTokens), created: time.Now(),
 	}
 	for to, cacheTTL := range map[*authenticator.Request]time.Duration{&a.tokens: ttl - ttl/localTTLPart, &a.uncachedTokens: 0} {
 		tokens, _, err := authenticatorfactory.DelegatingAuthenticatorConfig{

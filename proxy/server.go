@@ -127,6 +127,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if s.authn, err = newAuthentication(ctx, &o, client, br, s.flowControl.reviews); err != nil {
 		return nil, err
 	}
+	s.upstream.onAccepted = s.learnOwner
 	s.upstream.onDenied = func(token [sha256.Size]byte) { s.authn.tokenAnswers.remove(token) }
 	if s.authz, err = newAuthorization(&o, client, br, s.flowControl.reviews); err != nil {
 		return nil, err

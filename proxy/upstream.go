@@ -37,6 +37,8 @@ type upstream struct {
 	// requests on it may be lost. So only accepted tokens share HTTP/2 connections; the others use
 	// HTTP/1.1.
 	acceptedTokens *lru.Cache
+	// onAccepted is called with a token that the upstream accepts, and its request; nil: nothing is.
+	onAccepted func(r *http.Request, token [sha256.Size]byte)
 	// onDenied is called with a token that the upstream rejects; nil: nothing is.
 	onDenied func(token [sha256.Size]byte)
 	// refuse answers requests that the upstream does not.
@@ -221,6 +223,9 @@ func (u *upstream) roundTripAnonymous(r *http.Request) (*http.Response, error) {
 		}
 	case showsAuthenticated(r, resp):
 		u.acceptedTokens.Add(id, nil)
+		if u.onAccepted != nil {
+			u.onAccepted(r, id)
+		}
 	}
 	return resp, err
 }

@@ -1,0 +1,42 @@
+package proxy
+
+import (
+	"context"
+	"crypto/sha256"
+	"net/http"
+	"time"
+)
+
+const (
+	// maxOwnerReviews bounds the concurrent reviews of learnOwner.
+	maxOwnerReviews = 8
+	// ownerRetry is how soon such a review of a token is repeated, if it told nobody.
+	ownerRetry = 10 * time.Minute
+)
+
+// learnOwner has the upstream asked, in the background, whose a token is that it has just accepted.
+// Of requests that are only forwarded nobody would ask, and they would have their seats by token, of
+// which a user may have any number. If too many are asked about, the next request of the token does
+// it. The caller is a request that is in flight.
+func (s *Server) learnOwner(r *http.Request, id [sha256.Size]byte) {
+	a := s.authn
+	if _, known := a.tokenAnswers.get(id); known {
+		return
+	}
+	if last, ok := a.ownersAsked.Get(id); ok && time.Since(last.(time.Time)) < ownerRetry {
+		return
+	}
+	select {
+	case a.ownerReviews <- struct{}{}:
+	default:
+		return
+	}
+	a.ownersAsked.Add(id, time.Now())
+	by := a.credentialOf(r).r
+	s.inFlight.Go(func() {
+		defer func() { <-a.ownerReviews }()
+		ctx, cancel := context.WithTimeout(s.closing, s.opts.timeouts.review)
+		defer cancel()
+		a.review(by.WithContext(ctx), id, reviewOptions{uncached: true})
+	})
+}

@@ -1,0 +1,57 @@
+package proxy
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/weirproject/weir/apiserver"
+)
+
+// TestSeatsByUser: the requests of a user are one flow, by whatever token they come, also if nothing
+// but forwarding has let the tokens in; and who runs the cluster is known by that, too.
+func TestSeatsByUser(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 3})
+	tp := startProxy(t, u, Options{})
+	const robot = "system:serviceaccount:kube-system:robot"
+	of := func(token string) flow {
+		r := &http.Request{Method: http.MethodPut, URL: &url.URL{Path: "/api/v1/namespaces/default/pods/x"}, Header: http.Header{"Authorization": {"Bearer token-" + token}}}
+		return tp.server.flowOf(r, requestInfoOf(r.Method, r.URL))
+	}
+	for token, want := range map[string]flow{
+		"jane": {levelEveryone, "user jane"}, "jane~1": {levelEveryone, "user jane"}, robot: {levelSystem, "user " + robot},
+	} {
+		if code, body := tp.get(token, "/api"); code != http.StatusOK {
+			t.Fatal(code, body)
+		}
+		tp.until("it is known whose it is", func() bool { return of(token) == want })
+	}
+	if n := len(u.forwarded("/api")); n != 3 {
+		t.Errorf("%d were forwarded", n)
+	}
+}
+
+// TestOwnerIsAskedOnce: whose a token is that the upstream lets in is asked once, also if the
+// upstream does not say.
+func TestOwnerIsAskedOnce(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 3})
+	tp := startProxy(t, u, Options{})
+	var reviews atomic.Int32
+	u.setFault(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/tokenreviews") {
+			reviews.Add(1)
+		}
+		writeStatus(w, http.StatusForbidden)
+	})
+	for range 5 {
+		tp.get("jane", "/api")
+	}
+	tp.until("it was asked", func() bool { return reviews.Load() > 0 && len(tp.server.authn.ownerReviews) == 0 })
+	tp.get("jane", "/api")
+	tp.until("nothing is being asked", func() bool { return len(tp.server.authn.ownerReviews) == 0 })
+	if n := reviews.Load(); n != 1 {
+		t.Errorf("%d reviews", n)
+	}
+}
