@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -59,7 +60,7 @@ func (o *Audit) validate() error {
 // for start and close.
 type auditor struct {
 	policy  audit.PolicyRuleEvaluator
-	sink    audit.Backend
+	sink    *checkedSink
 	file    io.Closer     // nil: nothing to close
 	stopped chan struct{} // close closes it; nil before start
 }
@@ -104,7 +105,7 @@ func newAuditor(o *Audit) (*auditor, error) {
 		}
 		backends = append(backends, auditlog.NewBackend(to, auditlog.FormatJson, auditv1.SchemeGroupVersion))
 	}
-	a.sink = audit.Union(backends...)
+	a.sink = &checkedSink{Backend: audit.Union(backends...)}
 	return a, nil
 }
 
@@ -227,7 +228,9 @@ func (a *auditor) record(r *http.Request, attrs authorizer.Attributes, rule audi
 	}
 	audit.LogRequestMetadata(ctx, r, received, attrs)
 	audit.AddAuditAnnotations(ctx, annotations...)
-	if !rec.ac.ProcessEventStage(ctx, auditinternal.StageRequestReceived) {
+	first := auditinternal.StageRequestReceived
+	if slices.Contains(rule.OmitStages, first) && !a.sink.mayAnswer() || !rec.ac.ProcessEventStage(ctx, first) {
+		audit.ApiserverAuditDroppedCounter.WithContext(ctx).Inc()
 		return nil, errNotRecorded
 	}
 	return rec, nil

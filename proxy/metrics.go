@@ -83,14 +83,16 @@ func (s *Server) registerMetrics() {
 	s.metrics = newRequestMetrics(s.registry)
 }
 
-// reviewMetrics returns the delegating libraries' metrics about reviews and their caches, and drops
-// their others.
-func reviewMetrics() ([]*dto.MetricFamily, error) {
+// libraryMetrics returns the metrics of k8s.io/apiserver about reviews, their caches and the audit
+// log, and drops its others.
+func libraryMetrics() ([]*dto.MetricFamily, error) {
 	all, err := legacyregistry.DefaultGatherer.Gather()
 	return slices.DeleteFunc(all, func(f *dto.MetricFamily) bool {
-		return !strings.HasPrefix(f.GetName(), "apiserver_delegated_auth") && !strings.HasPrefix(f.GetName(), "authentication_token_cache_")
+		return !slices.ContainsFunc(libraryPrefixes, func(prefix string) bool { return strings.HasPrefix(f.GetName(), prefix) })
 	}), err
 }
+
+var libraryPrefixes = []string{"apiserver_delegated_auth", "authentication_token_cache_", "apiserver_audit_"}
 
 // collector implements prometheus.Collector for a server.
 type collector struct{ *Server }
@@ -226,6 +228,6 @@ func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
 		defer noted.end()
 		w = noted
 	}
-	all := prometheus.Gatherers{s.registry, prometheus.GathererFunc(reviewMetrics)}
+	all := prometheus.Gatherers{s.registry, prometheus.GathererFunc(libraryMetrics)}
 	promhttp.HandlerFor(all, promhttp.HandlerOpts{}).ServeHTTP(newPacedWriter(w), r)
 }

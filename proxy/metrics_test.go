@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bufio"
+	"errors"
 	"maps"
 	"net/http"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apiserver/pkg/audit"
 
 	"github.com/weirproject/weir/apiserver"
 )
@@ -116,6 +118,7 @@ func TestMetrics(t *testing.T) {
 		tp.until(path+" is answered", func() bool { code, _ := tp.get("jane", path); return code != http.StatusTooManyRequests })
 	}
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "nobody" })
+	audit.HandlePluginError("log", errors.New("none")) // of no events: the metric is there
 	code, body := tp.get("jane", "/metrics")
 	for _, want := range []string{
 		`apiserver_watch_cache_initializations_total{group="",resource="pods"} 1`,

@@ -14,8 +14,8 @@ const (
 	ownerRetry = 10 * time.Minute
 )
 
-// learnOwner has the upstream asked, in the background, whose a token is that it has just accepted.
-// Of requests that are only forwarded nobody would ask, and they would have their seats by token, of
+// learnOwner asks the upstream, in the background, whose a token is that it has just accepted. Of
+// requests that are only forwarded nobody would ask, and they would have their seats by token, of
 // which a user may have any number. If too many are asked about, the next request of the token does
 // it. The caller is a request that is in flight.
 func (s *Server) learnOwner(r *http.Request, id [sha256.Size]byte) {

@@ -10,8 +10,8 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// TestSeatsByUser: the requests of a user are one flow, by whatever token they come, also if nothing
-// but forwarding has let the tokens in; and who runs the cluster is known by that, too.
+// TestSeatsByUser: the requests of a user are one flow, by whatever token they come, also if the
+// tokens are known only from forwarding; and who runs the cluster is known by that, too.
 func TestSeatsByUser(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	tp := startProxy(t, u, Options{})

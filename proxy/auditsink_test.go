@@ -1,0 +1,74 @@
+package proxy
+
+import (
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	auditinternal "k8s.io/apiserver/pkg/apis/audit"
+	"k8s.io/apiserver/pkg/audit"
+
+	"github.com/weirproject/weir/apiserver"
+)
+
+// failing is a log that cannot be written until works is set.
+type failing struct {
+	audit.Backend
+	works atomic.Bool
+}
+
+func (f *failing) ProcessEvents(events ...*auditinternal.Event) bool {
+	return f.works.Load() && f.Backend.ProcessEvents(events...)
+}
+
+// TestAuditFails: what cannot be recorded is not answered from here.
+func TestAuditFails(t *testing.T) {
+	for what, policy := range map[string]string{
+		"by all stages":      auditPolicy,
+		"by the end of each": strings.Replace(auditPolicy, "rules:", "omitStages: [RequestReceived]\nrules:", 1),
+	} {
+		t.Run(what, func(t *testing.T) {
+			u := startUpstream(t, apiserver.Options{Pods: 3})
+			tp := startProxy(t, u, Options{
+				Resources: []string{"pods"}, Audit: Audit{PolicyFile: writePolicy(t, policy), LogPath: filepath.Join(t.TempDir(), "log")},
+			})
+			log := &failing{Backend: tp.server.auditor.sink.Backend}
+			tp.server.auditor.sink.Backend = log
+			tp.ready()
+			const path = "/api/v1/pods?resourceVersion=0"
+			tp.get("jane", path) // of which the end may be the first event
+			forwarded := 0
+			for range 3 { // one a second may try again
+				u.forwarded("")
+				if code, _ := tp.get("jane", path); code != http.StatusOK {
+					t.Error(code)
+				}
+				forwarded += len(u.forwarded(path))
+			}
+			if forwarded == 0 {
+				t.Error("all are answered here")
+			}
+			codes := map[int]bool{}
+			for range 3 {
+				code, _ := tp.get("jane", "/metrics")
+				codes[code] = true
+			}
+			if !codes[http.StatusInternalServerError] {
+				t.Errorf("the metrics: %v", codes)
+			}
+			log.works.Store(true)
+			tp.until("it is answered here again", func() bool {
+				u.forwarded("")
+				tp.get("jane", path)
+				return len(u.forwarded(path)) == 0
+			})
+			if _, body := tp.get("jane", "/metrics"); !regexp.MustCompile(`(?m)^apiserver_audit_requests_rejected_total [1-9]`).MatchString(body) ||
+				!regexp.MustCompile(`(?m)^apiserver_audit_event_total [1-9]`).MatchString(body) {
+				t.Error("the metrics do not tell of it")
+			}
+		})
+	}
+}
