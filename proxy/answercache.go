@@ -23,16 +23,24 @@ const (
 	maxCachedTokens      = 32_768
 )
 
-// answerCache keeps the upstream's last answers about callers. When it is full, the caller of whom
-// it has most loses the one that was used longest ago. So a caller can only take places that others
-// do not need. It is safe for concurrent use.
+// minAnswerAge is how long answers are kept at the least. Who is known by one has a seat of its own.
+const minAnswerAge = 10 * time.Minute
+
+// answerAge returns how long answers with a TTL are kept.
+func (o *Options) answerAge(ttl time.Duration) time.Duration { return max(o.Grace, ttl, minAnswerAge) }
+
+// answerCache keeps the upstream's last answers about callers, until they are older than maxAge and
+// a little more. When it is full, the caller of whom it has most loses the one that was used longest
+// ago. So a caller can only take places that others do not need. It is safe for concurrent use.
 type answerCache struct {
-	limit int
+	limit  int
+	maxAge time.Duration // of an answer
 
 	mu      sync.Mutex
 	answers map[[sha256.Size]byte]*list.Element // of answerEntry, in the list of its caller
 	callers map[string]*callerAnswers
 	most    answerHeap
+	swept   time.Time // when old answers were last looked for
 }
 
 // answerEntry is an answer in the cache.
@@ -49,8 +57,8 @@ type callerAnswers struct {
 	index   int // in the heap
 }
 
-func newAnswerCache(limit int) *answerCache {
-	return &answerCache{limit: limit, answers: map[[sha256.Size]byte]*list.Element{}, callers: map[string]*callerAnswers{}}
+func newAnswerCache(limit int, maxAge time.Duration) *answerCache {
+	return &answerCache{limit: limit, maxAge: maxAge, swept: time.Now(), answers: map[[sha256.Size]byte]*list.Element{}, callers: map[string]*callerAnswers{}}
 }
 
 // get returns the last answer.
@@ -71,6 +79,7 @@ func (c *answerCache) add(who user.Info, id [sha256.Size]byte, a cachedAnswer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.removeLocked(c.answers[id])
+	c.sweep(time.Now())
 	caller := c.callers[who.GetName()]
 	if caller == nil {
 		caller = &callerAnswers{name: who.GetName()}
@@ -89,6 +98,20 @@ func (c *answerCache) remove(id [sha256.Size]byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.removeLocked(c.answers[id])
+}
+
+// sweep removes answers that are older than maxAge. It looks at all of them, and so no more often
+// than each eighth of maxAge. The caller holds the lock.
+func (c *answerCache) sweep(now time.Time) {
+	if now.Sub(c.swept) < c.maxAge/8 {
+		return
+	}
+	c.swept = now
+	for _, e := range c.answers {
+		if now.Sub(e.Value.(*answerEntry).at) > c.maxAge {
+			c.removeLocked(e)
+		}
+	}
 }
 
 // removeLocked removes an answer, unless it is nil. The caller holds the lock.

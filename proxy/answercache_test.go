@@ -5,7 +5,9 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"net/http"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -39,7 +41,7 @@ func TestAnswersOfOthers(t *testing.T) {
 
 func TestAnswerCache(t *testing.T) {
 	const limit = 100
-	c := newAnswerCache(limit)
+	c := newAnswerCache(limit, time.Hour)
 	id := func(who string, n int) [sha256.Size]byte { return sha256.Sum256(fmt.Append(nil, who, n)) }
 	cached := func(who string, most int) (n int) {
 		for i := range most {
@@ -82,4 +84,29 @@ func TestAnswerCache(t *testing.T) {
 	if len(c.answers)+len(c.callers)+len(c.most) != 0 {
 		t.Errorf("%d answers of %d callers are left", len(c.answers), len(c.callers))
 	}
+}
+
+// TestOldAnswersGo: an answer that is too old to count for anything is not kept.
+func TestOldAnswersGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newAnswerCache(maxCachedTokens, time.Hour)
+		groups := []string{"staff"}
+		add := func(n int) {
+			who := &user.DefaultInfo{Name: "jane", Groups: slices.Clone(groups)}
+			c.add(who, sha256.Sum256(fmt.Append(nil, n)), cachedAnswer{who, time.Now()})
+		}
+		for i := range 1000 {
+			add(i)
+		}
+		time.Sleep(59 * time.Minute)
+		add(1000)
+		if len(c.answers) != 1001 {
+			t.Errorf("%d are left within the time", len(c.answers))
+		}
+		time.Sleep(10 * time.Minute)
+		add(1001)
+		if len(c.answers) != 2 || len(c.callers) != 1 || c.most[0].entries.Len() != 2 {
+			t.Errorf("%d are left of %d callers", len(c.answers), len(c.callers))
+		}
+	})
 }

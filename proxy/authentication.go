@@ -51,7 +51,7 @@ func reviewBackoff() *wait.Backoff {
 func newAuthentication(ctx context.Context, o *Options, client kubernetes.Interface, br *breaker, seats *seatPool) (*authentication, error) {
 	ttl := o.Authentication.TokenTTL
 	a := &authentication{
-		breaker: br, localTTL: ttl / localTTLPart, tokenAnswers: newAnswerCache(maxCachedTokens), reviewLimit: newReviewLimiter(), seats: seats,
+		breaker: br, localTTL: ttl / localTTLPart, tokenAnswers: newAnswerCache(maxCachedTokens, o.answerAge(ttl)), reviewLimit: newReviewLimiter(), seats: seats,
 		ownerReviews: make(chan struct{}, maxOwnerReviews), ownersAsked: lru.New(maxCachedTokens), created: time.Now(),
 	}
 	for to, cacheTTL := range map[*authenticator.Request]time.Duration{&a.tokens: ttl - ttl/localTTLPart, &a.uncachedTokens: 0} {

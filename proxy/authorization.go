@@ -44,7 +44,7 @@ func newAuthorization(o *Options, client kubernetes.Interface, br *breaker, seat
 	}
 	return &authorization{
 		cached: reviews, uncached: anew, breaker: br, timeout: o.timeouts.review, localTTL: o.Authentication.AllowTTL / localTTLPart,
-		allowedAt: newAnswerCache(maxCachedPermissions), seats: seats,
+		allowedAt: newAnswerCache(maxCachedPermissions, o.answerAge(o.Authentication.AllowTTL)), seats: seats,
 	}, nil
 }
 

@@ -42,7 +42,7 @@ func TestDigest(t *testing.T) {
 func TestFreshPermission(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, answer := 0, authorizer.DecisionAllow
-		a := &authorization{breaker: &breaker{}, timeout: time.Second, localTTL: time.Second, allowedAt: newAnswerCache(maxCachedPermissions), seats: newReviewSeats(time.Second)}
+		a := &authorization{breaker: &breaker{}, timeout: time.Second, localTTL: time.Second, allowedAt: newAnswerCache(maxCachedPermissions, time.Hour), seats: newReviewSeats(time.Second)}
 		a.cached = authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
 			asked++
 			return answer, "", nil
@@ -74,7 +74,7 @@ func TestFreshPermission(t *testing.T) {
 func TestFreshToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, valid := 0, true
-		a := &authentication{breaker: &breaker{}, localTTL: time.Second, tokenAnswers: newAnswerCache(maxCachedTokens), reviewLimit: newReviewLimiter(), seats: newReviewSeats(time.Second)}
+		a := &authentication{breaker: &breaker{}, localTTL: time.Second, tokenAnswers: newAnswerCache(maxCachedTokens, time.Hour), reviewLimit: newReviewLimiter(), seats: newReviewSeats(time.Second)}
 		a.tokens = authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
 			asked++
 			return &authenticator.Response{User: &user.DefaultInfo{Name: "jane"}}, valid, nil

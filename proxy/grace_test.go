@@ -243,14 +243,14 @@ func TestDecisions(t *testing.T) {
 					}
 					return failure
 				}
-				authz := &authorization{breaker: br, timeout: time.Minute, localTTL: time.Second, allowedAt: newAnswerCache(maxCachedPermissions), seats: newReviewSeats(time.Minute)}
+				authz := &authorization{breaker: br, timeout: time.Minute, localTTL: time.Second, allowedAt: newAnswerCache(maxCachedPermissions, time.Hour), seats: newReviewSeats(time.Minute)}
 				authz.cached = authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
 					if err := fail(); err != nil {
 						return authorizer.DecisionNoOpinion, "", err
 					}
 					return authorizer.DecisionAllow, "", nil
 				})
-				authn := &authentication{breaker: br, localTTL: time.Second, tokenAnswers: newAnswerCache(maxCachedTokens), reviewLimit: newReviewLimiter(), seats: newReviewSeats(time.Minute)}
+				authn := &authentication{breaker: br, localTTL: time.Second, tokenAnswers: newAnswerCache(maxCachedTokens, time.Hour), reviewLimit: newReviewLimiter(), seats: newReviewSeats(time.Minute)}
 				authn.tokens = authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
 					if err := fail(); err != nil {
 						return nil, false, err

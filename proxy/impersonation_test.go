@@ -72,7 +72,7 @@ func TestRefusedOfFrontProxy(t *testing.T) {
 		Header: http.Header{"Authorization": {"Bearer good"}},
 	}
 	for _, named := range []string{"joe ", user.Anonymous} {
-		a := &authentication{localTTL: time.Hour, tokenAnswers: newAnswerCache(1)}
+		a := &authentication{localTTL: time.Hour, tokenAnswers: newAnswerCache(1, time.Hour)}
 		jane := &user.DefaultInfo{Name: "jane"}
 		a.tokenAnswers.add(jane, tokenID(r), cachedAnswer{jane, time.Now()})
 		a.cas.Store(&callerCAs{frontProxies: of(named), clients: of("front-proxy")})
