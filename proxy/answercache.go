@@ -23,15 +23,18 @@ const (
 	maxCachedTokens      = 32_768
 )
 
-// minAnswerAge is how long answers are kept at the least. Who is known by one has a seat of its own.
+// minAnswerAge is how long answers are kept at the least. Who is known by one has seats as a user.
 const minAnswerAge = 10 * time.Minute
 
 // answerAge returns how long answers with a TTL are kept.
-func (o *Options) answerAge(ttl time.Duration) time.Duration { return max(o.Grace, ttl, minAnswerAge) }
+func (o *Options) answerAge(ttl time.Duration) time.Duration {
+	return max(o.Grace, ttl, minAnswerAge)
+}
 
 // answerCache keeps the upstream's last answers about callers, until they are older than maxAge and
-// a little more. When it is full, the caller of whom it has most loses the one that was used longest
-// ago. So a caller can only take places that others do not need. It is safe for concurrent use.
+// a little more. When it is full, the caller of whom it has most loses the one that was used
+// longest ago. So a caller can only take places that others do not need. It is safe for concurrent
+// use.
 type answerCache struct {
 	limit  int
 	maxAge time.Duration // of an answer
