@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,7 +22,10 @@ import (
 )
 
 // discoverer asks the upstream about resources.
-type discoverer struct{ client rest.Interface }
+type discoverer struct {
+	client  rest.Interface
+	timeout time.Duration // of a request
+}
 
 // resourceInfo is what the proxy needs to know to cache a resource.
 type resourceInfo struct {
@@ -43,8 +47,16 @@ const crdPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 // typesMinor is the minor version of Kubernetes whose types are linked: that of k8s.io/api.
 const typesMinor = 37
 
+// read returns the answer to a request, in JSON. A server, or a load balancer, that takes a request
+// and does not answer must not hold up those who would ask again.
+func (d discoverer) read(ctx context.Context, r *rest.Request) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	defer cancel()
+	return r.SetHeader("Accept", wire.ContentTypeJSON).DoRaw(ctx)
+}
+
 func (d discoverer) get(ctx context.Context, into any, path ...string) error {
-	raw, err := d.client.Get().AbsPath(path...).SetHeader("Accept", wire.ContentTypeJSON).DoRaw(ctx)
+	raw, err := d.read(ctx, d.client.Get().AbsPath(path...))
 	if err != nil {
 		return err
 	}
@@ -153,7 +165,7 @@ func (d discoverer) readCRD(ctx context.Context, info *resourceInfo) error {
 // reads besides may be a WATCH, which does not tell it.
 func (d discoverer) readListKind(ctx context.Context, info *resourceInfo) error {
 	path := append(groupPath(info.GroupVersion()), info.GroupVersionResource.Resource)
-	raw, err := d.client.Get().AbsPath(path...).Param("limit", "1").SetHeader("Accept", wire.ContentTypeJSON).DoRaw(ctx)
+	raw, err := d.read(ctx, d.client.Get().AbsPath(path...).Param("limit", "1"))
 	if err != nil {
 		return err
 	}

@@ -130,3 +130,27 @@ func TestOrigin(t *testing.T) {
 		t.Errorf("asked for %s", got)
 	}
 }
+
+// TestOriginIsAskedAgain: an answer about a resource that does not come keeps nobody from finding
+// out who serves it.
+func TestOriginIsAskedAgain(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{})
+	u.aggregate(func(string) (int, string) { return http.StatusOK, "" })
+	wait := defaultTimeouts
+	wait.origin, wait.review = 20*time.Millisecond, 2*time.Second
+	tp := startProxy(t, u, Options{Resources: []string{"widgets.v1.example.com"}, timeouts: wait})
+	define(tp)
+	tp.until("widgets are cached", func() bool {
+		res := tp.server.resources.find(widgets)
+		return res != nil && res.ready.Load() != nil
+	})
+	u.block("/openapi/v3")
+	defer u.block("")
+	tp.until("its definition is asked for", func() bool {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		return u.kept > 0
+	})
+	u.aggregate(func(string) (int, string) { return http.StatusOK, "widget-server" })
+	tp.until("it is not cached any more", func() bool { return tp.server.resources.find(widgets).ready.Load() == nil })
+}

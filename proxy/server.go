@@ -110,7 +110,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.health.client, s.health.reviews = client.Discovery().RESTClient(), client.AuthorizationV1().SubjectAccessReviews()
 	br.probe = s.health.reachedSince
-	if s.resources, err = newResources(o, cfg, discoverer{client.Discovery().RESTClient()}); err != nil {
+	if s.resources, err = newResources(o, cfg, discoverer{client.Discovery().RESTClient(), o.timeouts.review}); err != nil {
 		return nil, err
 	}
 	s.workers = s.resources.workers
