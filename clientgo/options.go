@@ -38,7 +38,7 @@ type Options struct {
 	// decodes what the server has sent.
 	NoCapture bool
 	// Scheme is asked for the kind of the example before client-go's own scheme is. A type that
-	// neither knows has the kind of its Go type's name. Only responses with objects of the
+	// neither knows has the kind that the example states, or else its Go type's name. Only responses with objects of the
 	// example's kind are captured.
 	Scheme *runtime.Scheme
 	// ResyncOnRelist hands all objects to every handler again after each relist, as client-go does.

@@ -33,7 +33,8 @@ type responseMatcher struct {
 }
 
 // newResponseMatcher returns a matcher for objects like example. userScheme is asked for the
-// example's kind before client-go's own; it may be nil.
+// example's kind before client-go's own; it may be nil. What a typed example states counts where
+// neither knows its type: controller-runtime passes a caller's object, which may state anything.
 func newResponseMatcher(example runtime.Object, userScheme *runtime.Scheme) responseMatcher {
 	if v := reflect.ValueOf(example); v.Kind() != reflect.Pointer || v.IsNil() {
 		return responseMatcher{}
@@ -45,9 +46,6 @@ func newResponseMatcher(example runtime.Object, userScheme *runtime.Scheme) resp
 	case *unstructured.Unstructured:
 		return responseMatcher{gvks: gvksOf(gvk)}
 	}
-	if gvk.Kind != "" && gvk.Version != "" {
-		return responseMatcher{gvks: gvksOf(gvk)}
-	}
 	for _, s := range []*runtime.Scheme{userScheme, scheme.Scheme} {
 		if s == nil {
 			continue
@@ -55,6 +53,9 @@ func newResponseMatcher(example runtime.Object, userScheme *runtime.Scheme) resp
 		if kinds, _, err := s.ObjectKinds(example); err == nil {
 			return responseMatcher{gvks: kinds}
 		}
+	}
+	if gvk.Kind != "" && gvk.Version != "" {
+		return responseMatcher{gvks: gvksOf(gvk)}
 	}
 	return responseMatcher{goTypeName: reflect.TypeOf(example).Elem().Name()}
 }

@@ -67,8 +67,9 @@ func runLogged(t *testing.T, inf cache.SharedIndexInformer, client kubernetes.In
 	return log.uncaptured()
 }
 
-// TestInformersWithoutAKind checks that informers whose example states no kind are captured if what
-// they are built from says which resource they have, and that a line in the log says so if not.
+// TestInformersWithoutAKind checks that informers whose example states no kind, or a wrong one, are
+// captured if what they are built from says what they have, and that a line in the log says so if
+// not.
 func TestInformersWithoutAKind(t *testing.T) {
 	server := serve(t, apiserver.Options{})
 	plain := fill(t, server.Config(), configMap("one", "a", nil), configMap("one", "b", nil))
@@ -85,6 +86,10 @@ func TestInformersWithoutAKind(t *testing.T) {
 	}
 	stated := &unstructured.Unstructured{}
 	stated.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+	withContext := &cache.ListWatch{
+		ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return typed.List(ctx, o) },
+		WatchFuncWithContext: typed.Watch,
+	}
 	// Older generated code has no context to pass on.
 	withoutContext := &cache.ListWatch{
 		ListFunc:  func(o metav1.ListOptions) (runtime.Object, error) { return typed.List(context.TODO(), o) },
@@ -98,6 +103,7 @@ func TestInformersWithoutAKind(t *testing.T) {
 		"metadata": {Adopt(metadatainformer.NewFilteredMetadataInformer(metadata.NewForConfigOrDie(cfg), gvr, "one", 0, cache.Indexers{}, nil).Informer()), "kind"},
 		"no-kind":  {NewSharedIndexInformer(byHand, &unstructured.Unstructured{}, 0, nil), "kind"},
 		"a-kind":   {NewSharedIndexInformer(byHand, stated, 0, nil), ""},
+		"a-wrong-kind": {NewSharedIndexInformer(withContext, &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "core/v1", Kind: "ConfigMap"}}, 0, nil), ""},
 		"no-context": {
 			Adopt(cache.NewSharedIndexInformer(withoutContext, &corev1.ConfigMap{}, 0, cache.Indexers{})), "context",
 		},

@@ -90,7 +90,9 @@ func TestCaptured(t *testing.T) {
 					return newInformer(spied{toolscache.ToListerWatcherWithContext(lw), items}, example, resync, indexers)
 				},
 			}))
-			for _, o := range []client.Object{&corev1.Pod{}, untyped(podKind), metadataOf(podKind)} {
+			// controller-runtime does not heed what typed objects state.
+			odd := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "core/v1", Kind: "Pod"}}
+			for _, o := range []client.Object{odd, untyped(podKind), metadataOf(podKind)} {
 				s.informer(c, o)
 				if err := c.Get(s.ctx, client.ObjectKey{Namespace: "b", Name: "1"}, o); err != nil {
 					t.Fatal(err)
