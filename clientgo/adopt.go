@@ -131,13 +131,22 @@ func countHandlers(v reflect.Value) int {
 // InformerFor of a factory that informer-gen has generated.
 //
 // All adopted informers share one weir.Server, because Adopt cannot know which of them are of one:
-// when one finds that its server was restored, all list again. A list of unchanged objects calls no
-// handler.
+// they take turns to list, and when one finds that its server was restored, all list again. A list
+// of unchanged objects calls no handler.
 func Adopt(inf cache.SharedIndexInformer) cache.SharedIndexInformer {
+	return AdoptWithOptions(inf, Options{})
+}
+
+// AdoptWithOptions is Adopt with options. A program with informers of several clusters sets one
+// Options.Server for each of them.
+func AdoptWithOptions(inf cache.SharedIndexInformer, opts Options) cache.SharedIndexInformer {
 	if !layoutKnown() {
 		return inf
 	}
-	return adopt(inf, "", Options{Server: &adoptedServer})
+	if opts.Server == nil {
+		opts.Server = &adoptedServer
+	}
+	return adopt(inf, "", opts)
 }
 
 // adoptedServer is what adopted informers know about servers. It does not keep informers alive that

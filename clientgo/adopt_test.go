@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
 )
 
@@ -60,6 +61,10 @@ func TestAdoptsAllFields(t *testing.T) {
 	_ = inf.engine.Run(ctx)
 	if err := inf.engine.Run(ctx); err == nil || !strings.HasPrefix(err.Error(), "my pods: ") {
 		t.Errorf("the engine says %v", err)
+	}
+	with, ok := AdoptWithOptions(built, Options{PinDecoded: true, Server: &weir.Server{}}).(*informer)
+	if !ok || !with.sink.pin || with.name != "my pods" {
+		t.Errorf("with options it became %T", with)
 	}
 	if unknown := unknownFields(built); len(unknown) > 0 {
 		t.Errorf("client-go's informers have fields that are not known here: %v", unknown)

@@ -157,8 +157,9 @@ func (o *Options) storeConfig(values *codec.Codec) store.Config {
 // Run does what RunWithContext does, until the channel is closed.
 func (i *informer) Run(stop <-chan struct{}) { i.RunWithContext(wait.ContextForChannel(stop)) }
 
-// RunWithContext lists, watches and calls handlers until the context ends. Then it blocks until the
-// handlers have returned, for at most 10 s. A second call logs a warning and returns.
+// RunWithContext lists, watches and calls handlers until the context ends. Then it blocks until
+// lists, watches and their transforms have ended, and until the handlers have returned, for at most
+// 10 s. A second call logs a warning and returns.
 func (i *informer) RunWithContext(ctx context.Context) {
 	logger := klog.FromContext(ctx)
 	i.mu.Lock()

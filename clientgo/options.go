@@ -38,11 +38,12 @@ type Options struct {
 	// decodes what the server has sent.
 	NoCapture bool
 	// Scheme is asked for the kind of the example before client-go's own scheme is. A type that
-	// neither knows has the kind that the example states, or else its Go type's name. Only responses with objects of the
-	// example's kind are captured.
+	// neither knows has the kind that the example states, or else its Go type's name. Only
+	// responses with objects of the example's kind are captured.
 	Scheme *runtime.Scheme
-	// ResyncOnRelist hands all objects to every handler again after each relist, as client-go does.
-	// Without it handlers get only what a relist found changed.
+	// ResyncOnRelist hands all objects to every handler again after each relist, as client-go does
+	// for handlers that are due for a resync. Without it handlers get only what a relist found
+	// changed.
 	ResyncOnRelist bool
 	// DecodedBudget bounds, in estimated bytes, the decoded objects that are held: those that are
 	// read often, those that have just changed, which take half of it at most, and those that

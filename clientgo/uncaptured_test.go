@@ -99,10 +99,10 @@ func TestInformersWithoutAKind(t *testing.T) {
 		informer cache.SharedIndexInformer
 		why      string // "" if it is captured
 	}{
-		"dynamic":  {Adopt(dynamicinformer.NewFilteredDynamicInformer(dynamicClient, gvr, "one", 0, cache.Indexers{}, nil).Informer()), ""},
-		"metadata": {Adopt(metadatainformer.NewFilteredMetadataInformer(metadata.NewForConfigOrDie(cfg), gvr, "one", 0, cache.Indexers{}, nil).Informer()), "kind"},
-		"no-kind":  {NewSharedIndexInformer(byHand, &unstructured.Unstructured{}, 0, nil), "kind"},
-		"a-kind":   {NewSharedIndexInformer(byHand, stated, 0, nil), ""},
+		"dynamic":      {Adopt(dynamicinformer.NewFilteredDynamicInformer(dynamicClient, gvr, "one", 0, cache.Indexers{}, nil).Informer()), ""},
+		"metadata":     {Adopt(metadatainformer.NewFilteredMetadataInformer(metadata.NewForConfigOrDie(cfg), gvr, "one", 0, cache.Indexers{}, nil).Informer()), "kind"},
+		"no-kind":      {NewSharedIndexInformer(byHand, &unstructured.Unstructured{}, 0, nil), "kind"},
+		"a-kind":       {NewSharedIndexInformer(byHand, stated, 0, nil), ""},
 		"a-wrong-kind": {NewSharedIndexInformer(withContext, &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "core/v1", Kind: "ConfigMap"}}, 0, nil), ""},
 		"no-context": {
 			Adopt(cache.NewSharedIndexInformer(withoutContext, &corev1.ConfigMap{}, 0, cache.Indexers{})), "context",
