@@ -20,6 +20,9 @@ const (
 // it. The caller is a request that is in flight.
 func (s *Server) learnOwner(r *http.Request, id [sha256.Size]byte) {
 	a := s.authn
+	if p := slotOf(r); p != nil && p.asked {
+		return
+	}
 	if _, known := a.tokenAnswers.get(id); known {
 		return
 	}
