@@ -125,7 +125,7 @@ func TestNothingStaysOfAnOldVersion(t *testing.T) {
 	labelled := pod("a", "v")
 	labelled.Labels, labelled.Finalizers = map[string]string{"only": "once"}, []string{"example.com/first"}
 	first := c.put(t, labelled, 0x7a, 0) // an empty field 15
-	if _, err := c.inf.indexer.reader.newValue(first); err != nil {
+	if _, err := c.inf.indexer.reader.newValue(first, 0); err != nil {
 		t.Fatal(err)
 	}
 	second := c.change(t, "a")
@@ -156,6 +156,41 @@ func TestSeveralHandlersGetTheSame(t *testing.T) {
 		old, fresh := c.update(t, second, third, 1)
 		if old != newestOld || fresh != newestNew || old != newest {
 			t.Errorf("%+v: the slower handler has its own versions", opts)
+		}
+	}
+}
+
+// TestSeveralHandlersDecodeOnce checks that the versions of a change are decoded once for all
+// handlers, though there is no room to keep any for the next change.
+func TestSeveralHandlersDecodeOnce(t *testing.T) {
+	const handlers, objects = 12, 100
+	for _, opts := range []Options{{}, {ShareDecoded: true}} {
+		opts.DecodedBudget = 64 << 10
+		c := newChangingStore(t, opts)
+		var was [objects]*store.Object
+		for i := range was {
+			was[i] = c.change(t, fmt.Sprint("p", i))
+		}
+		_, before := c.inf.store.DecodedReads()
+		for i := range was {
+			is := c.change(t, fmt.Sprint("p", i))
+			for range handlers {
+				c.update(t, was[i], is, handlers-1)
+			}
+		}
+		if _, misses := c.inf.store.DecodedReads(); misses-before > 2*objects {
+			t.Errorf("%+v: %d changes are decoded in %d for %d handlers", opts, objects, misses-before, handlers)
+		}
+		for i := range objects {
+			added := c.change(t, fmt.Sprint("new", i))
+			for range handlers {
+				if _, err := c.inf.indexer.reader.newValue(added, handlers-1); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if _, misses := c.inf.store.DecodedReads(); misses-before > 3*objects {
+			t.Errorf("%+v: with %d new objects it is %d", opts, objects, misses-before)
 		}
 	}
 }

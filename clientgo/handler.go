@@ -215,7 +215,7 @@ func (r *registration) addedValue(e delivery.Event) (any, error) {
 	if e.Initial {
 		return reader.handlerValue(e.New, others)
 	}
-	return reader.newValue(e.New)
+	return reader.newValue(e.New, others)
 }
 
 // updateValues returns the values of the two versions of an update. The error is the new version's.
@@ -229,7 +229,7 @@ func (r *registration) updateValues(e delivery.Event) (was, is any, err error) {
 	if was, is, err = reader.updateValues(e.Old, e.New, others); err == nil {
 		return was, is, nil
 	}
-	if is, err = reader.newValue(e.New); err != nil {
+	if is, err = reader.newValue(e.New, others); err != nil {
 		return nil, nil, err
 	}
 	return reader.placeholder(e.Old), is, nil

@@ -95,7 +95,7 @@ func TestMutationOfOwnObject(t *testing.T) {
 		if !ok {
 			t.Fatal("not held")
 		}
-		is, err := reader.newValue(held)
+		is, err := reader.newValue(held, 0)
 		if err != nil || is != own || len(c.inf.GetStore().List()) != 1 {
 			t.Errorf("handed out %s, %v", show(is), err)
 		}

@@ -90,18 +90,18 @@ func (r *reader) runMutationDetector(ctx context.Context) {
 }
 
 // newValue returns the value of a version that has just arrived, and has it kept for the object's
-// next change.
-func (r *reader) newValue(o *store.Object) (any, error) {
+// next change and for the other handlers.
+func (r *reader) newValue(o *store.Object, others int) (any, error) {
 	if !r.sharesValues || o.Size() == 0 {
 		return r.valueOnce(o)
 	}
 	if r.delta == nil {
-		return r.newSeparateValue(o)
+		return r.newSeparateValue(o, others)
 	}
 	buf := r.delta.buffers.Get().(*deltaBuffers)
 	defer r.delta.release(buf)
 	buf.oldRaw, buf.oldFields = buf.oldRaw[:0], buf.oldFields[:0]
-	return r.newDeltaValue(nil, o, buf)
+	return r.newDeltaValue(nil, o, others, buf)
 }
 
 // updateValues returns the values of the two versions of an update, and has the new one kept in
@@ -114,9 +114,9 @@ func (r *reader) updateValues(was, is *store.Object, others int) (old, fresh any
 		return old, fresh, err
 	}
 	if r.delta == nil {
-		old, fresh, err = r.separateValues(was, is)
+		old, fresh, err = r.separateValues(was, is, others)
 	} else {
-		old, fresh, err = r.deltaValues(was, is)
+		old, fresh, err = r.deltaValues(was, is, others)
 	}
 	if err == nil {
 		r.store.ReleaseLatest(was, others)
@@ -126,16 +126,23 @@ func (r *reader) updateValues(was, is *store.Object, others int) (old, fresh any
 
 // separateValues returns the values of the two versions of an update, and has the new one kept.
 // They share nothing mutable.
-func (r *reader) separateValues(was, is *store.Object) (old, fresh any, err error) {
+func (r *reader) separateValues(was, is *store.Object, others int) (old, fresh any, err error) {
 	if old, fresh, ok := r.decodeTogether(was, is); ok {
 		r.store.AddDecodedMisses(2)
-		r.store.CacheLatest(is, fresh, nil)
-		return old, fresh, nil
+		return r.store.CacheForHandlers(was, old, others), r.keepNew(is, fresh, nil, others), nil
 	}
-	if old, err = r.valueOnce(was); err == nil {
-		fresh, err = r.newSeparateValue(is)
+	if old, err = r.handlerValue(was, others); err == nil {
+		fresh, err = r.newSeparateValue(is, others)
 	}
 	return old, fresh, err
+}
+
+// keepNew has the value of an object's latest version kept for the next change, and for the other
+// handlers. It returns the value that all of them get.
+func (r *reader) keepNew(o *store.Object, value any, note func() any, others int) any {
+	value = r.store.CacheForHandlers(o, value, others)
+	r.store.CacheLatest(o, value, note)
+	return value
 }
 
 // decodeTogether decodes two versions at once. It reports false if one of them is decoded already,
@@ -169,9 +176,9 @@ func (buf *versionBuffers) release() {
 }
 
 // newSeparateValue returns the value of a version that has just arrived, and has it kept for the
-// object's next change. It shares nothing mutable with other versions.
-func (r *reader) newSeparateValue(o *store.Object) (any, error) {
-	value, err := r.valueOnce(o)
+// object's next change and for the other handlers. It shares nothing mutable with other versions.
+func (r *reader) newSeparateValue(o *store.Object, others int) (any, error) {
+	value, err := r.handlerValue(o, others)
 	if err == nil {
 		r.store.CacheLatest(o, value, nil)
 	}
@@ -195,17 +202,23 @@ func (r *reader) freshValue(o *store.Object) (value any, own bool, err error) {
 
 // deltaValues returns the values of the two versions of an update, and has the new one kept. They
 // share what is equal in both.
-func (r *reader) deltaValues(was, is *store.Object) (old, fresh any, err error) {
+func (r *reader) deltaValues(was, is *store.Object, others int) (old, fresh any, err error) {
+	if others > 0 && was.IsDecoded() && is.IsDecoded() { // by another handler, mostly
+		if old, err = r.handlerValue(was, others); err == nil {
+			fresh, err = r.newSeparateValue(is, others)
+		}
+		return old, fresh, err
+	}
 	buf := r.delta.buffers.Get().(*deltaBuffers)
 	defer r.delta.release(buf)
-	if old, err = r.oldDeltaValue(was, buf); err == nil {
-		fresh, err = r.newDeltaValue(old, is, buf)
+	if old, err = r.oldDeltaValue(was, others, buf); err == nil {
+		fresh, err = r.newDeltaValue(old, is, others, buf)
 	}
 	return old, fresh, err
 }
 
 // oldDeltaValue returns the value of the old version, and leaves its fields or its bytes in buf.
-func (r *reader) oldDeltaValue(was *store.Object, buf *deltaBuffers) (value any, err error) {
+func (r *reader) oldDeltaValue(was *store.Object, others int, buf *deltaBuffers) (value any, err error) {
 	buf.oldRaw, buf.oldFields = buf.oldRaw[:0], buf.oldFields[:0]
 	value, note, taken := was.Cached()
 	if fields, _ := note.([]wireField); len(fields) > 0 {
@@ -219,12 +232,12 @@ func (r *reader) oldDeltaValue(was *store.Object, buf *deltaBuffers) (value any,
 		return was.DecodeOnce() // its error names the object
 	}
 	r.store.AddDecodedMisses(1)
-	return value, nil
+	return r.store.CacheForHandlers(was, value, others), nil
 }
 
 // newDeltaValue returns the value of the new version, which shares unchanged fields with old, and
 // has it kept.
-func (r *reader) newDeltaValue(old any, is *store.Object, buf *deltaBuffers) (value any, err error) {
+func (r *reader) newDeltaValue(old any, is *store.Object, others int, buf *deltaBuffers) (value any, err error) {
 	if value, note, ok := is.Cached(); ok {
 		r.store.CacheLatest(is, value, func() any { return note })
 		return value, nil
@@ -240,6 +253,5 @@ func (r *reader) newDeltaValue(old any, is *store.Object, buf *deltaBuffers) (va
 		}
 	}
 	r.store.AddDecodedMisses(1)
-	r.store.CacheLatest(is, value, func() any { return digests(buf.newFields) })
-	return value, nil
+	return r.keepNew(is, value, func() any { return digests(buf.newFields) }, others), nil
 }

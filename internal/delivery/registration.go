@@ -69,6 +69,13 @@ func (e *PanicError) Unwrap() error {
 // worker holds.
 const batchSize = 128
 
+// A registration that is served handles a lagFraction'th of the changes that it is behind, and
+// maxTurn at most, if that is more than a batch.
+const (
+	lagFraction = 8
+	maxTurn     = 32 * batchSize
+)
+
 // Registration is one handler of a store. Make one with [New] and serve it with Run. All methods
 // are safe for concurrent use.
 type Registration struct {
@@ -196,8 +203,11 @@ func (r *Registration) Close() {
 // serve delivers what there is, up to two batches of it. It reports whether there may be more to do
 // at once. Otherwise the cursor, the timer or ResyncNow wakes the registration.
 func (r *Registration) serve(changes []store.Change) (more bool) {
-	// Mostly the second turn finds nothing more, which costs less than to be queued again.
-	for range 2 {
+	// Handlers of the same objects come close to each other, and find decoded what one of them has
+	// decoded, because those that are further behind do more at a time.
+	left := int(min(r.cursor.Lag()/lagFraction, maxTurn))
+	// Mostly the second round finds nothing more, which costs less than to be queued again.
+	for round := 0; round < 2 || left > 0; round++ {
 		if r.ctx.Err() != nil {
 			return false
 		}
@@ -210,7 +220,7 @@ func (r *Registration) serve(changes []store.Change) (more bool) {
 			r.wakeForSweep()
 			return false
 		}
-		if resyncing || n == len(changes) {
+		if left -= n; resyncing || n == len(changes) && left <= 0 {
 			break
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -145,6 +146,31 @@ func TestHandlersShareDecoded(t *testing.T) {
 	}
 	cancel()
 	waitFor(all)
+}
+
+// TestTurns: a registration that is served does the more the further it is behind, so that handlers
+// which lag behind others come close to these.
+func TestTurns(t *testing.T) {
+	for _, of := range []struct{ behind, want int }{
+		{10, 10}, {batchSize * lagFraction, batchSize}, {4 * batchSize * lagFraction, 4 * batchSize}, {2 * maxTurn * lagFraction, maxTurn},
+	} {
+		w := newTestStore(t, store.Config{LogBytes: 1 << 30})
+		w.sync()
+		handled := 0
+		r := New(w.store, func(context.Context, Event) { handled++ }, Options{})
+		changes := make([]store.Change, batchSize)
+		if _, ok := r.begin(t.Context()); !ok || r.serve(changes) {
+			t.Fatal("there is something to do at the beginning")
+		}
+		for i := range of.behind {
+			w.put(strconv.Itoa(i), "")
+		}
+		if r.serve(changes); handled < of.want || handled >= of.want+batchSize {
+			t.Errorf("%d behind, a turn has %d, want %d", of.behind, handled, of.want)
+		}
+		r.Close()
+		w.store.Close()
+	}
 }
 
 // goroutinesIn returns how many goroutines have a method of this package on their stack.

@@ -26,6 +26,7 @@ type decodedEntry struct {
 	pos     int32  // in the segment
 	age     int32  // ticks since the last read
 	change  uint32 // decodedCache.changes when Store.CacheLatest was called
+	refused bool   // by Store.CacheLatest, for want of room
 }
 
 // Each read sets all bits. The sweep of idle entries and the hand of CLOCK each clear their own.

@@ -31,8 +31,9 @@ func (s *Store) CacheLatest(o *Object, value any, note func() any) bool {
 	if c.closed || o.size == 0 {
 		return false
 	}
-	if d := o.decoded.Load(); d != nil && d.segment == &c.latest {
-		return true // another handler was here before
+	d := o.decoded.Load()
+	if d != nil && (d.segment == &c.latest || d.segment == &c.forHandlers && d.refused) {
+		return d.segment == &c.latest // another handler was here before
 	}
 	c.changes++
 	c.hitRate -= c.hitRate / hitWindow
@@ -41,13 +42,16 @@ func (s *Store) CacheLatest(o *Object, value any, note func() any) bool {
 		limit /= unconditionalFraction
 	}
 	if c.latest.bytes+o.decodedBytes() > limit {
+		if d != nil {
+			d.refused = true
+		}
 		return false
 	}
 	box := &decodedBox{value: value}
 	if note != nil {
 		box.note = note()
 	}
-	d := c.insert(o, box, &c.latest)
+	d = c.insert(o, box, &c.latest)
 	d.used.And(^uint32(usedSinceSweep)) // each read sets it again
 	d.handlersLeft.Store(0)
 	d.awaitsHit.Store(true)
