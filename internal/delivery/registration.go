@@ -73,7 +73,7 @@ const batchSize = 128
 // maxTurn at most, if that is more than a batch.
 const (
 	lagFraction = 8
-	maxTurn     = 32 * batchSize
+	maxTurn     = 16 * batchSize
 )
 
 // Registration is one handler of a store. Make one with [New] and serve it with Run. All methods

@@ -152,7 +152,7 @@ func TestHandlersShareDecoded(t *testing.T) {
 // which lag behind others come close to these.
 func TestTurns(t *testing.T) {
 	for _, of := range []struct{ behind, want int }{
-		{10, 10}, {batchSize * lagFraction, batchSize}, {4 * batchSize * lagFraction, 4 * batchSize}, {2 * maxTurn * lagFraction, maxTurn},
+		{10, 10}, {batchSize * lagFraction, batchSize}, {4 * batchSize * lagFraction, 4 * batchSize}, {maxTurn * (lagFraction + 2), maxTurn},
 	} {
 		w := newTestStore(t, store.Config{LogBytes: 1 << 30})
 		w.sync()
