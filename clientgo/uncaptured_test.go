@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/kubernetes"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
@@ -90,11 +91,6 @@ func TestInformersWithoutAKind(t *testing.T) {
 		ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return typed.List(ctx, o) },
 		WatchFuncWithContext: typed.Watch,
 	}
-	// Older generated code has no context to pass on.
-	withoutContext := &cache.ListWatch{
-		ListFunc:  func(o metav1.ListOptions) (runtime.Object, error) { return typed.List(context.TODO(), o) },
-		WatchFunc: func(o metav1.ListOptions) (watch.Interface, error) { return typed.Watch(context.TODO(), o) },
-	}
 	for name, test := range map[string]struct {
 		informer cache.SharedIndexInformer
 		why      string // "" if it is captured
@@ -105,7 +101,7 @@ func TestInformersWithoutAKind(t *testing.T) {
 		"a-kind":       {NewSharedIndexInformer(byHand, stated, 0, nil), ""},
 		"a-wrong-kind": {NewSharedIndexInformer(withContext, &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "core/v1", Kind: "ConfigMap"}}, 0, nil), ""},
 		"no-context": {
-			Adopt(cache.NewSharedIndexInformer(withoutContext, &corev1.ConfigMap{}, 0, cache.Indexers{})), "context",
+			Adopt(cache.NewSharedIndexInformer(contextless{typed}, &corev1.ConfigMap{}, 0, cache.Indexers{})), "context",
 		},
 		"never": {NewSharedIndexInformerWithOptions(byHand, &unstructured.Unstructured{}, 0, nil, Options{NoCapture: true}), "-"},
 	} {
@@ -124,4 +120,17 @@ func TestInformersWithoutAKind(t *testing.T) {
 			}
 		})
 	}
+}
+
+// contextless lists and watches as older generated code does, which has no context to pass on.
+type contextless struct {
+	client typedcorev1.ConfigMapInterface
+}
+
+func (c contextless) List(o metav1.ListOptions) (runtime.Object, error) {
+	return c.client.List(context.TODO(), o)
+}
+
+func (c contextless) Watch(o metav1.ListOptions) (watch.Interface, error) {
+	return c.client.Watch(context.TODO(), o)
 }
