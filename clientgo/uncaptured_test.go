@@ -128,9 +128,9 @@ type contextless struct {
 }
 
 func (c contextless) List(o metav1.ListOptions) (runtime.Object, error) {
-	return c.client.List(context.TODO(), o)
+	return c.client.List(context.Background(), o)
 }
 
 func (c contextless) Watch(o metav1.ListOptions) (watch.Interface, error) {
-	return c.client.Watch(context.TODO(), o)
+	return c.client.Watch(context.Background(), o)
 }
