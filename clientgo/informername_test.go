@@ -1,4 +1,8 @@
+//go:build !oldest
+
 package clientgo
+
+// The oldest client-go's informers do not publish to the provider that a program sets.
 
 import (
 	"strconv"
