@@ -1,12 +1,10 @@
 package proxy
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -165,8 +163,8 @@ type auditRecord struct {
 // errNotRecorded is returned for a request that must be recorded and cannot be recorded here.
 var errNotRecorded = errors.New("the request cannot be recorded")
 
-// begin records that an authorized caller has asked for a read, or for /metrics.
-func (a *auditor) begin(r *http.Request, review *action, who user.Info, received time.Time) (*auditRecord, error) {
+// begin records that a caller whom a decision has authorized asks for a read, or for /metrics.
+func (a *auditor) begin(r *http.Request, review *action, who user.Info, by decision, received time.Time) (*auditRecord, error) {
 	if a == nil {
 		return nil, nil
 	}
@@ -175,7 +173,11 @@ func (a *auditor) begin(r *http.Request, review *action, who user.Info, received
 	if rule.Level == auditinternal.LevelRequestResponse && attrs.IsResourceRequest() && review.verb != "watch" {
 		return nil, errNotRecorded
 	}
-	return a.record(r, attrs, rule, received, "authorization.k8s.io/decision", "allow", "authorization.k8s.io/reason", "")
+	why := ""
+	if by == decisionGrace {
+		why = "the upstream does not answer, and its last answer allowed it"
+	}
+	return a.record(r, attrs, rule, received, "authorization.k8s.io/decision", "allow", "authorization.k8s.io/reason", why)
 }
 
 // refused records a request that is answered with an error. It is answered so in any case, also if
@@ -242,57 +244,4 @@ func (rec *auditRecord) request(r *http.Request) *http.Request {
 	r.Header = r.Header.Clone()
 	r.Header.Set(auditinternal.HeaderAuditID, string(rec.ac.AuditID()))
 	return r
-}
-
-// writer returns a ResponseWriter that records the response. The caller must call end.
-func (rec *auditRecord) writer(w http.ResponseWriter, long bool) *auditedWriter {
-	w.Header().Set(auditinternal.HeaderAuditID, string(rec.ac.AuditID()))
-	return &auditedWriter{ResponseWriter: w, record: rec, long: long}
-}
-
-// auditedWriter records the response to a request.
-type auditedWriter struct {
-	http.ResponseWriter
-	record *auditRecord
-	long   bool // the start of the response is recorded too
-	begun  bool
-}
-
-// Unwrap returns the wrapped writer, for http.ResponseController.
-func (w *auditedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-func (w *auditedWriter) recordCode(code int) {
-	if w.begun || code < http.StatusOK && code != http.StatusSwitchingProtocols {
-		return
-	}
-	w.begun = true
-	w.record.ac.SetEventResponseStatusCode(int32(code))
-	if w.long {
-		w.record.ac.ProcessEventStage(w.record.ctx, auditinternal.StageResponseStarted)
-	}
-}
-
-func (w *auditedWriter) WriteHeader(code int) {
-	w.recordCode(code)
-	w.ResponseWriter.WriteHeader(code)
-}
-
-func (w *auditedWriter) Write(p []byte) (int, error) {
-	w.recordCode(http.StatusOK)
-	return w.ResponseWriter.Write(p)
-}
-
-// Hijack takes over the connection, for an upgrade.
-func (w *auditedWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
-	if err == nil {
-		w.recordCode(http.StatusSwitchingProtocols)
-	}
-	return conn, rw, err
-}
-
-// end records the end of the response, complete or not.
-func (w *auditedWriter) end() {
-	w.recordCode(http.StatusOK)
-	w.record.ac.ProcessEventStage(w.record.ctx, auditinternal.StageResponseComplete)
 }

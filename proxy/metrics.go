@@ -218,7 +218,7 @@ func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, errForbidden(q.attributes(who.user)))
 		return
 	}
-	record, err := s.auditor.begin(r, q, who.user, begun)
+	record, err := s.auditor.begin(r, q, who.user, decisionAllow, begun)
 	if err != nil {
 		watchcache.WriteError(w, r, err)
 		return

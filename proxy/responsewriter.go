@@ -19,6 +19,8 @@ type responseWriter struct {
 	// long. It is called with the smallest stack. nil: nothing.
 	rest func()
 	ends []func() // called when the request ends, the last one first
+	// panicked is what the request has made the proxy panic with, set before that; nil: nothing.
+	panicked any
 	// onUpgrade is called when the request has become an upgraded connection; nil: nothing is.
 	onUpgrade func()
 	// buffered means that the last write may still be in net/http's buffer.

@@ -2,7 +2,9 @@ package proxy
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -30,7 +32,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	a := &responseWriter{ResponseWriter: w}
 	defer a.limitFinalWrite(r)
-	defer a.end()
+	defer s.finish(a, r)
 	if mayWatch(r) {
 		s.workers.Run(func() { s.dispatch(a, r) })
 	} else {
@@ -39,6 +41,20 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if a.rest != nil {
 		a.rest()
 	}
+}
+
+// finish ends what a request has, also if that panics. It must be deferred. A panic of the proxy
+// itself counts as 500 and is logged here, since net/http logs those of all clients that send
+// nonsense too; the client sees in any case that the answer was broken off.
+func (s *Server) finish(a *responseWriter, r *http.Request) {
+	if a.panicked = recover(); a.panicked != nil {
+		defer panic(http.ErrAbortHandler)
+		if a.panicked != http.ErrAbortHandler {
+			a.recordCode(http.StatusInternalServerError)
+			s.opts.Log.Error("a request has made the proxy panic", "method", r.Method, "path", r.URL.Path, "panic", fmt.Sprint(a.panicked), "stack", string(debug.Stack()))
+		}
+	}
+	a.end()
 }
 
 // mayWatch reports whether a request may be a WATCH. The beginning of such a request is left to a
@@ -166,14 +182,14 @@ func (s *Server) serveRead(a *responseWriter, r *http.Request, rd *readRequest) 
 // answer answers a read from a session, or begins to, or, if lost is not nil, with that. It returns
 // false, with nothing written, if the read cannot be recorded.
 func (s *Server) answer(a *responseWriter, r *http.Request, rd *servedRead, begun time.Time, lost error) bool {
-	record, err := s.auditor.begin(r, rd.review, rd.who, begun)
+	record, err := s.auditor.begin(r, rd.review, rd.who, rd.decision, begun)
 	if err != nil {
 		return false
 	}
 	w := http.ResponseWriter(a)
 	if record != nil {
 		noted := record.writer(a, rd.review.verb == "watch")
-		a.onEnd(noted.end)
+		a.onEnd(func() { noted.ended(a.panicked) })
 		w = noted
 	}
 	if err := s.discardBody(w, r); err != nil {

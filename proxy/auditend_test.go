@@ -1,0 +1,157 @@
+package proxy
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	auditinternal "k8s.io/apiserver/pkg/apis/audit"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+
+	"github.com/weirproject/weir/apiserver"
+)
+
+// brokenWriter calls onWrite for each write, with its number.
+type brokenWriter struct {
+	*httptest.ResponseRecorder
+	writes  int
+	onWrite func(n int) error
+}
+
+func (w *brokenWriter) Write(p []byte) (int, error) {
+	if err := w.onWrite(w.writes); err != nil {
+		return 0, err
+	}
+	w.writes++
+	return w.ResponseRecorder.Write(p)
+}
+
+// syncedLog keeps what is logged. It is safe for concurrent use.
+type syncedLog struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *syncedLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *syncedLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// TestAuditBrokenOff: an answer that was broken off is not recorded as a complete one, and a panic
+// of the proxy itself is logged as an error.
+func TestAuditBrokenOff(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 500})
+	path := filepath.Join(t.TempDir(), "log")
+	var log syncedLog
+	tp := startProxy(t, u, Options{
+		Resources: []string{"pods"}, Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelError})),
+		Audit:          Audit{PolicyFile: writePolicy(t, auditPolicy), LogPath: path},
+		Authentication: Authentication{TokenTTL: deadline * 100, AllowTTL: deadline * 100, DenyTTL: deadline},
+	})
+	tp.ready()
+	const list, watch = "/api/v1/pods?resourceVersion=0", "/api/v1/pods?watch=true&resourceVersion=0"
+	for _, at := range []string{list, watch + "&timeoutSeconds=1"} {
+		tp.get("jane", at) // who jane is, and what she may do, is known then
+	}
+	served := tp.server.served
+	nothing := func(int) error { return nil }
+	for _, test := range []struct {
+		id, path string
+		gone     bool // before it is answered
+		panics   bool // the proxy itself
+		onWrite  func(cancel func(), n int) error
+		stage    string
+		code     int32
+		message  string
+	}{
+		{id: "whole", path: list, stage: "ResponseComplete", code: 200},
+		{id: "gone before", path: list, gone: true, stage: "Panic", code: 500, message: "broken off"},
+		{id: "gone within", path: list, onWrite: func(cancel func(), _ int) error { cancel(); return nil }, stage: "Panic", code: 500, message: "broken off"},
+		{id: "connection broken", path: list, onWrite: func(_ func(), n int) error {
+			if n > 0 {
+				return http.ErrHandlerTimeout
+			}
+			return nil
+		}, stage: "ResponseComplete", code: 200, message: "Connection closed early"},
+		{id: "a watch whose client leaves", path: watch, onWrite: func(cancel func(), _ int) error { cancel(); return nil }, stage: "ResponseComplete", code: 200},
+		{id: "panic", path: list, panics: true, stage: "Panic", code: 500, message: "panicked: runtime error"},
+		{id: "panic of a watch", path: watch, panics: true, stage: "Panic", code: 500, message: "panicked: runtime error"},
+	} {
+		ctx, cancel := context.WithCancel(tp.ctx)
+		r := httptest.NewRequestWithContext(ctx, http.MethodGet, test.path, nil)
+		r.Header.Set("Authorization", "Bearer token-jane")
+		r.Header.Set("Audit-ID", test.id)
+		w := &brokenWriter{httptest.NewRecorder(), 0, nothing}
+		if test.onWrite != nil {
+			w.onWrite = func(n int) error { return test.onWrite(cancel, n) }
+		}
+		if test.gone {
+			cancel()
+		}
+		if tp.server.served = served; test.panics {
+			tp.server.served = nil
+		}
+		logged := len(log.String())
+		why := recovered(func() { tp.server.ServeHTTP(w, r) })
+		cancel()
+		if (why != nil) != (test.stage == "Panic") || why != nil && why != http.ErrAbortHandler {
+			t.Errorf("%s: it panics with %v", test.id, why)
+		}
+		all := auditOf(t, path)
+		i := slices.IndexFunc(all, func(e auditv1.Event) bool { return string(e.AuditID) == test.id && string(e.Stage) == test.stage })
+		if got := stages(all, test.id); i < 0 || got[len(got)-1] != auditinternal.Stage(test.stage) {
+			t.Errorf("%s: recorded %v, want %s", test.id, got, test.stage)
+			continue
+		}
+		if st := all[i].ResponseStatus; st.Code != test.code || !strings.Contains(st.Message, test.message) || test.message == "" && st.Message != "" ||
+			strings.Contains(st.Message, "\n") {
+			t.Errorf("%s: recorded %+v", test.id, st)
+		}
+		if text := log.String()[logged:]; strings.Contains(text, "panic") != test.panics || test.panics && !strings.Contains(text, "serveFrom") {
+			t.Errorf("%s: logged %q", test.id, text)
+		}
+	}
+	if _, page := tp.get("jane", "/metrics"); !strings.Contains(page, `apiserver_request_total{code="500"`) {
+		t.Error("panics are not counted")
+	}
+}
+
+// recovered returns what f panics with.
+func recovered(f func()) (why any) {
+	defer func() { why = recover() }()
+	f()
+	return nil
+}
+
+// TestAuditGrace: what is answered on an earlier answer about the caller, because the upstream does
+// not answer, is recorded as such.
+func TestAuditGrace(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 3})
+	path := filepath.Join(t.TempDir(), "log")
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}, Audit: Audit{PolicyFile: writePolicy(t, auditPolicy), LogPath: path}})
+	tp.ready()
+	tp.get("jane", "/api/v1/pods?resourceVersion=0", "Audit-ID", "before")
+	u.setDown(true)
+	if code, body := tp.get("jane", "/api/v1/pods?resourceVersion=0", "Audit-ID", "down"); code != http.StatusOK {
+		t.Fatal(code, body)
+	}
+	for _, e := range auditOf(t, path) {
+		want := map[string]string{"before": "", "down": "the upstream does not answer, and its last answer allowed it"}[string(e.AuditID)]
+		if got, ok := e.Annotations["authorization.k8s.io/reason"]; !ok || got != want {
+			t.Errorf("%s: recorded %v", e.AuditID, e.Annotations)
+		}
+	}
+}
