@@ -145,8 +145,8 @@ func WithCustomResyncConfig(resync map[metav1.Object]time.Duration) Option {
 
 // WithInformerName sets a name that Shutdown releases. Of client-go's metrics our informers publish
 // informer_store_resource_version under it, and none of a FIFO, which they do not have. Before
-// client-go 0.37 neither its informers nor ours publish any. It has no effect on the dynamic and the
-// metadata factory.
+// client-go 0.37 neither its informers nor ours publish any. It has no effect on the dynamic and
+// the metadata factory.
 func WithInformerName(name *cache.InformerName) Option { return func(s *settings) { s.name = name } }
 
 // WithOptions sets the options of the factory's informers.
