@@ -28,7 +28,7 @@ type ListWatch struct {
 	// factory count, else those of the informer's namespaces and selectors. The others wait. A LIST
 	// that brings nothing for 10 s is not counted any more. 0: 8.
 	MaxLists int
-	// Backoff is the pace of new tries.
+	// Backoff says how long to wait before a new try.
 	Backoff Backoff
 }
 
@@ -69,11 +69,11 @@ const (
 // String returns the consistency's name: "MostRecent" or "Any".
 func (c Consistency) String() string { return reflector.Consistency(c).String() }
 
-// Backoff is the pace of new tries after failures: Min, then twice as long each time up to Max,
-// each wait shortened by up to a half at random. A wait is no shorter than the server's
-// Retry-After, of which up to 2 minutes count. While no server answers, or one refuses within a
-// second, the waits do not grow beyond twice Min for the first 22 failures: it may be back at any
-// moment.
+// Backoff says how long to wait before a new try: Min after the first failure, then twice as long
+// each time up to Max, each wait shortened by up to a half at random. A wait is no shorter than the
+// server's Retry-After, of which up to 2 minutes count. While no server answers, or one refuses
+// within a second, the waits do not grow beyond twice Min for the first 22 failures: it may be back
+// at any moment.
 type Backoff struct {
 	Min time.Duration // 0: 0.8 s
 	Max time.Duration // 0: 30 s
@@ -81,8 +81,8 @@ type Backoff struct {
 	// credentials, permissions or resources. For a resource that was served before the bound is
 	// Min. 0: 5 s.
 	Denied time.Duration
-	// Healthy is how long a watch must have stood for the failures before it to be forgotten. 0: 10
-	// s.
+	// Healthy is how long a watch must have stood for the failures before it to be forgotten.
+	// 0: 10 s.
 	Healthy time.Duration
 	// Random returns numbers in [0, 1). It is called by several goroutines at once. nil:
 	// math/rand/v2.

@@ -43,7 +43,7 @@ func (c *Cache) newBody(w http.ResponseWriter, r *http.Request) *body {
 	if r.ProtoMajor == 2 && !c.buffersWrites {
 		b.maxWrite = maxHTTP2Write
 	}
-	b.deadline.beginState(listPace)
+	b.deadline.beginState(listRate)
 	return b
 }
 

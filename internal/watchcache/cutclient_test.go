@@ -115,7 +115,7 @@ func TestStateCountsWaits(t *testing.T) {
 		ds := &writeDeadlines{timeout: time.Hour, stalled: &atomic.Uint64{}}
 		wd := ds.start(newRecorder())
 		defer wd.close()
-		wd.beginState(initialPace)
+		wd.beginState(initialRate)
 		write := func() error { return wd.during(func() error { time.Sleep(stateGrace / 2); return nil }) }
 		for range 3 {
 			time.Sleep(2 * stateGrace)

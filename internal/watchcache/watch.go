@@ -295,7 +295,7 @@ func (wt *watcher) sendInitialEvents() (stopped bool, err error) {
 	defer func() { wt.matcher.selector = m }()
 	wt.acquireScratch()
 	wt.out.deadline.beginSending()
-	wt.out.deadline.beginState(initialPace)
+	wt.out.deadline.beginState(initialRate)
 	defer wt.out.deadline.endState()
 	fetched := 0
 	for o := range pl.walk("") {

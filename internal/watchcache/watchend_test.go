@@ -92,7 +92,7 @@ func TestTooSlowIsCut(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		w := &trickler{ResponseRecorder: httptest.NewRecorder(), pause: 2 * streamBuffer * time.Second / initialPace}
+		w := &trickler{ResponseRecorder: httptest.NewRecorder(), pause: 2 * streamBuffer * time.Second / initialRate}
 		if !tc.abandon(w, ctx, "watch=1&timeoutSeconds=36000") || tc.cache.Stats().Stalled != 1 {
 			t.Errorf("%d bytes came, and then an end", w.Body.Len())
 		}

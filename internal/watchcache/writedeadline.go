@@ -30,7 +30,7 @@ type writeDeadline struct {
 	sendsState  atomic.Bool  // a state is being sent
 	stateWaited atomic.Int64 // nanoseconds that writes of it have taken: what they wait for the client
 	stateSent   atomic.Int64 // bytes of it that have been written
-	statePace   atomic.Int64 // bytes a second that the client must take of it
+	stateRate   atomic.Int64 // bytes a second that the client must take of it
 
 	mu          sync.Mutex
 	cutWrite    int64 // start of the write that was ended last
@@ -46,11 +46,11 @@ const (
 	drainGrace = 10 * time.Second
 	// A state, of a LIST or at the beginning of a WATCH, keeps a snapshot, and a LIST a seat, until it
 	// has been sent. So it is, at any time, no more than stateGrace behind a client that takes
-	// listPace or initialPace bytes a second. kube-apiserver ends a LIST after that grace, however
+	// listRate or initialRate bytes a second. kube-apiserver ends a LIST after that grace, however
 	// large it is. A WATCH that is ended begins with the whole state again, so it is given longer.
 	stateGrace  = time.Minute
-	listPace    = 256 << 10
-	initialPace = 32 << 10
+	listRate    = 256 << 10
+	initialRate = 32 << 10
 	// checksPerTimeout is how often a write is checked within its timeout.
 	checksPerTimeout = 8
 )
@@ -305,11 +305,11 @@ func (wd *writeDeadline) setDeadlineLocked(deadline time.Time) bool {
 var errTooSlow = errors.New("watchcache: the client takes the state too slowly")
 
 // beginState begins to bound the time for which the writes of a state wait, until endState. The
-// client must take pace bytes a second. What is computed between writes is no fault of the client.
-func (wd *writeDeadline) beginState(pace int64) {
+// client must take rate bytes a second. What is computed between writes is no fault of the client.
+func (wd *writeDeadline) beginState(rate int64) {
 	wd.stateSent.Store(0)
 	wd.stateWaited.Store(0)
-	wd.statePace.Store(pace)
+	wd.stateRate.Store(rate)
 	wd.sendsState.Store(true)
 }
 
@@ -324,7 +324,7 @@ func (wd *writeDeadline) isLate(now time.Time) bool {
 	if start := wd.started.Load(); start != 0 {
 		waited += since(now) - start
 	}
-	due := stateGrace + time.Duration(float64(wd.stateSent.Load())/float64(wd.statePace.Load())*float64(time.Second))
+	due := stateGrace + time.Duration(float64(wd.stateSent.Load())/float64(wd.stateRate.Load())*float64(time.Second))
 	return time.Duration(waited) > due
 }
 

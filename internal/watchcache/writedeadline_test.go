@@ -189,7 +189,7 @@ func (w *trickler) Write(p []byte) (int, error) {
 }
 
 // TestTrickledState: who takes a state a little at a time, so that no write takes long, does not
-// keep it for ever; who is slow and takes more than a modest pace gets all of it, however long it
+// keep it for ever; who is slow and takes more than a modest rate gets all of it, however long it
 // takes.
 func TestTrickledState(t *testing.T) {
 	const size = 20 << 10
@@ -197,8 +197,8 @@ func TestTrickledState(t *testing.T) {
 		many int
 		slow time.Duration // the longest pause that is fast enough
 	}{
-		"":                             {2000, gzipAbove * time.Second / listPace},
-		"watch=1&timeoutSeconds=36000": {300, streamBuffer * time.Second / initialPace},
+		"":                             {2000, gzipAbove * time.Second / listRate},
+		"watch=1&timeoutSeconds=36000": {300, streamBuffer * time.Second / initialRate},
 	} {
 		for pause, whole := range map[time.Duration]bool{tt.slow / 2: true, 4 * time.Minute: false} {
 			synctest.Test(t, func(t *testing.T) {
