@@ -56,6 +56,16 @@ func (def definition) differsFrom(was definition) bool {
 	return false
 }
 
+// has reports whether it has all the texts of another, and that has any.
+func (def definition) has(other definition) bool {
+	for what, text := range other {
+		if def[what] != text {
+			return false
+		}
+	}
+	return len(other) > 0
+}
+
 // merge adds the texts that are missing.
 func (def definition) merge(more definition) {
 	for what, text := range more {

@@ -49,6 +49,9 @@ type fakeUpstream struct {
 	warns map[string]string
 	// schemas has what the upstream's OpenAPI tells, by group and version. nil: it has none.
 	schemas map[string]string
+	// versions has what the upstream tells as its version, by turns; empty: its own.
+	versions     []string
+	toldVersions int
 	// services is what the aggregator answers. nil: there is none.
 	services http.HandlerFunc
 	// fault, when not nil, is what becomes of reviews instead of an answer.
@@ -98,6 +101,12 @@ func (u *fakeUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	} else {
 		unblocked = nil
 	}
+	version := ""
+	if r.URL.Path == "/version" {
+		if u.toldVersions++; len(u.versions) > 0 {
+			version = u.versions[u.toldVersions%len(u.versions)]
+		}
+	}
 	u.requests = append(u.requests, asked{r.Method, r.URL.RequestURI(), r.Header.Clone()})
 	u.mu.Unlock()
 	if hangs != nil {
@@ -123,6 +132,8 @@ func (u *fakeUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 	case fault != nil && strings.HasSuffix(r.URL.Path, "reviews"):
 		fault(w, r)
+	case version != "":
+		u.serveVersion(w, version)
 	case schemas != nil && r.URL.Path == "/openapi/v3":
 		paths := map[string]any{}
 		for path, hash := range schemas {

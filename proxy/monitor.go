@@ -14,7 +14,7 @@ import (
 // upstream watch has ended, until ctx ends. It ends the session if either has changed, or if the
 // upstream has refused to answer finalAttempts times in a row. It does nothing while the upstream
 // does not answer.
-func (res *resource) monitor(ctx context.Context, defined definition, end context.CancelCauseFunc) {
+func (res *resource) monitor(ctx context.Context, defined *definitionCheck, end context.CancelCauseFunc) {
 	ticker := time.NewTicker(res.resources.opts.timeouts.origin)
 	defer ticker.Stop()
 	for refusals := 0; refusals < finalAttempts; {
@@ -25,12 +25,10 @@ func (res *resource) monitor(ctx context.Context, defined definition, end contex
 		case <-ctx.Done():
 			return
 		}
-		now := res.resources.discoverer.definition(ctx, res.gvr)
-		if now.differsFrom(defined) {
+		if defined.redefines(res.resources.discoverer.definition(ctx, res.gvr), time.Now()) {
 			end(errRedefined)
 			return
 		}
-		defined.merge(now)
 		err := res.resources.discoverer.servedLocally(ctx, res.gvr.GroupVersion())
 		switch {
 		case err == nil:

@@ -113,6 +113,7 @@ type timeouts struct {
 	review     time.Duration // for the upstream's answer to a review
 	lookup     time.Duration // time between two attempts to read the published CAs
 	origin     time.Duration // time between two checks by resource.monitor
+	settle     time.Duration // in which a server tells its new schema, see definitionCheck
 	// restart is the pause after a session of a resource. Other API servers may come to know a new
 	// definition later than the one that announced it.
 	restart time.Duration
@@ -129,7 +130,7 @@ type timeouts struct {
 
 var defaultTimeouts = timeouts{
 	header: 30 * time.Second, idle: 2 * time.Minute, ping: 30 * time.Second, pong: 15 * time.Second, discard: 10 * time.Second, body: seatGrace,
-	seat: 5 * time.Second, review: 10 * time.Second, lookup: 5 * time.Second, origin: time.Minute, restart: time.Second, reread: 3 * time.Second, proof: 3 * time.Second, read: 4 * time.Second,
+	seat: 5 * time.Second, review: 10 * time.Second, lookup: 5 * time.Second, origin: time.Minute, settle: 3 * time.Minute, restart: time.Second, reread: 3 * time.Second, proof: 3 * time.Second, read: 4 * time.Second,
 }
 
 // Authentication configures which callers are trusted. The zero value uses what the upstream

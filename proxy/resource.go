@@ -39,9 +39,10 @@ type resource struct {
 	objects        atomic.Int64           // of the last session that was ready, at its end
 	// redefined is when the last session ended with errRedefined, in Unix nanoseconds. 0: it was read
 	// since.
-	redefined atomic.Int64
-	created   time.Time   // when it was first asked for
-	rereaders rereadQueue // those who wait while it is read anew
+	redefined   atomic.Int64
+	definitions definitionHistory // of its sessions, which use it one after the other
+	created     time.Time         // when it was first asked for
+	rereaders   rereadQueue       // those who wait while it is read anew
 }
 
 func newResource(rs *resources, gvr schema.GroupVersionResource, configured bool) *resource {

@@ -66,7 +66,8 @@ func (res *resource) runSession(ctx context.Context) error {
 	res.running.Store(s)
 	defer res.running.Store(nil)
 	var monitoring sync.WaitGroup
-	monitoring.Go(func() { res.monitor(ctx, info.definition, cancel) })
+	check := newDefinitionCheck(&res.definitions, info.definition, res.resources.opts.timeouts.settle, begun)
+	monitoring.Go(func() { res.monitor(ctx, check, cancel) })
 	err = s.reflector.Run(ctx)
 	cancel(err)
 	monitoring.Wait()
