@@ -359,13 +359,13 @@ func TestBodiesOfWatches(t *testing.T) {
 // TestHeadsOfWatches: what the heads of watches take, which are kept as long as they last, counts.
 func TestHeadsOfWatches(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, WatchMemory: 4 << 20})
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}, WatchMemory: 1 << 20})
 	tp.ready()
 	const watch = "/api/v1/pods?watch=true"
 	limiter := tp.server.flowControl.longRunning
-	long := []string{"Authorization", "Bearer token-jane", "X-Padding", strings.Repeat("x", 900<<10)}
+	long := []string{"Authorization", "Bearer token-jane", "X-Padding", strings.Repeat("x", 220<<10)}
 	var many []string
-	for i := range 9000 {
+	for i := range 1500 {
 		many = append(many, fmt.Sprint("X-", i), "x")
 	}
 	for name, headers := range map[string][]string{"long": long, "many": append(many, "Authorization", "Bearer token-jane")} {

@@ -13,6 +13,28 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
+// TestLargeHead: a head may have a long query, a long token and thousands of groups; what is larger
+// is refused before anything is asked about its caller.
+func TestLargeHead(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 3})
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
+	tp.ready()
+	const path = "/api/v1/pods?resourceVersion=0&labelSelector="
+	head := func(n int) []string {
+		return []string{"Authorization", "Bearer token-jane~" + strings.Repeat("x", 16<<10), "X-Padding", strings.Repeat("x", n)}
+	}
+	for protocol, client := range map[string]*http.Client{"HTTP/1": tp.http1(nil), "HTTP/2": tp.client} {
+		if resp := tp.open(client, http.MethodGet, path+strings.Repeat("a", maxQuery-100), head(160<<10)...); resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s: a large head: %s", protocol, resp.Status)
+		}
+	}
+	u.forwarded("")
+	resp := tp.open(tp.http1(nil), http.MethodGet, path, head(300<<10)...)
+	if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge || len(u.forwarded("")) > 0 {
+		t.Errorf("a larger one: %s", resp.Status)
+	}
+}
+
 // TestLongQuery: a query that is too long is refused before it is read, whatever it is for;
 // kube-apiserver's own clients are told as a Status.
 func TestLongQuery(t *testing.T) {

@@ -18,7 +18,7 @@ const (
 // one at the end. The zero value is empty. Only one goroutine uses it at a time.
 type definitionHistory struct{ seen []seenDefinition }
 
-// seenDefinition is a definition, but for the generation of a CRD, which all API servers tell alike.
+// seenDefinition is a definition without the generation of a CRD, which all API servers tell alike.
 type seenDefinition struct {
 	definition
 	at time.Time // when it was seen last
