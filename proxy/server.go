@@ -67,8 +67,8 @@ type Server struct {
 var ErrClosed = errors.New("proxy: closed")
 
 const (
-	// maxHeader bounds the head of a request, in bytes: a query of maxQuery, a token, and the groups of
-	// a front proxy's user. Each of many connections may have sent one before its caller is known.
+	// maxHeader bounds the head of a request, in bytes: a query of maxQuery, a token, and the groups
+	// of a front proxy's user. Each of many connections may have sent one before its caller is known.
 	maxHeader = 256 << 10
 	// maxStreams bounds the concurrent streams of an HTTP/2 connection.
 	maxStreams = 250
