@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/eventually"
 )
 
 // patience bounds every wait. It is generous: nothing is timed here.
@@ -93,20 +93,10 @@ func TestMergedSelectors(t *testing.T) {
 		held  bool
 	}{{"y", true}, {"z", true}, {"w", false}, {"x", true}} {
 		rv := label(t, ctx, client, "d", "x", step.value)
-		waitUntil(t, ctx, func() bool {
+		eventually.True(t, ctx, "the pod is held as it is", func() bool {
 			item, ok := inf.Item("d/x")
 			return ok == step.held && (!ok || item.ResourceVersion() == rv)
 		})
-	}
-}
-
-func waitUntil(t *testing.T, ctx context.Context, cond func() bool) {
-	t.Helper()
-	for !cond() {
-		if ctx.Err() != nil {
-			t.Fatal("the condition never held")
-		}
-		runtime.Gosched()
 	}
 }
 
@@ -184,7 +174,7 @@ func TestDropLabels(t *testing.T) {
 		if err := client.Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		waitUntil(t, ctx, func() bool { return count("shade", "dark") == 0 })
+		eventually.True(t, ctx, "the deleted pod is gone", func() bool { return count("shade", "dark") == 0 })
 	}
 	if n := inf.Len(); n != 0 {
 		t.Errorf("%d pods are held", n)
@@ -218,7 +208,7 @@ func TestWaitForSyncSaysWhy(t *testing.T) {
 	if err := inf.WaitForSync(ctx); err != nil {
 		t.Error(err)
 	}
-	waitUntil(t, ctx, func() bool { return inf.Err() == nil })
+	eventually.True(t, ctx, "there is no error", func() bool { return inf.Err() == nil })
 }
 
 // TestStuckHandler: Run gives up on a handler that does not return, and names it.

@@ -21,6 +21,7 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/eventually"
 	"github.com/weirproject/weir/internal/shard"
 )
 
@@ -203,7 +204,7 @@ func testReflect[T weir.Object](t *testing.T, opts weir.Options, enc weir.Encodi
 	follows := func() {
 		t.Helper()
 		want := configMapVersions(t, ctx, client)
-		waitUntil(t, ctx, func() bool { return maps.Equal(sink.versions(), want) })
+		eventually.True(t, ctx, "the table has what the server has", func() bool { return maps.Equal(sink.versions(), want) })
 	}
 	for n := range 300 {
 		makeConfigMap(ctx, client, fmt.Sprint("n", n%3), fmt.Sprint("m", n))
@@ -212,7 +213,8 @@ func testReflect[T weir.Object](t *testing.T, opts weir.Options, enc weir.Encodi
 	cut := int64(20_000)
 	faults.Add(apiserver.Rule{Match: apiserver.Match("list", "configmaps"), Cut: &cut, Times: 1})
 	stop := reflecting[T](t, ctx, cfg, opts, sink)
-	waitUntil(t, ctx, func() bool { return lists.Load() == 2 }) // and not the test's own is cut
+	// Else the test's own LIST could be cut.
+	eventually.True(t, ctx, "there are two LISTs", func() bool { return lists.Load() == 2 })
 	follows()
 	label(t, ctx, client, "n0", "m0", "changed")
 	makeConfigMap(ctx, client, "n1", "new")
@@ -296,7 +298,7 @@ func TestReflectBookmarkFails(t *testing.T) {
 	sink.failAt = "commit"
 	ended := make(chan error, 1)
 	go func() { ended <- weir.Reflect[*corev1.ConfigMap](ctx, server.Config(), weir.Options{}, sink) }()
-	waitUntil(t, ctx, func() bool { return len(sink.versions()) > 0 })
+	eventually.True(t, ctx, "the table has something", func() bool { return len(sink.versions()) > 0 })
 	if _, err := client.Secrets("n").Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err) // whose version the next bookmark has
 	}
@@ -323,10 +325,10 @@ func TestReflectNamesake(t *testing.T) {
 		holds := func() bool { return sink.versions()["n/same"] != "" }
 		if shard.Shard(half).Selector().Chooses([]byte(made.UID), []byte(made.Namespace)) {
 			mine++
-			waitUntil(t, ctx, holds)
+			eventually.True(t, ctx, "the table has it", holds)
 			continue
 		}
-		waitUntil(t, ctx, func() bool { return !holds() })
+		eventually.True(t, ctx, "the table has it no more", func() bool { return !holds() })
 	}
 	if err := stop(); err != nil {
 		t.Error(err)

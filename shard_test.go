@@ -16,6 +16,7 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/eventually"
 )
 
 type pods = *weir.Informer[*corev1.Pod]
@@ -163,7 +164,7 @@ func TestShardsMove(t *testing.T) {
 				// Both splits are whole, but for what is on its way: what was there before and
 				// still is, each of them has.
 				before := podsOf(t, ctx, client)
-				waitUntil(t, ctx, func() bool {
+				eventually.True(t, ctx, "both splits are whole", func() bool {
 					now := podsOf(t, ctx, client)
 					old, _ := union(running)
 					fresh, _ := union(infs)
@@ -180,11 +181,11 @@ func TestShardsMove(t *testing.T) {
 		}
 		server.StopChurn()
 		want := podsOf(t, ctx, client)
-		waitUntil(t, ctx, func() bool {
+		eventually.True(t, ctx, "the informers have all pods", func() bool {
 			got, err := union(running)
 			return err == nil && maps.Equal(got, want)
 		})
-		waitUntil(t, ctx, func() bool {
+		eventually.True(t, ctx, "the handlers were told of all pods", func() bool {
 			told.mu.Lock()
 			defer told.mu.Unlock()
 			return maps.Equal(told.held, want)

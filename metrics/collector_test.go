@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -24,6 +23,7 @@ import (
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/clientgo"
 	"github.com/weirproject/weir/internal/engine"
+	"github.com/weirproject/weir/internal/eventually"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -75,14 +75,10 @@ func native(t *testing.T, server *apiserver.Server, name string) (stop func()) {
 	}
 	stop = start(t, func(ctx context.Context) { _ = inf.Run(ctx) })
 	wait(t, r.WaitForSync)
-	wait(t, func(ctx context.Context) error { // a reflector tells of its state a moment later
-		for !slices.ContainsFunc(inf.Status(), func(s weir.Status) bool { return s.Synced }) {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			runtime.Gosched()
-		}
-		return nil
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	eventually.True(t, ctx, "a reflector tells that it has synced", func() bool {
+		return slices.ContainsFunc(inf.Status(), func(s weir.Status) bool { return s.Synced })
 	})
 	return stop
 }

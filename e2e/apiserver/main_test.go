@@ -19,6 +19,7 @@ import (
 
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/internal/eventually"
 	"github.com/weirproject/weir/internal/wire"
 )
 
@@ -111,19 +112,10 @@ func (s *server) define(t *testing.T, ctx context.Context, gvr schema.GroupVersi
 			t.Error(err)
 		}
 	})
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	eventually.NoError(t, ctx, name+" are served", func() error {
 		_, err := s.dynamic.Resource(gvr).List(ctx, metav1.ListOptions{})
-		if err == nil {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("%s are not served: %v", name, err)
-		}
-	}
+		return err
+	})
 }
 
 // resourcePath returns the path of the objects of a resource.

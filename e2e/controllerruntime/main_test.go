@@ -12,7 +12,6 @@ import (
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/connrotation"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -118,19 +117,5 @@ func (s *stage) pod(name, app string) *corev1.Pod {
 			AutomountServiceAccountToken: new(bool),
 			Containers:                   []corev1.Container{{Name: "c", Image: "i"}},
 		},
-	}
-}
-
-// waitFor polls a condition that nothing signals. What it says when it does not hold is told if it
-// never does.
-func (s *stage) waitFor(cond func() (missing string)) {
-	s.t.Helper()
-	var missing string
-	err := wait.PollUntilContextCancel(s.ctx, 20*time.Millisecond, true, func(context.Context) (bool, error) {
-		missing = cond()
-		return missing == "", nil
-	})
-	if err != nil {
-		s.t.Fatalf("never so: %s: %v", missing, err)
 	}
 }

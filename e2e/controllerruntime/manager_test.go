@@ -18,6 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/weirproject/weir/internal/eventually"
 )
 
 // member is a running manager with both controllers.
@@ -68,28 +70,28 @@ func (s *stage) manager(election bool) *member {
 // checked.
 func (s *stage) rosters(want map[string]string) {
 	s.t.Helper()
-	s.waitFor(func() string {
+	eventually.NoError(s.t, s.ctx, "the ConfigMaps name the pods, and each pod was checked", func() error {
 		var maps corev1.ConfigMapList
 		if err := s.direct.List(s.ctx, &maps, client.InNamespace(s.namespace), client.MatchingLabels{madeLabel: "yes"}); err != nil {
-			return err.Error()
+			return err
 		}
 		got := map[string]string{}
 		for _, m := range maps.Items {
 			got[m.Name] = m.Data["pods"]
 		}
 		if !apiequality.Semantic.DeepEqual(got, want) {
-			return fmt.Sprintf("rosters %v, want %v", got, want)
+			return fmt.Errorf("rosters %v, want %v", got, want)
 		}
 		var all corev1.PodList
 		if err := s.direct.List(s.ctx, &all, client.InNamespace(s.namespace)); err != nil {
-			return err.Error()
+			return err
 		}
 		for _, p := range all.Items {
 			if p.Annotations[checked] != p.Labels[appLabel] {
-				return p.Name + " was not checked"
+				return fmt.Errorf("%s was not checked", p.Name)
 			}
 		}
-		return ""
+		return nil
 	})
 }
 
@@ -106,15 +108,15 @@ func (s *stage) equal(m *member) {
 			return l
 		},
 	} {
-		s.waitFor(func() string {
+		eventually.NoError(s.t, s.ctx, "the cache is equal to what a LIST gives", func() error {
 			cached, stored := list(), list()
 			if err := m.GetClient().List(s.ctx, cached); err != nil {
-				return err.Error()
+				return err
 			}
 			if err := s.direct.List(s.ctx, stored); err != nil {
-				return err.Error()
+				return err
 			}
-			return differ(byKey(s.t, cached), byKey(s.t, stored))
+			return compare(byKey(s.t, cached), byKey(s.t, stored))
 		})
 	}
 }
@@ -137,17 +139,17 @@ func byKey(t *testing.T, list client.ObjectList) map[client.ObjectKey]client.Obj
 	return out
 }
 
-// differ tells the first difference.
-func differ(got, want map[client.ObjectKey]client.Object) string {
+// compare returns the first difference.
+func compare(got, want map[client.ObjectKey]client.Object) error {
 	if len(got) != len(want) {
-		return fmt.Sprintf("the cache has %d objects, the server %d", len(got), len(want))
+		return fmt.Errorf("the cache has %d objects, the server %d", len(got), len(want))
 	}
 	for key, w := range want {
 		if g := got[key]; !apiequality.Semantic.DeepEqual(g, w) {
-			return fmt.Sprintf("%s: the cache has %v, the server %v", key, g, w)
+			return fmt.Errorf("%s: the cache has %v, the server %v", key, g, w)
 		}
 	}
-	return ""
+	return nil
 }
 
 // Two managers of which one leads; the other takes over.
@@ -209,11 +211,8 @@ func TestRemoveInformer(t *testing.T) {
 		s.create(secrets)
 		key := client.ObjectKeyFromObject(secrets)
 		for range 2 {
-			s.waitFor(func() string {
-				if err := m.GetClient().Get(s.ctx, key, &corev1.Secret{}); err != nil {
-					return err.Error()
-				}
-				return ""
+			eventually.NoError(s.t, s.ctx, "the cache has the Secret", func() error {
+				return m.GetClient().Get(s.ctx, key, &corev1.Secret{})
 			})
 			inf, err := m.GetCache().GetInformer(s.ctx, &corev1.Secret{})
 			if err != nil {
@@ -222,12 +221,7 @@ func TestRemoveInformer(t *testing.T) {
 			if err := m.GetCache().RemoveInformer(s.ctx, &corev1.Secret{}); err != nil {
 				s.t.Fatal(err)
 			}
-			s.waitFor(func() string {
-				if !inf.IsStopped() {
-					return "the informer runs"
-				}
-				return ""
-			})
+			eventually.True(s.t, s.ctx, "the informer is stopped", inf.IsStopped)
 		}
 	})
 }
@@ -244,15 +238,12 @@ func (s *stage) elected(m *member) {
 // change updates a pod, against whoever updates it as well.
 func (s *stage) change(p *corev1.Pod, do func(*corev1.Pod)) {
 	s.t.Helper()
-	s.waitFor(func() string {
+	eventually.NoError(s.t, s.ctx, "the pod is updated", func() error {
 		if err := s.direct.Get(s.ctx, client.ObjectKeyFromObject(p), p); err != nil {
-			return err.Error()
+			return err
 		}
 		do(p)
-		if err := s.direct.Update(s.ctx, p); err != nil {
-			return err.Error()
-		}
-		return ""
+		return s.direct.Update(s.ctx, p)
 	})
 }
 

@@ -3,6 +3,7 @@ package debugpage
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -22,6 +23,7 @@ import (
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/clientgo"
 	"github.com/weirproject/weir/debug"
+	"github.com/weirproject/weir/internal/eventually"
 	"github.com/weirproject/weir/proxy"
 )
 
@@ -84,21 +86,16 @@ func (w *world) count(next http.Handler) http.Handler {
 // until waits until so many requests for a path of the page are being answered.
 func (w *world) until(path string, want int) {
 	w.t.Helper()
-	deadline, tick := time.After(patience), time.NewTicker(10*time.Millisecond)
-	defer tick.Stop()
-	for {
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	defer cancel()
+	eventually.NoError(w.t, ctx, fmt.Sprintf("%d requests for %s are being answered", want, path), func() error {
 		w.mu.Lock()
-		n := w.open["/debug/weir/"+path]
-		w.mu.Unlock()
-		if n == want {
-			return
+		defer w.mu.Unlock()
+		if n := w.open["/debug/weir/"+path]; n != want {
+			return fmt.Errorf("%d are", n)
 		}
-		select {
-		case <-tick.C:
-		case <-deadline:
-			w.t.Fatalf("%d requests for %s are being answered, want %d", n, path, want)
-		}
-	}
+		return nil
+	})
 }
 
 // run runs something until the test ends.
@@ -173,15 +170,9 @@ func (w *world) serveProxy(server http.Handler) {
 // held waits until the proxy holds what it is to hold.
 func (w *world) held() {
 	w.t.Helper()
-	deadline, tick := time.After(patience), time.NewTicker(50*time.Millisecond)
-	defer tick.Stop()
-	for w.current() < 2 {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			w.t.Fatal("the proxy does not hold its resources")
-		}
-	}
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	defer cancel()
+	eventually.True(w.t, ctx, "the proxy holds its resources", func() bool { return w.current() == 2 })
 }
 
 // current returns how many resources the proxy holds, as the JSON says.

@@ -3,18 +3,19 @@ package doctor
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/internal/eventually"
 	"github.com/weirproject/weir/internal/podsim"
 )
 
@@ -135,15 +136,13 @@ const countOften = "--etcd-count-metric-poll-period=1s"
 // for.
 func (s *script) countedAll(pods float64) {
 	s.t.Helper()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for n := -1.0; n != pods; n, _ = s.metric(`apiserver_resource_objects\{group="",resource="pods"\}`) {
-		select {
-		case <-tick.C:
-		case <-s.ctx.Done():
-			s.t.Fatalf("the API server counts %v pods", n)
+	eventually.NoError(s.t, s.ctx, fmt.Sprintf("the API server counts %v pods", pods), func() error {
+		n, _ := s.metric(`apiserver_resource_objects\{group="",resource="pods"\}`)
+		if n != pods {
+			return fmt.Errorf("it counts %v", n)
 		}
-	}
+		return nil
+	})
 }
 
 // metric returns a metric of the API server, whose name and labels match.

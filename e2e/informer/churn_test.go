@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/internal/eventually"
 	"github.com/weirproject/weir/internal/podsim"
 )
 
@@ -97,7 +98,7 @@ func TestSyncAndFollowUnderChurn(t *testing.T) {
 			if err := inf.WaitForSync(ctx); err != nil {
 				t.Fatal(err)
 			}
-			waitFor(t, ctx, func() bool { return writes.writes.Load() > 1000 })
+			eventually.True(t, ctx, "there are 1000 writes", func() bool { return writes.writes.Load() > 1000 })
 			writes.stop()
 			equal(t, ctx, client, inf)
 			seen.check(ctx)

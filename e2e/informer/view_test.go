@@ -4,12 +4,11 @@ import (
 	"context"
 	"sync"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/internal/eventually"
 )
 
 var modes = []weir.Mode{weir.ModeList, weir.ModeWatchList, weir.ModePages}
@@ -54,7 +53,7 @@ func (v *view) handle(_ context.Context, e weir.Event[*corev1.Pod]) {
 // rest.
 func (v *view) check(ctx context.Context) {
 	v.t.Helper()
-	waitFor(v.t, ctx, func() bool { return v.handled.Stats().Lag == 0 && v.handled.Stats().Busy == 0 })
+	eventually.True(v.t, ctx, "the handler has been told of everything", func() bool { return v.handled.Stats().Lag == 0 && v.handled.Stats().Busy == 0 })
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	n := 0
@@ -66,14 +65,5 @@ func (v *view) check(ctx context.Context) {
 	}
 	if n != len(v.held) {
 		v.t.Errorf("the handler has %d objects, the informer %d", len(v.held), n)
-	}
-}
-
-// waitFor polls a condition that nothing signals.
-func waitFor(t *testing.T, ctx context.Context, cond func() bool) {
-	t.Helper()
-	err := wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(context.Context) (bool, error) { return cond(), nil })
-	if err != nil {
-		t.Fatal("the condition never held: ", err)
 	}
 }

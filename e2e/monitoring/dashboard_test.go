@@ -2,6 +2,7 @@ package monitoring
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -61,11 +62,11 @@ func TestDashboard(t *testing.T) {
 	p := startPrometheus(t, informers(t))
 	for _, v := range d.Templating.List {
 		if v.Type == "query" {
-			p.until("values of "+v.Name, func() string {
+			p.until("there are values of "+v.Name, func() error {
 				if len(p.values(d.variables(v.Definition))) == 0 {
-					return "none"
+					return errors.New("there are none")
 				}
-				return ""
+				return nil
 			})
 		}
 	}
@@ -76,38 +77,40 @@ func TestDashboard(t *testing.T) {
 	for _, panel := range d.Panels {
 		for _, target := range panel.Targets {
 			queries++
-			p.until(fmt.Sprintf("%s: %s", panel.Title, target.Expr), func() string { return lacking(p.query(d.variables(target.Expr)), target.LegendFormat) })
+			p.until(fmt.Sprintf("%s has data: %s", panel.Title, target.Expr), func() error {
+				return checkSeries(p.query(d.variables(target.Expr)), target.LegendFormat)
+			})
 		}
 	}
 	if queries < 25 {
 		t.Errorf("%d queries", queries)
 	}
-	p.until("the rules", p.rules)
+	p.until("the rules are well", p.checkRules)
 }
 
-// lacking says what the series of a query lack for its legend.
-func lacking(series []map[string]string, legend string) string {
+// checkSeries returns what the series of a query lack for its legend.
+func checkSeries(series []map[string]string, legend string) error {
 	if len(series) == 0 {
-		return "no data"
+		return errors.New("no data")
 	}
 	for _, label := range []string{"name", "instance", "handler", "purpose", "reason", "verb"} {
 		if strings.Contains(legend, "{{"+label+"}}") && series[0][label] == "" {
-			return "no label " + label
+			return fmt.Errorf("no label %s", label)
 		}
 	}
 	if strings.Contains(legend, "{{name}}") {
 		for _, name := range []string{"pods", "*v1.Pod"} {
 			if !slices.ContainsFunc(series, func(s map[string]string) bool { return s["name"] == name }) {
-				return "nothing of " + name
+				return fmt.Errorf("nothing of %s", name)
 			}
 		}
 	}
-	return ""
+	return nil
 }
 
-// rules says what is wrong with the alert rules: each has been evaluated, and none complains of
-// informers that are well.
-func (p *prometheus) rules() string {
+// checkRules returns what is wrong with the alert rules: each has been evaluated, and none
+// complains of informers that are well.
+func (p *prometheus) checkRules() error {
 	var data struct {
 		Groups []struct {
 			Rules []struct {
@@ -117,14 +120,14 @@ func (p *prometheus) rules() string {
 	}
 	p.get("rules", nil, &data)
 	if len(data.Groups) != 1 || len(data.Groups[0].Rules) < 9 {
-		return fmt.Sprintf("%+v", data)
+		return fmt.Errorf("%+v", data)
 	}
 	for _, r := range data.Groups[0].Rules {
 		if r.Health != "ok" || r.State != "inactive" {
-			return fmt.Sprintf("%+v", r)
+			return fmt.Errorf("%+v", r)
 		}
 	}
-	return ""
+	return nil
 }
 
 // TestPanels: ids are unique, and no panel covers another.

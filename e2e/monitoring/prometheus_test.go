@@ -1,7 +1,9 @@
 package monitoring
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/weirproject/weir/e2e/cluster"
 	"github.com/weirproject/weir/e2e/internal/program"
+	"github.com/weirproject/weir/internal/eventually"
 )
 
 // prometheus is one that runs.
@@ -68,36 +71,26 @@ func startPrometheus(t *testing.T, scraped string) *prometheus {
 		}
 	})
 	p := &prometheus{t, "http://" + address}
-	p.until("it is ready", func() string {
+	p.until("it is ready", func() error {
 		resp, err := client.Get(p.url + "/-/ready")
 		if err != nil {
-			return err.Error()
+			return err
 		}
 		resp.Body.Close()
 		if resp.StatusCode != http.StatusOK {
-			return resp.Status
+			return errors.New(resp.Status)
 		}
-		return ""
+		return nil
 	})
 	return p
 }
 
-// until asks again and again until nothing is missing.
-func (p *prometheus) until(what string, missing func() string) {
+// until waits until ask returns no error, for three minutes at the most.
+func (p *prometheus) until(what string, ask func() error) {
 	p.t.Helper()
-	deadline, tick := time.After(3*time.Minute), time.NewTicker(50*time.Millisecond)
-	defer tick.Stop()
-	for {
-		why := missing()
-		if why == "" {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-deadline:
-			p.t.Fatalf("%s: %s", what, why)
-		}
-	}
+	ctx, cancel := context.WithTimeout(p.t.Context(), 3*time.Minute)
+	defer cancel()
+	eventually.NoError(p.t, ctx, what, ask)
 }
 
 // get makes a request of the API, and decodes what it answers into data.

@@ -24,6 +24,7 @@ import (
 
 	"github.com/weirproject/weir/e2e/cluster"
 	"github.com/weirproject/weir/e2e/programs/report"
+	"github.com/weirproject/weir/internal/eventually"
 	"github.com/weirproject/weir/internal/podsim"
 )
 
@@ -54,14 +55,16 @@ func certify(t *testing.T, ctx context.Context, binary string) (usage, []string)
 	}
 	c.change(ctx)
 	var all map[string]json.RawMessage
-	until(t, ctx, "certificates issued anew", func() (done bool, now string) {
+	eventually.NoError(t, ctx, "certificates are issued anew", func() error {
 		all = nil
 		if err := s.question(report.AskAll, &all); err != nil {
 			t.Fatal(err)
 		}
-		names := slices.Sorted(maps.Keys(all))
 		issued := func(certificate, host string) bool { return strings.Contains(string(all[certificate]), host) }
-		return len(all) == certificates+1 && issued("cert-0", "more.example") && issued("last", "last.example"), strings.Join(names, " ")
+		if len(all) != certificates+1 || !issued("cert-0", "more.example") || !issued("last", "last.example") {
+			return fmt.Errorf("there are %q", slices.Sorted(maps.Keys(all)))
+		}
+		return nil
 	})
 	var end []string
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -115,9 +118,9 @@ func (c certManager) install(ctx context.Context) {
 		issuerResource, certificateResource, {Group: "cert-manager.io", Version: "v1", Resource: "certificaterequests"},
 		{Group: "cert-manager.io", Version: "v1", Resource: "clusterissuers"},
 	} {
-		until(c.t, ctx, resource.Resource+" are served", func() (done bool, now string) {
+		eventually.NoError(c.t, ctx, resource.Resource+" are served", func() error {
 			_, err := c.objects.Resource(resource).List(ctx, metav1.ListOptions{})
-			return err == nil, fmt.Sprint(err)
+			return err
 		})
 	}
 }
@@ -184,10 +187,7 @@ func (c certManager) change(ctx context.Context) {
 		c.t.Fatal(err)
 	}
 	for name, hosts := range map[string][]string{"cert-0": {"cert-0.example", "more.example"}, "cert-1": {"cert-1.example"}} {
-		until(c.t, ctx, name+" is issued anew", func() (done bool, now string) {
-			err := c.issued(ctx, name, hosts)
-			return err == nil, fmt.Sprint(err)
-		})
+		eventually.NoError(c.t, ctx, name+" is issued anew", func() error { return c.issued(ctx, name, hosts) })
 	}
 	c.want(ctx, "last")
 }

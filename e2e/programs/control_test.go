@@ -2,6 +2,7 @@ package programs
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/weirproject/weir/e2e/internal/kubelet"
+	"github.com/weirproject/weir/internal/eventually"
 	"github.com/weirproject/weir/internal/podsim"
 )
 
@@ -66,9 +68,9 @@ func (l *lives) define(ctx context.Context) {
 		{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: widgets.programs.example.com}, spec: {
 		  group: programs.example.com, scope: Namespaced, names: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList},
 		  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]}}`)
-	until(l.t, ctx, "widgets are served", func() (done bool, now string) {
+	eventually.NoError(l.t, ctx, "widgets are served", func() error {
 		_, err := l.dynamic.Resource(widgets).List(ctx, metav1.ListOptions{})
-		return err == nil, ""
+		return err
 	})
 }
 
@@ -168,9 +170,12 @@ func (l *lives) end(ctx context.Context) {
 	if err := l.client.CoreV1().Namespaces().Delete(ctx, livesNamespace, metav1.DeleteOptions{}); err != nil {
 		l.t.Fatal(err)
 	}
-	until(l.t, ctx, "the namespace is gone", func() (done bool, now string) {
+	eventually.NoError(l.t, ctx, "the namespace is gone", func() error {
 		namespace, err := l.client.CoreV1().Namespaces().Get(ctx, livesNamespace, metav1.GetOptions{})
-		return apierrors.IsNotFound(err), namespace.Status.String()
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("%v, %v", &namespace.Status, err)
 	})
 	l.await(ctx, "")
 }
@@ -184,12 +189,15 @@ func (l *lives) await(ctx context.Context, want string) {
 			lines = append(lines, line)
 		}
 	}
-	until(l.t, ctx, want, func() (done bool, now string) {
+	eventually.NoError(l.t, ctx, "there is "+want, func() error {
 		got, err := inventory(ctx, l.dynamic, livesNamespace)
 		if err != nil && ctx.Err() == nil {
 			l.t.Fatal(err)
 		}
-		return slices.Equal(got, lines), strings.Join(got, "\n\t")
+		if !slices.Equal(got, lines) {
+			return fmt.Errorf("there is\n\t%s", strings.Join(got, "\n\t"))
+		}
+		return nil
 	})
 	l.told = append(l.told, lines...)
 }

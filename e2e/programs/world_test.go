@@ -99,21 +99,5 @@ func (w *world) replace(ctx context.Context, i int) error {
 	return err
 }
 
-// until waits until a condition holds, which says what there is now.
-func until(t *testing.T, ctx context.Context, what string, cond func() (done bool, now string)) {
-	t.Helper()
-	for {
-		done, now := cond()
-		if done {
-			return
-		}
-		select {
-		case <-time.After(100 * time.Millisecond):
-		case <-ctx.Done():
-			t.Fatalf("%v; wanted: %s\nthere is:\n\t%s", context.Cause(ctx), what, now)
-		}
-	}
-}
-
 // deadline bounds everything that a program is waited for.
 const deadline = 10 * time.Minute

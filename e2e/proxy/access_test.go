@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 
+	"github.com/weirproject/weir/internal/eventually"
 	"github.com/weirproject/weir/internal/testca"
 	"github.com/weirproject/weir/proxy"
 )
@@ -104,7 +105,7 @@ func TestNamesAndNamespaces(t *testing.T) {
 	granted(t, ctx, "reader", rule)
 	client := clientFor(t, as(t, s, "reader"))
 	zero := metav1.ListOptions{ResourceVersion: "0", FieldSelector: "metadata.name=mine"}
-	until(t, ctx, "the permission has come", func() bool {
+	eventually.True(t, ctx, "the permission has come", func() bool {
 		_, err := client.CoreV1().Pods("default").List(ctx, zero)
 		return err == nil
 	})
@@ -198,7 +199,7 @@ func TestImpersonation(t *testing.T) {
 	for name, cfg := range map[string]*rest.Config{"token": through(t, s, shared.Config()), "certificate": through(t, s, issue(t, callers, "carol"))} {
 		cfg.Impersonate = rest.ImpersonationConfig{UserName: "reader"}
 		client := clientFor(t, cfg)
-		until(t, ctx, "the permission has come", func() bool {
+		eventually.True(t, ctx, "the permission has come", func() bool {
 			_, err := client.CoreV1().Pods("").List(ctx, zero)
 			return err == nil
 		})

@@ -17,6 +17,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
+	"github.com/weirproject/weir/internal/eventually"
 	"github.com/weirproject/weir/proxy"
 )
 
@@ -54,7 +55,7 @@ func TestManager(t *testing.T) {
 	straight.BearerToken, straight.CertData, straight.KeyData = "", carol.CertData, carol.KeyData
 	asCarol := clientFor(t, straight)
 	// Otherwise the manager's first watch would be passed on, and stay so.
-	until(t, ctx, "the permission has come", func() bool {
+	eventually.True(t, ctx, "the permission has come", func() bool {
 		_, err := asCarol.CoreV1().ConfigMaps("").List(ctx, metav1.ListOptions{})
 		return err == nil
 	})
@@ -85,7 +86,7 @@ func TestManager(t *testing.T) {
 	maps := clientFor(t, shared.Config()).CoreV1().ConfigMaps("default")
 	holds := func(what, value string) {
 		t.Helper()
-		until(t, ctx, what, func() bool {
+		eventually.True(t, ctx, what, func() bool {
 			m, err := maps.Get(ctx, "original-copy", metav1.GetOptions{})
 			return err == nil && m.Data["key"] == value && metav1.GetControllerOf(m) != nil
 		})

@@ -20,6 +20,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/internal/eventually"
 	"github.com/weirproject/weir/proxy"
 )
 
@@ -104,7 +105,7 @@ func kubeconfig(t *testing.T, cfg *rest.Config) string {
 // until is the test's until, which fails at once when one of the programs has died.
 func (cp *controlPlane) until(t *testing.T, ctx context.Context, what string, cond func() bool) {
 	t.Helper()
-	until(t, ctx, what, func() bool {
+	eventually.True(t, ctx, what, func() bool {
 		for _, p := range cp.programs {
 			if err := p.Err(); err != nil {
 				t.Fatal(err)

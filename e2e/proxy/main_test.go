@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/internal/eventually"
 	"github.com/weirproject/weir/internal/podsim"
 	"github.com/weirproject/weir/internal/testca"
 	"github.com/weirproject/weir/proxy"
@@ -115,7 +116,7 @@ func start(t *testing.T, ctx context.Context, o proxy.Options) *proxy.Server {
 			t.Error(err)
 		}
 	})
-	until(t, ctx, "the proxy is ready", func() bool { return readyz(t, ctx, s) == http.StatusOK })
+	eventually.True(t, ctx, "the proxy is ready", func() bool { return readyz(t, ctx, s) == http.StatusOK })
 	return s
 }
 
@@ -189,20 +190,6 @@ func do(t *testing.T, ctx context.Context, cfg *rest.Config, method, url string)
 	}
 	t.Cleanup(func() { resp.Body.Close() })
 	return resp
-}
-
-// until asks until cond holds.
-func until(t *testing.T, ctx context.Context, what string, cond func() bool) {
-	t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !cond() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("waited in vain until %s", what)
-		}
-	}
 }
 
 // granted is a permission that ends with revoke, or with the test.

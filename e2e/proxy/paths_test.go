@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/weirproject/weir/internal/eventually"
 	"github.com/weirproject/weir/proxy"
 )
 
@@ -50,7 +51,7 @@ func TestWaysIn(t *testing.T) {
 	cached := []string{"pods", "namespaces", "nodes", "clusterroles.rbac.authorization.k8s.io"}
 	s := start(t, ctx, proxy.Options{Resources: cached, Cached: cached})
 	through, direct := as(t, s, "reader"), mustConfig(t, "reader")
-	until(t, ctx, "the permission has come", func() bool {
+	eventually.True(t, ctx, "the permission has come", func() bool {
 		code, _ := read(t, ctx, through, "/api/v1/namespaces/mine/pods?resourceVersion=0")
 		return code == http.StatusOK
 	})

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/weirproject/weir/internal/eventually"
 	"github.com/weirproject/weir/proxy"
 )
 
@@ -34,7 +35,7 @@ func TestRedefined(t *testing.T) {
 		t.Fatal(err)
 	}
 	of := client.Resource(widgetResource).Namespace(semanticsNamespace)
-	until(t, ctx, "the proxy has it", func() bool {
+	eventually.True(t, ctx, "the proxy has it", func() bool {
 		_, err := of.Get(ctx, "plain", metav1.GetOptions{ResourceVersion: made.GetResourceVersion()})
 		return err == nil
 	})
@@ -43,7 +44,7 @@ func TestRedefined(t *testing.T) {
 		t.Fatal(err)
 	}
 	get := httpClient(t, cfg)
-	until(t, ctx, "the proxy itself tells the default", func() bool {
+	eventually.True(t, ctx, "the proxy itself tells the default", func() bool {
 		resp, err := get.Get(cfg.Host + "/apis/" + widgetGroup + "/v1/namespaces/" + semanticsNamespace + "/widgets/plain?resourceVersion=0")
 		if err != nil {
 			t.Fatal(err)

@@ -28,6 +28,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/internal/eventually"
 )
 
 var (
@@ -90,7 +91,7 @@ func startReplicas(t *testing.T, ctx context.Context) (replicas []*replica, cfg 
 			}
 			r.program.Stop()
 		})
-		until(t, ctx, "the replica has written its kubeconfig", func() bool {
+		eventually.True(t, ctx, "the replica has written its kubeconfig", func() bool {
 			if err := r.program.Err(); err != nil {
 				t.Fatal(err)
 			}
@@ -286,7 +287,7 @@ func TestRollingRestart(t *testing.T) {
 	b := startBalancer(t, ctx, &rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: cfg.CAData}}, replicas[0].addr, replicas[1].addr)
 	cfg.Host = "https://" + b.Addr().String()
 	bothReady := func() bool { return b.isReady(0) && b.isReady(1) }
-	until(t, ctx, "both replicas are ready", bothReady)
+	eventually.True(t, ctx, "both replicas are ready", bothReady)
 	users := startUsers(t, ctx, cfg)
 	informers, count := startInformers(t, ctx, cfg, *rollingWatchers)
 	states, watches := count.states.Load(), count.watches.Load()
@@ -297,9 +298,9 @@ func TestRollingRestart(t *testing.T) {
 		if err := r.program.Terminate(ctx); err != nil {
 			t.Fatal(err)
 		}
-		until(t, ctx, "the balancer has seen it go", func() bool { return !b.isReady(i) })
+		eventually.True(t, ctx, "the balancer has seen it go", func() bool { return !b.isReady(i) })
 		r.start(t)
-		until(t, ctx, "both replicas are ready", bothReady)
+		eventually.True(t, ctx, "both replicas are ready", bothReady)
 	}
 
 	users.stop()
@@ -364,7 +365,7 @@ func checkWritten(t *testing.T, ctx context.Context, direct kubernetes.Interface
 	}
 	for i, inf := range informers {
 		if i%4 < 2 {
-			until(t, ctx, "an informer has everything", func() bool { return len(inf.GetStore().ListKeys()) == len(list.Items) })
+			eventually.True(t, ctx, "an informer has everything", func() bool { return len(inf.GetStore().ListKeys()) == len(list.Items) })
 		}
 	}
 }

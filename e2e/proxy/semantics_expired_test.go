@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/weirproject/weir/internal/eventually"
 	"github.com/weirproject/weir/proxy"
 )
 
@@ -55,7 +56,7 @@ func TestSemanticsExpired(t *testing.T) {
 	if err := shared.Expire(ctx); err != nil {
 		t.Fatal(err)
 	}
-	until(t, ctx, "the proxy is ready again", func() bool { return readyz(t, ctx, s) == http.StatusOK })
+	eventually.True(t, ctx, "the proxy is ready again", func() bool { return readyz(t, ctx, s) == http.StatusOK })
 	theirs.settle(t, ctx, w)
 	for of, token := range tokens {
 		of.page["pods"] = token

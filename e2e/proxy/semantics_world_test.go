@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/weirproject/weir/internal/eventually"
 	"github.com/weirproject/weir/internal/podsim"
 )
 
@@ -180,7 +181,7 @@ func define(t *testing.T, ctx context.Context, client dynamic.Interface) {
 			t.Error(err)
 		}
 	})
-	until(t, ctx, "the custom resource is served", func() bool {
+	eventually.True(t, ctx, "the custom resource is served", func() bool {
 		_, err := client.Resource(widgetResource).List(ctx, metav1.ListOptions{})
 		return err == nil
 	})
@@ -199,7 +200,7 @@ func dynamicFor(t *testing.T) dynamic.Interface {
 // settle waits until a server has every change.
 func (s *server) settle(t *testing.T, ctx context.Context, w *world) {
 	t.Helper()
-	until(t, ctx, s.url+" has every change to "+w.gvr.Resource, func() bool {
+	eventually.True(t, ctx, s.url+" has every change to "+w.gvr.Resource, func() bool {
 		var a answer
 		if _, err := s.once(ctx, &row{}, w, "resourceVersion={now}&resourceVersionMatch=NotOlderThan", &a); err != nil {
 			t.Fatal(err)

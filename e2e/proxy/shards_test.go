@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/internal/eventually"
 	"github.com/weirproject/weir/proxy"
 )
 
@@ -128,7 +129,7 @@ func TestShards(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			until(t, ctx, "the shards hold everything", func() bool {
+			eventually.True(t, ctx, "the shards hold everything", func() bool {
 				n := 0
 				for i := range all.Items {
 					at := -1

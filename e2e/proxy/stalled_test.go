@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/connrotation"
 
+	"github.com/weirproject/weir/internal/eventually"
 	"github.com/weirproject/weir/proxy"
 )
 
@@ -175,7 +176,7 @@ func TestStalledReplica(t *testing.T) {
 	if err != nil || number(t, list.ResourceVersion) < number(t, before.ResourceVersion) {
 		t.Errorf("at %q, after %s: %v", list.ResourceVersion, before.ResourceVersion, err)
 	}
-	until(t, ctx, "/readyz says so", func() bool { return readyz(t, ctx, behind) == http.StatusServiceUnavailable })
+	eventually.True(t, ctx, "/readyz says so", func() bool { return readyz(t, ctx, behind) == http.StatusServiceUnavailable })
 
 	var waits sync.WaitGroup
 	waits.Go(func() { // one that waits gets it when it comes

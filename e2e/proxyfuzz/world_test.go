@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/internal/eventually"
 	"github.com/weirproject/weir/internal/testca"
 	"github.com/weirproject/weir/proxy"
 )
@@ -160,20 +161,12 @@ func (w *world) startProxy(t *testing.T, ctx context.Context) {
 	})
 }
 
-// until asks until cond holds.
+// until waits until cond holds, settling at the most.
 func until(t *testing.T, ctx context.Context, what string, cond func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, settling)
 	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !cond() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("waited in vain until %s", what)
-		}
-	}
+	eventually.True(t, ctx, what, cond)
 }
 
 // fill makes the objects: all of each resource in all namespaces, then some change and some go.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/internal/eventually"
 )
 
 // faults does to the servers what may happen to them, for a while.
@@ -56,7 +57,7 @@ func (f *faults) run(ctx context.Context, length time.Duration) {
 		}
 	}
 	f.undone.Wait()
-	f.w.until(ctx, "the definition of widgets is as in the beginning", func() error {
+	eventually.NoError(f.w.t, ctx, "the definition of widgets is as in the beginning", func() error {
 		return f.w.redefine(ctx, f.client, definition{served: true, colour: "red"})
 	})
 	f.w.widgetsServed(ctx)

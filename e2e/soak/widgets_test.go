@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -13,6 +12,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/yaml"
+
+	"github.com/weirproject/weir/internal/eventually"
 )
 
 // widgets are custom resources whose definition changes: their schema, a default, and whether this
@@ -81,28 +82,10 @@ func (w *world) widgetsServed(ctx context.Context) {
 	w.t.Helper()
 	for i, s := range w.servers {
 		client := w.dynamic(s.Config())
-		w.until(ctx, fmt.Sprintf("server %d serves widgets", i+1), func() error {
+		eventually.NoError(w.t, ctx, fmt.Sprintf("server %d serves widgets", i+1), func() error {
 			_, err := client.Resource(widgets).List(ctx, metav1.ListOptions{})
 			return err
 		})
-	}
-}
-
-// until asks until there is no error.
-func (w *world) until(ctx context.Context, what string, ask func() error) {
-	w.t.Helper()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := ask()
-		if err == nil {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			w.t.Fatalf("waited in vain until %s: %v", what, err)
-		}
 	}
 }
 

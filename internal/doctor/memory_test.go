@@ -8,15 +8,8 @@ import (
 	"testing"
 
 	"github.com/weirproject/weir/internal/audit"
+	"github.com/weirproject/weir/internal/testgc"
 )
-
-// held returns the bytes that live on the heap.
-func held() int64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
-}
 
 // bound is what docs/doctor.md promises.
 const bound = 150_000_000
@@ -24,7 +17,7 @@ const bound = 150_000_000
 // 450,000 events of 300,000 clients, of which some LIST in each way, in bursts, for days, and hold
 // WATCHes, with the longest names that are kept, stay within what is promised.
 func TestMemory(t *testing.T) {
-	before := held()
+	before := testgc.Live()
 	d := New(Options{})
 	long := strings.Repeat("x", maxName)
 	list, complete, started := []byte("list"), []byte(audit.StageResponseComplete), []byte(audit.StageResponseStarted)
@@ -49,7 +42,7 @@ func TestMemory(t *testing.T) {
 			add(i%maxClients, i/maxClients, []byte("watch"), complete)
 			add(i%maxClients, i/maxClients, []byte("watch"), started)
 		}
-		t.Logf("pass %d: %d MB", pass, (held()-before)/1e6)
+		t.Logf("pass %d: %d MB", pass, (testgc.Live()-before)/1e6)
 	}
 	// As many bursts as are kept.
 	for _, c := range d.clients.least {
@@ -59,7 +52,7 @@ func TestMemory(t *testing.T) {
 			}
 		}
 	}
-	full := held() - before
+	full := testgc.Live() - before
 	for i := range 450_000 - 2*8*maxClients*4 {
 		e.Staged += 1e5
 		stage, verb := complete, []byte("get")
@@ -68,7 +61,7 @@ func TestMemory(t *testing.T) {
 		}
 		add(maxClients+i%300_000, i%11, verb, stage)
 	}
-	after := held() - before
+	after := testgc.Live() - before
 	t.Logf("%d MB, then %d MB", full/1e6, after/1e6)
 	if n := len(d.clients.least); max(full, after) > bound || n != maxClients {
 		t.Errorf("%d clients hold %d bytes, then %d", n, full, after)

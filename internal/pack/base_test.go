@@ -6,9 +6,9 @@ import (
 	"runtime"
 	"runtime/debug"
 	"testing"
-	"time"
 
 	"github.com/weirproject/weir/internal/podsim"
+	"github.com/weirproject/weir/internal/testgc"
 )
 
 // TestBaseIsNotMuchLarger: a small object does not keep a large one that nobody else has.
@@ -19,7 +19,7 @@ func TestBaseIsNotMuchLarger(t *testing.T) {
 	for _, size := range []int{600, 14_000, 16_000} {
 		var objects []held
 		alone := 0
-		before := heapNow()
+		before := testgc.Live()
 		for i := range n {
 			large := []byte(noise(rnd, 30_000))
 			group := fmt.Sprint("ns/g", size, "-", i)
@@ -33,7 +33,7 @@ func TestBaseIsNotMuchLarger(t *testing.T) {
 			alone += len(plain)
 			runtime.KeepAlive(first)
 		}
-		if each := int(heapNow()-before) / n; each > (maxLarger+1)*alone/n {
+		if each := int(testgc.Live()-before) / n; each > (maxLarger+1)*alone/n {
 			t.Errorf("%d bytes keep %d, alone they take %d", size, each, alone/n)
 		}
 		runtime.KeepAlive(objects)
@@ -70,17 +70,15 @@ func TestIdleBasesAreLetGo(t *testing.T) {
 				last = m
 			}
 		}
-		for deadline := time.Now().Add(time.Minute); n != 1 || last.base().raw.Load() == nil; n, _ = loaded() {
-			runtime.GC()
-			if unpack(last); time.Now().After(deadline) {
-				t.Fatalf("%d bases are held while one is used", n)
-			}
-		}
-		for deadline := time.Now().Add(time.Minute); n != 0; n, _ = loaded() {
-			if runtime.GC(); time.Now().After(deadline) {
-				t.Fatalf("%d bases are held while none is used", n)
-			}
-		}
+		afterGC(t, "one base is held while one is used", func() bool {
+			unpack(last)
+			n, _ := loaded()
+			return n == 1 && last.base().raw.Load() != nil
+		})
+		afterGC(t, "no base is held while none is used", func() bool {
+			n, _ := loaded()
+			return n == 0
+		})
 		if _, bytes := loaded(); bytes != 0 {
 			t.Errorf("%d bytes are counted for nothing", bytes)
 		}

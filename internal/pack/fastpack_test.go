@@ -2,9 +2,7 @@ package pack
 
 import (
 	"bytes"
-	"runtime"
 	"testing"
-	"time"
 
 	"github.com/weirproject/weir/internal/podsim"
 )
@@ -54,18 +52,9 @@ func TestFastPacks(t *testing.T) {
 		}
 	}
 	withFastPack, s.objects = nil, nil
-	deadline := time.Now().Add(time.Minute)
-	for {
-		runtime.GC()
+	afterGC(t, "no fast pack is counted, since all are gone", func() bool {
 		cache.mu.Lock()
-		left := cache.fastPackBytes
-		cache.mu.Unlock()
-		if left == 0 {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d bytes are counted when all is gone", left)
-		}
-		runtime.Gosched()
-	}
+		defer cache.mu.Unlock()
+		return cache.fastPackBytes == 0
+	})
 }

@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
-	"time"
+
+	"github.com/weirproject/weir/internal/testgc"
 )
 
 // TestFootprint: what groups take beside their objects is counted, more or less, as long as they
@@ -31,26 +32,21 @@ func TestFootprint(t *testing.T) {
 	if bases < n*9/10 || k.bases != bases {
 		t.Errorf("%d bases, counted are %d", bases, k.bases)
 	}
-	full, counted := heapNow(), k.footprint()
+	full, counted := testgc.Live(), k.footprint()
 	packed := 0
 	for i := range s.objects {
 		packed += (len(s.objects[i].packed) + 15) &^ 15
 	}
 	s.objects = nil
-	for end := time.Now().Add(10 * time.Second); k.count() > 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {
-		runtime.GC() // the runtime tells of the end of a base some time after it
-	}
-	if n := k.count(); n > 0 {
-		t.Errorf("%d bases have not ended", n)
-	}
-	empty := heapNow()
+	afterGC(t, "all bases have ended", func() bool { return k.count() == 0 })
+	empty := testgc.Live()
 	// An object of s takes 72 bytes and its name 40, which are none of siblings'.
 	if took := full - empty - int64(packed); counted < took/4 || counted > took*2 {
 		t.Errorf("groups count for %d bytes, and take some %d", counted, took)
 	}
 	left := k.footprint()
 	p.siblings = newSiblings()
-	if took := empty - heapNow(); left > took+1<<18 || took > left+1<<18 {
+	if took := empty - testgc.Live(); left > took+1<<18 || took > left+1<<18 {
 		t.Errorf("without objects groups count for %d bytes, and take %d", left, took)
 	}
 	runtime.KeepAlive(s)
@@ -101,9 +97,7 @@ func TestFootprintOfPins(t *testing.T) {
 				t.Errorf("%d bytes are pinned, want %d", k.pins, pinned)
 			}
 			s.objects = nil
-			for end := time.Now().Add(10 * time.Second); k.count() > 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {
-				runtime.GC()
-			}
+			afterGC(t, "all bases have ended", func() bool { return k.count() == 0 })
 			if k.pins != 0 {
 				t.Errorf("%d bytes are pinned by nobody", k.pins)
 			}

@@ -1,7 +1,6 @@
 package pack
 
 import (
-	"runtime"
 	"testing"
 
 	"github.com/weirproject/weir/internal/podsim"
@@ -59,14 +58,4 @@ func (m *member) base() *base {
 		return nil
 	}
 	return m.dict.base
-}
-
-// heapNow returns the bytes that live.
-func heapNow() int64 {
-	for range 3 {
-		runtime.GC()
-	}
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }

@@ -2,10 +2,14 @@ package pack
 
 import (
 	"bytes"
+	"context"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"testing"
+	"time"
 
+	"github.com/weirproject/weir/internal/eventually"
 	"github.com/weirproject/weir/internal/testgc"
 	"github.com/weirproject/weir/internal/wire"
 )
@@ -13,6 +17,18 @@ import (
 func TestMain(m *testing.M) {
 	testgc.Relax()
 	os.Exit(m.Run())
+}
+
+// afterGC waits until cond holds, and collects garbage each time before it asks: the runtime tells
+// of an object's end some time after it.
+func afterGC(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	eventually.True(t, ctx, what, func() bool {
+		runtime.GC()
+		return cond()
+	})
 }
 
 // withoutUID cuts an object's uid out, as the store does before it packs.

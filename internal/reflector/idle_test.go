@@ -2,11 +2,11 @@ package reflector
 
 import (
 	"net/http"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/weirproject/weir/internal/testgc"
 	"github.com/weirproject/weir/internal/wire"
 )
 
@@ -27,20 +27,11 @@ func TestIdleWatchPinsNoBuffer(t *testing.T) {
 			<-r.Context().Done()
 		})
 		h.wantCurrent("11")
-		before := heapInUse()
+		before := testgc.Live()
 		h.advance(2 * time.Second)
 		h.wantCurrent("12")
-		if held := heapInUse(); held > before+size/2 {
+		if held := testgc.Live(); held > before+size/2 {
 			t.Errorf("%d bytes are held while the watch waits, and %d before its last object came", held, before)
 		}
 	})
-}
-
-func heapInUse() uint64 {
-	var m runtime.MemStats
-	for range 3 { // pools let go of what they have at the second
-		runtime.GC()
-	}
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirproject/weir/internal/podsim"
 	"github.com/weirproject/weir/internal/podsim/podtest"
+	"github.com/weirproject/weir/internal/testgc"
 	"github.com/weirproject/weir/internal/wire"
 )
 
@@ -201,7 +202,7 @@ func BenchmarkHeap(b *testing.B) {
 		b.Run(enc.String(), func(b *testing.B) {
 			podtest.Encode(b, enc, podsim.New(1, 1).Pod(0)) // the encoder's own caches
 			for b.Loop() {
-				before := heapInUse()
+				before := testgc.Live()
 				s := newStore(b, Config{Encoding: enc})
 				w := s.Writer(Scope{})
 				sim := podsim.New(50_000, 1)
@@ -217,7 +218,7 @@ func BenchmarkHeap(b *testing.B) {
 					}
 				}
 				w.EndReplace("1")
-				full := heapInUse() - before
+				full := testgc.Live() - before
 				b.ReportMetric(float64(full)/1e6, "MB")
 				b.ReportMetric(float64(full)/50_000, "B/object")
 				b.Log("\n" + s.Memory().String())
@@ -235,22 +236,12 @@ func BenchmarkHeap(b *testing.B) {
 					}
 				}
 				w.EndReplace("2")
-				b.ReportMetric(100*float64(heapInUse()-before)/float64(full), "%left")
+				b.ReportMetric(100*float64(testgc.Live()-before)/float64(full), "%left")
 				b.Log("\n" + s.Memory().String())
 				runtime.KeepAlive(s)
 			}
 		})
 	}
-}
-
-// heapInUse is the heap after the garbage is gone, pools included.
-func heapInUse() int64 {
-	for range 3 {
-		runtime.GC()
-	}
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }
 
 // BenchmarkManyCursors tells of one change to a thousand cursors, each read by a goroutine of its

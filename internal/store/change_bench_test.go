@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirproject/weir/internal/podsim"
 	"github.com/weirproject/weir/internal/podsim/podtest"
+	"github.com/weirproject/weir/internal/testgc"
 	"github.com/weirproject/weir/internal/wire"
 )
 
@@ -24,7 +25,7 @@ func BenchmarkHeapUnderChange(b *testing.B) {
 			podtest.Encode(b, wire.Protobuf, of.sim.Pod(0)) // the encoder's own caches
 			for b.Loop() {
 				n := of.sim.Len()
-				before := heapInUse()
+				before := testgc.Live()
 				s := newStore(b, Config{Encoding: wire.Protobuf})
 				w := s.Writer(Scope{})
 				var m wire.Meta
@@ -53,7 +54,7 @@ func BenchmarkHeapUnderChange(b *testing.B) {
 						put(i, version)
 					}
 					w.Flush()
-					b.ReportMetric(float64(heapInUse()-before)/1e6, fmt.Sprintf("MB/%d", version))
+					b.ReportMetric(float64(testgc.Live()-before)/1e6, fmt.Sprintf("MB/%d", version))
 					b.Logf("changed %d times\n%s", version, s.Memory())
 				}
 				b.ReportMetric(float64(busy.Nanoseconds())/float64(3*n), "ns/change")

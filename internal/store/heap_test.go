@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirproject/weir/internal/invariants"
 	"github.com/weirproject/weir/internal/podsim/podtest"
+	"github.com/weirproject/weir/internal/testgc"
 	"github.com/weirproject/weir/internal/wire"
 )
 
@@ -17,7 +18,7 @@ func TestDeletedObjectsLeaveNothing(t *testing.T) {
 	const n, keepEach = 20_000, 100
 	raws := podtest.Spread(t, wire.Protobuf, 1000)
 	var m wire.Meta
-	before := heapInUse()
+	before := testgc.Live()
 	s := newStore(t, decodeConfig())
 	c := s.Cursor()
 	defer c.Close()
@@ -41,9 +42,9 @@ func TestDeletedObjectsLeaveNothing(t *testing.T) {
 		drain(c)
 	}
 	list(1, "10000")
-	full := heapInUse() - before
+	full := testgc.Live() - before
 	list(keepEach, "10001")
-	left := heapInUse() - before
+	left := testgc.Live() - before
 	// 1 % of the objects is left, with what the store has in any case: a
 	// dictionary, batches, scratch.
 	const fixed = 400 << 10
@@ -56,7 +57,7 @@ func TestDeletedObjectsLeaveNothing(t *testing.T) {
 
 // TestObjectsPinNothing: one object that somebody keeps does not keep the store.
 func TestObjectsPinNothing(t *testing.T) {
-	before := heapInUse()
+	before := testgc.Live()
 	s := New(decodeConfig())
 	w := s.Writer(Scope{})
 	raws := podtest.Spread(t, wire.Protobuf, 2500)
@@ -69,10 +70,10 @@ func TestObjectsPinNothing(t *testing.T) {
 		kept = o
 	}
 	decoded(t, kept)
-	full := heapInUse() - before
+	full := testgc.Live() - before
 	s.Close()
 	s, w, raws = nil, nil, nil
-	if left := heapInUse() - before; left > full/20 {
+	if left := testgc.Live() - before; left > full/20 {
 		t.Errorf("one object holds %d of %d bytes", left, full)
 	}
 	runtime.KeepAlive(kept)
@@ -112,9 +113,9 @@ func TestBlockedCursorCosts(t *testing.T) {
 		w.Flush()
 	}
 	update(2)
-	once := heapInUse()
+	once := testgc.Live()
 	update(20)
-	if grown := heapInUse() - once; grown > held/4 {
+	if grown := testgc.Live() - once; grown > held/4 {
 		t.Errorf("twenty more updates of each cost %d bytes, the objects take %d", grown, held)
 	}
 	mem := s.Memory()

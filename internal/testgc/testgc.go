@@ -1,9 +1,10 @@
-// Package testgc has tests collect garbage less often than programs do: they make much of it, and
-// hold little.
+// Package testgc has tests collect garbage less often than programs do, since they make much of it
+// and hold little, and tells them what lives.
 package testgc
 
 import (
 	"flag"
+	"runtime"
 	"runtime/debug"
 )
 
@@ -18,4 +19,14 @@ func Relax() {
 	if flag.Lookup("test.bench").Value.String() == "" {
 		debug.SetGCPercent(percent)
 	}
+}
+
+// Live collects garbage, and returns the bytes of the heap that live.
+func Live() int64 {
+	for range 3 { // what pools, finalizers and weak pointers held goes in a later round
+		runtime.GC()
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }

@@ -1,13 +1,16 @@
 package watchcache
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/url"
-	"runtime"
 	"slices"
 	"testing"
+	"time"
+
+	"github.com/weirproject/weir/internal/eventually"
 )
 
 // labelled writes an object with these labels.
@@ -102,11 +105,10 @@ func TestFewSetsLookedAt(t *testing.T) {
 	for i := range buildAfter * minToIndex / 50 {
 		tc.list("", fmt.Sprintf("labelSelector=app%%3D%d", i%50))
 	}
-	for tries := 0; tries < 1e6; tries++ {
-		if _, ok := tc.index("l:app"); ok {
-			return
-		}
-		runtime.Gosched()
-	}
-	t.Error("there is no index by the label")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	eventually.True(t, ctx, "there is an index by the label", func() bool {
+		_, ok := tc.index("l:app")
+		return ok
+	})
 }

@@ -2,6 +2,7 @@ package report
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/clientgo"
+	"github.com/weirproject/weir/internal/eventually"
 )
 
 func TestDropIn(t *testing.T) {
@@ -55,18 +57,14 @@ func TestDropIn(t *testing.T) {
 			if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
 				t.Fatal("not synced")
 			}
-			late := time.After(10 * time.Second)
-			got := dropIn()
-			for waiting := true; waiting && got != test.want; got = dropIn() {
-				select {
-				case <-time.After(10 * time.Millisecond): // the watch begins after the list
-				case <-late:
-					waiting = false
+			soon, cancelSoon := context.WithTimeout(ctx, time.Minute)
+			defer cancelSoon()
+			eventually.NoError(t, soon, "it is reported", func() error { // the watch begins after the list
+				if got := dropIn(); got != test.want {
+					return fmt.Errorf("got %+v, want %+v", got, test.want)
 				}
-			}
-			if got != test.want {
-				t.Errorf("got %+v, want %+v", got, test.want)
-			}
+				return nil
+			})
 		})
 	}
 }
