@@ -13,15 +13,17 @@ import (
 type Op uint8
 
 const (
-	List    Op = iota + 1 // a GET of the collection; each page counts
-	Watch                 // a GET of the collection with watch=true
-	Version               // /version
-	Unknown               // anything else, answered with 404
+	List       Op = iota + 1 // a GET of the collection, or of a namespace's pods; each page counts
+	Watch                    // a GET of the collection with watch=true
+	Version                  // /version
+	Namespaces               // a GET of the namespaces, which are those of the pods
+	Unknown                  // anything else, answered with 404
 )
 
-var opNames = [...]string{List: "LIST", Watch: "WATCH", Version: "VERSION", Unknown: "UNKNOWN"}
+var opNames = [...]string{List: "LIST", Watch: "WATCH", Version: "VERSION", Namespaces: "NAMESPACES", Unknown: "UNKNOWN"}
 
-// String returns "LIST", "WATCH", "VERSION" or "UNKNOWN", and "NONE" for the zero value.
+// String returns "LIST", "WATCH", "VERSION", "NAMESPACES" or "UNKNOWN", and "NONE" for the zero
+// value.
 func (o Op) String() string {
 	if o < List || o > Unknown {
 		return "NONE"

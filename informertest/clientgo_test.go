@@ -28,6 +28,15 @@ func podLists(cfg *rest.Config) (*cache.ListWatch, kubernetes.Interface, error) 
 	return cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "pods", "", fields.Everything()), client, nil
 }
 
+// given returns the ListerWatcher that the options have for objects of the example's type, or the
+// rig's own.
+func given(o informertest.Options, cfg *rest.Config, example runtime.Object, own func() (cache.ListerWatcher, error)) (cache.ListerWatcher, error) {
+	if o.ListerWatcher == nil {
+		return own()
+	}
+	return o.ListerWatcher(cfg, example)
+}
+
 // sharedInformer drives anything that is a client-go SharedIndexInformer.
 type sharedInformer struct {
 	cache.SharedIndexInformer
@@ -151,13 +160,15 @@ func (listOnly) IsWatchListSemanticsUnSupported() bool { return true }
 func clientGo(list bool, contentType string) func(*rest.Config, informertest.Options) (informertest.Informer, error) {
 	return func(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
 		cfg.ContentType = contentType
-		lw, client, err := podLists(cfg)
+		source, err := given(o, cfg, &corev1.Pod{}, func() (cache.ListerWatcher, error) {
+			lw, client, err := podLists(cfg)
+			if err != nil || list {
+				return listOnly{lw}, err
+			}
+			return cache.ToListWatcherWithWatchListSemantics(lw, client), nil
+		})
 		if err != nil {
 			return nil, fmt.Errorf("client-go: %w", err)
-		}
-		source := cache.ToListWatcherWithWatchListSemantics(lw, client)
-		if list {
-			source = listOnly{lw}
 		}
 		return newSharedInformer(cache.NewSharedIndexInformer(source, &corev1.Pod{}, o.Resync, cache.Indexers{}), o)
 	}

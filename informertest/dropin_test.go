@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -51,7 +52,7 @@ func dropIn(wrapped bool, contentType string, list lister) func(*rest.Config, in
 		if wrapped {
 			clientgo.Wrap(cfg)
 		}
-		lw, err := list(cfg)
+		lw, err := given(o, cfg, &corev1.Pod{}, func() (cache.ListerWatcher, error) { return list(cfg) })
 		if err != nil {
 			return nil, fmt.Errorf("drop-in: %w", err)
 		}
@@ -59,19 +60,39 @@ func dropIn(wrapped bool, contentType string, list lister) func(*rest.Config, in
 	}
 }
 
-// fromFactory is the informer of pods of Weir's factory.
+// fromFactory is the informer of pods of Weir's factory. A ListerWatcher is one of those that the
+// factory makes no informers of by itself.
 func fromFactory(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
 	cfg.ContentType = runtime.ContentTypeProtobuf
+	if o.ListerWatcher != nil {
+		clientgo.Wrap(cfg)
+	}
 	f, err := clientgo.NewSharedInformerFactory(cfg, o.Resync)
 	if err != nil {
 		return nil, fmt.Errorf("drop-in: %w", err)
 	}
-	return asDropIn(f.Core().V1().Pods().Informer(), o)
+	if o.ListerWatcher == nil {
+		return asDropIn(f.Core().V1().Pods().Informer(), o)
+	}
+	lw, err := o.ListerWatcher(cfg, &corev1.Pod{})
+	if err != nil {
+		return nil, fmt.Errorf("drop-in: %w", err)
+	}
+	return asDropIn(f.InformerFor(&corev1.Pod{}, func(_ kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
+		return cache.NewSharedIndexInformer(lw, &corev1.Pod{}, resync, cache.Indexers{})
+	}), o)
 }
 
 // adopted is Weir's informer in place of the one of client-go's factory.
 func adopted(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
 	clientgo.Wrap(cfg)
+	if o.ListerWatcher != nil {
+		lw, err := o.ListerWatcher(cfg, &corev1.Pod{})
+		if err != nil {
+			return nil, fmt.Errorf("drop-in: %w", err)
+		}
+		return asDropIn(clientgo.Adopt(cache.NewSharedIndexInformer(lw, &corev1.Pod{}, o.Resync, cache.Indexers{})), o)
+	}
 	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("drop-in: %w", err)

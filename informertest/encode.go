@@ -180,6 +180,23 @@ func jsonListBody(enc encoding, meta metav1.ListMeta, items []*entry, keys []str
 	return append(pieces, append(text, "}\n"...))
 }
 
+// namespacesBody returns a LIST's body of namespaces, which have nothing but a name.
+func namespacesBody(enc encoding, meta metav1.ListMeta, names []string) []byte {
+	if enc.isMetadata() {
+		list := metav1.PartialObjectMetadataList{ListMeta: meta}
+		for _, name := range names {
+			list.Items = append(list.Items, metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		}
+		apiVersion, _, kind := enc.types()
+		return object(enc, apiVersion, kind, enc.encoded(&list))
+	}
+	list := corev1.NamespaceList{ListMeta: meta}
+	for _, name := range names {
+		list.Items = append(list.Items, corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
+	return object(enc, "v1", "NamespaceList", enc.encoded(&list))
+}
+
 // object returns a single object as a body.
 func object(enc encoding, apiVersion, kind string, raw []byte) []byte {
 	if enc.isJSON() {

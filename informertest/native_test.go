@@ -33,6 +33,9 @@ func newNative(mode weir.Mode, change ...func(*weir.Options)) func(*rest.Config,
 		if o.Transform != nil {
 			return nil, errors.New(noTransforms)
 		}
+		if o.ListerWatcher != nil {
+			return nil, errors.New(noListerWatchers)
+		}
 		opts := weir.Options{
 			Indexes:   map[string]weir.Index{},
 			ListWatch: weir.ListWatch{Mode: mode},
@@ -159,9 +162,14 @@ var nativeFails = map[string]string{
 	"TransformOnRelist":    noTransforms,
 	"TransformOnRestore":   noTransforms,
 	"TransformFreesMemory": noTransforms,
+
+	"DependentList": noListerWatchers,
+	"BlockedList":   noListerWatchers,
 }
 
 const noTransforms = "its objects are the server's; Options.Drop drops fields without decoding"
+
+const noListerWatchers = "it sends its requests itself"
 
 func TestNative(t *testing.T) {
 	informertest.Run(t, informertest.Rig{Name: "weir, natively", New: newNative(weir.ModeAuto), Fails: nativeFails})

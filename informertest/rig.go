@@ -31,6 +31,9 @@ type Options struct {
 	// may be called twice for one object. nil means that objects stay as the server sends them. New
 	// returns an error if the implementation has no transforms.
 	Transform func(*corev1.Pod)
+	// ListerWatcher makes what the informer lists and watches with. nil means what the implementation
+	// has of its own. New returns an error if the implementation takes no ListerWatcher.
+	ListerWatcher NewListerWatcher
 }
 
 // IndexFunc returns the values under which an index has a pod.

@@ -28,7 +28,7 @@ type Story struct {
 
 // Stories returns all stories, in the order in which Run plays them.
 func Stories() []Story {
-	return slices.Concat(basics, indexes, handlers, resyncs, relists, outages, refusals, watches, memories, copies, undecodables, transforms)
+	return slices.Concat(basics, indexes, handlers, resyncs, relists, outages, refusals, watches, memories, copies, undecodables, transforms, listerWatchers)
 }
 
 // Run plays every story with the rig's informer, each as a subtest of its name. At the end it logs

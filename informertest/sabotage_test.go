@@ -213,6 +213,24 @@ var sabotages = []sabotage{
 		options: transformsNewer,
 		noticed: []string{"TransformOnRestore"},
 	},
+	{
+		name:    "the ListerWatcher is another",
+		make:    dropIn(true, runtime.ContentTypeProtobuf, wholeClientset),
+		options: func(o *informertest.Options) { o.ListerWatcher = nil },
+		noticed: []string{"DependentList", "BlockedList"},
+	},
+	{
+		name:    "of the pods of several namespaces the first are all",
+		make:    dropIn(true, runtime.ContentTypeProtobuf, wholeClientset),
+		config:  roundTrips(firstNamespace),
+		noticed: []string{"DependentList"},
+	},
+	{
+		name:    "the stop of an informer with a ListerWatcher takes its time",
+		make:    dropIn(true, runtime.ContentTypeProtobuf, wholeClientset),
+		wrap:    func(inf informertest.Informer) informertest.Informer { return lingering{inf} },
+		noticed: []string{"BlockedList"},
+	},
 }
 
 func TestSabotage(t *testing.T) {

@@ -19,16 +19,8 @@ const waitForVersion = 3 * time.Second
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	req := Request{Op: Unknown, Path: r.URL.Path, Query: q, At: time.Now()}
-	switch {
-	case r.URL.Path == "/version":
-		req.Op = Version
-	case r.URL.Path == "/api/v1/pods" && q.Get("watch") != "" && q.Get("watch") != "false" && q.Get("watch") != "0":
-		req.Op = Watch
-	case r.URL.Path == "/api/v1/pods":
-		req.Op = List
-	}
-	a := s.note(req)
+	op, namespace := operation(r.URL.Path, q.Get("watch"))
+	a := s.note(Request{Op: op, Path: r.URL.Path, Query: q, At: time.Now()})
 	enc := accepted(r.Header.Get("Accept"))
 	if !pause(r, a.Delay) {
 		return
@@ -47,16 +39,41 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write([]byte("<html><body>Please log in</body></html>"))
 		return
 	}
-	switch req.Op {
+	switch op {
 	case Version:
 		s.serveVersion(w)
+	case Namespaces:
+		s.serveNamespaces(w, enc)
 	case List:
-		s.serveList(w, r, enc, a)
+		s.serveList(w, r, namespace, enc, a)
 	case Watch:
 		s.serveWatch(w, r, enc, a)
 	default:
 		writeStatus(w, enc, NotFound())
 	}
+}
+
+// operation returns what a request asks for, and the namespace of a LIST, "" for all.
+func operation(path, watch string) (op Op, namespace string) {
+	watches := watch != "" && watch != "false" && watch != "0"
+	switch path {
+	case "/version":
+		return Version, ""
+	case "/api/v1/pods":
+		if watches {
+			return Watch, ""
+		}
+		return List, ""
+	case "/api/v1/namespaces":
+		if !watches {
+			return Namespaces, ""
+		}
+	}
+	namespace, pods := strings.CutSuffix(strings.TrimPrefix(path, "/api/v1/namespaces/"), "/pods")
+	if pods && !watches && !strings.Contains(namespace, "/") {
+		return List, namespace
+	}
+	return Unknown, ""
 }
 
 // pause waits. It reports false if the client has gone.
@@ -113,20 +130,35 @@ func (s *Server) serveVersion(w http.ResponseWriter) {
 	_ = json.NewEncoder(w).Encode(map[string]string{"major": "1", "minor": minor, "gitVersion": "v1." + minor + ".0"})
 }
 
+func (s *Server) serveNamespaces(w http.ResponseWriter, enc encoding) {
+	s.mu.Lock()
+	meta := metav1.ListMeta{ResourceVersion: resourceversion.Format(s.rv)}
+	var names []string
+	for _, e := range s.state("") {
+		if n := len(names); n == 0 || names[n-1] != e.pod.Namespace {
+			names = append(names, e.pod.Namespace)
+		}
+	}
+	s.mu.Unlock()
+	w.Header().Set("Content-Type", enc.mediaType())
+	// The error says that the client has gone.
+	_, _ = w.Write(namespacesBody(enc, meta, names))
+}
+
 // page is the rest of a list that is read in pages.
 type page struct {
 	rv    uint64
 	items []*entry
 }
 
-func (s *Server) serveList(w http.ResponseWriter, r *http.Request, enc encoding, a Answer) {
+func (s *Server) serveList(w http.ResponseWriter, r *http.Request, namespace string, enc encoding, a Answer) {
 	q := r.URL.Query()
-	p, status := s.firstPage(q.Get("resourceVersion"), q.Get("resourceVersionMatch"), q.Get("continue"))
+	p, status := s.firstPage(namespace, q.Get("resourceVersion"), q.Get("resourceVersionMatch"), q.Get("continue"))
 	if status != nil && status.Code == http.StatusGatewayTimeout {
 		if !pause(r, waitForVersion) {
 			return
 		}
-		p, status = s.firstPage(q.Get("resourceVersion"), q.Get("resourceVersionMatch"), q.Get("continue"))
+		p, status = s.firstPage(namespace, q.Get("resourceVersion"), q.Get("resourceVersionMatch"), q.Get("continue"))
 	}
 	if status != nil {
 		writeStatus(w, enc, status)
@@ -147,7 +179,7 @@ func (s *Server) serveList(w http.ResponseWriter, r *http.Request, enc encoding,
 }
 
 // firstPage returns all of the requested list from where the request continues.
-func (s *Server) firstPage(rv, match, token string) (page, *metav1.Status) {
+func (s *Server) firstPage(namespace, rv, match, token string) (page, *metav1.Status) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if token != "" {
@@ -161,7 +193,7 @@ func (s *Server) firstPage(rv, match, token string) (page, *metav1.Status) {
 		if match == string(metav1.ResourceVersionMatchExact) || match != "" && rv == "" {
 			return page{}, Invalid("resourceVersionMatch is forbidden for this resourceVersion")
 		}
-		return page{s.rv, s.state()}, nil
+		return page{s.rv, s.state(namespace)}, nil
 	}
 	n, err := resourceversion.Parse(rv)
 	switch {
@@ -172,14 +204,14 @@ func (s *Server) firstPage(rv, match, token string) (page, *metav1.Status) {
 	case match == string(metav1.ResourceVersionMatchExact) && n < s.rv:
 		return page{}, Gone() // older states are not kept, so answer as after compaction
 	}
-	return page{s.rv, s.state()}, nil
+	return page{s.rv, s.state(namespace)}, nil
 }
 
 // keep stores the rest of a list and returns its continue token.
 func (s *Server) keep(p page) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	token := fmt.Sprintf("page-%d-%d", p.rv, len(p.items))
+	token := fmt.Sprintf("page-%d-%d-%s", p.rv, len(p.items), p.items[0].key)
 	s.pages[token] = p
 	return token
 }

@@ -18,8 +18,9 @@ import (
 )
 
 // Server is an API server for one resource, pods, that behaves as a story says. It speaks LIST and
-// WATCH in JSON and protobuf, with kube-apiserver's semantics unless told otherwise. It keeps every
-// change until Compact. All methods are safe for concurrent use.
+// WATCH in JSON and protobuf, with kube-apiserver's semantics unless told otherwise; of single
+// namespaces, and of which there are, LIST alone. It keeps every change until Compact. All methods
+// are safe for concurrent use.
 type Server struct {
 	http    *http.Server
 	pipes   *pipes
@@ -317,11 +318,14 @@ func (s *Server) Sent() int {
 	return s.sent
 }
 
-// state returns the objects in the order of their keys. The caller holds the lock.
-func (s *Server) state() []*entry {
+// state returns the objects of a namespace, or of all if it is "", in the order of their keys. The
+// caller holds the lock.
+func (s *Server) state(namespace string) []*entry {
 	items := make([]*entry, 0, len(s.objects))
 	for _, key := range slices.Sorted(maps.Keys(s.objects)) {
-		items = append(items, s.objects[key])
+		if e := s.objects[key]; namespace == "" || e.pod.Namespace == namespace {
+			items = append(items, e)
+		}
 	}
 	return items
 }

@@ -66,6 +66,34 @@ func transformOf(f func(*corev1.Pod)) cache.TransformFunc {
 	}
 }
 
+// untypedPod and podMetadata are examples of informers of a ListerWatcher.
+func untypedPod() *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod"}}
+}
+
+func podMetadata() *metav1.PartialObjectMetadata {
+	return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}}
+}
+
+// dropInOf is Weir's informer of the given ListerWatcher.
+func dropInOf(cfg *rest.Config, example runtime.Object, o informertest.Options) (informertest.Informer, error) {
+	clientgo.Wrap(cfg)
+	lw, err := o.ListerWatcher(cfg, example)
+	if err != nil {
+		return nil, fmt.Errorf("drop-in: %w", err)
+	}
+	return asDropIn(clientgo.NewSharedIndexInformer(lw, example, o.Resync, cache.Indexers{}), o)
+}
+
+// clientGoOf is client-go's.
+func clientGoOf(cfg *rest.Config, example runtime.Object, o informertest.Options) (informertest.Informer, error) {
+	lw, err := o.ListerWatcher(cfg, example)
+	if err != nil {
+		return nil, fmt.Errorf("client-go: %w", err)
+	}
+	return newSharedInformer(cache.NewSharedIndexInformer(lw, example, o.Resync, cache.Indexers{}), o)
+}
+
 // listOnlyDynamic is a client that keeps client-go from asking for initial events, as listOnly
 // does.
 type listOnlyDynamic struct{ dynamic.Interface }
@@ -74,6 +102,9 @@ func (listOnlyDynamic) IsWatchListSemanticsUnSupported() bool { return true }
 
 // clientGoDynamic is client-go's informer of unstructured objects.
 func clientGoDynamic(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
+	if o.ListerWatcher != nil {
+		return clientGoOf(cfg, untypedPod(), o)
+	}
 	client, err := dynamic.NewForConfig(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("client-go: %w", err)
@@ -84,6 +115,9 @@ func clientGoDynamic(cfg *rest.Config, o informertest.Options) (informertest.Inf
 
 // dropInDynamic is the same of Weir's dynamic factory.
 func dropInDynamic(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
+	if o.ListerWatcher != nil {
+		return dropInOf(cfg, untypedPod(), o)
+	}
 	f, err := clientgo.NewDynamicSharedInformerFactory(cfg, o.Resync)
 	if err != nil {
 		return nil, fmt.Errorf("drop-in: %w", err)
@@ -115,6 +149,9 @@ func TestDropInDynamic(t *testing.T) {
 
 // dropInMetadata is Weir's informer of metadata.
 func dropInMetadata(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
+	if o.ListerWatcher != nil {
+		return dropInOf(cfg, podMetadata(), o)
+	}
 	f, err := clientgo.NewMetadataSharedInformerFactory(cfg, o.Resync)
 	if err != nil {
 		return nil, fmt.Errorf("drop-in: %w", err)
@@ -124,6 +161,9 @@ func dropInMetadata(cfg *rest.Config, o informertest.Options) (informertest.Info
 
 // clientGoMetadata is the same of client-go.
 func clientGoMetadata(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
+	if o.ListerWatcher != nil {
+		return clientGoOf(cfg, podMetadata(), o)
+	}
 	client, err := metadata.NewForConfig(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("client-go: %w", err)

@@ -117,7 +117,7 @@ func (s *Server) subscribe(w *watcher, q url.Values, a Answer) {
 			w.send(frame{status: TooLarge(), last: ended})
 			return
 		}
-		items := s.state()
+		items := s.state("")
 		for i, e := range items {
 			if a.Cut > 0 && i == int(a.Cut*float64(len(items))) {
 				w.send(frame{change: change{"ADDED", e}, last: midEvent})
