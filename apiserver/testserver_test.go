@@ -5,11 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,46 +20,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/pipe"
 )
-
-// pipeListener is a listener in memory, which testing/synctest can see through.
-type pipeListener struct {
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-}
-
-func newPipeListener() *pipeListener {
-	return &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
-}
-
-func (l *pipeListener) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (l *pipeListener) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	return nil
-}
-
-func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
-
-func (l *pipeListener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	client, server := net.Pipe()
-	select {
-	case l.conns <- server:
-		return client, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
 
 // testServer is a server in memory and clients for it.
 type testServer struct {
@@ -92,10 +52,10 @@ func startTestServer(t *testing.T, o apiserver.Options) *testServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := newPipeListener()
+	l := pipe.Listen()
 	hs := &http.Server{Handler: s}
 	go func() { _ = hs.Serve(l) }()
-	ts := &testServer{t: t, server: s, transport: &http.Transport{DialContext: l.dial, DisableCompression: true}}
+	ts := &testServer{t: t, server: s, transport: &http.Transport{DialContext: l.Dial, DisableCompression: true}}
 	ts.config = &rest.Config{Host: "http://weir.test", Transport: ts.transport, QPS: -1}
 	if ts.typed, err = kubernetes.NewForConfig(ts.config); err != nil {
 		t.Fatal(err)

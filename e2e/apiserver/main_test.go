@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
@@ -74,13 +73,9 @@ func newServer(t *testing.T, cfg *rest.Config) *server {
 	t.Helper()
 	cfg = rest.CopyConfig(cfg)
 	cfg.QPS = -1
-	client, err := rest.HTTPClientFor(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { utilnet.CloseIdleConnectionsFor(client.Transport) })
-	s := &server{config: cfg, client: client}
-	if s.dynamic, err = dynamic.NewForConfigAndClient(cfg, client); err != nil {
+	s := &server{config: cfg, client: cluster.HTTPClient(t, cfg)}
+	var err error
+	if s.dynamic, err = dynamic.NewForConfigAndClient(cfg, s.client); err != nil {
 		t.Fatal(err)
 	}
 	return s

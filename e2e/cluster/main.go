@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"testing"
 	"time"
@@ -50,6 +51,18 @@ func Leaks() []goleak.Option {
 		goleak.IgnoreAnyFunction("os/exec.(*Cmd).Wait"),
 		goleak.IgnoreAnyFunction("github.com/weirproject/weir/e2e/cluster.(*Cluster).watchOver.func1"),
 	}
+}
+
+// HTTPClient returns a client whose idle connections end with the test, and those of all clients of
+// an equal configuration.
+func HTTPClient(t *testing.T, cfg *rest.Config) *http.Client {
+	t.Helper()
+	client, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { utilnet.CloseIdleConnectionsFor(client.Transport) }) // looks through wrappers
+	return client
 }
 
 // Begin returns the context of a test, which ends after limit. When the test has ended, it checks

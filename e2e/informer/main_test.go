@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -74,12 +73,7 @@ func run[T weir.Object](t *testing.T, ctx context.Context, cfg *rest.Config, opt
 func admin(t *testing.T) kubernetes.Interface {
 	t.Helper()
 	cfg := shared.Config()
-	client, err := rest.HTTPClientFor(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { utilnet.CloseIdleConnectionsFor(client.Transport) })
-	set, err := kubernetes.NewForConfigAndClient(cfg, client)
+	set, err := kubernetes.NewForConfigAndClient(cfg, cluster.HTTPClient(t, cfg))
 	if err != nil {
 		t.Fatal(err)
 	}

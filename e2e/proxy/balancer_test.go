@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/e2e/cluster"
 )
 
 // balancer is a TCP load balancer: each connection goes to the next backend of those whose /readyz
@@ -37,7 +39,7 @@ func startBalancer(t *testing.T, ctx context.Context, cfg *rest.Config, backends
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &balancer{Listener: l, health: httpClient(t, cfg), backends: backends, ready: make([]bool, len(backends))}
+	b := &balancer{Listener: l, health: cluster.HTTPClient(t, cfg), backends: backends, ready: make([]bool, len(backends))}
 	ctx, cancel := context.WithCancel(ctx)
 	t.Cleanup(func() {
 		cancel()

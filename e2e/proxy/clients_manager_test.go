@@ -17,6 +17,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
+	"github.com/weirproject/weir/e2e/cluster"
 	"github.com/weirproject/weir/internal/eventually"
 	"github.com/weirproject/weir/proxy"
 )
@@ -60,7 +61,7 @@ func TestManager(t *testing.T) {
 		return err == nil
 	})
 	cfg := through(t, s, carol)
-	httpClient(t, cfg) // has the manager's connections, so that they end
+	cluster.HTTPClient(t, cfg) // has the manager's connections, so that they end
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0", Controller: config.Controller{SkipNameValidation: new(true)},
 	})

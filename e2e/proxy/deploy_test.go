@@ -30,6 +30,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/weirproject/weir/e2e/cluster"
 	"github.com/weirproject/weir/internal/eventually"
 	"github.com/weirproject/weir/proxy"
 )
@@ -77,7 +78,7 @@ func objectsIn(t *testing.T, raw []byte) (out []*unstructured.Unstructured) {
 // flow, until the test ends; of all else only whether it could be.
 func apply(t *testing.T, ctx context.Context, folder string) {
 	t.Helper()
-	client, err := dynamic.NewForConfigAndClient(shared.Config(), httpClient(t, shared.Config()))
+	client, err := dynamic.NewForConfigAndClient(shared.Config(), cluster.HTTPClient(t, shared.Config()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/weirproject/weir/e2e/cluster"
 	"github.com/weirproject/weir/proxy"
 )
 
@@ -22,7 +23,7 @@ func TestGroupThatHeadersChange(t *testing.T) {
 	for _, group := range []string{"system:masters ", " system:masters", "system:masters\t"} {
 		cfg := through(t, s, issue(t, callers, "mallory", group))
 		cfg.NextProtos = []string{"http/1.1"}
-		client := httpClient(t, cfg)
+		client := cluster.HTTPClient(t, cfg)
 		for _, upgrade := range []bool{false, true} {
 			req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL()+"/api/v1/secrets", nil)
 			if err != nil {

@@ -15,7 +15,6 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -158,23 +157,11 @@ func as(t *testing.T, s *proxy.Server, user string) *rest.Config {
 // clientFor is a client whose connections end with the test.
 func clientFor(t *testing.T, cfg *rest.Config) *kubernetes.Clientset {
 	t.Helper()
-	set, err := kubernetes.NewForConfigAndClient(cfg, httpClient(t, cfg))
+	set, err := kubernetes.NewForConfigAndClient(cfg, cluster.HTTPClient(t, cfg))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return set
-}
-
-// httpClient is a client of its own, not one that shares connections.
-func httpClient(t *testing.T, cfg *rest.Config) *http.Client {
-	t.Helper()
-	client, err := rest.HTTPClientFor(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// This looks through the wrappers.
-	t.Cleanup(func() { utilnet.CloseIdleConnectionsFor(client.Transport) })
-	return client
 }
 
 // do makes a request; its body is closed with the test.
@@ -184,7 +171,7 @@ func do(t *testing.T, ctx context.Context, cfg *rest.Config, method, url string)
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := httpClient(t, cfg).Do(req)
+	resp, err := cluster.HTTPClient(t, cfg).Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}

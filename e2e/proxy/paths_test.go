@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/weirproject/weir/e2e/cluster"
 	"github.com/weirproject/weir/internal/eventually"
 	"github.com/weirproject/weir/proxy"
 )
@@ -101,7 +102,7 @@ func read(t *testing.T, ctx context.Context, cfg *rest.Config, target string) (c
 	}
 	path, query, _ := strings.Cut(target, "?")
 	req.URL.Opaque, req.URL.RawQuery = "//"+req.URL.Host+path, query
-	client := httpClient(t, cfg)
+	client := cluster.HTTPClient(t, cfg)
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	resp, err := client.Do(req)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/weirproject/weir/e2e/cluster"
 	"github.com/weirproject/weir/internal/eventually"
 	"github.com/weirproject/weir/proxy"
 )
@@ -22,7 +23,7 @@ func TestRedefined(t *testing.T) {
 	define(t, ctx, direct)
 	s := start(t, ctx, proxy.Options{Resources: []string{"widgets." + widgetGroup}})
 	cfg := through(t, s, shared.Config())
-	client, err := dynamic.NewForConfigAndClient(cfg, httpClient(t, cfg))
+	client, err := dynamic.NewForConfigAndClient(cfg, cluster.HTTPClient(t, cfg))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +44,7 @@ func TestRedefined(t *testing.T) {
 	if _, err := direct.Resource(definitions).Patch(ctx, "widgets."+widgetGroup, types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	get := httpClient(t, cfg)
+	get := cluster.HTTPClient(t, cfg)
 	eventually.True(t, ctx, "the proxy itself tells the default", func() bool {
 		resp, err := get.Get(cfg.Host + "/apis/" + widgetGroup + "/v1/namespaces/" + semanticsNamespace + "/widgets/plain?resourceVersion=0")
 		if err != nil {

@@ -266,7 +266,7 @@ func startUsers(t *testing.T, ctx context.Context, cfg *rest.Config) *users {
 			"reads":       read("?resourceVersion=0&limit=1", false),
 			"reads alone": read("?resourceVersion=0&limit=1", true), "passed reads": read("?limit=1", false), "writes": write(protocol),
 		} {
-			client := httpClient(t, alone(cfg))
+			client := cluster.HTTPClient(t, alone(cfg))
 			u.running.Go(func() { u.run(ctx, client, what+" by "+protocol, r) })
 		}
 	}

@@ -21,6 +21,8 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/e2e/cluster"
 )
 
 // server is one that the rows are sent to.
@@ -32,7 +34,7 @@ type server struct {
 
 func newServer(t *testing.T, cfg *rest.Config) *server {
 	cfg.DisableCompression = true // a row says what it accepts
-	return &server{url: cfg.Host, client: httpClient(t, cfg), page: map[string]string{}}
+	return &server{url: cfg.Host, client: cluster.HTTPClient(t, cfg), page: map[string]string{}}
 }
 
 // answer is what a server said to one row, without what differs between any two moments.

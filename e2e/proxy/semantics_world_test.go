@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/weirproject/weir/e2e/cluster"
 	"github.com/weirproject/weir/internal/eventually"
 	"github.com/weirproject/weir/internal/podsim"
 )
@@ -190,7 +191,7 @@ func define(t *testing.T, ctx context.Context, client dynamic.Interface) {
 // dynamicFor is a client whose connections end with the test.
 func dynamicFor(t *testing.T) dynamic.Interface {
 	t.Helper()
-	client, err := dynamic.NewForConfigAndClient(shared.Config(), httpClient(t, shared.Config()))
+	client, err := dynamic.NewForConfigAndClient(shared.Config(), cluster.HTTPClient(t, shared.Config()))
 	if err != nil {
 		t.Fatal(err)
 	}

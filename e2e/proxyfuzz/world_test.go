@@ -18,7 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -92,7 +91,7 @@ func newWorld(t *testing.T, ctx context.Context) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.cluster.Stop() })
-	admin := clientOf(t, w.cluster.Config())
+	admin := cluster.HTTPClient(t, w.cluster.Config())
 	if w.client, err = kubernetes.NewForConfigAndClient(w.cluster.Config(), admin); err != nil {
 		t.Fatal(err)
 	}
@@ -105,22 +104,11 @@ func newWorld(t *testing.T, ctx context.Context) *world {
 	w.startProxy(t, ctx)
 	w.front = fronts.Issue(t, "front")
 	cfg := &rest.Config{Host: w.proxy.URL(), QPS: -1, BearerToken: w.cluster.Config().BearerToken, TLSClientConfig: rest.TLSClientConfig{CAData: w.proxy.CAData()}}
-	if w.through, err = dynamic.NewForConfigAndClient(cfg, clientOf(t, cfg)); err != nil {
+	if w.through, err = dynamic.NewForConfigAndClient(cfg, cluster.HTTPClient(t, cfg)); err != nil {
 		t.Fatal(err)
 	}
 	w.server, w.proxied = newSide(t, w.cluster.Config().Host, w.cluster.Config().CAData), newSide(t, w.proxy.URL(), w.proxy.CAData())
 	return w
-}
-
-// clientOf returns a client whose connections end with the test.
-func clientOf(t *testing.T, cfg *rest.Config) *http.Client {
-	t.Helper()
-	client, err := rest.HTTPClientFor(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { utilnet.CloseIdleConnectionsFor(client.Transport) })
-	return client
 }
 
 func (w *world) startProxy(t *testing.T, ctx context.Context) {
@@ -150,7 +138,7 @@ func (w *world) startProxy(t *testing.T, ctx context.Context) {
 	if err := w.proxy.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ready := clientOf(t, &rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: w.proxy.CAData()}})
+	ready := cluster.HTTPClient(t, &rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: w.proxy.CAData()}})
 	until(t, ctx, "the proxy is ready", func() bool {
 		resp, err := ready.Get(w.proxy.URL() + "/readyz")
 		if err != nil {

@@ -26,6 +26,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/weirproject/weir/internal/invariants"
+	"github.com/weirproject/weir/internal/pipe"
 	"github.com/weirproject/weir/internal/source"
 	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/testgc"
@@ -80,10 +81,10 @@ func withHarness(t *testing.T, cfg Config, f func(h *harness)) {
 
 // serve starts the server and makes the reflector.
 func (h *harness) serve(cfg Config) {
-	conns := &pipes{make(chan net.Conn), make(chan struct{})}
+	l := pipe.Listen()
 	srv := &http.Server{Handler: h, ErrorLog: nil}
-	go srv.Serve(conns)
-	tr := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	go srv.Serve(l)
+	tr := &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 		h.mu.Lock()
 		refused := h.refused
 		if refused {
@@ -93,13 +94,7 @@ func (h *harness) serve(cfg Config) {
 		if refused {
 			return nil, syscall.ECONNREFUSED
 		}
-		a, b := net.Pipe()
-		select {
-		case conns.c <- b:
-			return a, nil
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+		return l.Dial(ctx, network, address)
 	}}
 	h.t.Cleanup(func() {
 		tr.CloseIdleConnections()
@@ -223,23 +218,6 @@ func (h *harness) refuseConnections(refused bool) {
 	defer h.mu.Unlock()
 	h.refused = refused
 }
-
-// pipes is a listener in memory.
-type pipes struct {
-	c    chan net.Conn
-	done chan struct{}
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.c:
-		return c, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	}
-}
-func (p *pipes) Close() error   { close(p.done); return nil }
-func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
 
 // pod is an object, from "name@resourceVersion", perhaps followed by "=text" of an annotation.
 func (h *harness) pod(s string) []byte {

@@ -17,41 +17,17 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 
+	"github.com/weirproject/weir/internal/pipe"
 	"github.com/weirproject/weir/internal/source"
 )
-
-// pipeServer serves in memory, so that a bubble of synctest can wait for it.
-type pipeServer struct {
-	conns chan net.Conn
-	done  chan struct{}
-}
-
-func (p *pipeServer) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	}
-}
-func (p *pipeServer) Close() error   { close(p.done); return nil }
-func (p *pipeServer) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
 
 // inMemory runs f in a bubble with a source whose server is h.
 func inMemory(t *testing.T, h http.HandlerFunc, opts source.Options, f func(t *testing.T, src *source.REST)) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &pipeServer{make(chan net.Conn), make(chan struct{})}
+		l := pipe.Listen()
 		srv := &http.Server{Handler: h}
-		go srv.Serve(p)
-		tr := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			a, b := net.Pipe()
-			select {
-			case p.conns <- b:
-				return a, nil
-			case <-ctx.Done():
-				return nil, ctx.Err()
-			}
-		}}
+		go srv.Serve(l)
+		tr := &http.Transport{DialContext: l.Dial}
 		src, err := source.New(&rest.Config{Host: "http://pipe", Transport: tr}, pods, opts)
 		if err != nil {
 			t.Fatal(err)

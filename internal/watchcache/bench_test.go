@@ -10,15 +10,14 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/weirproject/weir/internal/podsim"
 	"github.com/weirproject/weir/internal/resourceversion"
+	"github.com/weirproject/weir/internal/rusage"
 	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/wire"
 )
@@ -146,14 +145,6 @@ func (p *pods) watchers(accept string, queries []url.Values) (bytes *atomic.Int6
 	}
 }
 
-func cpu() time.Duration {
-	var u syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
 func BenchmarkList(b *testing.B) {
 	p := newPods(b, 50_000)
 	for _, bm := range []struct {
@@ -189,12 +180,12 @@ func BenchmarkList(b *testing.B) {
 				}
 			}
 			var bytes int64
-			before := cpu()
+			before := rusage.CPUTime()
 			b.ReportAllocs()
 			for b.Loop() {
 				bytes = list()
 			}
-			b.ReportMetric(float64(cpu()-before)/float64(b.N)/1e6, "cpu-ms/op")
+			b.ReportMetric(float64(rusage.CPUTime()-before)/float64(b.N)/1e6, "cpu-ms/op")
 			b.ReportMetric(float64(bytes)/1e6, "MB/op")
 		})
 	}
@@ -256,7 +247,7 @@ func BenchmarkWatchers(b *testing.B) {
 			runtime.GC()
 			runtime.ReadMemStats(&m1)
 			bytes.Store(0)
-			before := cpu()
+			before := rusage.CPUTime()
 			b.ReportAllocs()
 			b.ResetTimer()
 			for range b.N {
@@ -264,7 +255,7 @@ func BenchmarkWatchers(b *testing.B) {
 				p.settled()
 			}
 			b.StopTimer()
-			spent := cpu() - before
+			spent := rusage.CPUTime() - before
 			stop()
 			b.ReportMetric(float64(spent.Microseconds())/float64(b.N), "cpu-µs/change")
 			b.ReportMetric(float64(bytes.Load())/float64(b.N), "B-sent/change")

@@ -1,0 +1,52 @@
+package pipe
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestListener: a connection reaches the other side, and nobody waits for a listener that is
+// closed, or beyond a context.
+func TestListener(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := Listen()
+		go func() {
+			c, err := l.Dial(t.Context(), "", "")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if _, err := c.Write([]byte("hello")); err != nil {
+				t.Error(err)
+			}
+		}()
+		c, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if said := make([]byte, 5); true {
+			if _, err := c.Read(said); err != nil || string(said) != "hello" {
+				t.Errorf("%q, %v", said, err)
+			}
+		}
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := l.Dial(short, "", ""); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("nobody accepts, but Dial says %v", err)
+		}
+		go l.Close()
+		if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("it is closed, but Accept says %v", err)
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := l.Dial(t.Context(), "", ""); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("it is closed, but Dial says %v", err)
+		}
+	})
+}
