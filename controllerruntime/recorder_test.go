@@ -3,6 +3,7 @@ package controllerruntime_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 
@@ -86,6 +87,13 @@ func (r *recorder) waitFor(entry string) client.Object {
 			r.t.Fatalf("never told %q, but %s", entry, entries)
 		}
 	}
+}
+
+// all returns the calls so far.
+func (r *recorder) all() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.entries)
 }
 
 func pod(namespace, name string, change ...func(*corev1.Pod)) *corev1.Pod {
