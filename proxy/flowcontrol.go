@@ -39,6 +39,7 @@ type flowControl struct {
 	longRunning        *longRunningLimiter
 	parsing            *seatPool // for long-running requests while their selectors are parsed
 	reviews            *seatPool // for reviews of known callers
+	watchStarts        *seatPool // for WATCHes while they are sent the state
 }
 
 func newFlowControl(o *Options) *flowControl {
@@ -48,6 +49,7 @@ func newFlowControl(o *Options) *flowControl {
 		longRunning: newLongRunningLimiter(o),
 		parsing:     newSeatPool(maxParsing, o.timeouts.seat),
 		reviews:     newReviewSeats(o.timeouts.review),
+		watchStarts: newWatchStarts(o),
 	}
 }
 
@@ -70,6 +72,9 @@ func isLongRunning(info *request.RequestInfo) bool {
 func asksForUpgrade(r *http.Request) bool {
 	return r.Header.Get("Upgrade") != "" && httpguts.HeaderValuesContainsToken(r.Header["Connection"], "Upgrade")
 }
+
+// errTooManyStarts is the 429 of a WATCH that found no seat to begin.
+var errTooManyStarts = apierrors.NewTooManyRequests("Too many watches begin at the same time, please try again later.", longRunningRetrySeconds)
 
 // errTooMany is the 429 of a request that found no seat.
 var errTooMany = apierrors.NewTooManyRequests("Too many requests, please try again later.", retryAfterSeconds)

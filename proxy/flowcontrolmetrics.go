@@ -33,7 +33,7 @@ func (a *flowControl) collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	for requestKind, s := range map[string]*seatPool{"readOnly": a.readOnly, "mutating": a.mutating} {
+	for requestKind, s := range map[string]*seatPool{"readOnly": a.readOnly, "mutating": a.mutating, "watchStart": a.watchStarts} {
 		taken, waiting := s.counts()
 		for c := range priorityLevels {
 			gauge(descSeats, float64(taken[c]), requestKind, c.String())

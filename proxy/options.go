@@ -110,6 +110,8 @@ type timeouts struct {
 	discard    time.Duration // for a request body that is discarded, or buffered
 	body       time.Duration // for another body of a request that has a seat, see pace
 	seat       time.Duration // for a seat
+	start      time.Duration // for the seat of a WATCH that begins
+	hold       time.Duration // how long such a WATCH has it; less than start, so that others get one
 	review     time.Duration // for the upstream's answer to a review
 	lookup     time.Duration // time between two attempts to read the published CAs
 	origin     time.Duration // time between two checks by resource.monitor
@@ -130,7 +132,7 @@ type timeouts struct {
 
 var defaultTimeouts = timeouts{
 	header: 30 * time.Second, idle: 2 * time.Minute, ping: 30 * time.Second, pong: 15 * time.Second, discard: 10 * time.Second, body: seatGrace,
-	seat: 5 * time.Second, review: 10 * time.Second, lookup: 5 * time.Second, origin: time.Minute, settle: 3 * time.Minute, restart: time.Second, reread: 3 * time.Second, proof: 3 * time.Second, read: 4 * time.Second,
+	seat: 5 * time.Second, start: time.Minute, hold: 10 * time.Second, review: 10 * time.Second, lookup: 5 * time.Second, origin: time.Minute, settle: 3 * time.Minute, restart: time.Second, reread: 3 * time.Second, proof: 3 * time.Second, read: 4 * time.Second,
 }
 
 // Authentication configures which callers are trusted. The zero value uses what the upstream

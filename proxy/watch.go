@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/weirproject/weir/internal/watchcache"
 )
 
 // lastWriteTimeout bounds the write in progress when a watch is revoked.
@@ -27,6 +29,13 @@ func (s *Server) beginWatch(a *responseWriter, w http.ResponseWriter, r *http.Re
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(lastWriteTimeout))
 	})
 	a.onEnd(check.leave)
+	release, ok := s.acquireStart(ctx, rd)
+	if !ok {
+		watchcache.WriteError(w, r, errTooManyStarts)
+		a.countRejected()
+		return
+	}
+	defer release()
 	a.rest = rd.session.cache.Begin(w, r.WithContext(ctx), rd.query, rd.namespace, rd.review.name)
 }
 

@@ -1,0 +1,106 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/weirproject/weir/apiserver"
+)
+
+// TestWatchStarts: those who are sent the state of a WATCH have seats, of which one caller has less
+// than half; the control plane has its own. A WATCH that resumes needs none.
+func TestWatchStarts(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 3})
+	wait := defaultTimeouts
+	wait.start = time.Nanosecond
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: wait})
+	tp.ready()
+	const watch = "/api/v1/pods?watch=true&timeoutSeconds=1"
+	in := tp.server.flowControl.watchStarts
+	try := func(who, how string, want int) {
+		t.Helper()
+		if code, body := tp.get(who, watch+how); code != want {
+			t.Errorf("%s, %q: %d %.200s", who, how, code, body)
+		}
+	}
+	const initial = "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=0"
+	all := in.unreserved() + in.reserved[levelEveryone]
+	for range all / 2 {
+		if !in.acquire(tp.ctx, flow{levelEveryone, "user jane"}) {
+			t.Fatal("jane has less than half")
+		}
+	}
+	for _, how := range []string{"", "&resourceVersion=0", initial} {
+		try("jane", how, http.StatusTooManyRequests)
+		try("john", how, http.StatusOK)
+	}
+	try("jane", "&resourceVersion="+tp.resource("pods").ready.Load().store.ResourceVersion(), http.StatusOK)
+	for i := range all - all/2 {
+		in.acquire(tp.ctx, flow{levelEveryone, fmt.Sprint("user jack ", i/2)})
+	}
+	try("john", initial, http.StatusTooManyRequests)
+	try(scheduler, initial, http.StatusOK)
+	in.release(flow{levelEveryone, "user jane"})
+	try("jane", initial, http.StatusOK)
+	if taken, waiting := in.counts(); taken[levelEveryone] != all-1 || taken[levelSystem] != 0 || waiting != [priorityLevels]int{} {
+		t.Errorf("%v have seats, %v wait", taken, waiting)
+	}
+}
+
+// TestWatchStartsEnd: a WATCH has its seat until it has been sent the state, or not for long if its
+// client does not take that.
+func TestWatchStartsEnd(t *testing.T) {
+	for name, hold := range map[string]time.Duration{"taken": deadline, "not taken": time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			u := startUpstream(t, apiserver.Options{Pods: 300})
+			wait := defaultTimeouts
+			wait.hold = hold
+			tp := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: wait})
+			tp.ready()
+			ctx, cancel := context.WithCancel(tp.ctx)
+			defer cancel()
+			r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/api/v1/pods?watch=true&resourceVersion=0", nil)
+			r.Header.Set("Authorization", "Bearer token-jane")
+			writing, release := make(chan struct{}), make(chan struct{})
+			w := &brokenWriter{httptest.NewRecorder(), 0, func(n int) error {
+				if n == 0 {
+					close(writing)
+					<-release
+				}
+				return nil
+			}}
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				tp.server.ServeHTTP(w, r)
+			}()
+			<-writing
+			seats := func() int {
+				taken, _ := tp.server.flowControl.watchStarts.counts()
+				return taken[levelEveryone]
+			}
+			if hold == deadline && seats() != 1 {
+				t.Errorf("it has %d seats while it is sent the state", seats())
+			}
+			if hold == deadline {
+				close(release)
+			}
+			tp.until("it has no seat", func() bool { return seats() == 0 })
+			if n := tp.server.flowControl.longRunning.count(); n != 1 {
+				t.Errorf("%d watches", n)
+			}
+			if hold != deadline {
+				close(release)
+			}
+			cancel()
+			<-done
+			if n := seats(); n != 0 {
+				t.Errorf("%d seats are left", n)
+			}
+		})
+	}
+}
