@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 
 	"github.com/weirproject/weir/apiserver"
 )
@@ -49,21 +50,29 @@ func widget(name, color string) *unstructured.Unstructured {
 	}}
 }
 
-func TestCustomResources(t *testing.T) {
-	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
-		client := ts.dynamic.Resource(widgets).Namespace("default")
-		if _, err := client.List(ctx, metav1.ListOptions{}); !apierrors.IsNotFound(err) {
-			t.Fatalf("before its definition: %v", err)
-		}
-		crd, err := ts.dynamic.Resource(crds).Create(ctx, widgetDefinition(), metav1.CreateOptions{})
-		if err != nil {
+// defineWidgets defines widgets, and returns a client of them. With names, it creates one of each.
+func defineWidgets(t *testing.T, ts *testServer, names ...string) dynamic.ResourceInterface {
+	t.Helper()
+	crd, err := ts.dynamic.Resource(crds).Create(ctx, widgetDefinition(), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
+	if len(conditions) != 2 || conditions[1].(map[string]any)["type"] != "Established" {
+		t.Errorf("conditions: %v", conditions)
+	}
+	client := ts.dynamic.Resource(widgets).Namespace("default")
+	for _, name := range names {
+		if _, err := client.Create(ctx, widget(name, name), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
-		if len(conditions) != 2 || conditions[1].(map[string]any)["type"] != "Established" {
-			t.Errorf("conditions: %v", conditions)
-		}
+	}
+	return client
+}
 
+func TestCustomResources(t *testing.T) {
+	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
+		client := defineWidgets(t, ts, "blue")
 		w, err := client.Create(ctx, widget("red", "red"), metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -73,9 +82,6 @@ func TestCustomResources(t *testing.T) {
 		}
 		if size, _, _ := unstructured.NestedInt64(w.Object, "spec", "size"); size != 1<<60 {
 			t.Errorf("the size became %d", size)
-		}
-		if _, err := client.Create(ctx, widget("blue", "blue"), metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
 		}
 		w.Object["status"] = map[string]any{"ready": true}
 		unstructured.SetNestedField(w.Object, "green", "spec", "color")
@@ -95,8 +101,13 @@ func TestCustomResources(t *testing.T) {
 		if _, err := client.Update(ctx, w, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) {
 			t.Errorf("update without a resourceVersion: %v", err)
 		}
+	})
+}
 
-		// The other version shows the same objects as its own.
+// TestVersions: another version shows the same objects as its own.
+func TestVersions(t *testing.T) {
+	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
+		client := defineWidgets(t, ts, "blue", "red")
 		beta := ts.dynamic.Resource(betaWidgets).Namespace("default")
 		all, err := beta.List(ctx, metav1.ListOptions{})
 		if err != nil || len(all.Items) != 2 || all.Items[0].GetAPIVersion() != "example.com/v1beta1" || all.GetKind() != "WidgetList" {
@@ -119,8 +130,17 @@ func TestCustomResources(t *testing.T) {
 		if err != nil || len(partial.Items) != 3 {
 			t.Errorf("metadata: %v", err)
 		}
+	})
+}
 
-		// With the definition go the resource and its objects.
+// TestUndefined: a resource comes with its definition, and goes with it, and so do its objects.
+func TestUndefined(t *testing.T) {
+	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
+		client := ts.dynamic.Resource(widgets).Namespace("default")
+		if _, err := client.List(ctx, metav1.ListOptions{}); !apierrors.IsNotFound(err) {
+			t.Fatalf("before its definition: %v", err)
+		}
+		defineWidgets(t, ts, "blue", "red", "old")
 		watch := ts.watch("/apis/example.com/v1/widgets?watch=1&resourceVersion=" + fmt.Sprint(ts.server.ResourceVersion()))
 		defer watch.close()
 		if err := ts.dynamic.Resource(crds).Delete(ctx, "widgets.example.com", metav1.DeleteOptions{}); err != nil {
@@ -133,10 +153,7 @@ func TestCustomResources(t *testing.T) {
 		if _, err := client.List(ctx, metav1.ListOptions{}); !apierrors.IsNotFound(err) {
 			t.Errorf("after its definition: %v", err)
 		}
-		// And come back empty.
-		if _, err := ts.dynamic.Resource(crds).Create(ctx, widgetDefinition(), metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		defineWidgets(t, ts)
 		if all, err := client.List(ctx, metav1.ListOptions{}); err != nil || len(all.Items) != 0 {
 			t.Errorf("defined again: %v %v", err, all)
 		}

@@ -18,56 +18,60 @@ import (
 
 const configMaps = "/api/v1/namespaces/default/configmaps"
 
-// TestListSemantics has a row for each row of the LIST table of kube-apiserver. The history is: a,
-// b and c are created, b is changed, c is deleted. In a query, {b} stands for the resourceVersion
-// at which b was created, and so on.
+// future is a resourceVersion that the server does not reach.
+const future = "999999"
+
+// listSemantics has a row for each row of the LIST table of kube-apiserver. The history is: a, b
+// and c are created, b is changed, c is deleted. In a query, {b} stands for the resourceVersion at
+// which b was created, and so on.
+var listSemantics = []struct {
+	name, query string
+	code        int
+	want        string // names, then @ and what the list's resourceVersion must be
+	more        bool   // there is a continue token
+}{
+	{"unset, empty", "", 200, "a b@now", false},
+	{"unset, empty, limit", "limit=1", 200, "a@now", true},
+	{"unset, 0", "resourceVersion=0", 200, "a b@now", false},
+	{"unset, 0: limit is ignored", "resourceVersion=0&limit=1", 200, "a b@now", false},
+	{"unset, N: not older", "resourceVersion={b}", 200, "a b@now", false},
+	{"unset, N from the future", "resourceVersion=" + future, 504, "", false},
+	{"unset, N, limit: exactly", "resourceVersion={b}&limit=5", 200, "a b@{b}", false},
+	{"unset, N, limit: a page of it", "resourceVersion={c}&limit=2", 200, "a b@{c}", true},
+	{"unset, N, limit, too old", "resourceVersion=7&limit=5", 410, "", false},
+	{"Exact N", "resourceVersionMatch=Exact&resourceVersion={c}", 200, "a b c@{c}", false},
+	{"Exact N before the first", "resourceVersionMatch=Exact&resourceVersion={start}", 200, "@{start}", false},
+	{"Exact N, now", "resourceVersionMatch=Exact&resourceVersion={end}", 200, "a b@{end}", false},
+	{"Exact N from the future", "resourceVersionMatch=Exact&resourceVersion=" + future, 504, "", false},
+	{"Exact, too old", "resourceVersionMatch=Exact&resourceVersion=7", 410, "", false},
+	{"Exact, empty", "resourceVersionMatch=Exact", 422, "", false},
+	{"Exact, 0", "resourceVersionMatch=Exact&resourceVersion=0", 422, "", false},
+	{"NotOlderThan 0", "resourceVersionMatch=NotOlderThan&resourceVersion=0", 200, "a b@now", false},
+	{"NotOlderThan N", "resourceVersionMatch=NotOlderThan&resourceVersion={b}", 200, "a b@now", false},
+	{"NotOlderThan N honours limit", "resourceVersionMatch=NotOlderThan&resourceVersion={b}&limit=1", 200, "a@now", true},
+	{"NotOlderThan N from the future", "resourceVersionMatch=NotOlderThan&resourceVersion=" + future, 504, "", false},
+	{"NotOlderThan, empty", "resourceVersionMatch=NotOlderThan", 422, "", false},
+	{"unknown match", "resourceVersionMatch=Near&resourceVersion={b}", 422, "", false},
+	{"sendInitialEvents", "sendInitialEvents=true", 422, "", false},
+	{"continue with a resourceVersion", "continue=abc&resourceVersion={b}", 400, "", false},
+	{"continue with a match", "continue=abc&resourceVersion={b}&resourceVersionMatch=Exact", 422, "", false},
+	{"a broken token", "continue=abc", 400, "", false},
+	{"a resourceVersion that is no number", "resourceVersion=abc", 400, "", false},
+	{"a limit that is no number", "limit=many", 400, "", false},
+	{"a negative limit is none", "limit=-1", 200, "a b@now", false},
+	{"unknown parameters are ignored", "colour=blue&pretty=true", 200, "a b@now", false},
+	{"a broken label selector", "labelSelector=a%20in%20(", 400, "", false},
+	{"a broken field selector", "fieldSelector=a", 400, "", false},
+	{"an unknown field", "fieldSelector=data.x%3D1", 400, "", false},
+	{"labels", "labelSelector=colour%3Dblue", 200, "b@now", false},
+	{"labels, exactly", "labelSelector=colour&resourceVersionMatch=Exact&resourceVersion={c}", 200, "c@{c}", false},
+	{"fields", "fieldSelector=metadata.name!%3Da", 200, "b@now", false},
+	{"one name", "fieldSelector=metadata.name%3Da", 200, "a@now", false},
+	{"another namespace", "fieldSelector=metadata.namespace%3Dother", 200, "@now", false},
+}
+
 func TestListSemantics(t *testing.T) {
-	const late = "999999"
-	for _, tt := range []struct {
-		name, query string
-		code        int
-		want        string // names, then @ and what the list's resourceVersion must be
-		more        bool   // there is a continue token
-	}{
-		{"unset, empty", "", 200, "a b@now", false},
-		{"unset, empty, limit", "limit=1", 200, "a@now", true},
-		{"unset, 0", "resourceVersion=0", 200, "a b@now", false},
-		{"unset, 0: limit is ignored", "resourceVersion=0&limit=1", 200, "a b@now", false},
-		{"unset, N: not older", "resourceVersion={b}", 200, "a b@now", false},
-		{"unset, N from the future", "resourceVersion=" + late, 504, "", false},
-		{"unset, N, limit: exactly", "resourceVersion={b}&limit=5", 200, "a b@{b}", false},
-		{"unset, N, limit: a page of it", "resourceVersion={c}&limit=2", 200, "a b@{c}", true},
-		{"unset, N, limit, too old", "resourceVersion=7&limit=5", 410, "", false},
-		{"Exact N", "resourceVersionMatch=Exact&resourceVersion={c}", 200, "a b c@{c}", false},
-		{"Exact N before the first", "resourceVersionMatch=Exact&resourceVersion={start}", 200, "@{start}", false},
-		{"Exact N, now", "resourceVersionMatch=Exact&resourceVersion={end}", 200, "a b@{end}", false},
-		{"Exact N from the future", "resourceVersionMatch=Exact&resourceVersion=" + late, 504, "", false},
-		{"Exact, too old", "resourceVersionMatch=Exact&resourceVersion=7", 410, "", false},
-		{"Exact, empty", "resourceVersionMatch=Exact", 422, "", false},
-		{"Exact, 0", "resourceVersionMatch=Exact&resourceVersion=0", 422, "", false},
-		{"NotOlderThan 0", "resourceVersionMatch=NotOlderThan&resourceVersion=0", 200, "a b@now", false},
-		{"NotOlderThan N", "resourceVersionMatch=NotOlderThan&resourceVersion={b}", 200, "a b@now", false},
-		{"NotOlderThan N honours limit", "resourceVersionMatch=NotOlderThan&resourceVersion={b}&limit=1", 200, "a@now", true},
-		{"NotOlderThan N from the future", "resourceVersionMatch=NotOlderThan&resourceVersion=" + late, 504, "", false},
-		{"NotOlderThan, empty", "resourceVersionMatch=NotOlderThan", 422, "", false},
-		{"unknown match", "resourceVersionMatch=Near&resourceVersion={b}", 422, "", false},
-		{"sendInitialEvents", "sendInitialEvents=true", 422, "", false},
-		{"continue with a resourceVersion", "continue=abc&resourceVersion={b}", 400, "", false},
-		{"continue with a match", "continue=abc&resourceVersion={b}&resourceVersionMatch=Exact", 422, "", false},
-		{"a broken token", "continue=abc", 400, "", false},
-		{"a resourceVersion that is no number", "resourceVersion=abc", 400, "", false},
-		{"a limit that is no number", "limit=many", 400, "", false},
-		{"a negative limit is none", "limit=-1", 200, "a b@now", false},
-		{"unknown parameters are ignored", "colour=blue&pretty=true", 200, "a b@now", false},
-		{"a broken label selector", "labelSelector=a%20in%20(", 400, "", false},
-		{"a broken field selector", "fieldSelector=a", 400, "", false},
-		{"an unknown field", "fieldSelector=data.x%3D1", 400, "", false},
-		{"labels", "labelSelector=colour%3Dblue", 200, "b@now", false},
-		{"labels, exactly", "labelSelector=colour&resourceVersionMatch=Exact&resourceVersion={c}", 200, "c@{c}", false},
-		{"fields", "fieldSelector=metadata.name!%3Da", 200, "b@now", false},
-		{"one name", "fieldSelector=metadata.name%3Da", 200, "a@now", false},
-		{"another namespace", "fieldSelector=metadata.namespace%3Dother", 200, "@now", false},
-	} {
+	for _, tt := range listSemantics {
 		t.Run(tt.name, func(t *testing.T) {
 			withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 				versions := []string{"{start}", fmt.Sprint(ts.server.ResourceVersion())}

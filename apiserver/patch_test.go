@@ -8,57 +8,79 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/weirproject/weir/apiserver"
 )
 
+// patched is a pod that is patched.
+type patched struct {
+	t    *testing.T
+	pods typedcorev1.PodInterface
+	pod  *corev1.Pod // as the last patch has made it
+}
+
+func newPatched(t *testing.T, ts *testServer) *patched {
+	t.Helper()
+	pods := ts.protobuf.CoreV1().Pods("default")
+	pod, err := pods.Create(ctx, &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "p", Labels: map[string]string{"a": "1"}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{
+			{Name: "one", Image: "i1", Env: []corev1.EnvVar{{Name: "X", Value: "1"}}}, {Name: "two", Image: "i2"}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &patched{t, pods, pod}
+}
+
+func (p *patched) patch(kind types.PatchType, text string, sub ...string) error {
+	pod, err := p.pods.Patch(ctx, "p", kind, []byte(text), metav1.PatchOptions{}, sub...)
+	if err == nil {
+		p.pod = pod
+	}
+	return err
+}
+
+func (p *patched) must(kind types.PatchType, text string, sub ...string) {
+	p.t.Helper()
+	if err := p.patch(kind, text, sub...); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
 func TestPatch(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
-		pods := ts.protobuf.CoreV1().Pods("default")
-		pod, err := pods.Create(ctx, &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Name: "p", Labels: map[string]string{"a": "1"}},
-			Spec: corev1.PodSpec{Containers: []corev1.Container{
-				{Name: "one", Image: "i1", Env: []corev1.EnvVar{{Name: "X", Value: "1"}}}, {Name: "two", Image: "i2"}}},
-		}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
+		p := newPatched(t, ts)
+		p.must(types.StrategicMergePatchType, `{"spec":{"containers":[{"name":"two","image":"new"}]}}`)
+		if len(p.pod.Spec.Containers) != 2 || p.pod.Spec.Containers[0].Image != "i1" && p.pod.Spec.Containers[1].Image != "i1" || p.pod.Generation != 2 {
+			t.Errorf("strategic: %+v", p.pod.Spec.Containers)
 		}
-		stale := pod.ResourceVersion
-		patch := func(kind types.PatchType, text string, sub ...string) error {
-			t.Helper()
-			p, err := pods.Patch(ctx, "p", kind, []byte(text), metav1.PatchOptions{}, sub...)
-			if err == nil {
-				pod = p
-			}
-			return err
+		p.must(types.MergePatchType, `{"metadata":{"labels":{"a":null,"b":"2"}},"spec":{"containers":[{"name":"only"}]}}`)
+		if len(p.pod.Spec.Containers) != 1 || p.pod.Labels["b"] != "2" || len(p.pod.Labels) != 1 {
+			t.Errorf("merge: %+v %v", p.pod.Spec.Containers, p.pod.Labels)
 		}
-		must := func(err error) {
-			t.Helper()
-			if err != nil {
-				t.Fatal(err)
-			}
+		p.must(types.JSONPatchType, `[{"op":"test","path":"/metadata/labels/b","value":"2"},{"op":"add","path":"/metadata/labels/c~1d","value":"3"}]`)
+		if p.pod.Labels["c/d"] != "3" {
+			t.Errorf("JSON: %v", p.pod.Labels)
 		}
-		must(patch(types.StrategicMergePatchType, `{"spec":{"containers":[{"name":"two","image":"new"}]}}`))
-		if len(pod.Spec.Containers) != 2 || pod.Spec.Containers[0].Image != "i1" && pod.Spec.Containers[1].Image != "i1" || pod.Generation != 2 {
-			t.Errorf("strategic: %+v", pod.Spec.Containers)
+		p.must(types.MergePatchType, `{"status":{"phase":"Running"},"spec":{"nodeName":"n"}}`, "status")
+		if p.pod.Status.Phase != "Running" || p.pod.Spec.NodeName != "" {
+			t.Errorf("status: %+v %q", p.pod.Status, p.pod.Spec.NodeName)
 		}
-		must(patch(types.MergePatchType, `{"metadata":{"labels":{"a":null,"b":"2"}},"spec":{"containers":[{"name":"only"}]}}`))
-		if len(pod.Spec.Containers) != 1 || pod.Labels["b"] != "2" || len(pod.Labels) != 1 {
-			t.Errorf("merge: %+v %v", pod.Spec.Containers, pod.Labels)
-		}
-		must(patch(types.JSONPatchType, `[{"op":"test","path":"/metadata/labels/b","value":"2"},{"op":"add","path":"/metadata/labels/c~1d","value":"3"}]`))
-		if pod.Labels["c/d"] != "3" {
-			t.Errorf("JSON: %v", pod.Labels)
-		}
-		must(patch(types.MergePatchType, `{"status":{"phase":"Running"},"spec":{"nodeName":"n"}}`, "status"))
-		if pod.Status.Phase != "Running" || pod.Spec.NodeName != "" {
-			t.Errorf("status: %+v %q", pod.Status, pod.Spec.NodeName)
-		}
-		before := pod.ResourceVersion
-		must(patch(types.MergePatchType, `{"metadata":{"labels":{"b":"2"}}}`))
-		if pod.ResourceVersion != before {
+		before := p.pod.ResourceVersion
+		p.must(types.MergePatchType, `{"metadata":{"labels":{"b":"2"}}}`)
+		if p.pod.ResourceVersion != before {
 			t.Error("a patch of nothing was written")
 		}
+	})
+}
+
+func TestBadPatches(t *testing.T) {
+	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
+		p := newPatched(t, ts)
+		stale := p.pod.ResourceVersion
+		p.must(types.MergePatchType, `{"metadata":{"labels":{"b":"2"}}}`)
 		for name, tt := range map[string]struct {
 			kind types.PatchType
 			text string
@@ -76,15 +98,15 @@ func TestPatch(t *testing.T) {
 			"server-side apply":   {types.ApplyPatchType, `{}`, apierrors.IsUnsupportedMediaType},
 			"another type":        {"text/plain", `{}`, apierrors.IsUnsupportedMediaType},
 		} {
-			if err := patch(tt.kind, tt.text); !tt.is(err) {
+			if err := p.patch(tt.kind, tt.text); !tt.is(err) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		if _, err := pods.Patch(ctx, "q", types.MergePatchType, []byte(`{}`), metav1.PatchOptions{}); !apierrors.IsNotFound(err) {
+		if _, err := p.pods.Patch(ctx, "q", types.MergePatchType, []byte(`{}`), metav1.PatchOptions{}); !apierrors.IsNotFound(err) {
 			t.Errorf("patch of nothing: %v", err)
 		}
 		many := "[" + strings.Repeat(`{"op":"remove","path":"/a"},`, 10_000) + `{"op":"remove","path":"/a"}]`
-		if err := patch(types.JSONPatchType, many); !apierrors.IsRequestEntityTooLargeError(err) {
+		if err := p.patch(types.JSONPatchType, many); !apierrors.IsRequestEntityTooLargeError(err) {
 			t.Errorf("a long patch: %v", err)
 		}
 	})

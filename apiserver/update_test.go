@@ -27,9 +27,7 @@ var (
 // one and where there is none.
 func TestUnconditionalUpdates(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
-		if _, err := ts.dynamic.Resource(crds).Create(ctx, widgetDefinition(), metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		defineWidgets(t, ts)
 		for _, k := range ts.everyKind() {
 			o := k.object()
 			put := func() answer { return ts.do(http.MethodPut, k.collection()+"/"+o.GetName(), o) }
@@ -117,9 +115,7 @@ func TestConditionalUpdate(t *testing.T) {
 // nothing, from the first one on.
 func TestUpdateOfNothing(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
-		if _, err := ts.dynamic.Resource(crds).Create(ctx, widgetDefinition(), metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		defineWidgets(t, ts)
 		client := ts.dynamic.Resource(widgets).Namespace("default")
 		w := widget("red", "<red>")
 		w.SetLabels(map[string]string{"a": "b"})

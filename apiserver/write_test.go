@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	typedappsv1 "k8s.io/client-go/kubernetes/typed/apps/v1"
 
 	"github.com/weirproject/weir/apiserver"
 )
@@ -32,58 +33,8 @@ func TestObjectLife(t *testing.T) {
 					client = ts.protobuf
 				}
 				deployments := client.AppsV1().Deployments("default")
-				d := &appsv1.Deployment{
-					ObjectMeta: metav1.ObjectMeta{Name: "web", Generation: 77, UID: "mine"},
-					Spec:       appsv1.DeploymentSpec{Replicas: new(int32(2)), Paused: true},
-					Status:     appsv1.DeploymentStatus{Replicas: 5},
-				}
-				d, err := deployments.Create(ctx, d, metav1.CreateOptions{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				uuid := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
-				if !uuid.MatchString(string(d.UID)) || d.CreationTimestamp.IsZero() || d.Generation != 1 || d.Namespace != "default" ||
-					d.ResourceVersion != fmt.Sprint(ts.server.ResourceVersion()) || d.Status.Replicas != 0 || *d.Spec.Replicas != 2 {
-					t.Errorf("created: %+v", d)
-				}
-				if _, err := deployments.Create(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}}, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
-					t.Errorf("created again: %v", err)
-				}
-
-				// The spec changes, and the status does not.
-				d.Spec.Replicas, d.Status.Replicas, d.Generation = new(int32(3)), 9, 50
-				first := d.ResourceVersion
-				updated, err := deployments.Update(ctx, d, metav1.UpdateOptions{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				if updated.Generation != 2 || *updated.Spec.Replicas != 3 || updated.Status.Replicas != 0 || updated.ResourceVersion == first {
-					t.Errorf("updated: %+v", updated)
-				}
-				// The status changes, and nothing else.
-				updated.Status.Replicas, updated.Spec.Replicas, updated.Labels = 3, new(int32(99)), map[string]string{"a": "b"}
-				status, err := deployments.UpdateStatus(ctx, updated, metav1.UpdateOptions{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				if status.Generation != 2 || *status.Spec.Replicas != 3 || status.Status.Replicas != 3 || status.Labels != nil {
-					t.Errorf("status updated: %+v", status)
-				}
-				// Somebody was faster.
-				d.ResourceVersion = first
-				if _, err := deployments.Update(ctx, d, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
-					t.Errorf("stale update: %v", err)
-				}
-				// Nothing changes: no event, no new resourceVersion.
-				same, err := deployments.Update(ctx, status, metav1.UpdateOptions{})
-				if err != nil || same.ResourceVersion != status.ResourceVersion {
-					t.Errorf("an update of nothing: %v, %s after %s", err, same.ResourceVersion, status.ResourceVersion)
-				}
-				// Without a resourceVersion an update is unconditional.
-				same.ResourceVersion, same.Labels = "", map[string]string{"a": "b"}
-				if same, err = deployments.Update(ctx, same, metav1.UpdateOptions{}); err != nil || same.Generation != 2 {
-					t.Errorf("unconditional update: %v", err)
-				}
+				d := createDeployment(t, ts, deployments)
+				updateDeployment(t, deployments, d)
 				if err := deployments.Delete(ctx, "web", *metav1.NewPreconditionDeleteOptions("another")); !apierrors.IsConflict(err) {
 					t.Errorf("delete of another uid: %v", err)
 				}
@@ -93,11 +44,74 @@ func TestObjectLife(t *testing.T) {
 				if err := deployments.Delete(ctx, "web", metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
 					t.Errorf("deleted again: %v", err)
 				}
-				if _, err := deployments.Update(ctx, same, metav1.UpdateOptions{}); !apierrors.IsNotFound(err) {
+				d.ResourceVersion = ""
+				if _, err := deployments.Update(ctx, d, metav1.UpdateOptions{}); !apierrors.IsNotFound(err) {
 					t.Errorf("update of nothing: %v", err)
 				}
 			})
 		})
+	}
+}
+
+// createDeployment creates a deployment, and checks what the server makes of it.
+func createDeployment(t *testing.T, ts *testServer, deployments typedappsv1.DeploymentInterface) *appsv1.Deployment {
+	t.Helper()
+	d, err := deployments.Create(ctx, &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Generation: 77, UID: "mine"},
+		Spec:       appsv1.DeploymentSpec{Replicas: new(int32(2)), Paused: true},
+		Status:     appsv1.DeploymentStatus{Replicas: 5},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	uuid := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
+	if !uuid.MatchString(string(d.UID)) || d.CreationTimestamp.IsZero() || d.Generation != 1 || d.Namespace != "default" ||
+		d.ResourceVersion != fmt.Sprint(ts.server.ResourceVersion()) || d.Status.Replicas != 0 || *d.Spec.Replicas != 2 {
+		t.Errorf("created: %+v", d)
+	}
+	if _, err := deployments.Create(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}}, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
+		t.Errorf("created again: %v", err)
+	}
+	return d
+}
+
+// updateDeployment updates a deployment and its status, and checks what changes with each.
+func updateDeployment(t *testing.T, deployments typedappsv1.DeploymentInterface, d *appsv1.Deployment) {
+	t.Helper()
+	d = d.DeepCopy()
+	// The spec changes, and the status does not.
+	d.Spec.Replicas, d.Status.Replicas, d.Generation = new(int32(3)), 9, 50
+	first := d.ResourceVersion
+	updated, err := deployments.Update(ctx, d, metav1.UpdateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if updated.Generation != 2 || *updated.Spec.Replicas != 3 || updated.Status.Replicas != 0 || updated.ResourceVersion == first {
+		t.Errorf("updated: %+v", updated)
+	}
+	// The status changes, and nothing else.
+	updated.Status.Replicas, updated.Spec.Replicas, updated.Labels = 3, new(int32(99)), map[string]string{"a": "b"}
+	status, err := deployments.UpdateStatus(ctx, updated, metav1.UpdateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status.Generation != 2 || *status.Spec.Replicas != 3 || status.Status.Replicas != 3 || status.Labels != nil {
+		t.Errorf("status updated: %+v", status)
+	}
+	// Somebody was faster.
+	d.ResourceVersion = first
+	if _, err := deployments.Update(ctx, d, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
+		t.Errorf("stale update: %v", err)
+	}
+	// Nothing changes: no event, no new resourceVersion.
+	same, err := deployments.Update(ctx, status, metav1.UpdateOptions{})
+	if err != nil || same.ResourceVersion != status.ResourceVersion {
+		t.Errorf("an update of nothing: %v, %s after %s", err, same.ResourceVersion, status.ResourceVersion)
+	}
+	// Without a resourceVersion an update is unconditional.
+	same.ResourceVersion, same.Labels = "", map[string]string{"a": "b"}
+	if same, err = deployments.Update(ctx, same, metav1.UpdateOptions{}); err != nil || same.Generation != 2 {
+		t.Errorf("unconditional update: %v", err)
 	}
 }
 
@@ -205,9 +219,7 @@ func TestDeleteCollection(t *testing.T) {
 func TestWritesAcrossNamespaces(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		ts.configMap("kept", nil)
-		if _, err := ts.dynamic.Resource(crds).Create(ctx, widgetDefinition(), metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		defineWidgets(t, ts)
 		if _, err := ts.dynamic.Resource(widgets).Namespace("default").Create(ctx, widget("red", "red"), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -231,71 +243,82 @@ func TestWritesAcrossNamespaces(t *testing.T) {
 	})
 }
 
-func TestBadWrites(t *testing.T) {
-	const cm = `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"%s"}}`
-	named := func(name string) string { return fmt.Sprintf(cm, name) }
+// badWrites are requests, most of which are refused, and the code of each answer.
+var badWrites = []struct {
+	name, method, path, body string
+	code                     int
+	header                   []string
+}{
+	{"no JSON", "POST", configMaps, "{", 400, nil},
+	{"empty body", "POST", configMaps, "", 400, nil},
+	{"a list", "POST", configMaps, "[]", 400, nil},
+	{"another kind", "POST", configMaps, `{"kind":"Secret","apiVersion":"v1","metadata":{"name":"a"}}`, 400, nil},
+	{"another version", "POST", configMaps, `{"kind":"ConfigMap","apiVersion":"v2","metadata":{"name":"a"}}`, 400, nil},
+	{"an unknown kind", "POST", configMaps, `{"kind":"Foo","apiVersion":"v1","metadata":{"name":"a"}}`, 400, nil},
+	{"no kind", "POST", configMaps, `{"metadata":{"name":"no-kind"}}`, 201, nil},
+	{"a wrong type", "POST", configMaps, `{"metadata":{"name":5}}`, 400, nil},
+	{"another namespace", "POST", configMaps, `{"metadata":{"name":"a","namespace":"b"}}`, 400, nil},
+	{"no namespace", "POST", "/api/v1/configmaps", namedConfigMap("a"), 405, nil},
+	{"DELETE of watches", "DELETE", "/api/v1/watch/namespaces/default/configmaps", "", 405, nil},
+	{"a namespace in a namespace", "POST", "/api/v1/namespaces", `{"metadata":{"name":"a","namespace":"b"}}`, 400, nil},
+	{"no name", "POST", configMaps, `{"metadata":{}}`, 422, nil},
+	{"a bad name", "POST", configMaps, namedConfigMap("A_b"), 422, nil},
+	{"a name that is too long", "POST", configMaps, namedConfigMap(strings.Repeat("a", 254)), 422, nil},
+	{"a bad namespace name", "POST", "/api/v1/namespaces", `{"metadata":{"name":"a.b"}}`, 422, nil},
+	{"a resourceVersion at birth", "POST", configMaps, `{"metadata":{"name":"a","resourceVersion":"5"}}`, 400, nil},
+	{"an unknown field", "POST", configMaps, `{"metadata":{"name":"unknown-field"},"foo":1}`, 201, nil},
+	{"an unknown field, strictly", "POST", configMaps + "?fieldValidation=Strict", `{"metadata":{"name":"a"},"foo":1}`, 400, nil},
+	{"a media type", "POST", configMaps, namedConfigMap("a"), 415, []string{"Content-Type", "application/yaml"}},
+	{"a malformed media type", "POST", configMaps, namedConfigMap("a"), 415, []string{"Content-Type", ";;"}},
+	{"no protobuf", "POST", configMaps, "k8s", 400, []string{"Content-Type", "application/vnd.kubernetes.protobuf"}},
+	{"JSON in protobuf", "POST", configMaps, jsonInProtobuf(), 400, []string{"Content-Type", "application/vnd.kubernetes.protobuf"}},
+	{"compressed", "POST", configMaps, namedConfigMap("a"), 415, []string{"Content-Encoding", "gzip"}},
+	{"too large", "POST", configMaps, `{"x":"` + strings.Repeat("x", 3<<20) + `"}`, 413, nil},
+	{"nothing acceptable", "POST", configMaps, namedConfigMap("unacceptable"), 406, []string{"Accept", "text/html"}},
+	{"POST to an object", "POST", configMaps + "/there", namedConfigMap("there"), 405, nil},
+	{"PUT of a collection", "PUT", configMaps, namedConfigMap("there"), 405, nil},
+	{"PUT of another name", "PUT", configMaps + "/there", namedConfigMap("here"), 400, nil},
+	{"PUT of nothing", "PUT", configMaps + "/nobody", namedConfigMap("nobody"), 404, nil},
+	{"PUT of another uid", "PUT", configMaps + "/there", `{"metadata":{"name":"there","uid":"other"}}`, 409, nil},
+	{"DELETE with a broken body", "DELETE", configMaps + "/there", "{", 400, nil},
+	{"DELETE of a subresource", "DELETE", "/api/v1/namespaces/default/status", "", 405, nil},
+	{"an unknown resource", "GET", "/api/v1/things", "", 404, nil},
+	{"an unknown group", "GET", "/apis/no.such/v1/things", "", 404, nil},
+	{"an unknown subresource", "GET", configMaps + "/there/scale", "", 404, nil},
+	{"no status", "GET", configMaps + "/there/status", "", 404, nil},
+	{"an object without its namespace", "GET", "/api/v1/configmaps/there", "", 404, nil},
+	{"a cluster-scoped resource in a namespace", "GET", "/api/v1/namespaces/default/nodes", "", 404, nil},
+	{"too long a path", "GET", configMaps + "/a/b/c", "", 404, nil},
+	{"empty segments", "GET", "/api/v1//pods", "", 404, nil},
+	{"a table in protobuf", "GET", configMaps, "", 406, []string{"Accept", "application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1"}},
+	{"any media type of an application", "GET", configMaps, "", 406, []string{"Accept", "application/*"}},
+	{"a list as one object's metadata", "GET", configMaps, "", 406, []string{"Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"}},
+	{"an object as a list's metadata", "GET", configMaps + "/there", "", 406, []string{"Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"}},
+	{"a table of unknown rows", "GET", configMaps + "?includeObject=All", "", 400, []string{"Accept", acceptTable}},
+	{"a table of one unknown row", "GET", configMaps + "/there?includeObject=All", "", 400, []string{"Accept", acceptTable}},
+	{"a watch of unknown rows", "GET", configMaps + "?watch=1&timeoutSeconds=1&includeObject=All", "", 400, []string{"Accept", acceptTable}},
+	{"openapi v2", "GET", "/openapi/v2", "", 404, nil},
+	{"a POST to discovery", "POST", "/api", "", 405, nil},
+}
+
+// namedConfigMap is the JSON of a ConfigMap.
+func namedConfigMap(name string) string {
+	return fmt.Sprintf(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"%s"}}`, name)
+}
+
+// jsonInProtobuf is a body of protobuf whose object is JSON.
+func jsonInProtobuf() string {
 	enclosed, err := (&runtime.Unknown{Raw: []byte(`{"metadata":{"name":"json"}}`)}).Marshal()
 	if err != nil {
-		t.Fatal(err)
+		panic(err)
 	}
+	return "k8s\x00" + string(enclosed)
+}
+
+func TestBadWrites(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		ts.configMap("there", nil)
-		for _, tt := range []struct {
-			name, method, path, body string
-			code                     int
-			header                   []string
-		}{
-			{"no JSON", "POST", configMaps, "{", 400, nil},
-			{"empty body", "POST", configMaps, "", 400, nil},
-			{"a list", "POST", configMaps, "[]", 400, nil},
-			{"another kind", "POST", configMaps, `{"kind":"Secret","apiVersion":"v1","metadata":{"name":"a"}}`, 400, nil},
-			{"another version", "POST", configMaps, `{"kind":"ConfigMap","apiVersion":"v2","metadata":{"name":"a"}}`, 400, nil},
-			{"an unknown kind", "POST", configMaps, `{"kind":"Foo","apiVersion":"v1","metadata":{"name":"a"}}`, 400, nil},
-			{"no kind", "POST", configMaps, `{"metadata":{"name":"no-kind"}}`, 201, nil},
-			{"a wrong type", "POST", configMaps, `{"metadata":{"name":5}}`, 400, nil},
-			{"another namespace", "POST", configMaps, `{"metadata":{"name":"a","namespace":"b"}}`, 400, nil},
-			{"no namespace", "POST", "/api/v1/configmaps", named("a"), 405, nil},
-			{"DELETE of watches", "DELETE", "/api/v1/watch/namespaces/default/configmaps", "", 405, nil},
-			{"a namespace in a namespace", "POST", "/api/v1/namespaces", `{"metadata":{"name":"a","namespace":"b"}}`, 400, nil},
-			{"no name", "POST", configMaps, `{"metadata":{}}`, 422, nil},
-			{"a bad name", "POST", configMaps, named("A_b"), 422, nil},
-			{"a name that is too long", "POST", configMaps, named(strings.Repeat("a", 254)), 422, nil},
-			{"a bad namespace name", "POST", "/api/v1/namespaces", `{"metadata":{"name":"a.b"}}`, 422, nil},
-			{"a resourceVersion at birth", "POST", configMaps, `{"metadata":{"name":"a","resourceVersion":"5"}}`, 400, nil},
-			{"an unknown field", "POST", configMaps, `{"metadata":{"name":"unknown-field"},"foo":1}`, 201, nil},
-			{"an unknown field, strictly", "POST", configMaps + "?fieldValidation=Strict", `{"metadata":{"name":"a"},"foo":1}`, 400, nil},
-			{"a media type", "POST", configMaps, named("a"), 415, []string{"Content-Type", "application/yaml"}},
-			{"a malformed media type", "POST", configMaps, named("a"), 415, []string{"Content-Type", ";;"}},
-			{"no protobuf", "POST", configMaps, "k8s", 400, []string{"Content-Type", "application/vnd.kubernetes.protobuf"}},
-			{"JSON in protobuf", "POST", configMaps, "k8s\x00" + string(enclosed), 400, []string{"Content-Type", "application/vnd.kubernetes.protobuf"}},
-			{"compressed", "POST", configMaps, named("a"), 415, []string{"Content-Encoding", "gzip"}},
-			{"too large", "POST", configMaps, `{"x":"` + strings.Repeat("x", 3<<20) + `"}`, 413, nil},
-			{"nothing acceptable", "POST", configMaps, named("unacceptable"), 406, []string{"Accept", "text/html"}},
-			{"POST to an object", "POST", configMaps + "/there", named("there"), 405, nil},
-			{"PUT of a collection", "PUT", configMaps, named("there"), 405, nil},
-			{"PUT of another name", "PUT", configMaps + "/there", named("here"), 400, nil},
-			{"PUT of nothing", "PUT", configMaps + "/nobody", named("nobody"), 404, nil},
-			{"PUT of another uid", "PUT", configMaps + "/there", `{"metadata":{"name":"there","uid":"other"}}`, 409, nil},
-			{"DELETE with a broken body", "DELETE", configMaps + "/there", "{", 400, nil},
-			{"DELETE of a subresource", "DELETE", "/api/v1/namespaces/default/status", "", 405, nil},
-			{"an unknown resource", "GET", "/api/v1/things", "", 404, nil},
-			{"an unknown group", "GET", "/apis/no.such/v1/things", "", 404, nil},
-			{"an unknown subresource", "GET", configMaps + "/there/scale", "", 404, nil},
-			{"no status", "GET", configMaps + "/there/status", "", 404, nil},
-			{"an object without its namespace", "GET", "/api/v1/configmaps/there", "", 404, nil},
-			{"a cluster-scoped resource in a namespace", "GET", "/api/v1/namespaces/default/nodes", "", 404, nil},
-			{"too long a path", "GET", configMaps + "/a/b/c", "", 404, nil},
-			{"empty segments", "GET", "/api/v1//pods", "", 404, nil},
-			{"a table in protobuf", "GET", configMaps, "", 406, []string{"Accept", "application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1"}},
-			{"any media type of an application", "GET", configMaps, "", 406, []string{"Accept", "application/*"}},
-			{"a list as one object's metadata", "GET", configMaps, "", 406, []string{"Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"}},
-			{"an object as a list's metadata", "GET", configMaps + "/there", "", 406, []string{"Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"}},
-			{"a table of unknown rows", "GET", configMaps + "?includeObject=All", "", 400, []string{"Accept", acceptTable}},
-			{"a table of one unknown row", "GET", configMaps + "/there?includeObject=All", "", 400, []string{"Accept", acceptTable}},
-			{"a watch of unknown rows", "GET", configMaps + "?watch=1&timeoutSeconds=1&includeObject=All", "", 400, []string{"Accept", acceptTable}},
-			{"openapi v2", "GET", "/openapi/v2", "", 404, nil},
-			{"a POST to discovery", "POST", "/api", "", 405, nil},
-		} {
+		for _, tt := range badWrites {
 			a := ts.do(tt.method, tt.path, tt.body, tt.header...)
 			if a.code != tt.code {
 				t.Errorf("%s: answered %d, want %d: %s", tt.name, a.code, tt.code, a.body)

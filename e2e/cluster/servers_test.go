@@ -45,20 +45,7 @@ func TestServersAndBackup(t *testing.T) {
 		t.Errorf("the second server: %v", err)
 	}
 
-	second.Pause()
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
-	if _, err := maps[1].Get(ctx, "kept", metav1.GetOptions{}); err == nil {
-		t.Error("a paused server answers")
-	}
-	if _, err := maps[0].Get(t.Context(), "kept", metav1.GetOptions{}); err != nil {
-		t.Errorf("the other server: %v", err)
-	}
-	second.Resume()
-	if _, err := maps[1].Get(t.Context(), "kept", metav1.GetOptions{}); err != nil {
-		t.Errorf("a server that goes on: %v", err)
-	}
-
+	pauseAndResume(t, second, maps[1], maps[0])
 	if err := c.Backup(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +73,28 @@ func TestServersAndBackup(t *testing.T) {
 	if _, err := create(t.Context(), 0, "after"); err != nil {
 		t.Error(err)
 	}
-	if err := c.Wait(ctx); err != nil {
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if err := c.Wait(ended); err != nil {
 		t.Error(err)
+	}
+}
+
+// pauseAndResume pauses a server, and checks that it does not answer then, that another one does,
+// and that it answers again when it is resumed.
+func pauseAndResume(t *testing.T, s *APIServer, its, others typedcorev1.ConfigMapInterface) {
+	t.Helper()
+	s.Pause()
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := its.Get(ctx, "kept", metav1.GetOptions{}); err == nil {
+		t.Error("a paused server answers")
+	}
+	if _, err := others.Get(t.Context(), "kept", metav1.GetOptions{}); err != nil {
+		t.Errorf("the other server: %v", err)
+	}
+	s.Resume()
+	if _, err := its.Get(t.Context(), "kept", metav1.GetOptions{}); err != nil {
+		t.Errorf("a server that goes on: %v", err)
 	}
 }

@@ -56,31 +56,46 @@ func TestPredicted(t *testing.T) {
 	s.pollInProtobuf(predictedLists)
 	spent := s.cpu() - before
 
-	out := run(ctx, t, weir, "doctor", log, "--kubeconfig", kubeconfig, "-o", "json")
-	type size struct {
-		Resource, ObjectsFrom, BytesFrom string
-		Objects, Bytes                   float64
-	}
-	var report struct {
-		Clients []struct {
-			Agent string
-			Cost  struct{ Requests, Bytes, CPUSeconds float64 }
-		}
-		Sizes    []size
-		Findings []struct {
-			Kind   string
-			WhatIf []struct {
-				Remedy     string
-				CPUSeconds float64
-			}
-		}
-		Restart struct {
-			Whole     bool
-			PeakBytes []float64
+	var r prediction
+	s.fatal(json.Unmarshal(run(ctx, t, weir, "doctor", log, "--kubeconfig", kubeconfig, "-o", "json"), &r))
+	r.check(t, spent)
+	page := run(ctx, t, weir, "doctor", log, "--kubeconfig", kubeconfig, "-o", "html")
+	for _, want := range []string{"<svg ", "poller/v1.0", "If everything restarted at once", "1,500"} {
+		if !regexp.MustCompile(regexp.QuoteMeta(want)).Match(page) {
+			t.Errorf("the page has no %s", want)
 		}
 	}
-	s.fatal(json.Unmarshal(out, &report))
-	for _, client := range report.Clients {
+}
+
+// prediction is what the test reads of the doctor's report.
+type prediction struct {
+	Clients []struct {
+		Agent string
+		Cost  struct{ Requests, Bytes, CPUSeconds float64 }
+	}
+	Sizes    []predictedSize
+	Findings []struct {
+		Kind   string
+		WhatIf []struct {
+			Remedy     string
+			CPUSeconds float64
+		}
+	}
+	Restart struct {
+		Whole     bool
+		PeakBytes []float64
+	}
+}
+
+type predictedSize struct {
+	Resource, ObjectsFrom, BytesFrom string
+	Objects, Bytes                   float64
+}
+
+// check compares a prediction with the CPU seconds that the server has spent, and with what it has.
+func (p *prediction) check(t *testing.T, spent float64) {
+	t.Helper()
+	for _, client := range p.Clients {
 		if client.Agent != "poller/v1.0" {
 			continue
 		}
@@ -89,21 +104,15 @@ func TestPredicted(t *testing.T) {
 			t.Errorf("%.2f s CPU, predicted %.2f s", spent, client.Cost.CPUSeconds)
 		}
 	}
-	if n := slices.IndexFunc(report.Sizes, func(s size) bool { return s.Resource == "pods" }); n < 0 || report.Sizes[n].Objects != predictedPods ||
-		report.Sizes[n].ObjectsFrom != "server" || report.Sizes[n].Bytes < 1000 {
-		t.Errorf("%+v", report.Sizes)
+	if n := slices.IndexFunc(p.Sizes, func(s predictedSize) bool { return s.Resource == "pods" }); n < 0 || p.Sizes[n].Objects != predictedPods ||
+		p.Sizes[n].ObjectsFrom != "server" || p.Sizes[n].Bytes < 1000 {
+		t.Errorf("%+v", p.Sizes)
 	}
-	if f := report.Findings; len(f) != 1 || f[0].Kind != "polling" || len(f[0].WhatIf) < 3 || f[0].WhatIf[0].Remedy != "as it is" {
+	if f := p.Findings; len(f) != 1 || f[0].Kind != "polling" || len(f[0].WhatIf) < 3 || f[0].WhatIf[0].Remedy != "as it is" {
 		t.Errorf("%+v", f)
 	}
-	if r := report.Restart; !r.Whole || len(r.PeakBytes) == 0 || r.PeakBytes[0] < 100e6 {
+	if r := p.Restart; !r.Whole || len(r.PeakBytes) == 0 || r.PeakBytes[0] < 100e6 {
 		t.Errorf("%+v", r)
-	}
-	page := run(ctx, t, weir, "doctor", log, "--kubeconfig", kubeconfig, "-o", "html")
-	for _, want := range []string{"<svg ", "poller/v1.0", "If everything restarted at once", "1,500"} {
-		if !regexp.MustCompile(regexp.QuoteMeta(want)).Match(page) {
-			t.Errorf("the page has no %s", want)
-		}
 	}
 }
 

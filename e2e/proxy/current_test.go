@@ -117,20 +117,10 @@ func TestCurrentReads(t *testing.T) {
 				if n%100 == 0 { // for a while nothing changes but what is waited for
 					pauseFor(ctx, time.Second)
 				}
-				mark := strconv.FormatInt(n, 10)
-				patch := fmt.Appendf(nil, `{"metadata":{"labels":{"mark":"n%s"}}}`, mark)
-				if _, err := direct.CoreV1().Pods("default").Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-					t.Error(err)
+				if !readsWrite(t, ctx, direct, replicas, name, n) {
 					return
 				}
-				found, err := answeredRead(t, ctx, replicas, "mark=n"+mark, n%2 == 0)
-				if err != nil {
-					t.Errorf("no read after %s is answered: %v", mark, err)
-					return
-				}
-				if done.Add(1); found != name {
-					t.Errorf("%s wrote %s, and a read after that has %q", name, mark, found)
-				}
+				done.Add(1)
 			}
 		})
 	}
@@ -145,6 +135,26 @@ func TestCurrentReads(t *testing.T) {
 	if done.Load() < int64(*currentReads) || served < int(done.Load())/2 {
 		t.Errorf("%d of %d reads, %d of them answered by the replicas", done.Load(), *currentReads, served)
 	}
+}
+
+// readsWrite changes a pod through kube-apiserver, and checks that a read after that has it. It
+// returns false if the write fails or no read is answered.
+func readsWrite(t *testing.T, ctx context.Context, direct *kubernetes.Clientset, replicas []*kubernetes.Clientset, name string, n int64) bool {
+	mark := strconv.FormatInt(n, 10)
+	patch := fmt.Appendf(nil, `{"metadata":{"labels":{"mark":"n%s"}}}`, mark)
+	if _, err := direct.CoreV1().Pods("default").Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Error(err)
+		return false
+	}
+	found, err := answeredRead(t, ctx, replicas, "mark=n"+mark, n%2 == 0)
+	if err != nil {
+		t.Errorf("no read after %s is answered: %v", mark, err)
+		return false
+	}
+	if found != name {
+		t.Errorf("%s wrote %s, and a read after that has %q", name, mark, found)
+	}
+	return true
 }
 
 // maxCuts bounds how often a read is tried whose connection is cut.

@@ -85,28 +85,14 @@ func TestShards(t *testing.T) {
 	served := metric(t, ctx, s, "weir_proxy_served_total")
 	for name, cfg := range map[string]*rest.Config{"kube-apiserver": shared.Config(), "proxy": through(t, s, shared.Config())} {
 		t.Run(name, func(t *testing.T) {
-			const count = 4
-			var infs [count]*weir.Informer[*corev1.Pod]
-			var running sync.WaitGroup
-			ctx, stop := context.WithCancel(ctx)
-			defer running.Wait()
+			infs, stop := startShards(t, ctx, cfg, 4)
 			defer stop()
-			for i := range infs {
-				var err error
-				if infs[i], err = weir.NewInformer[*corev1.Pod](cfg, weir.Options{Shard: weir.Shard{Index: i, Count: count}}); err != nil {
-					t.Fatal(err)
+			defer func() {
+				err := client.CoreV1().Pods("default").DeleteCollection(context.WithoutCancel(ctx), metav1.DeleteOptions{GracePeriodSeconds: new(int64)}, metav1.ListOptions{})
+				if err != nil {
+					t.Error(err)
 				}
-				running.Go(func() {
-					if err := infs[i].Run(ctx); err != nil {
-						t.Error(err)
-					}
-				})
-			}
-			for _, inf := range infs {
-				if err := inf.WaitForSync(ctx); err != nil {
-					t.Fatal(err)
-				}
-			}
+			}()
 			for n := range 40 {
 				p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("shard-", n)}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
 				if _, err := client.CoreV1().Pods("default").Create(ctx, p, metav1.CreateOptions{}); err != nil {
@@ -119,36 +105,11 @@ func TestShards(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			defer func() {
-				err := client.CoreV1().Pods("default").DeleteCollection(context.WithoutCancel(ctx), metav1.DeleteOptions{GracePeriodSeconds: new(int64)}, metav1.ListOptions{})
-				if err != nil {
-					t.Error(err)
-				}
-			}()
 			all, err := client.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			eventually.True(t, ctx, "the shards hold everything", func() bool {
-				n := 0
-				for i := range all.Items {
-					at := -1
-					for j, inf := range infs {
-						if item, ok := inf.Item(all.Items[i].Namespace + "/" + all.Items[i].Name); ok && item.UID() == string(all.Items[i].UID) {
-							if at >= 0 {
-								t.Fatalf("%s is in shard %d and %d", item.Key(), at, j)
-							}
-							at = j
-							n++
-						}
-					}
-				}
-				held := 0
-				for _, inf := range infs {
-					held += inf.Len()
-				}
-				return n == len(all.Items) && held == n
-			})
+			eventually.True(t, ctx, "the shards hold everything", func() bool { return holdEachOnce(t, infs, all.Items) })
 			for i, inf := range infs {
 				if st := inf.Status()[0]; st.Unwanted > 0 || st.Err != nil {
 					t.Errorf("shard %d: %s", i, st)
@@ -159,6 +120,61 @@ func TestShards(t *testing.T) {
 	if n := metric(t, ctx, s, "weir_proxy_served_total") - served; n < 8 {
 		t.Errorf("the proxy has answered %v of the LISTs and WATCHes of four informers", n)
 	}
+}
+
+// startShards runs an informer for each of count shards until stop, and returns once all have
+// synced.
+func startShards(t *testing.T, ctx context.Context, cfg *rest.Config, count int) (infs []*weir.Informer[*corev1.Pod], stop func()) {
+	t.Helper()
+	var running sync.WaitGroup
+	ctx, cancel := context.WithCancel(ctx)
+	stop = func() {
+		cancel()
+		running.Wait()
+	}
+	for i := range count {
+		inf, err := weir.NewInformer[*corev1.Pod](cfg, weir.Options{Shard: weir.Shard{Index: i, Count: count}})
+		if err != nil {
+			stop()
+			t.Fatal(err)
+		}
+		infs = append(infs, inf)
+		running.Go(func() {
+			if err := inf.Run(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for _, inf := range infs {
+		if err := inf.WaitForSync(ctx); err != nil {
+			stop()
+			t.Fatal(err)
+		}
+	}
+	return infs, stop
+}
+
+// holdEachOnce reports whether the informers hold each pod, and nothing else. The test fails if two
+// of them hold the same.
+func holdEachOnce(t *testing.T, infs []*weir.Informer[*corev1.Pod], pods []corev1.Pod) bool {
+	t.Helper()
+	n, held := 0, 0
+	for i := range pods {
+		at := -1
+		for j, inf := range infs {
+			if item, ok := inf.Item(pods[i].Namespace + "/" + pods[i].Name); ok && item.UID() == string(pods[i].UID) {
+				if at >= 0 {
+					t.Fatalf("%s is in shard %d and %d", item.Key(), at, j)
+				}
+				at = j
+				n++
+			}
+		}
+	}
+	for _, inf := range infs {
+		held += inf.Len()
+	}
+	return n == len(pods) && held == n
 }
 
 // TestShardPages: the pages of a shard's list are, together, what kube-apiserver's are.

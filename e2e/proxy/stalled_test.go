@@ -13,8 +13,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/connrotation"
 
@@ -95,118 +97,147 @@ func number(t *testing.T, resourceVersion string) uint64 {
 	return rv
 }
 
+// stalledReplica is a replica that at times hears nothing from upstream, one beside it that is
+// current, and clients of both and of the upstream.
+type stalledReplica struct {
+	t        *testing.T
+	ctx      context.Context
+	upstream *stall
+	server   *proxy.Server
+	client   *kubernetes.Clientset // of the server
+	pods     typedcorev1.PodInterface
+	current  typedcorev1.PodInterface
+	direct   typedcorev1.PodInterface
+}
+
+func newStalledReplica(t *testing.T, ctx context.Context) *stalledReplica {
+	t.Helper()
+	granted(t, ctx, "reader", readPods)
+	s := &stalledReplica{t: t, ctx: ctx, upstream: newStall()}
+	// The answers about callers outlast the test: what is stalled is not the caller.
+	known := proxy.Authentication{TokenTTL: deadline, AllowTTL: deadline, DenyTTL: deadline}
+	options := proxy.Options{Resources: []string{"pods"}, Cached: []string{"pods"}, Authentication: known}
+	s.current = clientFor(t, as(t, start(t, ctx, options), "reader")).CoreV1().Pods("default")
+	options.Upstream = s.upstream.config(t)
+	s.server = start(t, ctx, options)
+	s.client = clientFor(t, as(t, s.server, "reader"))
+	s.pods = s.client.CoreV1().Pods("default")
+	s.direct = clientFor(t, shared.Config()).CoreV1().Pods("default")
+	return s
+}
+
+// askOnce asks for everything that will be asked for, while it can be found out whether it may be.
+func (s *stalledReplica) askOnce(at *corev1.Pod) {
+	s.t.Helper()
+	if _, err := s.pods.Get(s.ctx, at.Name, metav1.GetOptions{ResourceVersion: at.ResourceVersion}); err != nil {
+		s.t.Fatal(err)
+	}
+	if _, err := s.pods.List(s.ctx, metav1.ListOptions{ResourceVersion: at.ResourceVersion}); err != nil {
+		s.t.Fatal(err)
+	}
+	w, err := s.pods.Watch(s.ctx, metav1.ListOptions{ResourceVersion: at.ResourceVersion})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	w.Stop()
+}
+
+// refuses asks for a path under the pods that the replica cannot answer, and checks that it says so
+// as kube-apiserver does.
+func (s *stalledReplica) refuses(name string, options runtime.Object) {
+	err := s.client.CoreV1().RESTClient().Get().AbsPath("/api/v1/namespaces/default/pods", name).
+		VersionedParams(options, scheme.ParameterCodec).MaxRetries(0).Do(s.ctx).Error()
+	if !apierrors.IsTimeout(err) || !apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) {
+		s.t.Errorf("%+v: %v", options, err)
+	}
+	if seconds, ok := apierrors.SuggestsClientDelay(err); !ok || seconds <= 0 {
+		s.t.Errorf("%+v: no time to come again in %v", options, err)
+	}
+}
+
+// showsNoOlder checks that a list of any version is no older than what the replica has shown.
+func (s *stalledReplica) showsNoOlder(resourceVersion string) {
+	s.t.Helper()
+	list, err := s.pods.List(s.ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil || number(s.t, list.ResourceVersion) < number(s.t, resourceVersion) {
+		s.t.Errorf("at %q, after %s: %v", list.ResourceVersion, resourceVersion, err)
+	}
+}
+
 // TestStalledReplica moves a client from a replica that is current to one that hears nothing more
 // from upstream: whatever it asks for by a resourceVersion that it has seen comes when it can, or
 // is refused as kube-apiserver does, and is never older.
 func TestStalledReplica(t *testing.T) {
 	ctx := begin(t)
-	granted(t, ctx, "reader", readPods)
-	upstream := newStall()
-	// The answers about callers outlast the test: what is stalled is not the caller.
-	known := proxy.Authentication{TokenTTL: deadline, AllowTTL: deadline, DenyTTL: deadline}
-	options := proxy.Options{Resources: []string{"pods"}, Cached: []string{"pods"}, Authentication: known}
-	current := clientFor(t, as(t, start(t, ctx, options), "reader")).CoreV1().Pods("default")
-	options.Upstream = upstream.config(t)
-	behind := start(t, ctx, options)
-	stalledClient := clientFor(t, as(t, behind, "reader"))
-	stalled := stalledClient.CoreV1().Pods("default")
-	direct := clientFor(t, shared.Config()).CoreV1().Pods("default")
+	s := newStalledReplica(t, ctx)
 	for _, name := range []string{"stall-a", "stall-b", "stall-c"} {
-		if _, err := direct.Create(ctx, newPod(name), metav1.CreateOptions{}); err != nil {
+		if _, err := s.direct.Create(ctx, newPod(name), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	before, err := direct.Get(ctx, "stall-b", metav1.GetOptions{})
+	before, err := s.direct.Get(ctx, "stall-b", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Everything that will be asked, once, while it can be found out whether it may be.
-	byVersion := metav1.GetOptions{ResourceVersion: before.ResourceVersion}
-	if _, err := stalled.Get(ctx, "stall-b", byVersion); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := stalled.List(ctx, metav1.ListOptions{ResourceVersion: before.ResourceVersion}); err != nil {
-		t.Fatal(err)
-	}
-	if w, err := stalled.Watch(ctx, metav1.ListOptions{ResourceVersion: before.ResourceVersion}); err != nil {
-		t.Fatal(err)
-	} else {
-		w.Stop()
-	}
+	s.askOnce(before)
 
-	upstream.begin()
+	s.upstream.begin()
 	changed := before.DeepCopy()
 	changed.Labels["moved"] = "yes"
-	if changed, err = direct.Update(ctx, changed, metav1.UpdateOptions{}); err != nil {
+	if changed, err = s.direct.Update(ctx, changed, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	seen, err := current.List(ctx, metav1.ListOptions{ResourceVersion: changed.ResourceVersion, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, Limit: 2})
+	seen, err := s.current.List(ctx, metav1.ListOptions{ResourceVersion: changed.ResourceVersion, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, Limit: 2})
 	if err != nil || seen.Continue == "" {
 		t.Fatalf("%q, %v", seen.Continue, err)
 	}
 	var asked sync.WaitGroup // at once: each of them waits
-	for _, ask := range []struct {
-		name    string
-		options runtime.Object
-	}{
-		{"", &metav1.ListOptions{ResourceVersion: seen.ResourceVersion}},
-		{"", &metav1.ListOptions{Limit: 2, Continue: seen.Continue}},
-		{"stall-b", &metav1.GetOptions{ResourceVersion: changed.ResourceVersion}},
-	} {
-		asked.Go(func() {
-			err := stalledClient.CoreV1().RESTClient().Get().AbsPath("/api/v1/namespaces/default/pods", ask.name).
-				VersionedParams(ask.options, scheme.ParameterCodec).MaxRetries(0).Do(ctx).Error()
-			if !apierrors.IsTimeout(err) || !apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) {
-				t.Errorf("%+v: %v", ask.options, err)
-			}
-			if seconds, ok := apierrors.SuggestsClientDelay(err); !ok || seconds <= 0 {
-				t.Errorf("%+v: no time to come again in %v", ask.options, err)
-			}
-		})
-	}
-	w, err := stalled.Watch(ctx, metav1.ListOptions{ResourceVersion: seen.ResourceVersion})
+	asked.Go(func() { s.refuses("", &metav1.ListOptions{ResourceVersion: seen.ResourceVersion}) })
+	asked.Go(func() { s.refuses("", &metav1.ListOptions{Limit: 2, Continue: seen.Continue}) })
+	asked.Go(func() { s.refuses("stall-b", &metav1.GetOptions{ResourceVersion: changed.ResourceVersion}) })
+	w, err := s.pods.Watch(ctx, metav1.ListOptions{ResourceVersion: seen.ResourceVersion})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer w.Stop()
 	asked.Wait()
-	// The cache may be read, as old as it is: no older than this replica has shown, and /readyz
-	// takes it out of a Service.
-	list, err := stalled.List(ctx, metav1.ListOptions{ResourceVersion: "0"})
-	if err != nil || number(t, list.ResourceVersion) < number(t, before.ResourceVersion) {
-		t.Errorf("at %q, after %s: %v", list.ResourceVersion, before.ResourceVersion, err)
-	}
-	eventually.True(t, ctx, "/readyz says so", func() bool { return readyz(t, ctx, behind) == http.StatusServiceUnavailable })
+	// The cache may be read, as old as it is, and /readyz takes it out of a Service.
+	s.showsNoOlder(before.ResourceVersion)
+	eventually.True(t, ctx, "/readyz says so", func() bool { return readyz(t, ctx, s.server) == http.StatusServiceUnavailable })
 
 	var waits sync.WaitGroup
 	waits.Go(func() { // one that waits gets it when it comes
-		got, err := stalled.Get(ctx, "stall-b", metav1.GetOptions{ResourceVersion: changed.ResourceVersion})
+		got, err := s.pods.Get(ctx, "stall-b", metav1.GetOptions{ResourceVersion: changed.ResourceVersion})
 		if err != nil || got.ResourceVersion != changed.ResourceVersion {
 			t.Errorf("%v, %v", got, err)
 		}
 	})
 	// Most likely the event comes while the read waits. If it comes earlier, the read need not wait.
-	time.AfterFunc(100*time.Millisecond, upstream.end)
+	time.AfterFunc(100*time.Millisecond, s.upstream.end)
 	waits.Wait()
-	next, err := stalled.List(ctx, metav1.ListOptions{Limit: 2, Continue: seen.Continue})
+	s.goesOn(w, seen)
+}
+
+// goesOn checks that the replica has the rest of a list that another one began, and that a watch
+// from that list's version has the next change, now that it hears from upstream again.
+func (s *stalledReplica) goesOn(w watch.Interface, seen *corev1.PodList) {
+	s.t.Helper()
+	next, err := s.pods.List(s.ctx, metav1.ListOptions{Limit: 2, Continue: seen.Continue})
 	if err != nil || next.ResourceVersion != seen.ResourceVersion {
-		t.Errorf("the next page is of %q instead of %s: %v", next.ResourceVersion, seen.ResourceVersion, err)
+		s.t.Errorf("the next page is of %q instead of %s: %v", next.ResourceVersion, seen.ResourceVersion, err)
 	}
-	if _, err := direct.Create(ctx, newPod("stall-d"), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
+	if _, err := s.direct.Create(s.ctx, newPod("stall-d"), metav1.CreateOptions{}); err != nil {
+		s.t.Fatal(err)
 	}
 	select {
 	case e := <-w.ResultChan():
 		if p, ok := e.Object.(*corev1.Pod); !ok || p.Name != "stall-d" {
-			t.Errorf("%s %v: it was seen before", e.Type, e.Object)
+			s.t.Errorf("%s %v: it was seen before", e.Type, e.Object)
 		}
-	case <-ctx.Done():
-		t.Error("the watch does not go on")
+	case <-s.ctx.Done():
+		s.t.Error("the watch does not go on")
 	}
-	zero, err := stalled.List(ctx, metav1.ListOptions{ResourceVersion: "0"})
-	if err != nil || number(t, zero.ResourceVersion) < number(t, seen.ResourceVersion) {
-		t.Errorf("at %q, after %s: %v", zero.ResourceVersion, seen.ResourceVersion, err)
-	}
+	s.showsNoOlder(seen.ResourceVersion)
 }
 
 // TestPagesOfReplicas: pages may come from different replicas. One that has not been there long

@@ -88,69 +88,74 @@ func TestSightings(t *testing.T) {
 	}
 }
 
+// v is a version of the usual object.
+func v(rv uint64) version { return version{"uid", rv, "w"} }
+
+// histories are what a handler may be told, by name.
+var histories = map[string]struct {
+	tell func(h *history)
+	want string // in the problem; empty: there is none
+}{
+	"in order": {func(h *history) {
+		h.added("k", v(1))
+		h.updated("k", v(1), v(2))
+		h.deleted("k", v(3))
+		h.added("k", version{"other", 4, "w"})
+	}, ""},
+	"made again unseen":  {func(h *history) { h.added("k", v(1)); h.updated("k", v(1), version{"other", 5, "w"}) }, ""},
+	"other bytes":        {func(h *history) { h.added("k", v(1)); h.updated("k", v(1), version{"uid", 1, "x"}) }, ""},
+	"added twice":        {func(h *history) { h.added("k", v(1)); h.added("k", v(2)) }, "though the handler holds 1"},
+	"updated, not held":  {func(h *history) { h.updated("k", v(1), v(2)) }, "holds nothing"},
+	"deleted, not held":  {func(h *history) { h.deleted("k", v(1)) }, "holds nothing"},
+	"replicas, not held": {func(h *history) { h.deleted("k", v(1)) }, ""},
+	"from another":       {func(h *history) { h.added("k", v(1)); h.updated("k", v(2), v(3)) }, "Updated from 2"},
+	"updated back":       {func(h *history) { h.added("k", v(5)); h.updated("k", v(5), v(4)) }, "went back"},
+	"deleted another":    {func(h *history) { h.added("k", v(1)); h.deleted("k", version{"other", 2, "w"}) }, "another object"},
+	"deleted back":       {func(h *history) { h.added("k", v(5)); h.deleted("k", v(4)) }, "went back"},
+	"risen from the dead": {func(h *history) {
+		h.added("k", v(1))
+		h.deleted("k", v(2))
+		h.added("k", v(1))
+	}, "went back"},
+	"restored":            {func(h *history) { h.added("k", v(5)); h.wentBack(100); h.updated("k", v(5), v(2)) }, ""},
+	"restored without it": {func(h *history) { h.added("k", v(5)); h.wentBack(100); h.deleted("k", v(5)); h.added("k", v(2)) }, ""},
+	"restored, then back": {func(h *history) {
+		h.added("k", v(5))
+		h.wentBack(100)
+		h.updated("k", v(5), v(3))
+		h.updated("k", v(3), v(2))
+	}, "went back"},
+	"restored, told late": {func(h *history) {
+		h.added("k", v(5))
+		h.wentBack(100)
+		h.updated("k", v(5), v(6))
+		h.updated("k", v(6), v(6)) // a relist at a watch cache that has not noticed yet
+		h.updated("k", v(6), v(2))
+	}, ""},
+	"restored, first told late": {func(h *history) {
+		h.wentBack(100)
+		h.added("k", v(6))
+		h.updated("k", v(6), v(2))
+	}, ""},
+	"restored, gone, made again late": {func(h *history) {
+		h.added("k", v(5))
+		h.wentBack(100)
+		h.deleted("k", v(7))
+		h.added("k", version{"other", 8, "9"})
+		h.deleted("k", version{"other", 8, "9"})
+		h.added("k", v(2))
+	}, ""},
+	"restored, written since, then back": {func(h *history) {
+		h.added("k", v(5))
+		h.wentBack(100)
+		h.updated("k", v(5), version{"uid", 8, "101"})
+		h.updated("k", version{"uid", 8, "101"}, v(6))
+	}, "went back"},
+}
+
 // TestHistory: what breaks the contract is a problem, and what does not is none.
 func TestHistory(t *testing.T) {
-	v := func(rv uint64) version { return version{"uid", rv, "w"} }
-	for name, tt := range map[string]struct {
-		tell func(h *history)
-		want string // in the problem; empty: there is none
-	}{
-		"in order": {func(h *history) {
-			h.added("k", v(1))
-			h.updated("k", v(1), v(2))
-			h.deleted("k", v(3))
-			h.added("k", version{"other", 4, "w"})
-		}, ""},
-		"made again unseen":  {func(h *history) { h.added("k", v(1)); h.updated("k", v(1), version{"other", 5, "w"}) }, ""},
-		"other bytes":        {func(h *history) { h.added("k", v(1)); h.updated("k", v(1), version{"uid", 1, "x"}) }, ""},
-		"added twice":        {func(h *history) { h.added("k", v(1)); h.added("k", v(2)) }, "though the handler holds 1"},
-		"updated, not held":  {func(h *history) { h.updated("k", v(1), v(2)) }, "holds nothing"},
-		"deleted, not held":  {func(h *history) { h.deleted("k", v(1)) }, "holds nothing"},
-		"replicas, not held": {func(h *history) { h.deleted("k", v(1)) }, ""},
-		"from another":       {func(h *history) { h.added("k", v(1)); h.updated("k", v(2), v(3)) }, "Updated from 2"},
-		"updated back":       {func(h *history) { h.added("k", v(5)); h.updated("k", v(5), v(4)) }, "went back"},
-		"deleted another":    {func(h *history) { h.added("k", v(1)); h.deleted("k", version{"other", 2, "w"}) }, "another object"},
-		"deleted back":       {func(h *history) { h.added("k", v(5)); h.deleted("k", v(4)) }, "went back"},
-		"risen from the dead": {func(h *history) {
-			h.added("k", v(1))
-			h.deleted("k", v(2))
-			h.added("k", v(1))
-		}, "went back"},
-		"restored":            {func(h *history) { h.added("k", v(5)); h.wentBack(100); h.updated("k", v(5), v(2)) }, ""},
-		"restored without it": {func(h *history) { h.added("k", v(5)); h.wentBack(100); h.deleted("k", v(5)); h.added("k", v(2)) }, ""},
-		"restored, then back": {func(h *history) {
-			h.added("k", v(5))
-			h.wentBack(100)
-			h.updated("k", v(5), v(3))
-			h.updated("k", v(3), v(2))
-		}, "went back"},
-		"restored, told late": {func(h *history) {
-			h.added("k", v(5))
-			h.wentBack(100)
-			h.updated("k", v(5), v(6))
-			h.updated("k", v(6), v(6)) // a relist at a watch cache that has not noticed yet
-			h.updated("k", v(6), v(2))
-		}, ""},
-		"restored, first told late": {func(h *history) {
-			h.wentBack(100)
-			h.added("k", v(6))
-			h.updated("k", v(6), v(2))
-		}, ""},
-		"restored, gone, made again late": {func(h *history) {
-			h.added("k", v(5))
-			h.wentBack(100)
-			h.deleted("k", v(7))
-			h.added("k", version{"other", 8, "9"})
-			h.deleted("k", version{"other", 8, "9"})
-			h.added("k", v(2))
-		}, ""},
-		"restored, written since, then back": {func(h *history) {
-			h.added("k", v(5))
-			h.wentBack(100)
-			h.updated("k", v(5), version{"uid", 8, "101"})
-			h.updated("k", version{"uid", 8, "101"}, v(6))
-		}, "went back"},
-	} {
+	for name, tt := range histories {
 		h := newHistory(name, time.Now(), &sightings{})
 		h.replicas = strings.HasPrefix(name, "replicas")
 		tt.tell(h)

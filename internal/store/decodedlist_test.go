@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"math/rand/v2"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -28,6 +29,53 @@ func replacePods(t *testing.T, s *Store, n int) *Writer {
 	return w
 }
 
+// listed is a store that is listed, and what it must hold.
+type listed struct {
+	t       *testing.T
+	s       *Store
+	w       *Writer
+	held    map[string]string // name to resourceVersion
+	version int               // the last one
+}
+
+// check lists, and checks the result and whether the store holds a list then.
+func (l *listed) check(held bool) {
+	l.t.Helper()
+	got := l.s.List(func(err error) { l.t.Error(err) })
+	if len(got) != len(l.held) {
+		l.t.Fatalf("%d listed, %d held", len(got), len(l.held))
+	}
+	for _, obj := range got {
+		p := obj.(*corev1.Pod)
+		if v, ok := l.held[p.Name]; !ok || v != p.ResourceVersion {
+			l.t.Fatalf("%s is listed with %s, held with %q", p.Name, p.ResourceVersion, v)
+		}
+	}
+	if is := l.s.list.there(); is != held {
+		l.t.Fatalf("there is a list %v, want %v", is, held)
+	}
+	if len(got) > 0 {
+		got[0] = nil // the slice is the caller's
+	}
+}
+
+// change makes up to 600 changes.
+func (l *listed) change(rnd *rand.Rand) {
+	for range rnd.IntN(600) {
+		name := strconv.Itoa(rnd.IntN(300))
+		l.version++
+		pod := smallPod("", name, 1, l.version, nil, "")
+		if rnd.IntN(3) == 0 {
+			delete(l.held, name)
+			deletePod(l.t, l.w, pod)
+		} else {
+			l.held[name] = pod.ResourceVersion
+			putPod(l.t, l.w, pod)
+		}
+		l.w.Flush()
+	}
+}
+
 // TestList: the second List makes a list, which follows all changes and is dropped once nobody has
 // listed for long.
 func TestList(t *testing.T) {
@@ -35,55 +83,20 @@ func TestList(t *testing.T) {
 		rnd := newRand(3)
 		s := New(decodeConfig())
 		defer s.Close()
-		w := s.Writer(Scope{})
-		held, version := map[string]string{}, 0
-		check := func(listed bool) {
-			t.Helper()
-			got := s.List(func(err error) { t.Error(err) })
-			if len(got) != len(held) {
-				t.Fatalf("%d listed, %d held", len(got), len(held))
-			}
-			for _, obj := range got {
-				p := obj.(*corev1.Pod)
-				if v, ok := held[p.Name]; !ok || v != p.ResourceVersion {
-					t.Fatalf("%s is listed with %s, held with %q", p.Name, p.ResourceVersion, v)
-				}
-			}
-			if is := s.list.there(); is != listed {
-				t.Fatalf("there is a list %v, want %v", is, listed)
-			}
-			if len(got) > 0 {
-				got[0] = nil // the slice is the caller's
-			}
-		}
-		change := func() {
-			for range rnd.IntN(600) {
-				name := strconv.Itoa(rnd.IntN(300))
-				version++
-				pod := smallPod("", name, 1, version, nil, "")
-				if rnd.IntN(3) == 0 {
-					delete(held, name)
-					deletePod(t, w, pod)
-				} else {
-					held[name] = pod.ResourceVersion
-					putPod(t, w, pod)
-				}
-				w.Flush()
-			}
-		}
-		w.BeginReplace(false)
-		change()
-		check(false)
-		check(false) // the first list may not be complete
-		w.EndReplace(strconv.Itoa(version))
+		l := &listed{t: t, s: s, w: s.Writer(Scope{}), held: map[string]string{}}
+		l.w.BeginReplace(false)
+		l.change(rnd)
+		l.check(false)
+		l.check(false) // the first list may not be complete
+		l.w.EndReplace(strconv.Itoa(l.version))
 		time.Sleep(2 * listIdle)
-		check(false)
+		l.check(false)
 		time.Sleep(2 * listIdle) // long enough for the next List to be the first
-		check(false)
+		l.check(false)
 		for range 50 {
-			change()
+			l.change(rnd)
 			time.Sleep(listIdle / 2)
-			check(true)
+			l.check(true)
 		}
 		if m := s.Memory(); m.Decoded < decodedFactor*m.Raw {
 			t.Errorf("%d bytes are decoded of %d", m.Decoded, m.Raw)
@@ -96,14 +109,14 @@ func TestList(t *testing.T) {
 		if synctest.Wait(); s.list.there() || s.Memory().Decoded != 0 {
 			t.Errorf("there is still a list, or %d bytes", s.Memory().Decoded)
 		}
-		check(false)
-		check(true)
+		l.check(false)
+		l.check(true)
 		s.Close()
 		if s.list.there() {
 			t.Error("there is a list after the end")
 		}
-		check(false)
-		check(false) // the store can still be listed
+		l.check(false)
+		l.check(false) // the store can still be listed
 	})
 }
 

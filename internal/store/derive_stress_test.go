@@ -18,43 +18,11 @@ func TestDeriveConcurrently(t *testing.T) {
 	cfg := decodeConfig()
 	cfg.LogBytes = 4000
 	s := newStore(t, cfg)
-	value := func(v any) ([]string, error) { return []string{v.(*corev1.Pod).Spec.NodeName}, nil }
-	reading := func(v any) ([]string, error) {
-		pod := v.(*corev1.Pod)
-		if o, ok := s.Get(pod.Name); ok {
-			if _, err := o.Decoded(); err != nil {
-				t.Error(err)
-			}
-		}
-		if _, err := s.Snapshot().By("other", pod.Spec.NodeName); err != nil {
-			t.Error(err)
-		}
-		return []string{pod.Spec.NodeName}, nil
-	}
-	for name, fn := range map[string]func(any) ([]string, error){"node": value, "other": value, "reading": reading} {
-		if err := s.AddIndex(name, FuncIndex(fn)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	addNodeIndexes(t, s)
 	var stop atomic.Bool
 	var writing, others sync.WaitGroup
 	w := s.Writer(Scope{})
-	writing.Go(func() {
-		rnd := newRand(1)
-		for rv := range 1500 {
-			i := rnd.IntN(100)
-			pod := smallPod("", "p"+strconv.Itoa(i), rnd.IntN(3)+3*i, 1+rv, nil, strconv.Itoa(rnd.IntN(5)))
-			if rnd.IntN(5) == 0 {
-				deletePod(t, w, pod)
-			} else {
-				putPod(t, w, pod)
-			}
-			if rnd.IntN(8) == 0 {
-				w.Flush()
-			}
-		}
-		w.Flush()
-	})
+	writing.Go(func() { writeAtRandom(t, w) })
 	for range 3 {
 		c := s.Cursor()
 		others.Go(func() {
@@ -88,6 +56,47 @@ func TestDeriveConcurrently(t *testing.T) {
 			t.Errorf("%s: %d found of %d", index, n, sn.Len())
 		}
 	}
+}
+
+// addNodeIndexes adds three indexes by node, one of which has a function that reads the store.
+func addNodeIndexes(t *testing.T, s *Store) {
+	t.Helper()
+	value := func(v any) ([]string, error) { return []string{v.(*corev1.Pod).Spec.NodeName}, nil }
+	reading := func(v any) ([]string, error) {
+		pod := v.(*corev1.Pod)
+		if o, ok := s.Get(pod.Name); ok {
+			if _, err := o.Decoded(); err != nil {
+				t.Error(err)
+			}
+		}
+		if _, err := s.Snapshot().By("other", pod.Spec.NodeName); err != nil {
+			t.Error(err)
+		}
+		return []string{pod.Spec.NodeName}, nil
+	}
+	for name, fn := range map[string]func(any) ([]string, error){"node": value, "other": value, "reading": reading} {
+		if err := s.AddIndex(name, FuncIndex(fn)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// writeAtRandom puts pods, deletes them and puts them again.
+func writeAtRandom(t *testing.T, w *Writer) {
+	rnd := newRand(1)
+	for rv := range 1500 {
+		i := rnd.IntN(100)
+		pod := smallPod("", "p"+strconv.Itoa(i), rnd.IntN(3)+3*i, 1+rv, nil, strconv.Itoa(rnd.IntN(5)))
+		if rnd.IntN(5) == 0 {
+			deletePod(t, w, pod)
+		} else {
+			putPod(t, w, pod)
+		}
+		if rnd.IntN(8) == 0 {
+			w.Flush()
+		}
+	}
+	w.Flush()
 }
 
 // findRight reports how many objects an index finds, all of which must be of the snapshot, have the

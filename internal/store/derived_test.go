@@ -10,6 +10,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
+// putOnNode puts a pod on a node, and returns it as the store has it.
+func putOnNode(t *testing.T, w *Writer, name, node string, rv int) *Object {
+	t.Helper()
+	putPod(t, w, smallPod("", name, 1, rv, nil, node))
+	w.Flush()
+	o, _ := w.s.Get(name)
+	return o
+}
+
 // TestDerive: what somebody has decoded is not decoded for an index once more; what has changed
 // since, or is gone, is not believed.
 func TestDerive(t *testing.T) {
@@ -31,13 +40,7 @@ func TestDerive(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := s.Writer(Scope{})
-	set := func(name, node string, rv int) *Object {
-		t.Helper()
-		putPod(t, w, smallPod("", name, 1, rv, nil, node))
-		w.Flush()
-		o, _ := s.Get(name)
-		return o
-	}
+	set := func(name, node string, rv int) *Object { return putOnNode(t, w, name, node, rv) }
 	derive := func(o *Object, name, node string) {
 		s.Derive(o, smallPod("", name, 1, 0, nil, node))
 	}

@@ -13,16 +13,15 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// TestSiblingsUnderChange reads old and new versions while bases come and go.
-func TestSiblingsUnderChange(t *testing.T) {
-	const pods, versions = 200, 4
+// versionsOfPods returns the bytes and metadata of pods in several versions, whose resourceVersions
+// are the places among them and one more. Those of every other version are not like their groups.
+func versionsOfPods(t *testing.T, pods, versions int) (raws [][]byte, metas []wire.Meta) {
+	t.Helper()
 	sims := []*podsim.Pods{podsim.NewUnlike(20_000, 1), podsim.NewUnlike(20_000, 2)}
-	var raws [][]byte
-	keys := make([]string, pods)
 	for v := range versions {
 		for i := range pods {
 			pod := sims[0].Pod(i)
-			if v%2 == 1 { // a body that is not like the group
+			if v%2 == 1 {
 				pod.Spec = sims[1].Pod(i + 5000).Spec
 			}
 			pod.ResourceVersion = strconv.Itoa(1 + v*pods + i)
@@ -33,40 +32,52 @@ func TestSiblingsUnderChange(t *testing.T) {
 			raws = append(raws, raw)
 		}
 	}
-	metas := make([]wire.Meta, len(raws))
+	metas = make([]wire.Meta, len(raws))
 	for i := range raws {
 		if err := wire.ReadMeta(wire.Protobuf, raws[i], &metas[i]); err != nil {
 			t.Fatal(err)
 		}
-		if i < pods {
-			keys[i] = string(wire.AppendKey(nil, &metas[i]))
+	}
+	return raws, metas
+}
+
+// readVersions reads the new version of one key after another, and old ones that it has kept, and
+// compares them with raws, until done.
+func readVersions(t *testing.T, s *Store, keys []string, raws [][]byte, first int, done *atomic.Bool) {
+	var kept []*Object
+	check := func(o *Object) {
+		rv, _ := o.ResourceVersionNumber()
+		raw, err := o.AppendRaw(nil)
+		if err != nil || !bytes.Equal(raw, raws[rv-1]) {
+			t.Errorf("%s %d does not come back: %v", o.Key(), rv, err)
 		}
+	}
+	for i := first; !done.Load(); i += 7 {
+		if o, ok := s.Get(keys[i%len(keys)]); ok {
+			check(o)
+			kept = append(kept, o)
+			if len(kept) > 500 {
+				kept = kept[250:]
+			}
+			check(kept[i*31%len(kept)])
+		}
+	}
+}
+
+// TestSiblingsUnderChange reads old and new versions while bases come and go.
+func TestSiblingsUnderChange(t *testing.T) {
+	const pods, versions = 200, 4
+	raws, metas := versionsOfPods(t, pods, versions)
+	keys := make([]string, pods)
+	for i := range keys {
+		keys[i] = string(wire.AppendKey(nil, &metas[i]))
 	}
 	for range 2 {
 		s := newStore(t, decodeConfig())
 		var done atomic.Bool
 		var readers sync.WaitGroup
 		for r := range 3 {
-			readers.Go(func() {
-				var kept []*Object
-				check := func(o *Object) {
-					rv, _ := o.ResourceVersionNumber()
-					raw, err := o.AppendRaw(nil)
-					if err != nil || !bytes.Equal(raw, raws[rv-1]) {
-						t.Errorf("%s %d does not come back: %v", o.Key(), rv, err)
-					}
-				}
-				for i := r; !done.Load(); i += 7 {
-					if o, ok := s.Get(keys[i%pods]); ok {
-						check(o)
-						kept = append(kept, o)
-						if len(kept) > 500 {
-							kept = kept[250:]
-						}
-						check(kept[i*31%len(kept)])
-					}
-				}
-			})
+			readers.Go(func() { readVersions(t, s, keys, raws, r, &done) })
 		}
 		w := s.Writer(Scope{})
 		for i := range raws {

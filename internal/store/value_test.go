@@ -132,6 +132,19 @@ func TestMissed(t *testing.T) {
 	}
 }
 
+// putLabelled puts a value that is only metadata, with two labels.
+func putLabelled(t *testing.T, w *Writer, name, rv, app string) {
+	t.Helper()
+	var m wire.Meta
+	text := fmt.Sprintf(`{"metadata":{"name":%q,"namespace":"d","uid":"u","resourceVersion":%q,"labels":{"app":%q,"tier":"x"}}}`, name, rv, app)
+	if err := wire.ReadMeta(wire.JSON, []byte(text), &m); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.PutValue(&m, nil, &m); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // An index by label knows values too: when they change, when they go, and when it comes later than
 // they.
 func TestLabelIndexOfValues(t *testing.T) {
@@ -157,17 +170,6 @@ func TestLabelIndexOfValues(t *testing.T) {
 			t.Errorf("%s %s: %v, want %v", index, value, got, want)
 		}
 	}
-	put := func(w *Writer, name, rv, app string) {
-		t.Helper()
-		var m wire.Meta
-		text := fmt.Sprintf(`{"metadata":{"name":%q,"namespace":"d","uid":"u","resourceVersion":%q,"labels":{"app":%q,"tier":"x"}}}`, name, rv, app)
-		if err := wire.ReadMeta(wire.JSON, []byte(text), &m); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.PutValue(&m, nil, &m); err != nil {
-			t.Fatal(err)
-		}
-	}
 	path, err := wire.CompilePath(wire.JSON, nil, "spec.nodeName")
 	if err != nil {
 		t.Fatal(err)
@@ -177,17 +179,17 @@ func TestLabelIndexOfValues(t *testing.T) {
 	}
 	label("app")
 	w := s.Writer(Scope{})
-	put(w, "a", "1", "web")
-	put(w, "b", "1", "web")
+	putLabelled(t, w, "a", "1", "web")
+	putLabelled(t, w, "b", "1", "web")
 	w.Flush()
 	check("app", "web", "a", "b")
-	put(w, "a", "2", "db")
+	putLabelled(t, w, "a", "2", "db")
 	w.Flush()
 	check("app", "web", "b")
 	check("app", "db", "a")
 	label("tier")
 	check("tier", "x", "a", "b")
-	put(w, "c", "3", "web")
+	putLabelled(t, w, "c", "3", "web")
 	label("team") // while c is buffered
 	w.Flush()
 	check("app", "web", "b", "c")

@@ -15,11 +15,15 @@ import (
 	"github.com/weirproject/weir/internal/populations/names"
 )
 
+const (
+	tinyPods    = 60  // that the server has
+	tinyObjects = 200 // that the stub has
+)
+
 // TestVerbs runs every verb against an embedded server, all processes included, with tiny numbers:
 // it looks for figures that are there and are possible, not for good ones.
 func TestVerbs(t *testing.T) {
-	const pods, objects = 60, 200
-	server, err := childserver.Start(t.Context(), childserver.Spec{Pods: pods, Seed: 1})
+	server, err := childserver.Start(t.Context(), childserver.Spec{Pods: tinyPods, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,94 +32,91 @@ func TestVerbs(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := Options{
-		Config: server.Config(), Server: server.URL, Runs: 1, Objects: objects, Duration: 300 * time.Millisecond, Relists: 2,
+		Config: server.Config(), Server: server.URL, Runs: 1, Objects: tinyObjects, Duration: 300 * time.Millisecond, Relists: 2,
 		Period: time.Second, Progress: io.Discard,
 	}
-	for _, v := range Verbs() {
-		t.Run(v.Name, func(t *testing.T) {
+	run := func(name string, test func(t *testing.T, o Options)) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			held := float64(pods)
-			if v.Stub {
-				held = objects
-			}
-			expect(t, v, o, v.Name, held)
+			test(t, o)
 		})
-		t.Run(v.Name+" dropin", func(t *testing.T) {
-			t.Parallel()
-			held := float64(pods)
-			if v.Stub {
-				held = objects
-			}
-			o := o
+	}
+	for _, v := range Verbs() {
+		run(v.Name, func(t *testing.T, o Options) { expect(t, v, o, v.Name, tinyHeld(v)) })
+		run(v.Name+" dropin", func(t *testing.T, o Options) {
 			o.DropIn = true
-			expect(t, v, o, v.Name+dropInSuffix, held)
+			expect(t, v, o, v.Name+dropInSuffix, tinyHeld(v))
 		})
-	}
-	for _, v := range Verbs() {
 		if v.takes(TakesUnstructured) {
-			t.Run(v.Name+" unstructured", func(t *testing.T) {
-				t.Parallel()
-				held := float64(pods)
-				if v.Stub {
-					held = objects
-				}
-				o := o
-				o.Unstructured = true
-				if v.Name != "watch" { // the script of weir bench has that
-					expect(t, v, o, v.Name+unstructuredSuffix, held)
-				}
-				if v.Name == "watch" || !v.Stub { // these wait longest, and the stub is the same for both
-					o.DropIn = true
-					expect(t, v, o, v.Name+dropInSuffix+unstructuredSuffix, held)
-				}
-			})
+			run(v.Name+" unstructured", func(t *testing.T, o Options) { expectUnstructured(t, v, o) })
 		}
 	}
-	t.Run("sync transformed and unwrapped", func(t *testing.T) {
-		t.Parallel()
-		v, _ := verbNamed("sync")
-		o := o
-		o.DropIn, o.Transform, o.Unwrapped = true, true, true
-		r := expect(t, v, o, "sync"+dropInSuffix, pods)
-		if want := []string{"--transform", "--unwrapped"}; !slices.Equal(r.Flags, want) {
-			t.Errorf("flags %q, want %q", r.Flags, want)
-		}
-	})
+	run("sync transformed and unwrapped", expectTransformed)
 	for _, unstructured := range []bool{false, true} {
-		t.Run(fmt.Sprint("watch of custom resources, unstructured: ", unstructured), func(t *testing.T) {
-			t.Parallel()
-			v, _ := verbNamed("watch")
-			o := o
-			o.DropIn, o.Custom, o.Unstructured = !unstructured, true, unstructured
-			name := "watch" + dropInSuffix
-			if unstructured {
-				name = "watch" + unstructuredSuffix
-			}
-			r := expect(t, v, o, name, objects)
-			if want := []string{"--custom"}; !slices.Equal(r.Flags, want) {
-				t.Errorf("flags %q, want %q", r.Flags, want)
-			}
+		run(fmt.Sprint("watch of custom resources, unstructured: ", unstructured), func(t *testing.T, o Options) {
+			expectCustom(t, o, unstructured)
 		})
 	}
-	t.Run("watch of several changes", func(t *testing.T) {
-		t.Parallel()
-		v, _ := verbNamed("watch")
-		o := o
-		o.Changes, o.Handlers = []string{ChangeStatus, ChangeVersion}, 3
-		r := expect(t, v, o, "watch", objects)
-		for side, figures := range map[string]Figures{"weir": r.Weir, "client-go": r.ClientGo} {
-			for _, key := range []string{
-				"statusEventsPerSecond", "statusCPUMicrosPerEvent", "versionEventsPerSecond", "versionCPUMicrosPerEvent",
-			} {
-				if figures[key] <= 0 {
-					t.Errorf("%s has %s %v", side, key, figures[key])
-				}
+	run("watch of several changes", expectChanges)
+}
+
+// tinyHeld returns how many objects a verb's informers hold.
+func tinyHeld(v Verb) float64 {
+	if v.Stub {
+		return tinyObjects
+	}
+	return tinyPods
+}
+
+func expectUnstructured(t *testing.T, v Verb, o Options) {
+	o.Unstructured = true
+	if v.Name != "watch" { // the script of weir bench has that
+		expect(t, v, o, v.Name+unstructuredSuffix, tinyHeld(v))
+	}
+	if v.Name == "watch" || !v.Stub { // these wait longest, and the stub is the same for both
+		o.DropIn = true
+		expect(t, v, o, v.Name+dropInSuffix+unstructuredSuffix, tinyHeld(v))
+	}
+}
+
+func expectTransformed(t *testing.T, o Options) {
+	v, _ := verbNamed("sync")
+	o.DropIn, o.Transform, o.Unwrapped = true, true, true
+	r := expect(t, v, o, "sync"+dropInSuffix, tinyPods)
+	if want := []string{"--transform", "--unwrapped"}; !slices.Equal(r.Flags, want) {
+		t.Errorf("flags %q, want %q", r.Flags, want)
+	}
+}
+
+func expectCustom(t *testing.T, o Options, unstructured bool) {
+	v, _ := verbNamed("watch")
+	o.DropIn, o.Custom, o.Unstructured = !unstructured, true, unstructured
+	name := "watch" + dropInSuffix
+	if unstructured {
+		name = "watch" + unstructuredSuffix
+	}
+	r := expect(t, v, o, name, tinyObjects)
+	if want := []string{"--custom"}; !slices.Equal(r.Flags, want) {
+		t.Errorf("flags %q, want %q", r.Flags, want)
+	}
+}
+
+func expectChanges(t *testing.T, o Options) {
+	v, _ := verbNamed("watch")
+	o.Changes, o.Handlers = []string{ChangeStatus, ChangeVersion}, 3
+	r := expect(t, v, o, "watch", tinyObjects)
+	for side, figures := range map[string]Figures{"weir": r.Weir, "client-go": r.ClientGo} {
+		for _, key := range []string{
+			"statusEventsPerSecond", "statusCPUMicrosPerEvent", "versionEventsPerSecond", "versionCPUMicrosPerEvent",
+		} {
+			if figures[key] <= 0 {
+				t.Errorf("%s has %s %v", side, key, figures[key])
 			}
 		}
-		if want := []string{"--handlers 3", "--change status,version"}; !slices.Equal(r.Flags, want) {
-			t.Errorf("flags %q, want %q", r.Flags, want)
-		}
-	})
+	}
+	if want := []string{"--handlers 3", "--change status,version"}; !slices.Equal(r.Flags, want) {
+		t.Errorf("flags %q, want %q", r.Flags, want)
+	}
 }
 
 // expect runs a verb and sees whether the result is complete.
