@@ -16,12 +16,35 @@ type cachedAnswer struct {
 	at   time.Time
 }
 
-// The most answers that are kept for Options.Grace. A permission takes 0.24 KB, 16 MB together, and
-// a token besides what its user's groups take.
+// The most answers that are kept for Options.Grace, and what they may take: a permission
+// answerBytes, 16 MB together, and a token besides that what its user's groups and extras take.
 const (
 	maxCachedPermissions = 65_536
 	maxCachedTokens      = 32_768
+	maxAnswerBytes       = 64 << 20
+	answerBytes          = 240
+	// textBytes is what a text takes besides its bytes.
+	textBytes = 24
 )
+
+// size estimates what an answer takes, in bytes.
+func (a cachedAnswer) size() int64 {
+	n := answerBytes
+	if a.user == nil {
+		return int64(n)
+	}
+	n += len(a.user.GetName()) + len(a.user.GetUID())
+	for _, group := range a.user.GetGroups() {
+		n += textBytes + len(group)
+	}
+	for key, values := range a.user.GetExtra() {
+		n += 2*textBytes + len(key)
+		for _, value := range values {
+			n += textBytes + len(value)
+		}
+	}
+	return int64(n)
+}
 
 // minAnswerAge is how long answers are kept at the least. Who is known by one has seats as a user.
 const minAnswerAge = 10 * time.Minute
@@ -32,7 +55,7 @@ func (o *Options) answerAge(ttl time.Duration) time.Duration {
 }
 
 // answerCache keeps the upstream's last answers about callers, until they are older than maxAge and
-// a little more. When it is full, the caller of whom it has most loses the one that was used
+// a little more. When it is full, the caller whose answers take most loses the one that was used
 // longest ago. So a caller can only take places that others do not need. It is safe for concurrent
 // use.
 type answerCache struct {
@@ -42,6 +65,7 @@ type answerCache struct {
 	mu      sync.Mutex
 	answers map[[sha256.Size]byte]*list.Element // of answerEntry, in the list of its caller
 	callers map[string]*callerAnswers
+	bytes   int64
 	most    answerHeap
 	swept   time.Time // when old answers were last looked for
 }
@@ -50,6 +74,7 @@ type answerCache struct {
 type answerEntry struct {
 	id     [sha256.Size]byte // digest of a token, or of an action with its caller
 	caller *callerAnswers
+	bytes  int64
 	cachedAnswer
 }
 
@@ -57,6 +82,7 @@ type answerEntry struct {
 type callerAnswers struct {
 	name    string
 	entries list.List
+	bytes   int64
 	index   int // in the heap
 }
 
@@ -89,9 +115,12 @@ func (c *answerCache) add(who user.Info, id [sha256.Size]byte, a cachedAnswer) {
 		c.callers[caller.name] = caller
 		heap.Push(&c.most, caller)
 	}
-	c.answers[id] = caller.entries.PushFront(&answerEntry{id, caller, a})
+	size := a.size()
+	c.answers[id] = caller.entries.PushFront(&answerEntry{id, caller, size, a})
+	caller.bytes += size
+	c.bytes += size
 	heap.Fix(&c.most, caller.index)
-	if len(c.answers) > c.limit {
+	for len(c.answers) > c.limit || c.bytes > maxAnswerBytes {
 		c.removeLocked(c.most[0].entries.Back())
 	}
 }
@@ -125,6 +154,8 @@ func (c *answerCache) removeLocked(e *list.Element) {
 	entry := e.Value.(*answerEntry)
 	delete(c.answers, entry.id)
 	entry.caller.entries.Remove(e)
+	entry.caller.bytes -= entry.bytes
+	c.bytes -= entry.bytes
 	if entry.caller.entries.Len() > 0 {
 		heap.Fix(&c.most, entry.caller.index)
 		return
@@ -133,11 +164,11 @@ func (c *answerCache) removeLocked(e *list.Element) {
 	delete(c.callers, entry.caller.name)
 }
 
-// answerHeap is a heap of callers, the one with the most answers first.
+// answerHeap is a heap of callers, the one whose answers take most first.
 type answerHeap []*callerAnswers
 
 func (h answerHeap) Len() int           { return len(h) }
-func (h answerHeap) Less(i, j int) bool { return h[i].entries.Len() > h[j].entries.Len() }
+func (h answerHeap) Less(i, j int) bool { return h[i].bytes > h[j].bytes }
 func (h answerHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
 	h[i].index, h[j].index = i, j
