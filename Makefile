@@ -38,7 +38,7 @@ PROGRAMFLAGS =
 MODULES      = bench cmd/weir controllerruntime e2e examples metrics proxy
 NESTED       = controllerruntime metrics proxy
 
-.PHONY: help test lint staticcheck unit fuzz fuzzable mutants e2e soak proxyfuzz programs cost-model oldest build release image apidiff fmt tidy release-check
+.PHONY: help test lint staticcheck unit fuzz fuzzable mutants e2e soak proxyfuzz programs cost-model oldest next build release image apidiff fmt tidy release-check
 
 test: lint unit fuzz e2e oldest ## all tests, as CI runs them for each change
 
@@ -145,6 +145,11 @@ oldest: ## build, and test the drop-in, with the oldest client-go that is suppor
 	GOWORK=off go build ./...
 	GOWORK=off go test -vet=off -run '^TestEveryKind$$' ./apiserver
 	GOWORK=off go test -vet=off -tags oldest ./clientgo
+
+# Not part of make test: what is released elsewhere must not fail a change here.
+NEXT =
+next: ## the same with the newest client-go, pre-releases too; NEXT=v0.38.0-alpha.0
+	scripts/next $(NEXT)
 
 fmt: ## gofmt
 	gofmt -w .
