@@ -10,7 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// TestAnswerBytes: the groups and extras of users are bounded together, and the caller whose answers
+// TestAnswerBytes: the groups and extras of users are bounded together. The caller whose answers
 // take most loses them. An answer that is larger than all may be together is not kept.
 func TestAnswerBytes(t *testing.T) {
 	c := newAnswerCache(maxCachedTokens, time.Hour)

@@ -177,7 +177,7 @@ func TestNotProven(t *testing.T) {
 		"of cached ones, too": {pods: 3, path: "/api/v1/namespaces/team-00000/pods/x", options: Options{Cached: []string{"pods"}}},
 		"a few":               {pods: 2 * minProofObjects, path: consistentList + "?limit=1"},
 		"of a few":            {pods: 3, path: consistentList},
-		"not wanted":          {pods: 2 * minProofObjects, path: consistentList, options: Options{PassConsistent: true}},
+		"not wanted":          {pods: 2 * minProofObjects, path: consistentList, options: Options{ForwardConsistent: true}},
 		"refused": {pods: 2 * minProofObjects, path: consistentList, fault: func(u *fakeUpstream) {
 			u.faults.Add(apiserver.Rule{Match: apiserver.Match("list", "pods"), Times: 1, Err: errors.New("no")})
 		}},

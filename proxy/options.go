@@ -33,10 +33,10 @@ type Options struct {
 	// MemoryBudget bounds, in bytes, the resources that are cached on demand, because a client read
 	// them. 0: none are.
 	MemoryBudget int64
-	// PassConsistent forwards all consistent reads: LISTs without resourceVersion, and WATCHes with
-	// sendInitialEvents and without resourceVersion. false: the proxy answers them for resources with
-	// a hundred objects or more, once its copy is proven to be current.
-	PassConsistent bool
+	// ForwardConsistent forwards all consistent reads: LISTs without resourceVersion, and WATCHes
+	// with sendInitialEvents and without resourceVersion. false: the proxy answers them for resources
+	// with a hundred objects or more, once its copy is proven to be current.
+	ForwardConsistent bool
 	// Cached names resources ("pods", "deployments.apps") whose consistent reads are answered
 	// without proof, however old the copy is.
 	Cached []string

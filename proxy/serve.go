@@ -207,7 +207,7 @@ func (s *Server) answer(a *responseWriter, r *http.Request, rd *servedRead, begu
 // the upstream no more than that is forwarded. A resource that is not cached is added first, and
 // one that is read anew is waited for, see resource.lost.
 func (s *Server) wantsProof(res *resource, rd *readRequest) bool {
-	if rd.consistent && (s.opts.PassConsistent || rd.name != "" || rd.smallPage()) {
+	if rd.consistent && (s.opts.ForwardConsistent || rd.name != "" || rd.smallPage()) {
 		return false
 	}
 	if res == nil || res.rereads() {

@@ -170,7 +170,7 @@ func (f *flags) complete() error {
 	switch {
 	case mode == "proven" && !some:
 	case mode == "upstream" && !some:
-		f.options.PassConsistent = true
+		f.options.ForwardConsistent = true
 	case mode == "cached" && !some:
 		f.options.Cached = f.options.Resources
 	case mode == "cached" && names != "":
