@@ -47,10 +47,10 @@ var (
 	descWatchers = prometheus.NewDesc("weir_proxy_watchers",
 		"Watches that are served from the cache.", byResource, nil)
 	descProofs = prometheus.NewDesc("weir_proxy_proofs_total",
-		"Requests to the upstream that prove the cache to be current: question for its newest resourceVersion, watch for a bookmark.",
+		"Requests to the upstream that prove the cache to be current: query for its newest resourceVersion, watch for a bookmark.",
 		append(byResource, "by"), nil)
 	descUpstream = prometheus.NewDesc("weir_proxy_upstream_requests_total",
-		"Requests to the upstream: list, watch and all of the proxy's own for what it caches, pass for callers'.", []string{"for"}, nil)
+		"Requests to the upstream: list, watch and all of the proxy's own for what it caches, forwarded for callers'.", []string{"for"}, nil)
 	descFailures = prometheus.NewDesc("weir_proxy_upstream_failures_total",
 		"Callers' requests that the upstream did not answer.", nil, nil)
 	descBytes = prometheus.NewDesc("weir_proxy_upstream_bytes_total",
@@ -122,7 +122,7 @@ func (s collector) Collect(ch chan<- prometheus.Metric) {
 	counter(descUpstream, uint64(st.Lists.Load()), "list")
 	counter(descUpstream, uint64(st.Watches.Load()), "watch")
 	counter(descUpstream, uint64(st.Requests.Load()), "all")
-	counter(descUpstream, s.upstream.requests.Load(), "pass")
+	counter(descUpstream, s.upstream.requests.Load(), "forwarded")
 	counter(descFailures, s.upstream.failures.Load())
 	counter(descBytes, uint64(st.WireBytes.Load()))
 	counter(descRevoked, s.revoked.Load())
@@ -151,7 +151,7 @@ func (s collector) Collect(ch chan<- prometheus.Metric) {
 		counter(descInitErrors, res.failedSessions.Load(), name[:]...)
 		counter(descInitial, res.initialObjects.Load(), name[:]...)
 		counter(descEvents, res.events.Load(), name[:]...)
-		counter(descProofs, res.versionQueries.Load(), name[0], name[1], "question")
+		counter(descProofs, res.versionQueries.Load(), name[0], name[1], "query")
 		counter(descProofs, res.proofWatches.Load(), name[0], name[1], "watch")
 		res.collect(ch, name[:])
 	}

@@ -58,7 +58,7 @@ func measureHerd(ctx context.Context, t *trial) (Figures, error) {
 		f["cpuSeconds"], f["upstream"] = apiserver, float64(clients)
 		return f, nil
 	}
-	f["upstream"], f["proofs"] = after[passedOn]-before[passedOn], after.sum(proofsMetric)-before.sum(proofsMetric)
+	f["upstream"], f["proofs"] = after[ofCallers]-before[ofCallers], after.sum(proofsMetric)-before.sum(proofsMetric)
 	return f, nil
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // samples are values of a page of metrics, by name and labels as they stand there:
-// process_cpu_seconds_total, or weir_proxy_upstream_requests_total{for="pass"}.
+// process_cpu_seconds_total, or weir_proxy_upstream_requests_total{for="forwarded"}.
 type samples map[string]float64
 
 // maxMetricLine bounds a line of a page of metrics, in bytes.

@@ -14,7 +14,7 @@ func TestParseMetrics(t *testing.T) {
 process_cpu_seconds_total 12.34
 process_cpu_seconds_total_of_another 1
 
-weir_proxy_upstream_requests_total{for="pass"} 3
+weir_proxy_upstream_requests_total{for="forwarded"} 3
 weir_proxy_upstream_requests_total{for="all"} 1.5e+03 1700000000000
 odd{text="a \"}\" b, {c} d"} 7
   indented	8
@@ -24,7 +24,7 @@ not_wanted NaN
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := samples{cpuMetric: 12.34, passedOn: 3, ofItsOwn: 1500, `odd{text="a \"}\" b, {c} d"}`: 7, "indented": 8}
+	want := samples{cpuMetric: 12.34, ofCallers: 3, ofItsOwn: 1500, `odd{text="a \"}\" b, {c} d"}`: 7, "indented": 8}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

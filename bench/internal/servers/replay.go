@@ -150,7 +150,7 @@ func (t *trial) spending(ctx context.Context) (c spending, err error) {
 		if m, err = t.metrics(ctx, upstreamMetric); err != nil {
 			return c, err
 		}
-		c.requests = m[passedOn] + m[ofItsOwn]
+		c.requests = m[ofCallers] + m[ofItsOwn]
 		if c.proxy, err = t.gauge.cpu(ctx); err != nil {
 			return c, err
 		}

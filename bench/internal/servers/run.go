@@ -221,7 +221,7 @@ func (t *target) answeredItself(ctx context.Context, progress io.Writer) error {
 	if err != nil {
 		return err
 	}
-	served, passed := 0.0, m[passedOn]-t.asked
+	served, passed := 0.0, m[ofCallers]-t.asked
 	for series, value := range m {
 		if strings.HasPrefix(series, servedMetric) {
 			served += value

@@ -163,10 +163,10 @@ func TestMetricsGauge(t *testing.T) {
 
 func TestProxyThatHasNotAnsweredItself(t *testing.T) {
 	for page, ok := range map[string]bool{
-		"weir_proxy_served_total{verb=\"list\"} 900\nweir_proxy_served_total{verb=\"watch\"} 95\nweir_proxy_upstream_requests_total{for=\"pass\"} 5\n": true,
-		"weir_proxy_served_total{verb=\"list\"} 5\nweir_proxy_upstream_requests_total{for=\"pass\"} 1\n":                                               false,
-		"weir_proxy_upstream_requests_total{for=\"pass\"} 1\n":                                                                                         false,
-		"weir_proxy_upstream_requests_total{for=\"pass\"} 0\n":                                                                                         true,
+		"weir_proxy_served_total{verb=\"list\"} 900\nweir_proxy_served_total{verb=\"watch\"} 95\nweir_proxy_upstream_requests_total{for=\"forwarded\"} 5\n": true,
+		"weir_proxy_served_total{verb=\"list\"} 5\nweir_proxy_upstream_requests_total{for=\"forwarded\"} 1\n":                                               false,
+		"weir_proxy_upstream_requests_total{for=\"forwarded\"} 1\n":                                                                                         false,
+		"weir_proxy_upstream_requests_total{for=\"forwarded\"} 0\n":                                                                                         true,
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, page) }))
 		s, err := newTarget(nameWeir, &rest.Config{Host: server.URL})

@@ -57,7 +57,7 @@ func (t *target) metrics(ctx context.Context, names ...string) (samples, error) 
 
 const (
 	upstreamMetric = "weir_proxy_upstream_requests_total"
-	passedOn       = upstreamMetric + `{for="pass"}`
+	ofCallers      = upstreamMetric + `{for="forwarded"}`
 	ofItsOwn       = upstreamMetric + `{for="all"}`
 	servedMetric   = "weir_proxy_served_total"
 )
@@ -65,7 +65,7 @@ const (
 // passed returns how many requests the proxy has passed on to its upstream.
 func (t *target) passed(ctx context.Context) (float64, error) {
 	m, err := t.metrics(ctx, upstreamMetric)
-	return m[passedOn], err
+	return m[ofCallers], err
 }
 
 // heap returns the server's live heap in bytes, after a garbage collection that it asks the server

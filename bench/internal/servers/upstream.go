@@ -40,7 +40,7 @@ func measureUpstream(ctx context.Context, t *trial) (Figures, error) {
 		if err != nil {
 			return nil, err
 		}
-		f[step.key] = m[ofItsOwn] + m[passedOn]
+		f[step.key] = m[ofItsOwn] + m[ofCallers]
 	}
 	f["more"] = f["requestsForAll"] - f["requestsForOne"]
 	return f, nil
