@@ -18,7 +18,7 @@ type credential struct {
 // tokenHeaders are the headers in which kube-apiserver looks for a token.
 var tokenHeaders = []string{"Authorization", "Sec-Websocket-Protocol", "Connection", "Upgrade"}
 
-// credentialOf returns the credential of a request. Its question may outlast the request, for other
+// credentialOf returns the credential of a request. Its review may outlast the request, for other
 // watches of the caller. So it keeps nothing that belongs to the connection, such as the body and
 // the context, and of the head only what says who the caller is.
 func (a *authentication) credentialOf(r *http.Request) credential {

@@ -13,7 +13,7 @@ import (
 	"github.com/weirproject/weir/internal/testca"
 )
 
-// TestHeadOfEndedWatch: a question that two watches share keeps nothing of the request of the first
+// TestHeadOfEndedWatch: a review that two watches share keeps nothing of the request of the first
 // but who sent it.
 func TestHeadOfEndedWatch(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
@@ -30,10 +30,10 @@ func TestHeadOfEndedWatch(t *testing.T) {
 	c := tp.server.rechecker
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.questions) != 2 {
-		t.Errorf("%d questions", len(c.questions))
+	if len(c.reviews) != 2 {
+		t.Errorf("%d reviews", len(c.reviews))
 	}
-	for _, q := range c.questions {
+	for _, q := range c.reviews {
 		h := q.credential.r.Header
 		if h.Get("X-Padding") != "" || h.Get("Authorization") != "Bearer token-jane" {
 			t.Errorf("it keeps %.200v", h)

@@ -13,36 +13,36 @@ import (
 )
 
 // rechecker reviews the callers of open watches periodically. It reviews callers and
-// permissions, not watches: the watches of one caller under one permission share a question.
-// Questions are spread evenly: each once in Options.Recheck, at recheckRate a second. If that does
+// permissions, not watches: the watches of one caller under one permission share a review.
+// Reviews are spread evenly: each once in Options.Recheck, at recheckRate a second. If that does
 // not suffice, the period grows up to Options.RecheckMax, and then the rate grows. It has one
-// timer, and one goroutine for each question in progress, maxConcurrentRechecks at most; close ends
+// timer, and one goroutine for each review in progress, maxConcurrentRechecks at most; close ends
 // them. It is safe for concurrent use.
 type rechecker struct {
 	period, maxPeriod, grace time.Duration
 	ask                      asker
-	ctx                      context.Context // ends the questions in progress
+	ctx                      context.Context // ends the reviews in progress
 	cancel                   context.CancelFunc
 	running                  sync.WaitGroup
 
-	tokens, permissions atomic.Uint64 // questions asked
+	tokens, permissions atomic.Uint64 // reviews made
 
-	mu        sync.Mutex
-	questions map[questionID]*recheckQuestion // at most two for each watch
-	due       list.List                       // of *recheckQuestion, asked longest ago first
-	denied    list.List                       // of *recheckQuestion that were denied once, by retryAt
-	asking    map[*recheckQuestion]struct{}
-	last      time.Time // when the last question was asked
-	timer     *time.Timer
-	closed    bool
+	mu      sync.Mutex
+	reviews map[reviewID]*recheckedReview // at most two for each watch
+	due     list.List                     // of *recheckedReview, asked longest ago first
+	denied  list.List                     // of *recheckedReview that were denied once, by retryAt
+	asking  map[*recheckedReview]struct{}
+	last    time.Time // when the last review was made
+	timer   *time.Timer
+	closed  bool
 }
 
 const (
-	// recheckRate is how many questions are asked in a second, as long as that suffices.
+	// recheckRate is how many reviews are made in a second, as long as that suffices.
 	recheckRate = 20
-	// maxConcurrentRechecks bounds the questions in progress.
+	// maxConcurrentRechecks bounds the reviews in progress.
 	maxConcurrentRechecks = 64
-	// cycleEighths is the part of the period, in eighths, within which all questions are asked, so
+	// cycleEighths is the part of the period, in eighths, within which all reviews are made, so
 	// that none is late.
 	cycleEighths = 7
 	// confirmDelay is how soon a denial is confirmed, load permitting. An API server that has
@@ -50,11 +50,11 @@ const (
 	confirmDelay = 5 * time.Second
 )
 
-// asker asks a question. who is the caller as known so far; it returns the caller as known now.
-type asker func(ctx context.Context, q *recheckQuestion, who user.Info) (user.Info, decision)
+// asker makes a review. who is the caller as known so far; it returns the caller as known now.
+type asker func(ctx context.Context, q *recheckedReview, who user.Info) (user.Info, decision)
 
 func newRechecker(period, most, grace time.Duration, ask asker) *rechecker {
-	c := &rechecker{period: period, maxPeriod: max(most, period), grace: grace, ask: ask, questions: map[questionID]*recheckQuestion{}, asking: map[*recheckQuestion]struct{}{}}
+	c := &rechecker{period: period, maxPeriod: max(most, period), grace: grace, ask: ask, reviews: map[reviewID]*recheckedReview{}, asking: map[*recheckedReview]struct{}{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
 }
@@ -65,7 +65,7 @@ type recheckedWatch struct {
 	end       func()
 	fallback  *action // the action to ask about if a wider one is denied; nil: none
 
-	questions []*recheckQuestion // at most two; guarded by the rechecker's lock
+	reviews []*recheckedReview // at most two; guarded by the rechecker's lock
 
 	mu    sync.Mutex
 	ended bool
@@ -87,32 +87,32 @@ func (c *rechecker) watch(b credential, who user.Info, by, part *action, confirm
 	return g
 }
 
-// join adds a watch to a question. The caller holds the lock.
-func (c *rechecker) join(g *recheckedWatch, b credential, who user.Info, about *action, now time.Time, confirmed bool) *recheckQuestion {
-	id := questionID(b.id)
+// join adds a watch to a review. The caller holds the lock.
+func (c *rechecker) join(g *recheckedWatch, b credential, who user.Info, about *action, now time.Time, confirmed bool) *recheckedReview {
+	id := reviewID(b.id)
 	if about != nil {
 		digest := about.digest(who)
 		id = sha256.Sum256(append(b.id[:], digest[:]...))
 	}
-	q := c.questions[id]
+	q := c.reviews[id]
 	if q == nil {
-		if len(c.questions) == 0 {
-			c.last = now // the first question also waits its turn
+		if len(c.reviews) == 0 {
+			c.last = now // the first review also waits its turn
 		}
-		q = &recheckQuestion{id: id, credential: b, action: about, who: who, watches: map[*recheckedWatch]struct{}{}, asked: now}
-		c.questions[id] = q
+		q = &recheckedReview{id: id, credential: b, action: about, who: who, watches: map[*recheckedWatch]struct{}{}, asked: now}
+		c.reviews[id] = q
 		c.enqueue(q, &c.due)
 	}
 	if confirmed {
 		q.confirmed = now
 	}
 	q.watches[g] = struct{}{}
-	g.questions = append(g.questions, q)
+	g.reviews = append(g.reviews, q)
 	return q
 }
 
-// enqueue appends a question to a list. The caller holds the lock.
-func (c *rechecker) enqueue(q *recheckQuestion, in *list.List) {
+// enqueue appends a review to a list. The caller holds the lock.
+func (c *rechecker) enqueue(q *recheckedReview, in *list.List) {
 	q.list, q.element = in, in.PushBack(q)
 }
 
@@ -124,12 +124,12 @@ func (g *recheckedWatch) leave() {
 	c := g.rechecker
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, q := range g.questions {
+	for _, q := range g.reviews {
 		if delete(q.watches, g); len(q.watches) == 0 {
 			c.forget(q)
 		}
 	}
-	g.questions = nil
+	g.reviews = nil
 	c.resetTimer(time.Now())
 }
 
@@ -143,23 +143,23 @@ func (g *recheckedWatch) revoke() {
 	}
 }
 
-// forget removes a question. The caller holds the lock.
-func (c *rechecker) forget(q *recheckQuestion) {
+// forget removes a review. The caller holds the lock.
+func (c *rechecker) forget(q *recheckedReview) {
 	q.unlist()
-	if c.questions[q.id] == q {
-		delete(c.questions, q.id)
+	if c.reviews[q.id] == q {
+		delete(c.reviews, q.id)
 	}
 }
 
-// cycle returns the time in which each question is asked once. The caller holds the lock.
+// cycle returns the time in which each review is made once. The caller holds the lock.
 func (c *rechecker) cycle() time.Duration {
-	enough := time.Duration(len(c.questions)) * time.Second / recheckRate
+	enough := time.Duration(len(c.reviews)) * time.Second / recheckRate
 	return min(max(enough, c.period/8*cycleEighths), c.maxPeriod/8*cycleEighths)
 }
 
-// next returns the next question and its time, or nil. The caller holds the lock.
-func (c *rechecker) next() (q *recheckQuestion, at time.Time) {
-	n := len(c.questions)
+// next returns the next review and its time, or nil. The caller holds the lock.
+func (c *rechecker) next() (q *recheckedReview, at time.Time) {
+	n := len(c.reviews)
 	if n == 0 {
 		return nil, at
 	}
@@ -167,14 +167,14 @@ func (c *rechecker) next() (q *recheckQuestion, at time.Time) {
 	step := cycle / time.Duration(n)
 	soonest := c.last.Add(min(step, time.Second/recheckRate))
 	if e := c.due.Front(); e != nil {
-		q = e.Value.(*recheckQuestion)
+		q = e.Value.(*recheckedReview)
 		// It comes in turn, or earlier if it would be late.
 		if at = q.asked.Add(cycle); c.last.Add(step).Before(at) {
 			at = c.last.Add(step)
 		}
 	}
 	if e := c.denied.Front(); e != nil {
-		if d := e.Value.(*recheckQuestion); q == nil || d.retryAt.Before(at) {
+		if d := e.Value.(*recheckedReview); q == nil || d.retryAt.Before(at) {
 			q, at = d, d.retryAt
 		}
 	}
@@ -184,7 +184,7 @@ func (c *rechecker) next() (q *recheckQuestion, at time.Time) {
 	return q, at
 }
 
-// resetTimer sets the timer to the next question. The caller holds the lock.
+// resetTimer sets the timer to the next review. The caller holds the lock.
 func (c *rechecker) resetTimer(now time.Time) {
 	q, at := c.next()
 	if q == nil || c.closed || len(c.asking) >= maxConcurrentRechecks {
@@ -200,7 +200,7 @@ func (c *rechecker) resetTimer(now time.Time) {
 	c.timer.Reset(at.Sub(now))
 }
 
-// fire asks the next question. The timer runs it in a goroutine of its own.
+// fire makes the next review. The timer runs it in a goroutine of its own.
 func (c *rechecker) fire() {
 	q, who := c.startNext()
 	if q == nil {
@@ -213,8 +213,8 @@ func (c *rechecker) fire() {
 	}
 }
 
-// startNext returns the next question if it is due.
-func (c *rechecker) startNext() (*recheckQuestion, user.Info) {
+// startNext returns the next review if it is due.
+func (c *rechecker) startNext() (*recheckedReview, user.Info) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
@@ -237,12 +237,12 @@ func (c *rechecker) startNext() (*recheckQuestion, user.Info) {
 }
 
 // finish records an answer, and returns the watches that end.
-func (c *rechecker) finish(q *recheckQuestion, who user.Info, d decision, now time.Time) (ended []*recheckedWatch) {
+func (c *rechecker) finish(q *recheckedReview, who user.Info, d decision, now time.Time) (ended []*recheckedWatch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer func() { c.resetTimer(now) }()
 	delete(c.asking, q)
-	if c.questions[q.id] != q { // the last watch has ended meanwhile
+	if c.reviews[q.id] != q { // the last watch has ended meanwhile
 		return nil
 	}
 	if q.action == nil && who != nil {
@@ -260,19 +260,19 @@ func (c *rechecker) finish(q *recheckQuestion, who user.Info, d decision, now ti
 	return nil
 }
 
-// updateUser records the user of a token for the questions about permissions, since groups may have
+// updateUser records the user of a token for the reviews about permissions, since groups may have
 // changed. The caller holds the lock.
-func (c *rechecker) updateUser(token *recheckQuestion, who user.Info) {
+func (c *rechecker) updateUser(token *recheckedReview, who user.Info) {
 	for g := range token.watches {
-		for _, q := range g.questions {
+		for _, q := range g.reviews {
 			q.who = who
 		}
 	}
 }
 
-// drop removes a denied question, and returns the watches that end. Watches with a fallback are
+// drop removes a denied review, and returns the watches that end. Watches with a fallback are
 // asked about that first. The caller holds the lock.
-func (c *rechecker) drop(q *recheckQuestion, d decision, now time.Time) (ended []*recheckedWatch) {
+func (c *rechecker) drop(q *recheckedReview, d decision, now time.Time) (ended []*recheckedWatch) {
 	c.forget(q)
 	for g := range q.watches {
 		if g.fallback == nil || q.action == nil || d != decisionDeny {
@@ -281,9 +281,9 @@ func (c *rechecker) drop(q *recheckQuestion, d decision, now time.Time) (ended [
 		}
 		part := g.fallback
 		g.fallback = nil
-		for i := range g.questions {
-			if g.questions[i] == q {
-				g.questions = append(g.questions[:i], g.questions[i+1:]...)
+		for i := range g.reviews {
+			if g.reviews[i] == q {
+				g.reviews = append(g.reviews[:i], g.reviews[i+1:]...)
 				break
 			}
 		}
@@ -301,7 +301,7 @@ func (c *rechecker) drop(q *recheckQuestion, d decision, now time.Time) (ended [
 	return ended
 }
 
-// close stops asking, and waits for the questions in progress.
+// close stops asking, and waits for the reviews in progress.
 func (c *rechecker) close() {
 	c.mu.Lock()
 	c.closed = true
@@ -311,14 +311,14 @@ func (c *rechecker) close() {
 	c.running.Wait()
 }
 
-// oldestAge returns the time since the least recent question was asked.
+// oldestAge returns the time since the least recent review was made.
 func (c *rechecker) oldestAge(now time.Time) (age time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	note := func(q *recheckQuestion) { age = max(age, now.Sub(q.asked)) }
+	note := func(q *recheckedReview) { age = max(age, now.Sub(q.asked)) }
 	for _, l := range []*list.List{&c.due, &c.denied} {
 		if e := l.Front(); e != nil {
-			note(e.Value.(*recheckQuestion))
+			note(e.Value.(*recheckedReview))
 		}
 	}
 	for q := range c.asking {
@@ -327,17 +327,17 @@ func (c *rechecker) oldestAge(now time.Time) (age time.Duration) {
 	return age
 }
 
-// count returns the number of questions, and the time in which each is asked once.
+// count returns the number of reviews, and the time in which each is made once.
 func (c *rechecker) count() (n int, cycle time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.questions), c.cycle()
+	return len(c.reviews), c.cycle()
 }
 
 var (
 	descRechecks = prometheus.NewDesc("weir_proxy_rechecks_total",
 		"Reviews of the callers of open watches: whose token it is, and whether they have a permission.", []string{"about"}, nil)
-	descQuestions = prometheus.NewDesc("weir_proxy_recheck_questions",
+	descReviews = prometheus.NewDesc("weir_proxy_recheck_reviews",
 		"Reviews of callers of open watches that are repeated.", nil, nil)
 	descPeriod = prometheus.NewDesc("weir_proxy_recheck_period_seconds",
 		"The time in which each of the reviews that are repeated is made once.", nil, nil)
@@ -346,7 +346,7 @@ var (
 )
 
 func describeRechecks(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descRechecks, descQuestions, descPeriod, descRecheckAge} {
+	for _, d := range []*prometheus.Desc{descRechecks, descReviews, descPeriod, descRecheckAge} {
 		ch <- d
 	}
 }
@@ -355,7 +355,7 @@ func (c *rechecker) collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(descRechecks, prometheus.CounterValue, float64(c.tokens.Load()), "token")
 	ch <- prometheus.MustNewConstMetric(descRechecks, prometheus.CounterValue, float64(c.permissions.Load()), "permission")
 	n, cycle := c.count()
-	ch <- prometheus.MustNewConstMetric(descQuestions, prometheus.GaugeValue, float64(n))
+	ch <- prometheus.MustNewConstMetric(descReviews, prometheus.GaugeValue, float64(n))
 	ch <- prometheus.MustNewConstMetric(descPeriod, prometheus.GaugeValue, cycle.Seconds())
 	ch <- prometheus.MustNewConstMetric(descRecheckAge, prometheus.GaugeValue, c.oldestAge(time.Now()).Seconds())
 }

@@ -21,14 +21,14 @@ type reviewer struct {
 
 	mu    sync.Mutex
 	asked []time.Time
-	of    map[questionID]time.Time
-	// late is the longest time between two answers to one question, or between its beginning and the
+	of    map[reviewID]time.Time
+	// late is the longest time between two answers to one review, or between its beginning and the
 	// first.
 	late   time.Duration
-	denies func(q *recheckQuestion, who user.Info) decision
+	denies func(q *recheckedReview, who user.Info) decision
 }
 
-func (v *reviewer) ask(_ context.Context, q *recheckQuestion, who user.Info) (user.Info, decision) {
+func (v *reviewer) ask(_ context.Context, q *recheckedReview, who user.Info) (user.Info, decision) {
 	v.mu.Lock()
 	now := time.Now()
 	v.asked = append(v.asked, now)
@@ -59,7 +59,7 @@ func (v *reviewer) most() (most int) {
 	return most
 }
 
-// seen returns how many questions were asked, how late the latest of them was, and of how many
+// seen returns how many reviews were made, how late the latest of them was, and of how many
 // callers watches have ended.
 func (v *reviewer) seen(ended map[string]int) (asked int, late time.Duration, gone int) {
 	v.mu.Lock()
@@ -81,7 +81,7 @@ func (v *reviewer) watches(c *rechecker, watches, callers, permissions int, toke
 			ended[name]++
 		})
 		v.mu.Lock()
-		for _, q := range g.questions {
+		for _, q := range g.reviews {
 			if _, ok := v.of[q.id]; !ok {
 				v.of[q.id] = time.Now()
 			}
@@ -112,18 +112,18 @@ func TestRechecksOfMany(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				v := &reviewer{t: t, takes: 10 * time.Millisecond, of: map[questionID]time.Time{}}
+				v := &reviewer{t: t, takes: 10 * time.Millisecond, of: map[reviewID]time.Time{}}
 				c := newRechecker(period, tt.max, time.Hour, v.ask)
 				defer c.close()
 				ended, guards := v.watches(c, tt.watches, tt.callers, tt.permissions, tt.token)
-				questions := tt.callers * tt.permissions
+				reviews := tt.callers * tt.permissions
 				if tt.token {
-					questions += tt.callers
+					reviews += tt.callers
 				}
-				if n, _ := c.count(); n != questions {
-					t.Fatalf("%d questions, want %d", n, questions)
+				if n, _ := c.count(); n != reviews {
+					t.Fatalf("%d reviews, want %d", n, reviews)
 				}
-				slack := time.Second / 4 // of a question that waits for its step
+				slack := time.Second / 4 // of a review that waits for its step
 				time.Sleep(2*tt.late + slack)
 				if n := v.most(); n > tt.rate {
 					t.Errorf("%d reviews in a second, at most %d", n, tt.rate)
@@ -132,8 +132,8 @@ func TestRechecksOfMany(t *testing.T) {
 				if late > tt.late+slack || c.oldestAge(time.Now()) > tt.late+slack {
 					t.Errorf("%s late, and now %s; at most %s", late, c.oldestAge(time.Now()), tt.late)
 				}
-				if asked < 2*questions || gone > 0 {
-					t.Errorf("%d questions asked, there are %d; %d watches have ended", asked, questions, gone)
+				if asked < 2*reviews || gone > 0 {
+					t.Errorf("%d reviews made, there are %d; %d watches have ended", asked, reviews, gone)
 				}
 				for _, g := range guards {
 					g.leave()
@@ -142,7 +142,7 @@ func TestRechecksOfMany(t *testing.T) {
 				time.Sleep(2 * time.Hour)
 				after, _, _ := v.seen(ended)
 				if n, _ := c.count(); n != 0 || after > before+1 {
-					t.Errorf("%d questions are left, %d were asked of nobody", n, after-before)
+					t.Errorf("%d reviews are left, %d were asked of nobody", n, after-before)
 				}
 			})
 		})
@@ -153,11 +153,11 @@ func TestRechecksOfMany(t *testing.T) {
 // and no others; nobody is ended by one no.
 func TestRechecksRevoke(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v := &reviewer{t: t, of: map[questionID]time.Time{}}
+		v := &reviewer{t: t, of: map[reviewID]time.Time{}}
 		c := newRechecker(time.Minute, time.Hour, time.Hour, v.ask)
 		defer c.close()
 		ended, _ := v.watches(c, 1000, 10, 4, true)
-		deny := func(f func(q *recheckQuestion, who user.Info) decision) {
+		deny := func(f func(q *recheckedReview, who user.Info) decision) {
 			v.mu.Lock()
 			defer v.mu.Unlock()
 			v.denies = f
@@ -167,8 +167,8 @@ func TestRechecksRevoke(t *testing.T) {
 			defer v.mu.Unlock()
 			return maps.Clone(ended)
 		}
-		once := map[questionID]bool{}
-		deny(func(q *recheckQuestion, _ user.Info) decision { // each once
+		once := map[reviewID]bool{}
+		deny(func(q *recheckedReview, _ user.Info) decision { // each once
 			if once[q.id] {
 				return decisionAllow
 			}
@@ -179,7 +179,7 @@ func TestRechecksRevoke(t *testing.T) {
 		if n := got(); len(n) > 0 {
 			t.Errorf("by one no have ended %v", n)
 		}
-		deny(func(q *recheckQuestion, who user.Info) decision {
+		deny(func(q *recheckedReview, who user.Info) decision {
 			if q.action == nil && who.GetName() == "caller3" {
 				return decisionDeny
 			}
@@ -189,7 +189,7 @@ func TestRechecksRevoke(t *testing.T) {
 		if n := got(); n["caller3"] != 100 || len(n) != 1 {
 			t.Errorf("by a token have ended %v", n)
 		}
-		deny(func(q *recheckQuestion, who user.Info) decision {
+		deny(func(q *recheckedReview, who user.Info) decision {
 			if q.action != nil && q.action.resource == "things2" && who.GetName() == "caller5" {
 				return decisionDeny
 			}
@@ -202,11 +202,11 @@ func TestRechecksRevoke(t *testing.T) {
 	})
 }
 
-// TestRechecksParts: watches of parts share the question about everything, and where that is denied
+// TestRechecksParts: watches of parts share the review about everything, and where that is denied
 // each goes on by its own.
 func TestRechecksParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v := &reviewer{t: t, of: map[questionID]time.Time{}}
+		v := &reviewer{t: t, of: map[reviewID]time.Time{}}
 		c := newRechecker(time.Minute, time.Hour, time.Hour, v.ask)
 		defer c.close()
 		whole := &action{verb: "watch", resource: "pods"}
@@ -229,10 +229,10 @@ func TestRechecksParts(t *testing.T) {
 			begin(part)
 		}
 		if n, _ := c.count(); n != 1 {
-			t.Fatalf("%d questions", n)
+			t.Fatalf("%d reviews", n)
 		}
 		v.mu.Lock()
-		v.denies = func(q *recheckQuestion, _ user.Info) decision {
+		v.denies = func(q *recheckedReview, _ user.Info) decision {
 			if q.action.labelText == "a" || q.action.labelText == "b" {
 				return decisionAllow
 			}
@@ -247,7 +247,7 @@ func TestRechecksParts(t *testing.T) {
 		}
 		v.mu.Unlock()
 		if n, _ := c.count(); n != 2 {
-			t.Errorf("%d questions", n)
+			t.Errorf("%d reviews", n)
 		}
 	})
 }
@@ -256,8 +256,8 @@ func TestRechecksParts(t *testing.T) {
 // late for is left alone.
 func TestRechecksHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v := &reviewer{t: t, takes: time.Hour, of: map[questionID]time.Time{}}
-		v.denies = func(*recheckQuestion, user.Info) decision { return decisionDeny }
+		v := &reviewer{t: t, takes: time.Hour, of: map[reviewID]time.Time{}}
+		v.denies = func(*recheckedReview, user.Info) decision { return decisionDeny }
 		c := newRechecker(time.Minute, time.Hour, time.Hour, v.ask)
 		ended, guards := v.watches(c, 1000, 1000, 1, false)
 		time.Sleep(30 * time.Minute)
@@ -273,8 +273,8 @@ func TestRechecksHang(t *testing.T) {
 			g.leave()
 		}
 		c.close()
-		if _, _, gone := v.seen(ended); gone > 0 || len(c.questions) > 0 || c.due.Len()+c.denied.Len() > 0 {
-			t.Errorf("%d ended; %d questions left", gone, len(c.questions))
+		if _, _, gone := v.seen(ended); gone > 0 || len(c.reviews) > 0 || c.due.Len()+c.denied.Len() > 0 {
+			t.Errorf("%d ended; %d reviews left", gone, len(c.reviews))
 		}
 	})
 }

@@ -54,8 +54,8 @@ func (s *Server) permissionOf(who user.Info, q *action) (by, part *action) {
 	return q, nil
 }
 
-// recheckCaller asks the upstream a question about the caller of watches.
-func (s *Server) recheckCaller(ctx context.Context, q *recheckQuestion, who user.Info) (user.Info, decision) {
+// recheckCaller has the upstream review the caller of watches.
+func (s *Server) recheckCaller(ctx context.Context, q *recheckedReview, who user.Info) (user.Info, decision) {
 	opts := reviewOptions{grace: s.opts.Grace, uncached: true}
 	r := q.credential.r.WithContext(ctx)
 	if q.action == nil {

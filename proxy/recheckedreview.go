@@ -8,11 +8,12 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-type questionID [sha256.Size]byte
+type reviewID [sha256.Size]byte
 
-// recheckQuestion asks whose a token is, or whether a caller has a permission.
-type recheckQuestion struct {
-	id         questionID
+// recheckedReview is a review that is repeated: whose a token is, or whether a caller has a
+// permission.
+type recheckedReview struct {
+	id         reviewID
 	credential credential
 	action     *action // nil: whose the token is
 
@@ -22,23 +23,23 @@ type recheckQuestion struct {
 	list    *list.List // where it waits; nil in progress
 	element *list.Element
 	asked   time.Time
-	retryAt time.Time // of a question in rechecker.denied
+	retryAt time.Time // of a review in rechecker.denied
 	answerHistory
 }
 
-// unlist removes a question from its list. The caller holds the lock.
-func (q *recheckQuestion) unlist() {
+// unlist removes a review from its list. The caller holds the lock.
+func (q *recheckedReview) unlist() {
 	if q.list != nil {
 		q.list.Remove(q.element)
 		q.list, q.element = nil, nil
 	}
 }
 
-// maxRefusals is how many times in a row a reachable upstream may leave a question unanswered
+// maxRefusals is how many times in a row a reachable upstream may leave a review unanswered
 // before its watches end.
 const maxRefusals = 3
 
-// answerHistory summarizes the answers to one question.
+// answerHistory summarizes the answers to one review.
 type answerHistory struct {
 	confirmed    time.Time // time of the last yes; zero: none
 	denied       bool      // denied since the last yes
