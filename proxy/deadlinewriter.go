@@ -14,7 +14,7 @@ const writeStall = 5 * time.Minute
 type deadlineWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
-	pace    *pace         // nil: the client need not keep to one
+	budget  *waitBudget   // nil: the client need not keep to one
 	writing *atomic.Int64 // counts the writes under way; nil: nobody does
 }
 
@@ -25,7 +25,7 @@ func newDeadlineWriter(w http.ResponseWriter) *deadlineWriter {
 // newPacedWriter returns a deadlineWriter for the answer to a request that has a seat.
 func newPacedWriter(w http.ResponseWriter) *deadlineWriter {
 	dw := newDeadlineWriter(w)
-	dw.pace = &pace{grace: seatGrace}
+	dw.budget = &waitBudget{grace: seatGrace}
 	return dw
 }
 
@@ -37,8 +37,8 @@ func (dw *deadlineWriter) Unwrap() http.ResponseWriter { return dw.ResponseWrite
 // let a handler end an answer as if it were whole.
 func (dw *deadlineWriter) begin() time.Time {
 	now, limit := time.Now(), writeStall
-	if dw.pace != nil {
-		limit = min(limit, dw.pace.left())
+	if dw.budget != nil {
+		limit = min(limit, dw.budget.left())
 	}
 	_ = dw.control.SetWriteDeadline(now.Add(limit)) // unsupported by the writers of tests
 	if dw.writing != nil {
@@ -49,8 +49,8 @@ func (dw *deadlineWriter) begin() time.Time {
 
 // done notes that a write or flush has ended, and how many bytes the client has taken.
 func (dw *deadlineWriter) done(n int, begun time.Time) {
-	if dw.pace != nil {
-		dw.pace.moved(n, begun)
+	if dw.budget != nil {
+		dw.budget.moved(n, begun)
 	}
 	if dw.writing != nil {
 		dw.writing.Add(-1)

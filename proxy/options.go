@@ -108,7 +108,7 @@ type timeouts struct {
 	// answer. HTTP/1 connections have TCP keepalive.
 	ping, pong time.Duration
 	discard    time.Duration // for a request body that is discarded, or buffered
-	body       time.Duration // for another body of a request that has a seat, see pace
+	body       time.Duration // for another body of a request that has a seat, see waitBudget
 	seat       time.Duration // for a seat
 	start      time.Duration // for the seat of a WATCH that begins
 	hold       time.Duration // how long such a WATCH has it; less than start, so that others get one

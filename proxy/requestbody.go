@@ -22,9 +22,9 @@ type requestBody struct {
 	http2        bool          // a deadline that passes ends the body, also while nobody reads
 
 	mu      sync.Mutex
-	pace    *pace // nil: the client may go on for as long as it sends something
-	failure error // why the client did not send it; nil: it did so far
-	closing bool  // Close has begun
+	budget  *waitBudget // nil: the client may go on for as long as it sends something
+	failure error       // why the client did not send it; nil: it did so far
+	closing bool        // Close has begun
 	closed  bool
 }
 
@@ -54,20 +54,20 @@ func (s *Server) limitBody(w http.ResponseWriter, r *http.Request, seated bool) 
 	body := &requestBody{ReadCloser: r.Body, control: http.NewResponseController(w), closeTimeout: wait.discard, http2: r.ProtoMajor == 2}
 	switch {
 	case isBuffered(r):
-		body.pace = &pace{grace: wait.discard}
+		body.budget = &waitBudget{grace: wait.discard}
 	case seated:
-		body.pace = &pace{grace: wait.body}
+		body.budget = &waitBudget{grace: wait.body}
 	}
 	r.Body = body
 }
 
-// limit has reads end within a time, and no later than the pace allows. It returns false once the
+// limit has reads end within a time, and no later than the budget allows. It returns false once the
 // body is closed.
 func (b *requestBody) limit(within time.Duration) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.pace != nil {
-		within = min(within, b.pace.left())
+	if b.budget != nil {
+		within = min(within, b.budget.left())
 	}
 	return b.setDeadline(time.Now().Add(within))
 }
@@ -103,8 +103,8 @@ func (b *requestBody) Read(p []byte) (int, error) {
 func (b *requestBody) noteRead(n int, err error, begun time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.pace != nil {
-		b.pace.moved(n, begun)
+	if b.budget != nil {
+		b.budget.moved(n, begun)
 	}
 	if err != nil && err != io.EOF && !b.closing {
 		b.failure = err
