@@ -17,7 +17,7 @@ type longRunningLimiter struct {
 	limit, perUser int
 	memory         int64        // 0 or less: no bound
 	connections    func() int   // open connections
-	backlog        func() int64 // bytes kept for slow watches
+	kept           func() int64 // bytes kept for slow watches
 	writing        atomic.Int64 // writes to clients of forwarded requests that are under way
 	rejected       [3]atomic.Uint64
 
@@ -118,7 +118,7 @@ func (l *longRunningLimiter) memoryUsedLocked() int64 {
 
 // late returns the bytes kept for slow clients. The transport may have read ahead for each to whom
 // a write is under way.
-func (l *longRunningLimiter) late() int64 { return l.backlog() + l.writing.Load()*readAhead }
+func (l *longRunningLimiter) late() int64 { return l.kept() + l.writing.Load()*readAhead }
 
 // memoryUsed returns the memory of all requests.
 func (l *longRunningLimiter) memoryUsed() int64 {

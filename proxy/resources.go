@@ -36,7 +36,7 @@ type resources struct {
 	server         reflector.Server       // of the sessions, whose lists take turns
 	restoreTracker restoreTracker
 	onWentBack     func()       // is called when the upstream went back
-	backlog        atomic.Int64 // bytes kept for slow watches, at the last check
+	kept           atomic.Int64 // bytes kept for slow watches, at the last check
 	watchExcess    func() int64 // by how much watches exceed their memory; 0 or less: they do not
 	shedCount      atomic.Uint64
 	drainBy        atomic.Pointer[time.Time] // when watches must have ended; nil: no drain
@@ -245,23 +245,23 @@ func (rs *resources) reject(gvr schema.GroupVersionResource, err error) {
 const maxShedPerTick = 16
 
 // shedWatches updates the memory kept for slow watches. If watches exceed their memory, it ends
-// watches whose clients take nothing, those of the resource with the largest backlog first. If
+// watches whose clients take nothing, those of the resource for which most is kept first. If
 // there are none, it ends those for which most is kept, until that is the excess: their clients
 // take something, and less than comes. New watches are then already rejected.
 func (rs *resources) shedWatches() {
-	rs.backlog.Store(rs.backlogBytes())
+	rs.kept.Store(rs.keptBytes())
 	excess := rs.watchExcess()
 	if excess <= 0 {
 		return
 	}
-	sessions := rs.byBacklog()
+	sessions := rs.byKept()
 	ended := 0
 	for _, s := range sessions {
 		n := s.cache.ShedStuck(maxShedPerTick - ended)
 		ended += rs.countShed(s, n, "watches whose clients take nothing are ended, to stay within the memory for watches")
 	}
 	if ended > 0 {
-		rs.backlog.Store(rs.backlogBytes())
+		rs.kept.Store(rs.keptBytes())
 		return
 	}
 	for _, s := range sessions {
@@ -282,8 +282,8 @@ func (rs *resources) countShed(s *session, n int, why string) int {
 	return n
 }
 
-// byBacklog returns the sessions for whose watches something is kept, that with the most first.
-func (rs *resources) byBacklog() []*session {
+// byKept returns the sessions for whose watches something is kept, that with the most first.
+func (rs *resources) byKept() []*session {
 	kept := map[*session]int64{}
 	for _, res := range rs.all() {
 		if s := res.running.Load(); s != nil {
@@ -295,8 +295,8 @@ func (rs *resources) byBacklog() []*session {
 	return slices.SortedFunc(maps.Keys(kept), func(a, b *session) int { return cmp.Compare(kept[b], kept[a]) })
 }
 
-// backlogBytes returns the memory kept for slow watches.
-func (rs *resources) backlogBytes() (n int64) {
+// keptBytes returns the memory kept for slow watches.
+func (rs *resources) keptBytes() (n int64) {
 	for _, res := range rs.all() {
 		if s := res.running.Load(); s != nil {
 			n += s.cache.BacklogBytes()

@@ -116,7 +116,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	}
 	s.workers = s.resources.workers
 	s.resources.onWentBack = s.forwardedWatches.endAll
-	s.flowControl.longRunning.connections, s.flowControl.longRunning.backlog = s.connected, s.resources.backlog.Load
+	s.flowControl.longRunning.connections, s.flowControl.longRunning.kept = s.connected, s.resources.kept.Load
 	s.resources.watchExcess = s.flowControl.longRunning.memoryExcess
 	if s.upstream, err = newUpstream(cfg, &o); err != nil {
 		return nil, err
