@@ -5,7 +5,7 @@ import (
 )
 
 var (
-	bySeat = []string{"request_kind", "class"}
+	bySeat = []string{"request_kind", "level"}
 
 	descSeats = prometheus.NewDesc("weir_proxy_seats",
 		"Requests that have a seat.", bySeat, nil)
@@ -35,9 +35,9 @@ func (a *flowControl) collect(ch chan<- prometheus.Metric) {
 	}
 	for requestKind, s := range map[string]*seatPool{"readOnly": a.readOnly, "mutating": a.mutating, "watchStart": a.watchStarts} {
 		taken, waiting := s.counts()
-		for c := range priorityLevels {
-			gauge(descSeats, float64(taken[c]), requestKind, c.String())
-			gauge(descWaiting, float64(waiting[c]), requestKind, c.String())
+		for level := range priorityLevels {
+			gauge(descSeats, float64(taken[level]), requestKind, level.String())
+			gauge(descWaiting, float64(waiting[level]), requestKind, level.String())
 		}
 	}
 	l := a.longRunning

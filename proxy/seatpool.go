@@ -44,8 +44,8 @@ const (
 	priorityLevels
 )
 
-func (c priorityLevel) String() string {
-	return [priorityLevels]string{"system-leases", "leases", "system", "everybody"}[c]
+func (l priorityLevel) String() string {
+	return [priorityLevels]string{"system-leases", "leases", "system", "everybody"}[l]
 }
 
 // reservedPercent is the percentage of seats that only the level may take. Everyone has some too,
@@ -86,8 +86,8 @@ type seatRequest struct {
 func newSeatPool(limit int, wait time.Duration) *seatPool {
 	s := &seatPool{limit: limit, maxWait: wait, flows: map[flow]*flowQueue{}, queued: map[*flowQueue]struct{}{}}
 	s.setPlaces(limit)
-	for c := range priorityLevels {
-		s.reserved[c] = limit * reservedPercent[c] / 100
+	for level := range priorityLevels {
+		s.reserved[level] = limit * reservedPercent[level] / 100
 	}
 	return s
 }
@@ -167,8 +167,8 @@ func (s *seatPool) mayTake(l *flowQueue) bool {
 		return true
 	}
 	free := s.unreserved()
-	for c := range priorityLevels {
-		free -= max(s.taken[c]-s.reserved[c], 0)
+	for level := range priorityLevels {
+		free -= max(s.taken[level]-s.reserved[level], 0)
 	}
 	return free > 0
 }

@@ -168,7 +168,7 @@ func TestSeatsForEveryone(t *testing.T) {
 	})
 }
 
-// TestSeatsBounds: lines are bounded for a flow and for a class; who has gone waits no longer and
+// TestSeatsBounds: lines are bounded for a flow and for a level; who has gone waits no longer and
 // leaves nothing behind.
 func TestSeatsBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
