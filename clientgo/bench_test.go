@@ -18,9 +18,11 @@ import (
 // BenchmarkRepeatedList lists 20,000 pods repeatedly, as a controller does that reads everything in
 // each reconcile.
 func BenchmarkRepeatedList(b *testing.B) {
+	ours := NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, nil).(*informer)
+	defer ours.store.Close()
 	for name, x := range map[string]cache.Indexer{
 		"client-go": cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}),
-		"weir":      NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, nil).GetIndexer(),
+		"weir":      ours.GetIndexer(),
 	} {
 		for i := range 20_000 {
 			if err := x.Add(pod(fmt.Sprint("p", i), "1")); err != nil {
@@ -58,24 +60,9 @@ func BenchmarkUpdates(b *testing.B) {
 	for _, what := range []string{"version", "status"} {
 		b.Run(what, func(b *testing.B) {
 			inf := NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, nil).(*informer)
+			defer inf.store.Close()
 			w := inf.store.Writer(store.Scope{})
-			pods, rnd := podsim.New(n, 1), rand.New(rand.NewPCG(1, 2))
-			metas, raws := make([]wire.Meta, 2*n), make([][]byte, 2*n)
-			for i := range 2 * n {
-				p := pods.Pod(i % n)
-				if i >= n && what == "status" {
-					podsim.Touch(p, rnd)
-				}
-				p.ResourceVersion = strconv.Itoa(1_000_000 + i)
-				raw, err := p.Marshal()
-				if err == nil {
-					err = wire.ReadMeta(wire.Protobuf, raw, &metas[i])
-				}
-				if err != nil {
-					b.Fatal(err)
-				}
-				raws[i] = raw
-			}
+			metas, raws := versionsOfPods(b, n, what == "status")
 			seen := 0
 			r := &registration{informer: inf, callbacks: callbacks{true, true, true}, handler: cache.ResourceEventHandlerFuncs{
 				UpdateFunc: func(was, is any) {
@@ -133,4 +120,28 @@ func BenchmarkUpdates(b *testing.B) {
 			}
 		})
 	}
+}
+
+// versionsOfPods returns two versions of each of n pods, all first ones before the second ones. The
+// second ones have another resourceVersion only, or another status too.
+func versionsOfPods(b *testing.B, n int, status bool) (metas []wire.Meta, raws [][]byte) {
+	b.Helper()
+	pods, rnd := podsim.New(n, 1), rand.New(rand.NewPCG(1, 2))
+	metas, raws = make([]wire.Meta, 2*n), make([][]byte, 2*n)
+	for i := range 2 * n {
+		p := pods.Pod(i % n)
+		if i >= n && status {
+			podsim.Touch(p, rnd)
+		}
+		p.ResourceVersion = strconv.Itoa(1_000_000 + i)
+		raw, err := p.Marshal()
+		if err == nil {
+			err = wire.ReadMeta(wire.Protobuf, raw, &metas[i])
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+		raws[i] = raw
+	}
+	return metas, raws
 }

@@ -22,6 +22,19 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
+// podInformers make informers that begin with a LIST.
+var podInformers = map[string]func(cfg *rest.Config) cache.SharedIndexInformer{
+	"client-go": func(cfg *rest.Config) cache.SharedIndexInformer {
+		return cache.NewSharedIndexInformer(noWatchList{podsOf(cfg)}, &corev1.Pod{}, 0, cache.Indexers{})
+	},
+	"weir": func(cfg *rest.Config) cache.SharedIndexInformer {
+		return NewSharedIndexInformer(noWatchList{podsOf(capturing(cfg))}, &corev1.Pod{}, 0, nil)
+	},
+	"weir, not wrapped": func(cfg *rest.Config) cache.SharedIndexInformer {
+		return NewSharedIndexInformer(noWatchList{podsOf(cfg)}, &corev1.Pod{}, 0, nil)
+	},
+}
+
 // TestWatchErrorHandlerCalls counts the calls of watch error handlers for one failure each, of
 // client-go's informer and ours.
 func TestWatchErrorHandlerCalls(t *testing.T) {
@@ -63,48 +76,43 @@ func TestWatchErrorHandlerCalls(t *testing.T) {
 		"first LIST later":         {first: busy, calls: 1},
 		"first LIST cannot be had": {first: failed, calls: 1},
 	} {
-		for maker, build := range map[string]func(cfg *rest.Config) cache.SharedIndexInformer{
-			"client-go": func(cfg *rest.Config) cache.SharedIndexInformer {
-				return cache.NewSharedIndexInformer(noWatchList{podsOf(cfg)}, &corev1.Pod{}, 0, cache.Indexers{})
-			},
-			"weir": func(cfg *rest.Config) cache.SharedIndexInformer {
-				return NewSharedIndexInformer(noWatchList{podsOf(capturing(cfg))}, &corev1.Pod{}, 0, nil)
-			},
-			"weir, not wrapped": func(cfg *rest.Config) cache.SharedIndexInformer {
-				return NewSharedIndexInformer(noWatchList{podsOf(cfg)}, &corev1.Pod{}, 0, nil)
-			},
-		} {
+		for maker, build := range podInformers {
 			t.Run(name+"/"+maker, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					server := &failServer{refusals: map[string][]error{}}
-					if test.first != nil {
-						server.refusals["list"] = []error{test.first}
-					}
-					inf := build(&rest.Config{Host: "http://server", Transport: server, QPS: -1})
-					var errs []error
-					if err := inf.SetWatchErrorHandler(func(_ *cache.Reflector, err error) { errs = append(errs, err) }); err != nil {
-						t.Fatal(err)
-					}
-					ctx, cancel := context.WithCancel(context.Background())
-					ended := make(chan struct{})
-					go func() { defer close(ended); inf.RunWithContext(ctx) }()
-					time.Sleep(30 * time.Second)
-					if !inf.HasSynced() {
-						t.Error("not synced")
-					}
-					if test.fails != nil {
-						test.fails(server)
-					}
-					time.Sleep(3 * time.Minute)
-					cancel()
-					<-ended
-					if len(errs) != test.calls {
+					if errs := watchErrors(t, build, test.first, test.fails); len(errs) != test.calls {
 						t.Errorf("%d calls, want %d: %v", len(errs), test.calls, errs)
 					}
 				})
 			})
 		}
 	}
+}
+
+// watchErrors runs an informer whose first LIST may fail with an error, and returns those that its
+// watch error handler gets. fails is called once the informer has synced.
+func watchErrors(t *testing.T, build func(*rest.Config) cache.SharedIndexInformer, first error, fails func(*failServer)) (errs []error) {
+	server := &failServer{refusals: map[string][]error{}}
+	if first != nil {
+		server.refusals["list"] = []error{first}
+	}
+	inf := build(&rest.Config{Host: "http://server", Transport: server, QPS: -1})
+	if err := inf.SetWatchErrorHandler(func(_ *cache.Reflector, err error) { errs = append(errs, err) }); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { defer close(ended); inf.RunWithContext(ctx) }()
+	time.Sleep(30 * time.Second)
+	if !inf.HasSynced() {
+		t.Error("not synced")
+	}
+	if fails != nil {
+		fails(server)
+	}
+	time.Sleep(3 * time.Minute)
+	cancel()
+	<-ended
+	return errs
 }
 
 // errEnd has a watch end as soon as it has begun.

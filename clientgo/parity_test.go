@@ -10,154 +10,157 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
+// parityStories are told to an informer over a source. want is what its handler is told, as sorted
+// lines.
+var parityStories = map[string]struct {
+	tell func(t *testing.T, s *recordedInformer)
+	want string
+}{
+	"what is there is added as initial": {
+		func(t *testing.T, s *recordedInformer) {
+			s.source.Add(pod("a", "1"))
+			s.source.Add(pod("b", "1"))
+			s.start(t)
+		},
+		"add d/a@1 v=1 initial\nadd d/b@2 v=1 initial",
+	},
+	"changes come in order": {
+		func(t *testing.T, s *recordedInformer) {
+			s.source.Add(pod("a", "1"))
+			s.start(t)
+			s.source.Modify(pod("a", "2"))
+			s.source.Add(pod("b", "1"))
+			s.source.Modify(pod("a", "3"))
+			s.source.Delete(pod("a", "3"))
+			s.calls.wait(t, "delete d/a@5 v=3")
+		},
+		"add d/a@1 v=1 initial\nadd d/b@3 v=1\ndelete d/a@5 v=3\nupdate d/a@1 v=1 -> d/a@2 v=2\nupdate d/a@2 v=2 -> d/a@4 v=3",
+	},
+	"a handler that comes late is told what is there": {
+		func(t *testing.T, s *recordedInformer) {
+			s.source.Add(pod("a", "1"))
+			s.start(t)
+			late := newRecorder()
+			reg, err := s.informer.AddEventHandler(late)
+			if err != nil {
+				t.Fatal(err)
+			}
+			synced(t, reg.HasSyncedChecker())
+			if got := late.sorted(); got != "add d/a@1 v=1 initial" {
+				t.Errorf("late handler was told:\n%s", got)
+			}
+			if !reg.HasSynced() {
+				t.Error("HasSynced is false though HasSyncedChecker is done")
+			}
+		},
+		"add d/a@1 v=1 initial",
+	},
+	"a deletion that was missed is a tombstone": {
+		func(t *testing.T, s *recordedInformer) {
+			s.source.Add(pod("a", "1"))
+			s.source.Add(pod("b", "1"))
+			s.start(t)
+			s.source.DeleteDropWatch(pod("a", "1"))
+			s.source.ResetWatch()
+			s.calls.wait(t, "delete tombstone d/a d/a@1 v=1")
+			s.source.watches.wait(t)
+			s.source.Delete(pod("b", "1"))
+			s.calls.wait(t, "delete d/b@4 v=1")
+		},
+		"add d/a@1 v=1 initial\nadd d/b@2 v=1 initial\ndelete d/b@4 v=1\ndelete tombstone d/a d/a@1 v=1",
+	},
+	"a change that was missed is an update": {
+		func(t *testing.T, s *recordedInformer) {
+			s.source.Add(pod("a", "1"))
+			s.start(t)
+			s.source.ModifyDropWatch(pod("a", "2"))
+			s.source.ResetWatch()
+			s.calls.wait(t, "update d/a@1 v=1 -> d/a@2 v=2")
+		},
+		"add d/a@1 v=1 initial\nupdate d/a@1 v=1 -> d/a@2 v=2",
+	},
+	"a filter turns updates into additions and deletions": {
+		func(t *testing.T, s *recordedInformer) {
+			filtered := newRecorder()
+			if _, err := s.informer.AddEventHandler(cache.FilteringResourceEventHandler{
+				FilterFunc: func(obj any) bool { return obj.(*corev1.Pod).Labels["v"] == "2" },
+				Handler:    filtered,
+			}); err != nil {
+				t.Fatal(err)
+			}
+			s.source.Add(pod("a", "1"))
+			s.start(t)
+			s.source.Modify(pod("a", "2"))
+			s.source.Modify(pod("a", "3"))
+			filtered.wait(t, "delete d/a@2 v=2")
+			if got := filtered.sorted(); got != "add d/a@2 v=2\ndelete d/a@2 v=2" {
+				t.Errorf("filtered handler was told:\n%s", got)
+			}
+			s.calls.wait(t, "update d/a@2 v=2 -> d/a@3 v=3")
+		},
+		"add d/a@1 v=1 initial\nupdate d/a@1 v=1 -> d/a@2 v=2\nupdate d/a@2 v=2 -> d/a@3 v=3",
+	},
+	"a removed handler is told nothing more": {
+		func(t *testing.T, s *recordedInformer) {
+			other := newRecorder()
+			reg, err := s.informer.AddEventHandler(other)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.source.Add(pod("a", "1"))
+			s.start(t)
+			synced(t, reg.HasSyncedChecker())
+			if err := shutDownHandler(s.informer, reg); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.informer.RemoveEventHandler(reg); err != nil {
+				t.Errorf("removed again: %v", err)
+			}
+			s.source.Modify(pod("a", "2"))
+			s.calls.wait(t, "update d/a@1 v=1 -> d/a@2 v=2")
+			if got := other.sorted(); got != "add d/a@1 v=1 initial" {
+				t.Errorf("removed handler was told:\n%s", got)
+			}
+		},
+		"add d/a@1 v=1 initial\nupdate d/a@1 v=1 -> d/a@2 v=2",
+	},
+	"a handler removed before the start ends at once": {
+		func(t *testing.T, s *recordedInformer) {
+			other := newRecorder()
+			reg, err := s.informer.AddEventHandler(other)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := shutDownHandler(s.informer, reg); err != nil {
+				t.Fatal(err)
+			}
+			s.source.Add(pod("a", "1"))
+			s.start(t)
+			if got := other.sorted(); got != "" {
+				t.Errorf("removed handler was told:\n%s", got)
+			}
+		},
+		"add d/a@1 v=1 initial",
+	},
+	"an object of another uid under the same name is an update": {
+		func(t *testing.T, s *recordedInformer) {
+			s.source.Add(pod("a", "1"))
+			s.start(t)
+			old, fresh := pod("a", "1"), pod("a", "2")
+			fresh.UID = "uid-2"
+			s.source.DeleteDropWatch(old)
+			s.source.AddDropWatch(fresh)
+			s.source.ResetWatch()
+			s.calls.wait(t, "update d/a@1 v=1 -> d/a@3 v=2")
+		},
+		"add d/a@1 v=1 initial\nupdate d/a@1 v=1 -> d/a@3 v=2",
+	},
+}
+
 // TestParity plays stories with client-go's informer and with ours, over client-go's
 // FakeControllerSource. Handlers must get the same events, and stores hold the same objects.
 func TestParity(t *testing.T) {
-	stories := map[string]struct {
-		tell func(t *testing.T, s *recordedInformer)
-		want string
-	}{
-		"what is there is added as initial": {
-			func(t *testing.T, s *recordedInformer) {
-				s.source.Add(pod("a", "1"))
-				s.source.Add(pod("b", "1"))
-				s.start(t)
-			},
-			"add d/a@1 v=1 initial\nadd d/b@2 v=1 initial",
-		},
-		"changes come in order": {
-			func(t *testing.T, s *recordedInformer) {
-				s.source.Add(pod("a", "1"))
-				s.start(t)
-				s.source.Modify(pod("a", "2"))
-				s.source.Add(pod("b", "1"))
-				s.source.Modify(pod("a", "3"))
-				s.source.Delete(pod("a", "3"))
-				s.calls.wait(t, "delete d/a@5 v=3")
-			},
-			"add d/a@1 v=1 initial\nadd d/b@3 v=1\ndelete d/a@5 v=3\nupdate d/a@1 v=1 -> d/a@2 v=2\nupdate d/a@2 v=2 -> d/a@4 v=3",
-		},
-		"a handler that comes late is told what is there": {
-			func(t *testing.T, s *recordedInformer) {
-				s.source.Add(pod("a", "1"))
-				s.start(t)
-				late := newRecorder()
-				reg, err := s.informer.AddEventHandler(late)
-				if err != nil {
-					t.Fatal(err)
-				}
-				synced(t, reg.HasSyncedChecker())
-				if got := late.sorted(); got != "add d/a@1 v=1 initial" {
-					t.Errorf("late handler was told:\n%s", got)
-				}
-				if !reg.HasSynced() {
-					t.Error("HasSynced is false though HasSyncedChecker is done")
-				}
-			},
-			"add d/a@1 v=1 initial",
-		},
-		"a deletion that was missed is a tombstone": {
-			func(t *testing.T, s *recordedInformer) {
-				s.source.Add(pod("a", "1"))
-				s.source.Add(pod("b", "1"))
-				s.start(t)
-				s.source.DeleteDropWatch(pod("a", "1"))
-				s.source.ResetWatch()
-				s.calls.wait(t, "delete tombstone d/a d/a@1 v=1")
-				s.source.watches.wait(t)
-				s.source.Delete(pod("b", "1"))
-				s.calls.wait(t, "delete d/b@4 v=1")
-			},
-			"add d/a@1 v=1 initial\nadd d/b@2 v=1 initial\ndelete d/b@4 v=1\ndelete tombstone d/a d/a@1 v=1",
-		},
-		"a change that was missed is an update": {
-			func(t *testing.T, s *recordedInformer) {
-				s.source.Add(pod("a", "1"))
-				s.start(t)
-				s.source.ModifyDropWatch(pod("a", "2"))
-				s.source.ResetWatch()
-				s.calls.wait(t, "update d/a@1 v=1 -> d/a@2 v=2")
-			},
-			"add d/a@1 v=1 initial\nupdate d/a@1 v=1 -> d/a@2 v=2",
-		},
-		"a filter turns updates into additions and deletions": {
-			func(t *testing.T, s *recordedInformer) {
-				filtered := newRecorder()
-				if _, err := s.informer.AddEventHandler(cache.FilteringResourceEventHandler{
-					FilterFunc: func(obj any) bool { return obj.(*corev1.Pod).Labels["v"] == "2" },
-					Handler:    filtered,
-				}); err != nil {
-					t.Fatal(err)
-				}
-				s.source.Add(pod("a", "1"))
-				s.start(t)
-				s.source.Modify(pod("a", "2"))
-				s.source.Modify(pod("a", "3"))
-				filtered.wait(t, "delete d/a@2 v=2")
-				if got := filtered.sorted(); got != "add d/a@2 v=2\ndelete d/a@2 v=2" {
-					t.Errorf("filtered handler was told:\n%s", got)
-				}
-				s.calls.wait(t, "update d/a@2 v=2 -> d/a@3 v=3")
-			},
-			"add d/a@1 v=1 initial\nupdate d/a@1 v=1 -> d/a@2 v=2\nupdate d/a@2 v=2 -> d/a@3 v=3",
-		},
-		"a removed handler is told nothing more": {
-			func(t *testing.T, s *recordedInformer) {
-				other := newRecorder()
-				reg, err := s.informer.AddEventHandler(other)
-				if err != nil {
-					t.Fatal(err)
-				}
-				s.source.Add(pod("a", "1"))
-				s.start(t)
-				synced(t, reg.HasSyncedChecker())
-				if err := shutDownHandler(s.informer, reg); err != nil {
-					t.Fatal(err)
-				}
-				if err := s.informer.RemoveEventHandler(reg); err != nil {
-					t.Errorf("removed again: %v", err)
-				}
-				s.source.Modify(pod("a", "2"))
-				s.calls.wait(t, "update d/a@1 v=1 -> d/a@2 v=2")
-				if got := other.sorted(); got != "add d/a@1 v=1 initial" {
-					t.Errorf("removed handler was told:\n%s", got)
-				}
-			},
-			"add d/a@1 v=1 initial\nupdate d/a@1 v=1 -> d/a@2 v=2",
-		},
-		"a handler removed before the start ends at once": {
-			func(t *testing.T, s *recordedInformer) {
-				other := newRecorder()
-				reg, err := s.informer.AddEventHandler(other)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := shutDownHandler(s.informer, reg); err != nil {
-					t.Fatal(err)
-				}
-				s.source.Add(pod("a", "1"))
-				s.start(t)
-				if got := other.sorted(); got != "" {
-					t.Errorf("removed handler was told:\n%s", got)
-				}
-			},
-			"add d/a@1 v=1 initial",
-		},
-		"an object of another uid under the same name is an update": {
-			func(t *testing.T, s *recordedInformer) {
-				s.source.Add(pod("a", "1"))
-				s.start(t)
-				old, fresh := pod("a", "1"), pod("a", "2")
-				fresh.UID = "uid-2"
-				s.source.DeleteDropWatch(old)
-				s.source.AddDropWatch(fresh)
-				s.source.ResetWatch()
-				s.calls.wait(t, "update d/a@1 v=1 -> d/a@3 v=2")
-			},
-			"add d/a@1 v=1 initial\nupdate d/a@1 v=1 -> d/a@3 v=2",
-		},
-	}
-	for name, story := range stories {
+	for name, story := range parityStories {
 		for maker, make := range bothConstructors {
 			t.Run(name+"/"+maker, func(t *testing.T) {
 				// In virtual time: after a watch has ended, informers wait for a second.
