@@ -83,26 +83,22 @@ func dynamicRequests(cfg *rest.Config) (requests, error) {
 	if err != nil {
 		return requests{}, err
 	}
-	pods := client.Resource(corev1.SchemeGroupVersion.WithResource("pods"))
-	return requests{
-		namespaces: func(ctx context.Context) ([]string, string, error) {
-			return namesIn(client.Resource(corev1.SchemeGroupVersion.WithResource("namespaces")).List(ctx, metav1.ListOptions{}))
-		},
-		pods: func(ctx context.Context, namespace string, o metav1.ListOptions) (runtime.Object, error) {
-			return pods.Namespace(namespace).List(ctx, o)
-		},
-		watch: pods.Watch,
-		join: func(rv string, lists []runtime.Object) runtime.Object {
-			all := &unstructured.UnstructuredList{}
-			all.SetAPIVersion("v1")
-			all.SetKind("PodList")
-			all.SetResourceVersion(rv)
-			for _, l := range lists {
-				all.Items = append(all.Items, l.(*unstructured.UnstructuredList).Items...)
-			}
-			return all
-		},
-	}, nil
+	resource := func(name string) dynamic.NamespaceableResourceInterface {
+		return client.Resource(corev1.SchemeGroupVersion.WithResource(name))
+	}
+	list := func(ctx context.Context, name, namespace string, o metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+		return resource(name).Namespace(namespace).List(ctx, o)
+	}
+	return untypedRequests(list, resource("pods").Watch, func(rv string, lists []runtime.Object) runtime.Object {
+		all := &unstructured.UnstructuredList{}
+		all.SetAPIVersion("v1")
+		all.SetKind("PodList")
+		all.SetResourceVersion(rv)
+		for _, l := range lists {
+			all.Items = append(all.Items, l.(*unstructured.UnstructuredList).Items...)
+		}
+		return all
+	}), nil
 }
 
 func metadataRequests(cfg *rest.Config) (requests, error) {
@@ -110,23 +106,40 @@ func metadataRequests(cfg *rest.Config) (requests, error) {
 	if err != nil {
 		return requests{}, err
 	}
-	pods := client.Resource(corev1.SchemeGroupVersion.WithResource("pods"))
+	resource := func(name string) metadata.Getter {
+		return client.Resource(corev1.SchemeGroupVersion.WithResource(name))
+	}
+	list := func(ctx context.Context, name, namespace string, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+		return resource(name).Namespace(namespace).List(ctx, o)
+	}
+	return untypedRequests(list, resource("pods").Watch, func(rv string, lists []runtime.Object) runtime.Object {
+		all := &metav1.PartialObjectMetadataList{ListMeta: metav1.ListMeta{ResourceVersion: rv}}
+		for _, l := range lists {
+			all.Items = append(all.Items, l.(*metav1.PartialObjectMetadataList).Items...)
+		}
+		return all
+	}), nil
+}
+
+// untypedRequests returns the requests of a client that has one type of lists for all resources.
+func untypedRequests[L interface {
+	runtime.Object
+	metav1.ListInterface
+}](
+	list func(ctx context.Context, resource, namespace string, o metav1.ListOptions) (L, error),
+	watchPods func(context.Context, metav1.ListOptions) (watch.Interface, error),
+	join func(rv string, lists []runtime.Object) runtime.Object,
+) requests {
 	return requests{
 		namespaces: func(ctx context.Context) ([]string, string, error) {
-			return namesIn(client.Resource(corev1.SchemeGroupVersion.WithResource("namespaces")).List(ctx, metav1.ListOptions{}))
+			return namesIn(list(ctx, "namespaces", metav1.NamespaceAll, metav1.ListOptions{}))
 		},
 		pods: func(ctx context.Context, namespace string, o metav1.ListOptions) (runtime.Object, error) {
-			return pods.Namespace(namespace).List(ctx, o)
+			return list(ctx, "pods", namespace, o)
 		},
-		watch: pods.Watch,
-		join: func(rv string, lists []runtime.Object) runtime.Object {
-			all := &metav1.PartialObjectMetadataList{ListMeta: metav1.ListMeta{ResourceVersion: rv}}
-			for _, l := range lists {
-				all.Items = append(all.Items, l.(*metav1.PartialObjectMetadataList).Items...)
-			}
-			return all
-		},
-	}, nil
+		watch: watchPods,
+		join:  join,
+	}
 }
 
 // namesIn returns the names of a list of namespaces, and its resourceVersion.
