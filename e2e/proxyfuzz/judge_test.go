@@ -188,10 +188,12 @@ func (e *exchange) constrained() bool {
 		bytes.Contains(e.ours.body, []byte("cannot impersonate"))
 }
 
-// timedOut reports whether the request's own timeout is over, as the proxy says. kube-apiserver
-// breaks an answer off that it has begun by then.
+// timedOut reports whether the request's own timeout is over, as the proxy says, or may be over at
+// kube-apiserver where the proxy has refused the caller by itself. kube-apiserver breaks an answer
+// off that it has begun by then.
 func (e *exchange) timedOut() bool {
-	return strings.Contains(e.target, "timeout=") && e.ours.code == http.StatusGatewayTimeout
+	own := e.ours.code >= http.StatusBadRequest && e.ours.header.Get("Audit-Id") == ""
+	return strings.Contains(e.target, "timeout=") && (own || e.ours.code == http.StatusGatewayTimeout)
 }
 
 // misplaced reports whether the proxy refuses a token of its own, which it alone can read, where
