@@ -40,7 +40,9 @@ NESTED       = controllerruntime metrics proxy
 
 .PHONY: help test lint staticcheck unit fuzz fuzzable mutants e2e soak proxyfuzz programs cost-model oldest next build release image apidiff fmt tidy release-check
 
-test: lint unit fuzz e2e oldest ## all tests, as CI runs them for each change
+# The end-to-end tests wait for servers half of their time, so the rest runs beside them.
+test: lint unit ## all tests, as CI runs them for each change
+	$(MAKE) -j2 --output-sync=target e2e fuzz oldest
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-14s %s\n", $$1, $$2 }'
@@ -49,9 +51,13 @@ build: ## the programs, in bin/
 	mkdir -p bin
 	go build -o bin/ $(addprefix ./,$(PROGRAMS))
 
+# What is tested with the race detector is read as compiled for it, so that the tests find in the
+# cache what was compiled to read it.
 lint: ## gofmt, go vet and staticcheck
 	@test -z "$$(gofmt -l .)" || { echo "not gofmt-ed:"; gofmt -l .; exit 1; }
-	$(SELDOM) $(call TOOL,lint) $(PACKAGES) ./e2e/...
+	packages=$$(go list $(PACKAGES)) && lint=$(call TOOL,lint) && \
+		GOFLAGS="$$GOFLAGS -race" $(SELDOM) $$lint $$(echo "$$packages" | grep -vE '/($(subst $() ,|,$(PLAIN)))$$') && \
+		$(SELDOM) $$lint $(addprefix ./,$(PLAIN)) ./e2e/...
 	GOWORK=off go -C tools tool lint ./...
 
 # make lint does not find out what functions of others do, which takes minutes the first time.
@@ -113,9 +119,10 @@ mutants: ## break the engine in dozens of ways, and demand that the simulation n
 # Builds kube-apiserver, etcd, kube-controller-manager, kube-scheduler and kubectl from their
 # modules the first time: some 5 minutes on 2 cores. Prometheus and Chromium are Debian's:
 # scripts/testprograms installs them. The race detector is left to the other tests, which run the
-# same code; RACE=-race turns it on. The first two packages take longest: the others run meanwhile.
+# same code; RACE=-race turns it on. The first two packages take longest: the others run meanwhile,
+# two at a time, since most of what they do is to wait.
 e2e: ## the end-to-end tests, on kube-apiserver and etcd
-	cd e2e && go test -vet=off $(RACE) -timeout 25m ./proxy ./doctor ./...
+	cd e2e && go test -vet=off -p 3 $(RACE) -timeout 25m ./proxy ./doctor ./...
 
 # Informers through an hour of faults, beside client-go's. make e2e has 90 seconds of it.
 soak: ## an hour of faults beside client-go; SOAK=10m
