@@ -69,6 +69,11 @@ func (d *Decoder) compile() {
 	c := compiler{messages: map[reflect.Type]*message{}, boxing: boxing(d.goType)}
 	if m, ok := c.message(d.goType); ok && len(c.fields) < maxFields { // else the type is unusual
 		d.message, d.fields, d.plans = m, c.fields, new(plans)
+		for i := range m.fields {
+			if f := &m.fields[i]; f.kind == inside {
+				f.clone = clonerOf(f.goType)
+			}
+		}
 	}
 }
 

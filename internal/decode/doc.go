@@ -7,7 +7,8 @@
 // and phases, are allocated once per process and shared. An object with the same fields as a recent
 // one is not decoded: it becomes a copy of a private template, in which the values whose bytes
 // differ are set. [Decoder.DecodeVersions] copies the later of two versions from the earlier one in
-// the same way; if no plan fits, the later version only takes its strings from the earlier one.
+// the same way; if no plan fits, the later version takes strings from the earlier one, and a deep
+// copy of its spec or status where the bytes are equal.
 //
 // Values from [Decoder.Decode] and [Decoder.DecodeVersions] share only strings.
 // [Decoder.DecodeShared] is for values that are only read. Its values also share slices, maps and

@@ -36,6 +36,7 @@ type field struct {
 	box       *box     // of kind boxed
 	set       setter   // of kind other
 	setAll    func(s *scratch, p unsafe.Pointer, entries []token) bool
+	clone     cloner // of a field of the object that is a struct; nil: it cannot be copied
 }
 
 // fieldKind says how to decode a field. reflect and protobuf call that a kind, too. The most
@@ -76,8 +77,12 @@ func (s *scratch) decode(p unsafe.Pointer, tokens []token) bool {
 // decodeField sets the field at p. It returns the number of tokens it used, or 0 for an error.
 func (s *scratch) decodeField(p unsafe.Pointer, f *field, tokens []token) (n int) {
 	t := &tokens[0]
-	if t.count == found {
+	switch t.count {
+	case found:
 		s.found[t.value].put(p, f)
+		return 1
+	case copied:
+		f.clone(p, unsafe.Add(s.earlier.image, f.offset))
 		return 1
 	}
 	n = int(t.span)

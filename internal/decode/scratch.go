@@ -53,7 +53,7 @@ type scratch struct {
 	locating    bool       // compare fills locations
 	locations   []location // of the current object, by token of its plan
 
-	earlier earlierTexts // of two versions that are decoded one after the other
+	earlier earlierVersion // of two that are decoded one after the other
 
 	prepare func(any) // initializes the object before it is decoded; nil: zero
 	sharing bool      // nobody will modify the object

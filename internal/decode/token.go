@@ -13,12 +13,16 @@ type token struct {
 	value uint64 // a number; of a block, where it begins and, in the upper 32 bits, where it ends
 	field uint32 // the index of its field
 	span  int32  // number of tokens, with those inside
-	count int32  // of the first token of a repeated field: how often the field occurs; or found
+	count int32  // of the first token of a repeated field: how often it occurs; or found, or copied
 }
 
 // found is the count of a token that stands for a whole field whose value is shared. The value of
 // the token is an index in scratch.found.
 const found = -1
+
+// copied is the count of a token that stands for a whole field of the object, with the value that
+// it has in the earlier of two versions.
+const copied = -2
 
 // block returns the bytes of a token.
 func (s *scratch) block(t *token) []byte {
@@ -86,7 +90,9 @@ func (m *message) tokenize(s *scratch, pos, end, depth int) bool {
 		s.print = (s.print ^ uint64(f.index)) * 0x100000001b3
 		s.tokens[first].count++
 		if f.message != nil {
-			if !f.message.tokenize(s, int(uint32(x)), next, depth-1) {
+			if depth == maxDepth && s.earlier.has(f.index, raw[uint32(x):next]) {
+				s.tokens[at].count = copied
+			} else if !f.message.tokenize(s, int(uint32(x)), next, depth-1) {
 				return false
 			}
 			s.tokens[at].span = int32(len(s.tokens) - at)

@@ -1,6 +1,7 @@
 package decode
 
 import (
+	"bytes"
 	"reflect"
 	"unsafe"
 )
@@ -44,43 +45,85 @@ func (d *Decoder) decodeVersions(s *scratch, was, is []byte) (before, after unsa
 	return nil, nil, false
 }
 
-// decodeInTurn decodes two versions that have no plan, the later one with the texts of the earlier
-// one, for most of them are equal.
+// decodeInTurn decodes two versions that have no plan. Most of the later one equals the earlier:
+// its texts, and mostly whole fields such as the spec, which it copies.
 func (d *Decoder) decodeInTurn(s *scratch, was, is []byte) (before, after unsafe.Pointer, ok bool) {
 	defer s.earlier.forget()
 	s.earlier.use = noteTexts
 	if !d.tokenize(s, was) {
 		return nil, nil, false
 	}
+	s.earlier.note(s)
 	if before, ok = d.decodeByPlan(s); !ok {
 		return nil, nil, false
 	}
 	s.reset()
-	s.earlier.use = takeTexts
-	after, ok = d.decode(s, is)
-	return before, after, ok
+	s.earlier.use, s.earlier.image = takeTexts, before
+	if after, ok = d.decodeLikeOthers(s, is); ok {
+		return before, after, true
+	}
+	if !d.tokenize(s, is) {
+		return nil, nil, false
+	}
+	if !s.earlier.copied {
+		after, ok = d.decodeByPlan(s)
+		return before, after, ok
+	}
+	after = d.allocate(s)
+	return before, after, s.decode(after, s.tokens)
 }
 
-// earlierTexts are the strings of the earlier of two versions, in the order of its bytes.
-type earlierTexts struct {
-	use   textUse
+// earlierVersion is what the later of two versions takes from the earlier one: strings, in the
+// order of its bytes, and fields of the object that are structs.
+type earlierVersion struct {
+	use   versionUse
 	texts []string
 	at    int // where the next text of the later version is expected
+
+	raw    []byte
+	fields []token        // those that can be copied
+	image  unsafe.Pointer // the memory of the value, while the later version is decoded
+	copied bool           // the later version copies a field
 }
 
-type textUse uint8
+type versionUse uint8
 
 const (
-	_         textUse = iota // no version is decoded after another
-	noteTexts                // the earlier one is being decoded
-	takeTexts                // the later one is
+	_         versionUse = iota // no version is decoded after another
+	noteTexts                   // the earlier one is being decoded
+	takeTexts                   // the later one is
 )
 
 // textsBeside is how many texts in a row may be in one of the versions alone.
 const textsBeside = 8
 
+// note notes the fields of the earlier version, whose tokens s has.
+func (e *earlierVersion) note(s *scratch) {
+	e.raw, e.fields, e.copied = s.raw, e.fields[:0], false
+	for i := 0; i < len(s.tokens); i += int(s.tokens[i].span) {
+		if t := s.tokens[i]; s.fields[t.field].clone != nil {
+			e.fields = append(e.fields, t)
+		}
+	}
+}
+
+// has reports whether the earlier version has a field with these bytes, which the later one copies.
+func (e *earlierVersion) has(field uint32, b []byte) bool {
+	if e.image == nil {
+		return false
+	}
+	for i := range e.fields {
+		if t := &e.fields[i]; t.field == field {
+			same := bytes.Equal(e.raw[uint32(t.value):uint32(t.value>>32)], b)
+			e.copied = e.copied || same
+			return same
+		}
+	}
+	return false
+}
+
 // find returns the earlier version's string(b) if it is near the place where it is expected.
-func (e *earlierTexts) find(b []byte) (string, bool) {
+func (e *earlierVersion) find(b []byte) (string, bool) {
 	for i := e.at; i < min(e.at+textsBeside, len(e.texts)); i++ {
 		if e.texts[i] == string(b) {
 			e.at = i + 1
@@ -97,10 +140,11 @@ func (e *earlierTexts) find(b []byte) (string, bool) {
 	return "", false
 }
 
-// forget drops the texts, and keeps their memory unless it is large.
-func (e *earlierTexts) forget() {
+// forget drops the version, and keeps the memory of the texts unless it is large.
+func (e *earlierVersion) forget() {
 	clear(e.texts)
-	if e.use, e.texts, e.at = 0, e.texts[:0], 0; cap(e.texts) > maxTokens {
+	*e = earlierVersion{texts: e.texts[:0], fields: e.fields[:0]}
+	if cap(e.texts) > maxTokens {
 		e.texts = nil
 	}
 }

@@ -247,3 +247,41 @@ func FuzzVersions(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, was, is []byte) { sameVersions(t, d, was, is) })
 }
+
+// TestVersionsOfUnlike: the later version of a pod whose shape is not known is what Unmarshal makes
+// of it, also where it copies the spec or the status of the earlier one.
+func TestVersionsOfUnlike(t *testing.T) {
+	sim, random := podsim.NewUnlike(200, 1), randv2.New(randv2.NewPCG(1, 2))
+	d := For(reflect.TypeFor[*corev1.Pod]())
+	copied := 0
+	for i := range sim.Len() {
+		p := sim.Pod(i)
+		was := pod(*p)
+		switch podsim.Touch(p, random); i % 3 {
+		case 0:
+			p.Spec.NodeName += "0" // the status is the same
+		case 1:
+			p.Status.Message += "0"
+		}
+		is := pod(*p)
+		sameVersions(t, d, was, is)
+		s := new(scratch)
+		s.earlier.use = noteTexts
+		if !d.tokenize(s, was) {
+			t.Fatalf("pod %d is unusual", i)
+		}
+		s.earlier.note(s)
+		before, ok := d.decodeByPlan(s)
+		if !ok {
+			t.Fatalf("pod %d is unusual", i)
+		}
+		s.reset()
+		s.earlier.use, s.earlier.image = takeTexts, before
+		if d.tokenize(s, is) && s.earlier.copied {
+			copied++
+		}
+	}
+	if copied < sim.Len()/4 {
+		t.Errorf("%d of %d copied a field", copied, sim.Len())
+	}
+}
