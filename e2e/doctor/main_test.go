@@ -1,0 +1,25 @@
+package doctor
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/weirproject/weir/e2e/cluster"
+)
+
+// building bounds how long the servers take to be built, which the tests need not wait for.
+const building = 15 * time.Minute
+
+func TestMain(m *testing.M) { os.Exit(runTests(m)) }
+
+func runTests(m *testing.M) int {
+	ctx, cancel := context.WithTimeout(context.Background(), building)
+	defer cancel()
+	if _, err := cluster.Build(ctx, cluster.LogToStderr); err != nil {
+		cluster.LogToStderr("%v", err)
+		return 1
+	}
+	return m.Run()
+}
