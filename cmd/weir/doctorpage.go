@@ -1,9 +1,7 @@
 package main
 
 import (
-	_ "embed"
 	"fmt"
-	"html/template"
 	"io"
 	"slices"
 	"strings"
@@ -18,23 +16,11 @@ import (
 	"github.com/weirproject/weir/internal/quantity"
 )
 
-//go:embed doctorpage.html
-var pageText string
-
-var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-	"style": chart.PageStyle, "visible": command.Printable, "incident": incidentURL,
-	"count":   func(n int64) string { return quantity.Count(n) },
-	"bytes":   func(n float64) string { return quantity.Bytes(int64(n)) },
-	"seconds": quantity.Seconds,
-	"number":  quantity.Number,
-	"inc":     func(n int) int { return n + 1 },
-}).Parse(pageText))
-
 // doctorPage is doctor's report as HTML. It needs nothing else, and has no script.
 type doctorPage struct {
 	Title, Summary string
 	Skipped        []string // what was not read
-	Charts         []template.HTML
+	Charts         []markup
 	Head           []string // of the table
 	Rows           [][]string
 	Findings       []pageFinding
@@ -55,7 +41,7 @@ type pageFinding struct {
 // pageTable is predictions, as a picture and as a table.
 type pageTable struct {
 	Text  string
-	Chart template.HTML
+	Chart markup
 	Head  []string
 	Rows  [][]string
 }
@@ -94,7 +80,7 @@ func writePage(w io.Writer, r *doctor.Report, read audit.Counts, m *cost.Model, 
 		p.Restart = newPageTable(title, r.Restart.Predictions, r.Restart.PeakBytes)
 		p.Restart.Text = restartText(r.Restart)
 	}
-	return pageTemplate.Execute(w, p)
+	return p.write(w)
 }
 
 // skipped returns sentences on what of the logs was not read, or nil if all was.
@@ -117,7 +103,7 @@ func skipped(read audit.Counts) (texts []string) {
 }
 
 // rateCharts returns the charts of what happened over time.
-func rateCharts(r *doctor.Report) []template.HTML {
+func rateCharts(r *doctor.Report) []markup {
 	perSecond := func(label string, counts []uint32) chart.Line {
 		at := make([]float64, len(counts))
 		for i, n := range counts {
@@ -125,12 +111,12 @@ func rateCharts(r *doctor.Report) []template.HTML {
 		}
 		return chart.NewLine(label, r.Rate.Seconds, at)
 	}
-	charts := []template.HTML{asHTML(chart.Lines("Requests a second", quantity.Number, []chart.Line{
+	charts := []markup{markup(chart.Lines("Requests a second", quantity.Number, []chart.Line{
 		perSecond("refused, 429", r.Rate.Refused), perSecond("requests", r.Rate.Requests),
 	}))}
 	if r.Totals.Lists > 0 {
 		lists := []chart.Line{perSecond("LISTs", r.Rate.Lists)}
-		charts = append(charts, asHTML(chart.Lines("LISTs a second", quantity.Number, lists)))
+		charts = append(charts, markup(chart.Lines("LISTs a second", quantity.Number, lists)))
 	}
 	var busiest []chart.Line
 	for _, b := range slices.Backward(r.Rate.Busiest) { // the last line is drawn on the others
@@ -139,13 +125,10 @@ func rateCharts(r *doctor.Report) []template.HTML {
 	}
 	if len(busiest) > 0 {
 		const title = "LISTs under way, of those whose LISTs took longest"
-		charts = append(charts, asHTML(chart.Lines(title, quantity.Number, busiest)))
+		charts = append(charts, markup(chart.Lines(title, quantity.Number, busiest)))
 	}
 	return charts
 }
-
-// asHTML returns a picture as HTML. All text in a picture is escaped already.
-func asHTML(picture string) template.HTML { return template.HTML(picture) }
 
 // newPageTable returns predictions with their memory, or nil if there are none.
 func newPageTable(title string, all []doctor.Prediction, memory []float64) *pageTable {
@@ -161,7 +144,7 @@ func newPageTable(title string, all []doctor.Prediction, memory []float64) *page
 		bars = append(bars, chart.Bar{Label: one.Remedy, Value: one.CPUSeconds})
 		t.Rows = append(t.Rows, append([]string{one.Remedy}, predictionCells(one, memory[i])...))
 	}
-	t.Chart = asHTML(chart.Bars(title, quantity.Seconds, bars))
+	t.Chart = markup(chart.Bars(title, quantity.Seconds, bars))
 	return t
 }
 
@@ -189,10 +172,10 @@ func writeLivePage(w io.Writer, r *apimetrics.Report, top int) error {
 	if len(bars) > 0 {
 		period := time.Duration(r.Seconds * float64(time.Second)).Round(time.Second)
 		title := fmt.Sprintf("Time that LISTs took, in %s", period)
-		p.Charts = append(p.Charts, asHTML(chart.Bars(title, quantity.Seconds, bars)))
+		p.Charts = append(p.Charts, markup(chart.Bars(title, quantity.Seconds, bars)))
 	}
 	for _, f := range r.Findings {
 		p.Findings = append(p.Findings, pageFinding{Finding: f, Sentence: f.Text + "."})
 	}
-	return pageTemplate.Execute(w, p)
+	return p.write(w)
 }

@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"fmt"
 	"html"
-	"html/template"
 	"math"
 	"slices"
 	"strings"
@@ -174,4 +173,4 @@ func niceStep(atLeast float64) float64 {
 var pageStyle string
 
 // PageStyle returns the style sheet of a page with pictures and tables.
-func PageStyle() template.CSS { return template.CSS(pageStyle) }
+func PageStyle() string { return pageStyle }

@@ -15,7 +15,7 @@ var pageText string
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	// All text in a chart is escaped.
 	"chart": func(i Replayed) template.HTML { return template.HTML(i.Chart()) },
-	"style": chart.PageStyle,
+	"style": func() template.CSS { return template.CSS(chart.PageStyle()) },
 	"count": func(n int) string { return quantity.Count(int64(n)) },
 }).Parse(pageText))
 

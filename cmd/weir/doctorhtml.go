@@ -1,0 +1,149 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"html"
+	"io"
+	"time"
+
+	"github.com/weirproject/weir/internal/chart"
+	"github.com/weirproject/weir/internal/command"
+	"github.com/weirproject/weir/internal/quantity"
+)
+
+// markup is text that is HTML already, such as a picture: all text in it is escaped.
+type markup string
+
+// htmlWriter writes HTML. What is not markup is made printable and escaped.
+//
+// With html/template in a program, the linker keeps all exported methods, since a template may name
+// any. That would be 8 MB more of weir.
+type htmlWriter struct{ bytes.Buffer }
+
+// add appends HTML, in which each %s stands for an argument.
+func (w *htmlWriter) add(format string, args ...any) {
+	for i, a := range args {
+		if m, ok := a.(markup); ok {
+			args[i] = string(m)
+		} else {
+			args[i] = html.EscapeString(command.Printable(fmt.Sprint(a)))
+		}
+	}
+	fmt.Fprintf(&w.Buffer, format, args...)
+}
+
+// addTable appends a table.
+func (w *htmlWriter) addTable(head []string, rows [][]string) {
+	w.add("<table>\n<tr>")
+	for _, cell := range head {
+		w.add("<th>%s</th>", cell)
+	}
+	w.add("</tr>\n")
+	for _, row := range rows {
+		w.add("<tr>")
+		for _, cell := range row {
+			w.add("<td>%s</td>", cell)
+		}
+		w.add("</tr>\n")
+	}
+	w.add("</table>")
+}
+
+// pageHead is what a page begins with. It rules out scripts, whatever a client calls itself.
+const pageHead = `<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<title>weir doctor</title>
+<style>
+%std:first-child { white-space: normal; overflow-wrap: anywhere; min-width: 15em }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; padding: .5em 1em; border-left: 3px solid var(--line) }
+li { margin-bottom: 2em }
+</style>
+`
+
+// write writes the page.
+func (p *doctorPage) write(to io.Writer) error {
+	w := &htmlWriter{}
+	w.add(pageHead, markup(chart.PageStyle()))
+	w.add("<h1>%s</h1>\n<p>%s</p>\n", p.Title, p.Summary)
+	for _, text := range p.Skipped {
+		w.add("<p class=\"note\">%s</p>\n", text)
+	}
+	for _, picture := range p.Charts {
+		w.add("%s", picture)
+	}
+	w.add("\n")
+	w.addTable(p.Head, p.Rows)
+	p.addFindings(w)
+	if t := p.Restart; t != nil {
+		w.add("<h2>If everything restarted at once</h2>\n<p>%s</p>\n%s", t.Text, t.Chart)
+		w.addTable(t.Head, t.Rows)
+		w.add("\n")
+	}
+	if p.Sizes != nil {
+		p.addSizes(w)
+	}
+	if p.Note != "" {
+		w.add("<p class=\"note\">%s</p>\n", p.Note)
+	}
+	w.add("<footer>Made by <code>weir doctor</code>.</footer>\n</html>\n")
+	_, err := w.WriteTo(to)
+	return err
+}
+
+// addFindings appends what stands out.
+func (p *doctorPage) addFindings(w *htmlWriter) {
+	w.add("\n<h2>What stands out</h2>\n")
+	if len(p.Findings) == 0 {
+		w.add("<p>Nothing: no client costs much more than what it needs.</p>\n")
+		return
+	}
+	w.add("<ol>\n")
+	for _, f := range p.Findings {
+		w.add("<li>\n<p><strong>%s</strong>: %s</p>\n<p>Remedy: %s.", f.Kind, f.Sentence, f.Remedy)
+		if f.Incident != "" {
+			w.add(" <a href=\"%s\">%s</a> explains it.", incidentURL(f.Incident), f.Incident)
+		}
+		w.add("</p>\n")
+		if f.Change != "" {
+			w.add("<pre>%s</pre>\n", markup(html.EscapeString(f.Change))) // with its lines
+		}
+		if f.WhatIf != nil {
+			w.add("%s", f.WhatIf.Chart)
+			w.addTable(f.WhatIf.Head, f.WhatIf.Rows)
+			w.add("\n")
+		}
+		w.add("</li>\n")
+	}
+	w.add("</ol>\n")
+}
+
+// addSizes appends what the predictions rest on.
+func (p *doctorPage) addSizes(w *htmlWriter) {
+	var sizes, checks [][]string
+	for _, s := range p.Sizes {
+		sizes = append(sizes, []string{s.Resource, quantity.Count(s.Objects), fmt.Sprint(s.ObjectsFrom), quantity.Bytes(int64(s.Bytes)), fmt.Sprint(s.BytesFrom)})
+	}
+	w.add("<h2>What this rests on</h2>\n")
+	w.addTable([]string{"resource", "objects", "", "of bytes", ""}, sizes)
+	w.add("\n")
+	if p.Low != "" {
+		w.add("<p>%s</p>\n", p.Low)
+	}
+	if p.Model == nil {
+		return
+	}
+	m := p.Model.Measured
+	w.add(`<p>Costs are predicted by a model that was measured on %s with %s pods of
+%s, %s CPUs (%s), on %s. Beside what incidents
+cost in that run, its predictions were off by these factors:</p>
+`, m.Server, quantity.Count(int64(m.Objects)), quantity.Bytes(int64(m.ObjectBytes)), quantity.Count(int64(m.CPUs)), m.CPU, m.At.Format(time.DateOnly))
+	for _, c := range p.Model.Checks {
+		checks = append(checks, []string{c.Incident + ", " + c.Way, fmt.Sprint(c.Figure), quantity.Number(c.Off())})
+	}
+	w.addTable([]string{"incident", "figure", "off by"}, checks)
+	w.add("\n")
+}
