@@ -49,16 +49,9 @@ func (d *Decoder) decodeVersions(s *scratch, was, is []byte) (before, after unsa
 // its texts, and mostly whole fields such as the spec, which it copies.
 func (d *Decoder) decodeInTurn(s *scratch, was, is []byte) (before, after unsafe.Pointer, ok bool) {
 	defer s.earlier.forget()
-	s.earlier.use = noteTexts
-	if !d.tokenize(s, was) {
+	if before, ok = d.decodeEarlier(s, was); !ok {
 		return nil, nil, false
 	}
-	s.earlier.note(s)
-	if before, ok = d.decodeByPlan(s); !ok {
-		return nil, nil, false
-	}
-	s.reset()
-	s.earlier.use, s.earlier.image = takeTexts, before
 	if after, ok = d.decodeLikeOthers(s, is); ok {
 		return before, after, true
 	}
@@ -71,6 +64,21 @@ func (d *Decoder) decodeInTurn(s *scratch, was, is []byte) (before, after unsafe
 	}
 	after = d.allocate(s)
 	return before, after, s.decode(after, s.tokens)
+}
+
+// decodeEarlier decodes the earlier of two versions, and has the later one take from it.
+func (d *Decoder) decodeEarlier(s *scratch, was []byte) (before unsafe.Pointer, ok bool) {
+	s.earlier.use = noteTexts
+	if !d.tokenize(s, was) {
+		return nil, false
+	}
+	s.earlier.note(s)
+	if before, ok = d.decodeByPlan(s); !ok {
+		return nil, false
+	}
+	s.reset()
+	s.earlier.use, s.earlier.image = takeTexts, before
+	return before, true
 }
 
 // earlierVersion is what the later of two versions takes from the earlier one: strings, in the
