@@ -192,8 +192,12 @@ func (e *exchange) constrained() bool {
 // kube-apiserver where the proxy has refused the caller by itself. kube-apiserver breaks an answer
 // off that it has begun by then.
 func (e *exchange) timedOut() bool {
-	own := e.ours.code >= http.StatusBadRequest && e.ours.header.Get("Audit-Id") == ""
-	return strings.Contains(e.target, "timeout=") && (own || e.ours.code == http.StatusGatewayTimeout)
+	return strings.Contains(e.target, "timeout=") && (e.refusedHere() || e.ours.code == http.StatusGatewayTimeout)
+}
+
+// refusedHere reports whether the proxy has refused the request by itself.
+func (e *exchange) refusedHere() bool {
+	return e.ours.code >= http.StatusBadRequest && e.ours.header.Get("Audit-Id") == ""
 }
 
 // misplaced reports whether the proxy refuses a token of its own, which it alone can read, where
@@ -218,10 +222,9 @@ func (a *answer) late() bool {
 // at who asks, and found it wrong or over. The proxy refuses by itself whom nobody believes, and
 // who may not impersonate, without a look at the rest.
 func (e *exchange) early() bool {
-	own := e.ours.code >= http.StatusBadRequest && e.ours.header.Get("Audit-Id") == ""
 	path := e.theirs.code == http.StatusInternalServerError &&
 		(e.request.method == http.MethodHead || bytes.Contains(e.theirs.body, []byte("failed to create RequestInfo")))
-	return own && (e.overdue() || path)
+	return e.refusedHere() && (e.overdue() || path)
 }
 
 // overdue reports whether kube-apiserver may have refused the timeout itself, as wrong or as over,
