@@ -83,7 +83,7 @@ func (p *doctorPage) write(to io.Writer) error {
 		w.addTable(t.Head, t.Rows)
 		w.add("\n")
 	}
-	if p.Sizes != nil {
+	if len(p.Sizes) > 0 {
 		p.addSizes(w)
 	}
 	if p.Note != "" {
