@@ -42,7 +42,7 @@ NESTED       = controllerruntime metrics proxy
 
 # The end-to-end tests wait for servers half of their time, so the rest runs beside them.
 test: lint unit ## all tests, as CI runs them for each change
-	$(MAKE) -j2 --output-sync=target e2e fuzz oldest
+	$(MAKE) -j2 e2e fuzz oldest
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-14s %s\n", $$1, $$2 }'
