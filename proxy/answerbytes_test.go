@@ -17,7 +17,7 @@ func TestAnswerBytes(t *testing.T) {
 	id := func(who string, n int) [sha256.Size]byte { return sha256.Sum256(fmt.Append(nil, who, n)) }
 	add := func(who string, n, size int) {
 		u := &user.DefaultInfo{Name: who, Groups: []string{strings.Repeat("g", size/2)}, Extra: map[string][]string{"a": {strings.Repeat("x", size/2)}}}
-		c.add(u, id(who, n), cachedAnswer{u, time.Now()})
+		c.add(u, id(who, n), cachedAnswer{user: u, at: time.Now()})
 	}
 	for i := range 100 {
 		add("small", i, 100)

@@ -12,12 +12,13 @@ import (
 
 // cachedAnswer is an answer of the upstream, and its time.
 type cachedAnswer struct {
-	user user.Info // of a token; nil for a permission
-	at   time.Time
+	user   user.Info // of a token; nil for a permission
+	at     time.Time
+	denied bool // a permission
 }
 
-// The most answers that are kept for Options.Grace, and what they may take: a permission
-// answerBytes, 16 MB together, and a token besides that what its user's groups and extras take.
+// The most answers that are kept for Options.Grace, and what they may take: answerBytes and the
+// name of the caller each, and a token besides that what its user's groups and extras take.
 const (
 	maxCachedPermissions = 65_536
 	maxCachedTokens      = 32_768
@@ -27,13 +28,13 @@ const (
 	textBytes = 24
 )
 
-// size estimates what an answer takes, in bytes.
+// size estimates what an answer takes, in bytes, besides the caller's name.
 func (a cachedAnswer) size() int64 {
 	n := answerBytes
 	if a.user == nil {
 		return int64(n)
 	}
-	n += len(a.user.GetName()) + len(a.user.GetUID())
+	n += len(a.user.GetUID())
 	for _, group := range a.user.GetGroups() {
 		n += textBytes + len(group)
 	}
@@ -115,7 +116,7 @@ func (c *answerCache) add(who user.Info, id [sha256.Size]byte, a cachedAnswer) {
 		c.callers[caller.name] = caller
 		heap.Push(&c.most, caller)
 	}
-	size := a.size()
+	size := a.size() + int64(len(caller.name))
 	c.answers[id] = caller.entries.PushFront(&answerEntry{id, caller, size, a})
 	caller.bytes += size
 	c.bytes += size

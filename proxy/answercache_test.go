@@ -25,14 +25,14 @@ func TestAnswersOfOthers(t *testing.T) {
 	if code, _ := tp.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusOK {
 		t.Fatal(code)
 	}
-	joe := &user.DefaultInfo{Name: "joe"}
-	tp.server.authz.cached = authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+	joe, reviews := &user.DefaultInfo{Name: "joe"}, tp.server.authz.reviews
+	tp.server.authz.reviews = authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
 		return authorizer.DecisionAllow, "", nil // as the upstream would
 	})
 	for i := range 100_000 {
 		tp.server.authz.allows(t.Context(), joe, &action{verb: "get", resource: "pods", name: fmt.Sprint(i)}, reviewOptions{})
 	}
-	tp.server.authz.cached = tp.server.authz.uncached
+	tp.server.authz.reviews = reviews
 	u.setDown(true)
 	if code, body := tp.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusOK {
 		t.Errorf("jane, in an outage: %d %.200s", code, body)
@@ -93,7 +93,7 @@ func TestOldAnswersGo(t *testing.T) {
 		groups := []string{"staff"}
 		add := func(n int) {
 			who := &user.DefaultInfo{Name: "jane", Groups: slices.Clone(groups)}
-			c.add(who, sha256.Sum256(fmt.Append(nil, n)), cachedAnswer{who, time.Now()})
+			c.add(who, sha256.Sum256(fmt.Append(nil, n)), cachedAnswer{user: who, at: time.Now()})
 		}
 		for i := range 1000 {
 			add(i)

@@ -43,6 +43,11 @@ type authentication struct {
 	controllers    []func(context.Context) // run while the server does
 }
 
+// localTTLPart is the part (one in 10) of a TTL for which an answer about a token is kept here. The
+// library's cache, where a lookup costs as much as serving the request, keeps it for the rest. So
+// no answer is older than its TTL.
+const localTTLPart = 10
+
 // reviewBackoff returns the retries of a failed review in the delegating libraries.
 func reviewBackoff() *wait.Backoff {
 	return &wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 3}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,35 +18,54 @@ import (
 
 // authorization asks the upstream what callers may do. It is safe for concurrent use.
 type authorization struct {
-	cached    authorizer.Authorizer
-	uncached  authorizer.Authorizer // cached without the library's cache
-	breaker   *breaker
-	timeout   time.Duration
-	localTTL  time.Duration // how long an answer counts without asking the library's cache
-	allowedAt *answerCache  // about actions that were allowed last; for outages of the upstream
-	seats     *seatPool     // of reviews of known callers
+	reviews           authorizer.Authorizer // asks the upstream each time
+	breaker           *breaker
+	timeout           time.Duration
+	allowTTL, denyTTL time.Duration // how long an answer counts without asking again
+	answers           *answerCache  // the last ones, also for outages of the upstream
+	seats             *seatPool     // of reviews of known callers
 }
-
-// localTTLPart is the part (one in 10) of a TTL for which an answer is kept here. The library's
-// cache, where a lookup costs as much as serving the request, keeps it for the rest. So no answer
-// is older than its TTL.
-const localTTLPart = 10
 
 func newAuthorization(o *Options, client kubernetes.Interface, br *breaker, seats *seatPool) (*authorization, error) {
 	config := authorizerfactory.DelegatingAuthorizerConfig{SubjectAccessReviewClient: client.AuthorizationV1(), WebhookRetryBackoff: reviewBackoff()}
-	anew, err := config.New()
-	if err != nil {
-		return nil, fmt.Errorf("proxy: %w", err)
-	}
-	config.AllowCacheTTL, config.DenyCacheTTL = o.Authentication.AllowTTL-o.Authentication.AllowTTL/localTTLPart, o.Authentication.DenyTTL
 	reviews, err := config.New()
 	if err != nil {
 		return nil, fmt.Errorf("proxy: %w", err)
 	}
+	allow, deny := o.Authentication.AllowTTL, o.Authentication.DenyTTL
 	return &authorization{
-		cached: reviews, uncached: anew, breaker: br, timeout: o.timeouts.review, localTTL: o.Authentication.AllowTTL / localTTLPart,
-		allowedAt: newAnswerCache(maxCachedPermissions, o.answerAge(o.Authentication.AllowTTL)), seats: seats,
+		reviews: uncachedReviews{reviews}, breaker: br, timeout: o.timeouts.review, allowTTL: allow, denyTTL: deny,
+		answers: newAnswerCache(maxCachedPermissions, o.answerAge(max(allow, deny))), seats: seats,
 	}, nil
+}
+
+// uncachedReviews keeps reviews out of the library's own cache, which has no bound in bytes: it has
+// 8,192 of them as JSON, each with up to 60 KB of its caller's selectors, also when they have
+// expired.
+type uncachedReviews struct{ authorizer.Authorizer }
+
+func (u uncachedReviews) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
+	return u.Authorizer.Authorize(ctx, uncachedAttributes{attrs})
+}
+
+// uncachedAttributes have a field that is longer than what the library caches. It is one that is no
+// part of the review: that of a resource has no path, and that of a path no name.
+type uncachedAttributes struct{ authorizer.Attributes }
+
+var uncachedText = strings.Repeat("/", 10_001)
+
+func (a uncachedAttributes) GetPath() string {
+	if a.IsResourceRequest() {
+		return uncachedText
+	}
+	return a.Attributes.GetPath()
+}
+
+func (a uncachedAttributes) GetName() string {
+	if !a.IsResourceRequest() {
+		return uncachedText
+	}
+	return a.Attributes.GetName()
 }
 
 // allows decides whether the caller may do the action.
@@ -71,8 +91,8 @@ func (a *authorization) allows(ctx context.Context, who user.Info, q *action, op
 // allowsExactly decides about exactly this action.
 func (a *authorization) allowsExactly(ctx context.Context, who user.Info, q *action, opts reviewOptions) decision {
 	id := q.digest(who)
-	if !opts.uncached && a.allowedWithin(id, a.localTTL) {
-		return decisionAllow
+	if d, ok := a.lastAnswer(id); ok && !opts.uncached {
+		return d
 	}
 	allowedBefore := a.allowedWithin(id, opts.grace)
 	if allowedBefore && a.breaker.open() {
@@ -91,37 +111,45 @@ func (a *authorization) allowsExactly(ctx context.Context, who user.Info, q *act
 			return decisionOverloaded
 		}
 	}
-	limited, cancel := context.WithTimeout(ctx, a.timeout)
-	defer cancel()
-	reviews := a.cached
-	if opts.uncached {
-		reviews = a.uncached
-	}
-	begun := a.breaker.begin()
-	decision, _, err := reviews.Authorize(limited, q.attributes(who))
-	d := decisionDeny
+	d := a.review(ctx, who, q)
 	switch {
-	case err != nil:
-		d = begun.classify(ctx, err)
-	case decision == authorizer.DecisionAllow:
-		d = decisionAllow
-	}
-	switch {
-	case d == decisionAllow:
-		a.allowedAt.add(who, id, cachedAnswer{at: time.Now()})
-	case d == decisionDeny:
-		a.allowedAt.remove(id)
+	case d == decisionAllow || d == decisionDeny:
+		a.answers.add(who, id, cachedAnswer{at: time.Now(), denied: d == decisionDeny})
 	case d == decisionUnreachable && allowedBefore:
 		return decisionGrace
 	}
 	return d
 }
 
+// review asks the upstream. An error is never a no, also if it is about an answer that nobody can
+// read.
+func (a *authorization) review(ctx context.Context, who user.Info, q *action) decision {
+	limited, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	begun := a.breaker.begin()
+	switch decision, _, err := a.reviews.Authorize(limited, q.attributes(who)); {
+	case err != nil:
+		return begun.classify(ctx, err)
+	case decision == authorizer.DecisionAllow:
+		return decisionAllow
+	}
+	return decisionDeny
+}
+
+// lastAnswer returns the last answer about an action, if it counts without asking again.
+func (a *authorization) lastAnswer(id [sha256.Size]byte) (decision, bool) {
+	last, ok := a.answers.get(id)
+	if ok && last.denied {
+		return decisionDeny, time.Since(last.at) < a.denyTTL
+	}
+	return decisionAllow, ok && time.Since(last.at) < a.allowTTL
+}
+
 // allowedWithin reports whether the action was allowed by the last answer, and that is not older
 // than within.
 func (a *authorization) allowedWithin(id [sha256.Size]byte, within time.Duration) bool {
-	last, ok := a.allowedAt.get(id)
-	return ok && time.Since(last.at) < within
+	last, ok := a.answers.get(id)
+	return ok && !last.denied && time.Since(last.at) < within
 }
 
 // errUnauthorized returns kube-apiserver's 401.

@@ -3,14 +3,21 @@ package proxy
 import (
 	"context"
 	"crypto/sha256"
+	"fmt"
 	"net/http"
+	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/weirproject/weir/apiserver"
 )
 
 // TestDigest: questions that read alike when their texts are strung together are different ones.
@@ -38,12 +45,12 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// TestFreshPermission: what was allowed a moment ago is not asked again, and what was not is.
+// TestFreshPermission: what was allowed or denied a moment ago is not asked again.
 func TestFreshPermission(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, answer := 0, authorizer.DecisionAllow
-		a := &authorization{breaker: &breaker{}, timeout: time.Second, localTTL: time.Second, allowedAt: newAnswerCache(maxCachedPermissions, time.Hour), seats: newReviewSeats(time.Second)}
-		a.cached = authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+		a := &authorization{breaker: &breaker{}, timeout: time.Second, allowTTL: time.Second, denyTTL: time.Second / 4, answers: newAnswerCache(maxCachedPermissions, time.Hour), seats: newReviewSeats(time.Second)}
+		a.reviews = authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
 			asked++
 			return answer, "", nil
 		})
@@ -56,8 +63,9 @@ func TestFreshPermission(t *testing.T) {
 			{0, authorizer.DecisionAllow, true, 1},
 			{time.Second / 2, authorizer.DecisionDeny, true, 1},
 			{time.Second / 2, authorizer.DecisionDeny, false, 2},
-			{0, authorizer.DecisionDeny, false, 3},
-			{0, authorizer.DecisionAllow, true, 4},
+			{time.Second / 8, authorizer.DecisionAllow, false, 2},
+			{time.Second / 8, authorizer.DecisionDeny, false, 3},
+			{time.Second / 4, authorizer.DecisionAllow, true, 4},
 			{time.Second / 2, authorizer.DecisionAllow, true, 4},
 		} {
 			time.Sleep(step.after)
@@ -68,6 +76,40 @@ func TestFreshPermission(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestReviewsKeepNothing: what a caller puts into a review is not kept, however many it has made.
+func TestReviewsKeepNothing(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{})
+	tp := startProxy(t, u, Options{Authentication: Authentication{AllowTTL: time.Hour, DenyTTL: time.Hour}})
+	u.deny(func(authorizationv1.SubjectAccessReviewSpec) bool { return true })
+	const reviews, size = 200, 8 << 10
+	used := func() int64 {
+		u.mu.Lock()
+		u.reviews, u.requests = nil, nil
+		u.mu.Unlock()
+		for range 3 {
+			runtime.GC()
+		}
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	ask := func(n int) {
+		for i := range n {
+			text := fmt.Sprintf("metadata.name!=%s%d", strings.Repeat("<", size), i)
+			q := &action{verb: "list", resource: "pods", fields: fields.ParseSelectorOrDie(text), fieldText: text}
+			if d := tp.server.authz.allowsExactly(t.Context(), &user.DefaultInfo{Name: "joe"}, q, reviewOptions{}); d != decisionDeny {
+				t.Fatal(d)
+			}
+		}
+	}
+	ask(10)
+	before := used()
+	ask(reviews)
+	if grown := used() - before; grown > reviews*size {
+		t.Errorf("%d reviews of %d bytes have left %d", reviews, size, grown)
+	}
 }
 
 // TestFreshToken is TestFreshPermission for tokens.

@@ -39,16 +39,14 @@ type reviewAttempt struct {
 	answers uint64
 }
 
-// classify returns the decision for a review that failed with err: decisionDeny,
-// decisionUnreachable or decisionUnanswered. A review that fails while the upstream answers others
-// is unanswered, and so is one that its caller has cancelled. No caller can open the breaker for
-// itself.
+// classify returns the decision for a review that failed with err: decisionUnreachable or
+// decisionUnanswered. A review that fails while the upstream answers others is unanswered, and so
+// is one that its caller has cancelled, and one whose answer cannot be read. No caller can open the
+// breaker for itself.
 func (a reviewAttempt) classify(ctx context.Context, err error) decision {
 	switch {
-	case errors.Is(ctx.Err(), context.Canceled) || hasStatus(err):
+	case errors.Is(ctx.Err(), context.Canceled) || hasStatus(err) || !isNetworkError(err):
 		return decisionUnanswered
-	case !isNetworkError(err):
-		return decisionDeny
 	case a.breaker.answered.Load() != a.answers || a.breaker.probe(ctx, a.begun):
 		return decisionUnanswered
 	}

@@ -3,11 +3,14 @@ package proxy
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
+	"golang.org/x/net/http2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
@@ -70,28 +73,36 @@ func errUnavailable(why string) error {
 
 // hasStatus reports whether err contains an answer of the upstream.
 func hasStatus(err error) bool {
-	if all, ok := errors.AsType[utilerrors.Aggregate](err); ok {
-		for _, e := range all.Errors() {
-			if hasStatus(e) {
-				return true
-			}
-		}
-	}
-	_, ok := errors.AsType[*apierrors.StatusError](err)
-	return ok
+	return contains(err, func(err error) bool {
+		_, ok := errors.AsType[*apierrors.StatusError](err)
+		return ok
+	})
 }
 
 // isNetworkError reports whether err contains an error of the network, or of a request that timed
 // out or was cancelled.
 func isNetworkError(err error) bool {
+	return contains(err, func(err error) bool {
+		_, ofURL := errors.AsType[*url.Error](err)
+		_, ofNet := errors.AsType[net.Error](err)
+		return ofURL || ofNet || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+	})
+}
+
+// isCutOff reports whether err contains one of an answer that broke off.
+func isCutOff(err error) bool {
+	return contains(err, func(err error) bool {
+		_, ofStream := errors.AsType[http2.StreamError](err)
+		_, ofConnection := errors.AsType[http2.GoAwayError](err)
+		return ofStream || ofConnection || errors.Is(err, io.ErrUnexpectedEOF)
+	})
+}
+
+// contains reports whether an error is one of a kind, or an aggregate with one, which errors.As
+// does not look into.
+func contains(err error, is func(error) bool) bool {
 	if all, ok := errors.AsType[utilerrors.Aggregate](err); ok {
-		for _, e := range all.Errors() {
-			if isNetworkError(e) {
-				return true
-			}
-		}
+		return slices.ContainsFunc(all.Errors(), func(e error) bool { return contains(e, is) })
 	}
-	_, ofURL := errors.AsType[*url.Error](err)
-	_, ofNet := errors.AsType[net.Error](err)
-	return ofURL || ofNet || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+	return is(err)
 }

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/net/http2"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -58,11 +59,11 @@ func TestRefusedReview(t *testing.T) {
 			if resp := tp.open(certified, http.MethodGet, list); resp.StatusCode != http.StatusOK {
 				t.Fatal(resp.Status)
 			}
-			lines := tp.watch("jane", "/api/v1/pods?watch=true")
+			lines := tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion=0")
 			tp.next(lines, "ADDED")
 			u.forwarded("")
 			u.refuseReviews(code)
-			for _, path := range []string{list, "/api/v1/pods?watch=true", "/api/v1/namespaces/default/pods/p?resourceVersion=0"} {
+			for _, path := range []string{list, "/api/v1/pods?watch=true&resourceVersion=0", "/api/v1/namespaces/default/pods/p?resourceVersion=0"} {
 				resp := tp.open(tp.client, http.MethodGet, path, "Authorization", "Bearer token-jane")
 				if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" {
 					t.Errorf("%s: %s, Retry-After %q", path, resp.Status, resp.Header.Get("Retry-After"))
@@ -142,7 +143,7 @@ func TestGraceEnds(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}, Recheck: 20 * time.Millisecond, Grace: 200 * time.Millisecond})
 	tp.ready()
-	lines := tp.watch("jane", "/api/v1/pods?watch=true")
+	lines := tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion=0")
 	tp.next(lines, "ADDED")
 	u.setDown(true)
 	tp.ends("no grace is left", lines)
@@ -158,7 +159,7 @@ func TestReviewLimit(t *testing.T) {
 	if code, _ := tp.get("jane", list); code != http.StatusOK {
 		t.Fatal(code)
 	}
-	lines := tp.watch("jane", "/api/v1/pods?watch=true")
+	lines := tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion=0")
 	tp.next(lines, "ADDED")
 	release := make(chan struct{})
 	u.setFault(func(w http.ResponseWriter, r *http.Request) {
@@ -218,6 +219,7 @@ func TestDecisions(t *testing.T) {
 		reached bool // the upstream answers something else
 		read    decision
 		more    decision
+		isNo    bool // of a token, though not of a permission
 	}{
 		"no network":                 {err: network, read: decisionGrace, more: decisionUnreachable},
 		"no answer in time":          {err: context.DeadlineExceeded, read: decisionGrace, more: decisionUnreachable},
@@ -228,7 +230,10 @@ func TestDecisions(t *testing.T) {
 		"too many requests":          {err: apierrors.NewTooManyRequests("", 1), read: decisionUnanswered, more: decisionUnanswered},
 		"a timeout that is told":     {err: apierrors.NewTimeoutError("", 1), read: decisionUnanswered, more: decisionUnanswered},
 		"the caller has gone":        {err: &url.Error{Op: "Post", Err: context.Canceled}, late: true, read: decisionUnanswered, more: decisionUnanswered},
-		"what a webhook says":        {err: errors.New("invalid bearer token"), read: decisionDeny, more: decisionDeny},
+		"what a webhook says":        {err: errors.New("invalid bearer token"), read: decisionUnanswered, more: decisionUnanswered, isNo: true},
+		"cut off":                    {err: fmt.Errorf("reading: %w", io.ErrUnexpectedEOF), read: decisionUnanswered, more: decisionUnanswered},
+		"a stream cut off":           {err: utilerrors.NewAggregate([]error{http2.StreamError{StreamID: 1, Code: http2.ErrCodeInternal}}), read: decisionUnanswered, more: decisionUnanswered},
+		"a connection cut off":       {err: http2.GoAwayError{LastStreamID: 1}, read: decisionUnanswered, more: decisionUnanswered},
 		"the caller, and no network": {err: network, late: true, read: decisionUnanswered, more: decisionUnanswered},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -243,8 +248,8 @@ func TestDecisions(t *testing.T) {
 					}
 					return failure
 				}
-				authz := &authorization{breaker: br, timeout: time.Minute, localTTL: time.Second, allowedAt: newAnswerCache(maxCachedPermissions, time.Hour), seats: newReviewSeats(time.Minute)}
-				authz.cached = authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+				authz := &authorization{breaker: br, timeout: time.Minute, allowTTL: time.Second, answers: newAnswerCache(maxCachedPermissions, time.Hour), seats: newReviewSeats(time.Minute)}
+				authz.reviews = authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
 					if err := fail(); err != nil {
 						return authorizer.DecisionNoOpinion, "", err
 					}
@@ -261,8 +266,12 @@ func TestDecisions(t *testing.T) {
 				jane, q := &user.DefaultInfo{Name: "jane"}, &action{verb: "list", resource: "pods"}
 				ask := func(want decision, t0 reviewOptions) {
 					t.Helper()
-					if _, d := authn.authenticate(r, t0); d != want {
-						t.Errorf("the caller, %+v: %d, want %d", t0, d, want)
+					ofToken := want
+					if tt.isNo && failure != nil {
+						ofToken = decisionDeny
+					}
+					if _, d := authn.authenticate(r, t0); d != ofToken {
+						t.Errorf("the caller, %+v: %d, want %d", t0, d, ofToken)
 					}
 					if d := authz.allows(ctx, jane, q, t0); d != want {
 						t.Errorf("the permission, %+v: %d, want %d", t0, d, want)
@@ -272,9 +281,7 @@ func TestDecisions(t *testing.T) {
 				time.Sleep(time.Minute)
 				failure = tt.err
 				ask(tt.more, reviewOptions{})
-				if tt.more != decisionDeny {
-					ask(tt.read, reviewOptions{grace: time.Hour})
-				}
+				ask(tt.read, reviewOptions{grace: time.Hour})
 				time.Sleep(time.Hour)
 				ask(tt.more, reviewOptions{grace: time.Hour})
 			})

@@ -74,7 +74,7 @@ func TestRefusedOfFrontProxy(t *testing.T) {
 	for _, named := range []string{"joe ", user.Anonymous} {
 		a := &authentication{localTTL: time.Hour, tokenAnswers: newAnswerCache(1, time.Hour)}
 		jane := &user.DefaultInfo{Name: "jane"}
-		a.tokenAnswers.add(jane, tokenID(r), cachedAnswer{jane, time.Now()})
+		a.tokenAnswers.add(jane, tokenID(r), cachedAnswer{user: jane, at: time.Now()})
 		a.cas.Store(&callerCAs{frontProxies: of(named), clients: of("front-proxy")})
 		if c, err := a.byCertificate(r); c != nil || err == nil {
 			t.Errorf("%q is %+v, %v", named, c, err)

@@ -91,10 +91,11 @@ func (a *authentication) review(r *http.Request, id [sha256.Size]byte, opts revi
 	resp, ok, err := tokens.AuthenticateRequest(cloneHeaders(r))
 	d := decisionDeny
 	switch {
-	case err != nil:
+	case err != nil && !saysNo(err):
 		d = begun.classify(r.Context(), err)
+	case err != nil:
 	case ok:
-		a.tokenAnswers.add(resp.User, id, cachedAnswer{resp.User, time.Now()})
+		a.tokenAnswers.add(resp.User, id, cachedAnswer{user: resp.User, at: time.Now()})
 		return &caller{user: resp.User}, decisionAllow
 	}
 	if d == decisionDeny {
@@ -102,6 +103,10 @@ func (a *authentication) review(r *http.Request, id [sha256.Size]byte, opts revi
 	}
 	return nil, d
 }
+
+// saysNo reports whether an error is that of an answer: the library returns why a token is not
+// known as an error.
+func saysNo(err error) bool { return !hasStatus(err) && !isNetworkError(err) && !isCutOff(err) }
 
 // answerWithin returns the cached user of a token, if the answer is not older than within.
 func (a *authentication) answerWithin(id [sha256.Size]byte, within time.Duration) (user.Info, bool) {
