@@ -251,7 +251,7 @@ func (c *rechecker) finish(q *recheckedReview, who user.Info, d decision, now ti
 	switch keeps := q.stillAllowed(d, now, c.grace, c.maxPeriod); {
 	case !keeps:
 		return c.drop(q, d, now)
-	case d == decisionDeny:
+	case q.denied: // also if the confirmation was not answered
 		q.retryAt = now.Add(min(confirmDelay, c.period))
 		c.enqueue(q, &c.denied)
 	default:

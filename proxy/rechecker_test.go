@@ -202,6 +202,30 @@ func TestRechecksRevoke(t *testing.T) {
 	})
 }
 
+// TestRechecksConfirm: a denial is confirmed soon, also if the first try has no answer.
+func TestRechecksConfirm(t *testing.T) {
+	for name, between := range map[string]decision{"unanswered": decisionUnanswered, "unreachable": decisionUnreachable, "within grace": decisionGrace} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				answers := []decision{decisionDeny, between, between, decisionDeny}
+				v := &reviewer{t: t, of: map[reviewID]time.Time{}}
+				v.denies = func(*recheckedReview, user.Info) decision {
+					d := answers[0]
+					answers = answers[1:]
+					return d
+				}
+				c := newRechecker(time.Minute, time.Hour, time.Hour, v.ask)
+				defer c.close()
+				ended, _ := v.watches(c, 1, 1, 1, false)
+				time.Sleep(time.Minute + 3*confirmDelay)
+				if asked, _, gone := v.seen(ended); asked != 4 || gone != 1 {
+					t.Errorf("asked %d times, %d have ended", asked, gone)
+				}
+			})
+		})
+	}
+}
+
 // TestRechecksParts: watches of parts share the review about everything, and where that is denied
 // each goes on by its own.
 func TestRechecksParts(t *testing.T) {
