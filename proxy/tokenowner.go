@@ -40,6 +40,8 @@ func (s *Server) learnOwner(r *http.Request, id [sha256.Size]byte) {
 		defer func() { <-a.ownerReviews }()
 		ctx, cancel := context.WithTimeout(s.closing, s.opts.timeouts.review)
 		defer cancel()
-		a.review(by.WithContext(ctx), id, reviewOptions{uncached: true})
+		if _, d := a.review(by.WithContext(ctx), id, reviewOptions{uncached: true}); d == decisionAllow {
+			a.ownersAsked.Remove(id) // if the answer is forgotten, the next request asks
+		}
 	})
 }

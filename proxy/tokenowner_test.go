@@ -55,3 +55,36 @@ func TestOwnerIsAskedOnce(t *testing.T) {
 		t.Errorf("%d reviews", n)
 	}
 }
+
+// TestOwnerOfRejectedToken: a 401 of a server behind the upstream takes nothing from a caller.
+// After one of the upstream itself, the next request that it lets in has it asked again whose the
+// token is.
+func TestOwnerOfRejectedToken(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 3})
+	tp := startProxy(t, u, Options{})
+	const robot = "system:serviceaccount:kube-system:robot"
+	known := func() bool {
+		r := &http.Request{Method: http.MethodPut, URL: &url.URL{Path: "/api/v1/namespaces/default/pods/x"}, Header: http.Header{"Authorization": {"Bearer token-" + robot}}}
+		return tp.server.flowOf(r, requestInfoOf(r.Method, r.URL)) == flow{levelSystem, "user " + robot}
+	}
+	rejected := func(path string) {
+		t.Helper()
+		u.setFault(func(w http.ResponseWriter, _ *http.Request) { writeStatus(w, http.StatusUnauthorized) })
+		defer u.setFault(nil)
+		if code, body := tp.get(robot, path); code != http.StatusUnauthorized {
+			t.Fatal(code, body)
+		}
+	}
+	for range 2 {
+		tp.get(robot, "/api")
+		tp.until("it is known whose it is", func() bool { return known() && len(tp.server.authn.ownerReviews) == 0 })
+		for _, path := range []string{"/apis/metrics.k8s.io/v1beta1/reviews", "/api/v1/namespaces/default/services/x/proxy/reviews"} {
+			if rejected(path); !known() {
+				t.Errorf("unknown after the 401 of %s", path)
+			}
+		}
+		if rejected("/api/v1/reviews"); known() {
+			t.Error("known after the upstream's 401")
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -18,6 +19,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
 	"k8s.io/utils/lru"
@@ -216,7 +218,7 @@ func (u *upstream) roundTripAnonymous(r *http.Request) (*http.Response, error) {
 	resp, err := by.RoundTrip(r)
 	switch {
 	case err != nil || id == [sha256.Size]byte{}:
-	case resp.StatusCode == http.StatusUnauthorized:
+	case resp.StatusCode == http.StatusUnauthorized && !mayBeOfBackend(r.URL.Path):
 		u.acceptedTokens.Remove(id)
 		if u.onDenied != nil {
 			u.onDenied(id)
@@ -228,6 +230,14 @@ func (u *upstream) roundTripAnonymous(r *http.Request) (*http.Response, error) {
 		}
 	}
 	return resp, err
+}
+
+// mayBeOfBackend reports whether a response may be that of a server behind the upstream: of an
+// aggregated API, or what a Node, Pod or Service is a proxy to. Its 401 does not say that the
+// upstream rejects the token, which may just have let the request through.
+func mayBeOfBackend(path string) bool {
+	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
+	return slices.Contains(parts, "proxy") || parts[0] == "apis" && len(parts) > 1 && !scheme.Scheme.IsGroupRegistered(parts[1])
 }
 
 // showsAuthenticated reports whether a response proves that the upstream knows the caller.
