@@ -1,18 +1,12 @@
 package proxy
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"strconv"
 	"sync"
 	"time"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // forwardedWatch is a forwarded WATCH that can be ended between two events, so that its client
@@ -137,39 +131,17 @@ func (p *forwardedWatch) end() {
 	p.limitWrite()
 }
 
-// replaceByStatus puts an error in the place of a response.
-func replaceByStatus(resp *http.Response, err *apierrors.StatusError) error {
-	status := err.Status()
-	status.Kind, status.APIVersion = "Status", "v1"
-	body, failed := json.Marshal(&status)
-	if failed != nil {
-		return failed
-	}
-	resp.Body.Close()
-	resp.StatusCode, resp.Status = int(status.Code), ""
-	for _, name := range []string{"Content-Encoding", "Transfer-Encoding", "Trailer"} {
-		resp.Header.Del(name)
-	}
-	resp.Header.Set("Content-Type", runtime.ContentTypeJSON)
-	resp.Header.Set("Content-Length", strconv.Itoa(len(body)))
-	resp.Body, resp.ContentLength, resp.TransferEncoding, resp.Trailer = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil, nil
-	return nil
-}
-
 // wrapWatchBody wraps the body of a watch, so that it can be ended. It returns an error, with which
-// the request is to be answered, in place of an upgrade, since ReverseProxy would go on with that
-// whatever the response has become.
+// the request is to be answered and recorded, in place of a watch that is lost.
 func wrapWatchBody(resp *http.Response) error {
 	p, ok := resp.Request.Context().Value(forwardedWatchKey{}).(*forwardedWatch)
 	upgraded := resp.StatusCode == http.StatusSwitchingProtocols
 	switch {
 	case !ok || resp.StatusCode != http.StatusOK && !upgraded:
-	case p.lost && upgraded:
+	case p.lost:
 		return wentBackSince(p.from)
 	case upgraded:
 		p.upgrade()
-	case p.lost:
-		return replaceByStatus(resp, wentBackSince(p.from))
 	default:
 		p.scanner = newFrameScanner(resp.Header)
 		resp.Body = &forwardedBody{resp.Body, p}
