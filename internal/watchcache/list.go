@@ -155,7 +155,7 @@ func (c *Cache) page(ctx context.Context, pl *queryPlan, s *selector, start stri
 			c.pagedStates.add(st)
 		}
 		remaining++
-		if !s.keyOnly() { // kube-apiserver does not count with a selector either
+		if s.queried || !s.keyOnly() { // kube-apiserver does not count with a selector either
 			remaining = -1
 			break
 		}

@@ -20,6 +20,7 @@ type selector struct {
 	labels    []labelTerm
 	fields    []fieldTerm
 	shard     *shard.Selector // nil: all shards
+	queried   bool            // the query has a selector, perhaps only of the name or namespace
 }
 
 // fieldTerm is one requirement of a field selector.
@@ -33,6 +34,7 @@ type fieldTerm struct {
 // unknown field is a 400.
 func (c *Cache) newSelector(namespace, name string, p *params) (*selector, error) {
 	s := &selector{namespace: namespace, name: name, clustered: !c.resource.Namespaced, shard: p.shard}
+	s.queried = p.labels != nil && !p.labels.Empty() || p.fields != nil && !p.fields.Empty()
 	if p.labels != nil {
 		requirements, selectable := p.labels.Requirements()
 		s.never = !selectable

@@ -50,7 +50,7 @@ func TestShardedList(t *testing.T) {
 	defer tc.close()
 	for _, tt := range []struct{ namespace, query string }{
 		{"", ""}, {"", "resourceVersion=0"}, {"ns3", ""}, {"", "labelSelector=color%3Dc7"}, {"", "labelSelector=color"}, {"", "labelSelector=color%21%3Dc7"},
-		{"", "fieldSelector=spec.color%3Dc7"}, {"ns1", "fieldSelector=metadata.name%3Dt00001"}, {"", "limit=23"}, {"ns3", "labelSelector=color&limit=23"},
+		{"", "fieldSelector=spec.color%3Dc7"}, {"ns1", "fieldSelector=metadata.name%3Dt00001"}, {"", "limit=23"}, {"", "fieldSelector=metadata.namespace%3Dns3&limit=2"}, {"ns3", "labelSelector=color&limit=23"},
 	} {
 		all := tc.everyPage(t, tt.namespace, tt.query)
 		if len(all) == 0 {
@@ -101,7 +101,8 @@ func (tc *testCache) everyPage(t *testing.T, namespace, query string) (out []lis
 		for _, item := range l.Items {
 			out = append(out, item.Metadata)
 		}
-		if (l.Metadata.ShardInfo != nil) != sharded || sharded && l.Metadata.RemainingItemCount != nil {
+		selects := sharded || strings.Contains(query, "Selector=")
+		if (l.Metadata.ShardInfo != nil) != sharded || (l.Metadata.RemainingItemCount != nil) != (l.Metadata.Continue != "" && !selects) {
 			t.Errorf("%s: metadata is %.300s", query, w.Body)
 		}
 		if token = l.Metadata.Continue; token == "" {
