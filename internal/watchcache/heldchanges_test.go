@@ -283,6 +283,50 @@ func TestCatchUpIsCounted(t *testing.T) {
 	}
 }
 
+// TestStateIsCounted: the state that a watch begins with, and does not take, keeps all objects as
+// they were, whatever the watch selects. That is counted, and for selective ones that begin at
+// once no more than once; and the watch is let go.
+func TestStateIsCounted(t *testing.T) {
+	const objects = 40
+	for query, watches := range map[string]int{"": 1, "labelSelector=color%3Dred": 3} {
+		t.Run(query, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				lc := newLargeCache(t, largeLog)
+				defer lc.close()
+				lc.putLarge("ns", "a", "red")
+				put := func() {
+					for i := range objects {
+						lc.putLarge("ns", fmt.Sprint("t", i), "blue")
+					}
+				}
+				put()
+				for range watches {
+					_, shed, end := lc.stall(query + "&resourceVersion=0")
+					defer func() {
+						select {
+						case <-shed:
+						default:
+							t.Error("one is not let go")
+						}
+						end()
+					}()
+				}
+				put()
+				put()
+				lc.expectCounted("state", objects)
+				time.Sleep(2 * slowAfter)
+				if n := lc.cache.ShedStuck(9); n != watches {
+					t.Errorf("%d are let go", n)
+				}
+				synctest.Wait()
+				if n := lc.cache.BacklogBytes(); n > 2*largeBytes {
+					t.Errorf("%d bytes are counted after their end", n)
+				}
+			})
+		})
+	}
+}
+
 // TestSharedChangesCountOnce: a change that waits for many watchers counts once.
 func TestSharedChangesCountOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -93,9 +93,10 @@ func (n *counters) failed(err error) {
 }
 
 // BacklogBytes returns the memory kept for slow watchers: what waits for them, what they have taken
-// and not sent, and the old versions of objects with that. It is cheap.
+// and not sent, the old versions of objects with that, and those of the states that they begin
+// with. It is cheap.
 func (c *Cache) BacklogBytes() int64 {
-	return c.store.CursorBytes() + c.held.bytes.Load() + c.ownCursors.taken(c.store.LogStart())
+	return c.store.CursorBytes() + c.held.bytes.Load() + c.ownCursors.taken(c.store.LogStart()) + c.watchWrites.stateBytes()
 }
 
 // ShedStuck ends up to n watches whose clients take nothing at the moment, those first for which

@@ -296,6 +296,9 @@ func (wt *watcher) sendInitialEvents() (stopped bool, err error) {
 	wt.acquireScratch()
 	wt.out.deadline.beginSending()
 	wt.out.deadline.beginState(initialRate)
+	if wt.selective {
+		wt.out.deadline.keepState(sn)
+	}
 	defer wt.out.deadline.endState()
 	fetched := 0
 	for o := range pl.walk("") {

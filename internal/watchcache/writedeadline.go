@@ -1,15 +1,13 @@
 package watchcache
 
 import (
-	"cmp"
 	"errors"
-	"iter"
-	"maps"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/weirproject/weir/internal/store"
 )
 
 // writeDeadline bounds each write to a client, so that a client that takes nothing does not hold a
@@ -26,6 +24,9 @@ type writeDeadline struct {
 	// has caught up.
 	sending atomic.Int64
 	shed    atomic.Bool // the watcher is to end before its next event
+	// state is what a selective watcher begins with. Others' sources count what that keeps. nil:
+	// nothing, or all of it has been sent.
+	state atomic.Pointer[store.Snapshot]
 
 	sendsState  atomic.Bool  // a state is being sent
 	stateWaited atomic.Int64 // nanoseconds that writes of it have taken: what they wait for the client
@@ -63,6 +64,7 @@ type writeDeadlines struct {
 	stalled *atomic.Uint64 // counts writes that timed out
 
 	catchUps atomic.Int64 // watchers that are being caught up
+	states   atomic.Int64 // watchers with a state
 
 	grace atomic.Int64 // timeout of writes after close, in nanoseconds; 0: not closed
 
@@ -149,94 +151,9 @@ func (w pendingWrite) cut() bool {
 	return true
 }
 
-// slowAfter is how long a write must have taken for its client to count as taking nothing.
-const slowAfter = time.Second
-
-// keeper is a watcher for which something is kept.
-type keeper struct {
-	*writeDeadline
-	bytes int64
-}
-
-// keepers returns those of some watchers for which something is kept, that with the most first.
-func keepers(some iter.Seq[*writeDeadline]) (all []keeper) {
-	for wd := range some {
-		if bytes := wd.kept(); bytes > 0 {
-			all = append(all, keeper{wd, bytes})
-		}
-	}
-	slices.SortFunc(all, func(a, b keeper) int { return cmp.Compare(b.bytes, a.bytes) })
-	return all
-}
-
-// shedStuck ends up to n writes of watchers that take nothing, those first for which most is kept.
-// It returns how many it has ended.
-func (ds *writeDeadlines) shedStuck(n int) (ended int) {
-	stuck := map[*writeDeadline]pendingWrite{}
-	for _, w := range ds.startedBefore(time.Now().Add(-slowAfter)) {
-		stuck[w.writeDeadline] = w
-	}
-	for _, k := range keepers(maps.Keys(stuck)) {
-		if ended == n {
-			break
-		}
-		if stuck[k.writeDeadline].cut() {
-			ds.stalled.Add(1)
-			ended++
-		}
-	}
-	return ended
-}
-
-// shedLargest tells up to n watchers to end before their next event that have not caught up for
-// slowAfter, whether or not they take something: those for which most is kept, until together that
-// is as much as the bytes wanted. Those that were told before count. It returns how many it has
-// told, and the bytes of all.
-func (ds *writeDeadlines) shedLargest(n int, wanted int64) (told int, bytes int64) {
-	all := keepers(slices.Values(ds.sendingSince(time.Now().Add(-slowAfter))))
-	for _, k := range all {
-		if k.shed.Load() {
-			bytes += k.bytes
-		}
-	}
-	for _, k := range all {
-		if told == n || bytes >= wanted {
-			break
-		}
-		if k.shed.CompareAndSwap(false, true) {
-			ds.stalled.Add(1)
-			told, bytes = told+1, bytes+k.bytes
-		}
-	}
-	return told, bytes
-}
-
-// sendingSince returns the watchers that have not caught up since then.
-func (ds *writeDeadlines) sendingSince(then time.Time) (out []*writeDeadline) {
-	ds.mu.Lock()
-	defer ds.mu.Unlock()
-	for wd := range ds.active {
-		if began := wd.sending.Load(); began != 0 && began <= since(then) {
-			out = append(out, wd)
-		}
-	}
-	return out
-}
-
 // beginSending notes that a watcher sends, endSending that it has caught up.
 func (wd *writeDeadline) beginSending() { wd.sending.CompareAndSwap(0, since(time.Now())) }
 func (wd *writeDeadline) endSending()   { wd.sending.Store(0) }
-
-// kept returns the bytes of what is kept for the watcher.
-func (wd *writeDeadline) kept() (n int64) {
-	if from := wd.source.Load(); from != nil {
-		n = (*from).kept()
-	}
-	if g := wd.catchUp.Load(); g != nil {
-		n += g.bytes.Load()
-	}
-	return n
-}
 
 // beginCatchUp notes what a watcher sends to be caught up, until endCatchUp drops what is left.
 func (wd *writeDeadline) beginCatchUp(g *coalescedChanges) {
@@ -313,7 +230,18 @@ func (wd *writeDeadline) beginState(rate int64) {
 	wd.sendsState.Store(true)
 }
 
-func (wd *writeDeadline) endState() { wd.sendsState.Store(false) }
+func (wd *writeDeadline) endState() {
+	wd.sendsState.Store(false)
+	if wd.state.Swap(nil) != nil {
+		wd.set.states.Add(-1)
+	}
+}
+
+// keepState notes the snapshot that a selective watcher sends, until endState.
+func (wd *writeDeadline) keepState(sn *store.Snapshot) {
+	wd.state.Store(sn)
+	wd.set.states.Add(1)
+}
 
 // isLate reports whether a state is being sent, and the client is too slow.
 func (wd *writeDeadline) isLate(now time.Time) bool {
