@@ -43,7 +43,7 @@ var (
 		"1 for the state of a resource: current, behind, or why it is not cached: reading, failing, missing, forbidden, aggregated, rejected.",
 		append(byResource, "state"), nil)
 	descAge = prometheus.NewDesc("weir_proxy_staleness_seconds",
-		"Seconds since the upstream was last heard about a cached resource.", byResource, nil)
+		"Seconds since a cached resource was last shown to be the upstream's state.", byResource, nil)
 	descWatchers = prometheus.NewDesc("weir_proxy_watchers",
 		"Watches that are served from the cache.", byResource, nil)
 	descProofs = prometheus.NewDesc("weir_proxy_proofs_total",

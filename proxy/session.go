@@ -35,8 +35,8 @@ type session struct {
 	end      context.CancelCauseFunc
 }
 
-// lastHeard returns when the upstream was last heard. The session is at least as new as the
-// upstream was then, except for events in transit.
+// lastHeard returns when the session was last shown to be the upstream's state. It is at least as
+// new as the upstream was then, except for events in transit.
 func (s *session) lastHeard() time.Time {
 	at := s.reflector.Status().Heard
 	if proven := time.Unix(0, s.freshness.provenAt.Load()); proven.After(at) {

@@ -38,11 +38,14 @@ type driver struct {
 	watchCtx context.Context // of watch
 	rv       []byte          // of the last event
 	// asked counts Config.Server's restores before the list under way, or the last one.
-	asked    uint64
-	sinkRV   string   // what the sink is current to
-	dirty    bool     // objects were put since the last flush
-	pending  *input   // what came after events that had to be told first
-	throttle throttle // of watches
+	asked uint64
+	// stateOf is when the list under way, or the last one, was requested.
+	stateOf   time.Time
+	replacing bool     // what is held is being replaced
+	sinkRV    string   // what the sink is current to
+	dirty     bool     // objects were put since the last flush
+	pending   *input   // what came after events that had to be told first
+	throttle  throttle // of watches
 
 	meta           wire.Meta
 	trimmedMeta    wire.Meta     // of trimmed, where labels may be dropped
@@ -102,19 +105,15 @@ func (d *driver) performAtOnce(a action) (ask bool) {
 		d.r.skipped(0, nil)
 		d.r.unwanted(0)
 		d.r.listed(0, -1)
+		d.replacing = true
 		if a.restored {
 			d.asked = d.r.cfg.Server.wentBack(d.r.seen)
 		}
 		sink.BeginReplace(a.rebase)
 	case endReplace:
-		sink.EndReplace(a.rv)
-		if d.r.coalesced != "" {
-			d.r.coalesced = ""
-			sink.Coalesced("")
-		}
-		d.sinkRV, d.dirty, d.r.seen = a.rv, false, d.asked
-		d.probe.setResourceVersion(d.sinkRV)
+		d.endReplace(a.rv)
 	case abortReplace:
+		d.replacing = false
 		sink.AbortReplace()
 	case progress:
 		if d.progress(a.rv) && sink.Err() == nil {
@@ -125,6 +124,26 @@ func (d *driver) performAtOnce(a action) (ask bool) {
 		return true
 	}
 	return false
+}
+
+// endReplace makes the state that has come the one that is held.
+func (d *driver) endReplace(rv string) {
+	sink, stateOf := d.r.sink, d.stateOf
+	if d.watch != nil { // which has brought all changes since it was opened
+		stateOf = time.Now()
+	}
+	if d.sinkRV == "" { // nobody sees anything older meanwhile
+		d.r.heard(stateOf)
+	}
+	if sink.EndReplace(rv); sink.Err() == nil {
+		d.r.heard(stateOf)
+	}
+	if d.r.coalesced != "" {
+		d.r.coalesced = ""
+		sink.Coalesced("")
+	}
+	d.sinkRV, d.dirty, d.replacing, d.r.seen = rv, false, false, d.asked
+	d.probe.setResourceVersion(d.sinkRV)
 }
 
 // request makes a request, or waits, and returns what came of it.
@@ -167,7 +186,9 @@ func (d *driver) askNewest(a askNewest) input {
 	if err != nil {
 		return d.failed(err)
 	}
-	d.r.heard()
+	if rv == d.sinkRV {
+		d.r.heard(d.began)
+	}
 	return input{typ: inNewest, rv: rv}
 }
 

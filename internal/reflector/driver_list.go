@@ -56,14 +56,14 @@ func (d *driver) openList(phase Phase, o source.ListOptions) input {
 	}
 	d.place.moves()
 	d.itemType(list.ItemTypeMeta())
-	d.r.heard()
 	d.r.probeLimit.listed(time.Since(d.began))
 	return input{typ: inOpened, rv: list.Meta().ResourceVersion, empty: d.itemErr == io.EOF}
 }
 
-// listRequested notes that the state is being asked for. A restore that is found from now on is
-// news to that state.
+// listRequested notes that the state is being asked for, and how new it will be. A restore that is
+// found from now on is news to that state.
 func (d *driver) listRequested() {
+	d.stateOf = time.Now()
 	d.asked = d.r.cfg.Server.found()
 	d.r.sink.ListRequested()
 }
@@ -94,7 +94,6 @@ func (d *driver) readList() input {
 		return d.failed(errors.Join(err, d.fatal))
 	}
 	d.close()
-	d.r.heard()
 	return input{typ: inPage, rv: head.ResourceVersion, cont: head.Continue, damaged: d.damaged}
 }
 

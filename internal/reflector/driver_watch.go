@@ -159,12 +159,15 @@ func (d *driver) settled(rv string) string {
 	return rv
 }
 
-// hear notes that the watch has brought something.
+// hear notes that the watch has brought something. What is held is as new as that, unless it is
+// being replaced, or the server coalesces changes.
 func (d *driver) hear() {
 	if d.watch == nil {
 		return
 	}
-	d.r.heard()
+	if !d.replacing && d.r.coalesced == "" {
+		d.r.heard(time.Now())
+	}
 	if d.probe != nil {
 		d.probe.hear(d.sinkRV)
 	}
@@ -217,7 +220,7 @@ func (d *driver) bookmark(object source.Object) input {
 		d.initial, d.phase, d.rv = nil, Watching, d.rv[:0]
 		d.probe = startProbe(d.r, d.watchCtx, d.cancel, string(d.meta.ResourceVersion), openWatch{probe: bookmarkPeriod}, d.asked)
 	}
-	d.hear()
+	defer d.hear()
 	if upTo := d.meta.Coalesced(); upTo != "" && d.initial == nil && !final {
 		if d.r.coalesced == "" || !resourceversion.Older(upTo, d.r.coalesced) {
 			d.flush() // what came before is not coalesced

@@ -124,7 +124,11 @@ func (p *probe) ask() {
 	}
 	if err == nil || sentinelOf(err) == ErrTooManyRequests {
 		p.answered = true
-		p.r.answered(err == nil && newest == p.rv)
+		current := err == nil && newest == p.rv
+		if current {
+			p.r.heard(began)
+		}
+		p.r.answered(current)
 	}
 	if in, broken := p.judge(began, rv, newest, err); broken {
 		p.breakOff(in)

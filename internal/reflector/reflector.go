@@ -184,11 +184,13 @@ func (r *Reflector) queued(is bool) {
 	r.mu.Unlock()
 }
 
-// heard notes that the server has answered, or a watch has brought something.
-func (r *Reflector) heard() {
+// heard notes that what is held is the server's state at a time, or newer.
+func (r *Reflector) heard(at time.Time) {
 	r.mu.Lock()
-	r.status.Heard = time.Now()
-	r.mu.Unlock()
+	defer r.mu.Unlock()
+	if at.After(r.status.Heard) {
+		r.status.Heard = at
+	}
 }
 
 // answered notes that the server has answered while a watch stands. That ends ErrEnded in the
@@ -198,7 +200,6 @@ func (r *Reflector) answered(current bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	st := &r.status
-	st.Heard = time.Now()
 	if errors.Is(st.failure, ErrEnded) || current && errors.Is(st.failure, ErrTooManyRequests) {
 		st.failure = nil
 		st.judge()

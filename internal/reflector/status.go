@@ -43,9 +43,10 @@ type Status struct {
 	Synced bool
 	// ResourceVersion is what the writer is current to, or "" before the first list.
 	ResourceVersion string
-	// Heard is when the server was heard from last: by an event, a bookmark, a list, or an answer to a
-	// probe. Changes that the server made before Heard are held, unless they are still on their way.
-	// Zero: never.
+	// Heard is when what is held was the server's state last, as an event, a bookmark, a complete
+	// list, or an answer to a probe has shown. Changes that the server made before Heard are held,
+	// unless they are still on their way. A list shows the state at the time of its request. Zero:
+	// never.
 	Heard time.Time
 	// ItemType is the apiVersion and kind of the objects. It is empty until they are known: a list
 	// without objects may not tell.

@@ -86,7 +86,7 @@ func (f *flags) addReads(fs *pflag.FlagSet) {
 		"How consistent reads are answered, which are LISTs without resourceVersion, and WATCHes with initial events and without resourceVersion; proven: from the cache, once it "+
 			"is proven to be current; upstream: by the upstream; cached: from the cache without proof, for --resources; cached:pods,nodes: for these")
 	fs.DurationVar(&o.MaxStaleness, "max-staleness", 0,
-		"Longest time since the upstream was last heard about a resource, for which the cache answers a read without proof; 0: no bound")
+		"Longest time since a resource was last shown to be the upstream's state, for which the cache answers a read without proof; 0: no bound")
 	fs.StringVar(&f.log, "log-bytes", "8Mi", "Bound of each resource's change log, which is how far back watches resume")
 	fs.DurationVar(&o.FlushInterval, "watch-flush-interval", 0,
 		"Bound of the time between two writes to a watcher while changes keep coming, which grows with the number of watchers that are written to; "+
