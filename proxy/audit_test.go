@@ -162,7 +162,7 @@ func TestAuditRefused(t *testing.T) {
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool {
 		return s.ResourceAttributes != nil && s.ResourceAttributes.Verb == "impersonate"
 	})
-	tp.next(tp.watch("jane", "/api/v1/pods?watch=true"), "ADDED")
+	tp.next(tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion=0"), "ADDED")
 	carol, foreign := tp.clientWith(tp.authCA.Issue(t, "carol")), tp.clientWith(newAuthority(t).Issue(t, "carol"))
 	nothing := func() {}
 	for id, test := range map[string]struct {
@@ -176,7 +176,7 @@ func TestAuditRefused(t *testing.T) {
 		"unnamed":    {carol, "/version", " ", 400, "carol", nothing, nothing},
 		"denied":     {carol, "/version", "joe", 403, "carol", nothing, nothing},
 		"expired":    {tp.client, "/api/v1/configmaps?limit=1&continue=" + page, "", 410, "jane", nothing, nothing},
-		"too many":   {tp.client, "/api/v1/pods?watch=true", "", 429, "jane", nothing, nothing},
+		"too many":   {tp.client, "/api/v1/pods?watch=true&resourceVersion=0", "", 429, "jane", nothing, nothing},
 		"unanswered": {tp.client, "/api/v1/pods?resourceVersion=0", "", 503, "jane", func() { u.refuseReviews(500) }, func() { u.setFault(nil) }},
 		"down":       {tp.client, "/api/v1/configmaps", "", 503, "jane", func() { u.setDown(true) }, func() { u.setDown(false) }},
 		"no metrics": {tp.client, "/metrics", "joe", 403, "jane", nothing, nothing},
@@ -218,12 +218,12 @@ func TestAuditNoBody(t *testing.T) {
 	})
 	tp.ready()
 	page := tp.metricsPage()
-	tp.next(tp.watch("jane", "/api/v1/pods?watch=true"), "ADDED")
+	tp.next(tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion=0"), "ADDED")
 	for _, test := range []struct {
 		what, method, path string
 		fault              bool
 	}{
-		{"too many", "GET", "/api/v1/pods?watch=true", false},
+		{"too many", "GET", "/api/v1/pods?watch=true&resourceVersion=0", false},
 		{"expired", "GET", "/api/v1/configmaps?limit=1&continue=" + page, false},
 		{"unanswered", "GET", "/api/v1/pods?resourceVersion=0", true},
 		{"metrics", "GET", "/metrics", false},

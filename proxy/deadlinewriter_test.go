@@ -90,11 +90,11 @@ func TestPacedAnswers(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	tp := startProxy(t, u, Options{})
 	for path, want := range map[string]time.Duration{
-		"/api/v1/pods":                             seatGrace,
-		"/api/v1/namespaces/default/pods/none":     seatGrace,
-		"/metrics":                                 seatGrace,
-		"/api/v1/pods?watch=true&timeoutSeconds=1": writeStall,
-		"/api/v1/namespaces/default/pods/none/log": writeStall,
+		"/api/v1/pods":                         seatGrace,
+		"/api/v1/namespaces/default/pods/none": seatGrace,
+		"/metrics":                             seatGrace,
+		"/api/v1/pods?watch=true&resourceVersion=0&timeoutSeconds=1": writeStall,
+		"/api/v1/namespaces/default/pods/none/log":                   writeStall,
 	} {
 		w := &noteDeadline{ResponseWriter: httptest.NewRecorder()}
 		r := httptest.NewRequest(http.MethodGet, path, nil).WithContext(tp.ctx)

@@ -25,7 +25,7 @@ func TestRedefined(t *testing.T) {
 	define(tp)
 	tp.ready()
 	pods, before := tp.resource("pods").ready.Load(), tp.resource("widgets").ready.Load()
-	lines := tp.watch("jane", "/apis/example.com/v1/widgets?watch=true")
+	lines := tp.watch("jane", "/apis/example.com/v1/widgets?watch=true&resourceVersion=0")
 	tp.next(lines, "ADDED")
 	u.setSchema("api/v1", "one") // which tells nothing, since it was not known
 	u.setSchema("apis/example.com/v1", "two")

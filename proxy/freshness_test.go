@@ -24,6 +24,7 @@ import (
 
 const (
 	consistentList  = "/api/v1/pods"
+	plainWatch      = "/api/v1/pods?watch=true&timeoutSeconds=1"
 	consistentWatch = "/api/v1/pods?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
 )
 
@@ -67,7 +68,7 @@ func TestProven(t *testing.T) {
 	u := startUpstream(t, provable)
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: patient()})
 	tp.ready()
-	for n, path := range []string{consistentList, consistentWatch, consistentList + "?limit=150"} {
+	for n, path := range []string{consistentList, consistentWatch, plainWatch, consistentList + "?limit=150"} {
 		mark := u.label(n)
 		u.namespace(fmt.Sprintf("other-%d", n))
 		get := tp.get

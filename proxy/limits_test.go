@@ -101,7 +101,7 @@ func TestTooManyRequests(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}, MaxRequests: 1, MaxMutating: 1, MaxLongRunning: 1, timeouts: impatient()})
 	tp.ready()
-	const list, watch = "/api/v1/pods?resourceVersion=0", "/api/v1/pods?watch=true"
+	const list, watch = "/api/v1/pods?resourceVersion=0", "/api/v1/pods?watch=true&resourceVersion=0"
 	for name, tt := range map[string]struct {
 		first       *rawConn
 		method, url string
@@ -191,7 +191,7 @@ func TestTooManyConnections(t *testing.T) {
 	tp.ready()
 	tp.client.CloseIdleConnections()
 	waiting := []*rawConn{tp.dialPlain(), tp.dial("http/1.1")}
-	const watch = "/api/v1/pods?watch=true"
+	const watch = "/api/v1/pods?watch=true&resourceVersion=0"
 	for _, c := range waiting {
 		if resp := tp.dial("http/1.1").send("GET", watch, 0, "").answer(); resp.StatusCode != http.StatusOK {
 			t.Fatal(resp.Status)
@@ -290,7 +290,7 @@ func TestHalfOpen(t *testing.T) {
 	wait.ping, wait.pong = 50*time.Millisecond, 50*time.Millisecond
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: wait})
 	tp.ready()
-	framer := tp.dial("h2").request("/api/v1/pods?watch=true")
+	framer := tp.dial("h2").request("/api/v1/pods?watch=true&resourceVersion=0")
 	streams, watched, pinged := uint32(0), false, false
 	for {
 		frame, err := framer.ReadFrame()
@@ -325,7 +325,7 @@ func TestForwardedMemory(t *testing.T) {
 	limiter := tp.server.flowControl.longRunning
 	used := func() int64 { return limiter.memoryUsed() - int64(tp.server.connected())*connectionBytes }
 	c := tp.dial("h2")
-	c.request("/api/v1/pods?watch=true") // the state is more than it has room for
+	c.request("/api/v1/pods?watch=true&resourceVersion=0") // the state is more than it has room for
 	tp.until("what is kept for it counts", func() bool { return used() == watchBytes+copyBuffer+readAhead && limiter.late() == readAhead })
 	c.Close()
 	tp.until("it has ended", func() bool { return used() == 0 })
@@ -339,7 +339,7 @@ func TestBodiesOfWatches(t *testing.T) {
 	used := func() int64 {
 		return limiter.memoryUsed() - limiter.late() - int64(tp.server.connected())*connectionBytes
 	}
-	r, err := http.NewRequestWithContext(tp.ctx, http.MethodGet, tp.server.URL()+"/api/v1/pods?watch=true", strings.NewReader(strings.Repeat("x", maxBuffered)))
+	r, err := http.NewRequestWithContext(tp.ctx, http.MethodGet, tp.server.URL()+"/api/v1/pods?watch=true&resourceVersion=0", strings.NewReader(strings.Repeat("x", maxBuffered)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -361,7 +361,7 @@ func TestHeadsOfWatches(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}, WatchMemory: 1 << 20})
 	tp.ready()
-	const watch = "/api/v1/pods?watch=true"
+	const watch = "/api/v1/pods?watch=true&resourceVersion=0"
 	limiter := tp.server.flowControl.longRunning
 	long := []string{"Authorization", "Bearer token-jane", "X-Padding", strings.Repeat("x", 220<<10)}
 	var many []string

@@ -105,7 +105,7 @@ func TestMetrics(t *testing.T) {
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}, MaxRequests: 1, timeouts: impatient()})
 	tp.ready()
 	tp.get("jane", "/api/v1/pods?resourceVersion=0")
-	tp.watch("jane", "/api/v1/pods?watch=true")
+	tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion=0")
 	tp.until("it watches", func() bool { return tp.server.resources.find(podsResource).watchers.Load() == 1 })
 	slow := tp.dial("http/1.1").send("GET", "/api/v1/pods?resourceVersion=0", 10, "")
 	tp.until("it has the place", func() bool { return tp.server.flowControl.readOnly.inUse() == 1 })

@@ -33,16 +33,17 @@ type Options struct {
 	// MemoryBudget bounds, in bytes, the resources that are cached on demand, because a client read
 	// them. 0: none are.
 	MemoryBudget int64
-	// ForwardConsistent forwards all consistent reads: LISTs without resourceVersion, and WATCHes
-	// with sendInitialEvents and without resourceVersion. false: the proxy answers them for resources
-	// with a hundred objects or more, once its copy is proven to be current.
+	// ForwardConsistent forwards all consistent reads: LISTs and WATCHes without resourceVersion.
+	// false: the proxy answers them for resources with a hundred objects or more, once its copy is
+	// proven to be current.
 	ForwardConsistent bool
 	// Cached names resources ("pods", "deployments.apps") whose consistent reads are answered
 	// without proof, however old the copy is.
 	Cached []string
 	// MaxStaleness bounds the age of the copy that answers a LIST, a GET or the initial state of a
-	// WATCH. If the upstream was not heard for longer, the copy must be proven to be current, or
-	// the read is forwarded. 0: no bound. Reads of an exact resourceVersion are not affected.
+	// WATCH. If for longer nothing has shown it to be the upstream's state, it must be proven to be
+	// current, or the read is forwarded. 0: no bound. Reads of an exact resourceVersion are not
+	// affected.
 	MaxStaleness time.Duration
 	// LogBytes bounds the change log of each resource, and so how far back a watch can resume. 0: 8
 	// MiB.

@@ -101,7 +101,7 @@ func TestBecomesAggregated(t *testing.T) {
 		return res != nil && res.ready.Load() != nil
 	}
 	tp.until("widgets are cached", cached)
-	lines := tp.watch("jane", "/apis/example.com/v1/widgets?watch=true")
+	lines := tp.watch("jane", "/apis/example.com/v1/widgets?watch=true&resourceVersion=0")
 	tp.next(lines, "ADDED")
 	u.aggregate(func(string) (int, string) { return http.StatusOK, "widget-server" })
 	tp.ends("aggregated", lines)

@@ -229,7 +229,7 @@ func TestWatchesOfUser(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}, MaxWatchesPerUser: 2})
 	tp.ready()
-	const watch = "/api/v1/pods?watch=true"
+	const watch = "/api/v1/pods?watch=true&resourceVersion=0"
 	refused := func(who, why string) {
 		t.Helper()
 		resp := tp.open(tp.client, http.MethodGet, watch, "Authorization", "Bearer token-"+who)
@@ -273,7 +273,7 @@ func TestForwardedWatchesOfUser(t *testing.T) {
 	tp := startProxy(t, u, Options{MaxWatchesPerUser: 2})
 	open := func(token string, want int) {
 		t.Helper()
-		if resp := tp.open(tp.client, http.MethodGet, "/api/v1/pods?watch=true", "Authorization", "Bearer token-"+token); resp.StatusCode != want {
+		if resp := tp.open(tp.client, http.MethodGet, "/api/v1/pods?watch=true&resourceVersion=0", "Authorization", "Bearer token-"+token); resp.StatusCode != want {
 			t.Errorf("%s: %s, want %d", token, resp.Status, want)
 		}
 	}

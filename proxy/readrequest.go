@@ -193,7 +193,7 @@ func (rd *readRequest) watch(q url.Values) *readRequest {
 	if seconds, _ := strconv.ParseInt(q.Get("timeoutSeconds"), 10, 64); seconds < 0 || seconds > maxTimeoutSeconds {
 		return nil
 	}
-	rd.consistent = rv == "" && q.Has("sendInitialEvents")
+	rd.consistent = rv == "" // from kube-apiserver 1.34 on also without sendInitialEvents
 	switch {
 	case sendsInitialEvents(q):
 		rd.minVersion = resourceversion.Number(rv)

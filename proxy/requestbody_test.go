@@ -29,7 +29,7 @@ func TestSlowBody(t *testing.T) {
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: wait})
 	tp.ready()
 	// A body that never comes, of a request that needs none.
-	for _, path := range []string{"/api/v1/pods?resourceVersion=0", "/livez", "/metrics", "/api/v1/pods?watch=true"} {
+	for _, path := range []string{"/api/v1/pods?resourceVersion=0", "/livez", "/metrics", "/api/v1/pods?watch=true&resourceVersion=0"} {
 		c := tp.dial("http/1.1").send("GET", path, 100, "x")
 		if resp := c.answer(); resp.StatusCode != http.StatusRequestTimeout || !resp.Close {
 			t.Errorf("%s: %s %v", path, resp.Status, resp.Header)

@@ -50,7 +50,7 @@ func TestCachedOnDemand(t *testing.T) {
 		})
 	}
 	// Over the budget the one that nobody watches goes, and is not taken in again.
-	lines := tp.watch("jane", "/apis/example.com/v1/widgets?watch=true")
+	lines := tp.watch("jane", "/apis/example.com/v1/widgets?watch=true&resourceVersion=0")
 	tp.until("it watches", func() bool { return tp.server.resources.find(widgets).watchers.Load() == 1 })
 	tp.server.resources.budget.limit.Store(1)
 	tp.until("pods are let go", func() bool { return tp.server.resources.find(podsResource) == nil })

@@ -58,8 +58,8 @@ func TestWhoAnswers(t *testing.T) {
 		{path: pod + "?resourceVersion=0"},
 		{path: pod, upstream: true},
 		{path: pod + "/status?resourceVersion=0", upstream: true},
-		{path: "/api/v1/pods?watch=true&timeoutSeconds=1"},
 		{path: "/api/v1/pods?watch=true&timeoutSeconds=1&resourceVersion=0"},
+		{path: "/api/v1/pods?watch=true&timeoutSeconds=1", upstream: true},
 		{path: "/api/v1/pods?watch=true&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", upstream: true},
 		{path: "/api/v1/pods?watch=true&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=0"},
 		// This is older than the log.
@@ -89,7 +89,7 @@ func TestCachedConsistency(t *testing.T) {
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}, Cached: []string{"pods"}})
 	tp.ready()
 	for _, path := range []string{
-		"/api/v1/pods",
+		"/api/v1/pods", "/api/v1/pods?watch=true&timeoutSeconds=1",
 		"/api/v1/pods?watch=true&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true",
 	} {
 		code, body := tp.get("jane", path)
@@ -214,7 +214,7 @@ func TestOneReviewOfRefused(t *testing.T) {
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
 	tp.ready()
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "nobody" })
-	for _, path := range []string{"/api/v1/pods?watch=true&timeoutSeconds=1", "/api/v1/nodes?watch=true&timeoutSeconds=1"} {
+	for _, path := range []string{"/api/v1/pods?watch=true&resourceVersion=0&timeoutSeconds=1", "/api/v1/nodes?watch=true&resourceVersion=0&timeoutSeconds=1"} {
 		for _, token := range []string{"Bearer token-nobody", "Bearer junk"} {
 			u.mu.Lock()
 			u.requests = nil

@@ -225,9 +225,9 @@ func TestClosed(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
 	tp.ready()
-	served := tp.watch("jane", "/api/v1/pods?watch=true")
+	served := tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion=0")
 	tp.next(served, "ADDED")
-	forwarded := tp.watch("jane", "/api/v1/nodes?watch=true")
+	forwarded := tp.watch("jane", "/api/v1/nodes?watch=true&resourceVersion=0")
 	if err := tp.server.Close(); err != nil {
 		t.Fatal(err)
 	}

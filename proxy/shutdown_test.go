@@ -75,8 +75,8 @@ func TestShutdown(t *testing.T) {
 	open := func(path string) *http.Response {
 		return tp.open(tp.client, http.MethodGet, path, "Authorization", "Bearer token-jane")
 	}
-	here, plain := open("/api/v1/pods?watch=true"+marked), open("/api/v1/pods?watch=true")
-	passed := open("/api/v1/nodes?watch=true" + marked)
+	here, plain := open("/api/v1/pods?watch=true&resourceVersion=0"+marked), open("/api/v1/pods?watch=true&resourceVersion=0")
+	passed := open("/api/v1/nodes?watch=true&resourceVersion=0" + marked)
 	if n := tp.server.resources.find(podsResource).watchers.Load(); n != 2 {
 		t.Fatalf("%d watches are served from here", n)
 	}
@@ -101,7 +101,7 @@ func TestShutdown(t *testing.T) {
 	if resp := tp.dial("http/1.1").send("POST", "/api/v1/nodes", 2, "{}").answer(); resp.StatusCode/100 == 5 || !resp.Close {
 		t.Errorf("what is passed on, on a new connection: %s, closes %v", resp.Status, resp.Close)
 	}
-	late := tp.open(tp.clientWith(nil), http.MethodGet, "/api/v1/pods?watch=true"+marked+"&resourceVersion="+made.ResourceVersion, "Authorization", "Bearer token-jane")
+	late := tp.open(tp.clientWith(nil), http.MethodGet, "/api/v1/pods?watch=true&resourceVersion=0"+marked+"&resourceVersion="+made.ResourceVersion, "Authorization", "Bearer token-jane")
 	goOn(4)
 	goOn(5)
 	for name, resp := range map[string]*http.Response{"here": here, "late": late} {
@@ -145,7 +145,7 @@ func TestShutdownOfLater(t *testing.T) {
 	u.block("")
 	tp.until("it is cached", func() bool { return res.ready.Load() != nil })
 	u.forwarded("")
-	resp := tp.open(tp.client, http.MethodGet, "/api/v1/pods?watch=true&allowWatchBookmarks=true", "Authorization", "Bearer token-jane")
+	resp := tp.open(tp.client, http.MethodGet, "/api/v1/pods?watch=true&resourceVersion=0&allowWatchBookmarks=true", "Authorization", "Bearer token-jane")
 	if passed := u.forwarded("/api/v1/pods"); len(passed) > 0 {
 		t.Fatal("it is not served from here")
 	}
@@ -280,7 +280,7 @@ func TestGoawayFirst(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
 	tp.ready()
-	framer := tp.dial("h2").request("/api/v1/pods?watch=true")
+	framer := tp.dial("h2").request("/api/v1/pods?watch=true&resourceVersion=0")
 	tp.until("it watches", func() bool { return tp.server.resources.find(podsResource).watchers.Load() == 1 })
 	goOn, ended := tp.shutDownInSteps()
 	goOn(2)
@@ -317,7 +317,7 @@ func TestGoawayChance(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}, GoawayChance: MaxGoawayChance})
 	tp.ready()
-	watch := tp.watch("jane", "/api/v1/pods?watch=true")
+	watch := tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion=0")
 	tp.next(watch, "ADDED")
 	connections := 0
 	trace := &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {

@@ -21,7 +21,7 @@ func TestRevoked(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}, Recheck: 20 * time.Millisecond})
 	tp.ready()
-	stays := tp.watch("jane", "/api/v1/pods?watch=true")
+	stays := tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion=0")
 	tp.next(stays, "ADDED")
 	for name, revoke := range map[string]func(){
 		"permission": func() {
@@ -38,7 +38,7 @@ func TestRevoked(t *testing.T) {
 		u.mu.Lock()
 		u.expired["leaver"] = false
 		u.mu.Unlock()
-		lines := tp.watch("leaver", "/api/v1/pods?watch=true")
+		lines := tp.watch("leaver", "/api/v1/pods?watch=true&resourceVersion=0")
 		tp.next(lines, "ADDED")
 		revoke()
 		for ended := false; !ended; {
@@ -67,7 +67,7 @@ func TestAskedAnew(t *testing.T) {
 	const long = time.Hour
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}, Recheck: 20 * time.Millisecond, Authentication: Authentication{TokenTTL: long, AllowTTL: long, DenyTTL: long}})
 	tp.ready()
-	lines := tp.watch("jane", "/api/v1/pods?watch=true")
+	lines := tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion=0")
 	tp.next(lines, "ADDED")
 	asked, noes := 0, 1 // under the upstream's lock
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool {
@@ -90,7 +90,7 @@ func TestAskedAnew(t *testing.T) {
 	u.expired["jane"] = true
 	u.mu.Unlock()
 	tp.ends("the token is revoked", lines)
-	lines = tp.watch("joan", "/api/v1/pods?watch=true")
+	lines = tp.watch("joan", "/api/v1/pods?watch=true&resourceVersion=0")
 	tp.next(lines, "ADDED")
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "joan" })
 	tp.ends("the permission is revoked", lines)
@@ -103,7 +103,7 @@ func TestUpstreamDown(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}, Recheck: 50 * time.Millisecond})
 	tp.ready()
-	lines := tp.watch("jane", "/api/v1/pods?watch=true")
+	lines := tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion=0")
 	tp.next(lines, "ADDED")
 	if code, _ := tp.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusOK {
 		t.Fatal(code)
@@ -207,7 +207,7 @@ func TestRelist(t *testing.T) {
 		}
 	}
 	tp.until("cached", func() bool { code, _ := tp.get("jane", "/readyz"); return code == http.StatusOK })
-	lines := tp.watch("jane", "/api/v1/pods?watch=true")
+	lines := tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion=0")
 	tp.next(lines, `"z"`)
 	before := get(t, tp.ctx, u, "z")
 
@@ -284,7 +284,7 @@ func TestStartOver(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: leisurely()})
 	tp.ready()
-	lines := tp.watch("jane", "/api/v1/pods?watch=true")
+	lines := tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion=0")
 	tp.next(lines, "ADDED")
 	res := tp.server.resources.all()[0]
 	res.ready.Load().sink.endSession(errWentBack)
@@ -326,7 +326,7 @@ func TestAllStartOver(t *testing.T) {
 	tp.ready()
 	all := tp.server.resources.all()
 	finder, other := all[0], all[1]
-	path := fmt.Sprintf("/api/v1/%s?watch=true&allowWatchBookmarks=true", other.gvr.Resource)
+	path := fmt.Sprintf("/api/v1/%s?watch=true&resourceVersion=0&allowWatchBookmarks=true", other.gvr.Resource)
 	lines := tp.watch("jane", path)
 	finder.ready.Load().sink.endSession(errWentBack)
 	var last string
