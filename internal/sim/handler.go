@@ -234,7 +234,11 @@ func (h *handler) late() {
 func (h *handler) backlog() time.Duration {
 	n, pairs := 1+h.went, len(h.scope.pairs())
 	if pairs > 1 || h.client.spec.Mode == "watchlist" && slices.ContainsFunc(h.run.world.Servers, func(s api.Spec) bool { return s.Old }) {
-		h.run.cluster.Do(func(hist *etcd.History) { n += pairs * int(hist.Era().Head()-hist.Era().Base) })
+		h.run.cluster.Do(func(hist *etcd.History) {
+			for _, e := range hist.Eras() { // those before a restore wait for a slow handler too
+				n += pairs * int(e.Head()-e.Base)
+			}
+		})
 	}
 	return h.spec.Delay * time.Duration(n)
 }
