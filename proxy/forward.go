@@ -61,7 +61,7 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request) {
 		s.refuseUnread(w, r, err)
 		return
 	}
-	s.limitBody(w, r, !long)
+	defer s.limitBody(w, r, !long)()
 	switch {
 	case parsed.info.Verb == "watch":
 		watch, p := s.forwardedWatches.begin(w, r, cancel)

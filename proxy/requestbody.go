@@ -14,7 +14,7 @@ import (
 )
 
 // requestBody is the body of a forwarded request. A transport may read it after its request was
-// answered; then it must not touch the connection any more.
+// answered; then it must not touch the connection any more, see detach.
 type requestBody struct {
 	io.ReadCloser
 	control      *http.ResponseController
@@ -25,7 +25,7 @@ type requestBody struct {
 	budget  *waitBudget // nil: the client may go on for as long as it sends something
 	failure error       // why the client did not send it; nil: it did so far
 	closing bool        // Close has begun
-	closed  bool
+	closed  bool // the connection must not be touched any more
 }
 
 const (
@@ -46,9 +46,10 @@ func isBuffered(r *http.Request) bool { return r.ContentLength > 0 && r.ContentL
 // limitBody bounds how long a request that is to be forwarded waits for its body. The client of a
 // request that has a seat keeps to a pace, and that of a body that is buffered to a quicker one:
 // nobody has authenticated it yet.
-func (s *Server) limitBody(w http.ResponseWriter, r *http.Request, seated bool) {
+// The caller must detach it before the handler returns.
+func (s *Server) limitBody(w http.ResponseWriter, r *http.Request, seated bool) (detach func()) {
 	if r.Body == nil || r.Body == http.NoBody {
-		return
+		return func() {}
 	}
 	wait := s.opts.timeouts
 	body := &requestBody{ReadCloser: r.Body, control: http.NewResponseController(w), closeTimeout: wait.discard, http2: r.ProtoMajor == 2}
@@ -59,6 +60,16 @@ func (s *Server) limitBody(w http.ResponseWriter, r *http.Request, seated bool) 
 		body.budget = &waitBudget{grace: wait.body}
 	}
 	r.Body = body
+	return body.detach
+}
+
+// detach ends what the body does with the connection. A transport that still reads, since the
+// upstream has answered without reading all, would set deadlines of a response that is over, and
+// net/http's for HTTP/2 panics then. ReverseProxy closes a body of its own, and not this one.
+func (b *requestBody) detach() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
 }
 
 // limit has reads end within a time, and no later than the budget allows. It returns false once the

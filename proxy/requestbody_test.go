@@ -241,7 +241,7 @@ func TestTrickledBody(t *testing.T) {
 				client := &tricklingBody{ResponseRecorder: httptest.NewRecorder(), http2: major == 2, pause: tt.pause}
 				r := &http.Request{ProtoMajor: major, ContentLength: tt.length, Body: client}
 				s := &Server{opts: Options{timeouts: defaultTimeouts}}
-				s.limitBody(client, r, tt.seated)
+				defer s.limitBody(client, r, tt.seated)()
 				began, n := time.Now(), 0
 				for ; n < reads; n++ {
 					if _, err := r.Body.Read(make([]byte, size)); err != nil {
@@ -304,7 +304,7 @@ func TestClosedBody(t *testing.T) {
 	client := blockingBody{httptest.NewRecorder(), make(chan struct{}), make(chan struct{})}
 	r := &http.Request{ContentLength: 4 * maxBuffered, Body: client}
 	s := &Server{opts: Options{timeouts: defaultTimeouts}}
-	s.limitBody(client, r, true)
+	defer s.limitBody(client, r, true)()
 	read := make(chan error)
 	go func() {
 		_, err := r.Body.Read(make([]byte, 1))
@@ -333,4 +333,29 @@ func TestSlowWriter(t *testing.T) {
 	}
 	c.Close()
 	tp.until("its place is free", func() bool { return tp.server.flowControl.mutating.inUse() == 0 })
+}
+
+// TestAnswerBeforeBody: the upstream may refuse a request before it has come whole. What still
+// reads the body then leaves the client's connection alone, which is in other hands.
+func TestAnswerBeforeBody(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{})
+	u.setFault(func(w http.ResponseWriter, _ *http.Request) { writeStatus(w, http.StatusForbidden) })
+	tp := startProxy(t, u, Options{})
+	for range 100 {
+		body, rest := io.Pipe()
+		r, err := http.NewRequestWithContext(tp.ctx, http.MethodPost, tp.server.URL()+"/api/v1/reviews", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.ContentLength = 4 * maxBuffered
+		resp, err := tp.client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.ProtoMajor != 2 || resp.StatusCode != http.StatusForbidden {
+			t.Fatal(resp.Proto, resp.Status)
+		}
+		resp.Body.Close()
+		rest.Close()
+	}
 }
