@@ -251,13 +251,33 @@ func (c *rechecker) finish(q *recheckedReview, who user.Info, d decision, now ti
 	switch keeps := q.stillAllowed(d, now, c.grace, c.maxPeriod); {
 	case !keeps:
 		return c.drop(q, d, now)
-	case q.denied: // also if the confirmation was not answered
-		q.retryAt = now.Add(min(confirmDelay, c.period))
-		c.enqueue(q, &c.denied)
+	case q.denied:
+		c.confirmLater(q, d, now)
 	default:
 		c.enqueue(q, &c.due)
 	}
 	return nil
+}
+
+// confirmLater has a denial confirmed soon, also if there was nobody to answer. An upstream that does
+// not answer is given as long as for any other review, since its answers are counted. The caller
+// holds the lock.
+func (c *rechecker) confirmLater(q *recheckedReview, d decision, now time.Time) {
+	delay := c.period
+	if d == decisionDeny || d == decisionUnreachable || d == decisionGrace {
+		delay = min(confirmDelay, c.period)
+	}
+	q.retryAt = now.Add(delay)
+	before := c.denied.Back()
+	for before != nil && before.Value.(*recheckedReview).retryAt.After(q.retryAt) {
+		before = before.Prev()
+	}
+	c.enqueue(q, &c.denied)
+	if before == nil {
+		c.denied.MoveToFront(q.element)
+	} else {
+		c.denied.MoveAfter(q.element, before)
+	}
 }
 
 // updateUser records the user of a token for the reviews about permissions, since groups may have

@@ -202,24 +202,45 @@ func TestRechecksRevoke(t *testing.T) {
 	})
 }
 
-// TestRechecksConfirm: a denial is confirmed soon, also if the first try has no answer.
+// TestRechecksConfirm: a denial is confirmed soon, also if nobody is there to answer. An upstream
+// that is there and does not answer is given its three minutes.
 func TestRechecksConfirm(t *testing.T) {
-	for name, between := range map[string]decision{"unanswered": decisionUnanswered, "unreachable": decisionUnreachable, "within grace": decisionGrace} {
+	const no, yes, refused, away, grace = decisionDeny, decisionAllow, decisionUnanswered, decisionUnreachable, decisionGrace
+	const soon, later = confirmDelay, time.Minute
+	for name, tt := range map[string]struct {
+		answers []decision
+		after   []time.Duration
+		ends    bool
+	}{
+		"confirmed":           {[]decision{no, no}, []time.Duration{soon}, true},
+		"away":                {[]decision{no, away, away, no}, []time.Duration{soon, soon, soon}, true},
+		"within grace":        {[]decision{no, grace, grace, no}, []time.Duration{soon, soon, soon}, true},
+		"refused":             {[]decision{no, refused, no}, []time.Duration{soon, later}, true},
+		"refused, then yes":   {[]decision{no, refused, refused, yes}, []time.Duration{soon, later, later}, false},
+		"refused three times": {[]decision{no, refused, refused, refused}, []time.Duration{soon, later, later}, true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				answers := []decision{decisionDeny, between, between, decisionDeny}
 				v := &reviewer{t: t, of: map[reviewID]time.Time{}}
-				v.denies = func(*recheckedReview, user.Info) decision {
-					d := answers[0]
-					answers = answers[1:]
+				answers := tt.answers
+				v.denies = func(*recheckedReview, user.Info) (d decision) {
+					if len(answers) == 0 {
+						return yes
+					}
+					d, answers = answers[0], answers[1:]
 					return d
 				}
 				c := newRechecker(time.Minute, time.Hour, time.Hour, v.ask)
 				defer c.close()
 				ended, _ := v.watches(c, 1, 1, 1, false)
-				time.Sleep(time.Minute + 3*confirmDelay)
-				if asked, _, gone := v.seen(ended); asked != 4 || gone != 1 {
-					t.Errorf("asked %d times, %d have ended", asked, gone)
+				time.Sleep(10 * time.Minute)
+				_, _, gone := v.seen(ended)
+				var after []time.Duration
+				for i := range tt.after {
+					after = append(after, v.asked[i+1].Sub(v.asked[i]))
+				}
+				if !slices.Equal(after, tt.after) || (gone > 0) != tt.ends || tt.ends && len(v.asked) != len(tt.answers) {
+					t.Errorf("asked after %v, %d times; %d have ended", after, len(v.asked), gone)
 				}
 			})
 		})
