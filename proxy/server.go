@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"crypto/sha256"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -129,7 +128,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		return nil, err
 	}
 	s.upstream.onAccepted = s.learnOwner
-	s.upstream.onDenied = func(token [sha256.Size]byte) { s.authn.tokenAnswers.remove(token) }
+	s.upstream.onDenied = s.authn.forgetOwner
 	if s.authz, err = newAuthorization(&o, client, br, s.flowControl.reviews); err != nil {
 		return nil, err
 	}

@@ -14,6 +14,12 @@ const (
 	ownerRetry = 10 * time.Minute
 )
 
+// forgetOwner forgets a token that the upstream has rejected, so that learnOwner asks about it anew.
+func (a *authentication) forgetOwner(id [sha256.Size]byte) {
+	a.tokenAnswers.remove(id)
+	a.ownersAsked.Remove(id)
+}
+
 // learnOwner asks the upstream, in the background, whose a token is that it has just accepted. Of
 // requests that are only forwarded nobody would ask, and they would have their seats by token, of
 // which a user may have any number. If too many are asked about, the next request of the token does
@@ -40,8 +46,6 @@ func (s *Server) learnOwner(r *http.Request, id [sha256.Size]byte) {
 		defer func() { <-a.ownerReviews }()
 		ctx, cancel := context.WithTimeout(s.closing, s.opts.timeouts.review)
 		defer cancel()
-		if _, d := a.review(by.WithContext(ctx), id, reviewOptions{uncached: true}); d == decisionAllow {
-			a.ownersAsked.Remove(id) // if the answer is forgotten, the next request asks
-		}
+		a.review(by.WithContext(ctx), id, reviewOptions{uncached: true})
 	})
 }
