@@ -12,15 +12,15 @@ import (
 
 // cachedAnswer is an answer of the upstream, and its time.
 type cachedAnswer struct {
-	user   user.Info // of a token; nil for a permission
-	at     time.Time
-	denied bool // a permission
+	user user.Info // of a token; nil for a permission
+	at   time.Time
 }
 
 // The most answers that are kept for Options.Grace, and what they may take: answerBytes and the
 // name of the caller each, and a token besides that what its user's groups and extras take.
 const (
 	maxCachedPermissions = 65_536
+	maxCachedDenials     = 8_192
 	maxCachedTokens      = 32_768
 	maxAnswerBytes       = 64 << 20
 	answerBytes          = 240

@@ -22,7 +22,8 @@ type authorization struct {
 	breaker           *breaker
 	timeout           time.Duration
 	allowTTL, denyTTL time.Duration // how long an answer counts without asking again
-	answers           *answerCache  // the last ones, also for outages of the upstream
+	allowed           *answerCache  // the last answers of those that are, also for outages of the upstream
+	denied            *answerCache  // and of those that are not
 	seats             *seatPool     // of reviews of known callers
 }
 
@@ -35,7 +36,7 @@ func newAuthorization(o *Options, client kubernetes.Interface, br *breaker, seat
 	allow, deny := o.Authentication.AllowTTL, o.Authentication.DenyTTL
 	return &authorization{
 		reviews: uncachedReviews{reviews}, breaker: br, timeout: o.timeouts.review, allowTTL: allow, denyTTL: deny,
-		answers: newAnswerCache(maxCachedPermissions, o.answerAge(max(allow, deny))), seats: seats,
+		allowed: newAnswerCache(maxCachedPermissions, o.answerAge(allow)), denied: newAnswerCache(maxCachedDenials, deny), seats: seats,
 	}, nil
 }
 
@@ -113,8 +114,12 @@ func (a *authorization) allowsExactly(ctx context.Context, who user.Info, q *act
 	}
 	d := a.review(ctx, who, q)
 	switch {
-	case d == decisionAllow || d == decisionDeny:
-		a.answers.add(who, id, cachedAnswer{at: time.Now(), denied: d == decisionDeny})
+	case d == decisionAllow:
+		a.denied.remove(id)
+		a.allowed.add(who, id, cachedAnswer{at: time.Now()})
+	case d == decisionDeny:
+		a.allowed.remove(id)
+		a.denied.add(who, id, cachedAnswer{at: time.Now()})
 	case d == decisionUnreachable && allowedBefore:
 		return decisionGrace
 	}
@@ -138,18 +143,17 @@ func (a *authorization) review(ctx context.Context, who user.Info, q *action) de
 
 // lastAnswer returns the last answer about an action, if it counts without asking again.
 func (a *authorization) lastAnswer(id [sha256.Size]byte) (decision, bool) {
-	last, ok := a.answers.get(id)
-	if ok && last.denied {
+	if last, ok := a.denied.get(id); ok {
 		return decisionDeny, time.Since(last.at) < a.denyTTL
 	}
-	return decisionAllow, ok && time.Since(last.at) < a.allowTTL
+	return decisionAllow, a.allowedWithin(id, a.allowTTL)
 }
 
 // allowedWithin reports whether the action was allowed by the last answer, and that is not older
 // than within.
 func (a *authorization) allowedWithin(id [sha256.Size]byte, within time.Duration) bool {
-	last, ok := a.answers.get(id)
-	return ok && !last.denied && time.Since(last.at) < within
+	last, ok := a.allowed.get(id)
+	return ok && time.Since(last.at) < within
 }
 
 // errUnauthorized returns kube-apiserver's 401.

@@ -49,7 +49,7 @@ func TestDigest(t *testing.T) {
 func TestFreshPermission(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, answer := 0, authorizer.DecisionAllow
-		a := &authorization{breaker: &breaker{}, timeout: time.Second, allowTTL: time.Second, denyTTL: time.Second / 4, answers: newAnswerCache(maxCachedPermissions, time.Hour), seats: newReviewSeats(time.Second)}
+		a := &authorization{breaker: &breaker{}, timeout: time.Second, allowTTL: time.Second, denyTTL: time.Second / 4, allowed: newAnswerCache(maxCachedPermissions, time.Hour), denied: newAnswerCache(maxCachedDenials, time.Hour), seats: newReviewSeats(time.Second)}
 		a.reviews = authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
 			asked++
 			return answer, "", nil

@@ -248,7 +248,7 @@ func TestDecisions(t *testing.T) {
 					}
 					return failure
 				}
-				authz := &authorization{breaker: br, timeout: time.Minute, allowTTL: time.Second, answers: newAnswerCache(maxCachedPermissions, time.Hour), seats: newReviewSeats(time.Minute)}
+				authz := &authorization{breaker: br, timeout: time.Minute, allowTTL: time.Second, allowed: newAnswerCache(maxCachedPermissions, time.Hour), denied: newAnswerCache(maxCachedDenials, time.Hour), seats: newReviewSeats(time.Minute)}
 				authz.reviews = authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
 					if err := fail(); err != nil {
 						return authorizer.DecisionNoOpinion, "", err
