@@ -288,7 +288,7 @@ func TestCatchUpIsCounted(t *testing.T) {
 // once no more than once; and the watch is let go.
 func TestStateIsCounted(t *testing.T) {
 	const objects = 40
-	for query, watches := range map[string]int{"": 1, "labelSelector=color%3Dred": 3} {
+	for query, watches := range map[string]int{"": 1, "labelSelector=color%3Dred": 3, "labelSelector=color%3Dblue": 1, "fieldSelector=metadata.namespace%3Dns": 3} {
 		t.Run(query, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				lc := newLargeCache(t, largeLog)

@@ -89,32 +89,36 @@ func (wd *writeDeadline) kept() (n int64) {
 	if from := wd.source.Load(); from != nil {
 		n = (*from).kept()
 	}
+	if sn := wd.state.Load(); sn != nil {
+		n = max(n, sn.KeptBytes(nil)) // what waits has the old versions that the state keeps
+	}
 	if g := wd.catchUp.Load(); g != nil {
 		n += g.bytes.Load()
-	}
-	if sn := wd.state.Load(); sn != nil {
-		n += sn.KeptBytes(nil)
 	}
 	return n
 }
 
-// stateBytes returns the bytes of what is kept for states that are being sent.
-func (ds *writeDeadlines) stateBytes() (bytes int64) {
+// stateBytes returns the bytes of what is kept for states that are being sent, and of what waits
+// for those to whom they are sent.
+func (ds *writeDeadlines) stateBytes() (states, waiting int64) {
 	if ds.states.Load() == 0 {
-		return 0
+		return 0, 0
 	}
 	var all []*store.Snapshot
 	ds.mu.Lock()
 	for wd := range ds.active {
 		if sn := wd.state.Load(); sn != nil {
 			all = append(all, sn)
+			if from := wd.source.Load(); from != nil {
+				waiting += (*from).kept()
+			}
 		}
 	}
 	ds.mu.Unlock()
 	slices.SortFunc(all, func(a, b *store.Snapshot) int { return cmp.Compare(b.Revision(), a.Revision()) })
 	var later *store.Snapshot
 	for _, sn := range all {
-		bytes, later = bytes+sn.KeptBytes(later), sn
+		states, later = states+sn.KeptBytes(later), sn
 	}
-	return bytes
+	return states, waiting
 }

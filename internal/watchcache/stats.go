@@ -96,7 +96,10 @@ func (n *counters) failed(err error) {
 // and not sent, the old versions of objects with that, and those of the states that they begin
 // with. It is cheap.
 func (c *Cache) BacklogBytes() int64 {
-	return c.store.CursorBytes() + c.held.bytes.Load() + c.ownCursors.taken(c.store.LogStart()) + c.watchWrites.stateBytes()
+	held := c.held.bytes.Load()
+	states, waiting := c.watchWrites.stateBytes()
+	// What waits for those who are sent a state has the old versions that the state keeps.
+	return c.store.CursorBytes() + max(held, states, held+states-waiting) + c.ownCursors.taken(c.store.LogStart())
 }
 
 // ShedStuck ends up to n watches whose clients take nothing at the moment, those first for which
