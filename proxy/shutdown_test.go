@@ -101,7 +101,7 @@ func TestShutdown(t *testing.T) {
 	if resp := tp.dial("http/1.1").send("POST", "/api/v1/nodes", 2, "{}").answer(); resp.StatusCode/100 == 5 || !resp.Close {
 		t.Errorf("what is passed on, on a new connection: %s, closes %v", resp.Status, resp.Close)
 	}
-	late := tp.open(tp.clientWith(nil), http.MethodGet, "/api/v1/pods?watch=true&resourceVersion=0"+marked+"&resourceVersion="+made.ResourceVersion, "Authorization", "Bearer token-jane")
+	late := tp.open(tp.clientWith(nil), http.MethodGet, "/api/v1/pods?watch=true"+marked+"&resourceVersion="+made.ResourceVersion, "Authorization", "Bearer token-jane")
 	goOn(4)
 	goOn(5)
 	for name, resp := range map[string]*http.Response{"here": here, "late": late} {

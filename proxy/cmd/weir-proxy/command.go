@@ -83,7 +83,7 @@ func (f *flags) addReads(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.Resources, "resources", nil, "Resources to cache from the start: pods, deployments.apps, widgets.v1.example.com")
 	fs.StringVar(&f.budget, "memory-budget", "0", "Bound of the memory of other resources, which are cached on demand; 0: none are")
 	fs.StringVar(&f.consistency, "consistency", "proven",
-		"How consistent reads are answered, which are LISTs without resourceVersion, and WATCHes with initial events and without resourceVersion; proven: from the cache, once it "+
+		"How consistent reads are answered, which are LISTs and WATCHes without resourceVersion; proven: from the cache, once it "+
 			"is proven to be current; upstream: by the upstream; cached: from the cache without proof, for --resources; cached:pods,nodes: for these")
 	fs.DurationVar(&o.MaxStaleness, "max-staleness", 0,
 		"Longest time since a resource was last shown to be the upstream's state, for which the cache answers a read without proof; 0: no bound")
