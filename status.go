@@ -42,10 +42,10 @@ type Status struct {
 	Synced bool
 	// ResourceVersion is the version up to which the reflector is current.
 	ResourceVersion string
-	// Heard is when what is held was the server's state last, as an event, a bookmark, a complete
-	// list, or an answer to the question for its newest resourceVersion has shown. Changes that the
-	// server made before Heard are held, unless they are still on their way. A list shows the state at
-	// the time of its request. Zero: never.
+	// Heard is when the server was heard from last: by an event, a bookmark, a part of a list, or an
+	// answer to the question for its newest resourceVersion. While Phase is PhaseWatching and Err is
+	// nil, changes that the server made before Heard are held, unless they are still on their way.
+	// Zero: never.
 	Heard time.Time
 	// Err is what keeps the reflector from being current, nil when nothing does. It is SkippedErr
 	// if there is nothing worse.

@@ -38,7 +38,7 @@ type session struct {
 // lastHeard returns when the session was last shown to be the upstream's state. It is at least as
 // new as the upstream was then, except for events in transit.
 func (s *session) lastHeard() time.Time {
-	at := s.reflector.Status().Heard
+	at := s.reflector.Status().CurrentAt
 	if proven := time.Unix(0, s.freshness.provenAt.Load()); proven.After(at) {
 		return proven
 	}

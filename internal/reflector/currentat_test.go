@@ -41,11 +41,11 @@ func (h *harness) paced(events ...string) http.HandlerFunc {
 	}
 }
 
-// TestHeard: Status.Heard is never newer than what is held. What has come of a list that is not
+// TestCurrentAt: Status.CurrentAt is never newer than what is held. What has come of a list that is not
 // complete is not held, and an answer that shows that something is missing makes nothing newer.
-func TestHeard(t *testing.T) {
+func TestCurrentAt(t *testing.T) {
 	const never = -1
-	type moment struct{ at, heard time.Duration }
+	type moment struct{ at, current time.Duration }
 	pods := []string{"a@20", "b@19", "c@18", "d@17"}
 	for name, tt := range map[string]struct {
 		cfg    Config
@@ -77,6 +77,9 @@ func TestHeard(t *testing.T) {
 		"probe that is refused": {listed, func(h *harness) []http.HandlerFunc {
 			return []http.HandlerFunc{h.list("10", "a@1"), h.events(), deny(http.StatusTooManyRequests, "1")}
 		}, []moment{{100 * time.Second, 0}}},
+		"list of a cache that may stand still": {Config{Mode: List, Consistency: Any}, func(h *harness) []http.HandlerFunc {
+			return []http.HandlerFunc{h.list("10", "a@1"), after(5*time.Second, h.events("bookmark@12"))}
+		}, []moment{{4 * time.Second, never}, {6 * time.Second, 5 * time.Second}}},
 		"probe that finds nothing new": {listed, func(h *harness) []http.HandlerFunc {
 			return []http.HandlerFunc{h.list("10", "a@1"), h.events(), after(time.Second, h.list("10/more", "a@1"))}
 		}, []moment{{100 * time.Second, bookmarkPeriod}}},
@@ -86,9 +89,9 @@ func TestHeard(t *testing.T) {
 				h.run(tt.script(h)...)
 				for _, m := range tt.want {
 					h.advance(m.at - time.Since(h.began))
-					heard := h.r.Status().Heard
-					if m.heard == never && !heard.IsZero() || m.heard != never && heard.Sub(h.began) != m.heard {
-						t.Errorf("after %v: %v, want %v", m.at, heard.Sub(h.began), m.heard)
+					s := h.r.Status()
+					if got := s.CurrentAt.Sub(h.began); m.current == never && !s.CurrentAt.IsZero() || m.current != never && got != m.current || s.Heard.Before(s.CurrentAt) {
+						t.Errorf("after %v: %v, want %v; heard at %v", m.at, got, m.current, s.Heard.Sub(h.began))
 					}
 				}
 			})

@@ -138,9 +138,9 @@
 // An object that Config.Keep does not want is read no further than its metadata. Its
 // resourceVersion counts like any other's, so that a watch resumes behind it.
 //
-// Status.Heard is when what is held was last shown to be the server's state. A server leaves no
-// open watch without a bookmark for 90 s. If nothing is heard on one for that long, and the server
-// does not answer a probe, Status.Err is [ErrSilent].
+// Status.Heard is when the server was heard last, and Status.CurrentAt when what is held was shown
+// to be its state. A server leaves no open watch without a bookmark for 90 s. If nothing is heard
+// on one for that long, and the server does not answer a probe, Status.Err is [ErrSilent].
 //
 // # Bounds
 //

@@ -39,7 +39,10 @@ type driver struct {
 	rv       []byte          // of the last event
 	// asked counts Config.Server's restores before the list under way, or the last one.
 	asked uint64
-	// stateOf is when the list under way, or the last one, was requested.
+	// newest is the server's newest resourceVersion, as it was last asked for, and newestAt when.
+	newest   string
+	newestAt time.Time
+	// stateOf is the time of which the list under way, or the last one, is at least. Zero: unknown.
 	stateOf   time.Time
 	replacing bool     // what is held is being replaced
 	sinkRV    string   // what the sink is current to
@@ -129,14 +132,14 @@ func (d *driver) performAtOnce(a action) (ask bool) {
 // endReplace makes the state that has come the one that is held.
 func (d *driver) endReplace(rv string) {
 	sink, stateOf := d.r.sink, d.stateOf
-	if d.watch != nil { // which has brought all changes since it was opened
+	if d.watch != nil && !stateOf.IsZero() { // it has brought all changes since it was opened
 		stateOf = time.Now()
 	}
 	if d.sinkRV == "" { // nobody sees anything older meanwhile
-		d.r.heard(stateOf)
+		d.r.current(stateOf)
 	}
 	if sink.EndReplace(rv); sink.Err() == nil {
-		d.r.heard(stateOf)
+		d.r.current(stateOf)
 	}
 	if d.r.coalesced != "" {
 		d.r.coalesced = ""
@@ -186,8 +189,11 @@ func (d *driver) askNewest(a askNewest) input {
 	if err != nil {
 		return d.failed(err)
 	}
-	if rv == d.sinkRV {
-		d.r.heard(d.began)
+	d.r.heard()
+	if a.reaches == "" { // or else a watch cache may answer it that stands still
+		if d.newest, d.newestAt = rv, d.began; rv == d.sinkRV {
+			d.r.current(d.began)
+		}
 	}
 	return input{typ: inNewest, rv: rv}
 }

@@ -37,7 +37,7 @@ func (d *driver) openList(phase Phase, o source.ListOptions) input {
 		return d.failed(err)
 	}
 	if o.Continue == "" {
-		d.listRequested()
+		d.listRequested(o.ResourceVersion)
 	}
 	ctx, cancel := context.WithCancelCause(d.ctx)
 	d.cancel = cancel
@@ -56,14 +56,22 @@ func (d *driver) openList(phase Phase, o source.ListOptions) input {
 	}
 	d.place.moves()
 	d.itemType(list.ItemTypeMeta())
+	d.r.heard()
 	d.r.probeLimit.listed(time.Since(d.began))
 	return input{typ: inOpened, rv: list.Meta().ResourceVersion, empty: d.itemErr == io.EOF}
 }
 
-// listRequested notes that the state is being asked for, and how new it will be. A restore that is
-// found from now on is news to that state.
-func (d *driver) listRequested() {
-	d.stateOf = time.Now()
+// listRequested notes that the state is being asked for, not older than rv, and of what time it
+// will be at least. A restore that is found from now on is news to that state.
+func (d *driver) listRequested(rv string) {
+	switch rv {
+	case "":
+		d.stateOf = time.Now()
+	case d.newest:
+		d.stateOf = d.newestAt
+	default:
+		d.stateOf = time.Time{} // a watch cache may answer it that stands still
+	}
 	d.asked = d.r.cfg.Server.found()
 	d.r.sink.ListRequested()
 }
@@ -94,6 +102,7 @@ func (d *driver) readList() input {
 		return d.failed(errors.Join(err, d.fatal))
 	}
 	d.close()
+	d.r.heard()
 	return input{typ: inPage, rv: head.ResourceVersion, cont: head.Continue, damaged: d.damaged}
 }
 

@@ -24,7 +24,7 @@ func (d *driver) openWatch(a openWatch) input {
 		if err := d.enterList(); err != nil {
 			return d.failed(err)
 		}
-		d.listRequested()
+		d.listRequested(a.ResourceVersion)
 	case d.r.sink.Outdated(), d.r.cfg.Server.found() > d.r.seen:
 		return input{typ: inOutdated}
 	case d.r.coalesced != "":
@@ -84,7 +84,7 @@ func (d *driver) flush() {
 	}
 	d.r.skipped(d.skips, d.skipErr)
 	d.r.unwanted(d.unwanted)
-	d.hear()
+	d.hear(true)
 }
 
 // progress tells the sink that it is current to rv, unless it was told of something newer. It is
@@ -159,14 +159,15 @@ func (d *driver) settled(rv string) string {
 	return rv
 }
 
-// hear notes that the watch has brought something. What is held is as new as that, unless it is
-// being replaced, or the server coalesces changes.
-func (d *driver) hear() {
+// hear notes that the watch has brought something. What is held is as new as that if it is current,
+// unless it is being replaced, or the server coalesces changes.
+func (d *driver) hear(current bool) {
 	if d.watch == nil {
 		return
 	}
-	if !d.replacing && d.r.coalesced == "" {
-		d.r.heard(time.Now())
+	d.r.heard()
+	if current && !d.replacing && d.r.coalesced == "" {
+		d.r.current(time.Now())
 	}
 	if d.probe != nil {
 		d.probe.hear(d.sinkRV)
@@ -220,7 +221,8 @@ func (d *driver) bookmark(object source.Object) input {
 		d.initial, d.phase, d.rv = nil, Watching, d.rv[:0]
 		d.probe = startProbe(d.r, d.watchCtx, d.cancel, string(d.meta.ResourceVersion), openWatch{probe: bookmarkPeriod}, d.asked)
 	}
-	defer d.hear()
+	current := !resourceversion.Older(string(d.meta.ResourceVersion), d.sinkRV)
+	defer func() { d.hear(current) }()
 	if upTo := d.meta.Coalesced(); upTo != "" && d.initial == nil && !final {
 		if d.r.coalesced == "" || !resourceversion.Older(upTo, d.r.coalesced) {
 			d.flush() // what came before is not coalesced

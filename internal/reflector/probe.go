@@ -126,7 +126,7 @@ func (p *probe) ask() {
 		p.answered = true
 		current := err == nil && newest == p.rv
 		if current {
-			p.r.heard(began)
+			p.r.current(began)
 		}
 		p.r.answered(current)
 	}

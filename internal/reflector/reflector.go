@@ -184,12 +184,19 @@ func (r *Reflector) queued(is bool) {
 	r.mu.Unlock()
 }
 
-// heard notes that what is held is the server's state at a time, or newer.
-func (r *Reflector) heard(at time.Time) {
+// heard notes that the server has answered, or a watch has brought something.
+func (r *Reflector) heard() {
+	r.mu.Lock()
+	r.status.Heard = time.Now()
+	r.mu.Unlock()
+}
+
+// current notes that what is held is the server's state at a time, or newer.
+func (r *Reflector) current(at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if at.After(r.status.Heard) {
-		r.status.Heard = at
+	if at.After(r.status.CurrentAt) {
+		r.status.CurrentAt = at
 	}
 }
 
@@ -200,6 +207,7 @@ func (r *Reflector) answered(current bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	st := &r.status
+	st.Heard = time.Now()
 	if errors.Is(st.failure, ErrEnded) || current && errors.Is(st.failure, ErrTooManyRequests) {
 		st.failure = nil
 		st.judge()

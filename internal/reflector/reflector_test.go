@@ -364,7 +364,7 @@ func TestAnswered(t *testing.T) {
 		r := &Reflector{}
 		r.status.failure = &Error{Phase: Watching, Sentinel: test.sentinel}
 		r.status.judge()
-		if r.answered(test.current); (r.status.Err == nil) != test.ends {
+		if r.answered(test.current); (r.status.Err == nil) != test.ends || r.status.Heard.IsZero() {
 			t.Errorf("%v, current %t: %v", test.sentinel, test.current, r.status.Err)
 		}
 	}

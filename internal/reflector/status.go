@@ -43,11 +43,15 @@ type Status struct {
 	Synced bool
 	// ResourceVersion is what the writer is current to, or "" before the first list.
 	ResourceVersion string
-	// Heard is when what is held was the server's state last, as an event, a bookmark, a complete
-	// list, or an answer to a probe has shown. Changes that the server made before Heard are held,
-	// unless they are still on their way. A list shows the state at the time of its request. Zero:
-	// never.
+	// Heard is when the server was heard from last: by an event, a bookmark, a part of a list, or an
+	// answer to a probe. Zero: never.
 	Heard time.Time
+	// CurrentAt is when what is held was last shown to be the server's state: by an event or a
+	// bookmark, by a complete list that had to be consistent, at the time of its request, or by a
+	// probe that found nothing newer. Changes that the server made before CurrentAt are held, unless
+	// they are still on their way. Zero: never. It goes on only with changes where a watch brings no
+	// bookmarks.
+	CurrentAt time.Time
 	// ItemType is the apiVersion and kind of the objects. It is empty until they are known: a list
 	// without objects may not tell.
 	ItemType wire.TypeMeta
