@@ -1,6 +1,9 @@
 package proxy
 
 import (
+	"bufio"
+	"context"
+	"net"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -16,6 +19,9 @@ type deadlineWriter struct {
 	control *http.ResponseController
 	budget  *waitBudget   // nil: the client need not keep to one
 	writing *atomic.Int64 // counts the writes under way; nil: nobody does
+	// request ends with the request. An upgraded connection is closed then, whose client may take
+	// nothing. nil: there is none.
+	request context.Context
 }
 
 func newDeadlineWriter(w http.ResponseWriter) *deadlineWriter {
@@ -27,6 +33,24 @@ func newPacedWriter(w http.ResponseWriter) *deadlineWriter {
 	dw := newDeadlineWriter(w)
 	dw.budget = &waitBudget{grace: seatGrace}
 	return dw
+}
+
+// WriteHeader has the client of a long-running request that gets an error keep to the pace of one
+// that has a seat.
+func (dw *deadlineWriter) WriteHeader(code int) {
+	if dw.budget == nil && code >= http.StatusMultipleChoices {
+		dw.budget = &waitBudget{grace: seatGrace}
+	}
+	dw.ResponseWriter.WriteHeader(code)
+}
+
+// Hijack takes over the connection, for an upgrade.
+func (dw *deadlineWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := dw.control.Hijack()
+	if err == nil && dw.request != nil {
+		context.AfterFunc(dw.request, func() { conn.Close() })
+	}
+	return conn, rw, err
 }
 
 // Unwrap returns the wrapped writer, for http.ResponseController.

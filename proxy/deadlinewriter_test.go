@@ -85,7 +85,7 @@ func (w *noteDeadline) Write(p []byte) (int, error) {
 }
 
 // TestPacedAnswers: what holds a seat is paced, also if it asks for an upgrade that it does not
-// get, and what is long-running is not.
+// get, and what is long-running is not, but for an error.
 func TestPacedAnswers(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	tp := startProxy(t, u, Options{})
@@ -94,7 +94,7 @@ func TestPacedAnswers(t *testing.T) {
 		"/api/v1/namespaces/default/pods/none": seatGrace,
 		"/metrics":                             seatGrace,
 		"/api/v1/pods?watch=true&resourceVersion=0&timeoutSeconds=1": writeStall,
-		"/api/v1/namespaces/default/pods/none/log":                   writeStall,
+		"/api/v1/namespaces/default/pods/none/log":                   seatGrace,
 	} {
 		w := &noteDeadline{ResponseWriter: httptest.NewRecorder()}
 		r := httptest.NewRequest(http.MethodGet, path, nil).WithContext(tp.ctx)

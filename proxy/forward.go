@@ -49,8 +49,11 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request) {
 	if !long { // it has a seat
 		dw = newPacedWriter(w)
 	}
+	dw.request = ctx
 	if p := slotOf(r); p != nil {
-		dw.writing = &p.limiter.writing
+		if s.upstream.readsAhead(r) {
+			dw.writing = &p.limiter.writing
+		}
 		if p.grow(copyBuffer); upgrade {
 			p.grow(copyBuffer) // for the other way
 		}

@@ -12,7 +12,8 @@ import (
 )
 
 // longRunningLimiter bounds long-running requests: their number, the number of each user, and their
-// memory. It never blocks. It is safe for concurrent use.
+// memory, of which each user has half at most, and so have all callers together that are not known.
+// It never blocks. It is safe for concurrent use.
 type longRunningLimiter struct {
 	limit, perUser int
 	memory         int64        // 0 or less: no bound
@@ -25,7 +26,12 @@ type longRunningLimiter struct {
 	total  int
 	extra  int64          // bytes of the requests beyond watchBytes each
 	byUser map[string]int // by userKey or tokenKey; no more entries than requests
+	// shares has the bytes by userKey, tokenKey of an accepted token, or unknownShare; likewise.
+	shares map[string]int64
 }
+
+// unknownShare is the share of callers that nobody knows yet. Anybody can make up a token.
+const unknownShare = ""
 
 // These are the reasons for a rejection.
 const (
@@ -78,7 +84,7 @@ var (
 
 func newLongRunningLimiter(o *Options) *longRunningLimiter {
 	return &longRunningLimiter{
-		limit: o.MaxLongRunning, perUser: o.MaxWatchesPerUser, memory: o.WatchMemory, byUser: map[string]int{},
+		limit: o.MaxLongRunning, perUser: o.MaxWatchesPerUser, memory: o.WatchMemory, byUser: map[string]int{}, shares: map[string]int64{},
 	}
 }
 
@@ -86,19 +92,21 @@ func newLongRunningLimiter(o *Options) *longRunningLimiter {
 type longRunningSlot struct {
 	limiter *longRunningLimiter
 	user    string
+	share   string
 	extra   int64 // see extraHead, bodyBytes; and the buffers of one that is forwarded
 	asked   bool  // the upstream was asked about the caller
 }
 
-// acquire returns a slot for a request of a user. The error is the Status to reject it with.
-func (l *longRunningLimiter) acquire(key string, extra int64) (*longRunningSlot, error) {
+// acquire returns a slot for a request of a user, who has a share of the memory. The error is the
+// Status to reject it with.
+func (l *longRunningLimiter) acquire(key, share string, extra int64) (*longRunningSlot, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case l.total >= l.limit:
 		l.rejected[limitTotal].Add(1)
 		return nil, errTooManyLongRunning
-	case l.byUser[key] >= l.perUser:
+	case l.byUser[key] >= l.perUser || l.exceedsShare(share, watchBytes+extra):
 		l.rejected[limitUser].Add(1)
 		return nil, errTooManyOfUser
 	case l.memory > 0 && l.memoryUsedLocked()+watchBytes+extra > l.memory:
@@ -108,7 +116,13 @@ func (l *longRunningLimiter) acquire(key string, extra int64) (*longRunningSlot,
 	l.total++
 	l.extra += extra
 	l.byUser[key]++
-	return &longRunningSlot{limiter: l, user: key, extra: extra}, nil
+	l.shares[share] += watchBytes + extra
+	return &longRunningSlot{limiter: l, user: key, share: share, extra: extra}, nil
+}
+
+// exceedsShare reports whether so many more bytes are too many. The caller holds the lock.
+func (l *longRunningLimiter) exceedsShare(share string, more int64) bool {
+	return l.memory > 0 && l.shares[share]+more > l.memory/2
 }
 
 // memoryUsedLocked returns the memory of all requests. The caller holds the lock.
@@ -158,12 +172,16 @@ func (p *longRunningSlot) grow(n int64) {
 	defer p.limiter.mu.Unlock()
 	p.extra += n
 	p.limiter.extra += n
+	p.limiter.shares[p.share] += n
 }
 
 // dropUser removes the request from its user's count. The caller holds the lock.
 func (p *longRunningSlot) dropUser() {
 	if p.limiter.byUser[p.user]--; p.limiter.byUser[p.user] == 0 {
 		delete(p.limiter.byUser, p.user)
+	}
+	if p.limiter.shares[p.share] -= watchBytes + p.extra; p.limiter.shares[p.share] == 0 {
+		delete(p.limiter.shares, p.share)
 	}
 }
 
@@ -185,13 +203,14 @@ func (p *longRunningSlot) setUser(who user.Info) error {
 	switch {
 	case key == p.user:
 		return nil
-	case p.limiter.byUser[key] >= p.limiter.perUser:
+	case p.limiter.byUser[key] >= p.limiter.perUser || p.limiter.exceedsShare(key, watchBytes+p.extra):
 		p.limiter.rejected[limitUser].Add(1)
 		return errTooManyOfUser
 	}
 	p.dropUser()
-	p.user = key
+	p.user, p.share = key, key
 	p.limiter.byUser[key]++
+	p.limiter.shares[key] += watchBytes + p.extra
 	return nil
 }
 
@@ -224,11 +243,11 @@ func slotOf(r *http.Request) *longRunningSlot {
 
 // acquireSlot returns a slot for a request of a flow. The error is the Status to reject it with.
 func (s *Server) acquireSlot(r *http.Request, f flow) (*longRunningSlot, error) {
-	key := f.caller
+	key, share := f.caller, f.caller // unknownShare, if nobody knows the caller
 	if id := tokenID(r); key == "" && id != ([sha256.Size]byte{}) {
 		key = tokenKey(id) // a token that is not known yet, as all are after a start
 	}
-	return s.flowControl.longRunning.acquire(key, extraHead(r)+bodyBytes(r))
+	return s.flowControl.longRunning.acquire(key, share, extraHead(r)+bodyBytes(r))
 }
 
 // admitLongRunning answers a long-running request, which has its slot, once flow control lets it be

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -256,6 +257,48 @@ func TestShutdownUpgraded(t *testing.T) {
 		}
 	case <-tp.ctx.Done():
 		t.Error("it waits for them")
+	}
+}
+
+// TestShutdownStalledUpgrade: nor is one whose client takes nothing of what comes.
+func TestShutdownStalledUpgrade(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{})
+	tp := startProxy(t, u, Options{})
+	var written atomic.Int64
+	u.setFault(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Upgrade") == "" {
+			writeStatus(w, http.StatusForbidden)
+			return
+		}
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+		for block := make([]byte, 64<<10); err == nil; written.Add(1) {
+			_, err = conn.Write(block)
+		}
+	})
+	if resp := tp.openWebSocket("/api/v1/namespaces/n/pods/p/proxy/reviews"); resp.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatal(resp.Status)
+	}
+	last, same := int64(0), 0
+	tp.until("nothing goes on", func() bool {
+		if n := written.Load(); n == 0 || n != last {
+			last, same = n, 0
+		} else {
+			same++
+		}
+		return same == 50
+	})
+	select {
+	case err := <-tp.shutDown(0):
+		if err != nil {
+			t.Error(err)
+		}
+	case <-tp.ctx.Done():
+		t.Error("it waits for it")
 	}
 }
 

@@ -207,6 +207,13 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	return transport.NewImpersonatingRoundTripper(*as, u.impersonating).RoundTrip(r)
 }
 
+// readsAhead reports whether a request may go upstream by HTTP/2, and more of its answer be read
+// than its client takes.
+func (u *upstream) readsAhead(r *http.Request) bool {
+	_, accepted := u.acceptedTokens.Get(tokenID(r))
+	return accepted || r.TLS != nil && len(r.TLS.PeerCertificates) > 0
+}
+
 // roundTripAnonymous sends a request with its own credentials, and records whether the upstream
 // accepted its token.
 func (u *upstream) roundTripAnonymous(r *http.Request) (*http.Response, error) {

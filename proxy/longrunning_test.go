@@ -1,0 +1,138 @@
+package proxy
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/weirproject/weir/apiserver"
+)
+
+// TestForwardedMemory: what forwards a watch counts, and what may have been read ahead while its
+// client takes nothing. That is nothing where the upstream does not know the token.
+func TestForwardedMemory(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 500})
+	tp := startProxy(t, u, Options{})
+	limiter := tp.server.flowControl.longRunning
+	used := func() int64 { return limiter.memoryUsed() - int64(tp.server.connected())*connectionBytes }
+	jane := &http.Request{Header: http.Header{"Authorization": {"Bearer token-jane"}}}
+	if tp.server.upstream.readsAhead(jane) {
+		t.Error("it reads ahead for somebody unknown")
+	}
+	tp.get("jane", "/api")
+	if !tp.server.upstream.readsAhead(jane) {
+		t.Error("it does not read ahead for somebody known")
+	}
+	c := tp.dial("h2")
+	c.request("/api/v1/pods?watch=true&resourceVersion=0") // the state is more than it has room for
+	tp.until("what is kept for it counts", func() bool { return used() == watchBytes+copyBuffer+readAhead && limiter.late() == readAhead })
+	c.Close()
+	tp.until("it has ended", func() bool { return used() == 0 })
+}
+
+// TestSharesOfMemory: no user has more than half of the memory, and no more have all together whom
+// nobody knows, whatever tokens they make up.
+func TestSharesOfMemory(t *testing.T) {
+	const room = 100
+	l := newLongRunningLimiter(&Options{MaxLongRunning: 10 * room, MaxWatchesPerUser: 10 * room, WatchMemory: room * watchBytes})
+	l.connections, l.kept = func() int { return 0 }, func() int64 { return 0 }
+	var slots []*longRunningSlot
+	acquire := func(key, share string, most int) (n int) {
+		for ; n < most; n++ {
+			p, err := l.acquire(fmt.Sprint(key, n), share, 0)
+			if err != nil {
+				break
+			}
+			slots = append(slots, p)
+		}
+		return n
+	}
+	if n := acquire("token ", unknownShare, room); n != room/2 {
+		t.Errorf("%d of unknown callers", n)
+	}
+	jane := &user.DefaultInfo{Name: "jane"}
+	if err := slots[0].identify(jane); err != nil {
+		t.Error(err)
+	}
+	if n := acquire("more ", unknownShare, room); n != 1 {
+		t.Errorf("%d in the place of one that is known now", n)
+	}
+	if n := acquire("user jane", userKey(jane), room); n != room/2-1 {
+		t.Errorf("%d of jane", n)
+	}
+	if err := slots[1].identify(jane); err == nil {
+		t.Error("jane has more than half")
+	}
+	for _, p := range slots {
+		p.release()
+	}
+	if len(l.shares)+len(l.byUser)+l.total != 0 {
+		t.Errorf("left: %v, %v", l.shares, l.byUser)
+	}
+}
+
+// TestBodiesOfWatches: the body of a forwarded WATCH counts, which is kept for a retry.
+func TestBodiesOfWatches(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 3})
+	tp := startProxy(t, u, Options{})
+	limiter := tp.server.flowControl.longRunning
+	used := func() int64 {
+		return limiter.memoryUsed() - limiter.late() - int64(tp.server.connected())*connectionBytes
+	}
+	r, err := http.NewRequestWithContext(tp.ctx, http.MethodGet, tp.server.URL()+"/api/v1/pods?watch=true&resourceVersion=0", strings.NewReader(strings.Repeat("x", maxBuffered)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer token-jane")
+	resp, err := tp.client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if got := used(); resp.StatusCode != http.StatusOK || got != watchBytes+copyBuffer+maxBuffered {
+		t.Errorf("%s, %d bytes", resp.Status, got)
+	}
+	resp.Body.Close()
+	tp.until("it has ended", func() bool { return used() == 0 })
+}
+
+// TestHeadsOfWatches: what the heads of watches take, which are kept as long as they last, counts.
+func TestHeadsOfWatches(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 3})
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}, WatchMemory: 1 << 20})
+	tp.ready()
+	const watch = "/api/v1/pods?watch=true&resourceVersion=0"
+	limiter := tp.server.flowControl.longRunning
+	long := []string{"Authorization", "Bearer token-jane", "X-Padding", strings.Repeat("x", 220<<10)}
+	var many []string
+	for i := range 1500 {
+		many = append(many, fmt.Sprint("X-", i), "x")
+	}
+	for name, headers := range map[string][]string{"long": long, "many": append(many, "Authorization", "Bearer token-jane")} {
+		var open []*http.Response
+		for len(open) < 20 {
+			resp := tp.open(tp.client, http.MethodGet, watch, headers...)
+			if resp.StatusCode == http.StatusTooManyRequests {
+				break
+			}
+			open = append(open, resp)
+		}
+		if len(open) < 2 || len(open) > 4 {
+			t.Errorf("%s: %d watches fit", name, len(open))
+		}
+		for _, resp := range open {
+			resp.Body.Close()
+		}
+		tp.until("they have ended", func() bool { return limiter.count() == 0 })
+	}
+	if used := limiter.memoryUsed() - int64(tp.server.connected())*connectionBytes; used != 0 {
+		t.Errorf("%d bytes are left", used)
+	}
+	usual := &http.Request{RequestURI: watch, Header: http.Header{"Authorization": {"Bearer " + strings.Repeat("x", 1200)}, "Accept": {"application/json"}}}
+	if n := extraHead(usual); n != 0 {
+		t.Errorf("a usual one takes %d bytes more than usual", n)
+	}
+}
