@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/utils/lru"
@@ -54,6 +55,17 @@ func (rc *requestCache) parse(r *http.Request, pr parsedRequest) parsedRequest {
 		rc.parsed.Add(at, pr)
 	}
 	return pr.forRequest(r)
+}
+
+// detachURL gives a request with a long target a URL whose parts do not keep all of that, wherever
+// they are kept. The host of an absolute one may have any length.
+func detachURL(r *http.Request) {
+	if len(r.RequestURI) <= maxCachedURL {
+		return
+	}
+	u := *r.URL
+	u.Path, u.RawPath, u.RawQuery = strings.Clone(u.Path), strings.Clone(u.RawPath), strings.Clone(u.RawQuery)
+	r.URL = &u
 }
 
 func requestKeyOf(at *url.URL) requestKey { return requestKey{at.Path, at.RawPath, at.RawQuery} }
@@ -110,16 +122,19 @@ func requestInfoOf(method string, at *url.URL) *request.RequestInfo {
 		if watch, ok := firstParam(at.RawQuery, "watch"); ok {
 			few.Set("watch", watch)
 		}
-		fields, _ := firstParam(at.RawQuery, "fieldSelector")
-		if len(fields) > maxInfoSelector {
-			fields = nameTerm(fields)
+		selector, _ := firstParam(at.RawQuery, "fieldSelector")
+		if len(selector) > maxInfoSelector {
+			selector = nameTerm(selector)
 		}
-		few.Set("fieldSelector", fields)
+		if _, err := fields.ParseSelector(selector); err == nil { // or else the library logs the query
+			few.Set("fieldSelector", selector)
+		}
 		bare.RawQuery = few.Encode()
 	}
 	info, err := requestInfoFactory.NewRequestInfo(&http.Request{Method: method, URL: bare})
 	if err != nil {
 		return &request.RequestInfo{Path: at.Path, Verb: strings.ToLower(method)}
 	}
+	info.Parts = nil // they take more than the path, for as long as the request lasts
 	return info
 }

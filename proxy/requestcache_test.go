@@ -1,11 +1,19 @@
 package proxy
 
 import (
+	"bytes"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
+
+	"k8s.io/klog/v2"
+
+	"github.com/weirproject/weir/apiserver"
 )
 
 func TestRequestCache(t *testing.T) {
@@ -59,5 +67,51 @@ func TestRequestCache(t *testing.T) {
 	}
 	if n := rc.parsed.Len(); n > maxCachedRequests {
 		t.Errorf("%d are remembered, at most %d", n, maxCachedRequests)
+	}
+}
+
+// TestLongTargetsAreNotKept: the host of an absolute target, which nobody reads, is not kept with
+// its path.
+func TestLongTargetsAreNotKept(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{})
+	tp := startProxy(t, u, Options{})
+	const requests, size = 50, 200 << 10
+	host := strings.Repeat("a", size)
+	ask := func(n int) {
+		for i := range n {
+			r := httptest.NewRequest(http.MethodGet, fmt.Sprintf("https://%s/version?%d", host, i), nil).WithContext(tp.ctx)
+			tp.server.ServeHTTP(httptest.NewRecorder(), r)
+		}
+	}
+	used := func() int64 {
+		u.forwarded("")
+		for range 3 {
+			runtime.GC()
+		}
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	ask(5)
+	before := used()
+	ask(requests)
+	if grown := used() - before; grown > requests*size/4 {
+		t.Errorf("%d requests have left %d bytes", requests, grown)
+	}
+}
+
+// TestInfoIsSmall: what is kept of a path as long as its request lasts is no multiple of that, and
+// nothing of a selector that cannot be read is logged.
+func TestInfoIsSmall(t *testing.T) {
+	if info := requestInfoOf(http.MethodGet, &url.URL{Path: "/api/v1/namespaces/a/pods" + strings.Repeat("/x", 1000)}); info.Parts != nil || info.Resource != "pods" {
+		t.Errorf("%+v", info)
+	}
+	var logged bytes.Buffer
+	klog.SetOutput(&logged)
+	klog.LogToStderr(false)
+	defer klog.LogToStderr(true)
+	info := requestInfoOf(http.MethodGet, &url.URL{Path: "/api/v1/pods", RawQuery: "fieldSelector=x&watch=" + strings.Repeat("y", 1000)})
+	if klog.Flush(); logged.Len() > 0 || info.Verb != "watch" {
+		t.Errorf("%s; logged %q", info.Verb, logged.String())
 	}
 }

@@ -23,6 +23,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.end()
+	detachURL(r)
 	if s.sendsGoaway(r) {
 		w.Header().Set("Connection", "close")
 	}
