@@ -4,7 +4,9 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
@@ -60,8 +62,12 @@ func newRequestMetrics(r prometheus.Registerer) *requestMetrics {
 	return m
 }
 
-// name returns the resource labels of a request that was answered with code.
-func (m *requestMetrics) name(info *request.RequestInfo, code int) metricResource {
+// maxNamed bounds the names of a resource, in bytes: no longer one can be installed.
+const maxNamed = 253
+
+// name returns the resource labels of a request that was answered with code. One by OPTIONS names
+// nothing: kube-apiserver answers a browser's preflight to anybody, for any path.
+func (m *requestMetrics) name(method string, info *request.RequestInfo, code int) metricResource {
 	n := metricResource{info.APIGroup, info.APIVersion, info.Resource, info.Subresource}
 	if !info.IsResourceRequest {
 		return metricResource{}
@@ -71,8 +77,14 @@ func (m *requestMetrics) name(info *request.RequestInfo, code int) metricResourc
 	if _, ok := m.resources[n]; ok {
 		return n
 	}
-	if code >= 300 || code != http.StatusSwitchingProtocols && code < 200 || len(m.resources) >= maxNamedResources {
+	if code >= 300 || code != http.StatusSwitchingProtocols && code < 200 || len(m.resources) >= maxNamedResources || method == http.MethodOptions {
 		return metricResource{}
+	}
+	for _, text := range []*string{&n.group, &n.version, &n.resource, &n.subresource} {
+		if len(*text) > maxNamed || !utf8.ValidString(*text) {
+			return metricResource{}
+		}
+		*text = strings.Clone(*text) // it is a part of the request's target
 	}
 	m.resources[n] = struct{}{}
 	return n

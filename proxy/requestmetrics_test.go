@@ -3,8 +3,12 @@ package proxy
 import (
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
 // deadlines is a writer that notes whether it was given a deadline.
@@ -47,5 +51,32 @@ func TestLastWrite(t *testing.T) {
 				t.Errorf("a deadline: %t", w.set)
 			}
 		})
+	}
+}
+
+// TestNamesInMetrics: who may not even be known names nothing.
+func TestNamesInMetrics(t *testing.T) {
+	m := newRequestMetrics(prometheus.NewRegistry())
+	long, pods := strings.Repeat("x", maxNamed+1), &request.RequestInfo{IsResourceRequest: true, APIVersion: "v1", Resource: "pods"}
+	for name, tt := range map[string]struct {
+		method   string
+		resource string
+		code     int
+		named    bool
+	}{
+		"answered":  {http.MethodGet, "pods", http.StatusOK, true},
+		"refused":   {http.MethodGet, "refused", http.StatusForbidden, false},
+		"preflight": {http.MethodOptions, "anything", http.StatusNoContent, false},
+		"long":      {http.MethodGet, long, http.StatusOK, false},
+		"no text":   {http.MethodGet, "\xff", http.StatusOK, false},
+	} {
+		info := *pods
+		info.Resource = tt.resource
+		if got := m.name(tt.method, &info, tt.code); (got.resource == tt.resource) != tt.named || !tt.named && got != (metricResource{}) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	if got := m.name(http.MethodOptions, pods, http.StatusForbidden); got.resource != "pods" {
+		t.Errorf("what is known: %+v", got)
 	}
 }

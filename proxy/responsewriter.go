@@ -102,7 +102,7 @@ func (a *responseWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 
 // labels returns the values of requestLabels.
 func (a *responseWriter) labels() []string {
-	n := a.metrics.name(a.info, a.code)
+	n := a.metrics.name(a.r.Method, a.info, a.code)
 	scope := scopeOf(a.info)
 	return []string{verbOf(a.r, a.info, scope), n.group, n.version, n.resource, n.subresource, scope, component}
 }
