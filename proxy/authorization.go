@@ -22,8 +22,8 @@ type authorization struct {
 	breaker           *breaker
 	timeout           time.Duration
 	allowTTL, denyTTL time.Duration // how long an answer counts without asking again
-	allowed           *answerCache  // the last answers of those that are, also for outages of the upstream
-	denied            *answerCache  // and of those that are not
+	allowed           *answerCache  // the last answers that were yes, also for outages of the upstream
+	denied            *answerCache  // and those that were no
 	seats             *seatPool     // of reviews of known callers
 }
 

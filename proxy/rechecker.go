@@ -259,9 +259,9 @@ func (c *rechecker) finish(q *recheckedReview, who user.Info, d decision, now ti
 	return nil
 }
 
-// confirmLater has a denial confirmed soon, also if there was nobody to answer. An upstream that does
-// not answer is given as long as for any other review, since its answers are counted. The caller
-// holds the lock.
+// confirmLater has a denial confirmed soon, also if there was nobody to answer. An upstream that
+// refuses to answer is given as long as for any other review, since its refusals are counted. The
+// caller holds the lock.
 func (c *rechecker) confirmLater(q *recheckedReview, d decision, now time.Time) {
 	delay := c.period
 	if d == decisionDeny || d == decisionUnreachable || d == decisionGrace {

@@ -25,7 +25,7 @@ type requestBody struct {
 	budget  *waitBudget // nil: the client may go on for as long as it sends something
 	failure error       // why the client did not send it; nil: it did so far
 	closing bool        // Close has begun
-	closed  bool // the connection must not be touched any more
+	closed  bool        // the connection must not be touched any more
 }
 
 const (

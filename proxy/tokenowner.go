@@ -14,7 +14,8 @@ const (
 	ownerRetry = 10 * time.Minute
 )
 
-// forgetOwner forgets a token that the upstream has rejected, so that learnOwner asks about it anew.
+// forgetOwner forgets a token that the upstream has rejected, so that learnOwner asks about it
+// anew.
 func (a *authentication) forgetOwner(id [sha256.Size]byte) {
 	a.tokenAnswers.remove(id)
 	a.ownersAsked.Remove(id)
