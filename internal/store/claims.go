@@ -116,15 +116,16 @@ func (w *Writer) overtakeLocked(old *Object) {
 	}
 }
 
-// stale reports whether the writer has been told of something newer than a deletion. A deletion of
-// which nothing but the name is known counts for whatever is held.
-func (w *Writer) stale(id *identity, held *Object) bool {
+// stale reports whether the writer has been told of something newer than a deletion, or, if that was
+// missed, than another object of the name. A deletion of which nothing but the name is known counts
+// for whatever is held.
+func (w *Writer) stale(id *identity, held *Object, missed bool) bool {
 	received := held.puts.Load()&w.bit != 0 && held.era.Load() >= w.era
 	switch {
 	case w.manual, id.isEmpty():
 		return false
 	case received && (id.opaqueRV || held.flags&flagOpaqueRV != 0):
-		return !id.sameUID(held) // not to be compared: at least the same object
+		return !missed && !id.sameUID(held) // not to be compared: at least the same object
 	}
 	return !id.opaqueRV && id.rv < w.lastReceived(held)
 }

@@ -209,3 +209,31 @@ func TestLabelIndexOfValues(t *testing.T) {
 		}
 	}
 }
+
+// What takes the name of an object ends that, though its end was not told and versions cannot be
+// compared. A deletion of another object does only if it is known to be later.
+func TestNamesakeEnds(t *testing.T) {
+	for _, versions := range [][2]string{{"5", "6"}, {"v5", "v6"}} {
+		comparable := versions[0] == "5"
+		for name, ends := range map[string]bool{"namesake": true, "deletion": comparable} {
+			s := New(Config{})
+			w := s.Writer(Scope{})
+			w.BeginReplace(false)
+			if err := w.PutValue(metaOf("a", versions[0]), nil, 1); err != nil {
+				t.Fatal(err)
+			}
+			w.EndReplace(versions[0])
+			other := metaOf("a", versions[1])
+			other.UID = []byte("another")
+			tell := w.Delete
+			if name == "namesake" {
+				tell = w.DeleteNamesake
+			}
+			err := tell(other, nil)
+			if w.Flush(); err != nil || (s.Len() == 0) != ends {
+				t.Errorf("%s, %v: %v, %d objects", name, versions, err, s.Len())
+			}
+			s.Close()
+		}
+	}
+}

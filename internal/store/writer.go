@@ -336,7 +336,7 @@ func (w *Writer) takeDeletion(m *wire.Meta, raw []byte, missed bool) error {
 	id := identityOf(m.UID, m.ResourceVersion)
 	w.s.mu.RLock()
 	held, _ := w.held()
-	stale := held == nil || w.outdatedLocked() || held.claims.Load()&w.bit == 0 || w.stale(&id, held)
+	stale := held == nil || w.outdatedLocked() || held.claims.Load()&w.bit == 0 || w.stale(&id, held, missed)
 	if in, ok := w.doubts[string(w.key)]; ok && (id.opaqueRV || id.rv >= in.rv) { // this is later news
 		delete(w.doubts, in.key)
 		if held != nil && w.replacing { // the list, as of its end, does not have it
