@@ -59,7 +59,15 @@ func (d *driver) wait() {
 	d.flush()
 	d.meta.Forget()
 	d.trimmedMeta.Forget()
+	for _, buffer := range []*[]byte{&d.trimmed, &d.transcoded} {
+		if cap(*buffer) > maxIdleBuffer {
+			*buffer = nil
+		}
+	}
 }
+
+// maxIdleBuffer bounds each buffer that is kept while a watch waits, in bytes.
+const maxIdleBuffer = 64 << 10
 
 // flush makes visible what was put, and tells the sink how current it is.
 func (d *driver) flush() {
