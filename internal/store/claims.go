@@ -116,9 +116,9 @@ func (w *Writer) overtakeLocked(old *Object) {
 	}
 }
 
-// stale reports whether the writer has been told of something newer than a deletion, or, if that was
-// missed, than another object of the name. A deletion of which nothing but the name is known counts
-// for whatever is held.
+// stale reports whether the writer has been told of something newer than a deletion, or, if that
+// was missed, than another object of the name. A deletion of which nothing but the name is known
+// counts for whatever is held.
 func (w *Writer) stale(id *identity, held *Object, missed bool) bool {
 	received := held.puts.Load()&w.bit != 0 && held.era.Load() >= w.era
 	switch {
