@@ -98,8 +98,8 @@ func (wd *writeDeadline) kept() (n int64) {
 	return n
 }
 
-// stateBytes returns the bytes of what is kept for states that are being sent, and of what waits
-// for those to whom they are sent.
+// stateBytes returns the bytes of what is kept for states that are being sent, and of the most that
+// waits for one of those to whom they are sent: others may wait for the same.
 func (ds *writeDeadlines) stateBytes() (states, waiting int64) {
 	if ds.states.Load() == 0 {
 		return 0, 0
@@ -110,7 +110,7 @@ func (ds *writeDeadlines) stateBytes() (states, waiting int64) {
 		if sn := wd.state.Load(); sn != nil {
 			all = append(all, sn)
 			if from := wd.source.Load(); from != nil {
-				waiting += (*from).kept()
+				waiting = max(waiting, (*from).kept())
 			}
 		}
 	}
