@@ -336,10 +336,11 @@ func (c *rechecker) oldestAge(now time.Time) (age time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	note := func(q *recheckedReview) { age = max(age, now.Sub(q.asked)) }
-	for _, l := range []*list.List{&c.due, &c.denied} {
-		if e := l.Front(); e != nil {
-			note(e.Value.(*recheckedReview))
-		}
+	if e := c.due.Front(); e != nil {
+		note(e.Value.(*recheckedReview))
+	}
+	for e := c.denied.Front(); e != nil; e = e.Next() { // which are in another order
+		note(e.Value.(*recheckedReview))
 	}
 	for q := range c.asking {
 		note(q)
