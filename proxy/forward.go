@@ -50,10 +50,8 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request) {
 		dw = newPacedWriter(w)
 	}
 	dw.request = ctx
-	if p := slotOf(r); p != nil {
-		if s.upstream.readsAhead(r) {
-			dw.writing = &p.limiter.writing
-		}
+	p := slotOf(r)
+	if p != nil {
 		if p.grow(copyBuffer); upgrade {
 			p.grow(copyBuffer) // for the other way
 		}
@@ -63,6 +61,10 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		s.refuseUnread(w, r, err)
 		return
+	}
+	if p != nil && (as != nil || s.upstream.accepts(r)) {
+		// By HTTP/2, of which the transport reads ahead.
+		dw.writing = &p.limiter.writing
 	}
 	defer s.limitBody(w, r, !long)()
 	switch {

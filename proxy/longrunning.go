@@ -12,8 +12,8 @@ import (
 )
 
 // longRunningLimiter bounds long-running requests: their number, the number of each user, and their
-// memory, of which each user has half at most, and so have all callers together that are not known.
-// It never blocks. It is safe for concurrent use.
+// memory, of which a user has half at most who does not run the cluster, and so have all callers
+// together that are not known. It never blocks. It is safe for concurrent use.
 type longRunningLimiter struct {
 	limit, perUser int
 	memory         int64        // 0 or less: no bound
@@ -97,19 +97,20 @@ type longRunningSlot struct {
 	asked   bool  // the upstream was asked about the caller
 }
 
-// acquire returns a slot for a request of a user, who has a share of the memory. The error is the
-// Status to reject it with.
-func (l *longRunningLimiter) acquire(key, share string, extra int64) (*longRunningSlot, error) {
+// acquire returns a slot for a request of a user, who has a share of the memory, or all of it if
+// the user runs the cluster. The error is the Status to reject it with.
+func (l *longRunningLimiter) acquire(key, share string, system bool, extra int64) (*longRunningSlot, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case l.total >= l.limit:
 		l.rejected[limitTotal].Add(1)
 		return nil, errTooManyLongRunning
-	case l.byUser[key] >= l.perUser || l.exceedsShare(share, watchBytes+extra):
+	case l.byUser[key] >= l.perUser:
 		l.rejected[limitUser].Add(1)
 		return nil, errTooManyOfUser
-	case l.memory > 0 && l.memoryUsedLocked()+watchBytes+extra > l.memory:
+	case !system && l.exceedsShare(share, watchBytes+extra),
+		l.memory > 0 && l.memoryUsedLocked()+watchBytes+extra > l.memory:
 		l.rejected[limitMemory].Add(1)
 		return nil, errWatchMemory
 	}
@@ -180,6 +181,11 @@ func (p *longRunningSlot) dropUser() {
 	if p.limiter.byUser[p.user]--; p.limiter.byUser[p.user] == 0 {
 		delete(p.limiter.byUser, p.user)
 	}
+	p.dropShare()
+}
+
+// dropShare removes the request from its share. The caller holds the lock.
+func (p *longRunningSlot) dropShare() {
 	if p.limiter.shares[p.share] -= watchBytes + p.extra; p.limiter.shares[p.share] == 0 {
 		delete(p.limiter.shares, p.share)
 	}
@@ -203,15 +209,30 @@ func (p *longRunningSlot) setUser(who user.Info) error {
 	switch {
 	case key == p.user:
 		return nil
-	case p.limiter.byUser[key] >= p.limiter.perUser || p.limiter.exceedsShare(key, watchBytes+p.extra):
+	case p.limiter.byUser[key] >= p.limiter.perUser:
 		p.limiter.rejected[limitUser].Add(1)
 		return errTooManyOfUser
+	case !isSystem(who) && p.limiter.exceedsShare(key, watchBytes+p.extra):
+		p.limiter.rejected[limitMemory].Add(1)
+		return errWatchMemory
 	}
 	p.dropUser()
 	p.user, p.share = key, key
 	p.limiter.byUser[key]++
 	p.limiter.shares[key] += watchBytes + p.extra
 	return nil
+}
+
+// accepted counts the request, whose token the upstream has accepted, no longer among those of
+// unknown callers.
+func (p *longRunningSlot) accepted() {
+	p.limiter.mu.Lock()
+	defer p.limiter.mu.Unlock()
+	if p.share == unknownShare && p.byToken() {
+		p.dropShare()
+		p.share = p.user
+		p.limiter.shares[p.share] += watchBytes + p.extra
+	}
 }
 
 // byToken reports whether the request is counted as a token's, because the user is not known.
@@ -247,7 +268,7 @@ func (s *Server) acquireSlot(r *http.Request, f flow) (*longRunningSlot, error) 
 	if id := tokenID(r); key == "" && id != ([sha256.Size]byte{}) {
 		key = tokenKey(id) // a token that is not known yet, as all are after a start
 	}
-	return s.flowControl.longRunning.acquire(key, share, extraHead(r)+bodyBytes(r))
+	return s.flowControl.longRunning.acquire(key, share, f.level != levelEveryone, extraHead(r)+bodyBytes(r))
 }
 
 // admitLongRunning answers a long-running request, which has its slot, once flow control lets it be

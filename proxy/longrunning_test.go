@@ -1,8 +1,12 @@
 package proxy
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -12,25 +16,57 @@ import (
 )
 
 // TestForwardedMemory: what forwards a watch counts, and what may have been read ahead while its
-// client takes nothing. That is nothing where the upstream does not know the token.
+// client takes nothing.
 func TestForwardedMemory(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 500})
 	tp := startProxy(t, u, Options{})
 	limiter := tp.server.flowControl.longRunning
 	used := func() int64 { return limiter.memoryUsed() - int64(tp.server.connected())*connectionBytes }
-	jane := &http.Request{Header: http.Header{"Authorization": {"Bearer token-jane"}}}
-	if tp.server.upstream.readsAhead(jane) {
-		t.Error("it reads ahead for somebody unknown")
-	}
-	tp.get("jane", "/api")
-	if !tp.server.upstream.readsAhead(jane) {
-		t.Error("it does not read ahead for somebody known")
-	}
+	tp.get("jane", "/api") // by HTTP/2 from now on
 	c := tp.dial("h2")
 	c.request("/api/v1/pods?watch=true&resourceVersion=0") // the state is more than it has room for
 	tp.until("what is kept for it counts", func() bool { return used() == watchBytes+copyBuffer+readAhead && limiter.late() == readAhead })
 	c.Close()
 	tp.until("it has ended", func() bool { return used() == 0 })
+}
+
+// TestNothingIsReadAheadForStrangers: nor does it count as that, whatever certificate they show.
+func TestNothingIsReadAheadForStrangers(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 500})
+	tp := startProxy(t, u, Options{})
+	limiter := tp.server.flowControl.longRunning
+	w := &blockedWriter{httptest.NewRecorder(), make(chan struct{}), make(chan struct{})}
+	r := httptest.NewRequest(http.MethodGet, "/api/v1/pods?watch=true&resourceVersion=0", nil).WithContext(tp.ctx)
+	r.Header.Set("Authorization", "Bearer token-nobody")
+	foreign, err := x509.ParseCertificate(newAuthority(t).Issue(t, "carol").Certificate[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{foreign}}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() { _ = recover() }() // the answer is broken off
+		tp.server.ServeHTTP(w, r)
+	}()
+	<-w.writes
+	if n := limiter.late(); n != 0 {
+		t.Errorf("%d bytes", n)
+	}
+	close(w.goOn)
+	<-done
+}
+
+// blockedWriter is a client that takes nothing before goOn is closed, and fails then.
+type blockedWriter struct {
+	*httptest.ResponseRecorder
+	writes, goOn chan struct{}
+}
+
+func (w *blockedWriter) Write([]byte) (int, error) {
+	close(w.writes)
+	<-w.goOn
+	return 0, io.ErrClosedPipe
 }
 
 // TestSharesOfMemory: no user has more than half of the memory, and no more have all together whom
@@ -42,7 +78,7 @@ func TestSharesOfMemory(t *testing.T) {
 	var slots []*longRunningSlot
 	acquire := func(key, share string, most int) (n int) {
 		for ; n < most; n++ {
-			p, err := l.acquire(fmt.Sprint(key, n), share, 0)
+			p, err := l.acquire(fmt.Sprint(key, n), share, share == "system", 0)
 			if err != nil {
 				break
 			}
@@ -66,7 +102,23 @@ func TestSharesOfMemory(t *testing.T) {
 	if err := slots[1].identify(jane); err == nil {
 		t.Error("jane has more than half")
 	}
+	accepted := slots[1]
+	if accepted.accepted(); l.shares[accepted.user] != watchBytes || l.shares[unknownShare] != (room/2-1)*watchBytes {
+		t.Errorf("accepted: %v", l.shares)
+	}
+	slots[2].release()
+	slots[3].release()
+	slots = append(slots[:2], slots[4:]...)
+	if n := acquire("node ", "system", room); n != 2 { // all that there is
+		t.Errorf("%d of the system", n)
+	}
 	for _, p := range slots {
+		p.release()
+	}
+	if n := acquire("node ", "system", room); n != room {
+		t.Errorf("%d of the system, alone", n)
+	}
+	for _, p := range slots[len(slots)-room:] {
 		p.release()
 	}
 	if len(l.shares)+len(l.byUser)+l.total != 0 {

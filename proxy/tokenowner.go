@@ -27,8 +27,10 @@ func (a *authentication) forgetOwner(id [sha256.Size]byte) {
 // it. The caller is a request that is in flight.
 func (s *Server) learnOwner(r *http.Request, id [sha256.Size]byte) {
 	a := s.authn
-	if p := slotOf(r); p != nil && p.asked {
-		return
+	if p := slotOf(r); p != nil {
+		if p.accepted(); p.asked {
+			return
+		}
 	}
 	if _, known := a.tokenAnswers.get(id); known {
 		return

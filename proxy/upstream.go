@@ -207,11 +207,10 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	return transport.NewImpersonatingRoundTripper(*as, u.impersonating).RoundTrip(r)
 }
 
-// readsAhead reports whether a request may go upstream by HTTP/2, and more of its answer be read
-// than its client takes.
-func (u *upstream) readsAhead(r *http.Request) bool {
-	_, accepted := u.acceptedTokens.Get(tokenID(r))
-	return accepted || r.TLS != nil && len(r.TLS.PeerCertificates) > 0
+// accepts reports whether the upstream has accepted the request's token.
+func (u *upstream) accepts(r *http.Request) bool {
+	_, ok := u.acceptedTokens.Get(tokenID(r))
+	return ok
 }
 
 // roundTripAnonymous sends a request with its own credentials, and records whether the upstream
@@ -219,7 +218,7 @@ func (u *upstream) readsAhead(r *http.Request) bool {
 func (u *upstream) roundTripAnonymous(r *http.Request) (*http.Response, error) {
 	id := tokenID(r)
 	by := u.anonymousUpgrade
-	if _, ok := u.acceptedTokens.Get(id); ok {
+	if u.accepts(r) {
 		by = u.anonymous
 	}
 	resp, err := by.RoundTrip(r)
