@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -188,10 +189,15 @@ func (u *fakeUpstream) refuseReviews(code int) {
 	})
 }
 
-// upgradeUntil makes the upstream upgrade whatever asks for that and has a path that ends in
-// "reviews", where it has its faults. Nothing happens on the connection until over is closed. The
-// upstream answers no review.
+// upgradeUntil is upgrade with nothing on the connection until over is closed.
 func (u *fakeUpstream) upgradeUntil(over <-chan struct{}) {
+	u.upgrade(func(net.Conn) { <-over })
+}
+
+// upgrade makes the upstream upgrade whatever asks for that and has a path that ends in "reviews",
+// where it has its faults. The connection is closed when then returns. The upstream answers no
+// review.
+func (u *fakeUpstream) upgrade(then func(conn net.Conn)) {
 	u.setFault(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Upgrade") == "" {
 			writeStatus(w, http.StatusForbidden)
@@ -203,7 +209,7 @@ func (u *fakeUpstream) upgradeUntil(over <-chan struct{}) {
 		}
 		defer conn.Close()
 		fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
-		<-over
+		then(conn)
 	})
 }
 

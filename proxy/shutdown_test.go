@@ -265,17 +265,8 @@ func TestShutdownStalledUpgrade(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	tp := startProxy(t, u, Options{})
 	var written atomic.Int64
-	u.setFault(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Upgrade") == "" {
-			writeStatus(w, http.StatusForbidden)
-			return
-		}
-		conn, _, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			return
-		}
-		defer conn.Close()
-		fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+	u.upgrade(func(conn net.Conn) {
+		var err error
 		for block := make([]byte, 64<<10); err == nil; written.Add(1) {
 			_, err = conn.Write(block)
 		}
