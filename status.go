@@ -38,7 +38,8 @@ type Status struct {
 	Since time.Time // when Phase, or Err, began
 	// Mode is the one in use; ModeAuto until it is chosen.
 	Mode Mode
-	// Synced reports that one state of the server is complete in the informer.
+	// Synced reports that one state of the server is complete in the informer. It may become so some
+	// moments after the informer's HasSynced, and after handlers have seen that state.
 	Synced bool
 	// ResourceVersion is the version up to which the reflector is current.
 	ResourceVersion string

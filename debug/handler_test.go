@@ -18,6 +18,7 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/eventually"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -64,6 +65,16 @@ func run(t *testing.T, server *apiserver.Server) {
 		t.Fatal(err)
 	}
 	untilEnd(t, inf.Run, r.WaitForSync)
+	untilWatching(t, inf)
+}
+
+// untilWatching waits until the informer says that it watches, which is after its handlers have
+// seen its first list.
+func untilWatching(t *testing.T, inf *weir.Informer[*corev1.Secret]) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	eventually.True(t, ctx, "it watches", func() bool { return inf.Status()[0].Phase == weir.PhaseWatching })
 }
 
 // untilEnd has something run until the test ends, once it has synced.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	appsv1 "k8s.io/api/apps/v1"
@@ -17,6 +18,7 @@ import (
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/clientgo"
+	"github.com/weirproject/weir/internal/eventually"
 )
 
 // TestMetadata: informers of metadata alone, which does not say whose it is, are told apart by what
@@ -38,7 +40,7 @@ func TestMetadata(t *testing.T) {
 		startDropIn(t, factory.ForResource(resource).Informer())
 	}
 	startDropIn(t, ofDeployments(t, server))
-	compare(t, `
+	untilSame(t, `
 # HELP weir_informer_synced 1 once the first list of each reflector is held.
 # TYPE weir_informer_synced gauge
 weir_informer_synced{group="",kind="",name="configmaps",version="v1"} 1
@@ -59,6 +61,20 @@ informer_queued_items{group="apps",name="*v1.PartialObjectMetadata",resource="de
 	if err := testutil.CollectAndCompare(NewClientGoCollector(), strings.NewReader(want), "informer_queued_items"); err != nil {
 		t.Error(err)
 	}
+}
+
+// untilSame waits until the named metrics are as want says: of a reflector that has synced, they
+// say so some moments later than its informer.
+func untilSame(t *testing.T, want string, names ...string) {
+	t.Helper()
+	for n := range names {
+		names[n] = prefix + names[n]
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	eventually.NoError(t, ctx, "the metrics are as wanted", func() error {
+		return testutil.CollectAndCompare(NewCollector(), strings.NewReader(want), names...)
+	})
 }
 
 // startDropIn runs a drop-in until the test ends, and returns once it has synced.

@@ -24,6 +24,7 @@ func TestInspect(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 30})
 	tp := startProxy(t, u, Options{Resources: []string{"pods", "nonsense.example.com"}})
 	tp.until("cached", func() bool { return tp.server.inspectedResource("pods").State == "current" })
+	tp.watching(tp.resource("pods"))
 	tp.get("jane", "/api/v1/namespaces/default/pods?resourceVersion=0")
 	if w := (inspected{tp.server}).State().Watchers; len(w) != 0 {
 		t.Errorf("watchers before: %+v", w)

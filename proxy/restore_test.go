@@ -205,7 +205,7 @@ func TestListAfterRestore(t *testing.T) {
 	tp.server.resources.restoreTracker.observe(1 << 40)
 	configmaps.ready.Load().sink.endSession(errWentBack)
 	tp.until("both have ended", func() bool { return pods.ready.Load() == nil && configmaps.ready.Load() == nil })
-	tp.until("both are cached anew", func() bool { return pods.ready.Load() != nil && configmaps.ready.Load() != nil })
+	tp.watching(pods, configmaps)
 	made, err := u.writerPast().CoreV1().Pods("default").Create(tp.ctx, pod("new"), metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -256,7 +256,7 @@ func TestRestoreFoundLate(t *testing.T) {
 		res.ready.Load().end(errRedefined)
 	}
 	tp.until("both have ended", func() bool { return pods.running.Load() == nil && configmaps.running.Load() == nil })
-	tp.until("pods are cached anew", func() bool { return pods.ready.Load() != nil })
+	tp.watching(pods)
 	for _, what := range []string{"pods", "configmaps"} {
 		for _, from := range []uint64{past - 500, past} {
 			if code, body := tp.get("jane", fmt.Sprintf("/api/v1/%s?watch=true&timeoutSeconds=1&resourceVersion=%d", what, from)); code != http.StatusGone {

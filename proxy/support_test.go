@@ -212,3 +212,15 @@ func (tp *testProxy) ready() {
 	})
 	tp.upstream.forwarded("")
 }
+
+// watching waits until resources are cached, and watched too: only then can the proxy prove how
+// current they are. They are served some moments earlier.
+func (tp *testProxy) watching(of ...*resource) {
+	tp.t.Helper()
+	for _, res := range of {
+		tp.until(res.gvr.Resource+" are watched", func() bool {
+			sess := res.ready.Load()
+			return sess != nil && sess.freshness.isWatching()
+		})
+	}
+}

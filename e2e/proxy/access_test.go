@@ -105,9 +105,9 @@ func TestNamesAndNamespaces(t *testing.T) {
 	granted(t, ctx, "reader", rule)
 	client := clientFor(t, as(t, s, "reader"))
 	zero := metav1.ListOptions{ResourceVersion: "0", FieldSelector: "metadata.name=mine"}
-	eventually.True(t, ctx, "the permission has come", func() bool {
-		_, err := client.CoreV1().Pods("default").List(ctx, zero)
-		return err == nil
+	eventually.True(t, ctx, "the permission and the pod have come", func() bool {
+		list, err := client.CoreV1().Pods("default").List(ctx, zero)
+		return err == nil && len(list.Items) == 1
 	})
 	before := metric(t, ctx, s, "weir_proxy_served_total{")
 	list, err := client.CoreV1().Pods("default").List(ctx, zero)
