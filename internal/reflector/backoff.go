@@ -1,6 +1,10 @@
 package reflector
 
-import "time"
+import (
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
 
 const (
 	// maxRetryAfter bounds how long a Retry-After can put the reflector off.
@@ -29,8 +33,21 @@ func (b Backoff) delay(sentinel error, attempt int, retryAfter time.Duration, ji
 	if sentinel == ErrServerBehind {
 		d = serverBehindDelay
 	}
+	return max(d, putOff(retryAfter, jitter))
+}
+
+// putOff returns how long a Retry-After puts the reflector off.
+func putOff(retryAfter time.Duration, jitter float64) time.Duration {
 	retryAfter = min(retryAfter, maxRetryAfter)
-	return max(d, retryAfter+time.Duration(float64(retryAfter)*0.1*jitter))
+	return retryAfter + time.Duration(float64(retryAfter)*0.1*jitter)
+}
+
+// retryAfterOf returns the Retry-After of a failed request, 0 if it has none.
+func retryAfterOf(err error) time.Duration {
+	if seconds, ok := apierrors.SuggestsClientDelay(err); ok && seconds > 0 {
+		return time.Duration(seconds) * time.Second
+	}
+	return 0
 }
 
 // base returns Min, doubled for each attempt after the first, up to limit.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/weirproject/weir/internal/resourceversion"
@@ -249,9 +248,7 @@ func (d *driver) failed(err error) input {
 	}
 	in := input{typ: inFailed, err: classify(d.phase, err)}
 	in.err.Request = !streaming
-	if seconds, ok := apierrors.SuggestsClientDelay(err); ok && seconds > 0 {
-		in.retryAfter = time.Duration(seconds) * time.Second
-	}
+	in.retryAfter = retryAfterOf(err)
 	return in
 }
 

@@ -174,6 +174,31 @@ func TestTooManyRequests(t *testing.T) {
 	})
 }
 
+// TestProbeIsPutOff: a probe heeds a Retry-After, beside a watch that has been silent for long and
+// beside one that proves a server which was gone.
+func TestProbeIsPutOff(t *testing.T) {
+	gone := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+	for name, tt := range map[string]struct {
+		script func(h *harness) []http.HandlerFunc
+		want   []string
+	}{
+		"silent": {func(h *harness) []http.HandlerFunc {
+			return []http.HandlerFunc{h.list("10", "a@1"), h.events(), deny(429, "100"), h.list("10/more", "a@1")}
+		}, []string{"0s LIST", "0s WATCH resourceVersion=10", "1m30s LIST limit=1", "3m15s LIST limit=1"}},
+		"was gone": {func(h *harness) []http.HandlerFunc {
+			return []http.HandlerFunc{h.list("10", "a@1"), h.events(), gone, gone, h.events(), deny(429, "30"), h.list("10/more", "a@1")}
+		}, []string{"0s LIST", "0s WATCH resourceVersion=10", "1m30s LIST limit=1", "1m30.6s LIST", "1m31.8s WATCH resourceVersion=10", "1m32.4s LIST limit=1", "2m3.9s LIST limit=1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withHarness(t, listed, func(h *harness) {
+				h.run(tt.script(h)...)
+				h.advance(200 * time.Second)
+				h.wantRequests(tt.want...)
+			})
+		})
+	}
+}
+
 func TestMalformed(t *testing.T) {
 	withHarness(t, listed, func(h *harness) {
 		garbage := func(rw http.ResponseWriter, r *http.Request) {

@@ -149,6 +149,7 @@ func (p *probe) judge(began time.Time, rv, newest string, err error) (in input, 
 		if rest := bookmarkPeriod - time.Since(p.heard); rest > 0 {
 			p.delay = min(p.delay, rest)
 		}
+		p.delay = max(p.delay, putOff(retryAfterOf(err), p.r.cfg.Backoff.Random()))
 		return input{}, false
 	case resourceversion.Older(newest, rv), resourceversion.Incomparable(newest, rv), silent && newest != rv:
 		return input{typ: inProbed, rv: newest}, true
