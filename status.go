@@ -48,6 +48,12 @@ type Status struct {
 	// nil, changes that the server made before Heard are held, unless they are still on their way.
 	// Zero: never.
 	Heard time.Time
+	// CurrentAt is when what is held was last shown to be the server's state: by an event, a
+	// bookmark, a complete list that had to be consistent, or an answer to that question that was
+	// nothing newer. Changes that the server made before CurrentAt are held, unless they are still on
+	// their way, whatever Phase and Err are. Where a watch brings no bookmarks it goes on with changes
+	// alone. Zero: never.
+	CurrentAt time.Time
 	// Err is what keeps the reflector from being current, nil when nothing does. It is SkippedErr
 	// if there is nothing worse.
 	Err error
@@ -87,7 +93,7 @@ func (s Status) String() string {
 func statusOf(s engine.Status) Status {
 	return Status{
 		Namespace: s.Namespace, Selector: s.Selector,
-		Phase: Phase(s.Phase), Since: s.Since, Mode: Mode(s.Mode), Synced: s.Synced, ResourceVersion: s.ResourceVersion, Heard: s.Heard,
+		Phase: Phase(s.Phase), Since: s.Since, Mode: Mode(s.Mode), Synced: s.Synced, ResourceVersion: s.ResourceVersion, Heard: s.Heard, CurrentAt: s.CurrentAt,
 		Err: s.Err, LastErr: s.LastErr, LastErrAt: s.LastErrAt, Attempts: s.Attempts, NextRetry: s.NextRetry,
 		Queued: s.Queued, Relists: s.Relists, Listed: s.Listed, Remaining: s.Remaining, Skipped: s.Skipped, SkippedErr: s.SkippedErr, Unwanted: s.Unwanted,
 	}

@@ -99,8 +99,8 @@ function transitions(now, id, r) {
 
 function reflectors(now, id, all) {
   const rows = all.map(r => [[[r.namespace, r.selector].filter(Boolean).join(" ") || (r.scopeUnknown ? "not known" : "all"), "text"], [phaseOf(now, r), "text"],
-    [r.heard ? since(now, r.heard) : "never", "n"], [count(r.relists), "n"], [trouble(now, r), r.error ? "text bad" : "text quiet"]]);
-  return [table([["reflector of"], ["state"], ["heard", "n"], ["relists", "n"], ["trouble"]], rows),
+    [r.heard ? since(now, r.heard) : "never", "n"], [r.currentAt ? since(now, r.currentAt) : "never", "n"], [count(r.relists), "n"], [trouble(now, r), r.error ? "text bad" : "text quiet"]]);
+  return [table([["reflector of"], ["state"], ["heard", "n"], ["current", "n"], ["relists", "n"], ["trouble"]], rows),
     ...all.map((r, n) => transitions(now, `${id} ${n}`, r))];
 }
 

@@ -55,6 +55,7 @@ type reflectorState struct {
 	Mode         string       `json:"mode"`
 	Synced       bool         `json:"synced"`
 	Heard        *time.Time   `json:"heard,omitempty"`
+	CurrentAt    *time.Time   `json:"currentAt,omitempty"`
 	Error        string       `json:"error,omitempty"`
 	LastError    string       `json:"lastError,omitempty"`
 	LastErrorAt  *time.Time   `json:"lastErrorAt,omitempty"`
@@ -147,7 +148,7 @@ func handlerOf(r *delivery.Registration) handlerState {
 
 func reflectorOf(s reflector.Status, last []reflector.Transition) reflectorState {
 	r := reflectorState{
-		Phase: s.Phase.String(), Since: s.Since, Mode: s.Mode.String(), Synced: s.Synced, Heard: known(s.Heard),
+		Phase: s.Phase.String(), Since: s.Since, Mode: s.Mode.String(), Synced: s.Synced, Heard: known(s.Heard), CurrentAt: known(s.CurrentAt),
 		Error: text(s.Err), LastError: text(s.LastErr), LastErrorAt: known(s.LastErrAt),
 		Attempts: s.Attempts, NextRetry: known(s.NextRetry), Queued: s.Queued, Relists: s.Relists, Transitions: []transition{},
 		Listed: s.Listed, Remaining: s.Remaining, Unreadable: s.Skipped,

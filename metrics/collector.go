@@ -89,11 +89,14 @@ func (i *informer) send(d *prometheus.Desc, t prometheus.ValueType, value float6
 
 // state sends how current the informer is. The worst of its reflectors counts.
 func (i *informer) state(now time.Time) {
-	synced, heard, failing, attempts, skipped := true, now, 0, 0, 0
+	synced, heard, current, failing, attempts, skipped := true, now, now, 0, 0, 0
 	for _, s := range i.engine.Statuses() {
 		synced = synced && s.Synced
 		if s.Heard.Before(heard) {
 			heard = s.Heard
+		}
+		if s.CurrentAt.Before(current) {
+			current = s.CurrentAt
 		}
 		if s.Err != nil {
 			failing++
@@ -104,6 +107,9 @@ func (i *informer) state(now time.Time) {
 	i.gauge(syncedDesc, number(synced))
 	if !heard.IsZero() { // else there is no age to tell
 		i.gauge(ageDesc, now.Sub(heard).Seconds())
+	}
+	if !current.IsZero() {
+		i.gauge(stateAgeDesc, now.Sub(current).Seconds())
 	}
 	i.gauge(failingDesc, float64(failing))
 	i.gauge(attemptsDesc, float64(attempts))

@@ -233,7 +233,7 @@ weir_informer_failing_reflectors{group="",kind="",name="lost",version=""} 1
 # HELP weir_informer_synced 1 once the first list of each reflector is held.
 # TYPE weir_informer_synced gauge
 weir_informer_synced{group="",kind="",name="lost",version=""} 0
-`, "failing_reflectors", "synced", "age_seconds", "store_resource_version")
+`, "failing_reflectors", "synced", "age_seconds", "state_age_seconds", "store_resource_version")
 }
 
 // TestRelists: each reason is a series from the beginning, so that the first relist can be seen to

@@ -24,6 +24,7 @@ func describe(name, help string, more ...string) *prometheus.Desc {
 var (
 	syncedDesc     = describe("synced", "1 once the first list of each reflector is held.")
 	ageDesc        = describe("age_seconds", "How long ago the server was heard last.")
+	stateAgeDesc   = describe("state_age_seconds", "How long ago what is held was last shown to be the server's state.")
 	failingDesc    = describe("failing_reflectors", "Reflectors that something keeps from being current.")
 	attemptsDesc   = describe("failed_attempts", "Tries that have failed in a row.")
 	relistsDesc    = describe("relists_total", "Complete states got after the first.", "reason")
