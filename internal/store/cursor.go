@@ -81,6 +81,8 @@ type Cursor struct {
 
 	// Guarded by log.mu. The reader changes them holding it for reading, all others for writing.
 	initial bool   // snap is not read to its end
+	unread  int    // objects of snap
+	begun   uint64 // revision of snap
 	pos     uint64 // revision of the next change to read
 	late    uint64 // the newest revision that came to be awaited since Next has returned it
 	backlog backlog
@@ -135,6 +137,7 @@ func (s *Store) lazyCursor() *Cursor {
 // beginLocked begins a cursor with everything held now, and returns it. The store's lock is held.
 func (c *Cursor) beginLocked(s *Store) *Cursor {
 	c.initial, c.snap = true, s.snapshotLocked()
+	c.unread, c.begun = c.snap.table.count, c.snap.revision
 	s.log.register(c, c.snap.revision+1)
 	c.signalNow()
 	return c
@@ -221,7 +224,8 @@ func (c *Cursor) nextInitial(dst []Change) int {
 		c.snap = nil
 		return 0
 	}
-	if c.readAt = time.Now(); full {
+	c.readAt, c.unread = time.Now(), c.unread-n
+	if full {
 		c.signalNow()
 		return n
 	}
@@ -324,11 +328,15 @@ func (c *Cursor) Pending() int {
 	return c.backlog.n
 }
 
-// Lag returns how many revisions the store is ahead of the cursor.
+// Lag returns how many revisions the store is ahead of the cursor. Each object of the initial state
+// that Next has not returned counts as one.
 func (c *Cursor) Lag() uint64 {
 	c.log.mu.Lock()
 	defer c.log.mu.Unlock()
-	if !c.initial && c.backlog.awaited > 0 {
+	switch {
+	case c.initial:
+		return uint64(c.unread) + c.log.next() - 1 - c.begun
+	case c.backlog.awaited > 0:
 		return c.log.next() - c.backlog.first.rev
 	}
 	return c.log.next() - 1 - c.revision()
