@@ -106,6 +106,10 @@
 // Both answers together take six seconds or more. So a cache that lags for longer, and answers
 // consistent lists with what it has, is taken for a restored server.
 //
+// A server that has come so far, and refuses a state that must be no older than that all the same,
+// has a watch cache that stands still, or is told of no progress by its etcd. After twenty refusals
+// the list is without the condition.
+//
 // A restored server may reach a reflector's version again before that reflector asks. Then nothing
 // shows the reflector what was lost. So when one reflector finds that a server went back, all
 // others of the same store, and all that have the same [Server], list again. Each lists once for

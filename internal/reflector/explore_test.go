@@ -16,6 +16,7 @@ type answers struct {
 	version, list, page, newest, reaches, watch, initial string
 
 	lists map[string]string // in place of list: by its form and condition
+	late  bool              // lists tell their resourceVersion behind their items
 }
 
 // watchAnswers are the ways in which a WATCH can go on failing to bring anything.
@@ -95,6 +96,32 @@ func TestListThatAloneWorks(t *testing.T) {
 	}
 }
 
+// TestTooLargeForGood explores every server that tells how new it is, and whose watch cache never
+// comes to that: it stands still, or etcd tells it of no progress. Whatever must not be older than
+// that is refused, also as initial events. A list from etcd is come to.
+func TestTooLargeForGood(t *testing.T) {
+	refused := map[string]string{"LIST NotOlderThan": "too-large", "LIST limit NotOlderThan": "too-large"}
+	for _, mode := range []Mode{Auto, List, Pages, WatchList} {
+		for _, late := range []bool{false, true} {
+			for _, rv := range []string{"", "1000"} {
+				for _, newest := range []string{"same", "newer"} {
+					for _, watch := range watchAnswers {
+						if watch == "refused" {
+							continue // nobody is there
+						}
+						a := answers{version: "1.37", lists: refused, late: late, newest: newest, reaches: "too-large", watch: watch, initial: "too-large"}
+						t.Run(fmt.Sprint(mode, "/", late, "/", rv, "/", newest, "/", watch), func(t *testing.T) {
+							a.explore(t, mode, rv, func(_ int, asked []string) bool {
+								return slices.Contains(asked, "LIST ") || slices.Contains(asked, "LIST limit ")
+							})
+						})
+					}
+				}
+			}
+		}
+	}
+}
+
 // TestPageThatNeverComes asks for all in one answer in the end.
 func TestPageThatNeverComes(t *testing.T) {
 	for _, page := range []string{"http-400", "http-403", "http-404", "http-410", "http-500", "malformed", "broken-off", "open malformed", "open broken-off"} {
@@ -125,7 +152,7 @@ func (a answers) explore(t *testing.T, mode Mode, rv string, done func(n int, as
 	t.Helper()
 	cfg := Config{Mode: mode}.withDefaults()
 	s := newState(&cfg, rv)
-	s.rvAtEnd = s.rvAtEnd && a.lists == nil
+	s.rvAtEnd = s.rvAtEnd && a.lists == nil || a.late
 	var asked, log []string
 	inputs := []input{{typ: inBegin}}
 	var waited time.Duration

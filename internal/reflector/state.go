@@ -74,6 +74,7 @@ type state struct {
 	noConsistent bool // consistent lists keep failing: "not older than" is asked for
 	unmatched    int  // lists that failed with "not older than" since the form was changed last
 	inconsistent int  // the same of consistent lists
+	tooLarge     int  // states, in a row, that were refused because the server is behind
 	// Lists in pages, since something newer came, that were of exactly what is held, or failed since
 	// that is too old.
 	exactLists  int
@@ -177,7 +178,7 @@ func (s *state) matches() bool {
 func (s *state) counts() bool {
 	for _, n := range []int{
 		s.relists, s.unmatched, s.inconsistent, s.exactLists, s.brokenLists, s.attempt, s.cheapFailures, s.forcedLists, s.failedAnswers,
-		s.unansweredWatches, s.answeredProbes, s.failures, s.emptyWatches, s.unansweredLists, s.shortWatches, s.standIns, s.missing, s.refused,
+		s.tooLarge, s.unansweredWatches, s.answeredProbes, s.failures, s.emptyWatches, s.unansweredLists, s.shortWatches, s.standIns, s.missing, s.refused,
 		s.behind.denied, s.behind.rounds, s.behind.unansweredQuestions,
 	} {
 		if n < 0 {

@@ -17,6 +17,10 @@ const (
 	agreeing = 2
 	// maxRounds bounds the examination of servers whose answers never agree.
 	maxRounds = 8
+	// maxTooLarge is how often a state is refused as newer than the server's, which says otherwise in
+	// between, before it is asked for without that condition. So many take two minutes and more. A
+	// replica that lags has caught up by then, or another one answers.
+	maxTooLarge = 20
 )
 
 // behind is what is known of a server whose newest resourceVersion is older than rv. There are two
@@ -65,6 +69,21 @@ func (m *machine) wentBack(at string) {
 	m.report(ErrWentBack, fmt.Errorf("resourceVersion %s after %s", at, m.least()))
 	m.rebase, m.consistent, m.withoutInitial, m.atLeast = true, true, true, false
 	m.list()
+}
+
+// refusedAsTooLarge handles a state that was refused because it must not be older than what is
+// held, or than the server told. A watch cache that stands still refuses that for good, and so does
+// one whose etcd tells of no progress while its resource is quiet. What the server tells comes from
+// etcd, and shows no fault. So does a consistent list.
+func (m *machine) refusedAsTooLarge() {
+	m.tooLarge++
+	m.withoutInitial = m.withoutInitial || m.tooLarge >= relistAfter
+	if m.tooLarge >= maxTooLarge {
+		m.noMatch, m.noConsistent = true, false
+	}
+	m.listFloor = "" // it may have been restored since it told that
+	m.behind.denied++
+	m.sleep(reqNewest, ErrServerBehind)
 }
 
 // outdated lists because another reflector has found that the server went back. The server need not

@@ -253,7 +253,7 @@ func (m *machine) complete(rv string) {
 	m.consistent, m.atLeast, m.whole, m.withoutInitial, m.rebase, m.insteadOfWatch = false, false, false, false, false, false
 	m.restored = false
 	m.brokenListRV, m.listFloor, m.askingListFloor = "", "", false
-	m.unconfirmed, m.unmatched, m.inconsistent, m.noConsistent, m.behind = false, 0, 0, false, behind{}
+	m.unconfirmed, m.unmatched, m.inconsistent, m.tooLarge, m.noConsistent, m.behind = false, 0, 0, 0, false, behind{}
 }
 
 // countExactList counts lists that were not to be older than what is held, and were of exactly
@@ -345,10 +345,8 @@ func (m *machine) listFailed(sentinel error) {
 	m.abandon()
 	switch {
 	case sentinel == ErrServerBehind && m.least() != "" && !m.askedConsistent:
-		m.listFloor = "" // it may have been restored since it told that
 		m.insteadOfWatch = false
-		m.behind.denied++
-		m.sleep(reqNewest, sentinel)
+		m.refusedAsTooLarge()
 		return
 	case sentinel == ErrExpired || sentinel == ErrServerBehind:
 		m.consistent = true

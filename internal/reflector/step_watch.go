@@ -332,9 +332,7 @@ func (m *machine) initialFailed(sentinel error) {
 		m.withoutInitial = m.tries() >= relistAfter
 		m.sleep(reqList, sentinel)
 	case ErrServerBehind:
-		m.listFloor = "" // it may have been restored since it told that
-		m.behind.denied++
-		m.sleep(reqNewest, sentinel)
+		m.refusedAsTooLarge()
 	case ErrExpired:
 		// Whatever version was asked for, no state can be too old to be told: what is wrong is the
 		// server's way with initial events.
