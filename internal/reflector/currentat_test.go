@@ -77,6 +77,14 @@ func TestCurrentAt(t *testing.T) {
 		"probe that is refused": {listed, func(h *harness) []http.HandlerFunc {
 			return []http.HandlerFunc{h.list("10", "a@1"), h.events(), deny(http.StatusTooManyRequests, "1")}
 		}, []moment{{100 * time.Second, 0}}},
+		"bookmarks that repeat, of a server that is ahead": {listed, func(h *harness) []http.HandlerFunc {
+			repeated := h.paced("~a@11", "bookmark@11", "bookmark@11", "bookmark@11")
+			return []http.HandlerFunc{h.list("10", "a@1"), after(5*time.Second, repeated), h.list("15/more", "a@1")}
+		}, []moment{{10 * time.Second, 5 * time.Second}, {100 * time.Second, 5 * time.Second}}},
+		"bookmarks that repeat, and a probe that finds nothing new": {listed, func(h *harness) []http.HandlerFunc {
+			repeated := h.paced("~a@11", "bookmark@11", "bookmark@11", "bookmark@11")
+			return []http.HandlerFunc{h.list("10", "a@1"), after(5*time.Second, repeated), h.list("11/more", "a@1")}
+		}, []moment{{10 * time.Second, 5 * time.Second}, {100 * time.Second, bookmarkPeriod + 5*time.Second}}},
 		"list of a cache that may stand still": {Config{Mode: List, Consistency: Any}, func(h *harness) []http.HandlerFunc {
 			return []http.HandlerFunc{h.list("10", "a@1"), after(5*time.Second, h.events("bookmark@12"))}
 		}, []moment{{4 * time.Second, never}, {6 * time.Second, 5 * time.Second}}},

@@ -178,7 +178,7 @@ func (d *driver) hear(current bool) {
 		d.r.current(time.Now())
 	}
 	if d.probe != nil {
-		d.probe.hear(d.sinkRV)
+		d.probe.hear(d.sinkRV, current)
 	}
 }
 
@@ -229,7 +229,9 @@ func (d *driver) bookmark(object source.Object) input {
 		d.initial, d.phase, d.rv = nil, Watching, d.rv[:0]
 		d.probe = startProbe(d.r, d.watchCtx, d.cancel, string(d.meta.ResourceVersion), openWatch{probe: bookmarkPeriod}, d.asked)
 	}
-	current := !resourceversion.Older(string(d.meta.ResourceVersion), d.sinkRV)
+	// A watch cache that stands still repeats what it has come to, minute by minute.
+	repeated := string(d.meta.ResourceVersion) == d.sinkRV && !final
+	current := !repeated && !resourceversion.Older(string(d.meta.ResourceVersion), d.sinkRV)
 	defer func() { d.hear(current) }()
 	if upTo := d.meta.Coalesced(); upTo != "" && d.initial == nil && !final {
 		if d.r.coalesced == "" || !resourceversion.Older(upTo, d.r.coalesced) {

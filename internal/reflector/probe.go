@@ -15,7 +15,9 @@ var errProbed = errors.New("a probe broke the watch off")
 // probe asks a server for its newest resourceVersion while a watch is open and silent. An open
 // watch alone does not tell a server that has nothing to say from one that is gone, hangs, or is
 // behind what it told before. The probe also breaks the watch off when another reflector of the
-// store, or of the server, finds that the server went back.
+// store, or of the server, finds that the server went back. Beside a watch whose bookmarks repeat
+// what is held it asks as well, but leaves the watch alone where the server is ahead: changes may
+// be on their way, or none of its resource.
 //
 // It has one timer, whose function makes at most one request at a time. stop ends both.
 type probe struct {
@@ -64,15 +66,16 @@ func (p *probe) breakOff(in input) {
 	p.broke(errProbed)
 }
 
-// hear notes that the watch has brought something, and is current to rv.
-func (p *probe) hear(rv string) {
+// hear notes that the watch has brought something, and is current to rv. What shows that no newer
+// state is held puts no question off.
+func (p *probe) hear(rv string, current bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.heard, p.delay = time.Now(), bookmarkPeriod
 	if rv != "" {
 		p.rv = rv
 	}
-	if !p.stopped {
+	if !p.stopped && current {
 		p.timer.Reset(p.delay)
 	}
 }

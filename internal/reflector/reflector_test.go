@@ -235,18 +235,18 @@ func TestResume(t *testing.T) {
 	withHarness(t, listed, func(h *harness) {
 		ends := func(rw http.ResponseWriter, r *http.Request) {
 			h.events("~a@11", "EOF")(rw, r)
-			for range 5 {
+			for minute := range 5 {
 				rw.(http.Flusher).Flush()
 				time.Sleep(time.Minute)
-				rw.Write(h.event("bookmark@11"))
+				rw.Write(h.event(fmt.Sprint("bookmark@", 12+minute)))
 			}
 		}
-		h.run(h.list("10", "a@1"), ends, h.events("~a@12"))
+		h.run(h.list("10", "a@1"), ends, h.events("~a@17"))
 		h.wantCurrent("11")
 		h.advance(5 * time.Minute)
-		h.wantRequests("0s LIST", "0s WATCH resourceVersion=10", "5m0s WATCH resourceVersion=11")
-		h.wantObjects("a@12")
-		h.wantCurrent("12")
+		h.wantRequests("0s LIST", "0s WATCH resourceVersion=10", "5m0s WATCH resourceVersion=16")
+		h.wantObjects("a@17")
+		h.wantCurrent("17")
 	})
 }
 

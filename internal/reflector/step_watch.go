@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// bookmarkPeriod is longer than kube-apiserver ever leaves a watch without a bookmark.
+	// bookmarkPeriod is longer than kube-apiserver leaves a watch without a bookmark, where etcd tells
+	// it of its progress each few seconds.
 	bookmarkPeriod = 90 * time.Second
 	// A watch that brought something is resumed at once. The exception is a watch that ended within
 	// shortWatch after maxShortWatches others that did: there is a wait before the next.
