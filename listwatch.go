@@ -78,8 +78,9 @@ type Backoff struct {
 	Min time.Duration // 0: 0.8 s
 	Max time.Duration // 0: 30 s
 	// Denied bounds the waits after an answer that somebody may put right at any moment: missing
-	// credentials, permissions or resources. For a resource that was served before the bound is
-	// Min. 0: 5 s.
+	// credentials, permissions or resources. It does not bound those before a list of thousands of
+	// objects that takes the place of a refused watch. For a resource that was served before the
+	// bound is Min. 0: 5 s.
 	Denied time.Duration
 	// Healthy is how long a watch must have stood for the failures before it to be forgotten.
 	// 0: 10 s.

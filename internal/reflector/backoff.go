@@ -29,11 +29,16 @@ func (b Backoff) delay(sentinel error, attempt int, retryAfter time.Duration, ji
 	case ErrUnauthorized, ErrForbidden, ErrUnknownResource:
 		limit = min(limit, b.Denied)
 	}
-	d := time.Duration(float64(b.base(attempt, limit)) * (0.5 + 0.5*jitter))
+	d := jittered(b.base(attempt, limit), jitter)
 	if sentinel == ErrServerBehind {
 		d = serverBehindDelay
 	}
 	return max(d, putOff(retryAfter, jitter))
+}
+
+// jittered returns a wait between half of d and d.
+func jittered(d time.Duration, jitter float64) time.Duration {
+	return time.Duration(float64(d) * (0.5 + 0.5*jitter))
 }
 
 // putOff returns how long a Retry-After puts the reflector off.

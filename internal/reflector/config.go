@@ -111,8 +111,8 @@ type Backoff struct {
 	Min time.Duration // 0: 0.8 s
 	Max time.Duration // 0: 30 s
 	// Denied replaces Max for what somebody may put right at any moment: missing credentials,
-	// permissions, resources. For a resource that was there a moment ago, the waits stay at Min. 0:
-	// 5 s.
+	// permissions, resources; but not for a list of thousands of objects in place of a watch. For a
+	// resource that was there a moment ago, the waits stay at Min. 0: 5 s.
 	Denied time.Duration
 	// Healthy is how long a watch must have stood for the failures before it to be forgotten. 0: 10
 	// s.

@@ -101,9 +101,12 @@ func (m *machine) report(sentinel, cause error) {
 
 // sleep waits before request q, as long as the failure wants.
 func (m *machine) sleep(q request, sentinel error) {
-	attempt := m.backoffAttempt(sentinel)
+	d := m.cfg.Backoff.delay(sentinel, m.backoffAttempt(sentinel), m.in.retryAfter, m.in.jitter)
+	if q == reqList && m.request == reqWatch && !m.initial {
+		d = max(d, jittered(m.listPace(), m.in.jitter))
+	}
 	m.phase, m.request = Waiting, q
-	m.do(wait{m.cfg.Backoff.delay(sentinel, attempt, m.in.retryAfter, m.in.jitter)})
+	m.do(wait{d})
 }
 
 // backoffAttempt returns for which attempt the wait before the next request is. A server that
@@ -136,6 +139,13 @@ func (m *machine) listBackoffAttempt() int {
 		enough++
 	}
 	return max(enough, m.forcedLists-maxCheapLists)
+}
+
+// listPace returns the least wait before a list that a failing watch has made necessary, by the
+// size of the list and how many there were. Backoff.Denied is no bound of it: who may list and not
+// watch would list a large resource every few seconds.
+func (m *machine) listPace() time.Duration {
+	return m.cfg.Backoff.base(max(m.forcedLists, m.refused), min(time.Duration(m.size)*time.Second/cheapObjects, m.cfg.Backoff.Max))
 }
 
 // cheap reports whether a failure has cost the server little. A failure of a watch has cost

@@ -101,6 +101,8 @@ func (m *machine) events() {
 		m.unreadable, m.consistent = true, true
 		m.do(closeStream{})
 		m.attempt++
+		m.forcedLists++
+		m.raiseAttempt(m.listBackoffAttempt())
 		m.sleep(reqList, ErrMalformed)
 	}
 }

@@ -1,0 +1,72 @@
+package reflector
+
+import (
+	"testing"
+	"time"
+)
+
+// TestPaceOfLargeLists counts the lists of a large resource in a quarter of an hour, while each
+// watch fails in a way that makes a list necessary. They come no faster than half of the longest
+// wait, but for the first few.
+func TestPaceOfLargeLists(t *testing.T) {
+	const lasted = 15 * time.Minute
+	failed := func(what string) []input {
+		return []input{{typ: inFailed, err: classify(Watching, failure(what)), after: time.Second}}
+	}
+	for name, watch := range map[string][]input{
+		"expired":     failed("http-410"),
+		"forbidden":   failed("http-403"),
+		"not found":   failed("http-404"),
+		"not allowed": failed("http-405"),
+		"rejected":    failed("http-422"),
+		"unreadable":  {{typ: inOpened}, {typ: inEvents, rv: "1001", damaged: 1, after: time.Second}},
+	} {
+		for _, mode := range []Mode{List, Pages, WatchList} {
+			t.Run(mode.String()+"/"+name, func(t *testing.T) {
+				cfg := Config{Mode: mode}.withDefaults()
+				lists := countLists(t, newState(&cfg, ""), watch, lasted)
+				if most := int(lasted/(cfg.Backoff.Max/2)) + 25; lists > most || lists < 10 {
+					t.Errorf("%d lists, want 10 to %d", lists, most)
+				}
+			})
+		}
+	}
+}
+
+// countLists runs the reflector for so long. Each watch is answered so, and each list brings much.
+func countLists(t *testing.T, s state, watch []input, lasted time.Duration) (lists int) {
+	t.Helper()
+	listed := []input{{typ: inOpened, rv: "1000"}, {typ: inPage, rv: "1000", size: 100_000, after: time.Second}}
+	inputs := []input{{typ: inBegin}}
+	for passed := time.Duration(0); passed < lasted; {
+		in := inputs[0]
+		inputs, in.jitter = inputs[1:], 0.5
+		passed += in.after
+		before := s
+		var actions []action
+		s, actions = step(s, in)
+		if err := check(before, s, in, actions); err != nil {
+			t.Fatal(err)
+		}
+		for _, act := range actions {
+			switch act := act.(type) {
+			case wait:
+				passed += act.d
+				inputs = []input{{typ: inWoke}}
+			case openList:
+				lists++
+				inputs = listed
+			case askNewest:
+				inputs = []input{{typ: inNewest, rv: "1000"}}
+			case openWatch:
+				inputs = watch
+				if act.SendInitialEvents {
+					lists++
+					inputs = []input{{typ: inOpened}, {typ: inBookmark, rv: "1000", final: true, size: 100_000, after: time.Second}}
+					inputs = append(inputs, watch[len(watch)-1])
+				}
+			}
+		}
+	}
+	return lists
+}
