@@ -17,6 +17,7 @@ type forwardedWatch struct {
 	cancel     context.CancelFunc // of the upstream request
 	from       uint64             // the resourceVersion to resume from
 	lost       bool               // that is from before the upstream went back
+	resumable  bool               // its client can go on after any event
 	limitWrite func()             // limits the time of the current write
 
 	mu       sync.Mutex
@@ -172,8 +173,15 @@ func (b *forwardedBody) Read(to []byte) (int, error) {
 		return 0, io.EOF // the client gets what came meanwhile when it resumes
 	}
 	whole := p.scanner.scan(to[:n])
-	if p.ending && whole > 0 {
+	if p.ending && whole > 0 || p.breaksOffWell(err) {
 		return whole, io.EOF
 	}
 	return n, err
+}
+
+// breaksOffWell reports whether a stream that broke off may end as one that is over. Where an API
+// server goes, its connection breaks off, and a client of its own takes that for the end. The
+// proxy's would get an HTTP/2 stream that was reset, and client-go's would then list.
+func (p *forwardedWatch) breaksOffWell(err error) bool {
+	return err != nil && p.resumable && p.scanner.known() && p.scanner.betweenEvents()
 }

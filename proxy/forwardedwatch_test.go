@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/binary"
@@ -10,9 +11,13 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"strings"
 	"testing"
 	"testing/synctest"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/weirproject/weir/apiserver"
@@ -122,24 +127,71 @@ func TestForwardedWebSocketEndsEarly(t *testing.T) {
 	}
 }
 
-// TestForwardedWatchBreaks: what breaks off by itself is not taken for an end in good order.
+// TestForwardedWatchBreaks: what breaks off by itself is not taken for an end in good order, but
+// between two events where the client can go on from there.
 func TestForwardedWatchBreaks(t *testing.T) {
 	broken := errors.New("broken")
-	for _, format := range []string{"application/json", "application/cbor-seq"} {
+	const event = "an event\n"
+	for _, tt := range []struct {
+		format, query, body string
+		ends                bool
+	}{
+		{"application/json", "resourceVersion=7", event, true},
+		{"application/json", "resourceVersion=7", "", true},
+		{"application/json", "resourceVersion=opaque", event, true},
+		{"application/json", "resourceVersion=0&sendInitialEvents=true&resourceVersionMatch=NotOlderThan", event, true},
+		{"application/vnd.kubernetes.protobuf;stream=watch", "resourceVersion=7", "\x00\x00\x00\x01x", true},
+		{"application/json", "resourceVersion=7", event + "half an event", false},
+		{"application/vnd.kubernetes.protobuf;stream=watch", "resourceVersion=7", "\x00\x00\x00\x02x", false},
+		{"application/json", "", event, false}, // the state, or a part of it
+		{"application/json", "resourceVersion=0", event, false},
+		{"application/cbor-seq", "resourceVersion=7", event, false},
+		{"application/cbor-seq", "resourceVersion=7", "half an event", false},
+	} {
+		q, err := url.ParseQuery(tt.query)
+		if err != nil {
+			t.Fatal(err)
+		}
 		var fs forwardedWatches
 		r, p := fs.begin(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil), func() {})
+		p.resumable = canBreakOff(q)
 		from, to := io.Pipe()
-		resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {format}}, Body: from, Request: r}
+		resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {tt.format}}, Body: from, Request: r}
 		if err := wrapWatchBody(resp); err != nil {
 			t.Fatal(err)
 		}
 		go func() {
-			fmt.Fprint(to, "half an event")
+			fmt.Fprint(to, tt.body)
 			to.CloseWithError(broken)
 		}()
-		if got, err := io.ReadAll(resp.Body); !errors.Is(err, broken) || string(got) != "half an event" {
-			t.Errorf("%s: %q, %v", format, got, err)
+		got, err := io.ReadAll(resp.Body)
+		if ended := err == nil; ended != tt.ends || !ended && !errors.Is(err, broken) || string(got) != tt.body {
+			t.Errorf("%+v: %q, %v", tt, got, err)
 		}
 		fs.forget(p)
+	}
+}
+
+// TestForwardedWatchOfAServerThatGoes: the body of a watch ends well, over HTTP/2 too, when the
+// connection to the API server breaks between two events.
+func TestForwardedWatchOfAServerThatGoes(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 3})
+	tp := startProxy(t, u, Options{})
+	writer := u.writer().CoreV1().ConfigMaps("default")
+	made, err := writer.Create(tp.ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "before"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp := tp.open(tp.client, http.MethodGet, "/api/v1/configmaps?watch=true&resourceVersion="+made.ResourceVersion, "Authorization", "Bearer token-jane")
+	if _, err := writer.Create(tp.ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "after"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	body := bufio.NewReader(resp.Body)
+	if line, err := body.ReadString('\n'); err != nil || !strings.Contains(line, `"after"`) || resp.ProtoMajor != 2 {
+		t.Fatalf("%s: %q, %v", resp.Proto, line, err)
+	}
+	u.tls.CloseClientConnections()
+	if rest, err := io.ReadAll(body); err != nil || len(rest) > 0 {
+		t.Errorf("%q, %v", rest, err)
 	}
 }

@@ -26,6 +26,9 @@ func newFrameScanner(h http.Header) frameScanner {
 	return frameScanner{json: media == runtime.ContentTypeJSON, protobuf: media == runtime.ContentTypeProtobuf}
 }
 
+// known reports whether the format is known, so that the ends of events are.
+func (f *frameScanner) known() bool { return f.json || f.protobuf }
+
 // betweenEvents reports whether the stream stands between two events.
 func (f *frameScanner) betweenEvents() bool { return !f.inLine && f.headLen == 0 && f.left == 0 }
 

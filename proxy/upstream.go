@@ -190,8 +190,31 @@ func (u *upstream) rewrite(pr *httputil.ProxyRequest, base *url.URL) {
 	}
 }
 
-// RoundTrip sends the request with the right credentials.
+// RoundTrip sends the request with the right credentials. A read whose connection breaks before the
+// answer is sent once more, as client-go's own clients do: the connections to an API server that
+// goes are shared by many callers.
 func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := u.send(r)
+	if err != nil && canRepeat(r) && brokeOff(err) {
+		return u.send(r)
+	}
+	return resp, err
+}
+
+// canRepeat reports whether a request changes nothing, and has nothing to send but its head.
+func canRepeat(r *http.Request) bool {
+	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && (r.Body == nil || r.Body == http.NoBody) &&
+		r.Header.Get("Upgrade") == "" && r.Context().Err() == nil
+}
+
+// brokeOff reports whether a request failed because its connection broke. One that was refused
+// would be refused again.
+func brokeOff(err error) bool {
+	return utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) || utilnet.IsHTTP2ConnectionLost(err)
+}
+
+// send sends the request once.
+func (u *upstream) send(r *http.Request) (*http.Response, error) {
 	upgrade := r.Header.Get("Upgrade") != ""
 	as, ok := r.Context().Value(impersonationKey{}).(*transport.ImpersonationConfig)
 	switch {
@@ -298,7 +321,13 @@ func (u *upstream) handleError(w http.ResponseWriter, r *http.Request, err error
 	}
 	u.failures.Add(1)
 	u.logFailure(r, err)
-	u.refuse(w, r, apierrors.NewServiceUnavailable("the upstream API server does not answer"))
+	const why = "the upstream API server does not answer"
+	if watch, ok := r.Context().Value(forwardedWatchKey{}).(*forwardedWatch); ok && watch.resumable {
+		// To a 503 client-go's informers list.
+		u.refuse(w, r, apierrors.NewTooManyRequests(why, longRunningRetrySeconds))
+		return
+	}
+	u.refuse(w, r, apierrors.NewServiceUnavailable(why))
 }
 
 // failureLogInterval is the least time between two lines of the log about requests that the

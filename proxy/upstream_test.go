@@ -7,11 +7,15 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -177,6 +181,52 @@ func TestFailureIsLogged(t *testing.T) {
 	}
 	if got := strings.Count(log.String(), cause); got != 2 || !strings.Contains(log.String(), "path=/version") {
 		t.Errorf("logged %d times:\n%s", got, log.String())
+	}
+}
+
+// TestReadsAreSentAgain: a read whose connection breaks is sent once more, and nothing else is.
+func TestReadsAreSentAgain(t *testing.T) {
+	u := passTo(t, func(http.ResponseWriter, *http.Request) { t.Error("a request came") })
+	reset := &net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)}
+	refused := &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	watch := "/api/v1/pods?watch=true&resourceVersion="
+	for _, tt := range []struct {
+		method, target string
+		header         http.Header
+		err            error
+		sent, code     int
+	}{
+		{http.MethodGet, "/version", nil, reset, 2, http.StatusServiceUnavailable},
+		{http.MethodGet, "/version", nil, io.EOF, 2, http.StatusServiceUnavailable},
+		{http.MethodHead, "/version", nil, errors.New("http2: client connection lost"), 2, http.StatusServiceUnavailable},
+		{http.MethodGet, watch + "7", nil, reset, 2, http.StatusTooManyRequests},
+		{http.MethodGet, watch + "7", nil, refused, 1, http.StatusTooManyRequests},
+		{http.MethodGet, watch, nil, refused, 1, http.StatusServiceUnavailable},
+		{http.MethodGet, watch + "0", nil, refused, 1, http.StatusServiceUnavailable},
+		{http.MethodGet, "/version", nil, refused, 1, http.StatusServiceUnavailable},
+		{http.MethodGet, "/version", http.Header{"Upgrade": {"websocket"}, "Connection": {"Upgrade"}}, reset, 1, http.StatusServiceUnavailable},
+		{http.MethodDelete, "/api/v1/namespaces/a/pods/b", nil, reset, 1, http.StatusServiceUnavailable},
+		{http.MethodPost, "/api/v1/namespaces/a/pods", nil, io.EOF, 1, http.StatusServiceUnavailable},
+	} {
+		sent := 0
+		fail := roundTripper(func(*http.Request) (*http.Response, error) {
+			sent++
+			return nil, tt.err
+		})
+		u.anonymous, u.anonymousUpgrade = fail, fail
+		r := httptest.NewRequest(tt.method, tt.target, nil)
+		maps.Copy(r.Header, tt.header)
+		var fs forwardedWatches
+		w := httptest.NewRecorder()
+		if q := r.URL.Query(); q.Has("watch") {
+			var p *forwardedWatch
+			r, p = fs.begin(w, r, func() {})
+			p.resumable = canBreakOff(q)
+		}
+		u.serve(w, r, nil)
+		if sent != tt.sent || w.Code != tt.code || (w.Header().Get("Retry-After") != "") != (tt.code == http.StatusTooManyRequests) {
+			t.Errorf("%s %s %v: sent %d times, answered %d, Retry-After %q", tt.method, tt.target, tt.err, sent, w.Code, w.Header().Get("Retry-After"))
+		}
 	}
 }
 
