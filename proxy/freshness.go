@@ -55,6 +55,10 @@ type freshnessProver struct {
 	// untried is closed when the short WATCH that is opened next has ended. nil: nobody waits for it.
 	untried chan struct{}
 	closed  bool
+	// silent counts the short WATCHes in a row that lasted as long as they may and brought no
+	// bookmark. silentAt is when the last of them ended.
+	silent   int
+	silentAt time.Time
 }
 
 // versionQuery is a query for the upstream's newest resourceVersion. The fields below done are set
@@ -78,6 +82,11 @@ const (
 	minProofObjects = 100
 	// maxProofWatches is how many short WATCHes in a row may prove nothing.
 	maxProofWatches = 3
+	// kube-apiserver has no watch cache of Events by default, and their WATCHes have bookmarks only
+	// when etcd tells of its progress. After maxProofWatches that were silent none is opened for
+	// silentRest. Meanwhile a change of the resource may still prove it, within silentWait.
+	silentRest = time.Minute
+	silentWait = 200 * time.Millisecond
 )
 
 var errNotWatching = errors.New("the upstream is not being watched")
@@ -217,6 +226,11 @@ func (p *freshnessProver) waitFor(ctx context.Context, rv uint64) bool {
 	if p.sink.version() >= rv {
 		return true
 	}
+	if p.isSilent() {
+		ctx, cancel := context.WithTimeout(ctx, silentWait)
+		defer cancel()
+		return p.sink.Wait(ctx, rv) == nil
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ended := p.wantVersion(rv)
@@ -229,6 +243,24 @@ func (p *freshnessProver) waitFor(ctx context.Context, rv uint64) bool {
 		}
 	}()
 	return p.sink.Wait(ctx, rv) == nil || p.sink.version() >= rv
+}
+
+// isSilent reports whether short WATCHes bring no bookmarks, and none has been tried for a while.
+func (p *freshnessProver) isSilent() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.silent >= maxProofWatches && time.Since(p.silentAt) < silentRest
+}
+
+// noteSilence counts a short WATCH that has brought no bookmark in its time, or has brought one.
+func (p *freshnessProver) noteSilence(silent bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !silent {
+		p.silent = 0
+		return
+	}
+	p.silent, p.silentAt = p.silent+1, time.Now()
 }
 
 // wantVersion starts short WATCHes, unless they are under way. They go on until one proves rv, or
@@ -318,11 +350,16 @@ func (p *freshnessProver) watchOnce(from uint64) {
 		return
 	}
 	defer w.Close()
+	opened := time.Now()
 	bookmark, last, err := readToBookmark(w, from)
 	if err != nil {
+		if time.Since(opened) > p.timeout/2 {
+			p.noteSilence(true)
+		}
 		p.failures.Add(1)
 		return
 	}
+	p.noteSilence(false)
 	if p.sink.Wait(ctx, last) == nil && p.isWatching() {
 		p.sink.prove(bookmark)
 	}

@@ -5,9 +5,11 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,6 +72,81 @@ func TestNotProvenByOneWatch(t *testing.T) {
 			}
 		})
 	}
+}
+
+// silentServer is a source whose watches last as long as they may and bring nothing, unless they
+// have a bookmark.
+type silentServer struct {
+	source.Source
+	bookmark *atomic.Pointer[string]
+}
+
+func (silentServer) NewestVersion(context.Context, string) (string, error) { return "9", nil }
+
+func (s silentServer) Watch(ctx context.Context, o source.WatchOptions) (source.Watch, error) {
+	if rv := s.bookmark.Load(); rv != nil {
+		return &oneBookmark{rv: *rv}, nil
+	}
+	return &silentWatch{ctx: ctx, lasts: o.Timeout}, nil
+}
+
+// silentWatch is a watch that ends when its time is over.
+type silentWatch struct {
+	oneBookmark
+	ctx   context.Context
+	lasts time.Duration
+}
+
+func (w *silentWatch) Next() (source.Event, error) {
+	select {
+	case <-time.After(w.lasts): // of the clock of the test
+		return source.Event{}, io.EOF
+	case <-w.ctx.Done():
+		return source.Event{}, w.ctx.Err()
+	}
+}
+
+// TestSilentWatchesAreGivenUp: where short WATCHes never bring a bookmark, as those of Events,
+// reads do not wait for one again and again. It is tried once a minute.
+func TestSilentWatchesAreGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := newTestSink(t, 0) // at 5
+		ctx, cancel := context.WithCancel(t.Context())
+		server := silentServer{bookmark: &atomic.Pointer[string]{}}
+		p := newFreshnessProver(ctx, []source.Source{server}, ts.storeSink, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} }, defaultTimeouts.proof)
+		read := func() (took time.Duration, current bool) {
+			time.Sleep(2 * queryInterval) // so that the query does not wait for the pace
+			began := time.Now()
+			current = p.proveCurrent(t.Context())
+			return time.Since(began), current
+		}
+		for n := range 3 * maxProofWatches {
+			took, current := read()
+			if waits := took > time.Second; current || waits && n >= maxProofWatches || !waits && n == 0 {
+				t.Errorf("read %d: current %v, after %v", n, current, took)
+			}
+		}
+		// One more may begin before the last reader of those before has left.
+		if n := p.watches.Load(); n > maxProofWatches+1 {
+			t.Errorf("%d watches", n)
+		}
+		time.Sleep(silentRest)
+		if took, current := read(); current || took < time.Second {
+			t.Errorf("a minute later: current %v, after %v", current, took)
+		}
+		if took, _ := read(); took > time.Second {
+			t.Errorf("after the silence that was tried: %v", took)
+		}
+		time.Sleep(silentRest)
+		server.bookmark.Store(new("9"))
+		for range 2 {
+			if took, current := read(); !current || took > time.Second {
+				t.Errorf("with bookmarks: current %v, after %v", current, took)
+			}
+		}
+		cancel()
+		p.close()
+	})
 }
 
 // movingServer is a source whose watches each bring, after a second, a bookmark that is newer by
