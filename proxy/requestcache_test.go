@@ -70,6 +70,25 @@ func TestRequestCache(t *testing.T) {
 	}
 }
 
+// TestTerminals: what kube-apiserver indents is the upstream's, but for browsers. A WATCH is never
+// indented.
+func TestTerminals(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 1})
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
+	tp.ready()
+	for agent, here := range map[string]bool{"curl/8.5.0": false, "Wget/1.21": false, "Mozilla/5.0 (X11)": true, "kubectl/v1.37.0": true} {
+		for path, here := range map[string]bool{
+			"/api/v1/pods?resourceVersion=0": here, "/api/v1/namespaces/default/pods/x?resourceVersion=0": here,
+			"/api/v1/pods?watch=true&resourceVersion=0&timeoutSeconds=1": true,
+		} {
+			tp.get("jane", path, "User-Agent", agent)
+			if got := len(u.forwarded("/api/v1/")) == 0; got != here {
+				t.Errorf("%s %s: answered here: %v, want %v", agent, path, got, here)
+			}
+		}
+	}
+}
+
 // TestLongTargetsAreNotKept: the host of an absolute target, which nobody reads, is not kept with
 // its path.
 func TestLongTargetsAreNotKept(t *testing.T) {
