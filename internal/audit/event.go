@@ -27,9 +27,10 @@ type Event struct {
 	Pod      []byte // whose token the user has; told of Pods' service accounts
 	IP       []byte // the first of sourceIPs, which proxies on the way have passed on
 	Object   Object
-	Code     int   // of the response; 0 if there is none yet
-	Received int64 // microseconds since 1970
-	Staged   int64 // when the request reached Stage; microseconds since 1970
+	Code     int    // of the response; 0 if there is none yet
+	Reason   []byte // of the Status that was answered, such as TooManyRequests
+	Received int64  // microseconds since 1970
+	Staged   int64  // when the request reached Stage; microseconds since 1970
 	// QueueWait is the time in priority and fairness's queues. kube-apiserver tells it of slow
 	// requests.
 	QueueWait time.Duration
@@ -51,11 +52,19 @@ func (e *Event) clone() *Event {
 	c.scratch, c.kind, c.apiVersion = nil, nil, nil
 	for _, text := range []*[]byte{
 		&c.AuditID, &c.Stage, &c.URI, &c.Verb, &c.User, &c.Agent, &c.Pod, &c.IP, &c.Object.Group, &c.Object.Version,
-		&c.Object.Resource, &c.Object.Subresource, &c.Object.Namespace, &c.Object.Name,
+		&c.Reason, &c.Object.Resource, &c.Object.Subresource, &c.Object.Namespace, &c.Object.Name,
 	} {
 		*text = bytes.Clone(*text)
 	}
 	return &c
+}
+
+// Refused reports whether the server turned the request away for having too much to do. Priority
+// and fairness, and the limit of requests in flight, answer 429 in plain text, so that no reason is
+// logged. A 429 with a reason is of another kind: an eviction that a PodDisruptionBudget does not
+// allow yet, or a watch cache that is not ready. An eviction never counts.
+func (e *Event) Refused() bool {
+	return e.Code == 429 && len(e.Reason) == 0 && string(e.Object.Subresource) != "eviction"
 }
 
 // longest is how long a request may take, beyond which its arrival is taken for a mistake. WATCHes

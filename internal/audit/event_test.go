@@ -59,6 +59,26 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// TestRefused: a 429 without a Status is that of a server which has too much to do.
+func TestRefused(t *testing.T) {
+	for status, want := range map[string]bool{
+		`"metadata":{},"code":429`: true,
+		`"metadata":{},"code":200`: false,
+		`"metadata":{},"code":503`: false,
+		`"metadata":{},"status":"Failure","reason":"TooManyRequests","code":429`: false,
+		`"metadata":{},"reason":null,"code":429`:                                 true,
+	} {
+		for subresource, evicts := range map[string]bool{"eviction": true, "binding": false} {
+			line := strings.NewReplacer(`"metadata":{},"code":200`, status,
+				`"namespace":"shop"`, `"namespace":"shop","subresource":"`+subresource+`"`).Replace(listLine)
+			var e Event
+			if err := e.Parse([]byte(line)); err != nil || e.Refused() != (want && !evicts) {
+				t.Errorf("%s of %s: %v, %v", status, subresource, e.Refused(), err)
+			}
+		}
+	}
+}
+
 // Times that cannot be right say nothing, and do not overflow.
 func TestLatency(t *testing.T) {
 	for _, c := range []struct {
@@ -192,7 +212,8 @@ type model struct {
 		Name        string `json:"name"`
 	} `json:"objectRef"`
 	ResponseStatus *struct {
-		Code int32 `json:"code"`
+		Code   int32  `json:"code"`
+		Reason string `json:"reason"`
 	} `json:"responseStatus"`
 	Received    time.Time         `json:"requestReceivedTimestamp"`
 	Staged      time.Time         `json:"stageTimestamp"`
@@ -216,7 +237,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
-		ip, object, code := "", [6]string{}, int32(0)
+		ip, object, code, reason := "", [6]string{}, int32(0), ""
 		if len(m.SourceIPs) > 0 {
 			ip = m.SourceIPs[0]
 		}
@@ -224,14 +245,15 @@ func FuzzParse(f *testing.F) {
 			object = [6]string{o.APIGroup, o.APIVersion, o.Resource, o.Subresource, o.Namespace, o.Name}
 		}
 		if m.ResponseStatus != nil {
-			code = m.ResponseStatus.Code
+			code, reason = m.ResponseStatus.Code, m.ResponseStatus.Reason
 		}
 		o := e.Object
 		got := []string{
 			string(e.AuditID), string(e.Stage), string(e.URI), string(e.Verb), string(e.User), string(e.Agent), string(e.IP),
-			string(o.Group), string(o.Version), string(o.Resource), string(o.Subresource), string(o.Namespace), string(o.Name),
+			string(o.Group), string(o.Version), string(o.Resource), string(o.Subresource), string(o.Namespace), string(o.Name), string(e.Reason),
 		}
 		want := append([]string{m.AuditID, m.Stage, m.RequestURI, m.Verb, m.User.Username, m.UserAgent, ip}, object[:]...)
+		want = append(want, reason)
 		for i := range want {
 			if got[i] != want[i] {
 				t.Errorf("%q: field %d is %q, want %q", line, i, got[i], want[i])

@@ -76,8 +76,11 @@ func (e *Event) inner(s *scanner, outer byte, name []byte) bool {
 			return s.members(func(name []byte) bool { return e.extra(s, name) })
 		}
 	case 'r':
-		if string(name) == "code" {
+		switch string(name) {
+		case "code":
 			return e.code(s)
+		case "reason":
+			return e.text(s, &e.Reason)
 		}
 	case 'a':
 		return e.annotation(s, name)

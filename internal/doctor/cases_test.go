@@ -175,6 +175,24 @@ var cases = []struct {
 		r.took, r.queued = 15*time.Second, 14900*time.Millisecond
 		w.each(40, 5*time.Second, r, nil)
 	}},
+	{name: "evictions wait for a PodDisruptionBudget while somebody LISTs", add: func(w *world) {
+		r := someone("drain", "create", "pods")
+		r.ns, r.object, r.sub, r.code, r.reason = "shop", "web-0", "eviction", 429, "TooManyRequests"
+		w.each(100, time.Second, r, nil)
+		r.reason = "" // as a server behind this one may answer
+		w.each(100, time.Second, r, nil)
+		r = someone("big", "list", "pods")
+		r.took = 55 * time.Second
+		w.each(8, 10*time.Second, r, nil)
+	}},
+	{name: "a watch cache that is not ready refuses while somebody LISTs", add: func(w *world) {
+		r := someone("reader", "get", "pods")
+		r.ns, r.object, r.code, r.reason = "shop", "web-0", 429, "TooManyRequests"
+		w.each(200, time.Second, r, nil)
+		r = someone("big", "list", "pods")
+		r.took = 55 * time.Second
+		w.each(8, 10*time.Second, r, nil)
+	}},
 	{name: "LISTs that end behind the refusals", kind: FindingRefused, text: "had the seats", add: func(w *world) {
 		w.refusals()
 		r := someone("big", "list", "pods")

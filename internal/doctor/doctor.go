@@ -43,7 +43,7 @@ type Totals struct {
 	Requests    int64   `json:"requests"`
 	Lists       int64   `json:"lists"`
 	Watches     int64   `json:"watches"`
-	Refused     int64   `json:"refused"` // 429
+	Refused     int64   `json:"refused"` // 429, by a server that has too much to do
 	Failed      int64   `json:"failed"`  // 5xx
 	ListSeconds float64 `json:"listSeconds"`
 }
@@ -76,7 +76,7 @@ func (d *Doctor) Add(e *audit.Event) {
 	d.count(&d.total, e, verb)
 	d.count(&c.total, e, verb)
 	d.requests.add(&d.clock, bucket, 1)
-	if e.Code == 429 {
+	if e.Refused() {
 		d.refused.add(&d.clock, bucket, 1)
 	}
 	if verb == verbWatch {
@@ -103,7 +103,7 @@ func (d *Doctor) count(t *Totals, e *audit.Event, verb verb) {
 		t.Watches++
 	}
 	switch {
-	case e.Code == 429:
+	case e.Refused():
 		t.Refused++
 	case e.Code >= 500:
 		t.Failed++

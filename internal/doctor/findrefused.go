@@ -30,7 +30,8 @@ type seats struct {
 	millis float64
 }
 
-// refusals finds requests that were refused with 429, and whose LISTs had the seats meanwhile.
+// refusals finds requests that were refused with 429 by a server that had too much to do, and whose
+// LISTs had the seats meanwhile.
 func (d *Doctor) refusals() (Finding, bool) {
 	if d.total.Refused < refusedFewest {
 		return Finding{}, false
@@ -102,7 +103,7 @@ func (d *Doctor) minSeatMillis() float64 {
 
 // addSeat notes when a LIST had a seat: not while it waited for one, nor if it got none.
 func (c *client) addSeat(clock *clock, e *audit.Event) {
-	if e.Code == 429 {
+	if e.Refused() {
 		return
 	}
 	at := max(clock.origin, e.Begun()+e.QueueWait.Microseconds(), e.Staged-longestSeat.Microseconds())

@@ -17,7 +17,7 @@ type usage struct {
 	resource        string // as kubectl has it, with a subresource: pods/status
 	version         string // of the last LIST or WATCH
 	tally           [verbs]tally
-	refused, failed int64 // 429, 5xx
+	refused, failed int64 // see Totals
 	lists           ListCounts
 	vain            tally    // LISTs that failed with 5xx
 	whole, part     *pattern // LISTs of all objects, and of some; nil if there were none
@@ -85,7 +85,7 @@ func (u *usage) add(e *audit.Event, v verb) {
 	u.tally[v].requests++
 	u.tally[v].latency += e.Latency()
 	switch {
-	case e.Code == 429:
+	case e.Refused():
 		u.refused++
 	case e.Code >= 500:
 		u.failed++

@@ -35,7 +35,7 @@ func (v verb) weight(e *audit.Event) int64 {
 	switch {
 	case v == verbList, v == verbWatch && e.Latency() < shortWatch:
 		return heavy
-	case e.Code == 429:
+	case e.Refused():
 		return refusedWeight
 	}
 	return 1

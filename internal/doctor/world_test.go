@@ -43,6 +43,7 @@ type request struct {
 	verb, query                 string
 	user, agent, ip, pod        string
 	group, resource, ns, object string
+	sub, reason                 string // a subresource; of the Status that is answered
 	code                        int
 	open                        bool // a WATCH that never ends
 }
@@ -65,6 +66,9 @@ func (w *world) line(r request, stage string, staged time.Duration) string {
 	if r.object != "" {
 		b = append(append(b, '/'), r.object...)
 	}
+	if r.sub != "" {
+		b = append(append(b, '/'), r.sub...)
+	}
 	if r.query != "" {
 		b = append(append(b, '?'), strings.ReplaceAll(r.query, "&", `\u0026`)...)
 	}
@@ -75,13 +79,17 @@ func (w *world) line(r request, stage string, staged time.Duration) string {
 	b = append(append(b, r.ip...), `"],"userAgent":"`...)
 	b = append(append(b, r.agent...), `","objectRef":{"resource":"`...)
 	b = append(b, r.resource...)
-	for _, f := range [...][2]string{{"namespace", r.ns}, {"name", r.object}, {"apiGroup", r.group}, {"apiVersion", version}} {
+	for _, f := range [...][2]string{{"namespace", r.ns}, {"name", r.object}, {"apiGroup", r.group}, {"apiVersion", version}, {"subresource", r.sub}} {
 		if f[1] != "" {
 			b = append(append(append(append(b, `","`...), f[0]...), `":"`...), f[1]...)
 		}
 	}
 	const micro = "2006-01-02T15:04:05.000000Z"
-	b = strconv.AppendInt(append(b, `"},"responseStatus":{"metadata":{},"code":`...), int64(r.code), 10)
+	b = append(b, `"},"responseStatus":{"metadata":{},`...)
+	if r.reason != "" {
+		b = append(append(append(b, `"reason":"`...), r.reason...), `",`...)
+	}
+	b = strconv.AppendInt(append(b, `"code":`...), int64(r.code), 10)
 	b = w.start.Add(r.at).AppendFormat(append(b, `},"requestReceivedTimestamp":"`...), micro)
 	b = w.start.Add(staged).AppendFormat(append(b, `","stageTimestamp":"`...), micro)
 	b = append(append(b, `","annotations":{"apiserver.latency.k8s.io/apf-queue-wait":"`...), r.queued.String()...)
