@@ -169,7 +169,7 @@ func TestParseQuery(t *testing.T) {
 		"/api/v1/pods?fieldSelector=metadata.name%3Dweb-0":   {Selected: true, OneObject: true},
 		"/api/v1/pods?fieldSelector=metadata.namespace%3Da":  {Selected: true},
 		"/api/v1/pods?resourceVersion=7&watch=1":             {Version: "7"},
-		"/api/v1/pods?sendInitialEvents=true&watch=true":     {InitialList: true},
+		"/api/v1/pods?sendInitialEvents=true&watch=true":     {initialEvents: "true"},
 		"/p?resourceVersion=7&resourceVersionMatch=Exact":    {Version: "7", Exact: true},
 		"/p?resourceVersion=7&resourceVersionMatch=NotOlder": {Version: "7"},
 	} {
@@ -186,6 +186,15 @@ func TestParseQuery(t *testing.T) {
 	} {
 		if got := c.query.Quorum(); got != c.quorum {
 			t.Errorf("%+v: quorum %v", c.query, got)
+		}
+	}
+	for uri, want := range map[string]bool{
+		"/p?watch=1": true, "/p?resourceVersion=0&watch=1": true, "/p?resourceVersion=7&watch=1": false,
+		"/p?sendInitialEvents=true&watch=1": true, "/p?resourceVersion=7&sendInitialEvents=1&watch=1": true,
+		"/p?sendInitialEvents=false&watch=1": false, "/p?resourceVersion=0&sendInitialEvents=False&watch=1": false,
+	} {
+		if got := ParseQuery([]byte(uri)).InitialList(); got != want {
+			t.Errorf("%s: begins with a LIST: %v", uri, got)
 		}
 	}
 }

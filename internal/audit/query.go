@@ -9,14 +9,15 @@ import (
 // Query is what a LIST or WATCH asks for in its URI. The zero value is a LIST of everything, as new
 // as can be, in one answer.
 type Query struct {
-	Version     string // resourceVersion
-	Exact       bool   // resourceVersionMatch=Exact
-	Limited     bool   // limit
-	Continued   bool   // continue: a page behind the first
-	Selected    bool   // by labels or by fields
-	OneObject   bool   // by metadata.name: costs no more than a GET
-	OneNode     bool   // by spec.nodeName, which kube-apiserver has an index of pods for
-	InitialList bool   // sendInitialEvents: a WATCH that begins with a LIST
+	Version   string // resourceVersion
+	Exact     bool   // resourceVersionMatch=Exact
+	Limited   bool   // limit
+	Continued bool   // continue: a page behind the first
+	Selected  bool   // by labels or by fields
+	OneObject bool   // by metadata.name: costs no more than a GET
+	OneNode   bool   // by spec.nodeName, which kube-apiserver has an index of pods for
+
+	initialEvents string // sendInitialEvents
 }
 
 // ParseQuery reads the query of a request's URI. Parameters that cannot be unescaped are taken as
@@ -56,7 +57,7 @@ func (q *Query) set(name, value string) {
 		q.OneObject = strings.HasPrefix(value, "metadata.name=") || strings.Contains(value, ",metadata.name=")
 		q.OneNode = strings.HasPrefix(value, "spec.nodeName=") || strings.Contains(value, ",spec.nodeName=")
 	case "sendInitialEvents":
-		q.InitialList = value == "true" || value == "1"
+		q.initialEvents = strings.ToLower(value)
 	}
 }
 
@@ -64,3 +65,12 @@ func (q *Query) set(name, value string) {
 // there is no resourceVersion, or exactly one that is given. A page behind the first belongs to the
 // LIST that it continues.
 func (q Query) Quorum() bool { return !q.Continued && (q.Version == "" || q.Exact) }
+
+// InitialList reports whether a WATCH begins with a LIST: with the objects that there are, each as
+// an event. It does so unless it names a version that it goes on from, or wants none of them.
+func (q Query) InitialList() bool {
+	if q.initialEvents == "" {
+		return q.Version == "" || q.Version == "0"
+	}
+	return q.initialEvents != "false" && q.initialEvents != "0"
+}

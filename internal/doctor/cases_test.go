@@ -210,6 +210,21 @@ var cases = []struct {
 		r.query, r.took = "sendInitialEvents=true&watch=true", 8*time.Minute
 		w.each(60, 20*time.Second, r, machine(60))
 	}},
+	{name: "a crash loop after two minutes, with WATCHes from no resourceVersion on", kind: FindingPolling, text: "at the start of a WATCH", add: func(w *world) {
+		r := someone("modern", "watch", "pods")
+		r.query, r.took = "watch=true", 2*time.Minute
+		w.each(60, 7*time.Minute, r, nil)
+	}},
+	{name: "an agent on each node WATCHes all pods from no resourceVersion on", kind: FindingNodes, add: func(w *world) {
+		r := someone("agent", "watch", "pods")
+		r.query, r.took = "watch=true", 8*time.Minute
+		w.each(60, 20*time.Second, r, machine(60))
+	}},
+	{name: "WATCHes from no resourceVersion on that ask for no objects", add: func(w *world) {
+		r := someone("tail", "watch", "pods")
+		r.query, r.took = "sendInitialEvents=false&watch=true", 8*time.Minute
+		w.each(60, 20*time.Second, r, machine(60))
+	}},
 	{name: "LISTs time out", kind: FindingFailing, add: func(w *world) {
 		r := someone("huge", "list", "pods")
 		r.code, r.took = 504, time.Minute

@@ -173,7 +173,7 @@ func (p *pattern) machines() int64 {
 func (p *pattern) sort() string {
 	lists := p.count - p.initial
 	if p.initial > lists {
-		return ", most of them at the start of a WATCH (sendInitialEvents)"
+		return ", most of them at the start of a WATCH (sendInitialEvents, or no resourceVersion)"
 	}
 	return ", " + quantity.Seconds(p.latency.Seconds()/float64(max(1, lists))) + " each" + p.source()
 }

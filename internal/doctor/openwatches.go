@@ -31,7 +31,7 @@ func (d *Doctor) started(e *audit.Event) {
 	d.resource = appendResource(d.resource[:0], e.Object)
 	u := d.clients.usage(c, d.resource)
 	q := audit.ParseQuery(e.URI)
-	d.open[hash(e.AuditID)] = openWatch{usageKey{c.serial, hash([]byte(u.resource))}, selectionOf(e, q), q.InitialList}
+	d.open[hash(e.AuditID)] = openWatch{usageKey{c.serial, hash([]byte(u.resource))}, selectionOf(e, q), q.InitialList()}
 }
 
 // ended forgets a WATCH that is over.

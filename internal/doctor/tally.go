@@ -40,7 +40,7 @@ type watchTally struct {
 
 func (t *watchTally) add(q audit.Query) {
 	t.ended++
-	if q.InitialList {
+	if q.InitialList() {
 		t.initial++
 	}
 }

@@ -194,10 +194,10 @@ func (u *usage) addWatch(e *audit.Event, q audit.Query) {
 	w.Ended++
 	w.Seconds += e.Latency().Seconds()
 	u.watchTallies[selectionOf(e, q)].add(q)
-	if q.InitialList {
+	if q.InitialList() {
 		w.Initial++
 	}
-	if q.InitialList && !q.OneObject { // it costs what a LIST does
+	if q.InitialList() && !q.OneObject { // it costs what a LIST does
 		p := u.pattern(e, q)
 		p.begun(e)
 		p.initial++
