@@ -3,7 +3,9 @@ package audit
 import (
 	"bytes"
 	"net/url"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // Query is what a LIST or WATCH asks for in its URI. The zero value is a LIST of everything, as new
@@ -16,6 +18,8 @@ type Query struct {
 	Selected  bool   // by labels or by fields
 	OneObject bool   // by metadata.name: costs no more than a GET
 	OneNode   bool   // by spec.nodeName, which kube-apiserver has an index of pods for
+
+	Timeout time.Duration // timeoutSeconds, a week at most; 0: none
 
 	initialEvents string // sendInitialEvents
 }
@@ -56,6 +60,9 @@ func (q *Query) set(name, value string) {
 		}
 		q.OneObject = strings.HasPrefix(value, "metadata.name=") || strings.Contains(value, ",metadata.name=")
 		q.OneNode = strings.HasPrefix(value, "spec.nodeName=") || strings.Contains(value, ",spec.nodeName=")
+	case "timeoutSeconds":
+		n, _ := strconv.ParseInt(value, 10, 64) // 0 if it is no number, which no server accepts
+		q.Timeout = time.Duration(min(max(n, 0), longest/1e6)) * time.Second
 	case "sendInitialEvents":
 		q.initialEvents = strings.ToLower(value)
 	}

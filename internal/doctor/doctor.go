@@ -50,7 +50,7 @@ type Totals struct {
 
 // New makes a Doctor that has seen nothing.
 func New(o Options) *Doctor {
-	return &Doctor{options: o, clients: newClients(maxClients), open: openWatches{}, census: census{}}
+	return &Doctor{options: o, clients: newClients(maxClients), open: openWatches{byID: map[uint64]openWatch{}}, census: census{}}
 }
 
 // Add counts an event, of which it keeps no bytes. A request counts once: when its response is

@@ -191,6 +191,23 @@ func TestOpenWatchesOfClientsThatAreGone(t *testing.T) {
 	}
 }
 
+// Of more WATCHes that are open than are kept, those that must be over make room.
+func TestOpenWatchesMakeRoom(t *testing.T) {
+	d := New(Options{})
+	e := &audit.Event{Object: audit.Object{Resource: []byte("pods")}, Verb: []byte("watch"), User: []byte("one")}
+	for hour := range int64(3) {
+		for i := range int64(maxOpenWatches / 2) {
+			e.Staged, e.AuditID, e.Stage = (2*hour+1)*3600e6+i, fmt.Append(nil, hour, " ", i), []byte(audit.StageResponseStarted)
+			d.Add(e)
+		}
+	}
+	e.Stage, e.AuditID = []byte(audit.StageResponseComplete), []byte("ended")
+	d.Add(e)
+	if n := d.Report().Totals.Watches; n != maxOpenWatches/2+1 {
+		t.Errorf("%d WATCHes, want %d", n, maxOpenWatches/2+1)
+	}
+}
+
 // Of more resources than can be told apart, the rest is counted, and nothing is found in it.
 func TestOtherResources(t *testing.T) {
 	d := New(Options{})

@@ -1,17 +1,36 @@
 package doctor
 
-import "github.com/weirproject/weir/internal/audit"
+import (
+	"cmp"
+	"maps"
+	"time"
 
-// maxOpenWatches bounds the WATCHes that have started and are not over: 5 MB. Of more, those that
-// never end are not counted.
-const maxOpenWatches = 1 << 16
+	"github.com/weirproject/weir/internal/audit"
+)
 
-// openWatches has who began the WATCHes that are not over, by the hash of the audit ID. It keeps
-// nothing of a client or a resource alive, nor their names, which can be long.
-type openWatches map[uint64]openWatch
+const (
+	// maxOpenWatches bounds the WATCHes that have started and are not over: 6 MB. Of more, those that
+	// never end are not counted.
+	maxOpenWatches = 1 << 16
+	// longestWatch is how long kube-apiserver lets a WATCH last that asks for no timeout: 30 to 60
+	// minutes.
+	longestWatch = time.Hour
+	// overdue is how long after that a WATCH without an end is taken for one that was cut off. A
+	// server that is killed logs no end.
+	overdue   = 5 * time.Minute
+	roomEvery = time.Minute // between two looks for WATCHes that are overdue
+)
+
+// openWatches has who began the WATCHes that are not over. It keeps nothing of a client or a
+// resource alive, nor their names, which can be long.
+type openWatches struct {
+	byID  map[uint64]openWatch // by the hash of the audit ID
+	swept int64                // when makeRoom looked last, in microseconds since 1970
+}
 
 type openWatch struct {
 	whose     usageKey
+	overdue   int64 // when it must be over, in microseconds since 1970
 	selection selection
 	initial   bool
 }
@@ -25,19 +44,36 @@ type usageKey struct {
 // started notes a WATCH that has begun.
 func (d *Doctor) started(e *audit.Event) {
 	c := d.clients.find(e, 0)
-	if len(d.open) >= maxOpenWatches || e.Code >= 400 {
+	if e.Code >= 400 || !d.open.makeRoom(e.Staged) {
 		return
 	}
 	d.resource = appendResource(d.resource[:0], e.Object)
 	u := d.clients.usage(c, d.resource)
 	q := audit.ParseQuery(e.URI)
-	d.open[hash(e.AuditID)] = openWatch{usageKey{c.serial, hash([]byte(u.resource))}, selectionOf(e, q), q.InitialList()}
+	d.open.byID[hash(e.AuditID)] = openWatch{
+		whose:     usageKey{c.serial, hash([]byte(u.resource))},
+		overdue:   e.Staged + (cmp.Or(q.Timeout, longestWatch) + overdue).Microseconds(),
+		selection: selectionOf(e, q), initial: q.InitialList(),
+	}
+}
+
+// makeRoom reports whether one more WATCH can be kept. If there are too many it forgets those that
+// are overdue.
+func (o *openWatches) makeRoom(now int64) bool {
+	if len(o.byID) < maxOpenWatches {
+		return true
+	}
+	if since := now - o.swept; since < 0 || since >= roomEvery.Microseconds() {
+		o.swept = now
+		maps.DeleteFunc(o.byID, func(_ uint64, w openWatch) bool { return w.overdue < now })
+	}
+	return len(o.byID) < maxOpenWatches
 }
 
 // ended forgets a WATCH that is over.
-func (o openWatches) ended(e *audit.Event) { delete(o, hash(e.AuditID)) }
+func (o *openWatches) ended(e *audit.Event) { delete(o.byID, hash(e.AuditID)) }
 
-// countOpen counts the WATCHes that are not over, once.
+// countOpen counts the WATCHes that are not over, once. It leaves out those that are overdue.
 func (d *Doctor) countOpen() {
 	type place struct {
 		c *client
@@ -49,7 +85,10 @@ func (d *Doctor) countOpen() {
 			places[usageKey{c.serial, hash([]byte(u.resource))}] = place{c, u}
 		}
 	}
-	for _, w := range d.open {
+	for _, w := range d.open.byID {
+		if w.overdue < d.last {
+			continue
+		}
 		one := Totals{Requests: 1, Watches: 1}
 		d.total.add(one)
 		p, ok := places[w.whose]
@@ -65,5 +104,5 @@ func (d *Doctor) countOpen() {
 			p.u.watchTallies[w.selection].initial++
 		}
 	}
-	clear(d.open)
+	clear(d.open.byID)
 }

@@ -219,6 +219,7 @@ func TestRestart(t *testing.T) {
 	for i := range 40 {
 		r := someone("agent", "watch", "pods")
 		r.ip, r.query, r.open = fmt.Sprint("10.7.0.", i), "sendInitialEvents=true&watch=true", true
+		r.at = 4 * time.Hour
 		w.do(r)
 	}
 	w.informer(someone("controller", "list", "services"), 0, time.Hour)
@@ -244,6 +245,26 @@ func TestRestart(t *testing.T) {
 	// Of 40 WATCHes that take 100 seats each, 6 are let in.
 	if got, want := r.PeakBytes[0], 1.5e9+6*0.5e6; got < want || got > 1.001*want {
 		t.Errorf("a peak of %v, want %v", got, want)
+	}
+}
+
+// TestRestartAfterKills: a WATCH that a killed server cut off has no end in the log. It is not
+// taken to go on beyond what it asked for, or what the server lets any last.
+func TestRestartAfterKills(t *testing.T) {
+	for _, timeout := range []string{"", "&timeoutSeconds=420"} {
+		w := newWorld(1)
+		for _, at := range []time.Duration{0, 2 * time.Hour, 4 * time.Hour} {
+			for i := range 40 {
+				r := someone("agent", "watch", "pods")
+				r.at, r.ip, r.query, r.open = at, fmt.Sprint("10.7.0.", i), "resourceVersion=7&watch=true"+timeout, true
+				w.do(r)
+			}
+			w.each(10, time.Minute, request{at: at, user: "other", agent: program("other"), verb: "get", resource: "pods"}, nil)
+		}
+		got := examine(t, plainly(), w.log())
+		if got.Restart == nil || got.Restart.Killers != 40 || got.Totals.Watches != 40 {
+			t.Errorf("%q: %+v, %+v", timeout, got.Totals, got.Restart)
+		}
 	}
 }
 
