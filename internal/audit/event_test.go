@@ -162,8 +162,10 @@ func TestParseQuery(t *testing.T) {
 		"/api/v1/pods?resourceVersion=":                      {},
 		"/api/v1/pods?resourceVersion=0":                     {Version: "0"},
 		"/api/v1/pods?limit=0":                               {},
-		"/api/v1/pods?limit=500&resourceVersion=0":           {Version: "0", Limited: true},
-		"/api/v1/pods?continue=abc&limit=500":                {Limited: true, Continued: true},
+		"/api/v1/pods?limit=-1":                              {},
+		"/api/v1/pods?limit=x":                               {},
+		"/api/v1/pods?limit=500&resourceVersion=0":           {Version: "0", Limit: 500},
+		"/api/v1/pods?continue=abc&limit=500":                {Limit: 500, Continued: true},
 		"/api/v1/pods?labelSelector=app%3Dweb":               {Selected: true},
 		"/api/v1/pods?fieldSelector=spec.nodeName%3Dn1":      {Selected: true, OneNode: true},
 		"/api/v1/pods?fieldSelector=metadata.name%3Dweb-0":   {Selected: true, OneObject: true},
@@ -185,11 +187,19 @@ func TestParseQuery(t *testing.T) {
 		query  Query
 		quorum bool
 	}{
-		{Query{}, true}, {Query{Limited: true}, true}, {Query{Version: "0"}, false}, {Query{Version: "7"}, false},
-		{Query{Version: "7", Exact: true}, true}, {Query{Limited: true, Continued: true}, false},
+		{Query{}, true}, {Query{Limit: 5}, true}, {Query{Version: "0"}, false}, {Query{Version: "7"}, false},
+		{Query{Version: "7", Exact: true}, true}, {Query{Limit: 5, Continued: true}, false},
 	} {
 		if got := c.query.Quorum(); got != c.quorum {
 			t.Errorf("%+v: quorum %v", c.query, got)
+		}
+	}
+	for uri, want := range map[string]bool{
+		"/p?limit=1": true, "/p?limit=1&resourceVersion=7&resourceVersionMatch=NotOlderThan": true, "/p?limit=2": false, "/p": false,
+		"/p?limit=1&resourceVersion=0": false, "/p?limit=1&labelSelector=a": false, "/p?limit=1&continue=abc": true,
+	} {
+		if got := ParseQuery([]byte(uri)).FirstOnly(); got != want {
+			t.Errorf("%s: asks for the first only: %v", uri, got)
 		}
 	}
 	for uri, want := range map[string]bool{

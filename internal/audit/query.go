@@ -13,7 +13,7 @@ import (
 type Query struct {
 	Version   string // resourceVersion
 	Exact     bool   // resourceVersionMatch=Exact
-	Limited   bool   // limit
+	Limit     int64  // of objects in one answer; 0: none
 	Continued bool   // continue: a page behind the first
 	Selected  bool   // by labels or by fields
 	OneObject bool   // by metadata.name: costs no more than a GET
@@ -48,7 +48,8 @@ func (q *Query) set(name, value string) {
 	case "resourceVersionMatch":
 		q.Exact = value == "Exact"
 	case "limit":
-		q.Limited = value != "0"
+		n, _ := strconv.ParseInt(value, 10, 64) // 0 if it is no number, which no server accepts
+		q.Limit = max(n, 0)
 	case "continue":
 		q.Continued = true
 	case "labelSelector":
@@ -72,6 +73,12 @@ func (q *Query) set(name, value string) {
 // there is no resourceVersion, or exactly one that is given. A page behind the first belongs to the
 // LIST that it continues.
 func (q Query) Quorum() bool { return !q.Continued && (q.Version == "" || q.Exact) }
+
+// FirstOnly reports whether a LIST asks for a single object, whichever comes next, as those do who
+// want to know the newest version, or whether there is any object: it costs no more than a GET. The
+// watch cache heeds no limit where any version will do, and holds objects against a selector until
+// one matches.
+func (q Query) FirstOnly() bool { return q.Limit == 1 && q.Version != "0" && !q.Selected }
 
 // InitialList reports whether a WATCH begins with a LIST: with the objects that there are, each as
 // an event. It does so unless it names a version that it goes on from, or wants none of them.

@@ -38,6 +38,16 @@ func (w *world) loop(n, machines int, every, lasting time.Duration) {
 	w.each(n, every, r, machine(machines))
 }
 
+// proofs LISTs the first object each 2 s, and has a WATCH of a second after each, as a proxy does
+// that proves how new its cache is.
+func (w *world) proofs(n int) {
+	r := someone("proxy", "list", "pods")
+	r.query = "limit=1"
+	w.each(n, 2*time.Second, r, nil)
+	r.at, r.verb, r.query, r.took = 100*time.Millisecond, "watch", "resourceVersion=7&timeoutSeconds=3&watch=true", time.Second
+	w.each(n, 2*time.Second, r, nil)
+}
+
 // refusals has creations refused for some minutes.
 func (w *world) refusals() {
 	r := someone("victim", "create", "pods")
@@ -143,6 +153,23 @@ var cases = []struct {
 		w.each(300, time.Second, r, nil)
 		r.code = 410
 		w.each(30, time.Second, r, nil)
+	}},
+	{name: "a proxy proves how new its cache is", add: func(w *world) { w.proofs(400) }},
+	{name: "informers ask each minute for the newest version", add: func(w *world) {
+		r := someone("informers", "list", "pods")
+		r.query = "limit=1&resourceVersion=7&resourceVersionMatch=NotOlderThan"
+		w.each(400, time.Minute, r, nil)
+	}},
+	{name: "somebody polls the watch cache, which heeds no limit", kind: FindingPolling, add: func(w *world) {
+		r := someone("poller", "list", "pods")
+		r.query = "limit=1&resourceVersion=0"
+		w.each(400, time.Minute, r, nil)
+	}},
+	{name: "WATCHes end early beside proofs", kind: FindingWatches, text: "200 of 200 were over within a minute, after 30", add: func(w *world) {
+		w.proofs(20)
+		r := someone("proxy", "watch", "pods")
+		r.at, r.query, r.took = time.Minute, "resourceVersion=7&watch=true", 30*time.Second
+		w.each(200, 30*time.Second, r, nil)
 	}},
 	{name: "shards LIST once and WATCH", add: func(w *world) {
 		for i := range 12 {

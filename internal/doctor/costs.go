@@ -56,6 +56,16 @@ func (b batch) paged() batch {
 	return b
 }
 
+// atMost returns the same LISTs with no more objects each than the limits of their pages have let
+// them have. A selector may have all objects looked at all the same.
+func (b batch) atMost(objects float64) batch {
+	b.work.Sent = min(b.work.Sent, objects*b.size.Bytes)
+	if b.selection == selectAll {
+		b.work.Looked = min(b.work.Looked, objects)
+	}
+	return b
+}
+
 // pageObjects is the limit of client-go's pager, and of kubectl.
 const pageObjects = 500
 
@@ -78,7 +88,7 @@ func (d *Doctor) batches(c Client, u *usage) (all []batch) {
 			all = append(all, d.list(c, s, sel, float64(whole), float64(n.quorum-n.paged)))
 		}
 		if n.paged > 0 {
-			all = append(all, d.list(c, s, sel, float64(n.paged), 0).paged())
+			all = append(all, d.list(c, s, sel, float64(n.paged), 0).atMost(n.objectsEach()).paged())
 		}
 		if w.initial > 0 {
 			all = append(all, d.list(c, s, sel, float64(w.initial), 0).initial())

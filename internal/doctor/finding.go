@@ -109,7 +109,7 @@ func (d *Doctor) ofUsage(c *client, u *usage) []Finding {
 	}
 	for _, find := range finders {
 		if f, ok := find(u); ok {
-			f.Objects = f.whole * d.options.Objects[u.resource]
+			f.Objects = u.objectsRead(f.whole, d.options.Objects[u.resource])
 			return []Finding{f}
 		}
 	}

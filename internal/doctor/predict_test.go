@@ -124,10 +124,49 @@ func TestPagesOfWhatIsSent(t *testing.T) {
 		r := someone("lister", "list", "pods")
 		r.ns, r.query = c.ns, c.query
 		w.do(r)
+		r.query += "&continue=abc"
+		w.each(int(c.pages)-1, time.Second, r, nil)
 		for _, client := range examine(t, plainly(), w.log()).Clients {
 			if client.User == account("lister") && client.Cost.Requests != c.pages {
 				t.Errorf("%s of %q: %v requests, want %v", c.query, c.ns, client.Cost.Requests, c.pages)
 			}
+		}
+	}
+}
+
+// TestLimits: what a LIST with a limit sends is no more than the limits of its pages.
+func TestLimits(t *testing.T) {
+	for _, c := range []struct {
+		query                    string
+		pages                    int // of each LIST
+		requests, bytes, objects int64
+	}{
+		{"limit=1", 1, 400, 400 * 100, 0},
+		{"limit=50", 1, 400, 400 * 50 * 100, 400 * 50},
+		{"limit=50", 2, 400, 400 * 100 * 100, 400 * 100},
+		{"limit=500", 20, 400 * 20, 400 * 1_000_000, 400 * 10_000},
+		{"limit=50&resourceVersion=0", 1, 400, 400 * 1_000_000 / 10, 400 * 10_000}, // in whole
+	} {
+		w := newWorld(1)
+		r := someone("lister", "list", "pods")
+		r.query = c.query
+		w.each(400, time.Minute, r, nil)
+		for page := range c.pages - 1 {
+			next := r
+			next.at, next.query = time.Duration(page+1)*time.Second, c.query+"&continue=abc"
+			w.each(400, time.Minute, next, nil)
+		}
+		got := examine(t, plainly(), w.log())
+		asked := got.Clients[0].Cost
+		if int64(asked.Requests+0.5) != c.requests || int64(asked.Bytes+0.5) != c.bytes {
+			t.Errorf("%s, %d pages: %+v, want %+v", c.query, c.pages, asked, c)
+		}
+		read := int64(0)
+		for _, f := range got.Findings {
+			read += f.Objects
+		}
+		if read != c.objects {
+			t.Errorf("%s, %d pages: %d objects were read, want %d", c.query, c.pages, read, c.objects)
 		}
 	}
 }

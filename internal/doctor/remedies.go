@@ -49,7 +49,7 @@ func (d *Doctor) whatIf(c *client, u *usage, kind string) []Prediction {
 		d: d, c: c, u: u, size: d.size(u.resource), all: d.batches(c.name, u), concurrency: d.concurrency(c),
 	}
 	if kind == FindingWatches {
-		w.all = append(w.all, w.watches(float64(u.watches.Ended)))
+		w.all = append(w.all, w.watches(float64(u.watchesButProofs().Ended)))
 	}
 	if d.options.Model == nil || len(w.all) == 0 {
 		return nil
@@ -172,7 +172,7 @@ const lastingWatch = 450 // seconds
 
 // lasted predicts WATCHes that last as long as an informer's.
 func lasted(w *whatIfCase) (Prediction, bool) {
-	n := math.Ceil(w.u.watches.Seconds / lastingWatch)
+	n := math.Ceil(w.u.watchesButProofs().Seconds / lastingWatch)
 	return w.predict(RemedyLasting, []batch{w.watches(max(w.machines, n))}), true
 }
 
@@ -185,7 +185,7 @@ func resumed(w *whatIfCase) (Prediction, bool) {
 		b.work.Requests = n
 		all = append(all, b)
 	}
-	return w.predict(RemedyResume, append(all, w.watches(float64(w.u.watches.Ended)))), true
+	return w.predict(RemedyResume, append(all, w.watches(float64(w.u.watchesButProofs().Ended)))), true
 }
 
 // proxied predicts that the proxy answers. The API server then sees one informer. For each LIST

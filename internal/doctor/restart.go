@@ -117,6 +117,9 @@ func (d *Doctor) startOf(c *client, u *usage) (start, bool) {
 	case u.watchTallies[of].initial > lists:
 		b = b.initial()
 	case 2*u.listTallies[of].paged > lists:
+		if most == 0 { // who WATCHes has LISTed everything
+			b = b.atMost(u.listTallies[of].objectsEach())
+		}
 		b = b.paged()
 	}
 	b.work.Connections = n

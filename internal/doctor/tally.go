@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"math"
 	"time"
 
 	"github.com/weirproject/weir/internal/audit"
@@ -12,25 +13,41 @@ type tally struct {
 	latency  time.Duration
 }
 
-// listTally counts LISTs of the same selection, without pages behind the first.
+// listTally counts LISTs of the same selection. A page behind the first belongs to its LIST.
 type listTally struct {
 	lists  int64
 	quorum int64
 	paged  int64 // with a limit that the server heeds: it does not where any version will do
+	// limits is the sum of the limits of all pages, infinite if one has none: no more objects than
+	// these came in pages.
+	limits float64
 }
 
 func (t *listTally) add(q audit.Query) {
-	if q.Continued {
+	if q.Continued && !q.FirstOnly() {
+		t.addLimit(q)
 		return
 	}
 	t.lists++
 	if q.Quorum() {
 		t.quorum++
-		if q.Limited {
+		if q.Limit > 0 {
 			t.paged++
+			t.addLimit(q)
 		}
 	}
 }
+
+func (t *listTally) addLimit(q audit.Query) {
+	if q.Limit == 0 {
+		t.limits = math.Inf(1)
+		return
+	}
+	t.limits += float64(q.Limit)
+}
+
+// objectsEach returns how many objects a LIST in pages had at most.
+func (t *listTally) objectsEach() float64 { return t.limits / float64(max(1, t.paged)) }
 
 // watchTally counts WATCHes of the same selection.
 type watchTally struct {

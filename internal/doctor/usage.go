@@ -22,8 +22,9 @@ type usage struct {
 	vain            tally    // LISTs that failed with 5xx
 	whole, part     *pattern // LISTs of all objects, and of some; nil if there were none
 	watches         WatchCounts
-	watchPlaces     *distinct             // nil if there were none
-	shorts          hourly                // WATCHes that were over within a minute
+	watchPlaces     *distinct // nil if there were none
+	shorts          hourly    // WATCHes that were over within a minute, but for proofs
+	proofs          proofs
 	listTallies     [selections]listTally // LISTs that were answered
 	watchTallies    [selections]watchTally
 }
@@ -115,7 +116,7 @@ func (u *usage) addList(e *audit.Event, q audit.Query) {
 		is bool
 		n  *int64
 	}{
-		{q.Quorum(), &l.Quorum}, {!q.Quorum() && !q.Continued, &l.Cache}, {q.Limited, &l.Limited}, {q.Continued, &l.Pages},
+		{q.Quorum(), &l.Quorum}, {!q.Quorum() && !q.Continued, &l.Cache}, {q.Limit > 0, &l.Limited}, {q.Continued, &l.Pages},
 		{q.Selected, &l.Selected}, {len(e.Object.Namespace) > 0, &l.Namespaced}, {q.OneObject, &l.OneObject},
 	} {
 		if kind.is {
@@ -130,9 +131,16 @@ func (u *usage) addList(e *audit.Event, q audit.Query) {
 	}
 	// A request that timed out cost what it would have.
 	if e.Code < 400 || e.Code >= 500 && e.Latency() >= vainLatency {
-		u.listTallies[selectionOf(e, q)].add(q)
+		sel := selectionOf(e, q)
+		if q.FirstOnly() {
+			sel = selectOne
+		}
+		u.listTallies[sel].add(q)
 	}
-	if q.OneObject || e.Code >= 400 || bytes.HasSuffix(e.Object.Group, []byte(unwatchable)) {
+	if q.FirstOnly() && e.Code < 400 {
+		u.proofs.asked = e.Staged
+	}
+	if q.OneObject || q.FirstOnly() || e.Code >= 400 || bytes.HasSuffix(e.Object.Group, []byte(unwatchable)) {
 		return
 	}
 	u.pattern(e, q).add(e, q)
@@ -167,7 +175,7 @@ func (p *pattern) add(e *audit.Event, q audit.Query) {
 	if q.Quorum() {
 		p.quorum++
 	}
-	if q.Limited {
+	if q.Limit > 0 {
 		p.limited++
 	}
 }
@@ -211,8 +219,45 @@ func (u *usage) addWatch(e *audit.Event, q audit.Query) {
 		w.OneObject++
 	case e.Latency() < shortWatch:
 		w.Short++
-		u.shorts.add(e.Staged)
+		if !u.proofs.add(e, q) {
+			u.shorts.add(e.Staged)
+		}
 	}
+}
+
+// proofs are WATCHes of seconds that come with a LIST of the first object, as those of a proxy do
+// that has to know whether its cache is as new as the storage.
+type proofs struct {
+	asked int64 // when the last such LIST was answered
+	tally
+}
+
+// proofTime is how long a proof may take, and how far it may be from the LIST.
+const proofTime = 10 * time.Second
+
+// add counts a WATCH that is over if it is a proof, and reports whether it is.
+func (p *proofs) add(e *audit.Event, q audit.Query) bool {
+	apart := time.Duration(e.Begun()-p.asked) * time.Microsecond
+	if e.Latency() > proofTime || apart.Abs() > proofTime || q.InitialList() {
+		return false
+	}
+	p.requests++
+	p.latency += e.Latency()
+	return true
+}
+
+// watchesButProofs returns the counts of WATCHes without those that are proofs.
+func (u *usage) watchesButProofs() WatchCounts {
+	w, n := u.watches, u.proofs.requests
+	w.Short, w.Ended, w.Seconds = w.Short-n, w.Ended-n, w.Seconds-u.proofs.latency.Seconds()
+	return w
+}
+
+// objectsRead returns how many objects LISTs of all of them have read, of which there are so many.
+func (u *usage) objectsRead(lists, objects int64) int64 {
+	t := &u.listTallies[selectAll]
+	paged := min(t.paged, lists)
+	return (lists-paged)*objects + int64(min(float64(paged*objects), t.limits))
 }
 
 // total returns how many LISTs there were of a sort, none of nil.
