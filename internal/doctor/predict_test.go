@@ -102,6 +102,52 @@ func TestWhatIf(t *testing.T) {
 	}
 }
 
+// TestHeldInformer: the informer that a client has is a remedy for other requests than its own.
+func TestHeldInformer(t *testing.T) {
+	watching := func(w *world, n int, query string) {
+		r := someone("c", "watch", "pods")
+		r.query, r.took = query, 2*time.Minute
+		w.each(n, 7*time.Minute, r, nil)
+	}
+	for _, c := range []struct {
+		kind, remedy string
+		add          func(w *world)
+	}{
+		{FindingPolling, RemedyHeld, func(w *world) {
+			watching(w, 60, "resourceVersion=7&watch=true")
+			w.each(200, 30*time.Second, someone("c", "list", "pods"), nil)
+		}},
+		{FindingPolling, RemedyResume, func(w *world) { watching(w, 60, "sendInitialEvents=true&watch=true") }},
+		{FindingFailing, RemedyInformer, func(w *world) {
+			watching(w, 60, "resourceVersion=7&watch=true")
+			r := someone("c", "list", "pods")
+			r.code, r.took = 504, time.Minute
+			w.each(60, 90*time.Second, r, nil)
+		}},
+		{FindingPart, RemedyInformer, func(w *world) {
+			watching(w, 8, "watch=true")
+			r := someone("c", "list", "pods")
+			r.query = "labelSelector=a%3Db"
+			w.each(2000, time.Second, r, nil)
+		}},
+	} {
+		w := newWorld(1)
+		c.add(w)
+		for _, f := range examine(t, plainly(), w.log()).Findings {
+			var got []string
+			for _, p := range f.WhatIf {
+				switch p.Remedy {
+				case RemedyHeld, RemedyInformer, RemedyIndex, RemedyResume:
+					got = append(got, p.Remedy)
+				}
+			}
+			if f.Kind != c.kind || !slices.Equal(got, []string{c.remedy}) {
+				t.Errorf("%s: %q, want %s: %s", f.Kind, got, c.kind, c.remedy)
+			}
+		}
+	}
+}
+
 // TestPagesOfWhatIsSent: a LIST with a limit takes as many pages as what it sends, whatever else
 // there is of the resource.
 func TestPagesOfWhatIsSent(t *testing.T) {

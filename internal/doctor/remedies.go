@@ -33,6 +33,7 @@ const (
 // whatIfCase is what a client does with one resource, and how it could do otherwise.
 type whatIfCase struct {
 	d           *Doctor
+	kind        string // of the finding
 	c           *client
 	u           *usage
 	size        Size
@@ -46,7 +47,7 @@ type whatIfCase struct {
 // nobody knows how many objects there are.
 func (d *Doctor) whatIf(c *client, u *usage, kind string) []Prediction {
 	w := &whatIfCase{
-		d: d, c: c, u: u, size: d.size(u.resource), all: d.batches(c.name, u), concurrency: d.concurrency(c),
+		d: d, kind: kind, c: c, u: u, size: d.size(u.resource), all: d.batches(c.name, u), concurrency: d.concurrency(c),
 	}
 	if kind == FindingWatches {
 		w.all = append(w.all, w.watches(float64(u.watchesButProofs().Ended)))
@@ -132,13 +133,18 @@ func byNode(w *whatIfCase) (Prediction, bool) {
 }
 
 // informed predicts an informer on each machine. It gets the objects once, and then what is
-// written. If a client has one already, that costs nothing more.
+// written. If a client has one already, that costs nothing more, unless the requests are those that
+// this one begins with: LISTs that fail, or WATCHes that begin with all objects. Where most are of
+// the latter, it predicts that they are resumed.
 func informed(w *whatIfCase) (Prediction, bool) {
-	if w.u.watchTallies[selectAll].ended+w.u.watchTallies[selectAll].open > 0 {
+	if p := w.u.whole; w.kind == FindingPolling && 2*p.initial > p.count {
+		return resumed(w)
+	}
+	if t := w.u.watchTallies[selectAll]; w.kind != FindingFailing && t.ended+t.open > t.initial {
 		return w.predict(RemedyHeld, nil), true
 	}
 	name := RemedyInformer
-	if w.u.whole.total() == 0 {
+	if w.kind != FindingFailing && w.u.whole.total() == 0 {
 		name = RemedyIndex
 	}
 	return w.predict(name, []batch{w.informer(w.machines)}), true
