@@ -37,6 +37,7 @@ type client struct {
 
 	usages   map[string]*usage
 	listTime series // milliseconds that its LISTs had seats; see Doctor.clock
+	listPeak *peak  // the most of them within a second; nil if there were none
 }
 
 // appendUser appends the user that an event counts for.

@@ -130,14 +130,13 @@ func (d *Doctor) clientCost(c *client) (sum cost.Cost, held float64) {
 			held = max(held, b.held)
 		}
 	}
-	return sum, held * m.Memory.Held * d.concurrency(c)
+	return sum, held * m.Memory.Held * c.concurrency()
 }
 
 // concurrency estimates how many LISTs of a client were under way at once, at least 1.
-func (d *Doctor) concurrency(c *client) float64 {
-	most := uint32(0)
-	for _, millis := range c.listTime.fold(&d.clock) {
-		most = max(most, millis)
+func (c *client) concurrency() float64 {
+	if c.listPeak == nil {
+		return 1
 	}
-	return math.Ceil(max(1, 1000*float64(most)/float64(d.clock.width())))
+	return math.Ceil(max(1, float64(c.listPeak.most)/1000))
 }

@@ -106,7 +106,12 @@ func (c *client) addSeat(clock *clock, e *audit.Event) {
 	if e.Refused() {
 		return
 	}
-	at := max(clock.origin, e.Begun()+e.QueueWait.Microseconds(), e.Staged-longestSeat.Microseconds())
+	at := max(e.Begun()+e.QueueWait.Microseconds(), e.Staged-longestSeat.Microseconds())
+	if c.listPeak == nil {
+		c.listPeak = &peak{}
+	}
+	c.listPeak.add(at, e.Staged)
+	at = max(at, clock.origin)
 	for at < e.Staged {
 		bucket := clock.bucket(at)
 		end := min(e.Staged, clock.origin+int64(bucket+1)*clock.width())

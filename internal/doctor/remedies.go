@@ -47,7 +47,7 @@ type whatIfCase struct {
 // nobody knows how many objects there are.
 func (d *Doctor) whatIf(c *client, u *usage, kind string) []Prediction {
 	w := &whatIfCase{
-		d: d, kind: kind, c: c, u: u, size: d.size(u.resource), all: d.batches(c.name, u), concurrency: d.concurrency(c),
+		d: d, kind: kind, c: c, u: u, size: d.size(u.resource), all: d.batches(c.name, u), concurrency: c.concurrency(),
 	}
 	if kind == FindingWatches {
 		w.all = append(w.all, w.watches(float64(u.watchesButProofs().Ended)))
