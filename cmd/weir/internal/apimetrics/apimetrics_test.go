@@ -122,6 +122,18 @@ func TestFindings(t *testing.T) {
 	}
 }
 
+// TestRefusedWatches: a WATCH that was refused has not ended early.
+func TestRefusedWatches(t *testing.T) {
+	for code, want := range map[string][]string{
+		"200": {"watches deployments.apps"}, "0": {"watches deployments.apps"}, "403": {}, "410": {}, "429": {}, "503": {},
+	} {
+		ended := fmt.Sprintf(`apiserver_request_total{code=%q,group="apps",resource="deployments",subresource="",verb="WATCH"} 45`, code)
+		if got := found(t, 60, nil, []string{ended}); !slices.Equal(got, want) {
+			t.Errorf("found %q of WATCHes with %s", got, code)
+		}
+	}
+}
+
 // TestOlderServers: servers before 1.37 count LISTs from their watch cache under other names, and
 // some under both.
 func TestOlderServers(t *testing.T) {

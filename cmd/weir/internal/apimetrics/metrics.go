@@ -54,7 +54,8 @@ var metrics = map[string]func(s *Sample, l labels, v float64){
 	}),
 }
 
-// addRequests adds requests of one verb, resource and code. A WATCH is counted when it ends.
+// addRequests adds requests of one verb, resource and code. A WATCH is counted when it ends, unless
+// it was refused, so that it never began.
 func (s *Sample) addRequests(l labels, v float64) {
 	s.known = true
 	s.Requests += v
@@ -76,7 +77,9 @@ func (s *Sample) addRequests(l labels, v float64) {
 			r.FailedLists += v
 		}
 	case "WATCH":
-		s.resource(l.resource()).EndedWatches += v
+		if !failed && !strings.HasPrefix(code, "4") {
+			s.resource(l.resource()).EndedWatches += v
+		}
 	}
 }
 
