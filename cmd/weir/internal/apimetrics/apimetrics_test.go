@@ -64,6 +64,7 @@ const (
 	etcd   = `{group="",index="",resource="pods",storage="etcd"}`
 	pods   = `{group="",resource="pods"}`
 	deploy = `{group="apps",resource="deployments"}`
+	lists  = `apiserver_request_total{code="200",group="",resource="pods",scope="cluster",subresource="",verb="LIST",version="v1"}`
 )
 
 // TestFindings: what costs more than it has to is found by what it does in a minute, and half of it
@@ -82,6 +83,7 @@ func TestFindings(t *testing.T) {
 		"etcd pods": {
 			"apiserver_storage_list_total" + etcd: 3, "apiserver_storage_list_fetched_objects_total" + etcd: 15_000,
 			`apiserver_storage_list_returned_objects_total{group="",resource="pods",storage="etcd"}`: 15_000,
+			lists: 3,
 		},
 		"slow deployments.apps": {"apiserver_terminated_watchers_total" + deploy: 1},
 		"watches deployments.apps": {
@@ -119,6 +121,44 @@ func TestFindings(t *testing.T) {
 				t.Errorf("found %q of half as much in a second", got)
 			}
 		})
+	}
+}
+
+// TestConsistencyChecks: what kube-apiserver reads from etcd to compare it with its watch cache is
+// not read for anybody's LISTs.
+func TestConsistencyChecks(t *testing.T) {
+	const checks = `apiserver_storage_consistency_checks_total{group="",resource="pods",status=%q}`
+	const objects = "apiserver_resource_objects" + pods
+	for _, c := range []struct {
+		what             string
+		status           string
+		requests, checks float64
+		read             float64
+		objects          int64 // of what is found; 0: nothing
+	}{
+		{"a check", "success", 0, 1, 15_000, 0},
+		{"a check that found a difference", "failure", 0, 1, 15_000, 0},
+		{"a check that failed", "error", 0, 1, 12_000, 0},
+		{"a check beside LISTs from the watch cache", "success", 5, 1, 15_000, 0},
+		{"a check that goes on", "success", 0, 0, 12_000, 0},
+		{"LISTs from etcd beside a check", "success", 3, 1, 60_000, 45_000},
+		{"LISTs from etcd", "success", 3, 0, 45_000, 45_000},
+	} {
+		before := values(map[string]float64{objects: 15_000})
+		after := values(map[string]float64{
+			objects: 15_000, fmt.Sprintf(checks, c.status): c.checks, lists: c.requests,
+			"apiserver_storage_list_total" + etcd: c.requests + 2*c.checks, "apiserver_storage_list_fetched_objects_total" + etcd: c.read,
+		})
+		r, err := Compare(read(t, before...), read(t, after...), 60, 1.7e9+3600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case c.objects == 0 && len(r.Findings) > 0:
+			t.Errorf("%s: %+v", c.what, r.Findings)
+		case c.objects > 0 && (len(r.Findings) != 1 || r.Findings[0].Objects != c.objects || r.Findings[0].Count != int64(c.requests)):
+			t.Errorf("%s: %+v, want %d objects", c.what, r.Findings, c.objects)
+		}
 	}
 }
 

@@ -77,7 +77,7 @@ func (r *Resource) since(was *Resource) Resource {
 		Name: r.Name, Objects: max(r.Objects, 0), Bytes: max(r.Bytes, 0), OpenWatches: r.OpenWatches,
 		Lists: r.Lists - was.Lists, ListSeconds: r.ListSeconds - was.ListSeconds, ListBytes: r.ListBytes - was.ListBytes,
 		FailedLists: r.FailedLists - was.FailedLists, Cache: r.Cache.since(was.Cache), Etcd: r.Etcd.since(was.Etcd),
-		EndedWatches: r.EndedWatches - was.EndedWatches, SlowWatches: r.SlowWatches - was.SlowWatches,
+		Checks: r.Checks - was.Checks, EndedWatches: r.EndedWatches - was.EndedWatches, SlowWatches: r.SlowWatches - was.SlowWatches,
 		WatchEvents: r.WatchEvents - was.WatchEvents, WatchBytes: r.WatchBytes - was.WatchBytes,
 		InitialEvents: r.InitialEvents - was.InitialEvents,
 	}

@@ -38,8 +38,9 @@ type Resource struct {
 	ListSeconds   float64  `json:"listSeconds"`
 	ListBytes     float64  `json:"listBytes"` // sent, before compression
 	FailedLists   float64  `json:"failedLists"`
-	Cache         listings `json:"watchCache"` // LISTs that the watch cache answered
-	Etcd          listings `json:"etcd"`       // LISTs that went on to etcd
+	Cache         listings `json:"watchCache"`        // LISTs that the watch cache answered
+	Etcd          listings `json:"etcd"`              // LISTs that went on to etcd
+	Checks        float64  `json:"consistencyChecks"` // each of which LISTs all from etcd
 	OpenWatches   float64  `json:"openWatches"`
 	EndedWatches  float64  `json:"endedWatches"`
 	SlowWatches   float64  `json:"slowWatches"` // ended because their clients read too slowly
