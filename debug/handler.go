@@ -21,6 +21,8 @@ const (
 	maxHistories = 8
 	// streamEvery is how often an open page is told of the state.
 	streamEvery = time.Second
+	// writeTimeout bounds the wait for a client that takes nothing.
+	writeTimeout = 10 * time.Second
 )
 
 // policy has the page ask its own server and nobody else, and run nothing but its own script.
@@ -90,6 +92,8 @@ func servePage(w http.ResponseWriter, name string) {
 }
 
 func writeJSON(w http.ResponseWriter, value any) {
+	// Not every ResponseWriter has deadlines.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
 	header(w, "application/json")
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")

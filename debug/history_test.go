@@ -269,27 +269,64 @@ func TestHistoryEnds(t *testing.T) {
 	next, end := l.stream("default/m")
 	next(&historyReport{})
 	end()
+	l.expectNothingKept()
+}
+
+// expectNothingKept makes changes of a config map, and expects the store to keep none of them for
+// somebody.
+func (l *looking) expectNothingKept() {
+	l.t.Helper()
 	maps := l.client.CoreV1().ConfigMaps("default")
-	m, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "m"}}, metav1.CreateOptions{})
+	m, err := maps.Create(l.t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "m"}}, metav1.CreateOptions{})
 	if err != nil {
-		t.Fatal(err)
+		l.t.Fatal(err)
 	}
 	const changes, size = 20, 16 << 10
 	for range changes {
 		random := make([]byte, size)
 		_, _ = rand.Read(random)
 		m.BinaryData = map[string][]byte{"k": random}
-		if m, err = maps.Update(t.Context(), m, metav1.UpdateOptions{}); err != nil {
-			t.Fatal(err)
+		if m, err = maps.Update(l.t.Context(), m, metav1.UpdateOptions{}); err != nil {
+			l.t.Fatal(err)
 		}
 	}
 	store := engine.Running()[0].Value.Store()
-	within(t, func(ctx context.Context) error { return store.WaitResourceVersion(ctx, m.ResourceVersion) })
+	within(l.t, func(ctx context.Context) error { return store.WaitResourceVersion(ctx, m.ResourceVersion) })
 	deadline := time.Now().Add(time.Minute)
 	// The log keeps nothing but free slots then.
 	for held := store.Memory(); held.Log+held.Cursors > size; held = store.Memory() {
 		if time.Now().After(deadline) {
-			t.Fatalf("%d bytes are kept for somebody", held.Log+held.Cursors)
+			l.t.Fatalf("%d bytes are kept for somebody", held.Log+held.Cursors)
+		}
+	}
+}
+
+// stuckWriter is a client that takes nothing until it has looked around.
+type stuckWriter struct {
+	*httptest.ResponseRecorder
+	look     func()
+	deadline time.Time
+}
+
+func (w *stuckWriter) SetWriteDeadline(t time.Time) error {
+	w.deadline = t
+	return nil
+}
+
+func (w *stuckWriter) Write(p []byte) (int, error) {
+	w.look()
+	return w.ResponseRecorder.Write(p)
+}
+
+// TestStuckClient: whoever does not read an answer of JSON is waited for until a deadline, and
+// meanwhile nothing is kept.
+func TestStuckClient(t *testing.T) {
+	l := look(t, func(context.Context, weir.Event[*corev1.ConfigMap]) {})
+	for path, look := range map[string]func(){"informers": func() {}, query("history", "default/m"): l.expectNothingKept} {
+		w := &stuckWriter{ResponseRecorder: httptest.NewRecorder(), look: look}
+		Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/"+path, nil))
+		if w.Code != http.StatusOK || w.deadline.IsZero() {
+			t.Errorf("%s: %d, to be written until %v", path, w.Code, w.deadline)
 		}
 	}
 }

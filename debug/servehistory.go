@@ -101,7 +101,7 @@ func serveHistory(w http.ResponseWriter, r *http.Request) {
 	defer h.cursor.Close()
 	_, err := h.next(report.add)
 	if wait > 0 && err == nil && r.Method != http.MethodHead {
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(wait + 10*streamEvery))
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(wait + writeTimeout))
 		ctx, cancel := context.WithTimeout(r.Context(), wait)
 		defer cancel()
 		err = h.follow(ctx, report.add, func() error { return nil })
@@ -114,6 +114,7 @@ func serveHistory(w http.ResponseWriter, r *http.Request) {
 	} else {
 		report.Held, report.ResourceVersion = false, ""
 	}
+	h.cursor.Close() // the store is to keep nothing while the client reads
 	writeJSON(w, report)
 }
 

@@ -34,7 +34,7 @@ func (e *events) alive() error { return e.write([]byte(":\n\n")) }
 func (e *events) write(text []byte) error {
 	// A server's own WriteTimeout would end the stream, and a client that takes nothing would hold
 	// it. Not every ResponseWriter has deadlines.
-	_ = e.control.SetWriteDeadline(time.Now().Add(10 * streamEvery))
+	_ = e.control.SetWriteDeadline(time.Now().Add(writeTimeout))
 	if _, err := e.w.Write(text); err != nil {
 		return err
 	}
