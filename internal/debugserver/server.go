@@ -50,7 +50,7 @@ func Serve(ctx context.Context, address string) (url string, stop func(), err er
 	if err != nil {
 		return "", nil, err
 	}
-	server := &http.Server{Handler: debug.Handler(), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10}
+	server := newServer()
 	served := make(chan struct{})
 	go func() { // ends with Close
 		defer close(served)
@@ -60,4 +60,9 @@ func Serve(ctx context.Context, address string) (url string, stop func(), err er
 		_ = server.Close()
 		<-served
 	}, nil
+}
+
+// newServer returns a server of the page that waits for no client without an end.
+func newServer() *http.Server {
+	return &http.Server{Handler: debug.Handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
 }

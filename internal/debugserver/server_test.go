@@ -8,8 +8,12 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/weirproject/weir/internal/pipe"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -51,6 +55,29 @@ func TestServe(t *testing.T) {
 	if _, _, err := Serve(t.Context(), "203.0.113.1:1"); err == nil {
 		t.Error("it is served on an address of another machine")
 	}
+}
+
+// TestIdle: connections that nobody uses any more are closed.
+func TestIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		listener, server := pipe.Listen(), newServer()
+		go func() { _ = server.Serve(listener) }() // ends with Close
+		defer server.Close()
+		conn, err := listener.Dial(t.Context(), "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := io.WriteString(conn, "HEAD /page.css HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.SetReadDeadline(time.Now().Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		if answer, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 200 ") {
+			t.Errorf("%q, and then %v", answer, err)
+		}
+	})
 }
 
 func read(body io.Reader, into []byte) string {
