@@ -24,6 +24,7 @@ type watch struct {
 	expected  int    // objects, where that is known ahead; else 0
 	sheet     *sheet
 	err       io.Writer
+	said      error // what err was told last, by its sentinel; nil: all is well
 }
 
 // stopTimeout bounds the wait for a row that stdout does not take, so that an interrupt ends the
@@ -104,15 +105,19 @@ func waitSynced[T weir.Object](ctx context.Context, inf *weir.Informer[T], w *wa
 			if ctx.Err() != nil {
 				return fmt.Errorf("%w before %s was in sync", errInterrupted, w.resource)
 			}
+			for len(statuses) > 0 {
+				<-statuses // it is older than those below
+			}
+			w.saySkipped(bar, inf.Status())
 			return err
 		case s := <-statuses:
-			if s.Err == nil {
+			if s.Err == nil || skips(s) { // there may be more of those
 				continue
 			}
 			if hopeless(s) {
 				return command.Explain(s.Err)
 			}
-			bar.say(fmt.Sprintf("%s%v; trying again", w.label(), command.Explain(s.Err)))
+			bar.say(w.label() + troubleText(s))
 		case <-tick.C:
 			stats := inf.Stats()
 			bar.show(stats.Objects, stats.BodyBytes)
@@ -120,23 +125,32 @@ func waitSynced[T weir.Object](ctx context.Context, inf *weir.Informer[T], w *wa
 	}
 }
 
+// saySkipped says how many objects are left out of what is held.
+func (w *watch) saySkipped(bar *progress, statuses []weir.Status) {
+	for _, s := range statuses {
+		if skips(s) {
+			bar.say(w.label() + troubleText(s))
+			w.said = sentinelOf(s.Err)
+		}
+	}
+}
+
 // report says on stderr when the copy stops being current and when it is current again, until ctx
 // ends.
 func (w *watch) report(ctx context.Context, statuses <-chan weir.Status) {
-	var said error // what has been told, by its sentinel; nil: all is well
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case s := <-statuses:
 			sentinel := sentinelOf(s.Err)
-			if sentinel == said || ctx.Err() != nil {
+			if sentinel == w.said || ctx.Err() != nil {
 				continue
 			}
-			said = sentinel
+			w.said = sentinel
 			text := "current again"
 			if sentinel != nil {
-				text = command.OneLine(command.Explain(s.Err)) + "; trying again"
+				text = troubleText(s)
 			}
 			fmt.Fprintf(w.err, "%s  %s%s\n", time.Now().Format(time.TimeOnly), w.label(), text)
 		}

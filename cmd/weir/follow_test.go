@@ -169,6 +169,10 @@ func TestHopeless(t *testing.T) {
 			t.Errorf("%v after %d attempts: %t", tc.err, tc.attempts, got)
 		}
 	}
+	skipped := fmt.Errorf("pods: %w", weir.ErrMalformed)
+	if hopeless(weir.Status{Err: skipped, Skipped: 1, SkippedErr: skipped}) {
+		t.Error("one object cannot be read, and there is no hope for the others")
+	}
 }
 
 // report tells each kind of trouble once, and when it is over.
@@ -189,6 +193,10 @@ func TestReport(t *testing.T) {
 	} {
 		statuses <- weir.Status{Err: err}
 	}
+	skipped := trouble(weir.ErrMalformed, "four")
+	for n := range 2 {
+		statuses <- weir.Status{Err: skipped, Skipped: n + 1, SkippedErr: skipped}
+	}
 	cancel()
 	<-done
 	var got []string
@@ -198,6 +206,7 @@ func TestReport(t *testing.T) {
 	}
 	want := []string{
 		"the server cannot be reached: one; trying again\n", "the resource version is too old: three; trying again\n", "current again\n",
+		"1 object cannot be read: the answer cannot be read: four\n",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)

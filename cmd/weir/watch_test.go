@@ -1,0 +1,76 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/weirproject/weir/internal/command"
+)
+
+// gadgets is what a server with one resource, some of whose objects cannot be read, answers. It
+// knows nothing of aggregated discovery.
+var gadgets = map[string]string{
+	"/api": `{"kind":"APIVersions","versions":[]}`,
+	"/apis": `{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"example.com",` +
+		`"versions":[{"groupVersion":"example.com/v1","version":"v1"}],"preferredVersion":{"groupVersion":"example.com/v1","version":"v1"}}]}`,
+	"/apis/example.com/v1": `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"example.com/v1",` +
+		`"resources":[{"name":"gadgets","singularName":"gadget","namespaced":true,"kind":"Gadget","verbs":["get","list","watch"]}]}`,
+	"/apis/example.com/v1/gadgets": `{"kind":"GadgetList","apiVersion":"example.com/v1","metadata":{"resourceVersion":"9"},"items":[` +
+		`{"metadata":{"name":"a","namespace":"shop","resourceVersion":"3"}},` +
+		`{"metadata":{"namespace":"shop","resourceVersion":"4"}},{"metadata":{"namespace":"shop","resourceVersion":"5"}},` +
+		`{"metadata":{"name":"c","namespace":"shop","resourceVersion":"6"}}]}`,
+}
+
+// serveAnswers starts a server that answers a request by its path. It holds a WATCH open, and is
+// not there for what has an empty answer.
+func serveAnswers(t *testing.T, answers map[string]string) *httptest.Server {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer, ok := answers[r.URL.Path]
+		switch watch := r.URL.Query(); {
+		case !ok:
+			http.NotFound(w, r)
+		case answer == "":
+			http.Error(w, "nobody is there", http.StatusServiceUnavailable)
+		case watch.Has("sendInitialEvents"):
+			http.Error(w, "sendInitialEvents: forbidden", http.StatusUnprocessableEntity)
+		case watch.Has("watch"):
+			w.Header().Set("Content-Type", "application/json")
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		default:
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, answer)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server
+}
+
+// execute runs the command to its end, and returns its exit code and what it has printed.
+func execute(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(&out)
+	root.SetErr(&errs)
+	code = command.Report(&errs, root.ExecuteContext(t.Context()))
+	return code, out.String(), errs.String()
+}
+
+// TestUnreadable: objects that cannot be read are left out, and that is told once.
+func TestUnreadable(t *testing.T) {
+	server := serveAnswers(t, gadgets)
+	code, stdout, stderr := execute(t, "watch", "gadgets", "-A", "--once", "-o", "name", "-s", server.URL)
+	if code != 0 || stdout != "gadget.example.com/a\ngadget.example.com/c\n" {
+		t.Errorf("code %d, %q", code, stdout)
+	}
+	if !strings.HasPrefix(stderr, "2 objects cannot be read: ") || strings.Count(stderr, "\n") != 1 {
+		t.Errorf("it says %q", stderr)
+	}
+}
