@@ -249,7 +249,7 @@ func discover(ctx context.Context, cfg *rest.Config, names []string) ([]resource
 			err = fmt.Errorf("%w; it has not told all: %w", err, failed)
 		}
 		if err != nil {
-			return nil, command.Explain(err)
+			return nil, err // Explain would tell of failed alone
 		}
 		if !slices.Contains(meant, r) {
 			meant = append(meant, r)

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -72,5 +73,18 @@ func TestUnreadable(t *testing.T) {
 	}
 	if !strings.HasPrefix(stderr, "2 objects cannot be read: ") || strings.Count(stderr, "\n") != 1 {
 		t.Errorf("it says %q", stderr)
+	}
+}
+
+// TestUnknownResource: what the server has not got is named, also where it has not told all.
+func TestUnknownResource(t *testing.T) {
+	answers := maps.Clone(gadgets)
+	answers["/apis"] = strings.Replace(answers["/apis"], `"groups":[`, `"groups":[{"name":"broken.com",`+
+		`"versions":[{"groupVersion":"broken.com/v1","version":"v1"}],"preferredVersion":{"groupVersion":"broken.com/v1","version":"v1"}},`, 1)
+	answers["/apis/broken.com/v1"] = ""
+	server := serveAnswers(t, answers)
+	const want = `error: the server has no such resource: "cogs"; it has not told all: broken.com/v1: `
+	if code, _, stderr := execute(t, "watch", "cogs", "-s", server.URL); code != 1 || !strings.HasPrefix(stderr, want) {
+		t.Errorf("code %d, %q; want %q", code, stderr, want)
 	}
 }
