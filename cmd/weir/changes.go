@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -51,7 +52,7 @@ func newChanges[T weir.Object](w *watch, inf *weir.Informer[T]) (*changes[T], er
 func (c *changes[T]) begin() { close(c.begun) }
 
 // handle counts an event and prints it. It ignores what came with the first list: that is no
-// change. It blocks until begin was called or ctx ends.
+// change. It blocks until begin was called or ctx ends. A write that fails is told by the sheet.
 func (c *changes[T]) handle(ctx context.Context, e weir.Event[T]) {
 	if e.Initial {
 		return
@@ -78,7 +79,7 @@ func (c *changes[T]) handle(ctx context.Context, e weir.Event[T]) {
 	default:
 		err = c.printRow(e)
 	}
-	if err != nil && ctx.Err() == nil {
+	if unwritten := errors.As(err, new(writeError)); err != nil && !unwritten && ctx.Err() == nil {
 		fmt.Fprintf(c.w.err, "%s: %s\n", e.Key(), command.OneLine(err))
 	}
 }

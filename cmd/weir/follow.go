@@ -76,10 +76,13 @@ func follow[T weir.Object](ctx context.Context, w *watch) error {
 	}
 	fmt.Fprintln(w.err, summary)
 	changes.begin()
-	w.report(ctx, statuses)
+	unwritten := w.report(ctx, statuses, w.sheet.out.failed)
 	stop()
 	err = <-ended
 	ended <- nil
+	if unwritten != nil {
+		return unwritten
+	}
 	fmt.Fprintf(w.err, "%sstopped after %s: %s, %s\n", w.label(), time.Since(begin).Round(time.Second), changes.summary(),
 		plural(inf.Stats().Requests, "request"))
 	return err
@@ -136,12 +139,14 @@ func (w *watch) saySkipped(bar *progress, statuses []weir.Status) {
 }
 
 // report says on stderr when the copy stops being current and when it is current again, until ctx
-// ends.
-func (w *watch) report(ctx context.Context, statuses <-chan weir.Status) {
+// ends, or what is printed cannot be written, whose error it returns.
+func (w *watch) report(ctx context.Context, statuses <-chan weir.Status, unwritten <-chan error) error {
 	for {
 		select {
 		case <-ctx.Done():
-			return
+			return nil
+		case err := <-unwritten:
+			return err
 		case s := <-statuses:
 			sentinel := sentinelOf(s.Err)
 			if sentinel == w.said || ctx.Err() != nil {

@@ -183,7 +183,9 @@ func TestReport(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		(&watch{err: &out}).report(ctx, statuses)
+		if err := (&watch{err: &out}).report(ctx, statuses, nil); err != nil {
+			t.Error(err)
+		}
 	}()
 	trouble := func(sentinel error, text string) error {
 		return &reflector.Error{Sentinel: sentinel, Err: errors.New(text)}

@@ -16,7 +16,7 @@ type sheet struct {
 	header     []string
 
 	mu     sync.Mutex
-	out    io.Writer
+	out    checkedWriter
 	width  int // of the terminal; 0: none
 	colour bool
 	table  *columns.Printer
@@ -25,8 +25,8 @@ type sheet struct {
 
 // newSheet makes a sheet for watches that print to the same place.
 func newSheet(out io.Writer, watches ...*watch) *sheet {
-	s := &sheet{several: len(watches) > 1, out: out, width: terminalWidth(out), colour: coloured(out)}
-	s.table = columns.New(out, s.width)
+	s := &sheet{several: len(watches) > 1, out: newCheckedWriter(out), width: terminalWidth(out), colour: coloured(out)}
+	s.table = columns.New(s.out, s.width)
 	var columns []string
 	for _, w := range watches {
 		s.namespaced = s.namespaced || w.resource.Namespaced

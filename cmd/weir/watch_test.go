@@ -2,12 +2,17 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weirproject/weir/internal/command"
 )
@@ -86,5 +91,40 @@ func TestUnknownResource(t *testing.T) {
 	const want = `error: the server has no such resource: "cogs"; it has not told all: broken.com/v1: `
 	if code, _, stderr := execute(t, "watch", "cogs", "-s", server.URL); code != 1 || !strings.HasPrefix(stderr, want) {
 		t.Errorf("code %d, %q; want %q", code, stderr, want)
+	}
+}
+
+// errFull is the error of a full disk.
+var errFull = errors.New("no space left")
+
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
+
+// TestFullDisk: the command ends by itself, and says why once, when nobody takes what it prints.
+func TestFullDisk(t *testing.T) {
+	server := startServer(t, 50)
+	for _, args := range [][]string{
+		{"pods"}, {"pods,widgets"}, {"pods", "--diff"}, {"pods", "-o", "json"}, {"pods", "-o", "name"}, {"pods", "--once"},
+	} {
+		stderr, err := os.Create(filepath.Join(t.TempDir(), "stderr")) // several goroutines write to it
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		root := newRoot()
+		root.SetArgs(append([]string{"watch", "-A", "-s", server.URL()}, args...))
+		root.SetOut(fullDisk{})
+		root.SetErr(stderr)
+		ended := root.ExecuteContext(ctx)
+		cancel()
+		stderr.Close()
+		said, err := os.ReadFile(stderr.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !errors.Is(ended, errFull) || strings.Contains(string(said), errFull.Error()) {
+			t.Errorf("%v: %v, after %s", args, ended, said)
+		}
 	}
 }
