@@ -141,7 +141,7 @@ func (s collector) Collect(ch chan<- prometheus.Metric) {
 		counter(descRefused, l.rejected.Load())
 	}
 	seen := map[[2]string]bool{}
-	for _, res := range s.resources.all() {
+	for _, res := range s.resources.byPreference() {
 		name := [2]string{res.gvr.Group, res.gvr.Resource}
 		if seen[name] {
 			continue // another version of the same resource
@@ -155,6 +155,22 @@ func (s collector) Collect(ch chan<- prometheus.Metric) {
 		counter(descProofs, res.proofWatches.Load(), name[0], name[1], "watch")
 		res.collect(ch, name[:])
 	}
+}
+
+// byPreference returns the resources. The first of several versions of one is what its metrics are
+// about: that which is configured, or else that which was asked for first.
+func (rs *resources) byPreference() []*resource {
+	all := rs.all()
+	slices.SortStableFunc(all, func(a, b *resource) int {
+		switch {
+		case a.configured && !b.configured:
+			return -1
+		case b.configured && !a.configured:
+			return 1
+		}
+		return a.created.Compare(b.created)
+	})
+	return all
 }
 
 func (res *resource) collect(ch chan<- prometheus.Metric, labels []string) {

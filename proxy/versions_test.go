@@ -1,0 +1,107 @@
+package proxy
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/weirproject/weir/apiserver"
+)
+
+var (
+	widgetsV1 = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
+	widgetsV2 = schema.GroupVersionResource{Group: "example.com", Version: "v2", Resource: "widgets"}
+)
+
+// startVersions starts a proxy that caches the second version of a resource, and the first when it
+// is read.
+func startVersions(t *testing.T) *testProxy {
+	t.Helper()
+	u := startUpstream(t, apiserver.Options{})
+	tp := startProxy(t, u, Options{Resources: []string{"widgets.v2.example.com"}, MemoryBudget: 64 << 20})
+	define(tp)
+	serveVersions(tp, map[string]bool{"v1": true, "v2": true})
+	tp.cached(widgetsV2)
+	return tp
+}
+
+// cached reads a resource until it is cached.
+func (tp *testProxy) cached(gvr schema.GroupVersionResource) {
+	tp.t.Helper()
+	tp.until(gvr.String()+" is cached", func() bool {
+		tp.get("jane", "/apis/"+gvr.GroupVersion().String()+"/"+gvr.Resource+"?resourceVersion=0")
+		res := tp.server.resources.find(gvr)
+		return res != nil && res.ready.Load() != nil
+	})
+}
+
+// counts returns the counters of a resource, and the number of its watchers.
+func (tp *testProxy) counts(of schema.GroupResource) map[string]float64 {
+	tp.t.Helper()
+	families, err := tp.server.registry.Gather()
+	if err != nil {
+		tp.t.Fatal(err)
+	}
+	counts := map[string]float64{}
+	for _, family := range families {
+		for _, m := range family.Metric {
+			labels := map[string]string{}
+			for _, l := range m.Label {
+				labels[l.GetName()] = l.GetValue()
+			}
+			name := fmt.Sprint(family.GetName(), labels)
+			switch {
+			case labels["group"] != of.Group || labels["resource"] != of.Resource:
+			case family.GetType() == dto.MetricType_COUNTER:
+				counts[name] = m.GetCounter().GetValue()
+			case family.GetName() == "weir_proxy_watchers":
+				counts[name] = m.GetGauge().GetValue()
+			}
+		}
+	}
+	return counts
+}
+
+// TestMetricsOfVersions: the metrics of a resource that is configured stay its own when a caller
+// reads another version.
+func TestMetricsOfVersions(t *testing.T) {
+	tp := startVersions(t)
+	if code, _ := tp.get("jane", "/apis/example.com/v2/namespaces/default/widgets/w?resourceVersion=0"); code != http.StatusOK {
+		t.Fatal(code)
+	}
+	tp.next(tp.watch("jane", "/apis/example.com/v2/widgets?watch=true&resourceVersion=0"), "ADDED")
+	before := tp.counts(widgetsV2.GroupResource())
+	tp.cached(widgetsV1)
+	after := tp.counts(widgetsV2.GroupResource())
+	for name, n := range before {
+		if after[name] < n {
+			t.Errorf("%s was %v and is %v", name, n, after[name])
+		}
+	}
+	if len(before) < 10 {
+		t.Errorf("too few: %v", before)
+	}
+}
+
+// TestByPreference: of several versions that comes first which is configured, then the oldest.
+func TestByPreference(t *testing.T) {
+	now := time.Now()
+	rs := &resources{byGVR: map[schema.GroupVersionResource]*resource{}}
+	for version, configured := range map[string]bool{"v1": false, "v2": false, "v3": true} {
+		gvr := widgetsV1.GroupResource().WithVersion(version)
+		rs.byGVR[gvr] = &resource{gvr: gvr, configured: configured, created: now}
+	}
+	rs.byGVR[widgetsV2].created = now.Add(-time.Hour)
+	var order []string
+	for _, res := range rs.byPreference() {
+		order = append(order, res.gvr.Version)
+	}
+	if want := []string{"v3", "v2", "v1"}; !slices.Equal(order, want) {
+		t.Errorf("got %q", order)
+	}
+}
