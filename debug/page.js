@@ -129,7 +129,7 @@ function informer(now, i) {
 }
 
 function resource(now, p, r) {
-  const memory = sum(r.memoryBytes), id = `proxy ${p.name} ${r.name}`;
+  const memory = sum(r.memoryBytes), id = `proxy ${p.name} ${r.fullName}`;
   return el("section", {}, el("h2", {}, r.name, el("span", {class: "quiet"}, ` ${r.version} `), el("span", {class: r.state === "current" ? "good" : "bad"}, r.state)),
     r.error ? el("p", {class: "bad"}, r.error) : "", facts([
       ["objects", `${count(r.objects)}, ${bytes(memory)}` + (r.rawBytes ? `; as they came ${bytes(r.rawBytes)}` : "")],
@@ -216,7 +216,7 @@ by("close").addEventListener("click", unfollow);
 // choices keeps what can be chosen in the form, without a redraw while nothing changes.
 function choices(r) {
   const all = [...r.informers.map(i => [i.name, {informer: i.name}]),
-    ...(r.proxies || []).flatMap(p => p.resources.map(x => [`${x.name} of ${p.name}`, {proxy: p.name, resource: x.name}]))];
+    ...(r.proxies || []).flatMap(p => p.resources.map(x => [`${x.fullName} of ${p.name}`, {proxy: p.name, resource: x.fullName}]))];
   const was = [...by("of").options].map(o => o.value), is = all.map(([, of]) => JSON.stringify(of));
   if (was.join() === is.join()) return;
   const chosen = by("of").value;
@@ -228,7 +228,7 @@ const stream = new EventSource("stream");
 stream.onmessage = m => {
   const r = JSON.parse(m.data), proxies = r.proxies || [];
   const shown = new Set([...r.informers.map(i => "informer " + i.name), ...proxies.map(p => "proxy " + p.name),
-    ...proxies.flatMap(p => p.resources.map(x => `proxy ${p.name} ${x.name}`))]);
+    ...proxies.flatMap(p => p.resources.map(x => `proxy ${p.name} ${x.fullName}`))]);
   for (const id of past.keys()) if (!shown.has(id)) past.delete(id);
   choices(r);
   by("all").replaceChildren(...proxies.map(p => proxy(r.time, p)), ...r.informers.map(i => informer(r.time, i)));

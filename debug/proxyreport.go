@@ -9,7 +9,7 @@ import (
 type proxy struct {
 	Name string `json:"name"` // its URL
 	inspect.State
-	Resources []resource `json:"resources"` // by name
+	Resources []resource `json:"resources"` // by full name
 }
 
 // resource is what the page shows of a resource of a proxy.

@@ -30,7 +30,7 @@ func (s inspected) State() inspect.State {
 	for _, res := range s.resources.all() {
 		state.Resources = append(state.Resources, res.inspect())
 	}
-	slices.SortFunc(state.Resources, func(a, b inspect.Resource) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(state.Resources, func(a, b inspect.Resource) int { return cmp.Compare(a.FullName, b.FullName) })
 	state.Watchers, state.WatchersMore = s.servedWatches.groups()
 	return state
 }
@@ -38,7 +38,7 @@ func (s inspected) State() inspect.State {
 // inspect returns how the resource is doing.
 func (res *resource) inspect() inspect.Resource {
 	r := inspect.Resource{
-		Name: res.name(), Version: res.gvr.Version, State: res.state().String(), Configured: res.configured,
+		Name: res.name(), FullName: res.fullName(), Version: res.gvr.Version, State: res.state().String(), Configured: res.configured,
 		Events: res.events.Load(), Sessions: res.sessions.Load(), Watchers: int(res.watchers.Load()),
 	}
 	if text := res.lastError.Load(); text != nil {
@@ -67,19 +67,31 @@ func (res *resource) inspect() inspect.Resource {
 	return r
 }
 
+// fullName returns the name with the version, which the core group has only one of.
+func (res *resource) fullName() string {
+	if res.gvr.Group == "" || res.gvr.Version == "" {
+		return res.name()
+	}
+	return res.gvr.Resource + "." + res.gvr.Version + "." + res.gvr.Group
+}
+
 // Objects implements inspect.Proxy.
 func (s inspected) Objects(name string) (inspect.Objects, bool) {
-	for _, res := range s.resources.all() {
-		session := res.ready.Load()
-		if res.name() != name || session == nil {
-			continue
+	all := s.resources.byPreference()
+	for _, nameOf := range []func(*resource) string{(*resource).fullName, (*resource).name} {
+		for _, res := range all {
+			if session := res.ready.Load(); session != nil && nameOf(res) == name {
+				return session.inspect(), true
+			}
 		}
-		kind := session.info.GroupVersionKind()
-		return inspect.Objects{
-			Store: session.store, Kind: wire.TypeMeta{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind}, Decode: session.decode,
-		}, true
 	}
 	return inspect.Objects{}, false
+}
+
+// inspect returns the objects of the session.
+func (s *session) inspect() inspect.Objects {
+	kind := s.info.GroupVersionKind()
+	return inspect.Objects{Store: s.store, Kind: wire.TypeMeta{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind}, Decode: s.decode}
 }
 
 // decode returns the value of an object.

@@ -40,6 +40,30 @@ func (tp *testProxy) cached(gvr schema.GroupVersionResource) {
 	})
 }
 
+// TestInspectedVersions: the page of package debug tells versions of a resource apart.
+func TestInspectedVersions(t *testing.T) {
+	tp := startVersions(t)
+	tp.cached(widgetsV1)
+	var names []string
+	for _, r := range (inspected{tp.server}).State().Resources {
+		names = append(names, r.FullName+" "+r.Name+" "+r.Version)
+	}
+	if want := []string{"widgets.v1.example.com widgets.example.com v1", "widgets.v2.example.com widgets.example.com v2"}; !slices.Equal(names, want) {
+		t.Errorf("got %q", names)
+	}
+	for name, want := range map[string]string{
+		"widgets.v1.example.com": "example.com/v1", "widgets.v2.example.com": "example.com/v2", "widgets.example.com": "example.com/v2",
+		"widgets.v3.example.com": "", "widgets": "",
+	} {
+		if of, ok := (inspected{tp.server}).Objects(name); of.Kind.APIVersion != want || ok != (want != "") {
+			t.Errorf("%s is %+v, %t", name, of.Kind, ok)
+		}
+		if want != "" {
+			tp.history(name, "default/w")
+		}
+	}
+}
+
 // counts returns the counters of a resource, and the number of its watchers.
 func (tp *testProxy) counts(of schema.GroupResource) map[string]float64 {
 	tp.t.Helper()

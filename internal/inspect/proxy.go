@@ -17,8 +17,8 @@ import (
 type Proxy interface {
 	// State returns how the proxy is doing.
 	State() State
-	// Objects returns the objects of one of State's resources. It reports false if the resource is not
-	// cached at the moment.
+	// Objects returns the objects of one of State's resources, by its Name or FullName. It reports
+	// false if the resource is not cached at the moment.
 	Objects(resource string) (Objects, bool)
 }
 
@@ -47,14 +47,15 @@ type State struct {
 	BudgetUsed   int64      `json:"budgetUsedBytes"`
 	Budget       int64      `json:"budgetBytes"`
 	Revoked      int64      `json:"revokedWatches"`
-	Resources    []Resource `json:"-"`            // by name
+	Resources    []Resource `json:"-"`            // by FullName
 	Watchers     []Watchers `json:"watchers"`     // those that are served from the cache
 	WatchersMore int        `json:"watchersMore"` // groups that Watchers leaves out
 }
 
 // Resource is how one resource of a proxy is doing.
 type Resource struct {
-	Name            string     `json:"name"` // such as deployments.apps
+	Name            string     `json:"name"`     // such as deployments.apps
+	FullName        string     `json:"fullName"` // such as deployments.v1.apps
 	Version         string     `json:"version"`
 	State           string     `json:"state"`
 	Error           string     `json:"error,omitempty"`
