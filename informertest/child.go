@@ -1,6 +1,7 @@
 package informertest
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,8 +17,21 @@ const childVariable = "INFORMERTEST_CHILD"
 
 func inChild() bool { return os.Getenv(childVariable) != "" }
 
+// childFaults begins the line on which such a process writes the story's faults, as JSON. A process
+// that the informer brings down writes none.
+const childFaults = "informertest: faults: "
+
+// reportFaults writes the faults that a story of this process had for the process that started it.
+func reportFaults(t *testing.T, faults []string) {
+	line, err := json.Marshal(faults)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Printf("\n%s%s\n", childFaults, line) // what stands before it may lack its line's end
+}
+
 // playInChild plays the running test again in a process of its own, which the informer may bring
-// down.
+// down, and returns what went wrong in the story.
 func playInChild(t *testing.T) []string {
 	var pattern []string
 	for part := range strings.SplitSeq(t.Name(), "/") {
@@ -26,12 +40,17 @@ func playInChild(t *testing.T) []string {
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run="+strings.Join(pattern, "/"), "-test.timeout=1m")
 	cmd.Env = append(os.Environ(), childVariable+"=1")
 	out, err := cmd.CombinedOutput()
-	if err == nil {
-		// In the child a story that fails, as stated, in an orderly way is a pass too.
-		if strings.Contains(string(out), "fails as stated") {
-			return []string{"it failed in an orderly way"}
+	for line := range strings.Lines(string(out)) {
+		if text, ok := strings.CutPrefix(line, childFaults); ok {
+			var faults []string
+			if err := json.Unmarshal([]byte(text), &faults); err != nil {
+				t.Fatalf("informertest: %v in %q", err, line)
+			}
+			return faults
 		}
-		return nil
+	}
+	if err == nil {
+		t.Fatalf("informertest: the process for the story did not play it\n%s", out)
 	}
 	for line := range strings.Lines(string(out)) {
 		if strings.HasPrefix(line, "panic:") {

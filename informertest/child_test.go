@@ -1,0 +1,83 @@
+package informertest_test
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/informertest"
+)
+
+// judgedVariable is set in the environment of a process in which the suite judges a rig.
+const judgedVariable = "INFORMERTEST_JUDGED"
+
+// TestFatalStoryIsJudged: a rig that is stated to fail a fatal story passes if it fails it, however
+// it does so, and fails if it does not. What the suite's own test says is seen from outside.
+func TestFatalStoryIsJudged(t *testing.T) {
+	const story = "PanickingHandler"
+	sound := newNative(weir.ModeAuto)
+	for _, test := range []struct {
+		name   string
+		new    maker
+		passes bool
+		says   string
+	}{
+		{"Passes", sound, false, "is stated to fail (so it is stated), but does not"},
+		{"FailsInOrder", func(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
+			inf, err := sound(cfg, o)
+			return handlers(untilPanic)(inf), err
+		}, true, "fails as stated: after"},
+		{"Crashes", func(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
+			inf, err := sound(cfg, o)
+			return handlers(onGoroutine)(inf), err
+		}, true, "fails as stated: the process ended: panic: "},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if os.Getenv(judgedVariable) != "" {
+				informertest.Run(t, informertest.Rig{Name: "judged", New: test.new, Fails: map[string]string{story: "so it is stated"}})
+				return
+			}
+			pattern := "^" + strings.ReplaceAll(t.Name(), "/", "$/^") + "$/^" + story + "$"
+			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run="+pattern, "-test.v")
+			cmd.Env = append(os.Environ(), judgedVariable+"=1")
+			out, err := cmd.CombinedOutput()
+			if (err == nil) != test.passes || !strings.Contains(string(out), test.says) {
+				t.Errorf("passes: %v, want %v, and %q\n%s", err == nil, test.passes, test.says, out)
+			}
+		})
+	}
+}
+
+// untilPanic swallows the panic of a handler and calls it no more.
+func untilPanic(h informertest.Handler) informertest.Handler {
+	over := false
+	added := h.Added
+	h.Added = func(p *corev1.Pod, initial bool) {
+		if over {
+			return
+		}
+		over = true
+		defer func() { over = recover() != nil }()
+		added(p, initial)
+	}
+	return h
+}
+
+// onGoroutine calls a handler where nobody expects its panic.
+func onGoroutine(h informertest.Handler) informertest.Handler {
+	added := h.Added
+	h.Added = func(p *corev1.Pod, initial bool) {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			added(p, initial)
+		}()
+		<-done
+	}
+	return h
+}
