@@ -143,6 +143,8 @@ func (s *Server) SetInitialEvents(e InitialEvents) {
 }
 
 // SetBookmarks sets the period of the bookmarks of watches that are opened later; 0 means none.
+// They come whether or not the resourceVersion has moved on: kube-apiserver's moves on all the
+// time, with other resources.
 func (s *Server) SetBookmarks(period time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -219,12 +221,15 @@ func (s *Server) entry(pod *corev1.Pod) *entry {
 	return &entry{key: pod.Namespace + "/" + pod.Name, rv: s.rv, pod: pod}
 }
 
-// publish adds a change to the history and to every watch. The caller holds the lock.
+// publish adds a change to the history and to every watch that began before it. The caller holds
+// the lock.
 func (s *Server) publish(c change) {
 	s.history = append(s.history, c)
 	s.versions[versionOf(c.pod)] = c.entry
 	for w := range s.watchers {
-		w.send(frame{change: c})
+		if c.rv > w.from {
+			w.send(frame{change: c})
+		}
 	}
 }
 

@@ -34,6 +34,7 @@ const (
 
 // watcher is one watch. Its queue is bounded by what the story does.
 type watcher struct {
+	from  uint64        // the resourceVersion it was asked for, which the server may have yet to reach
 	wake  chan struct{} // capacity 1: queue is not empty
 	queue []frame       // guarded by Server.mu
 }
@@ -81,7 +82,7 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, enc encoding
 		_, _ = w.Write(eventFrame(enc, "ERROR", statusBody(enc, a.Status)))
 		return
 	}
-	sub := &watcher{wake: make(chan struct{}, 1)}
+	sub := &watcher{wake: make(chan struct{}, 1), from: resourceversion.Number(q.Get("resourceVersion"))}
 	s.subscribe(sub, q, a)
 	defer s.unsubscribe(sub)
 	s.pump(w, r, enc, sub, a.NoBookmarks || q.Get("allowWatchBookmarks") != "true")
@@ -108,8 +109,7 @@ func (s *Server) subscribe(w *watcher, q url.Values, a Answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.watchers[w] = struct{}{}
-	rv := q.Get("resourceVersion")
-	from := resourceversion.Number(rv)
+	from := w.from
 	initial := q.Get("sendInitialEvents") == "true" && s.initial == Honoured
 	switch {
 	case initial || from == 0:
@@ -194,7 +194,9 @@ func (s *Server) pump(w http.ResponseWriter, r *http.Request, enc encoding, sub 
 		case <-sub.wake:
 		case <-tick:
 			s.mu.Lock()
-			sub.send(frame{change: s.bookmark(false), bookmark: true})
+			if s.rv >= sub.from {
+				sub.send(frame{change: s.bookmark(false), bookmark: true})
+			}
 			s.mu.Unlock()
 		case <-deadline:
 			return
