@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -153,19 +154,24 @@ type page struct {
 
 func (s *Server) serveList(w http.ResponseWriter, r *http.Request, namespace string, enc encoding, a Answer) {
 	q := r.URL.Query()
-	p, status := s.firstPage(namespace, q.Get("resourceVersion"), q.Get("resourceVersionMatch"), q.Get("continue"))
+	if status := refuseList(q); status != nil {
+		writeStatus(w, enc, status)
+		return
+	}
+	limit, _ := strconv.Atoi(q.Get("limit"))
+	p, status := s.firstPage(namespace, q, limit)
 	if status != nil && status.Code == http.StatusGatewayTimeout {
 		if !pause(r, waitForVersion) {
 			return
 		}
-		p, status = s.firstPage(namespace, q.Get("resourceVersion"), q.Get("resourceVersionMatch"), q.Get("continue"))
+		p, status = s.firstPage(namespace, q, limit)
 	}
 	if status != nil {
 		writeStatus(w, enc, status)
 		return
 	}
 	meta := metav1.ListMeta{ResourceVersion: resourceversion.Format(p.rv)}
-	if limit, _ := strconv.Atoi(q.Get("limit")); limit > 0 && limit < len(p.items) && q.Get("resourceVersion") != "0" {
+	if limit > 0 && limit < len(p.items) && q.Get("resourceVersion") != "0" {
 		meta.Continue = s.keep(page{p.rv, p.items[limit:]})
 		left := int64(len(p.items) - limit)
 		meta.RemainingItemCount = &left
@@ -178,30 +184,23 @@ func (s *Server) serveList(w http.ResponseWriter, r *http.Request, namespace str
 	writeList(w, r, listBody(enc, meta, p.items, keys), a)
 }
 
-// firstPage returns all of the requested list from where the request continues.
-func (s *Server) firstPage(namespace, rv, match, token string) (page, *metav1.Status) {
+// firstPage returns all of the requested list from where the request continues. A LIST with a limit
+// and a resourceVersion wants that one exactly unless it says otherwise.
+func (s *Server) firstPage(namespace string, q url.Values, limit int) (page, *metav1.Status) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if token != "" {
+	if token := q.Get("continue"); token != "" {
 		p, ok := s.pages[token]
 		if !ok {
 			return page{}, failure(http.StatusGone, metav1.StatusReasonExpired, "the provided continue parameter is too old")
 		}
 		return p, nil
 	}
-	if rv == "" || rv == "0" {
-		if match == string(metav1.ResourceVersionMatchExact) || match != "" && rv == "" {
-			return page{}, Invalid("resourceVersionMatch is forbidden for this resourceVersion")
-		}
-		return page{s.rv, s.state(namespace)}, nil
-	}
-	n, err := resourceversion.Parse(rv)
+	n, match := resourceversion.Number(q.Get("resourceVersion")), q.Get("resourceVersionMatch")
 	switch {
-	case err != nil:
-		return page{}, Invalid(fmt.Sprintf("resourceVersion %q is not a number", rv))
 	case n > s.rv:
 		return page{}, TooLarge()
-	case match == string(metav1.ResourceVersionMatchExact) && n < s.rv:
+	case n > 0 && n < s.rv && (match == exact || match == "" && limit > 0):
 		return page{}, Gone() // older states are not kept, so answer as after compaction
 	}
 	return page{s.rv, s.state(namespace)}, nil

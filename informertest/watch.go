@@ -59,7 +59,10 @@ func (s *Server) take(w *watcher) []frame {
 
 func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, enc encoding, a Answer) {
 	q := r.URL.Query()
-	if status := s.refuseWatch(q); status != nil {
+	s.mu.Lock()
+	initial := s.initial
+	s.mu.Unlock()
+	if status := refuseWatch(q, initial); status != nil {
 		writeStatus(w, enc, status)
 		return
 	}
@@ -86,22 +89,6 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, enc encoding
 	s.subscribe(sub, q, a)
 	defer s.unsubscribe(sub)
 	s.pump(w, r, enc, sub, a.NoBookmarks || q.Get("allowWatchBookmarks") != "true")
-}
-
-// refuseWatch returns the error of parameters that contradict each other, or nil.
-func (s *Server) refuseWatch(q url.Values) *metav1.Status {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if q.Get("sendInitialEvents") == "" || s.initial == Ignored {
-		return nil
-	}
-	if s.initial == Refused {
-		return Invalid("sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled")
-	}
-	if q.Get("resourceVersionMatch") != string(metav1.ResourceVersionMatchNotOlderThan) {
-		return Invalid("sendInitialEvents requires resourceVersionMatch=NotOlderThan")
-	}
-	return nil
 }
 
 // subscribe registers a watch and queues what it must send first.
