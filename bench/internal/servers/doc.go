@@ -9,5 +9,5 @@
 // servers of its own that are traced.
 //
 // CPU and memory are read from /proc where a server runs on this machine, which costs it nothing,
-// else from its /metrics.
+// else from its /metrics: also where what listens on this machine only forwards to it.
 package servers

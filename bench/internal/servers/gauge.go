@@ -2,6 +2,7 @@ package servers
 
 import (
 	"context"
+	"math"
 	"net"
 	"net/url"
 	"strconv"
@@ -21,17 +22,29 @@ type gauge interface {
 
 // newGauge reads from /proc where the server runs on this machine and may be seen, else from its
 // metrics.
-func newGauge(t *target) gauge {
+func newGauge(ctx context.Context, t *target) gauge {
 	at, err := url.Parse(t.config.Host)
 	if err == nil {
 		port, _ := strconv.Atoi(at.Port())
 		if ip := net.ParseIP(at.Hostname()); ip != nil && ip.IsLoopback() || at.Hostname() == "localhost" {
-			if p, ok := listening(port); ok {
+			if p, ok := listening(port); ok && (t.name != nameAPIServer || t.is(ctx, p)) {
 				return procGauge{p}
 			}
 		}
 	}
 	return &metricsGauge{target: t}
+}
+
+// is reports whether the server says that it was started when the process was. If not, the process
+// forwards connections to it, as ssh, docker-proxy and kubectl port-forward do.
+func (t *target) is(ctx context.Context, p process) bool {
+	const tolerance = 1 // second: the start of the machine is told in whole ones
+	m, err := t.metrics(ctx, startMetric)
+	if err != nil {
+		return false
+	}
+	started, err := p.started()
+	return err == nil && math.Abs(m[startMetric]-started) <= tolerance
 }
 
 // procGauge reads from /proc.
@@ -55,7 +68,9 @@ const (
 	cpuMetric  = "process_cpu_seconds_total"
 	rssMetric  = "process_resident_memory_bytes"
 	heapMetric = "go_memstats_heap_alloc_bytes"
-	gcMetric   = "go_gc_duration_seconds_count"
+	// startMetric is when a process was started, in seconds since 1970.
+	startMetric = "process_start_time_seconds"
+	gcMetric    = "go_gc_duration_seconds_count"
 )
 
 // cpu asks twice: what lies between the two answers is the cost of one asking.

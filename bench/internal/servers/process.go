@@ -48,6 +48,41 @@ func parseStat(stat []byte) (time.Duration, error) {
 	return time.Duration(ticks) * clockTick, nil
 }
 
+// started returns when the process was started, in seconds since 1970, as the metrics of processes
+// tell it.
+func (p process) started() (float64, error) {
+	stat, err := os.ReadFile(p.file("stat"))
+	if err != nil {
+		return 0, err
+	}
+	machine, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0, err
+	}
+	return parseStart(stat, machine)
+}
+
+// parseStart reads the start of a process out of its /proc/PID/stat, which counts from the start of
+// the machine, and out of /proc/stat, which has that.
+func parseStart(stat, machine []byte) (float64, error) {
+	const starttime = 19 // behind the program's name
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) <= starttime {
+		return 0, fmt.Errorf("proc: no start in %.80q", stat)
+	}
+	ticks, err := strconv.ParseInt(string(fields[starttime]), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("proc: no start in %.80q", stat)
+	}
+	for line := range bytes.Lines(machine) {
+		if text, ok := bytes.CutPrefix(line, []byte("btime ")); ok {
+			boot, err := strconv.ParseInt(string(bytes.TrimSpace(text)), 10, 64)
+			return float64(boot) + (time.Duration(ticks) * clockTick).Seconds(), err
+		}
+	}
+	return 0, fmt.Errorf("proc: no btime: %w", io.ErrUnexpectedEOF)
+}
+
 // memory returns the resident set, now and at its largest so far, in bytes.
 func (p process) memory() (now, peak float64, err error) {
 	status, err := os.Open(p.file("status"))

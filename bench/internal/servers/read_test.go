@@ -65,6 +65,23 @@ func TestParseStat(t *testing.T) {
 	}
 }
 
+func TestParseStart(t *testing.T) {
+	const stat = "4711 (odd) name) (x) S 1 4711 4711 0 -1 4194560 5 6 7 8 250 50 11 12 20 0 9 0 1250 200 300"
+	const machine = "cpu  1 2 3\nintr 4\nctxt 5\nbtime 1700000000\nprocesses 6\n"
+	got, err := parseStart([]byte(stat), []byte(machine))
+	if err != nil || got != 1_700_000_012.5 {
+		t.Errorf("%v, %v", got, err)
+	}
+	for _, pair := range [][2]string{
+		{"", machine}, {"1 (x) S", machine}, {strings.Replace(stat, " 1250 ", " late ", 1), machine},
+		{stat, ""}, {stat, "cpu  1 2 3\n"}, {stat, "btime long ago\n"},
+	} {
+		if got, err := parseStart([]byte(pair[0]), []byte(pair[1])); err == nil {
+			t.Errorf("%q: %v", pair, got)
+		}
+	}
+}
+
 func TestParseStatus(t *testing.T) {
 	now, peak, err := parseStatus(strings.NewReader("Name:\tx\nVmPeak:\t 9000 kB\nVmHWM:\t   2000 kB\nVmRSS:\t   1000 kB\nThreads:\t4\n"))
 	if err != nil || now != 1000<<10 || peak != 2000<<10 {

@@ -79,7 +79,7 @@ func Open(ctx context.Context, o Options) (b *Bench, err error) {
 	if !b.apiserver {
 		name = nameEmbedded
 	}
-	if b.direct, err = newTarget(name, b.o.Config); err != nil {
+	if b.direct, err = newTarget(ctx, name, b.o.Config); err != nil {
 		return b, err
 	}
 	if b.pods, err = readServerPods(ctx, b.direct.control, o.EtcdURL != ""); err != nil {
@@ -195,7 +195,7 @@ func (b *Bench) withProxy(ctx context.Context, use func(*target) error) (err err
 			err = stopErr
 		}
 	}()
-	ours, err := newTarget(nameWeir, p.config)
+	ours, err := newTarget(ctx, nameWeir, p.config)
 	if err != nil {
 		return err
 	}

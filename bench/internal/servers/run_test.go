@@ -142,7 +142,7 @@ func TestMetricsGauge(t *testing.T) {
 		fmt.Fprintf(w, "%s %v\n%s 4096\n", cpuMetric, cpu, rssMetric)
 	}))
 	defer server.Close()
-	s, err := newTarget(nameAPIServer, &rest.Config{Host: server.URL})
+	s, err := newTarget(t.Context(), nameAPIServer, &rest.Config{Host: server.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func TestProxyThatHasNotAnsweredItself(t *testing.T) {
 		"weir_proxy_upstream_requests_total{for=\"forwarded\"} 0\n":                                                                                         true,
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, page) }))
-		s, err := newTarget(nameWeir, &rest.Config{Host: server.URL})
+		s, err := newTarget(t.Context(), nameWeir, &rest.Config{Host: server.URL})
 		if err != nil {
 			t.Fatal(err)
 		}

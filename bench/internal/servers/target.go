@@ -28,13 +28,13 @@ type target struct {
 	asked   float64 // requests that the proxy has passed on because they were meant to be
 }
 
-func newTarget(name string, cfg *rest.Config) (*target, error) {
+func newTarget(ctx context.Context, name string, cfg *rest.Config) (*target, error) {
 	control, err := newClient(cfg)
 	if err != nil {
 		return nil, err
 	}
 	t := &target{name: name, config: cfg, control: control}
-	t.gauge = newGauge(t)
+	t.gauge = newGauge(ctx, t)
 	return t, nil
 }
 
