@@ -173,8 +173,8 @@ func (d *crdDefinition) establish(u *unstructured.Unstructured) error {
 	return nil
 }
 
-// afterWrite runs after an object was stored. It registers the resources of a
-// CustomResourceDefinition.
+// afterWrite runs after an object was stored and before it is written again: the caller holds its
+// storage's mu, or is New. It registers the resources of a CustomResourceDefinition.
 func (s *Server) afterWrite(res *servedResource, o object) error {
 	if !res.definesResources() || finalized(o) {
 		if res.definesResources() {

@@ -44,12 +44,9 @@ func (s *Server) insert(res *servedResource, o object, namespace string, dry boo
 		if errs := res.validateName(o); len(errs) > 0 {
 			return nil, apierrors.NewInvalid(res.groupKind(), o.GetName(), errs)
 		}
-		raw, err := res.storage.insert(res, o, dry)
+		raw, err := s.insertNamed(res, o, dry)
 		if apierrors.IsAlreadyExists(err) && generated && try < generateTries {
 			continue
-		}
-		if err == nil && !dry {
-			err = s.afterWrite(res, o)
 		}
 		return raw, err
 	}
@@ -84,8 +81,8 @@ func (s *Server) prepare(res *servedResource, o object, namespace string) error 
 // members have the order that marshal gives them: an update without a change is known by its bytes.
 const placeholderVersion = "0"
 
-// insert stores an object, or fails if one of that name exists.
-func (st *storage) insert(res *servedResource, o object, dry bool) ([]byte, error) {
+// insertNamed stores an object, or fails if one of that name exists.
+func (s *Server) insertNamed(res *servedResource, o object, dry bool) ([]byte, error) {
 	if !dry {
 		o.SetResourceVersion(placeholderVersion)
 	}
@@ -93,6 +90,7 @@ func (st *storage) insert(res *servedResource, o object, dry bool) ([]byte, erro
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
+	st := res.storage
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.unregistered {
@@ -104,7 +102,10 @@ func (st *storage) insert(res *servedResource, o object, dry bool) ([]byte, erro
 	if dry {
 		return raw, nil
 	}
-	return st.put(raw)
+	if raw, err = st.put(raw); err != nil {
+		return nil, err
+	}
+	return raw, s.afterWrite(res, o)
 }
 
 // checkNamespace fails if the object is not in the path's namespace. It sets a missing namespace.
