@@ -135,7 +135,7 @@ func (s *Server) admit(res *servedResource, o object) error {
 		return apierrors.NewInvalid(res.groupKind(), o.GetName(), errs)
 	}
 	for _, r := range d.resources() {
-		if existing, ok := s.registry.find(r.GroupVersionResource); ok && existing.goType != nil {
+		if existing, ok := s.registry.find(r.GroupVersionResource); ok && existing.builtIn() {
 			return apierrors.NewInvalid(res.groupKind(), o.GetName(), field.ErrorList{
 				field.Forbidden(field.NewPath("spec", "group"), "the resource is built in")})
 		}

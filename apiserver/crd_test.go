@@ -255,7 +255,8 @@ func TestBadDefinitions(t *testing.T) {
 			"no scope":          func(u *unstructured.Unstructured) { unstructured.RemoveNestedField(u.Object, "spec", "scope") },
 			"no versions":       func(u *unstructured.Unstructured) { unstructured.RemoveNestedField(u.Object, "spec", "versions") },
 			"no spec":           func(u *unstructured.Unstructured) { unstructured.RemoveNestedField(u.Object, "spec") },
-			"a built-in kind":   func(u *unstructured.Unstructured) { asPods(u) },
+			"a built-in kind":   func(u *unstructured.Unstructured) { as(u, "deployments", "apps") },
+			"definitions":       func(u *unstructured.Unstructured) { as(u, crds.Resource, crds.Group) },
 			"names of no names": func(u *unstructured.Unstructured) { unstructured.SetNestedField(u.Object, "x", "spec", "names") },
 		} {
 			u := widgetDefinition()
@@ -268,10 +269,10 @@ func TestBadDefinitions(t *testing.T) {
 	})
 }
 
-func asPods(u *unstructured.Unstructured) {
-	u.SetName("deployments.apps")
-	unstructured.SetNestedField(u.Object, "apps", "spec", "group")
-	unstructured.SetNestedField(u.Object, "deployments", "spec", "names", "plural")
+func as(u *unstructured.Unstructured, plural, group string) {
+	u.SetName(plural + "." + group)
+	unstructured.SetNestedField(u.Object, group, "spec", "group")
+	unstructured.SetNestedField(u.Object, plural, "spec", "names", "plural")
 }
 
 func TestRegister(t *testing.T) {
@@ -307,12 +308,13 @@ func TestRegister(t *testing.T) {
 			{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Kind: "Pod"},
 			{GroupVersionResource: schema.GroupVersionResource{Group: "apps", Version: "v9", Resource: "deployments"}, Kind: "Deployment"},
 			{GroupVersionResource: widgets, Kind: "Widget", SelectableFields: []string{"a[["}},
+			{GroupVersionResource: crds, Kind: "CustomResourceDefinition"},
 		} {
 			if err := ts.server.Register(bad); err == nil {
 				t.Errorf("registered %+v", bad)
 			}
 		}
-		if ts.server.Unregister(schema.GroupVersionResource{Version: "v1", Resource: "pods"}) || !ts.server.Unregister(widgets) {
+		if ts.server.Unregister(schema.GroupVersionResource{Version: "v1", Resource: "pods"}) || ts.server.Unregister(crds) || !ts.server.Unregister(widgets) {
 			t.Error("unregistered the wrong one")
 		}
 	})

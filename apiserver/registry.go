@@ -66,7 +66,7 @@ func (s *Server) register(r Resource, goType reflect.Type, how strategy) error {
 		return ErrClosed
 	}
 	old := g.resources[gvr]
-	if old != nil && old.goType != nil {
+	if old != nil && old.builtIn() {
 		return fmt.Errorf("apiserver: %v is built in", gvr)
 	}
 	st := g.storages[gvr.GroupResource()]
@@ -127,7 +127,7 @@ func (g *registry) remove(gvr schema.GroupVersionResource) (res *servedResource,
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	res = g.resources[gvr]
-	if res == nil || res.goType != nil {
+	if res == nil || res.builtIn() {
 		return nil, false
 	}
 	delete(g.resources, gvr)

@@ -73,6 +73,9 @@ func (s *Server) newServedResource(r Resource, goType reflect.Type, how strategy
 	return res, err
 }
 
+// builtIn reports whether the resource is neither defined nor registered by a user.
+func (res *servedResource) builtIn() bool { return !res.strategy.custom }
+
 func (res *servedResource) groupResource() schema.GroupResource {
 	return res.GroupVersionResource.GroupResource()
 }
