@@ -18,8 +18,8 @@ type registry struct {
 	mu        sync.RWMutex
 	resources map[schema.GroupVersionResource]*servedResource
 	storages  map[schema.GroupResource]*storage // one for all versions of a resource
-	// retired are those of unregistered resources, whose watchers may still read.
-	retired []*storage
+	// retired are those of unregistered resources that requests still use.
+	retired map[*storage]struct{}
 	closed  bool
 }
 
@@ -28,6 +28,28 @@ func (g *registry) find(gvr schema.GroupVersionResource) (*servedResource, bool)
 	defer g.mu.RUnlock()
 	res, ok := g.resources[gvr]
 	return res, ok
+}
+
+// use returns a resource whose storage stays open until release is called.
+func (g *registry) use(gvr schema.GroupVersionResource) (res *servedResource, release func(), ok bool) {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	if res, ok = g.resources[gvr]; !ok {
+		return nil, nil, false
+	}
+	res.storage.users.Add(1) // one is its registration, which g.mu keeps
+	return res, func() { g.release(res.storage) }, true
+}
+
+// release ends a use of a storage, and closes it after the last one.
+func (g *registry) release(st *storage) {
+	if st.users.Add(-1) > 0 {
+		return
+	}
+	g.mu.Lock()
+	delete(g.retired, st)
+	g.mu.Unlock()
+	st.close()
 }
 
 // all returns all resources, sorted by group, version (preferred first) and name.
@@ -105,6 +127,7 @@ func (s *Server) Unregister(gvr schema.GroupVersionResource) bool {
 // deletions. It reports whether any of them was removed.
 func (s *Server) unregister(gvrs ...schema.GroupVersionResource) bool {
 	var removed []*servedResource
+	var retired []*storage
 	for _, gvr := range gvrs {
 		res, last := s.registry.remove(gvr)
 		if res == nil {
@@ -113,16 +136,20 @@ func (s *Server) unregister(gvrs ...schema.GroupVersionResource) bool {
 		removed = append(removed, res)
 		if last {
 			res.storage.deleteAll()
+			retired = append(retired, res.storage)
 		}
 	}
 	for _, res := range removed {
 		res.cache.Close()
 	}
+	for _, st := range retired {
+		s.registry.release(st)
+	}
 	return len(removed) > 0
 }
 
-// remove removes one version, and reports whether it was the last of its resource. It returns nil
-// for a built-in or unknown one.
+// remove removes one version, and reports whether it was the last of its resource. The caller must
+// then release the storage. It returns nil for a built-in or unknown one.
 func (g *registry) remove(gvr schema.GroupVersionResource) (res *servedResource, last bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -137,7 +164,7 @@ func (g *registry) remove(gvr schema.GroupVersionResource) (res *servedResource,
 		}
 	}
 	delete(g.storages, gvr.GroupResource())
-	g.retired = append(g.retired, res.storage)
+	g.retired[res.storage] = struct{}{}
 	return res, true
 }
 
@@ -152,7 +179,7 @@ func (g *registry) close() {
 	for _, st := range g.storages {
 		st.close()
 	}
-	for _, st := range g.retired {
+	for st := range g.retired {
 		st.close()
 	}
 }

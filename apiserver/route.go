@@ -132,8 +132,13 @@ func errMethod() error {
 
 // serveObjects answers requests for the objects of one resource.
 func (s *Server) serveObjects(w http.ResponseWriter, r *http.Request, q objectPath) {
-	res, ok := s.registry.find(q.gvr)
-	if !ok || q.subresource != "" && !(q.subresource == "status" && res.Status) || q.namespace != "" && !res.Namespaced {
+	res, release, ok := s.registry.use(q.gvr)
+	if !ok {
+		notFound(w, r)
+		return
+	}
+	defer release()
+	if q.subresource != "" && !(q.subresource == "status" && res.Status) || q.namespace != "" && !res.Namespaced {
 		notFound(w, r)
 		return
 	}

@@ -53,6 +53,7 @@ func New(o Options) (*Server, error) {
 		registry: registry{
 			resources: map[schema.GroupVersionResource]*servedResource{},
 			storages:  map[schema.GroupResource]*storage{},
+			retired:   map[*storage]struct{}{},
 		},
 	}
 	if s.faults == nil {

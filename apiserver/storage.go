@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/store"
@@ -18,6 +19,10 @@ type storage struct {
 	// apiVersion is the apiVersion inside stored unstructured objects: that of the first registered
 	// version.
 	apiVersion string
+
+	// users are the requests for the resource and, as long as it is registered, its registration.
+	// After the last one the registry closes the storage.
+	users atomic.Int64
 
 	store   *store.Store
 	history *watchcache.History
@@ -34,6 +39,7 @@ var errUnregistered = errors.New("apiserver: the resource is no longer served")
 func newStorage(c *revisionClock, enc wire.Encoding, apiVersion string, logBytes int64) *storage {
 	st := store.New(store.Config{Encoding: enc, KeepLog: true, LogBytes: logBytes})
 	s := &storage{clock: c, encoding: enc, apiVersion: apiVersion, store: st, writer: st.Writer(store.Scope{})}
+	s.users.Store(1)
 	c.Observe(func(rv uint64) { // an empty list, so that the store is synced
 		s.writer.BeginReplace(false)
 		s.writer.EndReplace(resourceversion.Format(rv))
