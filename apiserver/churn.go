@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"context"
+	"encoding/binary"
 	"math/rand/v2"
 	"time"
 
@@ -17,7 +18,8 @@ type churner struct {
 	pods   *servedResource
 	sim    *podsim.Pods
 	rnd    *rand.Rand
-	keys   []podKey // of the existing pods
+	ids    *rand.ChaCha8 // of the names and uids of new pods
+	keys   []podKey      // of the existing pods
 }
 
 type podKey struct{ namespace, name string }
@@ -38,6 +40,9 @@ func (s *Server) startChurn(pods *servedResource, sim *podsim.Pods) {
 		return
 	}
 	c := &churner{server: s, pods: pods, sim: sim, rnd: rand.New(rand.NewPCG(s.opts.Seed, churnStream))}
+	var key [32]byte
+	binary.LittleEndian.PutUint64(key[:], s.opts.Seed)
+	c.ids = rand.NewChaCha8(key)
 	for o := range pods.storage.store.Snapshot().All() {
 		c.keys = append(c.keys, podKey{o.Namespace(), o.Name()})
 	}
@@ -110,7 +115,7 @@ func (c *churner) replace(i int) error {
 	pod := c.sim.Pod(c.rnd.IntN(c.sim.Len()))
 	pod.Name, pod.UID, pod.ResourceVersion = "", "", ""
 	running := pod.Status
-	if _, err := c.server.insert(c.pods, pod, pod.Namespace, false); err != nil {
+	if _, err := c.server.insert(c.pods, pod, pod.Namespace, false, c.ids); err != nil {
 		return err
 	}
 	c.keys[i] = podKey{pod.Namespace, pod.Name}

@@ -3,6 +3,7 @@ package apiserver
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -19,7 +20,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, res *servedResou
 	if err != nil {
 		return err
 	}
-	raw, err := s.insert(res, o, q.namespace, dryRun(r))
+	raw, err := s.insert(res, o, q.namespace, dryRun(r), rand.Reader)
 	if err != nil {
 		return err
 	}
@@ -31,15 +32,16 @@ func dryRun(r *http.Request) bool { return r.URL.Query().Get("dryRun") == metav1
 // generateTries is how often a new name is generated if the last one is taken.
 const generateTries = 8
 
-// insert stores a new object and returns its stored bytes.
-func (s *Server) insert(res *servedResource, o object, namespace string, dry bool) ([]byte, error) {
-	if err := s.prepare(res, o, namespace); err != nil {
+// insert stores a new object and returns its stored bytes. Its uid, and its name if that is
+// generated, are made of random.
+func (s *Server) insert(res *servedResource, o object, namespace string, dry bool, random io.Reader) ([]byte, error) {
+	if err := s.prepare(res, o, namespace, random); err != nil {
 		return nil, err
 	}
 	generated := o.GetName() == ""
 	for try := 0; ; try++ {
 		if generated {
-			o.SetName(generateName(o.GetGenerateName()))
+			o.SetName(generateName(o.GetGenerateName(), random))
 		}
 		if errs := res.validateName(o); len(errs) > 0 {
 			return nil, apierrors.NewInvalid(res.groupKind(), o.GetName(), errs)
@@ -53,7 +55,7 @@ func (s *Server) insert(res *servedResource, o object, namespace string, dry boo
 }
 
 // prepare checks a new object and sets its server-owned metadata.
-func (s *Server) prepare(res *servedResource, o object, namespace string) error {
+func (s *Server) prepare(res *servedResource, o object, namespace string, random io.Reader) error {
 	switch {
 	case o.GetResourceVersion() != "" && o.GetResourceVersion() != "0":
 		return apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
@@ -64,7 +66,7 @@ func (s *Server) prepare(res *servedResource, o object, namespace string) error 
 	if err := res.checkNamespace(o, namespace); err != nil {
 		return err
 	}
-	o.SetUID(newUID())
+	o.SetUID(newUID(random))
 	o.SetCreationTimestamp(now())
 	o.SetDeletionTimestamp(nil)
 	o.SetDeletionGracePeriodSeconds(nil)
@@ -129,12 +131,12 @@ const (
 	suffixAlphabet = "bcdfghjklmnpqrstvwxz2456789"
 )
 
-func generateName(base string) string {
+func generateName(base string, random io.Reader) string {
 	if len(base) > maxGenerated {
 		base = base[:maxGenerated]
 	}
 	var b [generatedSuffix]byte
-	_, _ = rand.Read(b[:]) // never fails
+	_, _ = io.ReadFull(random, b[:]) // never fails
 	var name strings.Builder
 	name.WriteString(base)
 	for _, c := range b {
@@ -144,9 +146,9 @@ func generateName(base string) string {
 }
 
 // newUID returns a random UUID (RFC 9562, version 4).
-func newUID() types.UID {
+func newUID(random io.Reader) types.UID {
 	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails
+	_, _ = io.ReadFull(random, b[:]) // never fails
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
 	h := hex.EncodeToString(b[:])
 	return types.UID(h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:])

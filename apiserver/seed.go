@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"runtime"
@@ -32,7 +33,7 @@ func (s *Server) seed() error {
 	namespaces, _ := s.registry.find(namespacesResource)
 	for _, name := range append(sim.Pods.Namespaces(), systemNamespaces...) {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelMetadataName: name}}}
-		if _, err := s.insert(namespaces, ns, "", false); err != nil {
+		if _, err := s.insert(namespaces, ns, "", false, rand.Reader); err != nil {
 			return err
 		}
 	}

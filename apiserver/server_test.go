@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -113,6 +114,28 @@ func TestSeed(t *testing.T) {
 			t.Errorf("%d pods, then %d, of them %d the same", len(old), len(now), same)
 		}
 	})
+}
+
+// TestChurnIsReproducible: with the same seed pods are replaced by the same others.
+func TestChurnIsReproducible(t *testing.T) {
+	pods := func() (ids []string) {
+		withTestServer(t, apiserver.Options{Pods: 100, Seed: 7, Churn: 100}, func(t *testing.T, ts *testServer) {
+			time.Sleep(20*time.Second + 5*time.Millisecond) // of the bubble, and between two changes
+			ts.server.StopChurn()
+			list, err := ts.protobuf.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range list.Items {
+				p := &list.Items[i]
+				ids = append(ids, p.Namespace+"/"+p.Name+" "+string(p.UID)+" "+p.ResourceVersion)
+			}
+		})
+		return ids
+	}
+	if diff := cmp.Diff(pods(), pods()); diff != "" {
+		t.Error(diff)
+	}
 }
 
 // TestListCompression: gzip above 128 KB, and only for those who ask.

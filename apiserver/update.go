@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"bytes"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
@@ -46,7 +47,7 @@ func (s *Server) replaceOrCreate(res *servedResource, q objectPath, dry bool, o 
 		}
 		created := copyOf(o)
 		created.SetResourceVersion("") // a PUT does not heed that of a missing object
-		raw, err = s.insert(res, created, q.namespace, dry)
+		raw, err = s.insert(res, created, q.namespace, dry, rand.Reader)
 		if !apierrors.IsAlreadyExists(err) { // nobody was faster
 			return http.StatusCreated, raw, err
 		}
