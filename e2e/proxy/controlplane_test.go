@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -14,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -31,6 +33,55 @@ type controlPlane struct {
 	proxy           *proxy.Server
 	admin           *rest.Config // through the proxy
 	programs        []*cluster.Program
+	forwarded       *forwardedLists
+}
+
+// forwardedLists notes the first lists of informers that a proxy forwards.
+type forwardedLists struct {
+	mu  sync.Mutex
+	own string           // Authorization of the proxy's own requests
+	of  sets.Set[string] // group/resource
+}
+
+// leftOut is what the manifests leave out on purpose: Secrets, ConfigMaps and Leases, and what the
+// garbage collector alone reads, because it reads every resource that there is.
+var leftOut = sets.New(
+	"/secrets", "/configmaps", "coordination.k8s.io/leases",
+	"/limitranges", "/podtemplates",
+	"admissionregistration.k8s.io/mutatingadmissionpolicies", "admissionregistration.k8s.io/mutatingadmissionpolicybindings",
+	"admissionregistration.k8s.io/mutatingwebhookconfigurations", "admissionregistration.k8s.io/validatingadmissionpolicybindings",
+	"admissionregistration.k8s.io/validatingwebhookconfigurations", "apiextensions.k8s.io/customresourcedefinitions",
+	"apiregistration.k8s.io/apiservices", "certificates.k8s.io/clustertrustbundles",
+	"flowcontrol.apiserver.k8s.io/flowschemas", "flowcontrol.apiserver.k8s.io/prioritylevelconfigurations",
+	"networking.k8s.io/ingressclasses", "networking.k8s.io/ingresses", "networking.k8s.io/networkpolicies",
+	"node.k8s.io/runtimeclasses", "rbac.authorization.k8s.io/clusterrolebindings",
+	"rbac.authorization.k8s.io/rolebindings", "rbac.authorization.k8s.io/roles", "scheduling.k8s.io/priorityclasses",
+)
+
+// noting is a transport whose requests are noted.
+type noting struct {
+	http.RoundTripper
+	in *forwardedLists
+}
+
+func (n noting) RoundTrip(r *http.Request) (*http.Response, error) {
+	n.in.note(r)
+	return n.RoundTripper.RoundTrip(r)
+}
+
+func (n noting) WrappedRoundTripper() http.RoundTripper { return n.RoundTripper }
+
+// note notes the list of a caller from resourceVersion "0".
+func (f *forwardedLists) note(r *http.Request) {
+	ofCaller := r.Header.Get("Impersonate-User") != "" || r.Header.Get("Authorization") != f.own
+	if !ofCaller || r.URL.Query().Get("resourceVersion") != "0" {
+		return
+	}
+	if info, err := requestInfos.NewRequestInfo(r); err == nil && info.Verb == "list" {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.of.Insert(info.APIGroup + "/" + info.Resource)
+	}
 }
 
 // startControlPlane starts them, with further args for both, on a cluster of their own: the garbage
@@ -51,10 +102,16 @@ func startControlPlane(t *testing.T, ctx context.Context, args ...string) *contr
 	})
 	// A GET of what the garbage collector takes for an owner is never answered from here: it must
 	// not be older than the watch that told of the dependent.
+	upstream := c.Config()
+	forwarded := &forwardedLists{of: sets.New[string]()}
+	if upstream.BearerToken != "" {
+		forwarded.own = "Bearer " + upstream.BearerToken
+	}
+	upstream.Wrap(func(rt http.RoundTripper) http.RoundTripper { return noting{rt, forwarded} })
 	s := start(t, ctx, proxy.Options{
-		Upstream: c.Config(), Resources: resourcesOption(t, rendered(t, ctx)), Cached: []string{"pods", "nodes"}, MemoryBudget: 64 << 20,
+		Upstream: upstream, Resources: resourcesOption(t, rendered(t, ctx)), Cached: []string{"pods", "nodes"}, MemoryBudget: 64 << 20,
 	})
-	cp := &controlPlane{proxy: s, admin: through(t, s, c.Config()), direct: clientFor(t, c.Config())}
+	cp := &controlPlane{proxy: s, forwarded: forwarded, admin: through(t, s, c.Config()), direct: clientFor(t, c.Config())}
 	cp.through = clientFor(t, cp.admin)
 	common := func(user string) []string {
 		return append([]string{
@@ -282,8 +339,8 @@ func (cp *controlPlane) look(t *testing.T, ctx context.Context, name string) {
 }
 
 // checkServed checks that they were served from what the proxy caches: where they list by
-// resourceVersion "0", all of what the manifests have it cache for them. verb is how they get the
-// first state.
+// resourceVersion "0", all of what the manifests have it cache for them, and nothing else of what
+// they read but for what those leave out on purpose. verb is how they get the first state.
 func (cp *controlPlane) checkServed(t *testing.T, ctx context.Context, verb string) {
 	t.Helper()
 	resp := do(t, ctx, cp.admin, http.MethodGet, cp.proxy.URL()+"/metrics")
@@ -305,5 +362,13 @@ func (cp *controlPlane) checkServed(t *testing.T, ctx context.Context, verb stri
 	}
 	for name := range missing {
 		t.Error("none is counted by", name)
+	}
+	cp.forwarded.mu.Lock()
+	defer cp.forwarded.mu.Unlock()
+	cached := ruled(t, "controlplane").Union(ruled(t, "base"))
+	for name := range cp.forwarded.of.Difference(leftOut) {
+		if !cached.Has("list " + name) {
+			t.Errorf("the manifests do not have %s cached, which an informer reads", name)
+		}
 	}
 }
