@@ -66,7 +66,7 @@ type Record struct {
 	UID             string
 	ResourceVersion string
 	// Kind is what the object is. It is empty until the server has said so, which kube-apiserver
-	// does before the first object.
+	// does before the first object, or in it.
 	Kind     schema.GroupVersionKind
 	Encoding Encoding
 	// Raw is the object without the fields of Options.Drop; Decode decodes it. Objects in JSON that

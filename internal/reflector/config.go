@@ -85,8 +85,9 @@ type Config struct {
 	Keep func(m *wire.Meta) bool
 	// OnItemType, when not nil, is called with the apiVersion and kind of the objects: once an
 	// answer has said them, and when they change. Items of JSON lists of built-in kinds do not say
-	// them themselves. Where the server says them first, as kube-apiserver does, the call comes
-	// before the first object is put in the store. OnItemType must not block.
+	// them themselves. Where the list says them before its items, or the first item does, as with
+	// kube-apiserver, the call comes before the first object is put in the store. OnItemType must
+	// not block.
 	OnItemType func(wire.TypeMeta)
 	// MaxLists is how many lists of the reflectors that share Server may be under way when one of
 	// this reflector begins, itself included: LISTs, from the first page to the last, and WATCHes

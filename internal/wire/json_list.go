@@ -118,7 +118,21 @@ func (j *jsonList) readItem() ([]byte, error) {
 	if c != '{' {
 		return nil, j.malformed("item: is not an object")
 	}
-	return j.value(2, objectNames, j.max, "item")
+	item, err := j.value(2, objectNames, j.max, "item")
+	if err == nil && j.list.ItemTypeMeta().Kind == "" {
+		j.noteItemType(item)
+	}
+	return item, err
+}
+
+// noteItemType notes what an item says that it is, if it says so: kube-apiserver writes the kind of
+// lists of custom resources behind the items, each of which has its own.
+func (j *jsonList) noteItemType(item []byte) {
+	var t TypeMeta
+	err := t.setJSON(j.scan.spans[noteAPIVersion].of(item), j.scan.spans[noteKind].of(item))
+	if err == nil && t.APIVersion != "" && t.Kind != "" {
+		j.list.itemType = t
+	}
 }
 
 func (j *jsonList) readMember() error {

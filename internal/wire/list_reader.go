@@ -12,6 +12,7 @@ type ListReader struct {
 	body     listBody
 	err      error
 	typeMeta TypeMeta
+	itemType TypeMeta // of the first item that told, where the list's own implied nothing before it
 	meta     ListMeta
 }
 
@@ -55,12 +56,13 @@ func (l *ListReader) Next() ([]byte, error) {
 func (l *ListReader) TypeMeta() TypeMeta { return l.typeMeta }
 
 // ItemTypeMeta returns the apiVersion and kind of the items as the list's own imply them: its kind
-// without the final List. It is empty while the list's is not known. Items of JSON lists may carry
-// their own, which then counts.
+// without the final List. Where that says nothing, or not yet, they are those of the first item
+// that has carried its own, and empty before one has. Items of JSON lists may carry their own,
+// which then counts for them.
 func (l *ListReader) ItemTypeMeta() TypeMeta {
 	kind, ok := strings.CutSuffix(l.typeMeta.Kind, "List")
 	if !ok || kind == "" {
-		return TypeMeta{}
+		return l.itemType
 	}
 	return TypeMeta{APIVersion: l.typeMeta.APIVersion, Kind: kind}
 }

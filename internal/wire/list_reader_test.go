@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"strings"
 	"testing"
 	"testing/iotest"
 
@@ -124,6 +125,33 @@ func TestListReaderReadsStreamedLists(t *testing.T) {
 			}
 			if d := cmp.Diff(want, got); d != "" {
 				t.Errorf("%v: %s", enc, d)
+			}
+		}
+	}
+}
+
+// Lists of custom resources have their kind behind the items; the items say what they are.
+func TestListReaderItemTypeMetaOfItems(t *testing.T) {
+	widget := TypeMeta{"shop.example/v1", "Widget"}
+	const item = `{"apiVersion":"shop.example/v1","kind":"Widget"}`
+	for body, want := range map[string][2]TypeMeta{ // after the first item, and at the end
+		`{"apiVersion":"shop.example/v1","items":[` + item + `,{}],"kind":"WidgetList"}`:    {widget, widget},
+		`{"items":[` + item + `],"apiVersion":"v1","kind":"PodList"}`:                       {widget, {"v1", "Pod"}},
+		`{"kind":"PodList","apiVersion":"v1","items":[` + item + `]}`:                       {{"v1", "Pod"}, {"v1", "Pod"}},
+		`{"kind":"Widgets","apiVersion":"shop.example/v1","items":[` + item + `]}`:          {widget, widget},
+		`{"items":[{},` + item + `]}`:                                                       {{}, widget},
+		`{"items":[` + item + `,{"apiVersion":"v1","kind":"Pod"}]}`:                         {widget, widget},
+		`{"items":[{"kind":1,"apiVersion":[]}],"apiVersion":"v1","kind":"PodList"}`:         {{}, {"v1", "Pod"}},
+		`{"items":[{"kind":null,"apiVersion":"v1"}],"apiVersion":"v1","kind":"PodList"}`:    {{}, {"v1", "Pod"}},
+		`{"items":[{"ki\u006ed":"Wid\u0067et","apiVersion":"shop.example/v1","x":"kind"}]}`: {widget, widget},
+	} {
+		for shape, wrap := range readerShapes {
+			l := NewListReader(wrap(strings.NewReader(body)), JSON, Limits{})
+			if _, err := l.Next(); err != nil || l.ItemTypeMeta() != want[0] {
+				t.Errorf("%s, %s: first %v, %v", body, shape, l.ItemTypeMeta(), err)
+			}
+			if _, err := readList(l); err != nil || l.ItemTypeMeta() != want[1] {
+				t.Errorf("%s, %s: at the end %v, %v", body, shape, l.ItemTypeMeta(), err)
 			}
 		}
 	}
