@@ -69,16 +69,22 @@ const (
 // maxTemplate is the size in bytes of the largest object that becomes a template.
 const maxTemplate = 16 << 10
 
-// isSecret reports whether objects of a type must not be kept. A template stays for the life of the
-// process.
-func isSecret(t reflect.Type) bool {
+// lastApplied is in the name of the annotation in which kubectl apply keeps the whole object.
+var lastApplied = []byte("last-applied-configuration")
+
+// isSecret reports whether the bytes of an object of a type may be a Secret's data, which must not
+// be kept: a template stays for the life of the process. Metadata does not say what it is of.
+func isSecret(t reflect.Type, raw []byte) bool {
+	if t == reflect.TypeFor[metav1.PartialObjectMetadata]() {
+		return bytes.Contains(raw, lastApplied)
+	}
 	return t.Name() == "Secret" && t.PkgPath() == "k8s.io/api/core/v1"
 }
 
 // newTemplate returns a template of the current object, or nil if the object cannot be copied. p
 // must have its steps and tokens.
 func (s *scratch) newTemplate(p *plan) *template {
-	if s.unusual || len(s.raw) > maxTemplate || isSecret(p.decoder.goType) {
+	if s.unusual || len(s.raw) > maxTemplate || isSecret(p.decoder.goType, s.raw) {
 		return nil
 	}
 	c := &template{stepOf: slices.Repeat([]int32{-1}, len(p.tokens))}

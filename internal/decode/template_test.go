@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metafuzzer "k8s.io/apimachinery/pkg/apis/meta/fuzzer"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/weirproject/weir/internal/podsim"
@@ -141,7 +142,8 @@ func TestBigQuantitiesAreNotCopied(t *testing.T) {
 	}
 }
 
-// TestSecretsAreNotKept: a template is held for good, so there is none of a secret.
+// TestSecretsAreNotKept: a template is held for good, so there is none of a secret, nor of metadata
+// that may have a secret's data in it.
 func TestSecretsAreNotKept(t *testing.T) {
 	secret := &corev1.Secret{Type: corev1.SecretTypeOpaque, StringData: map[string]string{"key": "value"}}
 	secret.Name = "s"
@@ -151,5 +153,16 @@ func TestSecretsAreNotKept(t *testing.T) {
 	}
 	if n := copies(t, reflect.TypeFor[corev1.Secret](), raw, rand.New(rand.NewSource(1)), 10); n > 0 {
 		t.Errorf("%d secrets are copies of another", n)
+	}
+	metadata := &metav1.PartialObjectMetadata{}
+	for note, kept := range map[string]bool{"kubectl.kubernetes.io/last-applied-configuration": false, "kubectl.kubernetes.io/restartedAt": true} {
+		metadata.Annotations = map[string]string{note: "the secret's data"}
+		if raw, err = metadata.Marshal(); err != nil {
+			t.Fatal(err)
+		}
+		n := copies(t, reflect.TypeFor[metav1.PartialObjectMetadata](), raw, rand.New(rand.NewSource(1)), 10)
+		if n > 0 != kept {
+			t.Errorf("%s: %d metadata are copies of another", note, n)
+		}
 	}
 }
