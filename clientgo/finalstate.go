@@ -203,7 +203,7 @@ func (r *reader) deletedValue(o *store.Object, number uint64, others int) (any, 
 		}
 	}
 	r.store.ReleaseLatest(o, 0)
-	if r.mutationDetector != nil {
+	if r.mutationDetector != nil && !r.private {
 		r.mutationDetector.Add(o.Key(), value)
 	}
 	return value, nil

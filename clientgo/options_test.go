@@ -109,6 +109,22 @@ func TestMutationOfOwnObject(t *testing.T) {
 	}
 }
 
+// TestMutationOfPrivateCopy checks that a handler may change its own copy of a deleted object.
+func TestMutationOfPrivateCopy(t *testing.T) {
+	c := newChangingStore(t, Options{PrivateCopies: true, DetectMutation: true})
+	reader, found := c.inf.indexer.reader, 0
+	reader.mutationDetector = mutation.New(func(string, string) { found++ })
+	last := c.change(t, "a")
+	gone, err := reader.deletedValue(last, last.Revision()+1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone.(*corev1.Pod).Labels["v"] = "changed"
+	if reader.mutationDetector.Compare(); found != 0 {
+		t.Errorf("found %d changes", found)
+	}
+}
+
 // TestDetectMutationByEnvironment checks that client-go's environment variable turns the detector
 // on, and that it ends with the informer.
 func TestDetectMutationByEnvironment(t *testing.T) {
