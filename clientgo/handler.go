@@ -43,7 +43,7 @@ func (i *informer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler
 		Name:    handlerName(handler),
 		Resync:  period,
 		ByUID:   true, // as in client-go, it is told of each object that there was
-		OnPanic: crash,
+		OnPanic: r.crash,
 	})
 	if err != nil {
 		return nil, notAddedError{handlerName(handler), err}
@@ -135,9 +135,8 @@ func (r *registration) HasSyncedChecker() cache.DoneChecker {
 // stopped, and no call of the handler is running.
 func (r *registration) ShutdownChan() <-chan struct{} { return r.delivery.Done() }
 
-// handle delivers an event to the handler.
+// handle delivers an event to the handler. Whoever calls it recovers from the handler's panics.
 func (r *registration) handle(_ context.Context, e delivery.Event) {
-	defer utilruntime.HandleCrashWithLogger(r.logger)
 	if err := r.call(e); err != nil {
 		utilruntime.HandleErrorWithLogger(r.logger, err, "An event is left out", "handler", handlerName(r.handler), "key", e.Key())
 	}
@@ -249,9 +248,22 @@ func (r *registration) deletedValue(e delivery.Event) any {
 	return gone
 }
 
-// crash ends the process as client-go does when a handler panics. HandleCrash has logged the panic,
-// and has swallowed it unless crashing is wanted.
-func crash(e *delivery.PanicError) { panic(e.Value) }
+// crashDepth is how many frames below a function that logs a panic the one stands that raised it:
+// crash, delivery's deferred function and the runtime's are between.
+const crashDepth = 4
+
+// crash does what utilruntime.HandleCrashWithLogger does of a handler's panic: logs it, and ends
+// the process unless that is turned off. It is called while the frames that panicked are still on
+// the stack, which is logged.
+func (r *registration) crash(e *delivery.PanicError) {
+	ctx := klog.NewContext(context.Background(), r.logger.WithCallDepth(crashDepth))
+	for _, handle := range utilruntime.PanicHandlers {
+		handle(ctx, e.Value)
+	}
+	if utilruntime.ReallyCrash {
+		panic(e.Value)
+	}
+}
 
 // callbacks says which callbacks a handler has. Objects are decoded only for these.
 type callbacks struct{ added, updated, deleted bool }

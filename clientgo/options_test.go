@@ -10,13 +10,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
 	cachetest "k8s.io/client-go/tools/cache/testing"
 	"k8s.io/klog/v2/textlogger"
 
 	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/internal/delivery"
 	"github.com/weirproject/weir/internal/mutation"
 )
 
@@ -143,44 +141,6 @@ func TestDetectMutationByEnvironment(t *testing.T) {
 	}
 }
 
-// TestPanickingHandler checks that a handler that panics crashes the process as with client-go, and
-// goes on if crashing is turned off.
-func TestPanickingHandler(t *testing.T) {
-	utilruntime.ReallyCrash = false
-	defer func() { utilruntime.ReallyCrash = true }()
-	s := newRecordedInformer(t, NewSharedIndexInformer)
-	panicking := newRecorder()
-	if _, err := s.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) {
-			panicking.OnAdd(obj, false)
-			if obj.(*corev1.Pod).Name == "a" {
-				panic("a is too much")
-			}
-		},
-	}); err != nil {
-		t.Fatal(err)
-	}
-	s.source.Add(pod("a", "1"))
-	s.start(t)
-	panicking.wait(t, "add d/a@1 v=1")
-	s.source.Add(pod("b", "1")) // a watch event, so it follows
-	panicking.wait(t, "add d/b@2 v=1")
-
-	utilruntime.ReallyCrash = true
-	reg := &registration{informer: s.informer.(*informer), handler: panics{}, callbacks: callbacksOf(panics{})}
-	defer func() {
-		if v := recover(); v == nil {
-			t.Error("the panic was swallowed")
-		}
-	}()
-	o, _ := s.informer.(*informer).store.Get("d/a")
-	reg.handle(context.Background(), delivery.Event{Type: delivery.Added, New: o})
-}
-
-type panics struct{ cache.ResourceEventHandler }
-
-func (panics) OnAdd(any, bool) { panic("crash") }
-
 // TestHandlerLogger checks that a panic of a handler is logged by the logger that the handler was
 // added with, as in client-go.
 func TestHandlerLogger(t *testing.T) {
@@ -204,7 +164,8 @@ func TestHandlerLogger(t *testing.T) {
 				s.start(t)
 				s.source.Add(pod("b", "1"))
 				next.wait(t, "add d/b@2 v=1") // it was told of a before
-				if !strings.Contains(log.String(), "a is too much") {
+				if header, text, _ := strings.Cut(log.String(), "] "); !strings.Contains(header, "options_test.go:") ||
+					!strings.Contains(text, "a is too much") || !strings.Contains(text, "TestHandlerLogger") {
 					t.Errorf("its logger has %q", log.String())
 				}
 				s.stop()

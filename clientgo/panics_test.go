@@ -2,6 +2,10 @@ package clientgo
 
 import (
 	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -19,6 +23,71 @@ import (
 func survive(t *testing.T) {
 	utilruntime.ReallyCrash = false
 	t.Cleanup(func() { utilruntime.ReallyCrash = true })
+}
+
+// TestPanickingHandler checks that a handler that panics goes on if crashing is turned off, and
+// that its panics are counted.
+func TestPanickingHandler(t *testing.T) {
+	survive(t)
+	s := newRecordedInformer(t, NewSharedIndexInformer)
+	panicking := newRecorder()
+	reg, err := s.informer.AddEventHandler(panicsAtA(panicking))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.source.Add(pod("a", "1"))
+	s.start(t)
+	panicking.wait(t, "add d/a@1 v=1")
+	s.source.Add(pod("b", "1")) // a watch event, so it follows
+	panicking.wait(t, "add d/b@2 v=1")
+	if n := reg.(*registration).delivery.Stats().Panics; n != 1 {
+		t.Errorf("%d panics are counted", n)
+	}
+}
+
+// panicsAtA returns a handler that panics after it has recorded the object a.
+func panicsAtA(to *recorder) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) {
+		to.OnAdd(obj, false)
+		if obj.(*corev1.Pod).Name == "a" {
+			panic("a is too much")
+		}
+	}}
+}
+
+// crashing is the environment variable that has TestPanicEndsProcess panic, with the constructor
+// that it names.
+const crashing = "WEIR_TEST_CRASHING"
+
+// TestPanicEndsProcess checks that a handler that panics ends the process, another one than the
+// test's, and that the log says where it did, as with client-go.
+func TestPanicEndsProcess(t *testing.T) {
+	if make := bothConstructors[os.Getenv(crashing)]; make != nil {
+		s := newRecordedInformer(t, make)
+		panicking := newRecorder()
+		if _, err := s.informer.AddEventHandler(panicsAtA(panicking)); err != nil {
+			t.Fatal(err)
+		}
+		s.source.Add(pod("a", "1"))
+		s.start(t)
+		s.source.Add(pod("b", "1"))
+		panicking.wait(t, "add d/b@2 v=1") // never comes
+		return
+	}
+	for maker := range bothConstructors {
+		t.Run(maker, func(t *testing.T) {
+			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestPanicEndsProcess$")
+			cmd.Env = append(os.Environ(), crashing+"="+maker)
+			out, err := cmd.CombinedOutput()
+			if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) {
+				t.Errorf("ends with %v", err)
+			}
+			logged, crashed, _ := strings.Cut(string(out), "\npanic: a is too much")
+			if !strings.Contains(logged, "Observed a panic") || !strings.Contains(logged, ".panicsAtA") || crashed == "" {
+				t.Errorf("says %s", out)
+			}
+		})
+	}
 }
 
 // TestPanickingTransform checks that an object at which a transform panics is left out, if crashing
@@ -48,7 +117,7 @@ func TestPanickingTransform(t *testing.T) {
 // that panics stops nothing, if crashing is turned off.
 func TestPanickingList(t *testing.T) {
 	survive(t)
-	var lists, errors atomic.Int32
+	var lists, told atomic.Int32
 	server := serve(t, apiserver.Options{Pods: 3})
 	inner := podsOf(capturing(server.Config()))
 	lw := &cache.ListWatch{
@@ -62,14 +131,14 @@ func TestPanickingList(t *testing.T) {
 	}
 	inf := NewSharedIndexInformer(lw, &corev1.Pod{}, 0, nil)
 	if err := inf.SetWatchErrorHandler(func(*cache.Reflector, error) {
-		errors.Add(1)
+		told.Add(1)
 		panic("no error is expected")
 	}); err != nil {
 		t.Fatal(err)
 	}
 	stop := run(t, inf)
 	synced(t, inf.HasSyncedChecker())
-	if errors.Load() == 0 {
+	if told.Load() == 0 {
 		t.Error("the handler of errors was not told")
 	}
 	stop()
