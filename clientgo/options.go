@@ -46,10 +46,10 @@ type Options struct {
 	// changed.
 	ResyncOnRelist bool
 	// DecodedBudget bounds, in estimated bytes, the decoded objects that are held: those that are
-	// read often, those that have just changed, which take half of it at most, and those that
-	// handlers are about to get, an eighth at most. If it is 0 the first have no bound, the second
-	// have 32 MiB and the third 8 MiB. The second use an eighth of their bound while more objects
-	// change in turn than it has room for.
+	// read often, those that have just changed, and those that handlers are about to get. The second
+	// take half of it at most, and so do the third: together they can take all of it for a while. If
+	// it is 0 the first have no bound, and the second and the third 32 MiB each. The second use an
+	// eighth of their bound while more objects change in turn than it has room for.
 	DecodedBudget int64
 	// DecodedIdle is how long an object stays decoded after its last read, from its second read
 	// within that time on. 0 means 15 seconds. If everything is listed twice within a minute, all

@@ -23,9 +23,9 @@ type Config struct {
 	DecodeCopy func(raw []byte) (any, error)
 	// DecodedBudget bounds the bytes, estimated from the raw size, of the decoded objects that the
 	// store itself holds. Beyond it, those go that were not read recently. Half of it at most is
-	// for those that have just changed (see Store.CacheLatest), an eighth for those that handlers
-	// are about to get (see Store.CacheForHandlers). 0: these two have 32 and 8 MiB, and what is
-	// read has no bound.
+	// for those that have just changed (see Store.CacheLatest), and half for those that handlers
+	// are about to get (see Store.CacheForHandlers): together they can take all of it for a while.
+	// 0: these two have 32 MiB each, and what is read has no bound.
 	DecodedBudget int64
 	// DecodedIdle is how long a decoded object is held after its last read, give or take an eighth.
 	// 0: one minute.
