@@ -1,6 +1,7 @@
 package weir_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -8,6 +9,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/apiserver"
 )
 
 // TestErrorTexts: what calls return is a sentinel of this package, and its text names what was
@@ -32,5 +34,28 @@ func TestErrorTexts(t *testing.T) {
 		if !errors.Is(c.err, c.is) || c.err.Error() != c.text {
 			t.Errorf("%v, want %s", c.err, c.text)
 		}
+	}
+}
+
+// TestHandlerWaitWrapsContextError: the wait for a handler that does not come to an end finds the
+// context's error, and the cause that it was ended with.
+func TestHandlerWaitWrapsContextError(t *testing.T) {
+	server, client, ctx := serve(t, apiserver.Options{})
+	makeConfigMap(ctx, client, "d", "x")
+	inf, _ := start[*corev1.ConfigMap](t, ctx, server.Config(), weir.Options{})
+	release := make(chan struct{})
+	reg, err := inf.Handle(func(context.Context, weir.Event[*corev1.ConfigMap]) { <-release }, weir.HandlerOptions[*corev1.ConfigMap]{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer close(release)
+	if err := inf.WaitForSync(ctx); err != nil {
+		t.Fatal(err)
+	}
+	cause := errors.New("the rollout is over")
+	ended, cancel := context.WithCancelCause(ctx)
+	cancel(cause)
+	if err := reg.WaitForSync(ended); !errors.Is(err, weir.ErrNotSynced) || !errors.Is(err, context.Canceled) || !errors.Is(err, cause) {
+		t.Errorf("the wait says %v", err)
 	}
 }

@@ -42,9 +42,9 @@ func (r *Registration) HasSynced() bool { return r.handler.HasSynced() }
 // Synced returns a channel that is closed when HasSynced becomes true.
 func (r *Registration) Synced() <-chan struct{} { return r.handler.Synced() }
 
-// WaitForSync blocks until HasSynced is true. If ctx ends first, the error says what kept the
-// informer from syncing; if the handler ends first, it wraps ErrStopped. It wraps ErrNotSynced in
-// both cases.
+// WaitForSync blocks until HasSynced is true. If ctx ends first, the error wraps the context's
+// error and says what kept the informer from syncing; if the handler ends first, it wraps
+// ErrStopped. It wraps ErrNotSynced in both cases.
 func (r *Registration) WaitForSync(ctx context.Context) error {
 	select {
 	case <-r.Synced():
@@ -61,7 +61,7 @@ func (r *Registration) WaitForSync(ctx context.Context) error {
 	if err := r.engine.WaitForSync(ctx); err != nil { // the informer has not: it says why
 		return err
 	}
-	return fmt.Errorf("handler %q: %w: %w", r.Name(), ErrNotSynced, ctx.Err())
+	return fmt.Errorf("handler %q: %w: %w", r.Name(), ErrNotSynced, engine.WithContextError(ctx, context.Cause(ctx)))
 }
 
 // ResyncNow starts a resync: the handler gets every object once more, as Resynced, whatever its

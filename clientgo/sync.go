@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/internal/engine"
 )
 
 // Err returns what keeps an informer from being current now, or nil if nothing does. The informer
@@ -62,7 +64,7 @@ func (i *informer) waitHasSynced(ctx context.Context) error {
 		}
 		return fmt.Errorf("%s: %w", i.name, errStopped)
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return fmt.Errorf("%s: %w", i.name, engine.WithContextError(ctx, context.Cause(ctx)))
 	}
 }
 

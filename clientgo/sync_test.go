@@ -94,6 +94,21 @@ func TestErrOfOthers(t *testing.T) {
 	}
 }
 
+// TestWaitForSyncContext checks that the wait for HasSynced finds the context's error, and the
+// cause that it was ended with.
+func TestWaitForSyncContext(t *testing.T) {
+	inf := NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, nil).(*informer)
+	t.Cleanup(inf.store.Close)
+	cause := errors.New("the rollout is over")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(cause)
+	for _, err := range []error{WaitForSync(ctx, inf), inf.waitHasSynced(ctx)} {
+		if !errors.Is(err, context.Canceled) || !errors.Is(err, cause) {
+			t.Errorf("the wait says %v", err)
+		}
+	}
+}
+
 // silentServer is a server that does not answer.
 type silentServer struct{}
 

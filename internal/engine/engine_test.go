@@ -116,6 +116,28 @@ func TestWaitFor(t *testing.T) {
 	})
 }
 
+// TestWaitsWrapContextError: a wait that its context ends finds the context's error, and the cause
+// that it was ended with.
+func TestWaitsWrapContextError(t *testing.T) {
+	e := New(Config{Name: "pods"})
+	cause := errors.New("the rollout is over")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(cause)
+	for name, wait := range map[string]func(context.Context) error{
+		"WaitForSync":            e.WaitForSync,
+		"WaitForResourceVersion": func(ctx context.Context) error { return e.WaitForResourceVersion(ctx, "7") },
+	} {
+		if err := wait(ctx); !errors.Is(err, context.Canceled) || !errors.Is(err, cause) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	plain, end := context.WithCancel(t.Context())
+	end()
+	if err := e.WaitForSync(plain); err == nil || err.Error() != "pods: not synced: context canceled" {
+		t.Errorf("without a cause: %v", err)
+	}
+}
+
 // TestRunning: engines are among those that run from the beginning of Run to its end, each by a
 // name of its own. A number is given again once its engine has ended.
 func TestRunning(t *testing.T) {

@@ -135,7 +135,8 @@ func (e *Engine) Err() error {
 }
 
 // WaitForSync blocks until the first list of each reflector is in the store. If ctx ends first, the
-// error wraps ErrNotSynced and the context's error, and the reflectors' errors if there are any.
+// error wraps ErrNotSynced, the context's error and its cause, and the reflectors' errors if there
+// are any.
 func (e *Engine) WaitForSync(ctx context.Context) error {
 	return e.explain(ctx, e.store.WaitSynced(ctx), ErrNotSynced)
 }
@@ -155,10 +156,20 @@ func (e *Engine) explain(ctx context.Context, err, what error) error {
 	if e.Stopped() && ctx.Err() == nil {
 		return fmt.Errorf("%s: %w: %w", e.cfg.Name, what, ErrStopped)
 	}
+	err = WithContextError(ctx, err)
 	if why := e.Err(); why != nil {
 		return fmt.Errorf("%w: %w: %w", what, err, why)
 	}
 	return fmt.Errorf("%s: %w: %w", e.cfg.Name, what, err)
+}
+
+// WithContextError returns err, which ended a wait, such that it wraps the error of ctx too if that
+// has ended: the cause that a context was ended with does not.
+func WithContextError(ctx context.Context, err error) error {
+	if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
+		return fmt.Errorf("%w: %w", ended, err)
+	}
+	return err
 }
 
 // WaitFor blocks until cond returns true. It calls cond again whenever a reflector's status has
