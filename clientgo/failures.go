@@ -79,5 +79,5 @@ func endsEmpty(err error) bool {
 		return true // there it would still wait
 	}
 	broken, ok := errors.AsType[*brokenError](err)
-	return ok && utilnet.IsProbableEOF(broken.err)
+	return ok && endsWatch(broken.err)
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"syscall"
@@ -47,6 +48,7 @@ func TestWatchErrorHandlerCalls(t *testing.T) {
 	refused := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
 	secret := &corev1.Secret{TypeMeta: metav1.TypeMeta{Kind: "Secret", APIVersion: "v1"}, ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "s", ResourceVersion: "6"}}
 	reset := &net.OpError{Op: "read", Err: syscall.ECONNRESET}
+	late := &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}
 	for name, test := range map[string]struct {
 		first error             // of the first LIST
 		fails func(*failServer) // once the informer has synced, and was told nothing for a while
@@ -67,6 +69,7 @@ func TestWatchErrorHandlerCalls(t *testing.T) {
 		"WATCH later":              {fails: func(s *failServer) { s.refuse("watch", busy, busy) }},
 		"WATCH unreachable":        {fails: func(s *failServer) { s.refuse("watch", refused, refused) }},
 		"WATCH breaks":             {fails: func(s *failServer) { s.refuse("watch", reset) }},
+		"WATCH times out":          {fails: func(s *failServer) { s.refuse("watch", late) }},
 		"outage":                   {fails: func(s *failServer) { s.outage(refused, time.Minute) }},
 		"relist forbidden":         {fails: func(s *failServer) { s.relist(expired, forbidden) }, calls: 1},
 		"relist unreachable":       {fails: func(s *failServer) { s.relist(expired, refused) }, calls: 1},

@@ -42,9 +42,9 @@ func stripRetryAfter(req *http.Request, resp *http.Response) {
 	resp.Header.Del("Retry-After")
 }
 
-// brokenError hides that a connection broke. client-go's REST client sends a LIST of which the
-// connection broke up to ten times again, and makes an empty one of a WATCH. The reflector decides
-// that too.
+// brokenError hides that a connection broke, or could not be made in time. client-go's REST client
+// sends a LIST of which the connection broke up to ten times again, and makes an empty one of a
+// WATCH. The reflector decides that too.
 type brokenError struct {
 	err   error
 	shown atomic.Bool // since client-go has handed it on
@@ -67,10 +67,15 @@ func (e *brokenError) Unwrap() error {
 	return nil
 }
 
-// hideBroken hides err, if it says that the connection of an informer's request broke.
+// endsWatch reports whether client-go's REST client makes an empty watch of an error, after it has
+// sent the WATCH ten times again, each of which may take half a minute where nobody answers.
+func endsWatch(err error) bool { return utilnet.IsProbableEOF(err) || utilnet.IsTimeout(err) }
+
+// hideBroken hides err, if it says that the connection of an informer's request broke, or that
+// something took too long.
 func hideBroken(req *http.Request, err error) error {
 	r, ok := req.Context().Value(retryAfterKey{}).(*retryAfter)
-	if ok && !r.ended.Load() && (utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) || utilnet.IsHTTP2ConnectionLost(err)) {
+	if ok && !r.ended.Load() && (utilnet.IsConnectionReset(err) || utilnet.IsHTTP2ConnectionLost(err) || endsWatch(err)) {
 		return &brokenError{err: err}
 	}
 	return err

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -28,16 +29,21 @@ import (
 // TestBrokenConnection checks that a connection that breaks is reported at once, as what it is,
 // though client-go's REST client would send a LIST ten times again, and make an empty WATCH.
 func TestBrokenConnection(t *testing.T) {
+	t.Run("reset", func(t *testing.T) { brokenConnection(t, "read", syscall.ECONNRESET) })
+	t.Run("timeout", func(t *testing.T) { brokenConnection(t, "dial", os.ErrDeadlineExceeded) })
+}
+
+func brokenConnection(t *testing.T, op string, why error) {
 	var requests atomic.Int32
 	cfg := &rest.Config{Host: "http://server", Transport: roundTripperFunc(func(*http.Request) (*http.Response, error) {
 		requests.Add(1)
-		return nil, &net.OpError{Op: "read", Err: syscall.ECONNRESET}
+		return nil, &net.OpError{Op: op, Err: why}
 	})}
 	Wrap(cfg)
 	client := kubernetes.NewForConfigOrDie(cfg)
 	inner := podListWatch(client)
 	seen := func(err error) {
-		if !errors.Is(err, syscall.ECONNRESET) {
+		if !errors.Is(err, why) {
 			t.Errorf("the ListerWatcher gets %v", err)
 		}
 	}
@@ -55,7 +61,7 @@ func TestBrokenConnection(t *testing.T) {
 	}, newResponseMatcher(&corev1.Pod{}, nil), &source.Stats{}, false)
 	for name, ask := range l.asks(t.Context()) {
 		before := requests.Load()
-		if err := ask(); !errors.Is(err, syscall.ECONNRESET) || !strings.Contains(err.Error(), "connection reset by peer") {
+		if err := ask(); !errors.Is(err, why) || !strings.Contains(err.Error(), why.Error()) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if n := requests.Load() - before; n != 1 {
