@@ -52,8 +52,8 @@ func (c *capture) withContext(ctx context.Context) context.Context {
 
 // admit takes the response to a request of a resource, for which the caller gets a stub, and
 // reports true. It reports false for one that the caller is to get itself. matches says that the
-// response has the informer's objects. Responses are taken until the capture has ended, or the
-// caller has got one of other objects, or of another page than the call was to bring.
+// response has the informer's objects. The first response is taken, unless the capture has ended,
+// or the caller has got one of other objects, or of another page than the call was to bring.
 func (c *capture) admit(req *http.Request, resource schema.GroupVersionResource, resp *http.Response, matches bool, release context.CancelCauseFunc) bool {
 	samePage := c.isSamePage(req)
 	c.mu.Lock()
@@ -67,13 +67,13 @@ func (c *capture) admit(req *http.Request, resource schema.GroupVersionResource,
 	if c.mismatched {
 		return false
 	}
+	if c.answers > 1 {
+		// Nothing is captured of a call that sends several requests. It may send them until an answer
+		// is not empty.
+		return false
+	}
 	c.stubbed++
 	resp.Body = &cancelingBody{resp.Body, release}
-	if c.answers > 1 { // nothing is captured of a call that sends several requests
-		release(errDropped)
-		_ = resp.Body.Close()
-		return true
-	}
 	c.answer, c.scope, c.release = resp, scopeOf(req, resource), release
 	return true
 }

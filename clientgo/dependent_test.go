@@ -150,6 +150,33 @@ func TestDependentList(t *testing.T) {
 	}
 }
 
+// TestListUntilThereIsSomething checks that a ListerWatcher whose List asks until the answer is not
+// empty gets one that is not.
+func TestListUntilThereIsSomething(t *testing.T) {
+	for which, newInformer := range bothConstructors {
+		t.Run(which, func(t *testing.T) {
+			server := serve(t, apiserver.Options{Pods: 3})
+			client := kubernetes.NewForConfigOrDie(capturing(server.Config())).CoreV1().Pods("")
+			inf := newInformer(noWatchList{&cache.ListWatch{
+				ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+					for {
+						if list, err := client.List(ctx, o); err != nil || len(list.Items) > 0 {
+							return list, err
+						}
+					}
+				},
+				WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) { return client.Watch(ctx, o) },
+			}}, &corev1.Pod{}, 0, nil)
+			stop := run(t, inf)
+			synced(t, inf.HasSyncedChecker())
+			if n := len(inf.GetStore().List()); n != 3 {
+				t.Errorf("%d objects", n)
+			}
+			stop()
+		})
+	}
+}
+
 // noWatchList keeps client-go from asking for initial events in place of a list.
 type noWatchList struct{ *cache.ListWatch }
 

@@ -25,7 +25,7 @@ func rounds(events []event) map[string]int {
 	return n
 }
 
-// resyncReplays expects each object about four times in four periods.
+// resyncReplays expects each object about four times in four periods, while other resources change.
 func resyncReplays(s *storyRun) {
 	s.fill(100)
 	inf := s.informer(Options{Resync: time.Minute})
@@ -33,7 +33,10 @@ func resyncReplays(s *storyRun) {
 	inf.synced()
 	s.server.ForgetRequests()
 	l.takeEvents()
-	s.elapse(4 * time.Minute)
+	for range 4 {
+		s.server.Advance(1)
+		s.elapse(time.Minute)
+	}
 	if n := s.server.Count(List) + s.server.Count(Watch); n != 0 {
 		s.errorf("%d requests were made by resyncs", n)
 	}

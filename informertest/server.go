@@ -143,8 +143,8 @@ func (s *Server) SetInitialEvents(e InitialEvents) {
 }
 
 // SetBookmarks sets the period of the bookmarks of watches that are opened later; 0 means none.
-// They come whether or not the resourceVersion has moved on: kube-apiserver's moves on all the
-// time, with other resources.
+// They come whether or not the resourceVersion has moved on; kube-apiserver's moves on all the
+// time, with other resources. Advance moves it on.
 func (s *Server) SetBookmarks(period time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
