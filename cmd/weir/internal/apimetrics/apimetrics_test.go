@@ -133,20 +133,23 @@ func TestConsistencyChecks(t *testing.T) {
 		what             string
 		status           string
 		requests, checks float64
+		cached           float64 // LISTs that the watch cache has answered, those of checks too
 		read             float64
 		objects          int64 // of what is found; 0: nothing
 	}{
-		{"a check", "success", 0, 1, 15_000, 0},
-		{"a check that found a difference", "failure", 0, 1, 15_000, 0},
-		{"a check that failed", "error", 0, 1, 12_000, 0},
-		{"a check beside LISTs from the watch cache", "success", 5, 1, 15_000, 0},
-		{"a check that goes on", "success", 0, 0, 12_000, 0},
-		{"LISTs from etcd beside a check", "success", 3, 1, 60_000, 45_000},
-		{"LISTs from etcd", "success", 3, 0, 45_000, 45_000},
+		{"a check", "success", 0, 1, 1, 15_000, 0},
+		{"a check that found a difference", "failure", 0, 1, 1, 15_000, 0},
+		{"a check that failed", "error", 0, 1, 0, 12_000, 0},
+		{"a check beside LISTs from the watch cache", "success", 5, 1, 6, 15_000, 0},
+		{"a check that goes on", "success", 0, 0, 1, 12_000, 0},
+		{"a check that goes on beside LISTs from the watch cache", "success", 5, 0, 5, 12_000, 0},
+		{"LISTs from etcd beside a check", "success", 3, 1, 1, 60_000, 45_000},
+		{"LISTs from etcd beside checks that read nothing", "error", 3, 2, 0, 45_000, 45_000},
+		{"LISTs from etcd", "success", 3, 0, 0, 45_000, 45_000},
 	} {
 		before := values(map[string]float64{objects: 15_000})
 		after := values(map[string]float64{
-			objects: 15_000, fmt.Sprintf(checks, c.status): c.checks, lists: c.requests,
+			objects: 15_000, fmt.Sprintf(checks, c.status): c.checks, lists: c.requests, "apiserver_storage_list_total" + cache: c.cached,
 			"apiserver_storage_list_total" + etcd: c.requests + 2*c.checks, "apiserver_storage_list_fetched_objects_total" + etcd: c.read,
 		})
 		r, err := Compare(read(t, before...), read(t, after...), 60, 1.7e9+3600)
@@ -159,6 +162,20 @@ func TestConsistencyChecks(t *testing.T) {
 		case c.objects > 0 && (len(r.Findings) != 1 || r.Findings[0].Objects != c.objects || r.Findings[0].Count != int64(c.requests)):
 			t.Errorf("%s: %+v, want %d objects", c.what, r.Findings, c.objects)
 		}
+	}
+}
+
+// TestEventsOfAnotherGroup: LISTs of events.k8s.io read what is stored as core Events, of which
+// there is no watch cache.
+func TestEventsOfAnotherGroup(t *testing.T) {
+	const stored = `{group="",resource="events",storage="etcd",index=""}`
+	after := values(map[string]float64{
+		`apiserver_resource_objects{group="",resource="events"}`:                                                                 5000,
+		`apiserver_request_total{code="200",group="events.k8s.io",resource="events",scope="cluster",subresource="",verb="LIST"}`: 4,
+		"apiserver_storage_list_total" + stored:                                                                                  4, "apiserver_storage_list_fetched_objects_total" + stored: 20_000,
+	})
+	if got := found(t, 60, nil, after); !slices.Equal(got, []string{"etcd events"}) {
+		t.Errorf("found %q", got)
 	}
 }
 

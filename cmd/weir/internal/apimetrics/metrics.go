@@ -40,9 +40,11 @@ var metrics = map[string]func(s *Sample, l labels, v float64){
 	"apiserver_cache_list_total":                    ofCache(func(l *listings, v float64) { l.Lists += v }),
 	"apiserver_cache_list_fetched_objects_total":    ofCache(func(l *listings, v float64) { l.Read += v }),
 	"apiserver_cache_list_returned_objects_total":   ofCache(func(l *listings, v float64) { l.Returned += v }),
-	"apiserver_storage_consistency_checks_total": ofResource(func(r *Resource, v float64) {
-		r.Checks += v
-	}),
+	"apiserver_storage_consistency_checks_total": func(s *Sample, l labels, v float64) {
+		if l.get("status") != "error" { // which may have read nothing, for want of a watch cache
+			s.resource(l.resource()).Checks += v
+		}
+	},
 
 	"apiserver_flowcontrol_rejected_requests_total": func(s *Sample, l labels, v float64) {
 		s.level(l.get("priority_level")).Rejected[l.get("flow_schema")] += v
