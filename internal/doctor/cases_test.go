@@ -171,6 +171,13 @@ var cases = []struct {
 		r.at, r.query, r.took = time.Minute, "resourceVersion=7&watch=true", 30*time.Second
 		w.each(200, 30*time.Second, r, nil)
 	}},
+	{name: "WATCHes end early, and are probed", kind: FindingWatches, text: "200 of 200 were over within a minute, after 5", add: func(w *world) {
+		r, probe := someone("operator", "watch", "pods"), someone("operator", "list", "pods")
+		r.query, r.took = "resourceVersion=7&timeoutSeconds=400&watch=true", 5*time.Second
+		w.each(200, 5*time.Second, r, nil)
+		probe.at, probe.query = 600*time.Millisecond, "limit=1"
+		w.each(200, 5*time.Second, probe, nil)
+	}},
 	{name: "shards LIST once and WATCH", add: func(w *world) {
 		for i := range 12 {
 			r := someone("kube-state-metrics", "list", "pods")

@@ -13,7 +13,7 @@ const (
 	// never end are not counted.
 	maxOpenWatches = 1 << 16
 	// longestWatch is how long kube-apiserver lets a WATCH last that asks for no timeout: 30 to 60
-	// minutes.
+	// minutes, or longer with another --min-request-timeout.
 	longestWatch = time.Hour
 	// overdue is how long after that a WATCH without an end is taken for one that was cut off. A
 	// server that is killed logs no end.
@@ -26,11 +26,15 @@ const (
 type openWatches struct {
 	byID  map[uint64]openWatch // by the hash of the audit ID
 	swept int64                // when makeRoom looked last, in microseconds since 1970
+	// longest is how long a WATCH without a timeout may last, as far as one has shown. 0:
+	// longestWatch.
+	longest time.Duration
 }
 
 type openWatch struct {
 	whose     usageKey
-	overdue   int64 // when it must be over, in microseconds since 1970
+	begun     int64         // in microseconds since 1970
+	timeout   time.Duration // 0: none
 	selection selection
 	initial   bool
 }
@@ -52,7 +56,8 @@ func (d *Doctor) started(e *audit.Event) {
 	q := audit.ParseQuery(e.URI)
 	d.open.byID[hash(e.AuditID)] = openWatch{
 		whose:     usageKey{c.serial, hash([]byte(u.resource))},
-		overdue:   e.Staged + (cmp.Or(q.Timeout, longestWatch) + overdue).Microseconds(),
+		begun:     e.Staged,
+		timeout:   q.Timeout,
 		selection: selectionOf(e, q), initial: q.InitialList(),
 	}
 }
@@ -65,13 +70,25 @@ func (o *openWatches) makeRoom(now int64) bool {
 	}
 	if since := now - o.swept; since < 0 || since >= roomEvery.Microseconds() {
 		o.swept = now
-		maps.DeleteFunc(o.byID, func(_ uint64, w openWatch) bool { return w.overdue < now })
+		maps.DeleteFunc(o.byID, func(_ uint64, w openWatch) bool { return o.isOverdue(w, now) })
 	}
 	return len(o.byID) < maxOpenWatches
 }
 
-// ended forgets a WATCH that is over.
-func (o *openWatches) ended(e *audit.Event) { delete(o.byID, hash(e.AuditID)) }
+// isOverdue reports whether a WATCH must have been over before now, in microseconds since 1970.
+func (o *openWatches) isOverdue(w openWatch, now int64) bool {
+	lasts := cmp.Or(w.timeout, max(o.longest, longestWatch))
+	return w.begun+(lasts+overdue).Microseconds() < now
+}
+
+// ended forgets a WATCH that is over. One that has lasted for longer than others may shows that
+// they may as well: the server spreads their ends over as much again as the shortest lasts.
+func (o *openWatches) ended(e *audit.Event) {
+	delete(o.byID, hash(e.AuditID))
+	if lasted := e.Latency(); lasted > longestWatch {
+		o.longest = max(o.longest, 2*lasted)
+	}
+}
 
 // countOpen counts the WATCHes that are not over, once. It leaves out those that are overdue.
 func (d *Doctor) countOpen() {
@@ -86,7 +103,7 @@ func (d *Doctor) countOpen() {
 		}
 	}
 	for _, w := range d.open.byID {
-		if w.overdue < d.last {
+		if d.open.isOverdue(w, d.last) {
 			continue
 		}
 		one := Totals{Requests: 1, Watches: 1}

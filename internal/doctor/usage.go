@@ -225,8 +225,8 @@ func (u *usage) addWatch(e *audit.Event, q audit.Query) {
 	}
 }
 
-// proofs are WATCHes of seconds that come with a LIST of the first object, as those of a proxy do
-// that has to know whether its cache is as new as the storage.
+// proofs are WATCHes that are asked for seconds, and come with a LIST of the first object, as those
+// of a proxy do that has to know whether its cache is as new as the storage.
 type proofs struct {
 	asked int64 // when the last such LIST was answered
 	tally
@@ -238,7 +238,7 @@ const proofTime = 10 * time.Second
 // add counts a WATCH that is over if it is a proof, and reports whether it is.
 func (p *proofs) add(e *audit.Event, q audit.Query) bool {
 	apart := time.Duration(e.Begun()-p.asked) * time.Microsecond
-	if e.Latency() > proofTime || apart.Abs() > proofTime || q.InitialList() {
+	if q.Timeout == 0 || q.Timeout > proofTime || apart.Abs() > proofTime || q.InitialList() {
 		return false
 	}
 	p.requests++
