@@ -134,11 +134,9 @@ func (s *Server) admit(res *servedResource, o object) error {
 	if errs := d.validate(o.GetName()); len(errs) > 0 {
 		return apierrors.NewInvalid(res.groupKind(), o.GetName(), errs)
 	}
-	for _, r := range d.resources() {
-		if existing, ok := s.registry.find(r.GroupVersionResource); ok && existing.builtIn() {
-			return apierrors.NewInvalid(res.groupKind(), o.GetName(), field.ErrorList{
-				field.Forbidden(field.NewPath("spec", "group"), "the resource is built in")})
-		}
+	if s.registry.isBuiltIn(schema.GroupResource{Group: d.Spec.Group, Resource: d.Spec.Names.Plural}) {
+		return apierrors.NewInvalid(res.groupKind(), o.GetName(), field.ErrorList{
+			field.Forbidden(field.NewPath("spec", "group"), "the resource is built in")})
 	}
 	return d.establish(o.(*unstructured.Unstructured))
 }

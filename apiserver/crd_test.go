@@ -257,6 +257,8 @@ func TestBadDefinitions(t *testing.T) {
 			"no spec":           func(u *unstructured.Unstructured) { unstructured.RemoveNestedField(u.Object, "spec") },
 			"a built-in kind":   func(u *unstructured.Unstructured) { as(u, "deployments", "apps") },
 			"definitions":       func(u *unstructured.Unstructured) { as(u, crds.Resource, crds.Group) },
+			"built-in, version": func(u *unstructured.Unstructured) { as(u, "deployments", "apps"); versions(u, "v9") },
+			"other definitions": func(u *unstructured.Unstructured) { as(u, crds.Resource, crds.Group); versions(u, "v2") },
 			"names of no names": func(u *unstructured.Unstructured) { unstructured.SetNestedField(u.Object, "x", "spec", "names") },
 		} {
 			u := widgetDefinition()
@@ -273,6 +275,11 @@ func as(u *unstructured.Unstructured, plural, group string) {
 	u.SetName(plural + "." + group)
 	unstructured.SetNestedField(u.Object, group, "spec", "group")
 	unstructured.SetNestedField(u.Object, plural, "spec", "names", "plural")
+}
+
+// versions has a definition define one version.
+func versions(u *unstructured.Unstructured, name string) {
+	unstructured.SetNestedSlice(u.Object, []any{map[string]any{"name": name, "served": true, "storage": true}}, "spec", "versions")
 }
 
 func TestRegister(t *testing.T) {
@@ -309,6 +316,7 @@ func TestRegister(t *testing.T) {
 			{GroupVersionResource: schema.GroupVersionResource{Group: "apps", Version: "v9", Resource: "deployments"}, Kind: "Deployment"},
 			{GroupVersionResource: widgets, Kind: "Widget", SelectableFields: []string{"a[["}},
 			{GroupVersionResource: crds, Kind: "CustomResourceDefinition"},
+			{GroupVersionResource: crds.GroupResource().WithVersion("v2"), Kind: "CustomResourceDefinition"},
 		} {
 			if err := ts.server.Register(bad); err == nil {
 				t.Errorf("registered %+v", bad)

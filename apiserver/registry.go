@@ -30,6 +30,22 @@ func (g *registry) find(gvr schema.GroupVersionResource) (*servedResource, bool)
 	return res, ok
 }
 
+// isBuiltIn reports whether any version of a resource is built in.
+func (g *registry) isBuiltIn(gr schema.GroupResource) bool {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return g.isBuiltInLocked(gr)
+}
+
+func (g *registry) isBuiltInLocked(gr schema.GroupResource) bool {
+	for gvr, res := range g.resources {
+		if gvr.GroupResource() == gr && res.builtIn() {
+			return true
+		}
+	}
+	return false
+}
+
 // use returns a resource whose storage stays open until release is called.
 func (g *registry) use(gvr schema.GroupVersionResource) (res *servedResource, release func(), ok bool) {
 	g.mu.RLock()
@@ -87,14 +103,10 @@ func (s *Server) register(r Resource, goType reflect.Type, how strategy) error {
 	if g.closed {
 		return ErrClosed
 	}
-	old := g.resources[gvr]
-	if old != nil && old.builtIn() {
-		return fmt.Errorf("apiserver: %v is built in", gvr)
+	if how.custom && g.isBuiltInLocked(gvr.GroupResource()) {
+		return fmt.Errorf("apiserver: %v is built in, in one version or another", gvr)
 	}
-	st := g.storages[gvr.GroupResource()]
-	if st != nil && (st.encoding == wire.Protobuf) != (goType != nil) {
-		return fmt.Errorf("apiserver: another version of %v is built in", gvr)
-	}
+	old, st := g.resources[gvr], g.storages[gvr.GroupResource()]
 	if st == nil {
 		enc := wire.JSON
 		if goType != nil {
