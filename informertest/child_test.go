@@ -36,10 +36,14 @@ func TestFatalStoryIsJudged(t *testing.T) {
 			inf, err := sound(cfg, o)
 			return handlers(onGoroutine)(inf), err
 		}, true, "fails as stated: the process ended: panic: "},
+		{diesBehind, sound, true, "fails as stated: the process ended: exit status 3"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if os.Getenv(judgedVariable) != "" {
 				informertest.Run(t, informertest.Rig{Name: "judged", New: test.new, Fails: map[string]string{story: "so it is stated"}})
+				if test.name == diesBehind && informertest.InChild() {
+					os.Exit(3)
+				}
 				return
 			}
 			pattern := "^" + strings.ReplaceAll(t.Name(), "/", "$/^") + "$/^" + story + "$"
@@ -52,6 +56,9 @@ func TestFatalStoryIsJudged(t *testing.T) {
 		})
 	}
 }
+
+// diesBehind is the case in which the story is played to its end, and brings its process down then.
+const diesBehind = "DiesBehind"
 
 // untilPanic swallows the panic of a handler and calls it no more.
 func untilPanic(h informertest.Handler) informertest.Handler {

@@ -12,3 +12,6 @@ func Play(t *testing.T, rig Rig, name string) []string {
 	t.Fatalf("there is no story %s", name)
 	return nil
 }
+
+// InChild reports whether the process is one for a single story.
+func InChild() bool { return inChild() }
