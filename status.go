@@ -48,11 +48,11 @@ type Status struct {
 	// nil, changes that the server made before Heard are held, unless they are still on their way.
 	// Zero: never.
 	Heard time.Time
-	// CurrentAt is when what is held was last shown to be the server's state: by an event, a
-	// bookmark, a complete list that had to be consistent, or an answer to that question that was
-	// nothing newer. Changes that the server made before CurrentAt are held, unless they are still on
-	// their way, whatever Phase and Err are. Where a watch brings no bookmarks it goes on with changes
-	// alone. Zero: never.
+	// CurrentAt is when what is held was last shown to be the server's state: by an event, a bookmark
+	// of a newer version, a complete list that had to be consistent, or an answer to that question
+	// that was nothing newer. Changes that the server made before CurrentAt are held, unless they are
+	// still on their way, whatever Phase and Err are. Where a watch brings no such bookmarks it goes
+	// on with changes alone. Zero: never.
 	CurrentAt time.Time
 	// Err is what keeps the reflector from being current, nil when nothing does. It is SkippedErr
 	// if there is nothing worse.

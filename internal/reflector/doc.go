@@ -133,7 +133,8 @@
 // first, neither for itself nor for what fails next. A hundred such answers, of which eight may be
 // to a watch, come 0.4 to 0.8 s after each other. The reflector asks 2.5 times a second at most,
 // for a minute or so, and then once in 2.5 s or less often. It is current within 2 s of the
-// resource's return in that time.
+// resource's return in that time. Lists that take the place of a refused watch come more and more
+// slowly, as their size asks for, up to 30 s.
 //
 // An object that cannot be read does not stop the others. It is skipped, and Status.Skipped counts
 // it. Status.Err is its error as long as there is nothing worse. If it came by a watch, it makes

@@ -185,6 +185,9 @@ func TestProbeIsPutOff(t *testing.T) {
 		"silent": {func(h *harness) []http.HandlerFunc {
 			return []http.HandlerFunc{h.list("10", "a@1"), h.events(), deny(429, "100"), h.list("10/more", "a@1")}
 		}, []string{"0s LIST", "0s WATCH resourceVersion=10", "1m30s LIST limit=1", "3m15s LIST limit=1"}},
+		"failing": {func(h *harness) []http.HandlerFunc {
+			return []http.HandlerFunc{h.list("10", "a@1"), h.events(), deny(503, "100"), h.list("10", "a@1"), h.events()}
+		}, []string{"0s LIST", "0s WATCH resourceVersion=10", "1m30s LIST limit=1", "3m15s LIST", "3m15s WATCH resourceVersion=10"}},
 		"was gone": {func(h *harness) []http.HandlerFunc {
 			return []http.HandlerFunc{h.list("10", "a@1"), h.events(), gone, gone, h.events(), deny(429, "30"), h.list("10/more", "a@1")}
 		}, []string{"0s LIST", "0s WATCH resourceVersion=10", "1m30s LIST limit=1", "1m30.6s LIST", "1m31.8s WATCH resourceVersion=10", "1m32.4s LIST limit=1", "2m3.9s LIST limit=1"}},

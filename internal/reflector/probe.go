@@ -146,7 +146,7 @@ func (p *probe) judge(began time.Time, rv, newest string, err error) (in input, 
 	silent := began.Sub(p.heard) >= bookmarkPeriod
 	switch {
 	case err != nil && time.Since(p.heard) >= bookmarkPeriod && sentinelOf(err) != ErrTooManyRequests:
-		return input{typ: inProbed, err: classify(Asking, err)}, true
+		return input{typ: inProbed, err: classify(Asking, err), retryAfter: retryAfterOf(err)}, true
 	case err != nil:
 		p.delay = min(2*p.delay, bookmarkPeriod)
 		if rest := bookmarkPeriod - time.Since(p.heard); rest > 0 {

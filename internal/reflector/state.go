@@ -221,7 +221,7 @@ const (
 	inPage                      // a LIST's body ended well: rv, cont, damaged
 	inEvents                    // events were put into the store: rv of the last; damaged
 	inBookmark                  // rv; final when it ends the initial events
-	inProbed                    // a silent watch was broken off: rv is the server's newest, or err
+	inProbed                    // a silent watch was broken off: rv, the newest, or err, retryAfter
 	inOutdated                  // another reflector found that the server went back: spread
 	inEnded                     // a WATCH's body ended well
 	inFailed                    // the request, or the stream, failed: err, retryAfter

@@ -47,10 +47,10 @@ type Status struct {
 	// answer to a probe. Zero: never.
 	Heard time.Time
 	// CurrentAt is when what is held was last shown to be the server's state: by an event or a
-	// bookmark, by a complete list that had to be consistent, at the time of its request, or by a
-	// probe that found nothing newer. Changes that the server made before CurrentAt are held, unless
-	// they are still on their way. Zero: never. It goes on only with changes where a watch brings no
-	// bookmarks.
+	// bookmark of a newer version, by a complete list that had to be consistent, at the time of its
+	// request, or by a probe that found nothing newer. Changes that the server made before CurrentAt
+	// are held, unless they are still on their way. Zero: never. It goes on only with changes where a
+	// watch brings no such bookmarks.
 	CurrentAt time.Time
 	// ItemType is the apiVersion and kind of the objects. It is empty until they are known: a list
 	// without objects may not tell.

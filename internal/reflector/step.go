@@ -102,7 +102,8 @@ func (m *machine) report(sentinel, cause error) {
 // sleep waits before request q, as long as the failure wants.
 func (m *machine) sleep(q request, sentinel error) {
 	d := m.cfg.Backoff.delay(sentinel, m.backoffAttempt(sentinel), m.in.retryAfter, m.in.jitter)
-	if q == reqList && m.request == reqWatch && !m.initial {
+	// Initial events that are refused cost nothing.
+	if q == reqList && m.request == reqWatch && m.phase == Watching {
 		d = max(d, jittered(m.listPace(), m.in.jitter))
 	}
 	m.phase, m.request = Waiting, q
