@@ -124,11 +124,16 @@ func (c *capture) drop() {
 
 var errDropped = errors.New("the answer is not wanted")
 
+// isWatch reports whether a request, which reads, is a WATCH.
+func isWatch(req *http.Request) bool {
+	watch, _ := strconv.ParseBool(req.URL.Query().Get("watch"))
+	return watch
+}
+
 // wants returns the resource of a request and reports whether the capture takes its response.
 func (c *capture) wants(req *http.Request) (schema.GroupVersionResource, bool) {
 	resource, ok := resourceOf(req)
-	watch, _ := strconv.ParseBool(req.URL.Query().Get("watch"))
-	if !ok || req.Method != http.MethodGet || watch != (c.verb == verbWatch) {
+	if !ok || req.Method != http.MethodGet || isWatch(req) != (c.verb == verbWatch) {
 		return resource, false
 	}
 	c.mu.Lock()

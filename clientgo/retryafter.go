@@ -71,14 +71,20 @@ func (e *brokenError) Unwrap() error {
 // sent the WATCH ten times again, each of which may take half a minute where nobody answers.
 func endsWatch(err error) bool { return utilnet.IsProbableEOF(err) || utilnet.IsTimeout(err) }
 
-// hideBroken hides err, if it says that the connection of an informer's request broke, or that
-// something took too long.
+// hideBroken hides err, if it says that the connection of an informer's request broke, or that a
+// WATCH took too long to begin.
 func hideBroken(req *http.Request, err error) error {
 	r, ok := req.Context().Value(retryAfterKey{}).(*retryAfter)
-	if ok && !r.ended.Load() && (utilnet.IsConnectionReset(err) || utilnet.IsHTTP2ConnectionLost(err) || endsWatch(err)) {
-		return &brokenError{err: err}
+	if !ok || r.ended.Load() {
+		return err
 	}
-	return err
+	switch {
+	case utilnet.IsConnectionReset(err), utilnet.IsProbableEOF(err), utilnet.IsHTTP2ConnectionLost(err):
+	case utilnet.IsTimeout(err) && isWatch(req): // a LIST is not sent again
+	default:
+		return err
+	}
+	return &brokenError{err: err}
 }
 
 // restore shows what was hidden, and hides nothing from now on. It puts the header's value into the
