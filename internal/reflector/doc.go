@@ -39,6 +39,7 @@
 //	504 ResourceVersionTooLarge, or a       all                 the server is asked whether it has reached what is held; see below
 //	server older than what is held
 //	initial events without their bookmark   WatchList           as Auto from then on
+//	... that end or break off               WatchList           the same again after a wait; after three tries a LIST this once
 //	initial events refused (400, 422, 5xx)  WatchList           as Auto from then on
 //	... with 410                            WatchList           a consistent list after a wait: a LIST this once, or initial events
 //	                                                            where "0" was asked for

@@ -192,9 +192,7 @@ func (m *machine) silentWatches() int {
 // ended handles a watch that the server ended.
 func (m *machine) ended() {
 	if m.initial {
-		m.report(ErrNoBookmark, nil)
-		m.failedOnce(ErrNoBookmark)
-		m.initialFailed(ErrNoBookmark)
+		m.initialEnded()
 		return
 	}
 	// Before its time: perhaps the server ends.
@@ -227,6 +225,16 @@ func (m *machine) ended() {
 		}
 		m.sleep(reqWatch, ErrEnded)
 	}
+}
+
+// initialEnded handles a watch that ended before its initial events were complete. Most likely the
+// server goes: one that knows no initial events meets the deadline.
+func (m *machine) initialEnded() {
+	m.failedOnce(ErrEnded)
+	if m.failedAnswers > 1 {
+		m.report(ErrEnded, nil)
+	}
+	m.initialFailed(ErrEnded)
 }
 
 // watchEndedWell goes on after a watch that stood and ended well.
@@ -331,7 +339,7 @@ func (m *machine) initialFailed(sentinel error) {
 	m.abandon()
 	m.initial = false
 	switch sentinel {
-	case ErrUnreachable, ErrUnauthorized, ErrForbidden, ErrUnknownResource, ErrTooManyRequests:
+	case ErrUnreachable, ErrEnded, ErrUnauthorized, ErrForbidden, ErrUnknownResource, ErrTooManyRequests:
 		m.withoutInitial = m.tries() >= relistAfter
 		m.sleep(reqList, sentinel)
 	case ErrServerBehind:
