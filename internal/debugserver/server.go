@@ -64,5 +64,20 @@ func Serve(ctx context.Context, address string) (url string, stop func(), err er
 
 // newServer returns a server of the page that waits for no client without an end.
 func newServer() *http.Server {
-	return &http.Server{Handler: debug.Handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
+	return &http.Server{Handler: withoutBodies(debug.Handler()), ReadHeaderTimeout: readTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
+}
+
+// readTimeout is how long a request may take to come.
+const readTimeout = 10 * time.Second
+
+// withoutBodies has requests wait no longer for a body that does not come: net/http reads it before
+// it answers.
+func withoutBodies(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 {
+			// Where that is not supported, neither are bodies.
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTimeout))
+		}
+		h.ServeHTTP(w, r)
+	})
 }

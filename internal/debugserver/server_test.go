@@ -57,27 +57,35 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// TestIdle: connections that nobody uses any more are closed.
+// TestIdle: connections that nobody uses any more are closed, and so are those on which a body is
+// waited for in vain.
 func TestIdle(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		listener, server := pipe.Listen(), newServer()
-		go func() { _ = server.Serve(listener) }() // ends with Close
-		defer server.Close()
-		conn, err := listener.Dial(t.Context(), "", "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		if _, err := io.WriteString(conn, "HEAD /page.css HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
-		if err := conn.SetReadDeadline(time.Now().Add(time.Hour)); err != nil {
-			t.Fatal(err)
-		}
-		if answer, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 200 ") {
-			t.Errorf("%q, and then %v", answer, err)
-		}
-	})
+	for name, tt := range map[string]struct{ request, answer string }{
+		"idle":    {"HEAD /page.css HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP/1.1 200 "},
+		"no body": {"GET /informers HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				listener, server := pipe.Listen(), newServer()
+				go func() { _ = server.Serve(listener) }() // ends with Close
+				defer server.Close()
+				conn, err := listener.Dial(t.Context(), "", "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer conn.Close()
+				if _, err := io.WriteString(conn, tt.request); err != nil {
+					t.Fatal(err)
+				}
+				if err := conn.SetReadDeadline(time.Now().Add(time.Hour)); err != nil {
+					t.Fatal(err)
+				}
+				if answer, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(answer), tt.answer) {
+					t.Errorf("%q, and then %v", answer, err)
+				}
+			})
+		})
+	}
 }
 
 func read(body io.Reader, into []byte) string {
