@@ -74,7 +74,8 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request) {
 		// The upstream may have gone back while the request was judged, or nothing was judged. Who may
 		// not watch gets the refusal of the upstream.
 		q := r.URL.Query()
-		p.from, p.resumable = resumedFrom(q), canBreakOff(q)
+		p.from, p.initial = resumedFrom(q), sendsInitialEvents(q)
+		p.resumable = resumes(q)
 		p.lost = s.resources.lost(schema.GroupVersionResource{
 			Group: parsed.info.APIGroup, Version: parsed.info.APIVersion, Resource: parsed.info.Resource,
 		}, p.from)
@@ -119,11 +120,10 @@ func (s *Server) sender(r *http.Request, info *request.RequestInfo) (*transport.
 	return to, record, err
 }
 
-// canBreakOff reports whether the client of a WATCH can go on from the last event that it got: it
-// has the state, or waits for the bookmark that ends it.
-func canBreakOff(q url.Values) bool {
+// resumes reports whether a WATCH goes on from a state, so that its client has that.
+func resumes(q url.Values) bool {
 	from := q.Get("resourceVersion")
-	return sendsInitialEvents(q) || from != "" && from != "0"
+	return !sendsInitialEvents(q) && from != "" && from != "0"
 }
 
 // resumedFrom returns the resourceVersion that a WATCH resumes from; 0: it begins with the state.

@@ -1,12 +1,15 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"math/rand/v2"
 	"net/http"
 	"sync"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // forwardedWatch is a forwarded WATCH that can be ended between two events, so that its client
@@ -17,8 +20,10 @@ type forwardedWatch struct {
 	cancel     context.CancelFunc // of the upstream request
 	from       uint64             // the resourceVersion to resume from
 	lost       bool               // that is from before the upstream went back
-	resumable  bool               // its client can go on after any event
 	limitWrite func()             // limits the time of the current write
+	// resumable says that its client can go on after any event. initial is one that cannot yet: its
+	// initial events are not complete.
+	resumable, initial bool
 
 	mu       sync.Mutex
 	timer    *time.Timer // ends it; nil: not at a certain time
@@ -27,7 +32,11 @@ type forwardedWatch struct {
 	reading  bool
 	canceled bool // cancelled between two events
 	scanner  frameScanner
+	last     []byte // of the body, while initial: what may be the beginning of initialEnd
 }
+
+// initialEnd is in the bookmark that ends initial events.
+var initialEnd = []byte(metav1.InitialEventsAnnotationKey)
 
 // lastEventTimeout is how long the write in progress may take when a watch is to end.
 const lastEventTimeout = 10 * time.Second
@@ -173,15 +182,33 @@ func (b *forwardedBody) Read(to []byte) (int, error) {
 		return 0, io.EOF // the client gets what came meanwhile when it resumes
 	}
 	whole := p.scanner.scan(to[:n])
+	p.lookForInitialEnd(to[:n])
 	if p.ending && whole > 0 || p.breaksOffWell(err) {
 		return whole, io.EOF
 	}
 	return n, err
 }
 
+// lookForInitialEnd notes whether the initial events are complete by what comes. The caller holds
+// the lock.
+func (p *forwardedWatch) lookForInitialEnd(b []byte) {
+	if !p.initial {
+		return
+	}
+	edge := append(p.last, b[:min(len(b), len(initialEnd)-1)]...)
+	if bytes.Contains(b, initialEnd) || bytes.Contains(edge, initialEnd) {
+		p.initial, p.resumable, p.last = false, true, nil
+		return
+	}
+	if len(b) >= len(initialEnd) {
+		edge = append(edge[:0], b[len(b)-len(initialEnd)+1:]...)
+	}
+	p.last = append(p.last[:0], edge[max(0, len(edge)-len(initialEnd)+1):]...)
+}
+
 // breaksOffWell reports whether a stream that broke off may end as one that is over. Where an API
-// server goes, its connection breaks off, and a client of its own takes that for the end. The
-// proxy's would get an HTTP/2 stream that was reset, and client-go's would then list.
+// server goes, its connection breaks, and a client of its own takes that for the end. The proxy's
+// would get an HTTP/2 stream that was reset, and client-go's would then list.
 func (p *forwardedWatch) breaksOffWell(err error) bool {
-	return err != nil && p.resumable && p.scanner.known() && p.scanner.betweenEvents()
+	return err != nil && brokeOff(err) && p.resumable && p.scanner.known() && p.scanner.betweenEvents()
 }

@@ -6,12 +6,12 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -130,8 +130,8 @@ func TestForwardedWebSocketEndsEarly(t *testing.T) {
 // TestForwardedWatchBreaks: what breaks off by itself is not taken for an end in good order, but
 // between two events where the client can go on from there.
 func TestForwardedWatchBreaks(t *testing.T) {
-	broken := errors.New("broken")
-	const event = "an event\n"
+	const event, end = "an event\n", `{"metadata":{"annotations":{"` + metav1.InitialEventsAnnotationKey + `":"true"}}}` + "\n"
+	const initial = "resourceVersion=0&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
 	for _, tt := range []struct {
 		format, query, body string
 		ends                bool
@@ -139,7 +139,10 @@ func TestForwardedWatchBreaks(t *testing.T) {
 		{"application/json", "resourceVersion=7", event, true},
 		{"application/json", "resourceVersion=7", "", true},
 		{"application/json", "resourceVersion=opaque", event, true},
-		{"application/json", "resourceVersion=0&sendInitialEvents=true&resourceVersionMatch=NotOlderThan", event, true},
+		{"application/json", initial, event + end, true},
+		{"application/json", initial, event + end + event, true},
+		{"application/json", initial, event, false},
+		{"application/json", initial, event + end[:20], false},
 		{"application/vnd.kubernetes.protobuf;stream=watch", "resourceVersion=7", "\x00\x00\x00\x01x", true},
 		{"application/json", "resourceVersion=7", event + "half an event", false},
 		{"application/vnd.kubernetes.protobuf;stream=watch", "resourceVersion=7", "\x00\x00\x00\x02x", false},
@@ -152,23 +155,27 @@ func TestForwardedWatchBreaks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var fs forwardedWatches
-		r, p := fs.begin(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil), func() {})
-		p.resumable = canBreakOff(q)
-		from, to := io.Pipe()
-		resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {tt.format}}, Body: from, Request: r}
-		if err := wrapWatchBody(resp); err != nil {
-			t.Fatal(err)
+		for _, broken := range []error{io.ErrUnexpectedEOF, errors.New("stream error: stream ID 3; INTERNAL_ERROR; received from peer")} {
+			var fs forwardedWatches
+			r, p := fs.begin(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil), func() {})
+			p.resumable, p.initial = resumes(q), sendsInitialEvents(q)
+			from, to := io.Pipe()
+			resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {tt.format}}, Body: from, Request: r}
+			if err := wrapWatchBody(resp); err != nil {
+				t.Fatal(err)
+			}
+			go func() {
+				for part := range slices.Chunk([]byte(tt.body), 7) {
+					to.Write(part)
+				}
+				to.CloseWithError(broken)
+			}()
+			got, err := io.ReadAll(resp.Body)
+			if ended, want := err == nil, tt.ends && broken == io.ErrUnexpectedEOF; ended != want || !ended && !errors.Is(err, broken) || string(got) != tt.body {
+				t.Errorf("%+v: %q, %v", tt, got, err)
+			}
+			fs.forget(p)
 		}
-		go func() {
-			fmt.Fprint(to, tt.body)
-			to.CloseWithError(broken)
-		}()
-		got, err := io.ReadAll(resp.Body)
-		if ended := err == nil; ended != tt.ends || !ended && !errors.Is(err, broken) || string(got) != tt.body {
-			t.Errorf("%+v: %q, %v", tt, got, err)
-		}
-		fs.forget(p)
 	}
 }
 

@@ -252,7 +252,8 @@ func (p *freshnessProver) isSilent() bool {
 	return p.silent >= maxProofWatches && time.Since(p.silentAt) < silentRest
 }
 
-// noteSilence counts a short WATCH that has brought no bookmark in its time, or has brought one.
+// noteSilence counts a short WATCH that has brought no bookmark in its time while nothing changed,
+// or another one.
 func (p *freshnessProver) noteSilence(silent bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -354,7 +355,7 @@ func (p *freshnessProver) watchOnce(from uint64) {
 	bookmark, last, err := readToBookmark(w, from)
 	if err != nil {
 		if time.Since(opened) > p.timeout/2 {
-			p.noteSilence(true)
+			p.noteSilence(p.sink.version() <= from)
 		}
 		p.failures.Add(1)
 		return

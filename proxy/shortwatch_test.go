@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -79,9 +80,15 @@ func TestNotProvenByOneWatch(t *testing.T) {
 type silentServer struct {
 	source.Source
 	bookmark *atomic.Pointer[string]
+	changes  func() int // nil: its newest resourceVersion is 9
 }
 
-func (silentServer) NewestVersion(context.Context, string) (string, error) { return "9", nil }
+func (s silentServer) NewestVersion(context.Context, string) (string, error) {
+	if s.changes != nil {
+		return strconv.Itoa(s.changes()), nil
+	}
+	return "9", nil
+}
 
 func (s silentServer) Watch(ctx context.Context, o source.WatchOptions) (source.Watch, error) {
 	if rv := s.bookmark.Load(); rv != nil {
@@ -146,6 +153,38 @@ func TestSilentWatchesAreGivenUp(t *testing.T) {
 		}
 		cancel()
 		p.close()
+	})
+}
+
+// TestChangesBesideSilentWatches: where changes come that prove reads, silent WATCHes count for
+// nothing.
+func TestChangesBesideSilentWatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := newTestSink(t, 0) // at 5
+		ctx, cancel := context.WithCancel(t.Context())
+		// Other resources have changed since the last change of this one.
+		server := silentServer{bookmark: &atomic.Pointer[string]{}, changes: func() int { return int(ts.version()) + 5 }}
+		p := newFreshnessProver(ctx, []source.Source{server}, ts.storeSink, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} }, defaultTimeouts.proof)
+		var changing sync.WaitGroup
+		changing.Go(func() {
+			for rv := 10; ctx.Err() == nil; rv += 10 {
+				if err := ts.put(wire.Modified, "a", rv, 0); err != nil {
+					t.Error(err)
+				}
+				ts.Progress(strconv.Itoa(rv))
+				ts.Flush()
+				time.Sleep(700 * time.Millisecond)
+			}
+		})
+		for n := range 40 {
+			time.Sleep(2 * time.Second)
+			if !p.proveCurrent(t.Context()) {
+				t.Errorf("read %d is not proven", n)
+			}
+		}
+		cancel()
+		p.close()
+		changing.Wait()
 	})
 }
 

@@ -201,6 +201,7 @@ func TestReadsAreSentAgain(t *testing.T) {
 		{http.MethodHead, "/version", nil, errors.New("http2: client connection lost"), 2, http.StatusServiceUnavailable},
 		{http.MethodGet, watch + "7", nil, reset, 2, http.StatusTooManyRequests},
 		{http.MethodGet, watch + "7", nil, refused, 1, http.StatusTooManyRequests},
+		{http.MethodGet, watch + "&sendInitialEvents=true", nil, refused, 1, http.StatusTooManyRequests},
 		{http.MethodGet, watch, nil, refused, 1, http.StatusServiceUnavailable},
 		{http.MethodGet, watch + "0", nil, refused, 1, http.StatusServiceUnavailable},
 		{http.MethodGet, "/version", nil, refused, 1, http.StatusServiceUnavailable},
@@ -221,7 +222,7 @@ func TestReadsAreSentAgain(t *testing.T) {
 		if q := r.URL.Query(); q.Has("watch") {
 			var p *forwardedWatch
 			r, p = fs.begin(w, r, func() {})
-			p.resumable = canBreakOff(q)
+			p.resumable, p.initial = resumes(q), sendsInitialEvents(q)
 		}
 		u.serve(w, r, nil)
 		if sent != tt.sent || w.Code != tt.code || (w.Header().Get("Retry-After") != "") != (tt.code == http.StatusTooManyRequests) {
