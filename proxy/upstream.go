@@ -324,7 +324,7 @@ func (u *upstream) handleError(w http.ResponseWriter, r *http.Request, err error
 	const why = "the upstream API server does not answer"
 	if watch, ok := r.Context().Value(forwardedWatchKey{}).(*forwardedWatch); ok && (watch.resumable || watch.initial) {
 		// To a 503 client-go's informers list.
-		u.refuse(w, r, apierrors.NewTooManyRequests(why, longRunningRetrySeconds))
+		u.refuse(w, r, apierrors.NewTooManyRequests(why, retryAfterSeconds))
 		return
 	}
 	u.refuse(w, r, apierrors.NewServiceUnavailable(why))
