@@ -22,8 +22,8 @@ type Level struct {
 	Share int64
 }
 
-// Budget counts bytes by level and share, and refuses those above its limit. It never blocks, has no
-// goroutine, and keeps an entry only for shares that have bytes. It is safe for concurrent use.
+// Budget counts bytes by level and share, and refuses those above its limit. It never blocks, has
+// no goroutine, and keeps an entry only for shares that have bytes. It is safe for concurrent use.
 type Budget struct {
 	limit int64 // 0 or less: no bound
 	mu    sync.Mutex
@@ -78,9 +78,9 @@ type Charge struct {
 	bytes  int64
 }
 
-// Take charges n bytes to a share of a level. The share "" is not limited by Level.Share. It returns
-// an *ExceededError if the bytes exceed a bound; nothing is charged then. The caller must Release
-// the Charge.
+// Take charges n bytes to a share of a level. The share "" is not limited by Level.Share. It
+// returns an *ExceededError if the bytes exceed a bound; nothing is charged then. The caller must
+// Release the Charge.
 func (b *Budget) Take(level int, share string, n int64) (*Charge, error) {
 	c := b.NewCharge(level, share)
 	if err := c.Grow(n); err != nil {
