@@ -55,8 +55,13 @@ func parsePath(path string) (q objectPath, ok bool) {
 	return q, true
 }
 
-// ServeHTTP answers one request.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP answers one request. It asks for no credentials. So it answers 403 to web pages: to
+// requests that were sent to a loopback address under another name than localhost or an IP address,
+// and to writes of another origin.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+// serve answers one request of a program.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	w, done := s.faults.apply(w, r, s.released)
 	if done {
 		return

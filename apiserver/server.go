@@ -11,12 +11,15 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/internal/localonly"
 )
 
-// Server is an API server. It is an [http.Handler], ready as soon as New returns. Start or Run make
-// it listen by itself. Its methods are safe for concurrent use.
+// Server is an API server. It is an [http.Handler], ready as soon as New returns. Start, Run or
+// Config make it listen. Its methods are safe for concurrent use.
 type Server struct {
 	opts     Options
+	handler  http.Handler // serve, behind localonly
 	faults   *Faults
 	clock    *revisionClock
 	registry registry
@@ -56,6 +59,7 @@ func New(o Options) (*Server, error) {
 			retired:   map[*storage]struct{}{},
 		},
 	}
+	s.handler = localonly.Handler(http.HandlerFunc(s.serve))
 	if s.faults == nil {
 		s.faults = &Faults{}
 	}
@@ -132,9 +136,27 @@ func (s *Server) URL() string {
 }
 
 // Config returns a client configuration for the server, without a request limit. Each call returns
-// a new one.
+// a new one. It starts a server that does not listen yet. If Start fails, for example because the
+// server is closed, each request with the configuration fails immediately with the error of Start.
 func (s *Server) Config() *rest.Config {
+	if err := s.Start(); err != nil {
+		return &rest.Config{Host: unstartedHost, QPS: -1, Transport: failing{err}}
+	}
 	return &rest.Config{Host: s.URL(), QPS: -1}
+}
+
+// unstartedHost is the host in the configuration of a server that could not start. No request is
+// sent to it.
+const unstartedHost = "http://127.0.0.1:0"
+
+// failing is a transport that fails with an error.
+type failing struct{ err error }
+
+func (f failing) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body != nil {
+		_ = r.Body.Close() // as the contract of a RoundTripper demands
+	}
+	return nil, f.err
 }
 
 // Compact expires all earlier resourceVersions of all resources: they get 410 Expired.

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"path"
 	"time"
+
+	"github.com/weirproject/weir/internal/localonly"
 )
 
 //go:embed page.html page.css page.js
@@ -54,7 +56,7 @@ func Handler() http.Handler {
 	mux.HandleFunc("GET /stream", streams.bound(serveStream))
 	mux.HandleFunc("GET /history", histories.bound(serveHistory))
 	mux.HandleFunc("GET /history/stream", histories.bound(streamHistory))
-	return localOnly(mux)
+	return localonly.Handler(mux)
 }
 
 // limit bounds how many requests are served at once.

@@ -1,0 +1,29 @@
+package debug
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+)
+
+// TestRebinding: a web page whose name leads to a loopback address reads nothing.
+func TestRebinding(t *testing.T) {
+	web := httptest.NewServer(Handler())
+	t.Cleanup(web.Close)
+	for host, want := range map[string]int{"": http.StatusOK, "localhost": http.StatusOK, "evil.example": http.StatusForbidden} {
+		for _, path := range []string{"/", "/page.js", "/informers"} {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, web.URL+path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Host = host
+			resp, err := http.DefaultTransport.RoundTrip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if resp.Body.Close(); resp.StatusCode != want {
+				t.Errorf("%s of %q is %s", path, host, resp.Status)
+			}
+		}
+	}
+}
