@@ -316,7 +316,7 @@ func TestRhythmOfLogsInARow(t *testing.T) {
 	var r rhythm
 	for range 2 {
 		for i := range int64(60) {
-			r.add(i * 120e6)
+			r.add(i*120e6, nil)
 		}
 	}
 	if every, share := r.interval(); every != 2*time.Minute || share < 1 || r.bin[35].n != 118 || r.span() != 118*time.Minute {

@@ -28,12 +28,14 @@ func (c Client) String() string {
 
 // client is what is known of one client.
 type client struct {
-	name   Client
-	serial int64 // tells it from one of the same name that was pushed out
-	weight int64 // see clients
-	at     int   // in the heap
-	total  Totals
-	places distinct
+	name    Client
+	serial  int64 // tells it from one of the same name that was pushed out
+	weight  int64 // see clients
+	at      int   // in the heap
+	total   Totals
+	places  distinct
+	starts  []int64 // when it started; see noteStart
+	changed int64   // objects that it created or deleted
 
 	usages   map[string]*usage
 	listTime series // milliseconds that its LISTs had seats; see Doctor.clock

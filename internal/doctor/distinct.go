@@ -15,14 +15,19 @@ type distinct struct {
 	register [registers]uint8
 }
 
-// add counts a value, unless it is empty.
-func (d *distinct) add(value []byte) {
+// add counts a value, unless it is empty. It reports whether the value is a new one; of many values
+// it takes some that are new for old ones.
+func (d *distinct) add(value []byte) bool {
 	if len(value) == 0 {
-		return
+		return false
 	}
 	h := hash(value)
-	at, zeros := h%registers, bits.LeadingZeros64(h)+1
-	d.register[at] = max(d.register[at], uint8(zeros))
+	at, zeros := h%registers, uint8(bits.LeadingZeros64(h)+1)
+	if zeros <= d.register[at] {
+		return false
+	}
+	d.register[at] = zeros
+	return true
 }
 
 // count returns the estimate.

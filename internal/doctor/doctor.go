@@ -33,6 +33,7 @@ type Doctor struct {
 	census  census
 
 	requests, lists, refused series // of all clients
+	changed                  series // objects that were created or deleted
 	total                    Totals
 	first, last              int64  // microseconds since 1970; 0 before the first event
 	resource                 []byte // of the event that is being counted
@@ -86,9 +87,15 @@ func (d *Doctor) Add(e *audit.Event) {
 		d.lists.add(&d.clock, bucket, 1)
 		c.addSeat(&d.clock, e)
 	}
-	c.places.add(e.Place())
+	if changesObjects(e, verb) {
+		d.changed.add(&d.clock, bucket, 1)
+		c.changed++
+	}
+	moved := c.places.add(e.Place()) && c.total.Requests > 1
 	d.resource = appendResource(d.resource[:0], e.Object)
-	d.clients.usage(c, d.resource).add(e, verb)
+	if starts := d.clients.usage(c, d.resource).add(e, verb); (starts || moved) && e.Code < 400 {
+		c.noteStart(e.Begun())
+	}
 	d.census.add(e, verb)
 }
 

@@ -42,7 +42,7 @@ type Finding struct {
 
 // finder looks at what a client does with a resource. It returns a Finding without names, and false
 // if there is nothing to be found.
-type finder func(u *usage) (Finding, bool)
+type finder func(u *usage, explained explain) (Finding, bool)
 
 // server is who API servers are to themselves. They LIST Services every three minutes to mend their
 // allocations, which nobody can change.
@@ -107,8 +107,9 @@ func (d *Doctor) ofUsage(c *client, u *usage) []Finding {
 	if strings.HasPrefix(c.name.Agent, "kubectl/") {
 		finders = []finder{findRelist, findPolling, findWatches, findFailing}
 	}
+	explained := d.explains(c)
 	for _, find := range finders {
-		if f, ok := find(u); ok {
+		if f, ok := find(u, explained); ok {
 			f.Objects = u.objectsRead(f.whole, d.options.Objects[u.resource])
 			return []Finding{f}
 		}

@@ -43,38 +43,13 @@ const (
 	nodePlaces   = 20
 	nodeResource = "pods" // what grows with the nodes, so that all of them read its square
 
-	resyncPeriod = 10 * time.Minute // below, it is polling
-	// Nodes that are added each morning LIST once each, which is no resync.
-	resyncListsEach = 2
-
 	// A LIST that fails at once costs nothing, and is tried again by all informers there are.
 	vainLists   = 20
 	vainLatency = 5 * time.Second
 )
 
-// findResync finds bursts of LISTs with a period.
-func findResync(u *usage) (Finding, bool) {
-	for _, p := range []*pattern{u.whole, u.part} {
-		if p == nil || p == u.part && u.cleans() {
-			continue
-		}
-		every, bursts, ok := p.period()
-		if !ok || every < resyncPeriod || p.inBursts < resyncListsEach*int64(bursts)*p.machines() {
-			continue
-		}
-		return Finding{
-			Kind: FindingResync, Count: p.count, Seconds: p.latency.Seconds(), whole: u.ofAll(p),
-			Text: fmt.Sprintf("LISTs %s in bursts every %s: %d bursts of %d LISTs%s. That is a resync that LISTs",
-				u.resource, duration(every), bursts, p.inBursts/int64(bursts), p.sort()),
-			Remedy: "resync from the informer's cache: set its resync period and drop the LIST, " +
-				"or spread the LISTs over the period",
-		}, true
-	}
-	return Finding{}, false
-}
-
 // findPolling finds LISTs of all objects again and again.
-func findPolling(u *usage) (Finding, bool) {
+func findPolling(u *usage, explained explain) (Finding, bool) {
 	p := u.whole
 	if p.total() < pollLists || p.count < pollListsEach*p.machines() {
 		return Finding{}, false
@@ -84,9 +59,14 @@ func findPolling(u *usage) (Finding, bool) {
 	if !regular && (p.count < pollBusyLists || p.perHour() < pollBusyPerHour) {
 		return Finding{}, false
 	}
-	rhythm := fmt.Sprintf("%s times an hour", quantity.Number(p.perHour()))
-	if regular {
+	rhythm, explains := p.inBursts(explained)
+	switch {
+	case explains:
+		return Finding{}, false
+	case regular:
 		rhythm = fmt.Sprintf("every %s (%.0f%% of the intervals)", duration(every), 100*share)
+	case rhythm == "":
+		rhythm = fmt.Sprintf("%s times an hour", quantity.Number(p.perHour()))
 	}
 	f := Finding{
 		Kind: FindingPolling, Count: p.count, Seconds: p.latency.Seconds(), whole: p.count,
@@ -100,7 +80,7 @@ func findPolling(u *usage) (Finding, bool) {
 }
 
 // findPart finds LISTs of some objects many times a minute.
-func findPart(u *usage) (Finding, bool) {
+func findPart(u *usage, explained explain) (Finding, bool) {
 	p := u.part
 	if p.total() < partLists || p.count < partListsEach*p.machines() || max(p.perHour(), float64(p.hourly.busiest)) < partPerHour {
 		return Finding{}, false
@@ -112,16 +92,22 @@ func findPart(u *usage) (Finding, bool) {
 	if u.lists.Selected == 0 {
 		how = "of one namespace"
 	}
+	rhythm, explains := p.inBursts(explained)
+	if explains {
+		return Finding{}, false
+	}
+	if rhythm == "" {
+		rhythm = quantity.Number(max(p.perHour(), float64(p.hourly.busiest))/60) + " times a minute"
+	}
 	return Finding{
 		Kind: FindingPart, Count: p.count, Seconds: p.latency.Seconds(),
-		Text: fmt.Sprintf("LISTs %s %s %s times a minute: %s LISTs%s", u.resource, how,
-			quantity.Number(max(p.perHour(), float64(p.hourly.busiest))/60), quantity.Count(p.count), p.sort()),
+		Text:   fmt.Sprintf("LISTs %s %s %s: %s LISTs%s", u.resource, how, rhythm, quantity.Count(p.count), p.sort()),
 		Remedy: "hold an informer with an index and look the objects up in it",
 	}, true
 }
 
 // findNodes finds LISTs of all pods by each node.
-func findNodes(u *usage) (Finding, bool) {
+func findNodes(u *usage, _ explain) (Finding, bool) {
 	p := u.whole
 	if p == nil || p.spread == nil || max(p.spread.most, p.spread.places.count()) < nodePlaces {
 		return Finding{}, false
@@ -135,7 +121,7 @@ func findNodes(u *usage) (Finding, bool) {
 }
 
 // findFailing finds LISTs that take long, fail, and are tried again.
-func findFailing(u *usage) (Finding, bool) {
+func findFailing(u *usage, _ explain) (Finding, bool) {
 	n, took := u.vain.requests, u.vain.latency
 	if n < vainLists || took < time.Duration(n)*vainLatency {
 		return Finding{}, false

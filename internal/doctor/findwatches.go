@@ -21,7 +21,7 @@ const (
 )
 
 // findRelist finds a client that WATCHes for a short time and LISTs the same again and again.
-func findRelist(u *usage) (Finding, bool) {
+func findRelist(u *usage, _ explain) (Finding, bool) {
 	w, lists := u.watchesButProofs(), u.whole.total()+u.part.total()
 	machines := u.watchMachines()
 	if w.Short < relistLoops || lists < relistLoops || w.Short < relistLoopsEach*machines || lists < relistLoopsEach*machines {
@@ -49,7 +49,7 @@ func findRelist(u *usage) (Finding, bool) {
 }
 
 // findWatches finds WATCHes that are over soon.
-func findWatches(u *usage) (Finding, bool) {
+func findWatches(u *usage, _ explain) (Finding, bool) {
 	w := u.watchesButProofs()
 	if w.Short < earlyWatches || u.shorts.busiest < earlyPerHour || w.Short < earlyWatchesEach*u.watchMachines() || 2*w.Short < w.Ended {
 		return Finding{}, false

@@ -48,7 +48,9 @@ func TestMemory(t *testing.T) {
 	for _, c := range d.clients.least {
 		for _, u := range c.usages {
 			for _, p := range []*pattern{u.whole, u.part} {
-				p.bursts = slices.Grow([]burst{}, maxBursts)
+				for i := range p.bursts {
+					p.bursts[i].kept = slices.Grow([]burst{}, maxBursts)
+				}
 			}
 		}
 	}

@@ -54,6 +54,9 @@ func (d *Doctor) started(e *audit.Event) {
 	d.resource = appendResource(d.resource[:0], e.Object)
 	u := d.clients.usage(c, d.resource)
 	q := audit.ParseQuery(e.URI)
+	if q.InitialList() && !q.OneObject {
+		c.noteStart(e.Staged)
+	}
 	d.open.byID[hash(e.AuditID)] = openWatch{
 		whose:     usageKey{c.serial, hash([]byte(u.resource))},
 		begun:     e.Staged,

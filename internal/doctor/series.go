@@ -52,6 +52,16 @@ func (s *series) add(c *clock, bucket int, n uint32) {
 	}
 }
 
+// sum returns the sum of the buckets between two times, in microseconds since 1970.
+func (s *series) sum(c *clock, from, to int64) (sum int64) {
+	s.fold(c)
+	first, end := max(0, from-c.origin)/c.width(), max(0, to-c.origin)/c.width()+1
+	for _, n := range s.n[min(first, int64(len(s.n))):min(end, int64(len(s.n)))] {
+		sum += int64(n)
+	}
+	return sum
+}
+
 // fold makes the buckets as wide as the clock's, and returns them.
 func (s *series) fold(c *clock) []uint32 {
 	for ; s.doublings < c.doublings; s.doublings++ {

@@ -81,8 +81,8 @@ func (a *atATime) add(at int64, place []byte) {
 	a.places.add(place)
 }
 
-// add counts an event.
-func (u *usage) add(e *audit.Event, v verb) {
+// add counts an event. It reports whether that is a request which an informer starts with.
+func (u *usage) add(e *audit.Event, v verb) (starts bool) {
 	u.tally[v].requests++
 	u.tally[v].latency += e.Latency()
 	switch {
@@ -94,11 +94,16 @@ func (u *usage) add(e *audit.Event, v verb) {
 	switch v {
 	case verbList:
 		u.asksFor(e.Object.Version)
-		u.addList(e, audit.ParseQuery(e.URI))
+		q := audit.ParseQuery(e.URI)
+		u.addList(e, q)
+		return q.Version == "0" && q.Limit > 0 && !q.OneObject // as client-go's informers have it
 	case verbWatch:
 		u.asksFor(e.Object.Version)
-		u.addWatch(e, audit.ParseQuery(e.URI))
+		q := audit.ParseQuery(e.URI)
+		u.addWatch(e, q)
+		return q.InitialList() && !q.OneObject
 	}
+	return false
 }
 
 // asksFor notes the version of the resource that is asked for.
@@ -183,7 +188,7 @@ func (p *pattern) add(e *audit.Event, q audit.Query) {
 // begun notes when a LIST came, and from where.
 func (p *pattern) begun(e *audit.Event) {
 	p.places.add(e.Place())
-	p.rhythm.add(e.Begun())
+	p.rhythm.add(e.Begun(), e.Place())
 	if p.spread != nil {
 		p.spread.add(e.Begun(), e.Place())
 	}

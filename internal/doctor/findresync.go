@@ -1,0 +1,79 @@
+package doctor
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/weirproject/weir/internal/quantity"
+)
+
+const (
+	resyncPeriod = 10 * time.Minute // below, it is polling
+	// Nodes that are added each morning LIST once each, which is no resync.
+	resyncListsEach = 2
+	// resyncExact is how far a period that is drawn from none may be from 10 h.
+	resyncExact = 0.01
+)
+
+// findResync finds bursts of LISTs with a period.
+func findResync(u *usage, explained explain) (Finding, bool) {
+	for _, p := range []*pattern{u.whole, u.part} {
+		if p == nil || p == u.part && u.cleans() {
+			continue
+		}
+		r, ok := p.period(explained)
+		if !ok || r.every < resyncPeriod || r.lists < resyncListsEach*r.seen*p.machines() {
+			continue
+		}
+		f := Finding{Kind: FindingResync, Count: p.count, Seconds: p.latency.Seconds(), whole: u.ofAll(p)}
+		every, seen := duration(r.every), fmt.Sprintf("seen %d times", r.seen)
+		f.Remedy = "set the resync period to 0 and drop the LIST, or LIST from the informer's cache; "
+		points := "a resync that LISTs, or a timer that does"
+		if isNear(r.every.Microseconds(), resyncDefault.Microseconds()) {
+			points = "a resync that LISTs: 10 h is the default period of controller-runtime, ± 10 %, and of knative, exact"
+			if math.Abs(r.every.Hours()-resyncDefault.Hours()) > resyncExact*resyncDefault.Hours() {
+				points += " (measured: " + every + ")"
+			}
+			every = "10 h"
+			f.Remedy = "set the resync period to 0 (cache.Options.SyncPeriod of controller-runtime, " +
+				"controller.WithResyncPeriod of knative), and LIST from the informer's cache; "
+		}
+		f.Remedy += "that loses nothing: a resync reads nothing from the server, it calls the handlers with objects that they " +
+			"have received before; watches deliver what changes, and work that failed is in a queue to be tried again. " +
+			"What depends on more than objects needs a timer: RequeueAfter"
+		if !r.proven {
+			seen = "seen twice, not proven"
+		}
+		f.Text = fmt.Sprintf("LISTs %s in bursts every %s, %s: bursts of %s LISTs%s. That points to %s",
+			u.resource, every, seen, quantity.Count(r.lists/r.seen), p.sort(), points)
+		return f, true
+	}
+	return Finding{}, false
+}
+
+// period returns how the bursts repeat that most LISTs are in, if they do.
+func (p *pattern) period(explained explain) (period, bool) {
+	for i := range p.bursts {
+		p.bursts[i].close()
+		if r, ok := p.bursts[i].period(explained); ok && float64(r.lists) >= inBursts*float64(p.count) {
+			return r, true
+		}
+	}
+	return period{}, false
+}
+
+// inBursts says how many bursts the LISTs come in, if that says more than a rate. It also reports
+// whether something that happens now and then explains them: of two bursts, that the second one
+// comes with a start or a rollout.
+func (p *pattern) inBursts(explained explain) (text string, explains bool) {
+	b := &p.bursts[0]
+	b.close()
+	if len(b.kept) < 2 || float64(b.sum) < withinBursts*float64(p.count) || b.most < twiceLists {
+		return "", false
+	}
+	if len(b.kept) == 2 && explained(&b.kept[0], b.kept[1]) {
+		return "", true
+	}
+	return fmt.Sprintf("in %d bursts of %s", b.n, quantity.Count(b.sum/b.n)), false
+}
