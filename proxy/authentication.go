@@ -36,8 +36,7 @@ type authentication struct {
 	breaker        *breaker
 	localTTL       time.Duration           // an answer counts as long without the library's cache
 	tokenAnswers   *answerCache            // about tokens; for outages of the upstream
-	reviewLimit    *reviewLimiter          // of unknown tokens
-	seats          *seatPool               // of reviews of known callers
+	seats          *seatPool               // of reviews
 	ownerReviews   chan struct{}           // one element for each review of learnOwner
 	ownersAsked    *lru.Cache              // times of these reviews, by tokenID
 	controllers    []func(context.Context) // run while the server does
@@ -56,7 +55,7 @@ func reviewBackoff() *wait.Backoff {
 func newAuthentication(ctx context.Context, o *Options, client kubernetes.Interface, br *breaker, seats *seatPool) (*authentication, error) {
 	ttl := o.Authentication.TokenTTL
 	a := &authentication{
-		breaker: br, localTTL: ttl / localTTLPart, tokenAnswers: newAnswerCache(maxCachedTokens, o.answerAge(ttl)), reviewLimit: newReviewLimiter(), seats: seats,
+		breaker: br, localTTL: ttl / localTTLPart, tokenAnswers: newAnswerCache(maxCachedTokens, o.answerAge(ttl)), seats: seats,
 		ownerReviews: make(chan struct{}, maxOwnerReviews), ownersAsked: lru.New(maxCachedTokens), created: time.Now(),
 	}
 	for to, cacheTTL := range map[*authenticator.Request]time.Duration{&a.tokens: ttl - ttl/localTTLPart, &a.uncachedTokens: 0} {

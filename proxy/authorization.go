@@ -24,7 +24,7 @@ type authorization struct {
 	allowTTL, denyTTL time.Duration // how long an answer counts without asking again
 	allowed           *answerCache  // the last answers that were yes, also for outages of the upstream
 	denied            *answerCache  // and those that were no
-	seats             *seatPool     // of reviews of known callers
+	seats             *seatPool     // of reviews
 }
 
 func newAuthorization(o *Options, client kubernetes.Interface, br *breaker, seats *seatPool) (*authorization, error) {

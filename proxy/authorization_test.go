@@ -116,7 +116,7 @@ func TestReviewsKeepNothing(t *testing.T) {
 func TestFreshToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, valid := 0, true
-		a := &authentication{breaker: &breaker{}, localTTL: time.Second, tokenAnswers: newAnswerCache(maxCachedTokens, time.Hour), reviewLimit: newReviewLimiter(), seats: newReviewSeats(time.Second)}
+		a := &authentication{breaker: &breaker{}, localTTL: time.Second, tokenAnswers: newAnswerCache(maxCachedTokens, time.Hour), seats: newReviewSeats(time.Second)}
 		a.tokens = authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
 			asked++
 			return &authenticator.Response{User: &user.DefaultInfo{Name: "jane"}}, valid, nil

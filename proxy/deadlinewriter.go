@@ -17,8 +17,9 @@ const writeStall = 5 * time.Minute
 type deadlineWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
-	budget  *waitBudget   // nil: the client need not keep to one
-	writing *atomic.Int64 // counts the writes under way; nil: nobody does
+	budget  *waitBudget     // nil: the client need not keep to one
+	answer  *responseWriter // of the request; nil in tests
+	writing *atomic.Int64   // counts the writes under way; nil: nobody does
 	// request ends with the request. An upgraded connection is closed then, whose client may take
 	// nothing. nil: there is none.
 	request context.Context
@@ -36,9 +37,12 @@ func newPacedWriter(w http.ResponseWriter) *deadlineWriter {
 }
 
 // WriteHeader has the client of a long-running request that gets an error keep to the pace of one
-// that has a seat.
+// that has a seat, and the client of any request that has left its seat to refusalGrace.
 func (dw *deadlineWriter) WriteHeader(code int) {
-	if dw.budget == nil && code >= http.StatusMultipleChoices {
+	switch {
+	case dw.answer != nil && dw.answer.left:
+		dw.budget = &waitBudget{grace: refusalGrace}
+	case dw.budget == nil && code >= http.StatusMultipleChoices:
 		dw.budget = &waitBudget{grace: seatGrace}
 	}
 	dw.ResponseWriter.WriteHeader(code)

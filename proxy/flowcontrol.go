@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 
 	"golang.org/x/net/http/httpguts"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -38,7 +38,7 @@ type flowControl struct {
 	readOnly, mutating *seatPool
 	longRunning        *longRunningLimiter
 	parsing            *seatPool // for long-running requests while their selectors are parsed
-	reviews            *seatPool // for reviews of known callers
+	reviews            *seatPool // for reviews of callers
 	watchStarts        *seatPool // for WATCHes while they are sent the state
 }
 
@@ -108,16 +108,18 @@ func (s *Server) reject(w http.ResponseWriter, r *http.Request, why error) {
 	}
 }
 
-// flowOf returns the flow of a request. It asks nobody: a caller is known by a certificate, or by a
-// token that was accepted before. All other callers are one flow, so that made-up tokens gain no
-// more than one share.
+// flowOf returns the flow of a request without a review: a caller is known by a certificate, or by
+// a token that was accepted before. All others share by their source, those with a token that is
+// not known yet apart from those without a credential.
 func (s *Server) flowOf(r *http.Request, info *request.RequestInfo) flow {
 	who, key := s.cachedCaller(r)
-	f := flow{levelEveryone, key}
+	if key == "" {
+		return s.unknownFlow(r)
+	}
+	f := flow{level: levelEveryone, caller: key}
 	system := who != nil && isSystem(who)
 	lease := info.APIGroup == "coordination.k8s.io" && info.Resource == "leases"
 	switch {
-	case key == "":
 	case lease && system:
 		f.level = levelSystemLeases
 	case lease:
@@ -126,6 +128,32 @@ func (s *Server) flowOf(r *http.Request, info *request.RequestInfo) flow {
 		f.level = levelSystem
 	}
 	return f
+}
+
+// unknownFlow returns the flow of a caller that is not known. An identity that is refused is none,
+// whatever token comes with it.
+func (s *Server) unknownFlow(r *http.Request) flow {
+	id := tokenID(r)
+	if _, err := s.authn.byCertificate(r); id == ([sha256.Size]byte{}) || errors.Is(err, errIdentityRefused) {
+		return flow{level: levelAnonymous, caller: sourceOf(r)}
+	}
+	return flow{level: levelNewTokens, caller: sourceOf(r), token: tokenKey(id)}
+}
+
+// sourceOf returns where a request comes from: the address of its client, or, since one host may
+// have all of them, the first 64 bits of an address of IPv6. Clients behind one address are one
+// source.
+func sourceOf(r *http.Request) string {
+	at, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	addr := at.Addr().Unmap()
+	if addr.Is6() {
+		network, _ := addr.WithZone("").Prefix(64) // cannot fail
+		addr = network.Addr()
+	}
+	return addr.String()
 }
 
 // cachedCaller returns a key for the caller, which is empty if the caller is unknown, and the user
@@ -200,9 +228,10 @@ func (s *Server) admit(a *responseWriter, r *http.Request) {
 			s.reject(a, r, err)
 			return
 		}
-		a.onEnd(p.release)
+		a.slot = p
 		r = r.WithContext(context.WithValue(r.Context(), slotKey{}, p))
 	}
+	a.onEnd(a.leave)
 	if long {
 		s.admitLongRunning(a, r, f, parsed, complete)
 		return
@@ -212,12 +241,7 @@ func (s *Server) admit(a *responseWriter, r *http.Request) {
 		s.reject(a, r, errTooMany)
 		return
 	}
-	release := func() { in.release(f) }
-	if upgrade {
-		release = sync.OnceFunc(release)
-		a.onUpgrade = release
-	}
-	a.onEnd(release)
+	a.seat = seat{in, f}
 	if !complete {
 		parsed = s.requests.parse(r, parsed)
 	}

@@ -42,6 +42,10 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(s.closing, cancel)()
+	answer := responseWriterOf(w)
+	if answer != nil {
+		ctx = context.WithValue(ctx, answerKey{}, answer)
+	}
 	r = r.WithContext(ctx)
 	parsed, _ := s.requests.lookup(r)
 	long, upgrade := isLongRunning(parsed.info), asksForUpgrade(r)
@@ -49,7 +53,7 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request) {
 	if !long { // it has a seat
 		dw = newPacedWriter(w)
 	}
-	dw.request = ctx
+	dw.request, dw.answer = ctx, answer
 	p := slotOf(r)
 	if p != nil {
 		if p.grow(copyBuffer); upgrade {

@@ -154,7 +154,8 @@ func TestGraceEnds(t *testing.T) {
 func TestReviewLimit(t *testing.T) {
 	const list = "/api/v1/pods?resourceVersion=0"
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
+	// Of all new tokens of one source ten have seats, and ten wait.
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}, MaxRequests: 40, timeouts: patient()})
 	tp.ready()
 	if code, _ := tp.get("jane", list); code != http.StatusOK {
 		t.Fatal(code)
@@ -183,7 +184,7 @@ func TestReviewLimit(t *testing.T) {
 		w.WriteHeader(http.StatusCreated)
 		_ = json.NewEncoder(w).Encode(review)
 	})
-	const many = maxUnknownReviews + maxWaitingReviews + 50
+	const many = 10 + 20 + 50
 	codes := make(chan int, many)
 	for i := range many {
 		go tp.sendCode(codes, fmt.Sprintf("junk-%d", i), list)
@@ -255,7 +256,7 @@ func TestDecisions(t *testing.T) {
 					}
 					return authorizer.DecisionAllow, "", nil
 				})
-				authn := &authentication{breaker: br, localTTL: time.Second, tokenAnswers: newAnswerCache(maxCachedTokens, time.Hour), reviewLimit: newReviewLimiter(), seats: newReviewSeats(time.Minute)}
+				authn := &authentication{breaker: br, localTTL: time.Second, tokenAnswers: newAnswerCache(maxCachedTokens, time.Hour), seats: newReviewSeats(time.Minute)}
 				authn.tokens = authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
 					if err := fail(); err != nil {
 						return nil, false, err

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"crypto/sha256"
 	"net/http"
 	"strings"
 	"sync"
@@ -12,8 +11,10 @@ import (
 )
 
 // longRunningLimiter bounds long-running requests: their number, the number of each user, and their
-// memory, of which a user has half at most who does not run the cluster, and so have all callers
-// together that are not known. It never blocks. It is safe for concurrent use.
+// memory, of which a user has half at most who does not run the cluster. All tokens together that
+// are not known yet have half as well, and all requests without a credential an eighth; of these
+// each source leaves others as much as it has, see leavesRoom. It never blocks. It is safe for
+// concurrent use.
 type longRunningLimiter struct {
 	limit, perUser int
 	memory         int64        // 0 or less: no bound
@@ -24,14 +25,36 @@ type longRunningLimiter struct {
 
 	mu     sync.Mutex
 	total  int
-	extra  int64          // bytes of the requests beyond watchBytes each
-	byUser map[string]int // by userKey or tokenKey; no more entries than requests
-	// shares has the bytes by userKey, tokenKey of an accepted token, or unknownShare; likewise.
-	shares map[string]int64
+	extra  int64           // bytes of the requests beyond watchBytes each
+	byUser map[string]int  // by userKey or tokenKey; no more entries than requests
+	shares map[share]int64 // bytes; no more entries than requests, and the totals by level
 }
 
-// unknownShare is the share of callers that nobody knows yet. Anybody can make up a token.
-const unknownShare = ""
+// share is a part of the memory: that of a user or an accepted token, by userKey or tokenKey, or
+// that of a source, in a level by source. Such a level has a total, without a caller.
+type share struct {
+	level  priorityLevel // levelEveryone, or one by source
+	caller string
+}
+
+// shareOf returns the share of a flow. A token that is not known is part of its source, since
+// anybody can make up one.
+func shareOf(f flow) share {
+	if f.level.bySource() {
+		return share{f.level, f.caller}
+	}
+	return userShare(f.caller)
+}
+
+// userShare returns the share of a user or an accepted token.
+func userShare(key string) share { return share{levelEveryone, key} }
+
+// total returns the share that all of a level by source have together.
+func (s share) total() share { return share{level: s.level} }
+
+// memoryPart is the part (one in n) of the memory that a share may have, or all sources of a level
+// together.
+var memoryPart = map[priorityLevel]int64{levelEveryone: 2, levelNewTokens: 2, levelAnonymous: 8}
 
 // These are the reasons for a rejection.
 const (
@@ -84,7 +107,7 @@ var (
 
 func newLongRunningLimiter(o *Options) *longRunningLimiter {
 	return &longRunningLimiter{
-		limit: o.MaxLongRunning, perUser: o.MaxWatchesPerUser, memory: o.WatchMemory, byUser: map[string]int{}, shares: map[string]int64{},
+		limit: o.MaxLongRunning, perUser: o.MaxWatchesPerUser, memory: o.WatchMemory, byUser: map[string]int{}, shares: map[share]int64{},
 	}
 }
 
@@ -92,14 +115,15 @@ func newLongRunningLimiter(o *Options) *longRunningLimiter {
 type longRunningSlot struct {
 	limiter *longRunningLimiter
 	user    string
-	share   string
+	share   share
 	extra   int64 // see extraHead, bodyBytes; and the buffers of one that is forwarded
 	asked   bool  // the upstream was asked about the caller
+	left    bool  // it was released
 }
 
 // acquire returns a slot for a request of a user, who has a share of the memory, or all of it if
 // the user runs the cluster. The error is the Status to reject it with.
-func (l *longRunningLimiter) acquire(key, share string, system bool, extra int64) (*longRunningSlot, error) {
+func (l *longRunningLimiter) acquire(key string, of share, system bool, extra int64) (*longRunningSlot, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -109,7 +133,7 @@ func (l *longRunningLimiter) acquire(key, share string, system bool, extra int64
 	case l.byUser[key] >= l.perUser:
 		l.rejected[limitUser].Add(1)
 		return nil, errTooManyOfUser
-	case !system && l.exceedsShare(share, watchBytes+extra),
+	case !system && l.exceedsShare(of, watchBytes+extra),
 		l.memory > 0 && l.memoryUsedLocked()+watchBytes+extra > l.memory:
 		l.rejected[limitMemory].Add(1)
 		return nil, errWatchMemory
@@ -117,13 +141,33 @@ func (l *longRunningLimiter) acquire(key, share string, system bool, extra int64
 	l.total++
 	l.extra += extra
 	l.byUser[key]++
-	l.shares[share] += watchBytes + extra
-	return &longRunningSlot{limiter: l, user: key, share: share, extra: extra}, nil
+	l.charge(of, watchBytes+extra)
+	return &longRunningSlot{limiter: l, user: key, share: of, extra: extra}, nil
 }
 
 // exceedsShare reports whether so many more bytes are too many. The caller holds the lock.
-func (l *longRunningLimiter) exceedsShare(share string, more int64) bool {
-	return l.memory > 0 && l.shares[share]+more > l.memory/2
+func (l *longRunningLimiter) exceedsShare(of share, more int64) bool {
+	limit, used := l.memory/memoryPart[of.level], l.shares[of]
+	switch {
+	case l.memory <= 0:
+		return false
+	case of.level.bySource():
+		room := limit - l.shares[of.total()]
+		return more > room || !leavesRoom(used, room)
+	}
+	return used+more > limit
+}
+
+// charge counts n more bytes of a share. The caller holds the lock.
+func (l *longRunningLimiter) charge(of share, n int64) {
+	add := func(to share) {
+		if l.shares[to] += n; l.shares[to] == 0 {
+			delete(l.shares, to)
+		}
+	}
+	if add(of); of.level.bySource() {
+		add(of.total())
+	}
 }
 
 // memoryUsedLocked returns the memory of all requests. The caller holds the lock.
@@ -159,7 +203,12 @@ func (l *longRunningLimiter) count() int {
 	return l.total
 }
 
+// release returns the slot, once. It must not be used any more.
 func (p *longRunningSlot) release() {
+	if p.left {
+		return
+	}
+	p.left = true
 	p.limiter.mu.Lock()
 	defer p.limiter.mu.Unlock()
 	p.limiter.total--
@@ -173,22 +222,16 @@ func (p *longRunningSlot) grow(n int64) {
 	defer p.limiter.mu.Unlock()
 	p.extra += n
 	p.limiter.extra += n
-	p.limiter.shares[p.share] += n
+	p.limiter.charge(p.share, n)
 }
 
-// dropUser removes the request from its user's count. The caller holds the lock.
+// dropUser removes the request from its user's count, and from its share. The caller holds the
+// lock.
 func (p *longRunningSlot) dropUser() {
 	if p.limiter.byUser[p.user]--; p.limiter.byUser[p.user] == 0 {
 		delete(p.limiter.byUser, p.user)
 	}
-	p.dropShare()
-}
-
-// dropShare removes the request from its share. The caller holds the lock.
-func (p *longRunningSlot) dropShare() {
-	if p.limiter.shares[p.share] -= watchBytes + p.extra; p.limiter.shares[p.share] == 0 {
-		delete(p.limiter.shares, p.share)
-	}
+	p.limiter.charge(p.share, -watchBytes-p.extra)
 }
 
 // identify counts the request under its caller, about whom the upstream was asked; nil: it did not
@@ -212,14 +255,14 @@ func (p *longRunningSlot) setUser(who user.Info) error {
 	case p.limiter.byUser[key] >= p.limiter.perUser:
 		p.limiter.rejected[limitUser].Add(1)
 		return errTooManyOfUser
-	case !isSystem(who) && p.limiter.exceedsShare(key, watchBytes+p.extra):
+	case !isSystem(who) && p.limiter.exceedsShare(userShare(key), watchBytes+p.extra):
 		p.limiter.rejected[limitMemory].Add(1)
 		return errWatchMemory
 	}
 	p.dropUser()
-	p.user, p.share = key, key
+	p.user, p.share = key, userShare(key)
 	p.limiter.byUser[key]++
-	p.limiter.shares[key] += watchBytes + p.extra
+	p.limiter.charge(p.share, watchBytes+p.extra)
 	return nil
 }
 
@@ -228,10 +271,10 @@ func (p *longRunningSlot) setUser(who user.Info) error {
 func (p *longRunningSlot) accepted() {
 	p.limiter.mu.Lock()
 	defer p.limiter.mu.Unlock()
-	if p.share == unknownShare && p.byToken() {
-		p.dropShare()
-		p.share = p.user
-		p.limiter.shares[p.share] += watchBytes + p.extra
+	if p.share.level == levelNewTokens {
+		p.limiter.charge(p.share, -watchBytes-p.extra)
+		p.share = userShare(p.user)
+		p.limiter.charge(p.share, watchBytes+p.extra)
 	}
 }
 
@@ -264,11 +307,11 @@ func slotOf(r *http.Request) *longRunningSlot {
 
 // acquireSlot returns a slot for a request of a flow. The error is the Status to reject it with.
 func (s *Server) acquireSlot(r *http.Request, f flow) (*longRunningSlot, error) {
-	key, share := f.caller, f.caller // unknownShare, if nobody knows the caller
-	if id := tokenID(r); key == "" && id != ([sha256.Size]byte{}) {
-		key = tokenKey(id) // a token that is not known yet, as all are after a start
+	key := f.caller
+	if f.token != "" {
+		key = f.token // one that is not known yet, as all are after a start
 	}
-	return s.flowControl.longRunning.acquire(key, share, f.level != levelEveryone, extraHead(r)+bodyBytes(r))
+	return s.flowControl.longRunning.acquire(key, shareOf(f), f.level < levelEveryone, extraHead(r)+bodyBytes(r))
 }
 
 // admitLongRunning answers a long-running request, which has its slot, once flow control lets it be

@@ -69,16 +69,17 @@ func (w *blockedWriter) Write([]byte) (int, error) {
 	return 0, io.ErrClosedPipe
 }
 
-// TestSharesOfMemory: no user has more than half of the memory, and no more have all together whom
-// nobody knows, whatever tokens they make up.
+// TestSharesOfMemory: one user has at most half of the memory, and so have all unknown tokens
+// together, of which each source leaves others as much as it has. Callers without a credential have
+// an eighth.
 func TestSharesOfMemory(t *testing.T) {
-	const room = 100
+	const room = 96
 	l := newLongRunningLimiter(&Options{MaxLongRunning: 10 * room, MaxWatchesPerUser: 10 * room, WatchMemory: room * watchBytes})
 	l.connections, l.kept = func() int { return 0 }, func() int64 { return 0 }
 	var slots []*longRunningSlot
-	acquire := func(key, share string, most int) (n int) {
+	acquire := func(key string, of share, most int) (n int) {
 		for ; n < most; n++ {
-			p, err := l.acquire(fmt.Sprint(key, n), share, share == "system", 0)
+			p, err := l.acquire(fmt.Sprint(key, n), of, of.caller == "system", 0)
 			if err != nil {
 				break
 			}
@@ -86,39 +87,50 @@ func TestSharesOfMemory(t *testing.T) {
 		}
 		return n
 	}
-	if n := acquire("token ", unknownShare, room); n != room/2 {
-		t.Errorf("%d of unknown callers", n)
+	newToken := func(source string) share { return share{levelNewTokens, source} }
+	if n := acquire("token ", newToken("a"), room); n != room/4 {
+		t.Errorf("%d of one source", n)
+	}
+	all := room / 4
+	for i := range 10 {
+		n := acquire(fmt.Sprint("token ", i), newToken(fmt.Sprint(i)), room)
+		if n == 0 && i < 5 {
+			t.Errorf("none of source %d", i)
+		}
+		all += n
+	}
+	if all > room/2 {
+		t.Errorf("%d of all sources", all)
+	}
+	if n := acquire("", share{levelAnonymous, "a"}, room) + acquire("", share{levelAnonymous, "b"}, room); n > room/8 || n < 2 {
+		t.Errorf("%d without a credential", n)
 	}
 	jane := &user.DefaultInfo{Name: "jane"}
-	if err := slots[0].identify(jane); err != nil {
+	known, accepted := slots[0], slots[1]
+	if err := known.identify(jane); err != nil {
 		t.Error(err)
 	}
-	if n := acquire("more ", unknownShare, room); n != 1 {
-		t.Errorf("%d in the place of one that is known now", n)
-	}
-	if n := acquire("user jane", userKey(jane), room); n != room/2-1 {
-		t.Errorf("%d of jane", n)
-	}
-	if err := slots[1].identify(jane); err == nil {
-		t.Error("jane has more than half")
-	}
-	accepted := slots[1]
-	if accepted.accepted(); l.shares[accepted.user] != watchBytes || l.shares[unknownShare] != (room/2-1)*watchBytes {
+	if accepted.accepted(); l.shares[userShare(accepted.user)] != watchBytes || l.shares[newToken("a")] != (room/4-2)*watchBytes {
 		t.Errorf("accepted: %v", l.shares)
 	}
-	slots[2].release()
-	slots[3].release()
-	slots = append(slots[:2], slots[4:]...)
-	if n := acquire("node ", "system", room); n != 2 { // all that there is
+	for _, p := range slots[1:] {
+		p.release()
+		p.release() // which does nothing
+	}
+	slots = slots[:1]
+	if n := acquire("user jane", userShare(userKey(jane)), room); n != room/2-1 {
+		t.Errorf("%d of jane", n)
+	}
+	if n := acquire("token ", newToken("a"), 1); n != 1 {
+		t.Error("no place for a new token")
+	}
+	if err := slots[len(slots)-1].identify(jane); err == nil {
+		t.Error("jane has more than half")
+	}
+	if n := acquire("node ", userShare("system"), room); n != room/2-1 { // all that there is
 		t.Errorf("%d of the system", n)
 	}
 	for _, p := range slots {
-		p.release()
-	}
-	if n := acquire("node ", "system", room); n != room {
-		t.Errorf("%d of the system, alone", n)
-	}
-	for _, p := range slots[len(slots)-room:] {
 		p.release()
 	}
 	if len(l.shares)+len(l.byUser)+l.total != 0 {

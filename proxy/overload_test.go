@@ -124,31 +124,33 @@ func TestPriorityLevels(t *testing.T) {
 		scheduler:                                                     {nil, levelSystem}, controllerManager: {nil, levelSystem},
 	} {
 		r := request(http.MethodGet, pods, name)
-		if got := of(r); got != (flow{levelEveryone, ""}) {
+		if got := of(r); got != (flow{levelNewTokens, "", tokenKey(tokenID(r))}) {
 			t.Errorf("%s is known already: %+v", name, got)
 		}
 		account := &user.DefaultInfo{Name: name, Groups: tt.groups}
 		tp.server.authn.tokenAnswers.add(account, tokenID(r), cachedAnswer{user: account})
-		if got := of(r); got != (flow{tt.want, "user " + name}) {
+		if got := of(r); got != (flow{level: tt.want, caller: "user " + name}) {
 			t.Errorf("%s: %+v", name, got)
 		}
 		leases := levelLeases
 		if tt.want == levelSystem {
 			leases = levelSystemLeases
 		}
-		if got := of(request(http.MethodPut, lease, name)); got != (flow{leases, "user " + name}) {
+		if got := of(request(http.MethodPut, lease, name)); got != (flow{level: leases, caller: "user " + name}) {
 			t.Errorf("a lease of %s: %+v", name, got)
 		}
 	}
-	// Whoever makes up tokens shares with all who do, leases included.
-	for _, token := range []string{"made-up", "made-up-too", ""} {
-		if got := of(request(http.MethodPut, lease, token)); got != (flow{levelEveryone, ""}) {
+	// Made-up tokens share by their source, leases included; and so do requests without a token.
+	for token, want := range map[string]priorityLevel{"made-up": levelNewTokens, "made-up-too": levelNewTokens, "": levelAnonymous} {
+		r := request(http.MethodPut, lease, token)
+		r.RemoteAddr = "192.0.2.1:1234"
+		if got := of(r); got.withoutToken() != (flow{level: want, caller: "192.0.2.1"}) {
 			t.Errorf("%q: %+v", token, got)
 		}
 	}
 	r := request(http.MethodPut, lease, "let-in")
 	tp.server.upstream.acceptedTokens.Add(tokenID(r), nil)
-	if got := of(r); got != (flow{levelLeases, tokenKey(tokenID(r))}) {
+	if got := of(r); got != (flow{level: levelLeases, caller: tokenKey(tokenID(r))}) {
 		t.Errorf("somebody whom the upstream lets in: %+v", got)
 	}
 }
@@ -157,7 +159,7 @@ func TestPriorityLevels(t *testing.T) {
 // leases are answered.
 func TestSystemSeats(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, MaxRequests: 20, timeouts: impatient()})
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}, MaxRequests: 21, timeouts: impatient()})
 	tp.ready()
 	const list = "/api/v1/pods?resourceVersion=0"
 	know := func(who ...string) {
@@ -171,7 +173,7 @@ func TestSystemSeats(t *testing.T) {
 	in := tp.server.flowControl.readOnly
 	for i, name := range []string{"jane", "john", "jack"} {
 		for range (in.unreserved() + in.reserved[levelEveryone]) / 2 {
-			in.acquire(tp.ctx, flow{levelEveryone, "user " + name})
+			in.acquire(tp.ctx, flow{level: levelEveryone, caller: "user " + name})
 		}
 		if code, _ := tp.get(name, list); code != http.StatusTooManyRequests {
 			t.Errorf("%s has more than half: %d", name, code)
@@ -338,7 +340,7 @@ func TestMadeUpTokens(t *testing.T) {
 	}
 	for _, code := range []int{http.StatusBadRequest, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusGatewayTimeout} {
 		answer("made-up", code)
-		if got := of("made-up"); got != (flow{levelEveryone, ""}) {
+		if got := of("made-up"); got.level != levelNewTokens {
 			t.Errorf("after a %d: %+v", code, got)
 		}
 	}
@@ -351,11 +353,11 @@ func TestMadeUpTokens(t *testing.T) {
 	if code, _ := tp.get(admin, "/api/v1/pods?resourceVersion=0"); code != http.StatusOK {
 		t.Fatal(code)
 	}
-	if got := of(admin); got != (flow{levelSystemLeases, "user " + admin}) {
+	if got := of(admin); got != (flow{level: levelSystemLeases, caller: "user " + admin}) {
 		t.Fatalf("%+v", got)
 	}
 	answer(admin, http.StatusUnauthorized)
-	if got := of(admin); got != (flow{levelEveryone, ""}) {
+	if got := of(admin); got.level != levelNewTokens {
 		t.Errorf("whose token was revoked: %+v", got)
 	}
 }

@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"bytes"
+	"io"
 	"net/http"
 	"time"
 
@@ -21,8 +23,48 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, why error) {
 			w = noted
 		}
 	}
+	if a := responseWriterOf(w); a != nil {
+		a.leave()
+	}
 	watchcache.WriteError(w, r, why)
 }
+
+// maxBufferedError bounds the body of a forwarded error that is buffered, so that its request can
+// leave its seat.
+const maxBufferedError = 16 << 10
+
+// refusalGrace is how long a client is waited for that has not read an error, whose request has
+// left its seat.
+const refusalGrace = 10 * time.Second
+
+// bufferError reads the body of a forwarded error, if that is small, and has the request leave its
+// seat: the upstream is done with it. Otherwise the request keeps the seat until its client has
+// read the error.
+func bufferError(resp *http.Response) {
+	a, ok := resp.Request.Context().Value(answerKey{}).(*responseWriter)
+	if !ok || resp.StatusCode < http.StatusBadRequest || resp.ContentLength > maxBufferedError {
+		return
+	}
+	// What is behind the upstream may send an error without an end.
+	if resp.ContentLength < 0 && mayBeOfBackend(resp.Request.URL.Path) {
+		return
+	}
+	from := resp.Body
+	body, err := io.ReadAll(io.LimitReader(from, maxBufferedError+1))
+	if err == nil && len(body) <= maxBufferedError {
+		a.leave()
+		resp.Body = io.NopCloser(bytes.NewReader(body))
+		_ = from.Close()
+		return
+	}
+	resp.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(body), from), from}
+}
+
+// answerKey is the context key of the *responseWriter of a forwarded request.
+type answerKey struct{}
 
 // refuseUnread refuses a request whose body nobody has read, for why, or because the body does not
 // come.

@@ -21,8 +21,9 @@ type responseWriter struct {
 	ends []func() // called when the request ends, the last one first
 	// panicked is what the request has made the proxy panic with, set before that; nil: nothing.
 	panicked any
-	// onUpgrade is called when the request has become an upgraded connection; nil: nothing is.
-	onUpgrade func()
+	seat     seat             // of a request that has one
+	left     bool             // it has left the seat and the slot
+	slot     *longRunningSlot // of a long-running request, or one that asks to be upgraded
 	// buffered means that the last write may still be in net/http's buffer.
 	buffered bool
 
@@ -45,6 +46,30 @@ func (a *responseWriter) onEnd(f func()) { a.ends = append(a.ends, f) }
 func (a *responseWriter) end() {
 	for _, f := range a.ends {
 		defer f()
+	}
+}
+
+// leave gives up the seat and the slot of the request, so that a client that does not read an error
+// keeps neither from others.
+func (a *responseWriter) leave() {
+	a.left = true
+	a.seat.release()
+	if a.slot != nil {
+		a.slot.release()
+	}
+}
+
+// responseWriterOf returns the responseWriter below a writer, or nil.
+func responseWriterOf(w http.ResponseWriter) *responseWriter {
+	for {
+		switch inner := w.(type) {
+		case *responseWriter:
+			return inner
+		case interface{ Unwrap() http.ResponseWriter }:
+			w = inner.Unwrap()
+		default:
+			return nil
+		}
 	}
 }
 
@@ -93,9 +118,7 @@ func (a *responseWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(a.ResponseWriter).Hijack()
 	if err == nil {
 		a.recordCode(http.StatusSwitchingProtocols)
-		if a.onUpgrade != nil {
-			a.onUpgrade()
-		}
+		a.seat.release()
 	}
 	return conn, rw, err
 }

@@ -7,15 +7,15 @@ import (
 )
 
 const (
-	// maxReviews bounds the concurrent reviews of callers who are known. A caller has three eighths
-	// of them at most, so that one whose thousand watches begin at once leaves some to others.
-	maxReviews = 128
+	// maxReviews bounds the concurrent reviews of callers. A known caller has 35 % of them at most, so
+	// that one whose thousand watches begin at once leaves some to others; and new tokens have half.
+	maxReviews = 160
 	// maxQueuedReviews bounds the requests of a level that wait for such a review. Each of them has
 	// a seat, or counts as long-running. After a start a herd of watches waits for the same few.
 	maxQueuedReviews = 4096
 )
 
-// newReviewSeats returns the seats of the reviews of known callers. A request waits for one no
+// newReviewSeats returns the seats of reviews. A request waits for one no
 // longer than for the review itself: while the upstream is silent, those in progress then open the
 // breaker.
 func newReviewSeats(wait time.Duration) *seatPool {
@@ -26,7 +26,7 @@ func newReviewSeats(wait time.Duration) *seatPool {
 
 // reviewFlow returns the flow of the reviews of a caller.
 func reviewFlow(who user.Info) flow {
-	f := flow{levelEveryone, userKey(who)}
+	f := flow{level: levelEveryone, caller: userKey(who)}
 	if isSystem(who) {
 		f.level = levelSystem
 	}

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -10,7 +11,9 @@ import (
 // seats, and competes for the shared ones. A request without a seat waits in the queue of its flow.
 // A free seat goes to the highest level, and in it to the flow with the fewest seats. A flow has at
 // most half of the seats that its level may take, so that others need not wait for its requests to
-// end. It is safe for concurrent use and has no goroutine.
+// end. In the levels whose flows are sources, each leaves others as much as it has, see leavesRoom,
+// and the source for which most requests wait loses its place to one for which fewer do. It is safe
+// for concurrent use and has no goroutine.
 type seatPool struct {
 	limit     int
 	places    int           // bounds the waiting requests of a level
@@ -39,18 +42,33 @@ const (
 	levelLeases
 	// levelSystem is for everything else by callers that run the cluster.
 	levelSystem
-	// levelEveryone is for all others.
+	// levelEveryone is for all other callers that are known.
 	levelEveryone
+	// levelNewTokens is for tokens that the proxy does not know yet: those of all callers after a
+	// start, and made-up ones. Its flows are sources, since anybody can make up a token.
+	levelNewTokens
+	// levelAnonymous is for requests without a credential. It has no seats of its own, and few of the
+	// shared ones. kube-apiserver does not let these requests wait with others either: it knows the
+	// caller before it controls the flow. Its flows are sources.
+	levelAnonymous
 	priorityLevels
 )
 
 func (l priorityLevel) String() string {
-	return [priorityLevels]string{"system-leases", "leases", "system", "everybody"}[l]
+	return [priorityLevels]string{"system-leases", "leases", "system", "everybody", "new-tokens", "anonymous"}[l]
 }
 
+// bySource reports whether the flows of a level are sources.
+func (l priorityLevel) bySource() bool { return l >= levelNewTokens }
+
 // reservedPercent is the percentage of seats that only the level may take. Everyone has some too,
-// because anybody may request leases, which come first.
-var reservedPercent = [priorityLevels]int{levelSystemLeases: 5, levelLeases: 5, levelSystem: 15, levelEveryone: 25}
+// because anybody may request leases, which come first; and so have new tokens, since known callers
+// come before them.
+var reservedPercent = [priorityLevels]int{levelSystemLeases: 5, levelLeases: 5, levelSystem: 15, levelEveryone: 25, levelNewTokens: 5}
+
+// anonymousPercent is the percentage of seats that levelAnonymous may take, and of places; it is
+// one at the least.
+const anonymousPercent = 5
 
 const (
 	defaultReadOnly = 1000
@@ -63,25 +81,6 @@ const (
 	minQueued     = 50
 	queuedPercent = 30
 )
-
-// flow identifies the requests of one caller in one level, which take turns with other flows.
-type flow struct {
-	level  priorityLevel
-	caller string
-}
-
-// flowQueue is the state of one flow.
-type flowQueue struct {
-	flow
-	taken int
-	queue []*seatRequest // seatPool.maxQueued at most
-}
-
-// seatRequest is a request for a seat.
-type seatRequest struct {
-	seq     uint64
-	granted chan struct{} // closed when the seat is granted
-}
 
 func newSeatPool(limit int, wait time.Duration) *seatPool {
 	s := &seatPool{limit: limit, maxWait: wait, flows: map[flow]*flowQueue{}, queued: map[*flowQueue]struct{}{}}
@@ -113,14 +112,14 @@ func (s *seatPool) acquire(ctx context.Context, f flow) bool {
 	}
 	select {
 	case <-t.granted:
-		return true
+		return !t.refused
 	default:
 	}
 	timer := time.NewTimer(s.maxWait)
 	defer timer.Stop()
 	select {
 	case <-t.granted:
-		return true
+		return !t.refused
 	case <-timer.C:
 	case <-ctx.Done():
 	}
@@ -131,72 +130,113 @@ func (s *seatPool) acquire(ctx context.Context, f flow) bool {
 func (s *seatPool) request(f flow) *seatRequest {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.flows[f]
+	l := s.flows[f.withoutToken()]
 	if l == nil {
-		l = &flowQueue{flow: f}
+		l = &flowQueue{flow: f.withoutToken()}
 	}
-	t := &seatRequest{granted: make(chan struct{})}
-	// A flow with waiting requests has been given every seat it may have, so nobody is overtaken.
-	if len(l.queue) == 0 && s.mayTake(l) {
-		s.flows[f] = l
-		s.grant(l, t)
-		return t
+	t := l.turn(f.token)
+	s.seq++
+	r := &seatRequest{seq: s.seq, granted: make(chan struct{})}
+	// A flow with waiting requests has every seat that it may have, so none of them is overtaken.
+	if len(l.ready) == 0 && s.mayTake(l, t) {
+		s.flows[l.flow] = l
+		l.keep(t)
+		s.grant(l, t, r)
+		return r
 	}
-	most := s.maxQueued
-	if s.waiting[f.level] >= s.places/2 {
-		most = minQueued
-	}
-	if len(l.queue) >= most || s.waiting[f.level] >= s.places {
+	if !s.mayWait(l, t) {
 		return nil
 	}
-	s.seq++
-	t.seq = s.seq
-	s.flows[f] = l
-	l.queue = append(l.queue, t)
+	s.flows[l.flow] = l
+	l.push(t, r)
 	s.waiting[f.level]++
 	s.queued[l] = struct{}{}
-	return t
+	return r
 }
 
-// mayTake reports whether a flow may have one more seat. The caller holds the lock.
-func (s *seatPool) mayTake(l *flowQueue) bool {
-	if l.taken >= max((s.unreserved()+s.reserved[l.level])/2, 1) {
+// mayWait reports whether one more request of a turn may wait. The caller holds the lock.
+func (s *seatPool) mayWait(l *flowQueue, t *turn) bool {
+	places, waiting := s.places, s.waiting[l.level]
+	if l.level == levelAnonymous {
+		places = max(places*anonymousPercent/100, 1)
+	}
+	if l.level.bySource() {
+		return waiting < places || s.displace(l, t)
+	}
+	most := s.maxQueued
+	if waiting >= places/2 {
+		most = minQueued
+	}
+	return l.queued < most && waiting < places
+}
+
+// displace refuses the newest request of the source for which most wait, and in that of the token
+// for which most wait, to make place for a turn of which fewer do. It reports whether it did. The
+// caller holds the lock.
+func (s *seatPool) displace(l *flowQueue, t *turn) bool {
+	most := l
+	for other := range s.queued {
+		if other.level == l.level && other.queued > max(most.queued, l.queued+1) {
+			most = other
+		}
+	}
+	victim := t
+	for _, other := range most.ready {
+		if len(other.queue) > len(victim.queue) || victim == t && most != l {
+			victim = other
+		}
+	}
+	if most == l && len(victim.queue) <= len(t.queue)+1 {
 		return false
 	}
-	if s.taken[l.level] < s.reserved[l.level] {
-		return true
-	}
-	free := s.unreserved()
+	r := victim.queue[len(victim.queue)-1]
+	most.drop(victim, r)
+	s.waiting[l.level]--
+	s.forgetIdle(most)
+	r.refused = true
+	close(r.granted)
+	return true
+}
+
+// mayTake reports whether a turn of a flow may have one more seat. The caller holds the lock.
+func (s *seatPool) mayTake(l *flowQueue, t *turn) bool {
+	free, taken := s.unreserved(), s.taken[l.level]
 	for level := range priorityLevels {
 		free -= max(s.taken[level]-s.reserved[level], 0)
 	}
-	return free > 0
+	room := max(free, 0) + max(s.reserved[l.level]-taken, 0) // for the level
+	if !l.level.bySource() {
+		return room > 0 && l.taken < max((s.unreserved()+s.reserved[l.level])/2, 1)
+	}
+	if l.level == levelAnonymous {
+		room = min(room, max(s.limit*anonymousPercent/100, 1)-taken)
+	}
+	return leavesRoom(l.taken, room) && leavesRoom(t.taken, room-l.taken)
 }
 
 // grant assigns a seat to a request. The caller holds the lock.
-func (s *seatPool) grant(l *flowQueue, t *seatRequest) {
+func (s *seatPool) grant(l *flowQueue, t *turn, r *seatRequest) {
 	l.taken++
+	t.taken++
 	s.taken[l.level]++
+	if s.seq++; l.level.bySource() {
+		l.served = s.seq
+	}
 	s.peak.add(time.Now(), 1)
-	close(t.granted)
+	close(r.granted)
 }
 
 // cancel removes a request from its queue. It returns true if the request got a seat meanwhile.
-func (s *seatPool) cancel(f flow, t *seatRequest) bool {
+func (s *seatPool) cancel(f flow, r *seatRequest) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	select {
-	case <-t.granted:
-		return true
+	case <-r.granted:
+		return !r.refused
 	default:
 	}
-	l := s.flows[f]
-	for i := range l.queue {
-		if l.queue[i] == t {
-			l.queue = append(l.queue[:i], l.queue[i+1:]...)
-			break
-		}
-	}
+	l := s.flows[f.withoutToken()]
+	l.drop(l.turn(f.token), r)
 	s.waiting[f.level]--
 	s.forgetIdle(l)
 	return false
@@ -206,52 +246,62 @@ func (s *seatPool) cancel(f flow, t *seatRequest) bool {
 func (s *seatPool) release(f flow) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.flows[f]
+	l := s.flows[f.withoutToken()]
+	t := l.turn(f.token)
 	l.taken--
+	t.taken--
 	s.taken[f.level]--
 	s.peak.add(time.Now(), -1)
+	l.forgetIdle(t)
 	s.forgetIdle(l)
 	for {
-		next := s.next()
+		next, t := s.next()
 		if next == nil {
 			return
 		}
-		t := next.queue[0]
-		next.queue = next.queue[1:]
+		r := next.pop(t)
 		s.waiting[next.level]--
-		s.grant(next, t)
+		s.grant(next, t, r)
 		s.forgetIdle(next)
 	}
 }
 
-// next returns the flow that gets the next free seat, or nil. The caller holds the lock.
-func (s *seatPool) next() (first *flowQueue) {
+// next returns the flow that gets the next free seat, and its turn; nil: none does. The caller
+// holds the lock.
+func (s *seatPool) next() (first *flowQueue, its *turn) {
 	for l := range s.queued {
-		if s.mayTake(l) && (first == nil || l.before(first)) {
-			first = l
+		if first != nil && !l.before(first) {
+			continue
+		}
+		// All turns but those with seats may take one where one may, so this looks at few.
+		if i := slices.IndexFunc(l.ready, func(t *turn) bool { return s.mayTake(l, t) }); i >= 0 {
+			first, its = l, l.ready[i]
 		}
 	}
-	return first
-}
-
-// before reports whether a flow gets a seat before another: by level, seats and waiting time.
-func (l *flowQueue) before(other *flowQueue) bool {
-	switch {
-	case l.level != other.level:
-		return l.level < other.level
-	case l.taken != other.taken:
-		return l.taken < other.taken
-	}
-	return l.queue[0].seq < other.queue[0].seq
+	return first, its
 }
 
 // forgetIdle removes a flow without seats and requests. The caller holds the lock.
 func (s *seatPool) forgetIdle(l *flowQueue) {
-	if len(l.queue) == 0 {
+	if len(l.ready) == 0 {
 		delete(s.queued, l)
-		if l.queue = nil; l.taken == 0 {
+		if l.ready = nil; l.taken == 0 {
 			delete(s.flows, l.flow)
 		}
+	}
+}
+
+// seat is the seat of one request. The zero value is none. Only the request's goroutine uses it.
+type seat struct {
+	pool *seatPool
+	flow flow
+}
+
+// release returns the seat, once.
+func (s *seat) release() {
+	if s.pool != nil {
+		s.pool.release(s.flow)
+		s.pool = nil
 	}
 }
 

@@ -38,7 +38,7 @@ func has(t *testing.T, got <-chan bool) bool {
 func TestSeatsFair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSeatPool(8, time.Minute) // 8*20/100 is one for the system
-		greedy, modest, third := flow{levelEveryone, "greedy"}, flow{levelEveryone, "modest"}, flow{levelEveryone, "third"}
+		greedy, modest, third := flow{level: levelEveryone, caller: "greedy"}, flow{level: levelEveryone, caller: "modest"}, flow{level: levelEveryone, caller: "third"}
 		for i := range 3 {
 			if !s.acquire(t.Context(), greedy) {
 				t.Fatalf("seat %d of 3", i)
@@ -88,11 +88,11 @@ func TestSeatsLevels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSeatPool(100, time.Minute)
 		for i := range s.unreserved() + s.reserved[levelEveryone] {
-			if !s.acquire(t.Context(), flow{levelEveryone, fmt.Sprint(i)}) {
+			if !s.acquire(t.Context(), flow{level: levelEveryone, caller: fmt.Sprint(i)}) {
 				t.Fatalf("common seat %d", i)
 			}
 		}
-		one := sit(s, t.Context(), flow{levelEveryone, "one"})
+		one := sit(s, t.Context(), flow{level: levelEveryone, caller: "one"})
 		if has(t, one) {
 			t.Fatal("a seat of somebody's own")
 		}
@@ -101,21 +101,21 @@ func TestSeatsLevels(t *testing.T) {
 				t.Fatalf("%v have no seats of their own", priorityLevel(c))
 			}
 			for i := range own {
-				if !s.acquire(t.Context(), flow{priorityLevel(c), fmt.Sprint(i)}) {
+				if !s.acquire(t.Context(), flow{level: priorityLevel(c), caller: fmt.Sprint(i)}) {
 					t.Fatalf("%v: own seat %d of %d", priorityLevel(c), i, own)
 				}
 			}
 		}
-		sys, lease := sit(s, t.Context(), flow{levelSystem, "node"}), sit(s, t.Context(), flow{levelLeases, "node"})
-		s.release(flow{levelEveryone, "3"})
+		sys, lease := sit(s, t.Context(), flow{level: levelSystem, caller: "node"}), sit(s, t.Context(), flow{level: levelLeases, caller: "node"})
+		s.release(flow{level: levelEveryone, caller: "3"})
 		if has(t, sys) || !has(t, lease) || has(t, one) {
 			t.Error("a lease comes first")
 		}
-		s.release(flow{levelSystem, "0"})
+		s.release(flow{level: levelSystem, caller: "0"})
 		if !has(t, sys) || has(t, one) {
 			t.Error("then the system")
 		}
-		s.release(flow{levelEveryone, "4"})
+		s.release(flow{level: levelEveryone, caller: "4"})
 		if !has(t, one) {
 			t.Error("then everybody")
 		}
@@ -129,21 +129,21 @@ func TestSeatsOfSystemLeases(t *testing.T) {
 		s := newSeatPool(defaultMutating, time.Minute)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		for _, f := range []flow{{levelLeases, "one"}, {levelLeases, "other"}, {levelSystem, "third"}, {levelSystem, "fourth"}} {
+		for _, f := range []flow{{level: levelLeases, caller: "one"}, {level: levelLeases, caller: "other"}, {level: levelSystem, caller: "third"}, {level: levelSystem, caller: "fourth"}} {
 			for range s.limit {
 				sit(s, ctx, f)
 			}
 		}
-		if has(t, sit(s, ctx, flow{levelLeases, "modest"})) || has(t, sit(s, ctx, flow{levelSystem, "modest"})) {
+		if has(t, sit(s, ctx, flow{level: levelLeases, caller: "modest"})) || has(t, sit(s, ctx, flow{level: levelSystem, caller: "modest"})) {
 			t.Fatal("not all seats are taken")
 		}
 		for i := range s.reserved[levelSystemLeases] {
-			if !has(t, sit(s, ctx, flow{levelSystemLeases, fmt.Sprint(i)})) {
+			if !has(t, sit(s, ctx, flow{level: levelSystemLeases, caller: fmt.Sprint(i)})) {
 				t.Fatalf("no seat for renewal %d", i)
 			}
 		}
-		next := sit(s, ctx, flow{levelSystemLeases, "next"})
-		s.release(flow{levelLeases, "one"})
+		next := sit(s, ctx, flow{level: levelSystemLeases, caller: "next"})
+		s.release(flow{level: levelLeases, caller: "one"})
 		if !has(t, next) {
 			t.Error("another lease comes before it")
 		}
@@ -156,12 +156,12 @@ func TestSeatsForEveryone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSeatPool(100, time.Minute)
 		ctx, cancel := context.WithCancel(t.Context())
-		for _, f := range []flow{{levelLeases, "one"}, {levelLeases, "other"}, {levelSystem, "third"}} {
+		for _, f := range []flow{{level: levelLeases, caller: "one"}, {level: levelLeases, caller: "other"}, {level: levelSystem, caller: "third"}} {
 			for range s.limit {
 				sit(s, ctx, f)
 			}
 		}
-		if !has(t, sit(s, t.Context(), flow{levelEveryone, "modest"})) {
+		if !has(t, sit(s, t.Context(), flow{level: levelEveryone, caller: "modest"})) {
 			t.Error("no seat for anybody else")
 		}
 		cancel()
@@ -174,7 +174,7 @@ func TestSeatsBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSeatPool(2*minQueued, time.Hour)
 		for i := range s.unreserved() + s.reserved[levelEveryone] {
-			if !s.acquire(t.Context(), flow{levelEveryone, fmt.Sprint(i)}) {
+			if !s.acquire(t.Context(), flow{level: levelEveryone, caller: fmt.Sprint(i)}) {
 				t.Fatalf("seat %d", i)
 			}
 		}
@@ -182,9 +182,9 @@ func TestSeatsBounds(t *testing.T) {
 		var waits []<-chan bool
 		for _, name := range []string{"a", "b"} {
 			for range minQueued {
-				waits = append(waits, sit(s, ctx, flow{levelEveryone, name}))
+				waits = append(waits, sit(s, ctx, flow{level: levelEveryone, caller: name}))
 			}
-			if s.acquire(ctx, flow{levelEveryone, name}) {
+			if s.acquire(ctx, flow{level: levelEveryone, caller: name}) {
 				t.Fatal("a seat")
 			}
 		}
@@ -192,7 +192,7 @@ func TestSeatsBounds(t *testing.T) {
 			t.Fatalf("%v wait", waiting)
 		}
 		began := time.Now()
-		if s.acquire(ctx, flow{levelEveryone, "c"}) || time.Since(began) > 0 {
+		if s.acquire(ctx, flow{level: levelEveryone, caller: "c"}) || time.Since(began) > 0 {
 			t.Error("more wait than there are seats")
 		}
 		cancel()
@@ -202,7 +202,7 @@ func TestSeatsBounds(t *testing.T) {
 			}
 		}
 		for i := range s.unreserved() + s.reserved[levelEveryone] {
-			s.release(flow{levelEveryone, fmt.Sprint(i)})
+			s.release(flow{level: levelEveryone, caller: fmt.Sprint(i)})
 		}
 		if len(s.flows)+len(s.queued)+s.inUse() != 0 || slices.Max(s.waiting[:]) != 0 {
 			t.Errorf("%d lines, %d hungry, %d seated, %v waiting", len(s.flows), len(s.queued), s.inUse(), s.waiting)
@@ -216,7 +216,7 @@ func TestSeatsOfAFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSeatPool(defaultReadOnly, time.Hour)
 		ctx, cancel := context.WithCancel(t.Context())
-		agents := flow{levelEveryone, "agents"}
+		agents := flow{level: levelEveryone, caller: "agents"}
 		var waits []<-chan bool
 		for range 2000 {
 			waits = append(waits, sit(s, ctx, agents))
@@ -225,10 +225,10 @@ func TestSeatsOfAFlood(t *testing.T) {
 		if _, waiting := s.counts(); waiting[levelEveryone] != 6*50 {
 			t.Errorf("%v wait", waiting)
 		}
-		if !s.acquire(ctx, flow{levelEveryone, "other"}) {
+		if !s.acquire(ctx, flow{level: levelEveryone, caller: "other"}) {
 			t.Error("no seat for another caller")
 		}
-		s.release(flow{levelEveryone, "other"})
+		s.release(flow{level: levelEveryone, caller: "other"})
 		for range seats + 6*50 {
 			s.release(agents)
 			synctest.Wait()
@@ -254,15 +254,15 @@ func TestSeatsOfSeveralFloods(t *testing.T) {
 		defer cancel()
 		for i := range 4 {
 			for range 1000 {
-				sit(s, ctx, flow{levelEveryone, fmt.Sprint(i)})
+				sit(s, ctx, flow{level: levelEveryone, caller: fmt.Sprint(i)})
 			}
 		}
 		if _, waiting := s.counts(); waiting[levelEveryone] != defaultReadOnly/2+2*minQueued {
 			t.Errorf("%v wait", waiting)
 		}
-		modest := sit(s, ctx, flow{levelEveryone, "modest"})
+		modest := sit(s, ctx, flow{level: levelEveryone, caller: "modest"})
 		for range 3 { // two of the others have none either, and came before
-			s.release(flow{levelEveryone, "0"})
+			s.release(flow{level: levelEveryone, caller: "0"})
 		}
 		if !has(t, modest) {
 			t.Error("no place for another caller")
@@ -290,7 +290,7 @@ func TestLevelNames(t *testing.T) {
 	for c := range priorityLevels {
 		all = append(all, c.String())
 	}
-	if strings.Join(all, " ") != "system-leases leases system everybody" {
+	if strings.Join(all, " ") != "system-leases leases system everybody new-tokens anonymous" {
 		t.Error(all)
 	}
 }

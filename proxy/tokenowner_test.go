@@ -21,7 +21,7 @@ func TestSeatsByUser(t *testing.T) {
 		return tp.server.flowOf(r, requestInfoOf(r.Method, r.URL))
 	}
 	for token, want := range map[string]flow{
-		"jane": {levelEveryone, "user jane"}, "jane~1": {levelEveryone, "user jane"}, robot: {levelSystem, "user " + robot},
+		"jane": {level: levelEveryone, caller: "user jane"}, "jane~1": {level: levelEveryone, caller: "user jane"}, robot: {level: levelSystem, caller: "user " + robot},
 	} {
 		if code, body := tp.get(token, "/api"); code != http.StatusOK {
 			t.Fatal(code, body)
@@ -65,7 +65,7 @@ func TestOwnerOfRejectedToken(t *testing.T) {
 	const robot = "system:serviceaccount:kube-system:robot"
 	known := func() bool {
 		r := &http.Request{Method: http.MethodPut, URL: &url.URL{Path: "/api/v1/namespaces/default/pods/x"}, Header: http.Header{"Authorization": {"Bearer token-" + robot}}}
-		return tp.server.flowOf(r, requestInfoOf(r.Method, r.URL)) == flow{levelSystem, "user " + robot}
+		return tp.server.flowOf(r, requestInfoOf(r.Method, r.URL)) == flow{level: levelSystem, caller: "user " + robot}
 	}
 	rejected := func(path string) {
 		t.Helper()

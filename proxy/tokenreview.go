@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"crypto/sha256"
 	"net/http"
 	"strings"
@@ -11,68 +10,20 @@ import (
 	"k8s.io/streaming/pkg/httpstream/wsstream"
 )
 
-// reviewLimiter bounds the TokenReviews of unknown tokens, so that a flood of them leaves the
-// upstream to others. Use newReviewLimiter: the zero value admits nobody. It is safe for concurrent
-// use.
-type reviewLimiter struct {
-	waiting chan struct{} // one element for each review that waits or runs
-	running chan struct{} // one element for each review that runs
-}
-
-const (
-	// maxUnknownReviews bounds the concurrent TokenReviews of unknown tokens, and maxWaitingReviews
-	// the requests that wait for one.
-	maxUnknownReviews = 32
-	maxWaitingReviews = 224
-	// reviewWait is how long a request waits for a review.
-	reviewWait = time.Second
-)
-
-func newReviewLimiter() *reviewLimiter {
-	return &reviewLimiter{waiting: make(chan struct{}, maxUnknownReviews+maxWaitingReviews), running: make(chan struct{}, maxUnknownReviews)}
-}
-
-// acquire reports whether a review may run. It blocks for reviewWait at most, or until ctx ends,
-// and not at all if too many wait. The caller must release.
-func (l *reviewLimiter) acquire(ctx context.Context) bool {
-	select {
-	case l.waiting <- struct{}{}:
-	default:
-		return false
+// acquireReview reports whether the token of a request may be reviewed. It blocks while too many
+// are. The caller must release.
+func (a *authentication) acquireReview(r *http.Request, id [sha256.Size]byte) (release func(), ok bool) {
+	f := flow{level: levelNewTokens, caller: sourceOf(r), token: tokenKey(id)}
+	if last, met := a.tokenAnswers.get(id); met {
+		f = reviewFlow(last.user)
 	}
-	timer := time.NewTimer(reviewWait)
-	defer timer.Stop()
-	select {
-	case l.running <- struct{}{}:
-		return true
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	<-l.waiting
-	return false
-}
-
-// release ends a review.
-func (l *reviewLimiter) release() {
-	<-l.running
-	<-l.waiting
-}
-
-// acquireReview reports whether a token may be reviewed. It blocks while too many are. The caller
-// must release.
-func (a *authentication) acquireReview(ctx context.Context, id [sha256.Size]byte) (release func(), ok bool) {
-	last, met := a.tokenAnswers.get(id)
-	if !met {
-		return a.reviewLimit.release, a.reviewLimit.acquire(ctx)
-	}
-	f := reviewFlow(last.user)
-	return func() { a.seats.release(f) }, a.seats.acquire(ctx, f)
+	return func() { a.seats.release(f) }, a.seats.acquire(r.Context(), f)
 }
 
 // review asks the upstream whose a token is.
 func (a *authentication) review(r *http.Request, id [sha256.Size]byte, opts reviewOptions) (*caller, decision) {
 	if !opts.uncached {
-		release, ok := a.acquireReview(r.Context(), id)
+		release, ok := a.acquireReview(r, id)
 		if ok {
 			defer release()
 		}

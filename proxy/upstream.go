@@ -112,6 +112,7 @@ func modifyResponse(resp *http.Response) error {
 			return bodyError(body.failed())
 		}
 	}
+	bufferError(resp)
 	return wrapWatchBody(resp)
 }
 

@@ -7,7 +7,7 @@ import (
 )
 
 // maxWatchStarts bounds the WATCHes that are being sent the state with which they begin, which
-// takes as much time of the CPUs as a LIST. One caller has three eighths of them at most. They are
+// takes as much time of the CPUs as a LIST. One caller has 35 % of them at most. They are
 // fewer than the seats of reads, since all that wait for one are served soon: a client that takes
 // its state slowly has no seat for long.
 const maxWatchStarts = 128

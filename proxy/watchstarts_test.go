@@ -30,7 +30,7 @@ func TestWatchStarts(t *testing.T) {
 	const initial = "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=0"
 	all := in.unreserved() + in.reserved[levelEveryone]
 	for range all / 2 {
-		if !in.acquire(tp.ctx, flow{levelEveryone, "user jane"}) {
+		if !in.acquire(tp.ctx, flow{level: levelEveryone, caller: "user jane"}) {
 			t.Fatal("jane has less than half")
 		}
 	}
@@ -40,11 +40,11 @@ func TestWatchStarts(t *testing.T) {
 	}
 	try("jane", "&resourceVersion="+tp.resource("pods").ready.Load().store.ResourceVersion(), http.StatusOK)
 	for i := range all - all/2 {
-		in.acquire(tp.ctx, flow{levelEveryone, fmt.Sprint("user jack ", i/2)})
+		in.acquire(tp.ctx, flow{level: levelEveryone, caller: fmt.Sprint("user jack ", i/2)})
 	}
 	try("john", initial, http.StatusTooManyRequests)
 	try(scheduler, initial, http.StatusOK)
-	in.release(flow{levelEveryone, "user jane"})
+	in.release(flow{level: levelEveryone, caller: "user jane"})
 	try("jane", initial, http.StatusOK)
 	if taken, waiting := in.counts(); taken[levelEveryone] != all-1 || taken[levelSystem] != 0 || waiting != [priorityLevels]int{} {
 		t.Errorf("%v have seats, %v wait", taken, waiting)
