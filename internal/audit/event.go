@@ -22,9 +22,10 @@ type Event struct {
 	Stage    []byte
 	URI      []byte // with the query, as the client sent it
 	Verb     []byte // Kubernetes' verb, or the method in lower case
-	User     []byte // who authenticated, also where somebody else was impersonated
+	User     []byte // whose rights count: the impersonated user, if there is one
+	Via      []byte // who authenticated, if that is another user
 	Agent    []byte
-	Pod      []byte // whose token the user has; told of Pods' service accounts
+	Pod      []byte // the Pod whose token User has; logged for service accounts of Pods
 	IP       []byte // the first of sourceIPs, which proxies on the way have passed on
 	Object   Object
 	Code     int    // of the response; 0 if there is none yet
@@ -37,6 +38,7 @@ type Event struct {
 	Storage   time.Duration // waiting for etcd; told of slow requests as well
 
 	apiVersion, kind []byte
+	as, asPod        []byte // who is impersonated
 	scratch          []byte // unescaped strings; bounded by the line's length
 }
 
@@ -49,9 +51,9 @@ type Object struct {
 // clone returns a copy on bytes of its own.
 func (e *Event) clone() *Event {
 	c := *e
-	c.scratch, c.kind, c.apiVersion = nil, nil, nil
+	c.scratch, c.kind, c.apiVersion, c.as, c.asPod = nil, nil, nil, nil, nil
 	for _, text := range []*[]byte{
-		&c.AuditID, &c.Stage, &c.URI, &c.Verb, &c.User, &c.Agent, &c.Pod, &c.IP, &c.Object.Group, &c.Object.Version,
+		&c.AuditID, &c.Stage, &c.URI, &c.Verb, &c.User, &c.Via, &c.Agent, &c.Pod, &c.IP, &c.Object.Group, &c.Object.Version,
 		&c.Reason, &c.Object.Resource, &c.Object.Subresource, &c.Object.Namespace, &c.Object.Name,
 	} {
 		*text = bytes.Clone(*text)

@@ -59,6 +59,32 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// TestParseImpersonated: the user is the one whose rights count, on the machine that the event says
+// is theirs, and the one who authenticated is known as well.
+func TestParseImpersonated(t *testing.T) {
+	for _, c := range []struct{ member, user, via, place string }{
+		{`"impersonatedUser":{"username":"jane","groups":["dev"]}`, "jane", "system:serviceaccount:shop:collector", "10.0.0.7"},
+		{`"impersonatedUser":{"username":"system:serviceaccount:a:b","extra":{"authentication.kubernetes.io/pod-name":["b-0"]}}`,
+			"system:serviceaccount:a:b", "system:serviceaccount:shop:collector", "b-0"},
+		{`"impersonatedUser":{"username":"system:node:n","extra":null}`, "system:node:n", "system:serviceaccount:shop:collector", "system:node:n"},
+		{`"impersonatedUser":{"username":"system:serviceaccount:shop:collector"}`, "system:serviceaccount:shop:collector", "", "collector-0"},
+		{`"impersonatedUser":null`, "system:serviceaccount:shop:collector", "", "collector-0"},
+		{`"impersonatedUser":{"uid":"7"}`, "system:serviceaccount:shop:collector", "", "collector-0"},
+	} {
+		for _, line := range []string{
+			strings.Replace(listLine, `"sourceIPs"`, c.member+`,"sourceIPs"`, 1), strings.Replace(listLine, `"user":`, c.member+`,"user":`, 1),
+		} {
+			var e Event
+			if err := e.Parse([]byte(line)); err != nil || string(e.User) != c.user || string(e.Via) != c.via || string(e.Place()) != c.place {
+				t.Errorf("%s: %q via %q on %q, %v", c.member, e.User, e.Via, e.Place(), err)
+			}
+			if e := e.clone(); string(e.Via) != c.via {
+				t.Errorf("%s: a copy has %q", c.member, e.Via)
+			}
+		}
+	}
+}
+
 // TestRefused: a 429 without a Status is that of a server which has too much to do.
 func TestRefused(t *testing.T) {
 	for status, want := range map[string]bool{
@@ -224,6 +250,9 @@ type model struct {
 	User       struct {
 		Username string `json:"username"`
 	} `json:"user"`
+	Impersonated *struct {
+		Username string `json:"username"`
+	} `json:"impersonatedUser"`
 	SourceIPs []string `json:"sourceIPs"`
 	UserAgent string   `json:"userAgent"`
 	ObjectRef *struct {
@@ -248,6 +277,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(listLine))
 	f.Add([]byte(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","stage":"Panic","stageTimestamp":"2026-11-20T08:00:01.250000Z","objectRef":null}`))
 	f.Add([]byte(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","stage":"Panic","stageTimestamp":"2026-11-20T08:00:01.250000Z","user":{"extra":{"authentication.kubernetes.io/pod-name":null}}}`))
+	f.Add([]byte(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","stage":"Panic","stageTimestamp":"2026-11-20T08:00:01.250000Z","user":{"username":"a"},"impersonatedUser":{"username":"b"}}`))
 	f.Add([]byte(`{"a":[{"b":"\\"},1e-9,null],"userAgent":"\ud83d\ude00\ud83d","sourceIPs":[]}`))
 	f.Fuzz(func(t *testing.T, line []byte) {
 		var m model
@@ -270,12 +300,16 @@ func FuzzParse(f *testing.F) {
 		if m.ResponseStatus != nil {
 			code, reason = m.ResponseStatus.Code, m.ResponseStatus.Reason
 		}
+		user, via := m.User.Username, ""
+		if i := m.Impersonated; i != nil && i.Username != "" && i.Username != user {
+			user, via = i.Username, user
+		}
 		o := e.Object
 		got := []string{
-			string(e.AuditID), string(e.Stage), string(e.URI), string(e.Verb), string(e.User), string(e.Agent), string(e.IP),
+			string(e.AuditID), string(e.Stage), string(e.URI), string(e.Verb), string(e.User), string(e.Via), string(e.Agent), string(e.IP),
 			string(o.Group), string(o.Version), string(o.Resource), string(o.Subresource), string(o.Namespace), string(o.Name), string(e.Reason),
 		}
-		want := append([]string{m.AuditID, m.Stage, m.RequestURI, m.Verb, m.User.Username, m.UserAgent, ip}, object[:]...)
+		want := append([]string{m.AuditID, m.Stage, m.RequestURI, m.Verb, user, via, m.UserAgent, ip}, object[:]...)
 		want = append(want, reason)
 		for i := range want {
 			if got[i] != want[i] {

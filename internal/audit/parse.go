@@ -29,6 +29,9 @@ func (e *Event) Parse(line []byte) error {
 	if string(e.kind) != "Event" || string(e.apiVersion) != "audit.k8s.io/v1" || len(e.Stage) == 0 || e.Staged == 0 {
 		return ErrMalformed
 	}
+	if len(e.as) > 0 && !bytes.Equal(e.as, e.User) {
+		e.User, e.Via, e.Pod = e.as, e.User, e.asPod
+	}
 	e.QueueWait, e.Storage = min(e.QueueWait, e.Latency()), min(e.Storage, e.Latency())
 	return nil
 }
@@ -56,7 +59,7 @@ func (e *Event) member(s *scanner, name []byte) bool {
 		return e.time(s, &e.Staged)
 	case "sourceIPs":
 		return e.first(s, &e.IP)
-	case "user", "objectRef", "responseStatus", "annotations":
+	case "user", "impersonatedUser", "objectRef", "responseStatus", "annotations":
 		if s.peek() == 'n' {
 			return s.skip()
 		}
@@ -69,12 +72,9 @@ func (e *Event) member(s *scanner, name []byte) bool {
 func (e *Event) inner(s *scanner, outer byte, name []byte) bool {
 	switch outer {
 	case 'u':
-		if string(name) == "username" {
-			return e.text(s, &e.User)
-		}
-		if string(name) == "extra" && s.peek() == '{' {
-			return s.members(func(name []byte) bool { return e.extra(s, name) })
-		}
+		return e.identity(s, name, &e.User, &e.Pod)
+	case 'i':
+		return e.identity(s, name, &e.as, &e.asPod)
 	case 'r':
 		switch string(name) {
 		case "code":
@@ -150,12 +150,20 @@ func (e *Event) code(s *scanner) bool {
 	return err == nil
 }
 
-// extra reads what else is known of the user: lists by name.
-func (e *Event) extra(s *scanner, name []byte) bool {
-	if string(name) == "authentication.kubernetes.io/pod-name" {
-		return e.first(s, &e.Pod)
+// identity reads a member of a user: the name, and in extra, which has lists by name, the Pod.
+func (e *Event) identity(s *scanner, name []byte, user, pod *[]byte) bool {
+	switch {
+	case string(name) == "username":
+		return e.text(s, user)
+	case string(name) != "extra" || s.peek() != '{':
+		return s.skip()
 	}
-	return s.skip()
+	return s.members(func(name []byte) bool {
+		if string(name) == "authentication.kubernetes.io/pod-name" {
+			return e.first(s, pod)
+		}
+		return s.skip()
+	})
 }
 
 // first reads the first string of a list and skips the others.

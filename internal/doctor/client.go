@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"bytes"
+	"strings"
 
 	"github.com/weirproject/weir/internal/audit"
 )
@@ -16,14 +17,20 @@ const nodes = "system:node:*"
 type Client struct {
 	User  string `json:"user"`
 	Agent string `json:"agent"` // the program and its version
+	// Via is who authenticated where that was another user, who impersonates User: a proxy.
+	Via string `json:"via,omitempty"`
 }
 
 // String returns the client's name for people: its program, and the user unless that says the same.
 func (c Client) String() string {
-	if c.Agent == "" {
-		return c.User
+	user := c.User
+	if c.Via != "" {
+		user += ", via " + c.Via
 	}
-	return c.Agent + " (" + c.User + ")"
+	if c.Agent == "" {
+		return user
+	}
+	return c.Agent + " (" + user + ")"
 }
 
 // client is what is known of one client.
@@ -40,6 +47,21 @@ type client struct {
 	usages   map[string]*usage
 	listTime series // milliseconds that its LISTs had seats; see Doctor.clock
 	listPeak *peak  // the most of them within a second; nil if there were none
+}
+
+// andOthers follows the first user who impersonates a client's user.
+const andOthers = " and others"
+
+// impersonatedBy notes who authenticated for a request of the client.
+func (c *client) impersonatedBy(via []byte) {
+	via = via[:min(len(via), maxName)]
+	switch first, several := strings.CutSuffix(c.name.Via, andOthers); {
+	case len(via) == 0 || first == string(via):
+	case first == "":
+		c.name.Via = string(via)
+	case !several:
+		c.name.Via += andOthers
+	}
 }
 
 // appendUser appends the user that an event counts for.

@@ -69,13 +69,14 @@ func (cs *clients) find(e *audit.Event, weight int64) *client {
 	c := cs.byName[string(cs.key)]
 	if c == nil {
 		cs.serial++
-		c = &client{serial: cs.serial, name: Client{string(cs.key[:user]), string(cs.key[user+1:])}, usages: map[string]*usage{}}
+		c = &client{serial: cs.serial, name: Client{User: string(cs.key[:user]), Agent: string(cs.key[user+1:])}, usages: map[string]*usage{}}
 		if len(cs.least) >= cs.limit {
 			c.weight = cs.push()
 		}
 		cs.byName[string(cs.key)] = c
 		heap.Push(&cs.least, c)
 	}
+	c.impersonatedBy(e.Via)
 	c.weight += weight
 	heap.Fix(&cs.least, c.at)
 	return c

@@ -251,6 +251,32 @@ func TestClientNames(t *testing.T) {
 	}
 }
 
+// Behind a proxy that impersonates, such as Rancher or Teleport, the client is the user whose
+// rights count, and the report says who authenticated.
+func TestImpersonation(t *testing.T) {
+	w := newWorld(1)
+	r := someone("", "list", "pods")
+	r.agent, r.via, r.pod = program("tool"), account("rancher"), "rancher-0"
+	for i, user := range []string{"jane", "joe", "jill"} {
+		r.user, r.ip = user, fmt.Sprint("10.0.0.", i)
+		w.each(100*(i/2)+1, 30*time.Second, r, nil)
+	}
+	r.via, r.at = "teleport", time.Hour
+	w.do(r)
+	got := examine(t, Options{}, w.log())
+	if len(got.Clients) != 3 || len(got.Findings) != 1 {
+		t.Fatalf("%d clients, %+v", len(got.Clients), got.Findings)
+	}
+	if name := got.Findings[0].Client.String(); name != "tool/v1.2.3 (jill, via "+account("rancher")+" and others)" {
+		t.Error(name)
+	}
+	for _, c := range got.Clients {
+		if c.Machines != 1 || !strings.HasPrefix(c.Via, account("rancher")) {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
 func TestDistinct(t *testing.T) {
 	for _, n := range []int{0, 1, 2, 20, 200, 2000, 20_000} {
 		var d distinct

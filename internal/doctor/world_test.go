@@ -41,7 +41,7 @@ func newWorld(seed uint64) *world {
 type request struct {
 	at, took, queued            time.Duration
 	verb, query                 string
-	user, agent, ip, pod        string
+	user, agent, ip, pod, via   string // via: who impersonates user
 	group, resource, ns, object string
 	sub, reason                 string // a subresource; of the Status that is answered
 	code                        int
@@ -73,9 +73,13 @@ func (w *world) line(r request, stage string, staged time.Duration) string {
 		b = append(append(b, '?'), strings.ReplaceAll(r.query, "&", `\u0026`)...)
 	}
 	b = append(append(b, `","verb":"`...), r.verb...)
-	b = append(append(b, `","user":{"username":"`...), r.user...)
+	b = append(append(b, `","user":{"username":"`...), cmp.Or(r.via, r.user)...)
 	b = append(b, `","groups":["system:authenticated"],"extra":{"authentication.kubernetes.io/pod-name":["`...)
-	b = append(append(b, r.pod...), `"]}},"sourceIPs":["`...)
+	b = append(append(b, r.pod...), `"]}},`...)
+	if r.via != "" {
+		b = append(append(append(b, `"impersonatedUser":{"username":"`...), r.user...), `"},`...)
+	}
+	b = append(b, `"sourceIPs":["`...)
 	b = append(append(b, r.ip...), `"],"userAgent":"`...)
 	b = append(append(b, r.agent...), `","objectRef":{"resource":"`...)
 	b = append(b, r.resource...)
