@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/internal/source"
 )
 
 // Factory shares informers: users that ask for the same objects get the same informer, which runs
@@ -38,8 +40,12 @@ type shared struct {
 	indexes  map[string]Index
 }
 
-// NewFactory returns a factory whose informers end with ctx at the latest. It makes no request.
+// NewFactory returns a factory whose informers end with ctx at the latest. It copies cfg and makes
+// no request.
 func NewFactory(ctx context.Context, cfg *rest.Config) *Factory {
+	if cfg != nil { // else Use says so
+		cfg = source.CopyConfig(cfg)
+	}
 	ctx, stop := context.WithCancel(ctx)
 	return &Factory{cfg: cfg, ctx: ctx, stop: stop, shared: map[shareKey]*shared{}}
 }

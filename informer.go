@@ -28,8 +28,8 @@ type Informer[T Object] struct {
 	panics     func(*PanicError)
 }
 
-// NewInformer makes an informer for the objects that cfg's server has. It makes no request: Run
-// does. The error is ErrOptions, or says what is wrong with cfg.
+// NewInformer makes an informer for the objects that cfg's server has. It copies cfg and makes no
+// request: Run does. The error is ErrOptions, or says what is wrong with cfg.
 func NewInformer[T Object](cfg *rest.Config, opts Options) (*Informer[T], error) {
 	if cfg == nil {
 		return nil, errNoConfig

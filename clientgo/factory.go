@@ -34,6 +34,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/internal/source"
 )
 
 // NewSharedInformerFactory returns a factory like informers.NewSharedInformerFactory's for the
@@ -78,7 +80,7 @@ func wrappedConfig(cfg *rest.Config) (*rest.Config, error) {
 	if cfg == nil {
 		return nil, errNoConfig
 	}
-	cfg = rest.CopyConfig(cfg)
+	cfg = source.CopyConfig(cfg)
 	if cfg.QPS == 0 && cfg.RateLimiter == nil {
 		cfg.QPS = -1
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/clientgo"
+	"github.com/weirproject/weir/internal/source"
 )
 
 // NewCache returns a function for the Options.NewCache of a manager or a cluster. The function
@@ -41,7 +42,7 @@ var errNoConfig = errors.New("controllerruntime: NewCache needs a rest.Config")
 // clientgo's transport around the client's own. The copies share their connections.
 func capturingClient(cfg *rest.Config, client *http.Client) (*http.Client, error) {
 	if client == nil {
-		cfg = rest.CopyConfig(cfg)
+		cfg = source.CopyConfig(cfg)
 		if cfg.UserAgent == "" {
 			cfg.UserAgent = rest.DefaultKubernetesUserAgent()
 		}

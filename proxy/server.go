@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/internal/inspect"
+	"github.com/weirproject/weir/internal/source"
 	"github.com/weirproject/weir/internal/workers"
 )
 
@@ -92,7 +93,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		return nil, err
 	}
 	o = o.withDefaults()
-	cfg := rest.CopyConfig(o.Upstream)
+	cfg := source.CopyConfig(o.Upstream)
 	cfg.QPS = -1 // bounded by callers and caches
 	br := &breaker{}
 	ownConfig := rest.CopyConfig(cfg)

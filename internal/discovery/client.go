@@ -30,7 +30,7 @@ type Client struct{ rest rest.Interface }
 // New returns a client for the server that cfg names. It copies cfg and makes no request. It shares
 // connections with the sources of equal configs.
 func New(cfg *rest.Config) (*Client, error) {
-	cfg = rest.CopyConfig(cfg)
+	cfg = source.CopyConfig(cfg)
 	cfg.APIPath, cfg.GroupVersion = "", nil
 	cfg.QPS = -1 // each answer is asked for once, and few at a time
 	if cfg.Timeout == 0 {

@@ -69,7 +69,7 @@ func New(cfg *rest.Config, r Resource, opts Options) (*REST, error) {
 	if err := r.Validate(); err != nil {
 		return nil, err
 	}
-	cfg = rest.CopyConfig(cfg)
+	cfg = CopyConfig(cfg)
 	if opts.HeaderTimeout == 0 {
 		if opts.HeaderTimeout = cfg.Timeout; opts.HeaderTimeout <= 0 {
 			opts.HeaderTimeout = 75 * time.Second

@@ -1,0 +1,100 @@
+package weir_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/clientgo"
+)
+
+// recordingTransport passes on requests, and answers each with 403.
+type recordingTransport chan *http.Request
+
+func (t recordingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	select {
+	case t <- r:
+	default:
+	}
+	return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("no")), Request: r}, nil
+}
+
+// TestConfigIsCopied: what happens to a rest.Config after it was passed on reaches no request.
+func TestConfigIsCopied(t *testing.T) {
+	for name, made := range map[string]func(*testing.T, *rest.Config) (run func(context.Context)){
+		"NewFactory": func(t *testing.T, cfg *rest.Config) func(context.Context) {
+			f := weir.NewFactory(t.Context(), cfg)
+			return func(ctx context.Context) {
+				if _, err := weir.Use[*corev1.Pod](f, weir.Options{}); err != nil {
+					t.Error(err)
+				}
+				<-ctx.Done()
+				if err := f.Shutdown(); err != nil {
+					t.Error(err)
+				}
+			}
+		},
+		"NewInformer": func(t *testing.T, cfg *rest.Config) func(context.Context) {
+			inf, err := weir.NewInformer[*corev1.Pod](cfg, weir.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return func(ctx context.Context) {
+				if err := inf.Run(ctx); err != nil {
+					t.Error(err)
+				}
+			}
+		},
+		"clientgo": func(t *testing.T, cfg *rest.Config) func(context.Context) {
+			f, err := clientgo.NewSharedInformerFactory(cfg, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.Core().V1().Pods().Informer()
+			return func(ctx context.Context) {
+				f.StartWithContext(ctx)
+				<-ctx.Done()
+				f.Shutdown()
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			requests := make(recordingTransport, 1)
+			cfg := &rest.Config{Host: "http://right.test", Transport: requests, BearerToken: "right"}
+			cfg.Impersonate = rest.ImpersonationConfig{UserName: "jane", Groups: []string{"right"}, Extra: map[string][]string{"scope": {"right"}}}
+			run := made(t, cfg)
+			cfg.Host, cfg.BearerToken, cfg.Impersonate.UserName = "http://wrong.test", "wrong", "joe"
+			cfg.Impersonate.Groups[0], cfg.Impersonate.Extra["scope"][0], cfg.Impersonate.Extra["other"] = "wrong", "wrong", []string{"wrong"}
+
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				run(ctx)
+			}()
+			r := <-requests
+			cancel()
+			<-ended
+			h := r.Header
+			for _, c := range []struct{ got, want string }{
+				{r.URL.Host, "right.test"},
+				{h.Get("Authorization"), "Bearer right"},
+				{h.Get("Impersonate-User"), "jane"},
+				{h.Get("Impersonate-Group"), "right"},
+				{h.Get("Impersonate-Extra-Scope"), "right"},
+				{h.Get("Impersonate-Extra-Other"), ""},
+			} {
+				if c.got != c.want {
+					t.Errorf("%q was sent, not %q", c.got, c.want)
+				}
+			}
+		})
+	}
+}
