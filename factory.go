@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -14,9 +14,9 @@ import (
 	"github.com/weirproject/weir/internal/source"
 )
 
-// Factory shares informers: users that ask for the same objects get the same informer, which runs
-// from its first user to its last (kubernetes issue 79610: stop one informer). They share a Server.
-// Its methods are safe for concurrent use.
+// Factory shares informers: users with the same options get the same informer, see Use. It runs
+// from its first user to its last (kubernetes issue 79610: stop one informer). All informers of a
+// factory share a Server. Its methods are safe for concurrent use.
 type Factory struct {
 	cfg    *rest.Config
 	ctx    context.Context
@@ -31,10 +31,11 @@ type Factory struct {
 // shared is one informer with its users.
 type shared struct {
 	informer any // *Informer[T]
-	users    int // guarded by the factory's lock
-	stop     context.CancelFunc
-	done     chan struct{}
-	err      error // of Run; read after done
+	// users are leases, each with its OnStatus or nil. The factory's lock guards them.
+	users map[any]func(Status)
+	stop  context.CancelFunc
+	done  chan struct{}
+	err   error // of Run; read after done
 
 	indexing sync.Mutex // held while indexes are built; the factory's lock is not
 	indexes  map[string]Index
@@ -50,66 +51,75 @@ func NewFactory(ctx context.Context, cfg *rest.Config) *Factory {
 	return &Factory{cfg: cfg, ctx: ctx, stop: stop, shared: map[shareKey]*shared{}}
 }
 
-// Use returns a lease of the informer of T with these options, and starts the informer when it has
+// Use returns a lease of an informer of T with these options, and starts the informer when it has
 // no other user. It blocks only while an index by label or field is added to an informer that holds
-// objects, and only users of that informer wait for it. Users share an informer when they ask for
-// the same objects: the same T, Resource, Namespaces, Selectors, Shard and Drop. The rest of the
-// options is the first user's, except Indexes: those that are missing are added. It returns
-// ErrIndexExists when an index of that name is defined otherwise (see ByFunc for when two functions
-// are one), and then adds none; ErrStopped when the factory has been shut down.
+// objects, and only users of that informer wait for it.
+//
+// What a user sets holds for that user. Users share an informer only when they agree on
+//
+//   - which objects it has: T, Resource or else the kind that Scheme knows T by, Namespaces and
+//     Selectors in any order, Shard, Drop;
+//   - who may change objects: ShareDecoded, DetectMutation;
+//   - how it works: DecodedBudget, DecodedIdle, LogBytes, ListWatch, Server, StopTimeout. A value and
+//     the zero value that means it are different.
+//
+// Each user of a shared informer has its own PrivateCopies, OnPanic for its handlers, and OnStatus,
+// which is called from Use to Release. Indexes that are missing are added, for all users. Name is
+// the first user's.
+//
+// Use returns ErrIndexExists when an index of that name is defined otherwise (see ByFunc for when
+// two functions are one), and then adds none; ErrOptions if the options make no sense; ErrStopped
+// when the factory has been shut down.
 func Use[T Object](f *Factory, opts Options) (*Lease[T], error) {
-	if err := opts.Shard.Validate(); err != nil { // else its key may be that of all objects
-		return nil, err
-	}
-	key := shareKeyOf[T](opts)
-	sh, err := use[T](f, key, opts)
+	key, err := shareKeyOf[T](f, opts)
 	if err != nil {
 		return nil, err
 	}
-	inf := sh.informer.(*Informer[T])
-	if err := addIndexes(inf, sh, opts.Indexes); err != nil {
-		f.release(key, sh)
+	lease := &Lease[T]{factory: f, key: key}
+	if lease.shared, err = use(f, lease, opts); err != nil {
 		return nil, err
 	}
-	return &Lease[T]{informer: inf, factory: f, key: key, shared: sh}, nil
+	lease.informer = lease.shared.informer.(*Informer[T]).forUser(opts)
+	if err := addIndexes(lease.informer, lease.shared, opts.Indexes); err != nil {
+		lease.Release()
+		return nil, err
+	}
+	return lease, nil
 }
 
-// use returns the informer of a key, which has one user more.
-func use[T Object](f *Factory, key shareKey, opts Options) (*shared, error) {
+// use returns the informer of the lease's key, with the lease among its users.
+func use[T Object](f *Factory, lease *Lease[T], opts Options) (*shared, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.ctx.Err() != nil {
 		return nil, fmt.Errorf("factory: %w", ErrStopped)
 	}
-	sh, ok := f.shared[key]
-	if !ok {
-		if opts.Server == nil {
-			opts.Server = &f.server
-		}
-		inf, err := NewInformer[T](f.cfg, opts)
-		if err != nil {
-			return nil, err
-		}
-		sh = f.start(inf, inf.Run, opts.Indexes)
-		f.shared[key] = sh
+	if sh, ok := f.shared[lease.key]; ok {
+		sh.users[lease] = opts.OnStatus
+		return sh, nil
 	}
-	sh.users++
+	sh := &shared{users: map[any]func(Status){lease: opts.OnStatus}, indexes: map[string]Index{}, done: make(chan struct{})}
+	maps.Copy(sh.indexes, opts.Indexes)
+	opts.Server, opts.OnStatus = lease.key.server, func(s Status) { f.report(sh, s) }
+	inf, err := NewInformer[T](f.cfg, opts)
+	if err != nil {
+		return nil, err
+	}
+	sh.informer = inf
+	f.start(sh, inf.Run)
+	f.shared[lease.key] = sh
 	return sh, nil
 }
 
 // start runs an informer in a goroutine that ends with its last user or with the factory.
-func (f *Factory) start(informer any, run func(context.Context) error, indexes map[string]Index) *shared {
+func (f *Factory) start(sh *shared, run func(context.Context) error) {
 	ctx, stop := context.WithCancel(f.ctx)
-	sh := &shared{informer: informer, indexes: map[string]Index{}, stop: stop, done: make(chan struct{})}
-	for name, ix := range indexes {
-		sh.indexes[name] = ix
-	}
+	sh.stop = stop
 	f.runs.Go(func() {
 		defer stop()
 		defer close(sh.done)
 		sh.err = run(ctx)
 	})
-	return sh
 }
 
 // Shutdown stops all informers and blocks until they have ended. Use returns ErrStopped from then
@@ -131,11 +141,24 @@ func (f *Factory) Shutdown() error {
 	return errors.Join(errs...)
 }
 
-func (f *Factory) release(key shareKey, sh *shared) {
+// report calls the OnStatus of each user of an informer.
+func (f *Factory) report(sh *shared, s Status) {
+	f.mu.Lock()
+	users := slices.Collect(maps.Values(sh.users))
+	f.mu.Unlock() // a user may call the factory
+	for _, onStatus := range users {
+		if onStatus != nil {
+			onStatus(s)
+		}
+	}
+}
+
+// release ends a use. The informer stops if it was the last one.
+func (f *Factory) release(key shareKey, sh *shared, lease any) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	sh.users--
-	if sh.users > 0 {
+	delete(sh.users, lease)
+	if len(sh.users) > 0 {
 		return
 	}
 	sh.stop()
@@ -165,23 +188,4 @@ func addIndexes[T Object](inf *Informer[T], sh *shared, want map[string]Index) e
 		sh.indexes[name] = ix
 	}
 	return nil
-}
-
-// shareKey is what makes an informer another one: its type, and which objects it holds. Types of
-// different packages may be called alike.
-type shareKey struct {
-	goType  reflect.Type
-	objects string
-}
-
-func shareKeyOf[T Object](opts Options) shareKey {
-	sorted := func(list []string) []string {
-		list = slices.Clone(list)
-		slices.Sort(list)
-		return list
-	}
-	return shareKey{
-		goType:  reflect.TypeFor[T](),
-		objects: fmt.Sprintf("%q %q %q %q %s", opts.Resource, sorted(opts.Namespaces), opts.Selectors, sorted(opts.Drop), opts.Shard.selector()),
-	}
 }

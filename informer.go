@@ -24,7 +24,7 @@ type Informer[T Object] struct {
 	engine     *engine.Engine
 	store      *store.Store
 	reader     *reader
-	stats      source.Stats
+	stats      *source.Stats
 	panics     func(*PanicError)
 }
 
@@ -42,10 +42,7 @@ func NewInformer[T Object](cfg *rest.Config, opts Options) (*Informer[T], error)
 	if name == "" {
 		name = typ.name()
 	}
-	inf := &Informer[T]{name: name, objectType: typ, panics: opts.OnPanic, reader: newReader(opts)}
-	if inf.panics == nil {
-		inf.panics = logPanic
-	}
+	inf := &Informer[T]{name: name, objectType: typ, reader: newReader(opts), stats: &source.Stats{}, panics: onPanic(opts)}
 	if err := inf.build(cfg, opts); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -74,7 +71,7 @@ func (i *Informer[T]) build(cfg *rest.Config, opts Options) error {
 			LogBytes:      opts.LogBytes,
 		},
 		Reflector:   tuning,
-		Requests:    &i.stats,
+		Requests:    i.stats,
 		OnStatus:    onStatus(opts.OnStatus),
 		Background:  i.reader.detectMutation,
 		StopTimeout: opts.StopTimeout,
@@ -86,13 +83,29 @@ func (i *Informer[T]) build(cfg *rest.Config, opts Options) error {
 		}
 	}
 	for _, sc := range scopes {
-		src, err := i.objectType.source(cfg, sc, source.Options{Stats: &i.stats})
+		src, err := i.objectType.source(cfg, sc, source.Options{Stats: i.stats})
 		if err != nil {
 			return err
 		}
 		i.engine.Reflect(src, store.Scope{Namespace: sc.namespace, Claim: sc.claim}, sc.String())
 	}
 	return nil
+}
+
+// forUser returns the informer with the copies that its readers and handlers get, and with what is
+// told of panics, as the options of another user say.
+func (i *Informer[T]) forUser(opts Options) *Informer[T] {
+	user := *i
+	user.reader = &reader{private: opts.PrivateCopies, detector: i.reader.detector}
+	user.panics = onPanic(opts)
+	return &user
+}
+
+func onPanic(opts Options) func(*PanicError) {
+	if opts.OnPanic == nil {
+		return logPanic
+	}
+	return opts.OnPanic
 }
 
 // Run lists and watches, and serves handlers, until ctx ends. It blocks. It then returns nil, or

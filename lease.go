@@ -36,7 +36,7 @@ func (l *Lease[T]) Release() {
 	for _, r := range handlers {
 		r.Remove()
 	}
-	l.factory.release(l.key, l.shared)
+	l.factory.release(l.key, l.shared, l)
 }
 
 // Done returns a channel that is closed when the informer has ended.

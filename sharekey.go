@@ -1,0 +1,53 @@
+package weir
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"unsafe"
+
+	"github.com/weirproject/weir/internal/funcvalue"
+	"github.com/weirproject/weir/internal/mutation"
+)
+
+// shareKey is what the users of one informer agree on.
+type shareKey struct {
+	goType  reflect.Type // types of different packages may be called alike
+	objects string       // which of them
+	tuning  string       // how they are decoded, kept and requested
+	server  *Server
+	random  unsafe.Pointer // of ListWatch.Backoff.Random
+}
+
+// shareKeyOf returns the key of a user's options. The error wraps ErrOptions.
+func shareKeyOf[T Object](f *Factory, opts Options) (shareKey, error) {
+	typ, err := objectTypeOf[T](opts)
+	if err != nil {
+		return shareKey{}, err
+	}
+	scopes, err := scopesOf(opts)
+	if err != nil {
+		return shareKey{}, err
+	}
+	key := shareKey{goType: reflect.TypeFor[T](), server: opts.Server}
+	if key.server == nil {
+		key.server = &f.server
+	}
+	of := typ.resource.String()
+	if typ.resource.Empty() {
+		of = typ.gvk.String()
+	}
+	chosen := make([]string, len(scopes))
+	for i, s := range scopes {
+		chosen[i] = fmt.Sprintf("%q %q", s.namespace, s.selector)
+	}
+	slices.Sort(chosen)
+	key.objects = fmt.Sprintf("%q %q %q %s", of, slices.Compact(chosen), slices.Sorted(slices.Values(opts.Drop)), opts.Shard.selector())
+
+	detects := opts.DetectMutation || mutation.ByEnvironment()
+	shares := opts.ShareDecoded && !opts.PrivateCopies && !detects
+	listWatch := opts.ListWatch
+	key.random, listWatch.Backoff.Random = funcvalue.Pointer(listWatch.Backoff.Random), nil
+	key.tuning = fmt.Sprintf("%t %t %d %d %d %d %#v", shares, detects, opts.DecodedBudget, opts.DecodedIdle, opts.LogBytes, opts.StopTimeout, listWatch)
+	return key, nil
+}

@@ -1,0 +1,314 @@
+package weir
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/weirproject/weir/internal/store"
+	"github.com/weirproject/weir/internal/wire"
+)
+
+// shares has, for each option, a value other than the zero value, and whether a user with it shares
+// the informer of one without.
+var shares = map[string]struct {
+	options Options
+	shared  bool
+}{
+	"Name":           {Options{Name: "other"}, true},
+	"Resource":       {Options{Resource: schema.GroupVersionResource{Group: "g", Version: "v1", Resource: "pods"}}, false},
+	"Scheme":         {Options{Scheme: schemeOfOtherPods()}, false},
+	"Namespaces":     {Options{Namespaces: []string{"d"}}, false},
+	"Selectors":      {Options{Selectors: []Selector{{Label: "a"}}}, false},
+	"Shard":          {Options{Shard: Shard{Index: 1, Count: 2}}, false},
+	"Drop":           {Options{Drop: []string{"status"}}, false},
+	"Indexes":        {Options{Indexes: map[string]Index{"a": ByLabel("a")}}, true},
+	"ShareDecoded":   {Options{ShareDecoded: true}, false},
+	"PrivateCopies":  {Options{PrivateCopies: true}, true},
+	"DetectMutation": {Options{DetectMutation: true}, false},
+	"DecodedBudget":  {Options{DecodedBudget: 1}, false},
+	"DecodedIdle":    {Options{DecodedIdle: time.Second}, false},
+	"LogBytes":       {Options{LogBytes: 1}, false},
+	"ListWatch":      {Options{ListWatch: ListWatch{Consistency: ConsistencyAny}}, false},
+	"Server":         {Options{Server: &Server{}}, false},
+	"OnStatus":       {Options{OnStatus: func(Status) {}}, true},
+	"OnPanic":        {Options{OnPanic: func(*PanicError) {}}, true},
+	"StopTimeout":    {Options{StopTimeout: time.Second}, false},
+}
+
+func schemeOfOtherPods() *runtime.Scheme {
+	s := runtime.NewScheme()
+	s.AddKnownTypeWithName(schema.GroupVersionKind{Group: "g", Version: "v1", Kind: "Pod"}, &corev1.Pod{})
+	return s
+}
+
+func leaseOf(t *testing.T, f *Factory, opts Options) *Lease[*corev1.Pod] {
+	t.Helper()
+	l, err := Use[*corev1.Pod](f, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// TestSharedOptions: each option of a user holds for that user. It is part of the key, or each user
+// has its own.
+func TestSharedOptions(t *testing.T) {
+	f := NewFactory(t.Context(), nobody())
+	defer f.Shutdown()
+	plain := leaseOf(t, f, Options{})
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[Options]()) {
+		c, ok := shares[field.Name]
+		if !ok {
+			t.Errorf("of %s it is not said whether users who differ in it share an informer", field.Name)
+			continue
+		}
+		if reflect.ValueOf(c.options).FieldByIndex(field.Index).IsZero() {
+			t.Fatalf("%s is not set", field.Name)
+		}
+		one, two := leaseOf(t, f, c.options), leaseOf(t, f, c.options)
+		if one.shared != two.shared {
+			t.Errorf("%s: two users of one value do not share an informer", field.Name)
+		}
+		if got := one.shared == plain.shared; got != c.shared {
+			t.Errorf("%s: shared with users of the zero value: %v", field.Name, got)
+		}
+	}
+}
+
+// TestSharedListWatch: each option of ListWatch and Backoff is part of the key.
+func TestSharedListWatch(t *testing.T) {
+	f := NewFactory(t.Context(), nobody())
+	defer f.Shutdown()
+	seen := []*shared{leaseOf(t, f, Options{}).shared}
+	unlike := func(name string, opts Options) {
+		l, same := leaseOf(t, f, opts), leaseOf(t, f, opts)
+		if l.shared != same.shared {
+			t.Errorf("%s: two users of one value do not share an informer", name)
+		}
+		if slices.Contains(seen, l.shared) {
+			t.Errorf("%s is ignored", name)
+		}
+		seen = append(seen, l.shared)
+	}
+	var set func(v reflect.Value, with func(reflect.Value) Options, path string)
+	set = func(v reflect.Value, with func(reflect.Value) Options, path string) {
+		for _, field := range reflect.VisibleFields(v.Type()) {
+			value := reflect.New(v.Type()).Elem()
+			to := value.FieldByIndex(field.Index)
+			switch to.Kind() {
+			case reflect.Struct:
+				set(to, func(inner reflect.Value) Options { to.Set(inner); return with(value) }, path+"."+field.Name)
+				continue
+			case reflect.Func:
+				one := func() float64 { return 0 }
+				to.Set(reflect.ValueOf(one))
+			case reflect.Uint8:
+				to.SetUint(1)
+			default:
+				to.SetInt(1)
+			}
+			unlike(path+"."+field.Name, with(value))
+		}
+	}
+	set(reflect.ValueOf(ListWatch{}), func(v reflect.Value) Options { return Options{ListWatch: v.Interface().(ListWatch)} }, "ListWatch")
+}
+
+// TestSharedAlike: users who ask for the same in other words share an informer.
+func TestSharedAlike(t *testing.T) {
+	f := NewFactory(t.Context(), nobody())
+	defer f.Shutdown()
+	pods := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	for name, c := range map[string]struct{ a, b Options }{
+		"the resource":          {Options{}, Options{Resource: pods}},
+		"a scheme":              {Options{}, Options{Scheme: schemeOfPods(t)}},
+		"all namespaces":        {Options{}, Options{Namespaces: []string{""}}},
+		"all objects":           {Options{}, Options{Selectors: []Selector{{}}}},
+		"another order":         {Options{Namespaces: []string{"a", "b"}}, Options{Namespaces: []string{"b", "a"}}},
+		"selectors":             {Options{Selectors: []Selector{{Label: "a"}, {Field: "b=c"}}}, Options{Selectors: []Selector{{Field: "b=c"}, {Label: "a"}}}},
+		"fields":                {Options{Drop: []string{"spec", "status"}}, Options{Drop: []string{"status", "spec"}}},
+		"sharing that is off":   {Options{}, Options{PrivateCopies: true, ShareDecoded: true}},
+		"sharing while looking": {Options{DetectMutation: true}, Options{DetectMutation: true, ShareDecoded: true}},
+		"the factory's server":  {Options{}, Options{Server: &f.server}},
+	} {
+		if leaseOf(t, f, c.a).shared != leaseOf(t, f, c.b).shared {
+			t.Errorf("%s: not shared", name)
+		}
+	}
+}
+
+func schemeOfPods(t *testing.T) *runtime.Scheme {
+	s := runtime.NewScheme()
+	if err := corev1.AddToScheme(s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// put stores a pod of this name in the informer of a lease.
+func put(t *testing.T, l *Lease[*corev1.Pod], name string) {
+	t.Helper()
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: name, UID: "u", ResourceVersion: "1"},
+		Spec:       corev1.PodSpec{Tolerations: []corev1.Toleration{{Key: "node.kubernetes.io/not-ready", Operator: corev1.TolerationOpExists}}},
+	}
+	raw, err := p.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m wire.Meta
+	if err := wire.ReadMeta(wire.Protobuf, raw, &m); err != nil {
+		t.Fatal(err)
+	}
+	w := l.informer.store.Writer(store.Scope{})
+	if err := w.Put(&m, raw); err != nil {
+		t.Fatal(err)
+	}
+	w.Flush()
+}
+
+// TestSharedPrivateCopies: a user with PrivateCopies may change what it gets, by any way to get it,
+// whether it came first or second, and users of the same informer never see that.
+func TestSharedPrivateCopies(t *testing.T) {
+	for name, order := range map[string][2]bool{"first": {true, false}, "second": {false, true}} {
+		t.Run(name, func(t *testing.T) {
+			f := NewFactory(t.Context(), nobody())
+			defer f.Shutdown()
+			var private, plain *Lease[*corev1.Pod]
+			for _, copies := range order {
+				l := leaseOf(t, f, Options{PrivateCopies: copies})
+				if copies {
+					private = l
+				} else {
+					plain = l
+				}
+			}
+			handled := make(chan *corev1.Pod, 1)
+			if _, err := private.Handle(func(_ context.Context, e Event[*corev1.Pod]) {
+				p, _ := e.Object()
+				p.Labels = map[string]string{"changed": "by the handler"}
+				handled <- p
+			}, HandlerOptions[*corev1.Pod]{}); err != nil {
+				t.Fatal(err)
+			}
+			put(t, plain, "a")
+			theirs, err := plain.Get("d/a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			<-handled
+			for way, get := range map[string]func() (*corev1.Pod, error){
+				"Get":      func() (*corev1.Pod, error) { return private.Get("d/a") },
+				"Item":     func() (*corev1.Pod, error) { i, _ := private.Item("d/a"); return i.Object() },
+				"Snapshot": func() (*corev1.Pod, error) { return private.Snapshot().Get("d/a") },
+				"All": func() (*corev1.Pod, error) {
+					for p, err := range private.All() {
+						return p, err
+					}
+					return nil, ErrNotFound
+				},
+			} {
+				mine, err := get()
+				if err != nil {
+					t.Fatal(err)
+				}
+				mine.Labels = map[string]string{"changed": way}
+				mine.Spec.Tolerations[0].Key = "changed"
+				if mine == theirs {
+					t.Errorf("%s returns a shared object", way)
+				}
+			}
+			if again, err := plain.Get("d/a"); err != nil || again.Labels != nil || again.Spec.Tolerations[0].Key == "changed" {
+				t.Errorf("the other user sees %v, %v", again, err)
+			}
+		})
+	}
+}
+
+// TestSharedDecodedUnasked: a user of the defaults gets objects that share nothing, also beside one
+// with ShareDecoded.
+func TestSharedDecodedUnasked(t *testing.T) {
+	f := NewFactory(t.Context(), nobody())
+	defer f.Shutdown()
+	asked, unasked := leaseOf(t, f, Options{ShareDecoded: true}), leaseOf(t, f, Options{})
+	for l, want := range map[*Lease[*corev1.Pod]]bool{asked: true, unasked: false} {
+		distinct := map[*corev1.Toleration]bool{}
+		for n := range 8 {
+			name := string(rune('a' + n))
+			put(t, l, name)
+			p, err := l.Get("d/" + name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			distinct[&p.Spec.Tolerations[0]] = true
+		}
+		if got := len(distinct) < 8; got != want {
+			t.Errorf("ShareDecoded %v: 8 objects have %d tolerations", want, len(distinct))
+		}
+	}
+}
+
+// TestSharedCallbacks: each user is told of its own handlers' panics, and of the informer's states
+// until Release.
+func TestSharedCallbacks(t *testing.T) {
+	f := NewFactory(t.Context(), nobody())
+	defer f.Shutdown()
+	type user struct {
+		lease    *Lease[*corev1.Pod]
+		statuses chan Status
+		panics   chan string
+		told     atomic.Int64
+	}
+	users := []*user{{}, {}, {}}
+	for _, u := range users {
+		u.statuses, u.panics = make(chan Status, 1), make(chan string, 1)
+		u.lease = leaseOf(t, f, Options{
+			OnPanic: func(e *PanicError) { u.panics <- e.Value.(string) },
+			OnStatus: func(s Status) {
+				u.told.Add(1)
+				select {
+				case u.statuses <- s:
+				default:
+				}
+			},
+			ListWatch: ListWatch{Backoff: Backoff{Min: time.Millisecond, Max: time.Millisecond}},
+		})
+	}
+	for name, u := range map[string]*user{"one": users[0], "two": users[1]} {
+		if _, err := u.lease.Handle(func(context.Context, Event[*corev1.Pod]) { panic(name) }, HandlerOptions[*corev1.Pod]{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(t, users[0].lease, "a")
+	for n, want := range []string{"one", "two"} {
+		if got := <-users[n].panics; got != want {
+			t.Errorf("user %d is told of %s", n, got)
+		}
+	}
+	for n, u := range users {
+		if s := <-u.statuses; s.Phase == PhaseStarting {
+			t.Errorf("user %d: %v", n, s)
+		}
+	}
+	gone := users[2]
+	gone.lease.Release()
+	told := func() int64 {
+		// Two whole rounds of calls: one may have been under way.
+		for range 2 {
+			<-users[0].statuses
+			<-users[0].statuses
+		}
+		return gone.told.Load()
+	}
+	if before := told(); told() != before {
+		t.Error("a user that has left is still told")
+	}
+}
