@@ -82,8 +82,8 @@ type Backoff struct {
 	// objects that takes the place of a refused watch. For a resource that was served before the
 	// bound is Min. 0: 5 s.
 	Denied time.Duration
-	// Healthy is how long a watch must have stood for the failures before it to be forgotten.
-	// 0: 10 s.
+	// Healthy is how long watches must have stood, one after the other and without a failure in
+	// between, for the failures before them to be forgotten. 0: 10 s.
 	Healthy time.Duration
 	// Random returns numbers in [0, 1). It is called by several goroutines at once. nil:
 	// math/rand/v2.

@@ -115,12 +115,15 @@ type Backoff struct {
 	// permissions, resources; but not for a list of thousands of objects in place of a watch. For a
 	// resource that was there a moment ago, the waits stay at Min. 0: 5 s.
 	Denied time.Duration
-	// Healthy is how long a watch must have stood for the failures before it to be forgotten. 0: 10
-	// s.
+	// Healthy is how long watches must have stood, one after the other and without a failure in
+	// between, for the failures before them to be forgotten. 0: 10 s.
 	Healthy time.Duration
 	// Random returns a number in [0, 1). Several goroutines may call it at once. nil: math/rand/v2.
 	Random func() float64
 }
+
+// defaultWatchTimeout is the Config.WatchTimeout of a zero Config.
+const defaultWatchTimeout = 5 * time.Minute
 
 func (c Config) withDefaults() Config {
 	if c.PageSize <= 0 {
@@ -129,7 +132,7 @@ func (c Config) withDefaults() Config {
 	if c.MaxLists <= 0 {
 		c.MaxLists = 8
 	}
-	fill(&c.WatchTimeout, 5*time.Minute)
+	fill(&c.WatchTimeout, defaultWatchTimeout)
 	fill(&c.BookmarkDeadline, 20*time.Second)
 	fill(&c.Backoff.Min, 800*time.Millisecond)
 	fill(&c.Backoff.Max, 30*time.Second)

@@ -168,6 +168,8 @@ func nodeOf(s state) node {
 func labelOf(before state, in input, next node) string {
 	m := machine{state: before, in: in}
 	switch {
+	case in.typ == inFailed && m.brokeOffIdle():
+		return "ended"
 	case in.typ == inFailed && in.err.Sentinel == ErrExpired:
 		return "410"
 	case in.typ == inFailed && in.err.Sentinel == ErrServerBehind:

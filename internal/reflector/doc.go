@@ -25,8 +25,8 @@
 //	a list is complete                      all                 WATCH from the list's resourceVersion, allowWatchBookmarks,
 //	                                                            timeoutSeconds random in [WatchTimeout, 2·WatchTimeout)
 //	initial events are complete             WatchList           none: the same watch goes on
-//	a watch ends, or breaks off             all                 WATCH from the last event or bookmark: at once where it brought
-//	                                                            something newer, or ended well after 10 s; else after a wait
+//	a watch ends, or breaks off idle        all                 WATCH from the last event or bookmark: immediately. One that brought
+//	                                                            nothing within a second has failed: after a wait
 //	... before its time                     all                 the same, and a probe if it brings nothing within a second
 //	a watch brings nothing for 90 s         all                 a probe while it is open. If the server goes on the watch is begun anew;
 //	                                                            if it does not answer, a consistent list follows after a wait
@@ -73,8 +73,14 @@
 //   - three answers in a row that brought nothing, 429 aside;
 //   - three answered probes while the watch was not answered;
 //   - twelve failures of any kind together, 429 and requests without an answer aside;
-//   - ten watches that stood and brought nothing, not even a bookmark;
+//   - the time of ten watches that brought nothing, not even a bookmark, see below;
 //   - three minutes in which such watches stood while no probe was answered.
+//
+// A watch that was accepted and then ended, or broke off between two events, is no failure, whether
+// the server ends it at its time or a proxy ends idle streams sooner. The exception is one that
+// ends within a second, or within half of a shorter Config.WatchTimeout, and brings nothing. But a
+// network may swallow the events of one watch after the other. So ten times Config.WatchTimeout, 50
+// minutes at least, is the time of watches that bring nothing before the state is listed.
 //
 // After errors the first such list is one not older than what is held, whatever the Config asks of
 // a first state: all clients of a server that is starting need one, and its watch cache can answer
@@ -136,6 +142,9 @@
 // for a minute or so, and then once in 2.5 s or less often. It is current within 2 s of the
 // resource's return in that time. Lists that take the place of a refused watch come more and more
 // slowly, as their size asks for, up to 30 s.
+//
+// The failures before are forgotten once watches have stood for [Backoff].Healthy since the last
+// one, and those that set the pace of watches once one watch has ended well.
 //
 // An object that cannot be read does not stop the others. It is skipped, and Status.Skipped counts
 // it. Status.Err is its error as long as there is nothing worse. If it came by a watch, it makes

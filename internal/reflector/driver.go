@@ -243,10 +243,12 @@ func (d *driver) close() (found *input, unanswered bool) {
 // off for.
 func (d *driver) failed(err error) input {
 	streaming := d.watch != nil
-	if found, _ := d.close(); found != nil && errors.Is(err, errProbed) {
+	torn := streaming && d.watch.Buffered() > 0
+	found, unanswered := d.close()
+	if found != nil && errors.Is(err, errProbed) {
 		return *found
 	}
-	in := input{typ: inFailed, err: classify(d.phase, err)}
+	in := input{typ: inFailed, err: classify(d.phase, err), torn: torn, probeUnanswered: unanswered}
 	in.err.Request = !streaming
 	in.retryAfter = retryAfterOf(err)
 	return in

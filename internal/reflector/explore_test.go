@@ -23,7 +23,7 @@ type answers struct {
 var watchAnswers = []string{
 	"http-400", "http-401", "http-403", "http-404", "http-406", "http-410", "http-422", "http-500", "http-502", "http-503", "http-504",
 	"too-large", "malformed", "truncated", "broken-off", "event-410", "open event-410", "open http-500", "open malformed",
-	"refused", "open broken-off", "open truncated", "ended at once", "ended later", "silent", "bookmark before",
+	"refused", "open broken-off", "open truncated", "ended at once", "ended later", "broken off later", "silent", "bookmark before",
 }
 
 // newestAnswers are the answers to a question for the newest resourceVersion.
@@ -239,8 +239,10 @@ func (a answers) watched(w openWatch) []input {
 	switch what {
 	case "ended at once":
 		return []input{opened, {typ: inEnded, after: time.Millisecond}}
-	case "ended later":
-		return []input{opened, {typ: inEnded, after: 15 * time.Second}}
+	case "ended later": // at its time
+		return []input{opened, {typ: inEnded, after: defaultWatchTimeout * 3 / 2}}
+	case "broken off later":
+		return []input{opened, {typ: inFailed, err: classify(Watching, failure("broken-off")), after: defaultWatchTimeout}}
 	case "bookmark before":
 		return []input{opened, {typ: inBookmark, rv: "900", after: time.Second}}
 	case "silent":
@@ -252,7 +254,7 @@ func (a answers) watched(w openWatch) []input {
 		return []input{opened, {typ: inProbed, rv: in.rv, err: in.err, after: bookmarkPeriod}}
 	}
 	open := []input{}
-	after := time.Second
+	after := shortWatch - time.Millisecond
 	if rest, ok := strings.CutPrefix(what, "open "); ok {
 		open, what = append(open, opened), rest
 	} else if rest, ok := strings.CutPrefix(what, "late "); ok {

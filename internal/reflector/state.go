@@ -97,7 +97,7 @@ type state struct {
 	unreadable bool
 
 	// Failures in a row, 0 <= each. All but shortWatches end with a newer resourceVersion, those from
-	// failedAnswers to emptyWatches also with a list.
+	// failedAnswers to empty also with a list.
 
 	// attempt counts failures of any kind, and sets the pace. It ends with a watch that stood as well.
 	// cheapFailures counts the first of these that cost the server little, see backoffAttempt.
@@ -111,10 +111,14 @@ type state struct {
 	unansweredWatches int // watches that got no answer, or broke off and had brought nothing
 	answeredProbes    int // answers to a probe meanwhile
 	failures          int // of any kind, but for 429 and requests that got no answer
-	emptyWatches      int // watches that stood, and brought nothing
 	unansweredLists   int
 	shortWatches      int // watches that brought something and ended within shortWatch
 	standIns          int // lists that stood in for a watch. Ends with whatever a watch brings
+	// empty is how long watches have stood that brought nothing, see emptyFor.
+	empty time.Duration
+	// stood is how long watches have stood, one after the other, that ended well. Ends with a failure
+	// and with a list.
+	stood time.Duration
 	// silence is how long watches in a row have stood that brought nothing while no probe was
 	// answered. Ends with whatever a watch brings, an answered probe, and a list.
 	silence time.Duration
@@ -178,14 +182,14 @@ func (s *state) matches() bool {
 func (s *state) counts() bool {
 	for _, n := range []int{
 		s.relists, s.unmatched, s.inconsistent, s.exactLists, s.brokenLists, s.attempt, s.cheapFailures, s.forcedLists, s.failedAnswers,
-		s.tooLarge, s.unansweredWatches, s.answeredProbes, s.failures, s.emptyWatches, s.unansweredLists, s.shortWatches, s.standIns, s.missing, s.refused,
+		s.tooLarge, s.unansweredWatches, s.answeredProbes, s.failures, s.unansweredLists, s.shortWatches, s.standIns, s.missing, s.refused,
 		s.behind.denied, s.behind.rounds, s.behind.unansweredQuestions,
 	} {
 		if n < 0 {
 			return false
 		}
 	}
-	return s.cheapFailures <= min(s.attempt, maxCheapFailures) && s.missing <= maxMissing && s.refused <= maxRefused && s.behind.rounds <= maxRounds
+	return s.empty >= 0 && s.stood >= 0 && s.cheapFailures <= min(s.attempt, maxCheapFailures) && s.missing <= maxMissing && s.refused <= maxRefused && s.behind.rounds <= maxRounds
 }
 
 // mustHold panics, with both states and the input, if after breaks a rule.
@@ -237,6 +241,7 @@ type input struct {
 	damaged      int // objects that could not be read
 	err          *Error
 	answered     bool // what failed was answered with 200
+	torn         bool // a WATCH's stream broke off within an event
 	empty        bool // a LIST that was answered has no items
 	retryAfter   time.Duration
 	after        time.Duration // since the request under way was made, or the watch was answered

@@ -206,6 +206,10 @@ func (m *machine) goOn() {
 
 // failed handles a request or a stream that failed.
 func (m *machine) failed() {
+	if m.brokeOffIdle() {
+		m.endedWell(true) // whichever server answers next may have been restored from a backup
+		return
+	}
 	err, inStream := m.err, m.failedInStream
 	m.err, m.failedInStream = m.in.err, m.request == reqWatch && m.open
 	sentinel := m.err.Sentinel
@@ -231,9 +235,10 @@ func (m *machine) failed() {
 // either, but one that was refused after long does: what follows is a list.
 func (m *machine) failedOnce(sentinel error) {
 	watching := m.request == reqWatch && !m.initial
-	if watching && (m.open || sentinel == ErrUnreachable) && m.in.after >= m.cfg.Backoff.Healthy {
+	if watching && (m.open && m.stood+m.in.after >= m.cfg.Backoff.Healthy || sentinel == ErrUnreachable && m.in.after >= hungAfter) {
 		m.forgive()
 	}
+	m.stood = 0
 	stood := watching && m.open && m.attempt > 0 && m.in.after >= m.cfg.Backoff.base(m.attempt, m.cfg.Backoff.Max)
 	switch {
 	case m.missed(sentinel, watching):
@@ -289,7 +294,7 @@ func (m *machine) forgiveLists() {
 
 // progressed notes that the state is newer than it was, so that what failed before has passed.
 func (m *machine) progressed() {
-	m.failedAnswers, m.unansweredWatches, m.answeredProbes, m.emptyWatches, m.failures, m.unansweredLists, m.silence = 0, 0, 0, 0, 0, 0, 0
+	m.failedAnswers, m.unansweredWatches, m.answeredProbes, m.failures, m.unansweredLists, m.empty, m.silence = 0, 0, 0, 0, 0, 0, 0
 }
 
 // hopeless reports whether it has failed as often as it may: a LIST comes next.

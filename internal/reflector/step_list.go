@@ -247,6 +247,7 @@ func (m *machine) complete(rv string) {
 	}
 	m.succeeded()
 	m.progressed()
+	m.stood = 0
 	m.countExactList(rv)
 	m.rv, m.synced = rv, true
 	m.replacing, m.page, m.pageRV, m.brokenLists = false, "", "", 0

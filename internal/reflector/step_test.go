@@ -110,7 +110,9 @@ func checkWalk(before, after state, in input, actions []action, wentBack bool) e
 			}
 		}
 	}
-	if in.typ == inFailed && before.request != reqVersion && after.request != reqList && after.err == nil && !before.moved {
+	// A stream that breaks off idle has not failed.
+	idle := before.open && in.typ == inFailed && in.err.Sentinel == ErrUnreachable
+	if in.typ == inFailed && before.request != reqVersion && after.request != reqList && after.err == nil && !idle {
 		return fmt.Errorf("a failure that is not told")
 	}
 	if after.replacing && after.request != reqList && !after.initial {
@@ -138,6 +140,7 @@ func happen(rng *rand.Rand, s state, under action, answered bool) input {
 	fail := func() input {
 		in.typ, in.err = inFailed, classify(s.phase, failures[rng.IntN(len(failures))])
 		in.retryAfter = time.Duration(rng.IntN(3)*rng.IntN(300)) * time.Second
+		in.torn = rng.IntN(2) == 0
 		return in
 	}
 	if _, ok := under.(wait); ok {

@@ -20,7 +20,7 @@ import (
 
 // TestStories runs each file of testdata through step. A command is something that happens:
 //
-//	config mode=WatchList consistency=Any    before begin; what is not said has its default
+//	config mode=WatchList consistency=Any watch-timeout=3s    before begin; the rest has its default
 //	begin [rv=N]                             Run, with a store that is current to N
 //	woke                                     a wait is over
 //	version 1.37
@@ -32,7 +32,7 @@ import (
 //	outdated [after=D] [spread=D]            another reflector has found that the server went back
 //	bookmark rv=N [final] [after=D]
 //	ended after=D [probe-unanswered]         a WATCH's body ended well, and its probes got no answer
-//	failed WHAT [retry-after=D] [after=D]    see failure
+//	failed WHAT [retry-after=D] [after=D] [torn]    see failure; torn: within an event
 //
 // The answer is what is done about it (->), and what changed in the state.
 func TestStories(t *testing.T) {
@@ -85,6 +85,8 @@ func configOf(t *testing.T, d *datadriven.TestData) Config {
 			cfg.Mode = map[string]Mode{"Auto": Auto, "List": List, "Pages": Pages, "WatchList": WatchList}[arg.Vals[0]]
 		case "consistency":
 			cfg.Consistency = map[string]Consistency{"MostRecent": MostRecent, "Any": Any}[arg.Vals[0]]
+		case "watch-timeout":
+			cfg.WatchTimeout = duration(t, d, arg.Vals[0])
 		default:
 			d.Fatalf(t, "unknown argument %s", arg.Key)
 		}
@@ -112,6 +114,8 @@ func inputOf(t *testing.T, d *datadriven.TestData, phase Phase) input {
 			in.probeUnanswered = true
 		case "final":
 			in.final = true
+		case "torn":
+			in.torn = true
 		case "newest-object":
 			in.newestObjectRV = arg.Vals[0]
 		case "after":
@@ -208,7 +212,7 @@ func changes(a, b state) string {
 	change("failed answers", a.failedAnswers, b.failedAnswers)
 	change("watches without an answer", a.unansweredWatches, b.unansweredWatches)
 	change("answers to probes", a.answeredProbes, b.answeredProbes)
-	change("empty watches", a.emptyWatches, b.emptyWatches)
+	change("empty", a.empty, b.empty)
 	change("silence", a.silence, b.silence)
 	change("lists without an answer", a.unansweredLists, b.unansweredLists)
 	change("the server is to be proven", a.unconfirmed, b.unconfirmed)

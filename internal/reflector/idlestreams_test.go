@@ -1,0 +1,75 @@
+package reflector
+
+import (
+	"net/http"
+	"testing"
+	"time"
+)
+
+// idleFor answers a WATCH, sends nothing, and ends the stream after d: cleanly, or by closing the
+// connection.
+func (h *harness) idleFor(d time.Duration, clean bool) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header().Set("Content-Type", watchContentType(h.enc))
+		rw.(http.Flusher).Flush()
+		select {
+		case <-time.After(d): // of the clock of the test
+		case <-r.Context().Done():
+		}
+		if !clean {
+			panic(http.ErrAbortHandler)
+		}
+	}
+}
+
+// TestIdleStreamsAreEnded: a proxy ends idle streams after 5 s. Watches follow each other without a
+// wait, the state is not listed again, and Err stays nil. Only each probe costs a request.
+func TestIdleStreamsAreEnded(t *testing.T) {
+	for name, clean := range map[string]bool{"ended": true, "cut": false} {
+		t.Run(name, func(t *testing.T) {
+			withHarness(t, Config{Mode: List}, func(h *harness) {
+				watch, probe := h.idleFor(5*time.Second, clean), h.list("10/more", "a@1")
+				h.server = func(rw http.ResponseWriter, r *http.Request) {
+					if r.URL.Query().Has("watch") {
+						watch(rw, r)
+					} else {
+						probe(rw, r)
+					}
+				}
+				h.run(h.list("10", "a@1"))
+				h.advance(17 * time.Second)
+				h.wantRequests("0s LIST", "0s WATCH resourceVersion=10", "5s WATCH resourceVersion=10", "5.6s LIST limit=1",
+					"10s WATCH resourceVersion=10", "10.6s LIST limit=1", "15s WATCH resourceVersion=10", "15.6s LIST limit=1")
+				h.advance(10 * time.Minute)
+				h.mu.Lock()
+				defer h.mu.Unlock()
+				for _, s := range h.statuses {
+					if s.Err != nil || s.Relists > 0 {
+						t.Fatalf("%s", s)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestEmptyWatchesForLong counts the lists of a quiet resource behind proxies that end idle streams
+// after different times. Those lists follow from how long watches have brought nothing, not from
+// their number, and from Config.WatchTimeout where that is longer than by default.
+func TestEmptyWatchesForLong(t *testing.T) {
+	const lasted = 24 * time.Hour
+	for _, tt := range []struct {
+		after, timeout time.Duration
+		lists          int // after the first
+	}{
+		{time.Second, 0, 28}, {5 * time.Second, 0, 28}, {time.Minute, 0, 28}, {7 * time.Minute, 0, 25}, {3 * time.Second, 3 * time.Second, 28},
+		{time.Minute, time.Hour, 2}, {90 * time.Minute, time.Hour, 2},
+	} {
+		cfg := Config{Mode: List, WatchTimeout: tt.timeout}.withDefaults()
+		s := newState(&cfg, "")
+		lists := countLists(t, s, []input{{typ: inOpened}, {typ: inEnded, after: tt.after}}, lasted)
+		if lists-1 != tt.lists {
+			t.Errorf("%d lists in a day where streams end after %v of %v, want %d", lists-1, tt.after, cfg.WatchTimeout, tt.lists)
+		}
+	}
+}
