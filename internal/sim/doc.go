@@ -14,8 +14,9 @@
 // faults between them and their clients. A World (world.go) is all that happens, as data: servers,
 // clients and their handlers, and steps, each at its time: writes, compactions, restores, other
 // servers in the place of these, changes of the schema, restarts, faults. draw.go, drawfault.go,
-// drawrelist.go and drawsiege.go draw one from a seed; run.go, steps.go and rest.go execute it in
-// virtual time (testing/synctest); shrink.go leaves out whatever a failing one does not need.
+// drawrelist.go, drawsiege.go and drawfrontend.go draw one from a seed; run.go, steps.go and
+// rest.go execute it in virtual time (testing/synctest); shrink.go leaves out whatever a failing
+// one does not need.
 //
 // What is run in it (informer.go): the native informer with several namespaces and selectors, of Go
 // types, unstructured and metadata only; the drop-in with its options and factories; a native
@@ -45,6 +46,11 @@
 //   - await: whoever waited for a resourceVersion reads nothing older
 //   - behind: where nothing is in the way, the resourceVersion is that of the last change
 //   - hammers: nobody asks without a pause
+//
+// Behind a front end that ends WATCHes before their time (unwatched.go):
+//
+//   - unwatched: an informer is without a WATCH for no longer than client-go's in the same world
+//   - lists: nor does it list more often, but for small lists in place of watches that end at once
 //
 // At rest, a bounded time after the last fault:
 //

@@ -78,6 +78,9 @@ func (d *drawer) world() {
 	} else if d.chance(5) {
 		d.besieged()
 	}
+	if r := w.Clients[0].Runner; (r == Native || r == DropIn) && len(w.Keys) <= maxKeys && w.Scheme == etcd.Integers && d.chance(8) {
+		d.frontEnd()
+	}
 	slices.SortStableFunc(w.Steps, func(a, b Step) int { return int(a.At - b.At) })
 }
 

@@ -174,6 +174,22 @@ func (d *drawer) faults() {
 		}
 		d.w.Steps = append(d.w.Steps, Step{At: at, Op: Fault, Rule: r})
 	}
+	if !d.w.swallows() {
+		return
+	}
+	for i := range d.w.Steps {
+		if s := &d.w.Steps[i]; s.Op == Fault && s.Rule.EndsStreams() && s.Rule.Forever() {
+			s.Rule.Until = s.At + d.between(time.Second, time.Minute)
+		}
+	}
+}
+
+// swallows reports whether the bytes of some WATCH never arrive. Behind a front end that ends it
+// soon no client can tell that from a quiet resource.
+func (w *World) swallows() bool {
+	return slices.ContainsFunc(w.Steps, func(s Step) bool {
+		return s.Op == Fault && s.Rule.Forever() && s.Rule.Effect == api.Stall && s.Rule.Ask&api.AskWatches != 0
+	})
 }
 
 // effect draws what happens to which requests.
@@ -181,7 +197,7 @@ func (d *drawer) effect(r *api.Rule) {
 	r.Ask = pick(d, api.AskWatch, api.AskWatch, api.AskWatch, api.AskInitial, api.AskWatches, api.AskList, api.AskLists, api.AskPage, api.AskProbe, api.AskMore,
 		api.AskListAny, api.AskVersion, api.AskAll)
 	r.Effect = pick(d, api.Delay, api.Slow, api.Answer, api.Answer, api.Answer, api.ErrorEvent, api.Refuse, api.Hang, api.Cut, api.Cut, api.End, api.Stall,
-		api.Repeat, api.NoBookmarks, api.OftenBookmarks, api.Page)
+		api.Repeat, api.NoBookmarks, api.OftenBookmarks, api.Page, api.EndIdle, api.EndAged)
 	switch r.Effect {
 	case api.Delay, api.Slow:
 		r.D = d.between(time.Millisecond, 30*time.Second)
@@ -201,5 +217,8 @@ func (d *drawer) effect(r *api.Rule) {
 		r.Ask, r.N = api.AskWatches, pick(d, 1, 2, 4)
 	case api.NoBookmarks, api.OftenBookmarks:
 		r.Ask, r.D = api.AskWatches, d.between(10*time.Millisecond, 10*time.Second)
+	case api.EndIdle, api.EndAged:
+		ends := d.endsStreams()
+		r.Ask, r.N, r.D = ends.Ask, ends.N, ends.D
 	}
 }

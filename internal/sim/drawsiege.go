@@ -48,7 +48,7 @@ func (d *drawer) besieged() {
 // lasts draws a fault of requests of one kind, and reports whether that fault may stay for ever.
 func (d *drawer) lasts(r *api.Rule, ask api.Ask) bool {
 	d.effect(r)
-	events := r.Effect == api.ErrorEvent || r.Effect == api.Repeat || r.Effect == api.NoBookmarks || r.Effect == api.OftenBookmarks
+	events := r.Effect == api.ErrorEvent || r.Effect == api.Repeat || r.Effect == api.NoBookmarks || r.Effect == api.OftenBookmarks || r.EndsStreams()
 	watch := ask&api.AskWatches != 0
 	r.Ask, r.D = ask, min(r.D, 15*time.Second)
 	if r.Effect == api.OftenBookmarks {

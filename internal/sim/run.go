@@ -101,6 +101,7 @@ func (r *run) execute() {
 	}
 	r.steps()
 	if !r.failed() {
+		r.unwatched()
 		r.rest()
 	}
 	r.stop()

@@ -107,6 +107,22 @@ func (b *relayed) Close() error {
 	return b.body.Close()
 }
 
+// await blocks until there may be more to read, or a front end ends the body. It returns an error
+// if the body is closed or its context ends first.
+func (b *relayed) await() error {
+	timer, stop := b.timer(0)
+	defer stop()
+	select {
+	case <-b.answer.changed:
+	case <-timer:
+	case <-b.closed:
+		return io.ErrClosedPipe
+	case <-b.ctx.Done():
+		return context.Cause(b.ctx)
+	}
+	return nil
+}
+
 func (b *relayed) Read(p []byte) (int, error) {
 	for {
 		b.cluster.Yield()
@@ -123,19 +139,17 @@ func (b *relayed) Read(p []byte) (int, error) {
 		a.data = a.data[n:]
 		over := a.over
 		a.mu.Unlock()
-		b.at += n
+		if n > 0 {
+			b.passed(n)
+		}
 		switch {
 		case n > 0:
 			return n, nil
 		case over:
 			return 0, io.EOF
 		}
-		select {
-		case <-a.changed:
-		case <-b.closed:
-			return 0, io.ErrClosedPipe
-		case <-b.ctx.Done():
-			return 0, context.Cause(b.ctx)
+		if err := b.await(); err != nil {
+			return 0, err
 		}
 	}
 }

@@ -18,12 +18,15 @@ type body struct {
 
 	data    []byte
 	at      int // how much was read
+	began   time.Duration
+	heard   time.Duration // when something was read last
 	stalled bool
 	whole   func() // called once data has been read to its end; may be nil
 }
 
 func newBody(ctx context.Context, c *Cluster, data []byte, p *plan) *body {
-	return &body{ctx: ctx, cluster: c, plan: p, closed: make(chan struct{}), once: new(sync.Once), data: data}
+	now := c.Now()
+	return &body{ctx: ctx, cluster: c, plan: p, closed: make(chan struct{}), once: new(sync.Once), data: data, began: now, heard: now}
 }
 
 func (b *body) Close() error {
@@ -46,12 +49,18 @@ func (b *body) Read(p []byte) (int, error) {
 	n = min(n, len(p), len(b.data))
 	copy(p, b.data[:n])
 	b.data = b.data[n:]
-	b.at += n
+	b.passed(n)
 	if len(b.data) == 0 && b.whole != nil {
 		b.whole()
 		b.whole = nil
 	}
 	return n, nil
+}
+
+// passed notes that n bytes were read.
+func (b *body) passed(n int) {
+	b.at += n
+	b.heard = b.cluster.Now()
 }
 
 // gone returns why nobody reads this body any more, or nil if somebody may.
@@ -72,10 +81,16 @@ func (b *body) gate() (int, error) {
 	if b.plan.pieces > 0 {
 		n = b.plan.pieces
 	}
+	if err := b.over(); err != nil {
+		return 0, err
+	}
 	if stall := b.plan.stall; stall >= 0 && !b.stalled {
 		if b.at >= stall {
 			b.stalled = true
 			if err := b.stand(b.plan.stallFor); err != nil {
+				return 0, err
+			}
+			if err := b.over(); err != nil {
 				return 0, err
 			}
 		} else {
@@ -97,15 +112,11 @@ func (b *body) gate() (int, error) {
 	return n, nil
 }
 
-// stand blocks for d, or for ever if d is 0. It returns an error if the body is closed or its
-// context ends first.
+// stand blocks for d, for ever if d is 0, or until a front end ends the body. It returns an error
+// if the body is closed or its context ends first.
 func (b *body) stand(d time.Duration) error {
-	var timer <-chan time.Time
-	if d > 0 {
-		t := time.NewTimer(d)
-		defer t.Stop()
-		timer = t.C
-	}
+	timer, stop := b.timer(d)
+	defer stop()
 	select {
 	case <-timer:
 		return nil
@@ -120,6 +131,15 @@ func (b *body) stand(d time.Duration) error {
 type watchBody struct {
 	body
 	watch *watch
+	ended func() // called once, by Close
+}
+
+func (b *watchBody) Close() error {
+	b.once.Do(func() {
+		close(b.closed)
+		b.ended()
+	})
+	return nil
 }
 
 func (b *watchBody) Read(p []byte) (int, error) {
@@ -165,11 +185,11 @@ func (b *watchBody) fill() error {
 	if len(b.data) > 0 || w.done {
 		return nil
 	}
-	t := time.NewTimer(d)
-	defer t.Stop()
+	timer, stop := b.timer(max(d, 1))
+	defer stop()
 	select {
 	case <-changed:
-	case <-t.C:
+	case <-timer:
 	case <-b.closed:
 		return io.ErrClosedPipe
 	case <-b.ctx.Done():

@@ -25,6 +25,7 @@ type Client struct {
 	backends []Backend // in place of servers; may be empty
 	backend  int
 	requests int
+	lists    int           // begun, initial events included
 	second   time.Duration // when the second began in which inSecond requests came
 	inSecond int
 	hammers  bool
@@ -36,7 +37,7 @@ type Client struct {
 // second is for each reflector, since each keeps a pace of its own.
 const (
 	tooManyPerSecond = 30
-	tooMany          = 5000
+	tooMany          = 20000
 )
 
 // Client makes a client with a number of reflectors. It is routed to the first server.
@@ -58,6 +59,13 @@ func (cl *Client) Route(server int) {
 		return
 	}
 	cl.server = cl.cluster.servers[server%len(cl.cluster.servers)]
+}
+
+// Lists returns how many LISTs the client has begun, WATCHes with initial events included.
+func (cl *Client) Lists() int {
+	cl.cluster.mu.Lock()
+	defer cl.cluster.mu.Unlock()
+	return cl.lists
 }
 
 // Hammers reports whether the client made requests without a pause.
@@ -82,7 +90,7 @@ func (cl *Client) RoundTrip(hr *http.Request) (*http.Response, error) {
 	q, bad := c.Kind.read(hr, s.Old)
 	q.protobuf, q.gzip = q.protobuf && !s.Plain, q.gzip && s.Gzip
 	q.client = cl
-	cl.count()
+	cl.count(q.ask)
 	c.logf("%v: %v", s, q)
 	p := c.plan(cl.Index, s, q)
 	p.hang = p.hang || cl.hammers
@@ -126,9 +134,12 @@ func (cl *Client) RoundTrip(hr *http.Request) (*http.Response, error) {
 }
 
 // count notes a request. The caller holds the lock.
-func (cl *Client) count() {
+func (cl *Client) count(ask Ask) {
 	now := cl.cluster.Now()
 	cl.requests++
+	if ask&(AskLists|AskInitial) != 0 && ask&(AskMore|AskProbe) == 0 {
+		cl.lists++
+	}
 	cl.last = now
 	if now-cl.second >= time.Second {
 		cl.second, cl.inSecond = now, 0
@@ -316,7 +327,7 @@ func (s *Server) serveWatch(q *request, p *plan) *http.Response {
 	}
 	c.watches = append(c.watches, w)
 	q.gzip = q.gzip && w.state && w.end // kube-apiserver compresses no other watches
-	resp := respond(q.Request, http.StatusOK, contentType(q, true), &watchBody{body: *newBody(q.Context(), c, nil, p), watch: w})
+	resp := respond(q.Request, http.StatusOK, contentType(q, true), &watchBody{body: *newBody(q.Context(), c, nil, p), watch: w, ended: c.watched(q)})
 	if q.gzip {
 		resp.Header.Set("Content-Encoding", "gzip")
 	}

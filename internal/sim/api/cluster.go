@@ -32,6 +32,7 @@ type Cluster struct {
 	encoded map[encoding][]byte
 	written map[string]Representation
 	views   map[collection]*clientView
+	gaps    map[collection]*gap
 	changed chan struct{} // closed and replaced when a waiting request may have something to see
 }
 
@@ -40,7 +41,7 @@ type Cluster struct {
 func NewCluster(kind *Kind, h *etcd.History, specs []Spec) *Cluster {
 	c := &Cluster{
 		Kind: kind, history: h, start: time.Now(), Yield: func() {},
-		encoded: map[encoding][]byte{}, written: map[string]Representation{}, views: map[collection]*clientView{}, changed: make(chan struct{}),
+		encoded: map[encoding][]byte{}, written: map[string]Representation{}, views: map[collection]*clientView{}, gaps: map[collection]*gap{}, changed: make(chan struct{}),
 	}
 	for i, spec := range specs {
 		c.servers = append(c.servers, &Server{Spec: spec, Index: i, cluster: c, era: h.Era(), seen: h.Era().Head()})

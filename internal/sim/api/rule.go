@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -23,9 +24,11 @@ const (
 	OftenBookmarks                   // one each D
 	Page                             // 200, and a page for humans
 	Pieces                           // no more than N bytes come at a time
+	EndIdle                          // a WATCH idle for D is ended, or cut if N is 1
+	EndAged                          // so is one that is D old
 )
 
-var effectNames = [...]string{"", "delay", "slow", "answer", "error event", "refuse", "hang", "cut", "end", "stall", "repeat", "no bookmarks", "often bookmarks", "page", "pieces"}
+var effectNames = [...]string{"", "delay", "slow", "answer", "error event", "refuse", "hang", "cut", "end", "stall", "repeat", "no bookmarks", "often bookmarks", "page", "pieces", "end idle", "end aged"}
 
 func (e Effect) String() string { return effectNames[e] }
 
@@ -127,6 +130,9 @@ type plan struct {
 	noBookmarks bool
 	bookmarks   time.Duration
 	pieces      int
+	endIdle     time.Duration
+	endAged     time.Duration
+	endCuts     bool
 }
 
 // plan finds out what happens to a request. The caller holds the lock.
@@ -171,6 +177,10 @@ func (c *Cluster) plan(client int, s *Server, q *request) *plan {
 			p.page = true
 		case Pieces:
 			p.pieces = r.N
+		case EndIdle:
+			p.endIdle, p.endCuts = r.D, r.N == 1
+		case EndAged:
+			p.endAged, p.endCuts = r.D, r.N == 1
 		}
 	}
 	return p
@@ -193,6 +203,8 @@ func (r Rule) Blocks() bool {
 		return r.D == 0 || r.D >= time.Minute // so long a client waits for the next byte
 	case Delay, Slow:
 		return r.D >= 20*time.Second
+	case EndIdle, EndAged:
+		return r.D < 2*time.Second // a WATCH that is so short, and brings nothing, looks refused
 	}
 	return false
 }
@@ -230,8 +242,8 @@ func (c *Cluster) Lasting(cl *Client) []Rule {
 	return all
 }
 
-// Bookmarks reports whether watches get bookmarks now: every server sends them, and no fault of
-// NoBookmarks has met a request.
+// Bookmarks reports whether watches get bookmarks now: every server sends them, no fault of
+// NoBookmarks has met a request, and no front end ends watches before.
 func (c *Cluster) Bookmarks(cl *Client) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -244,6 +256,14 @@ func (c *Cluster) Bookmarks(cl *Client) bool {
 		if s.Spec.Bookmarks < 0 {
 			return false
 		}
+		for _, r := range c.rules {
+			if r.Forever() && r.EndsStreams() && r.D <= cmp.Or(s.Spec.Bookmarks, defaultBookmarks) {
+				return false
+			}
+		}
 	}
 	return true
 }
+
+// EndsStreams reports whether the fault is a front end that ends WATCHes before their time.
+func (r Rule) EndsStreams() bool { return r.Effect == EndIdle || r.Effect == EndAged }

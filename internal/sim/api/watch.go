@@ -81,6 +81,9 @@ func (s *Server) watch(r *request, p *plan) (*watch, *failure) {
 	return w, nil
 }
 
+// defaultBookmarks is the time between two bookmarks of a Spec that names none.
+const defaultBookmarks = time.Minute
+
 func (w *watch) scheduleBookmark(now time.Duration) {
 	every := w.server.Bookmarks
 	switch {
@@ -89,7 +92,7 @@ func (w *watch) scheduleBookmark(now time.Duration) {
 	case w.plan.noBookmarks || !w.req.bookmarks:
 		every = -1
 	case every == 0:
-		every = time.Minute
+		every = defaultBookmarks
 	}
 	if every < 0 {
 		w.bookmark = w.deadline + time.Hour
