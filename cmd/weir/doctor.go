@@ -217,9 +217,10 @@ func (f *doctorFlags) runLogs(cmd *cobra.Command, names []string) error {
 	switch f.output {
 	case outputJSON:
 		return json.NewEncoder(cmd.OutOrStdout()).Encode(struct {
-			Read audit.Counts `json:"read"`
+			Read    audit.Counts `json:"read"`
+			Verdict verdict      `json:"verdict"`
 			*doctor.Report
-		}{read, report})
+		}{read, newVerdict(report, read), report})
 	case outputHTML:
 		return writePage(cmd.OutOrStdout(), report, read, o.Model, f.top)
 	}

@@ -98,7 +98,7 @@ func (p *doctorPage) write(to io.Writer) error {
 func (p *doctorPage) addFindings(w *htmlWriter) {
 	w.add("\n<h2>What stands out</h2>\n")
 	if len(p.Findings) == 0 {
-		w.add("<p>Nothing: no client costs much more than what it needs.</p>\n")
+		w.add("<p>%s</p>\n", p.Nothing)
 		return
 	}
 	w.add("<ol>\n")

@@ -20,6 +20,7 @@ import (
 type doctorPage struct {
 	Title, Summary string
 	Skipped        []string // what was not read
+	Nothing        string   // where nothing was found
 	Charts         []markup
 	Head           []string // of the table
 	Rows           [][]string
@@ -48,8 +49,9 @@ type pageTable struct {
 
 // writePage writes the report on logs.
 func writePage(w io.Writer, r *doctor.Report, read audit.Counts, m *cost.Model, top int) error {
+	v := newVerdict(r, read)
 	p := doctorPage{
-		Title: "Who makes this API server work", Summary: totalsText(r), Skipped: skipped(read),
+		Title: "Who makes this API server work", Summary: totalsText(r), Skipped: v.Gaps, Nothing: v.nothing(),
 		Charts: rateCharts(r), Sizes: r.Sizes, Low: lowText(r), Model: m,
 	}
 	p.Head = []string{
@@ -81,25 +83,6 @@ func writePage(w io.Writer, r *doctor.Report, read audit.Counts, m *cost.Model, 
 		p.Restart.Text = restartText(r.Restart)
 	}
 	return p.write(w)
-}
-
-// skipped returns sentences on what of the logs was not read, or nil if all was.
-func skipped(read audit.Counts) (texts []string) {
-	if read.Malformed+read.TooLong > 0 {
-		texts = append(texts, fmt.Sprintf("Skipped lines, malformed: %s, of more than %s: %s.",
-			quantity.Count(read.Malformed), quantity.Bytes(audit.MaxLine), quantity.Count(read.TooLong)))
-	}
-	if read.Misdated > 0 {
-		texts = append(texts, fmt.Sprintf("Skipped events whose time those around them contradict: %s.",
-			quantity.Count(read.Misdated)))
-	}
-	for _, text := range read.Damaged {
-		texts = append(texts, "Damaged, and not read to its end: "+text+".")
-	}
-	for _, text := range read.Missing {
-		texts = append(texts, "Not read: "+text+".")
-	}
-	return texts
 }
 
 // rateCharts returns the charts of what happened over time.
@@ -151,7 +134,7 @@ func newPageTable(title string, all []doctor.Prediction, memory []float64) *page
 // writeLivePage writes the report on a running server.
 func writeLivePage(w io.Writer, r *apimetrics.Report, top int) error {
 	p := doctorPage{
-		Title: "What makes this API server work", Summary: liveText(r),
+		Title: "What makes this API server work", Summary: liveText(r), Nothing: "Nothing: no client costs much more than what it needs.",
 		Note: "Metrics have no names of clients. Who it is, the audit log says: weir doctor AUDIT-LOG.",
 	}
 	rows := liveRows(r, top)

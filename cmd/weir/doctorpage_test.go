@@ -61,7 +61,7 @@ var aModel = &cost.Model{
 func TestDoctorPage(t *testing.T) {
 	var out bytes.Buffer
 	read := audit.Counts{
-		Malformed: 1, Damaged: []string{hostile + ": unexpected EOF"}, Missing: []string{hostile + " was removed"},
+		Malformed: 3, Causes: map[string]int64{string(audit.ErrCutOff): 1, string(audit.ErrNoTime): 2}, TooLong: 1, Damaged: []string{hostile + ": unexpected EOF"}, Missing: []string{hostile + " was removed"},
 	}
 	if err := writePage(&out, aReport(), read, aModel, 10); err != nil {
 		t.Fatal(err)

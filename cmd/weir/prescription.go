@@ -36,7 +36,8 @@ func newPrescription(out io.Writer) *prescription {
 // print prints the totals, the clients that ask most, and what was found.
 func (p *prescription) print(r *doctor.Report, read audit.Counts, top int) error {
 	p.paragraph("", totalsText(r))
-	for _, text := range skipped(read) {
+	v := newVerdict(r, read)
+	for _, text := range v.Gaps {
 		p.paragraph("", text)
 	}
 	fmt.Fprintln(p.out)
@@ -45,7 +46,7 @@ func (p *prescription) print(r *doctor.Report, read audit.Counts, top int) error
 	}
 	fmt.Fprintln(p.out)
 	if len(r.Findings) == 0 {
-		fmt.Fprintln(p.out, "Nothing stands out: no client costs much more than what it needs.")
+		p.paragraph("", v.nothing())
 		return p.predictions(r)
 	}
 	p.findings(r.Findings, findingText)
@@ -80,10 +81,9 @@ func (p *prescription) change(line string) {
 
 // totalsText returns what the log has in all.
 func totalsText(r *doctor.Report) string {
-	const layout = "2006-01-02 15:04:05"
 	t := r.Totals
 	text := fmt.Sprintf("%s to %s UTC, requests: %s, of those LISTs: %s (%s in all), WATCHes: %s, refused (429): %s, failed (5xx): %s.",
-		r.From.Format(layout), r.To.Format(layout), quantity.Count(t.Requests), quantity.Count(t.Lists),
+		r.From.Format(reportTime), r.To.Format(reportTime), quantity.Count(t.Requests), quantity.Count(t.Lists),
 		quantity.Seconds(t.ListSeconds), quantity.Count(t.Watches), quantity.Count(t.Refused), quantity.Count(t.Failed))
 	most, at := uint32(0), 0
 	for i, n := range r.Rate.Lists {
@@ -94,7 +94,7 @@ func totalsText(r *doctor.Report) string {
 	if most > 0 {
 		width := time.Duration(r.Rate.Seconds * float64(time.Second))
 		text += fmt.Sprintf(" Most LISTs: %s in the %g s from %s.", quantity.Count(int64(most)), r.Rate.Seconds,
-			r.From.Add(time.Duration(at)*width).Format(layout))
+			r.From.Add(time.Duration(at)*width).Format(reportTime))
 	}
 	return text
 }

@@ -18,14 +18,22 @@ type Counts struct {
 	Bytes     int64 `json:"bytes"` // uncompressed
 	Lines     int64 `json:"lines"`
 	Events    int64 `json:"events"`    // of all stages
-	Malformed int64 `json:"malformed"` // lines that are no Event
-	TooLong   int64 `json:"tooLong"`   // lines of more than MaxLine bytes, which were skipped
-	// Misdated counts the events that were skipped because the ones around them contradict their time.
+	Malformed int64 `json:"malformed"` // lines, and objects in them, that are no Event
+	TooLong   int64 `json:"tooLong"`   // events of which more than MaxLine bytes are to be kept
+	// Misdated counts the events that were skipped because the ones around them contradict their
+	// time.
 	Misdated int64 `json:"misdated"`
 
+	// Causes counts the malformed ones by their Fault.
+	Causes map[string]int64 `json:"causes,omitempty"`
 	// Damaged names the compressed logs that could not be read to their end, and why.
 	Damaged []string `json:"damaged,omitempty"`
 	Missing []string `json:"missing,omitempty"` // logs that went before it was their turn, and how
+}
+
+// Complete reports whether all of the logs was read. What was not can hide a client.
+func (c *Counts) Complete() bool {
+	return c.Malformed+c.TooLong+c.Misdated == 0 && len(c.Damaged)+len(c.Missing) == 0
 }
 
 // Add adds other's.
@@ -36,21 +44,24 @@ func (c *Counts) Add(other Counts) {
 	c.Malformed += other.Malformed
 	c.TooLong += other.TooLong
 	c.Misdated += other.Misdated
+	if c.Causes == nil && len(other.Causes) > 0 {
+		c.Causes = map[string]int64{}
+	}
+	for cause, n := range other.Causes {
+		c.Causes[cause] += n
+	}
 	c.Damaged = append(c.Damaged, other.Damaged...)
 	c.Missing = append(c.Missing, other.Missing...)
 }
 
 // Log reads the events of one log. Make one with NewLog. It is not safe for concurrent use.
 type Log struct {
-	name  string
-	lines lines
-	close func() error
-	event Event
-	order order
-
-	events, malformed int64
-	bad               string // the start of the first malformed line
-	damage            error  // what ended a compressed log early
+	name    string
+	records records
+	close   func() error
+	event   Event
+	order   order
+	damage  error // what ended a compressed log early
 
 	file *os.File // regular: can be read again from its start; nil: it is not
 	info os.FileInfo
@@ -78,14 +89,14 @@ func newFileLog(ctx context.Context, name string, f *os.File, info os.FileInfo) 
 // mark is skipped. Errors have the name. Close does not close r.
 func NewLog(name string, r io.Reader) (*Log, error) {
 	in := bufio.NewReaderSize(r, 64<<10)
-	l := &Log{name: name, lines: lines{src: in}, close: func() error { return nil }}
+	l := &Log{name: name, records: records{reader: reader{src: in}}, close: func() error { return nil }}
 	magic, err := in.Peek(3)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
 	switch {
 	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
-		l.lines.src = &unzipper{from: &source{Reader: in}}
+		l.records.src = &unzipper{from: &source{Reader: in}}
 	case bytes.Equal(magic, []byte("\ufeff")):
 		_, err = in.Discard(len(magic))
 		return l, err
@@ -98,64 +109,55 @@ func (l *Log) Close() error { return l.close() }
 
 // Counts returns how much has been read.
 func (l *Log) Counts() Counts {
+	r := &l.records
 	c := Counts{
-		Bytes: l.lines.bytes, Lines: l.lines.number, Events: l.events, Malformed: l.malformed, TooLong: l.lines.tooLong,
-		Misdated: l.order.misdated,
+		Bytes: r.bytes, Lines: r.number, Events: r.events, Malformed: r.malformed, TooLong: r.large,
+		Misdated: l.order.misdated, Causes: r.causes,
 	}
 	if l.damage != nil {
-		c.Damaged = []string{fmt.Sprintf("%s: %v behind line %d", l.name, l.damage, l.lines.number)}
+		c.Damaged = []string{fmt.Sprintf("%s: %v behind line %d", l.name, l.damage, r.number)}
 	}
 	return c
 }
 
-// Next returns the next event, valid until the next call. Malformed lines, those that are too long
-// and those whose time cannot be are counted and skipped, empty ones ignored. A compressed log that
-// is damaged ends there. The error is io.EOF at the end, one that wraps ErrNotALog at the end of a
-// log that has lines and no event, or what went wrong when reading.
+// Next returns the next event, valid until the next call. Malformed lines, events that are too long
+// and those whose time cannot be are counted and skipped, empty lines ignored. A compressed log
+// that is damaged ends there. The error is io.EOF at the end, one that wraps ErrNotALog at the end
+// of a log that has lines and no event, or what went wrong when reading.
 func (l *Log) Next() (*Event, error) { return l.order.next(l.read) }
 
 // read returns the next event of the log, whatever its time is.
 func (l *Log) read() (*Event, error) {
-	for {
-		line, err := l.lines.next()
-		if errors.Is(err, errDamaged) {
-			l.damage, err = errors.Unwrap(err), io.EOF
-		}
-		if errors.Is(err, io.EOF) {
-			return nil, l.end()
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", l.name, err)
-		}
-		if len(bytes.TrimSpace(line)) == 0 {
-			continue
-		}
-		if l.event.Parse(line) == nil {
-			l.events++
-			return &l.event, nil
-		}
-		if l.malformed++; l.bad == "" {
-			l.bad = fmt.Sprintf("line %d is %q", l.lines.number, cut(line))
+	r := &l.records
+	if r.bytes == 0 {
+		if err := l.checkFormat(); err != nil {
+			return nil, err
 		}
 	}
+	if r.next(&l.event) {
+		return &l.event, nil
+	}
+	switch {
+	case errors.Is(r.err, errDamaged):
+		l.damage = errors.Unwrap(r.err)
+	case !errors.Is(r.err, io.EOF):
+		return nil, fmt.Errorf("read %s: %w", l.name, r.err)
+	}
+	return nil, l.end()
 }
 
 // end returns io.EOF after a log, and an error that wraps ErrNotALog after something else.
 func (l *Log) end() error {
+	r := &l.records
 	switch {
-	case l.events > 0 || l.damage != nil || l.malformed == 0 && l.lines.tooLong == 0:
+	case r.events > 0 || l.damage != nil || r.malformed == 0 && r.large == 0:
 		return io.EOF
-	case l.malformed == 0:
-		return fmt.Errorf("%s is %w: its lines are longer than %d bytes", l.name, ErrNotALog, MaxLine)
+	case r.malformed == 0:
+		return fmt.Errorf("%s is %w: without their objects, its events are longer than %d bytes", l.name, ErrNotALog, MaxLine)
 	}
-	return fmt.Errorf("%s is %w of kube-apiserver: no line is an Event of audit.k8s.io/v1; %s", l.name, ErrNotALog, l.bad)
-}
-
-// cut returns the start of a line.
-func cut(line []byte) []byte {
-	const enough = 60
-	if len(line) <= enough {
-		return line
+	hint := ""
+	if fault, ok := errors.AsType[Fault](r.first); ok && fault.Hint() != "" {
+		hint = "; " + fault.Hint()
 	}
-	return append(bytes.Clone(line[:enough]), "…"...)
+	return fmt.Errorf("%s is %w of kube-apiserver: %s: %w%s", l.name, ErrNotALog, r.bad, r.first, hint)
 }

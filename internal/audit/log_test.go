@@ -75,9 +75,9 @@ func TestLog(t *testing.T) {
 		{name: "a byte order mark", text: "\ufeff" + seconds(1, 4), events: 3},
 		{name: "a malformed line", text: at(1) + "{\n" + at(2), events: 2, malformed: 1},
 		{name: "cut off at the end", text: at(1) + at(2)[:300], events: 1, malformed: 1},
-		{name: "a long line", text: at(1) + long + "\n" + at(2), events: 2, tooLong: 1},
-		{name: "a very long line", text: at(1) + long + long + long + "\n" + at(2), events: 2, tooLong: 1},
-		{name: "a long line at the end", text: at(1) + long, events: 1, tooLong: 1},
+		{name: "a long line", text: at(1) + long + "\n" + at(2), events: 2, malformed: 1},
+		{name: "a very long line", text: at(1) + long + long + long + "\n" + at(2), events: 2, malformed: 1},
+		{name: "a long line at the end", text: at(1) + long, events: 1, malformed: 1},
 		{name: "a long line that just fits", text: at(1) + long[:MaxLine] + "\n" + at(2), events: 2, malformed: 1},
 		{name: "many", text: seconds(1, 2000), events: 1999},
 	} {

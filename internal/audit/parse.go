@@ -2,13 +2,9 @@ package audit
 
 import (
 	"bytes"
-	"errors"
 	"strconv"
 	"time"
 )
-
-// ErrMalformed is returned for a line that is no Event of audit.k8s.io/v1.
-var ErrMalformed = errors.New("not an Event of audit.k8s.io/v1")
 
 const (
 	latencyPrefix = "apiserver.latency.k8s.io/"
@@ -16,18 +12,24 @@ const (
 	storage       = latencyPrefix + "etcd"
 )
 
-// Parse reads a line in place of what e has. The error is ErrMalformed: the line is not one JSON
-// object, a field that is read is not of its type, or it is no such Event. Values that are not read
-// are skipped unchecked. Of a field that occurs twice the last one counts.
+// Parse reads a line in place of what e has. The error is a Fault: ErrInvalid if the line is not
+// one JSON object or a field that is read is not of its type, or else what the Event has not.
+// Values that are not read are skipped unchecked. Of a field that occurs twice the last one counts.
 func (e *Event) Parse(line []byte) error {
 	*e = Event{scratch: e.scratch[:0]}
 	s := &scanner{b: line}
 	ok := s.members(func(name []byte) bool { return e.member(s, name) })
-	if !ok || s.peek() != 0 || s.i < len(line) {
-		return ErrMalformed
-	}
-	if string(e.kind) != "Event" || string(e.apiVersion) != "audit.k8s.io/v1" || len(e.Stage) == 0 || e.Staged == 0 {
-		return ErrMalformed
+	switch {
+	case !ok || s.peek() != 0 || s.i < len(line):
+		return ErrInvalid
+	case string(e.kind) != "Event" || !bytes.HasPrefix(e.apiVersion, []byte("audit.k8s.io/")):
+		return ErrOtherKind
+	case string(e.apiVersion) != "audit.k8s.io/v1":
+		return ErrOtherVersion
+	case len(e.Stage) == 0:
+		return ErrNoStage
+	case e.Staged == 0:
+		return ErrNoTime
 	}
 	if len(e.as) > 0 && !bytes.Equal(e.as, e.User) {
 		e.User, e.Via, e.Pod = e.as, e.User, e.asPod

@@ -1,0 +1,48 @@
+package audit
+
+import "errors"
+
+// ErrMalformed is what every Fault is.
+var ErrMalformed = errors.New("not an Event of audit.k8s.io/v1")
+
+// Fault is why a line is not read as an event.
+type Fault string
+
+// The faults of lines.
+const (
+	ErrNoJSON       Fault = "no JSON"
+	ErrCutOff       Fault = "cut off"
+	ErrInvalid      Fault = "malformed JSON, or a field of another type"
+	ErrOtherKind    Fault = "JSON, but no Event of audit.k8s.io"
+	ErrOtherVersion Fault = "an Event of another version than audit.k8s.io/v1"
+	ErrNoStage      Fault = "an Event without a stage"
+	ErrNoTime       Fault = "an Event without a stageTimestamp"
+	ErrGoogle       Fault = "an entry of Google's Cloud Logging"
+)
+
+// Error returns what the line is.
+func (f Fault) Error() string { return string(f) }
+
+// Is reports whether target is ErrMalformed.
+func (f Fault) Is(target error) bool { return target == ErrMalformed }
+
+// Hint returns the command that makes a log of such lines readable, with why it is needed: "" if
+// there is none.
+func (f Fault) Hint() string { return hints[f] }
+
+var hints = map[Fault]string{
+	ErrNoTime: `fluentd removes the time_key unless keep_time_key is true; if another member has that time: ` +
+		`jq -c '.stageTimestamp //= (."@timestamp" // .time)' LOG | weir doctor -`,
+	ErrOtherVersion: `of v1beta1: jq -c '.apiVersion = "audit.k8s.io/v1"' LOG | weir doctor -`,
+	ErrOtherKind: `if there are events inside: jq -c '.. | (., (strings | fromjson?)) | objects | ` +
+		`select(.kind == "Event" and .stage)' LOG | weir doctor -`,
+	// A WATCH of an entry has no end, so that all would be short.
+	ErrGoogle: `without WATCHes, whose entries have no end: jq -sc 'flatten | sort_by(.timestamp)[] | .timestamp as $t | .protoPayload | ` +
+		`(.methodName / ".") as $m | (.resourceName / "/") as $r | (if $r[2] == "namespaces" and ($r | length) > 4 ` +
+		`then $r[3:] else [null] + $r[2:] end) as $o | select($m[-1] != "watch") | {kind: "Event", ` +
+		`apiVersion: "audit.k8s.io/v1", stage: "ResponseComplete", stageTimestamp: $t, verb: $m[-1], ` +
+		`user: {username: .authenticationInfo.principalEmail}, userAgent: .requestMetadata.callerSuppliedUserAgent, ` +
+		`sourceIPs: [.requestMetadata.callerIp], responseStatus: {code: ({"0": 200, "5": 404, "6": 409, "7": 403, "8": 429}[.status.code // 0 | tostring] // 500)}, ` +
+		`objectRef: {apiGroup: ($r[0] | if . == "core" then "" else . end), apiVersion: $r[1], namespace: $o[0], ` +
+		`resource: $o[1], name: $o[2]}}' LOG | weir doctor -`,
+}
