@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -44,7 +43,7 @@ func (o Options) idleTimeout() time.Duration {
 // REST is the Source made from a rest.Config. It is safe for concurrent use.
 type REST struct {
 	client   *http.Client
-	lists    atomic.Pointer[http.Client] // the client for LISTs, see listClient; may be client
+	lists    *listTransport // shared with those that Of returns
 	base     *url.URL
 	resource Resource
 	opts     Options
@@ -62,7 +61,7 @@ var _ Source = (*REST)(nil)
 // credentials, TLS, proxy, UserAgent, Wrap and Dial. It does not use QPS and RateLimiter: a source
 // makes few requests, and its caller paces them. cfg.Timeout bounds how long an answer may take to
 // begin, not the stream that follows. Sources of equal configs share connections, see HTTPClient.
-// LISTs over TLS use HTTP/1.1, on connections of their own.
+// LISTs over TLS use HTTP/1.1, on connections of their own, unless the server does not answer them.
 //
 // New makes no request. The error wraps ErrResource, or says what is wrong with cfg.
 func New(cfg *rest.Config, r Resource, opts Options) (*REST, error) {
@@ -92,11 +91,9 @@ func New(cfg *rest.Config, r Resource, opts Options) (*REST, error) {
 		return nil, fmt.Errorf("client for %s: %w", base.Host, err)
 	}
 	s := &REST{client: client, base: base, resource: r, opts: opts, uncompressed: cfg.DisableCompression}
-	lists, err := listClient(cfg, base, client)
-	if err != nil {
+	if s.lists, err = newListTransport(cfg, base); err != nil {
 		return nil, fmt.Errorf("client for %s: %w", base.Host, err)
 	}
-	s.lists.Store(lists)
 	return s, nil
 }
 
@@ -105,9 +102,7 @@ func (s *REST) Of(r Resource) (*REST, error) {
 	if err := r.Validate(); err != nil {
 		return nil, err
 	}
-	other := &REST{client: s.client, base: s.base, resource: r, opts: s.opts, uncompressed: s.uncompressed}
-	other.lists.Store(s.lists.Load())
-	return other, nil
+	return &REST{client: s.client, lists: s.lists, base: s.base, resource: r, opts: s.opts, uncompressed: s.uncompressed}, nil
 }
 
 // Type returns the apiVersion of the objects, whose kind it does not know, and their resource.
@@ -135,14 +130,8 @@ func (s *REST) list(ctx context.Context, o ListOptions) (*listBody, error) {
 		q.Set("limit", strconv.FormatInt(o.Limit, 10))
 	}
 	c := call{method: "LIST", path: s.resource.Path(), query: q, accept: s.resource.Accept(false), long: true}
-	c.client = s.lists.Load()
-	c.last = c.client != s.client && o.Limit == 0 // pages have a next one
-	resp, stream, err := s.do(ctx, c)
-	if refusesHTTP1(err) && c.client != s.client {
-		s.lists.Store(s.client)
-		c.client, c.last = s.client, false
-		resp, stream, err = s.do(ctx, c)
-	}
+	c.last = o.Limit == 0 // pages have a next one
+	resp, stream, err := s.doList(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -293,5 +282,7 @@ func (s *REST) do(ctx context.Context, c call) (*http.Response, *stream, error) 
 // share connections; the others open new ones when they need them.
 func (s *REST) CloseIdleConnections() {
 	utilnet.CloseIdleConnectionsFor(s.client.Transport)
-	utilnet.CloseIdleConnectionsFor(s.lists.Load().Transport)
+	if s.lists.own != nil {
+		utilnet.CloseIdleConnectionsFor(s.lists.own.Transport)
+	}
 }
