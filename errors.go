@@ -20,6 +20,8 @@ var (
 	ErrUnauthorized = reflector.ErrUnauthorized
 	// ErrUnknownResource: 404, the server does not know the resource (yet).
 	ErrUnknownResource = reflector.ErrUnknownResource
+	// ErrMethodNotAllowed: 405, the resource cannot be listed, or not watched.
+	ErrMethodNotAllowed = reflector.ErrMethodNotAllowed
 	// ErrNoBookmark: the server never sent the initial-events-end bookmark.
 	ErrNoBookmark = reflector.ErrNoBookmark
 	// ErrExpired: 410, the resourceVersion or the continue token is too old.

@@ -76,7 +76,8 @@ func (res *resource) onStatus(s *session, st reflector.Status, cancel context.Ca
 		return
 	}
 	for _, final := range []error{
-		reflector.ErrUnknownResource, reflector.ErrForbidden, reflector.ErrUnauthorized, reflector.ErrRejected, reflector.ErrEncoding,
+		reflector.ErrUnknownResource, reflector.ErrMethodNotAllowed, reflector.ErrForbidden, reflector.ErrUnauthorized,
+		reflector.ErrRejected, reflector.ErrEncoding,
 	} {
 		if errors.Is(st.Err, final) {
 			cancel(st.Err)

@@ -94,7 +94,8 @@ func stateOfError(err error) resourceState {
 		return stateAggregated
 	case errors.Is(err, reflector.ErrForbidden), errors.Is(err, reflector.ErrUnauthorized), apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
 		return stateForbidden
-	case errors.Is(err, errNotWatchable), errors.Is(err, reflector.ErrUnknownResource), apierrors.IsNotFound(err):
+	case errors.Is(err, errNotWatchable), errors.Is(err, reflector.ErrMethodNotAllowed),
+		errors.Is(err, reflector.ErrUnknownResource), apierrors.IsNotFound(err):
 		return stateMissing
 	case errors.Is(err, reflector.ErrRejected), errors.Is(err, reflector.ErrEncoding):
 		return stateRejected

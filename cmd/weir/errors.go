@@ -21,7 +21,7 @@ func hopeless(s weir.Status) bool {
 		return false
 	}
 	for _, never := range []error{
-		weir.ErrForbidden, weir.ErrUnauthorized, weir.ErrUnknownResource, weir.ErrMalformed, weir.ErrRejected, weir.ErrEncoding,
+		weir.ErrForbidden, weir.ErrUnauthorized, weir.ErrUnknownResource, weir.ErrMethodNotAllowed, weir.ErrMalformed, weir.ErrRejected, weir.ErrEncoding,
 	} {
 		if errors.Is(s.Err, never) {
 			return true

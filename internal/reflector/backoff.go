@@ -20,6 +20,7 @@ const (
 //	sentinel                                      wait
 //	ErrUnauthorized, ErrForbidden, ErrUnknown…    Backoff, no more than Denied: somebody may put it right at any moment
 //	ErrServerBehind                               1 s: the server says when it will be there
+//	ErrMethodNotAllowed                           Backoff, prolonged at random by up to as much, as client-go's: no try will put it right
 //	ErrUnreachable; ErrServer at once             Backoff, but no more than the second wait for the first half a minute (backoffAttempt)
 //	anything else                                 Backoff; the tries of the line above do not count for it
 //	any, with Retry-After                         at least that, no more than maxRetryAfter, and up to a tenth more
@@ -30,8 +31,11 @@ func (b Backoff) delay(sentinel error, attempt int, retryAfter time.Duration, ji
 		limit = min(limit, b.Denied)
 	}
 	d := jittered(b.base(attempt, limit), jitter)
-	if sentinel == ErrServerBehind {
+	switch sentinel {
+	case ErrServerBehind:
 		d = serverBehindDelay
+	case ErrMethodNotAllowed:
+		d = 2 * jittered(b.base(attempt, limit), jitter)
 	}
 	return max(d, putOff(retryAfter, jitter))
 }

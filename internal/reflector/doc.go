@@ -40,7 +40,7 @@
 //	server older than what is held
 //	initial events without their bookmark   WatchList           as Auto from then on
 //	... that end or break off               WatchList           the same again after a wait; after three tries a LIST this once
-//	initial events refused (400, 422, 5xx)  WatchList           as Auto from then on
+//	initial events refused (4xx, 5xx)       WatchList           as Auto from then on
 //	... with 410                            WatchList           a consistent list after a wait: a LIST this once, or initial events
 //	                                                            where "0" was asked for
 //	a page fails                            Pages               the same page after a wait: those before it are good. After three answers
@@ -48,7 +48,9 @@
 //	410 on a page                           Pages               one consistent list without a limit
 //	a list fails twice in a row             all                 in the other form, in pages or whole
 //	400, 401, 403, 422, 5xx                 all                 the same again after a wait; see below
-//	404, 405                                all                 a list after a wait, and a consistent one if a watch was refused more than
+//	405 on a watch, and 404 where lists     all                 a list after a wait, at client-go's pace
+//	are answered, from the ninth on
+//	404                                     all                 a list after a wait, and a consistent one if a watch was refused more than
 //	                                                            once: what is there then may be another resource
 //	429                                     all                 the same again after a wait
 //

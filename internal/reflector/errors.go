@@ -20,8 +20,11 @@ var (
 	ErrUnauthorized = errors.New("unauthorized")
 	// ErrForbidden is set when the client may not list or watch the resource (403).
 	ErrForbidden = errors.New("forbidden")
-	// ErrUnknownResource is set when the server does not have the resource, or not yet (404, 405).
+	// ErrUnknownResource is set when the server does not have the resource, or not yet (404).
 	ErrUnknownResource = errors.New("the server has no such resource")
+	// ErrMethodNotAllowed is set when the server has the resource and does not allow the verb (405):
+	// it cannot be listed, or not watched.
+	ErrMethodNotAllowed = errors.New("the server does not allow the verb")
 	// ErrRejected is set when the server refuses the request as it stands (400, 406, 422), mostly
 	// for a field selector.
 	ErrRejected = errors.New("the server refuses the request")
@@ -125,8 +128,10 @@ func sentinelOfStatus(status *apierrors.StatusError) error {
 		return ErrUnauthorized
 	case http.StatusForbidden:
 		return ErrForbidden
-	case http.StatusNotFound, http.StatusMethodNotAllowed:
+	case http.StatusNotFound:
 		return ErrUnknownResource
+	case http.StatusMethodNotAllowed:
+		return ErrMethodNotAllowed
 	case http.StatusTooManyRequests:
 		return ErrTooManyRequests
 	}

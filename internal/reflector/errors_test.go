@@ -24,7 +24,7 @@ func TestClassify(t *testing.T) {
 		{status(401, ""), ErrUnauthorized},
 		{status(403, ""), ErrForbidden},
 		{status(404, ""), ErrUnknownResource},
-		{status(405, ""), ErrUnknownResource},
+		{status(405, ""), ErrMethodNotAllowed},
 		{status(400, ""), ErrRejected},
 		{status(422, ""), ErrRejected},
 		{status(429, ""), ErrTooManyRequests},

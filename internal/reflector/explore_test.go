@@ -21,7 +21,7 @@ type answers struct {
 
 // watchAnswers are the ways in which a WATCH can go on failing to bring anything.
 var watchAnswers = []string{
-	"http-400", "http-401", "http-403", "http-404", "http-406", "http-410", "http-422", "http-500", "http-502", "http-503", "http-504",
+	"http-400", "http-401", "http-403", "http-404", "http-405", "http-406", "http-410", "http-422", "http-500", "http-502", "http-503", "http-504",
 	"too-large", "malformed", "truncated", "broken-off", "event-410", "open event-410", "open http-500", "open malformed",
 	"refused", "open broken-off", "open truncated", "ended at once", "ended later", "broken off later", "silent", "bookmark before",
 }

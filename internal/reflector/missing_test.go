@@ -1,10 +1,14 @@
 package reflector
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // TestServedAgain has a server that does not serve the resource for a while, as a version of a
@@ -151,7 +155,8 @@ func TestMissingForLong(t *testing.T) {
 	}
 }
 
-// TestNeverWatched counts the lists of a resource that can be listed, and never watched.
+// TestNeverWatched counts the requests for a resource that can be listed, and never watched. Err
+// says so all the time, lists or no lists.
 func TestNeverWatched(t *testing.T) {
 	withHarness(t, Config{Mode: List}, func(h *harness) {
 		h.server = func(rw http.ResponseWriter, r *http.Request) {
@@ -165,8 +170,16 @@ func TestNeverWatched(t *testing.T) {
 		h.advance(time.Minute)
 		h.asked()
 		h.advance(time.Minute)
-		if n := len(h.asked()); n < 2*12 || n > 2*24 {
+		if n := len(h.asked()); n < 2 || n > 4 {
 			t.Errorf("%d requests in a minute", n)
+		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		first := slices.IndexFunc(h.statuses, func(s Status) bool { return s.Err != nil })
+		for _, s := range h.statuses[first:] {
+			if !errors.Is(s.Err, ErrMethodNotAllowed) || !apierrors.IsMethodNotSupported(rootOf(s.Err)) {
+				t.Errorf("%s", s)
+			}
 		}
 	})
 }

@@ -41,7 +41,14 @@ func neverWatched(err *Error) bool {
 // countLists runs the reflector for so long. Each watch is answered so, and each list brings much.
 func countLists(t *testing.T, s state, watch []input, lasted time.Duration) (lists int) {
 	t.Helper()
-	listed := []input{{typ: inOpened, rv: "1000"}, {typ: inPage, rv: "1000", size: 100_000, after: time.Second}}
+	return countListsOf(t, s, watch, lasted, 100_000)
+}
+
+// countListsOf is countLists with lists of a size. One of more than one object takes a second.
+func countListsOf(t *testing.T, s state, watch []input, lasted time.Duration, size int64) (lists int) {
+	t.Helper()
+	took := min(time.Duration(size-1)*time.Second, time.Second)
+	listed := []input{{typ: inOpened, rv: "1000"}, {typ: inPage, rv: "1000", size: size, after: took}}
 	inputs := []input{{typ: inBegin}}
 	for passed := time.Duration(0); passed < lasted; {
 		in := inputs[0]
@@ -67,11 +74,27 @@ func countLists(t *testing.T, s state, watch []input, lasted time.Duration) (lis
 				inputs = watch
 				if refused := len(watch) == 1; act.SendInitialEvents && !(refused && neverWatched(watch[0].err)) {
 					lists++
-					inputs = []input{{typ: inOpened}, {typ: inBookmark, rv: "1000", final: true, size: 100_000, after: time.Second}}
+					inputs = []input{{typ: inOpened}, {typ: inBookmark, rv: "1000", final: true, size: size, after: took}}
 					inputs = append(inputs, watch[len(watch)-1])
 				}
 			}
 		}
 	}
 	return lists
+}
+
+// TestPaceOfRefusedVerb counts the lists of a small resource whose WATCHes are refused because the
+// server does not allow the verb, next to the 6 in the first minute and 80 in an hour that
+// client-go's backoff leads to. A 404 may be over soon, but not after eight of them between lists
+// that are answered.
+func TestPaceOfRefusedVerb(t *testing.T) {
+	for what, most := range map[string][2]int{"http-405": {6, 90}, "http-404": {6 + maxRefused, 90 + maxRefused}} {
+		watch := []input{{typ: inFailed, err: classify(Watching, failure(what))}}
+		for i, lasted := range []time.Duration{time.Minute, time.Hour} {
+			cfg := Config{Mode: List}.withDefaults()
+			if lists := countListsOf(t, newState(&cfg, ""), watch, lasted, 1); lists > most[i] {
+				t.Errorf("%s: %d lists in %v, want no more than %d", what, lists, lasted, most[i])
+			}
+		}
+	}
 }

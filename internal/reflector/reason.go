@@ -16,7 +16,8 @@ const (
 	Silent
 	// Failed: the server failed, or asked to try later (ErrServer, ErrTooManyRequests).
 	Failed
-	// Refused: the request was refused (ErrUnauthorized, ErrForbidden, ErrRejected).
+	// Refused: the request was refused (ErrUnauthorized, ErrForbidden, ErrMethodNotAllowed,
+	// ErrRejected).
 	Refused
 	// Missing: the resource was not served for a while (ErrUnknownResource).
 	Missing
@@ -95,7 +96,7 @@ func reasonOf(sentinel error) Reason {
 		return Unreachable
 	case ErrServer, ErrTooManyRequests:
 		return Failed
-	case ErrUnauthorized, ErrForbidden, ErrRejected:
+	case ErrUnauthorized, ErrForbidden, ErrMethodNotAllowed, ErrRejected:
 		return Refused
 	case ErrUnknownResource:
 		return Missing

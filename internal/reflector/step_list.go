@@ -182,11 +182,14 @@ func (m *machine) listOpened() {
 }
 
 // awaitsWatch reports whether what stands in the way is over only when a watch is open. That is so
-// if the last watches got no answer: lists that come do not change that.
+// if the last watches got no answer, or the server does not allow them: lists that come do not
+// change that.
 func (m *machine) awaitsWatch() bool {
 	switch m.sentinel() {
 	case nil, ErrServerBehind, ErrWentBack, ErrEnded, ErrSilent: // a list that comes shows otherwise
 		return false
+	case ErrMethodNotAllowed:
+		return m.err.Phase == Watching
 	}
 	return m.unansweredWatches > 0 && m.err.Phase != Listing && !m.failedInStream
 }

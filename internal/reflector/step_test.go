@@ -124,7 +124,7 @@ func checkWalk(before, after state, in input, actions []action, wentBack bool) e
 // failures are those that happen draws.
 var failures = func() (all []error) {
 	for _, what := range []string{"refused", "broken-off", "truncated", "malformed", "no-bookmark", "too-large", "event-410",
-		"http-400", "http-401", "http-403", "http-404", "http-410", "http-422", "http-429", "http-500", "http-502"} {
+		"http-400", "http-401", "http-403", "http-404", "http-405", "http-410", "http-422", "http-429", "http-500", "http-502"} {
 		all = append(all, failure(what))
 	}
 	return all

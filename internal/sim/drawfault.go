@@ -202,7 +202,7 @@ func (d *drawer) effect(r *api.Rule) {
 	case api.Delay, api.Slow:
 		r.D = d.between(time.Millisecond, 30*time.Second)
 	case api.Answer:
-		r.N = pick(d, 400, 401, 403, 404, 410, 422, 429, 500, 503, 504)
+		r.N = pick(d, 400, 401, 403, 404, 405, 410, 422, 429, 500, 503, 504)
 	case api.ErrorEvent:
 		r.Ask = pick(d, api.AskWatch, api.AskWatches, api.AskInitial)
 		r.N, r.M = pick(d, 400, 403, 410, 410, 429, 500, 503, 504), pick(d, 0, 0, 1, 2, 5)

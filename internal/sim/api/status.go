@@ -42,7 +42,7 @@ func notFound() *failure {
 }
 
 var reasons = map[int]metav1.StatusReason{
-	400: metav1.StatusReasonBadRequest, 401: metav1.StatusReasonUnauthorized, 403: metav1.StatusReasonForbidden, 404: metav1.StatusReasonNotFound,
+	400: metav1.StatusReasonBadRequest, 401: metav1.StatusReasonUnauthorized, 403: metav1.StatusReasonForbidden, 404: metav1.StatusReasonNotFound, 405: metav1.StatusReasonMethodNotAllowed,
 	410: metav1.StatusReasonExpired, 422: metav1.StatusReasonInvalid, 429: metav1.StatusReasonTooManyRequests,
 	500: metav1.StatusReasonInternalError, 503: metav1.StatusReasonServiceUnavailable, 504: metav1.StatusReasonTimeout,
 }
