@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,6 +22,9 @@ import (
 type callerCAs struct {
 	frontProxies, clients authenticator.Request                     // nil: none is trusted
 	headers               *authenticatorfactory.RequestHeaderConfig // of frontProxies
+	// published has the names of the headers that the upstream believes of front proxies. nil: they
+	// were not read.
+	published *headerrequest.RequestHeaderAuthRequestController
 	// missing says that the published CAs could not be read.
 	missing     bool
 	followed    []dynamiccertificates.CAContentProvider // published CAs
@@ -170,10 +174,16 @@ func (c *callerCAs) withPublished(ctx context.Context, o *Options, client kubern
 	return all, nil
 }
 
-// follow adds the published CAs that are not given.
+// follow adds the names of the published headers, and the published CAs that are not given.
 func (c *callerCAs) follow(ctx context.Context, client kubernetes.Interface, published map[string]string) error {
+	if published == nil { // it is to be ignored
+		return nil
+	}
+	if err := c.followHeaders(ctx, client); err != nil {
+		return err
+	}
 	if c.frontProxies == nil && published[headerCAKey] != "" {
-		if err := c.followFrontProxies(ctx, client); err != nil {
+		if err := c.followFrontProxies(client); err != nil {
 			return err
 		}
 	}
@@ -198,25 +208,57 @@ func (c *callerCAs) followCA(client kubernetes.Interface, key string) (dynamicce
 	return ca, nil
 }
 
-// followFrontProxies adds the published configuration of front proxies.
-func (c *callerCAs) followFrontProxies(ctx context.Context, client kubernetes.Interface) error {
+// followHeaders reads the names of the published headers, which are kept current while the server
+// runs.
+func (c *callerCAs) followHeaders(ctx context.Context, client kubernetes.Interface) error {
 	names := headerrequest.NewRequestHeaderAuthRequestController(configMapName, configMapNamespace, client, "requestheader-username-headers",
 		"requestheader-uid-headers", "requestheader-group-headers", "requestheader-extra-headers-prefix", "requestheader-allowed-names")
 	c.controllers = append(c.controllers, func(ctx context.Context) { names.Run(ctx, 1) })
 	if err := names.RunOnce(ctx); err != nil {
 		return fmt.Errorf("proxy: the upstream's front proxies: %w", err)
 	}
+	c.published = names
+	return nil
+}
+
+// followFrontProxies adds the published configuration of front proxies.
+func (c *callerCAs) followFrontProxies(client kubernetes.Interface) error {
 	ca, err := c.followCA(client, headerCAKey)
 	if err != nil {
 		return err
 	}
 	return c.trustFrontProxies(&authenticatorfactory.RequestHeaderConfig{
 		CAContentProvider:   ca,
-		AllowedClientNames:  headerrequest.StringSliceProviderFunc(names.AllowedClientNames),
-		UsernameHeaders:     headerrequest.StringSliceProviderFunc(names.UsernameHeaders),
-		UIDHeaders:          headerrequest.StringSliceProviderFunc(names.UIDHeaders),
-		GroupHeaders:        headerrequest.StringSliceProviderFunc(names.GroupHeaders),
-		ExtraHeaderPrefixes: headerrequest.StringSliceProviderFunc(names.ExtraHeaderPrefixes),
+		AllowedClientNames:  headerrequest.StringSliceProviderFunc(c.published.AllowedClientNames),
+		UsernameHeaders:     headerrequest.StringSliceProviderFunc(c.published.UsernameHeaders),
+		UIDHeaders:          headerrequest.StringSliceProviderFunc(c.published.UIDHeaders),
+		GroupHeaders:        headerrequest.StringSliceProviderFunc(c.published.GroupHeaders),
+		ExtraHeaderPrefixes: headerrequest.StringSliceProviderFunc(c.published.ExtraHeaderPrefixes),
+	})
+}
+
+// namesCaller reports whether a header is one in which trusted front proxies name a caller.
+func (c *callerCAs) namesCaller(header string) bool {
+	h := c.headers
+	return h != nil && isOneOf(header, h.ExtraHeaderPrefixes.Value(), h.UsernameHeaders.Value(), h.UIDHeaders.Value(), h.GroupHeaders.Value())
+}
+
+// namesCallerUpstream reports whether the upstream publishes that it believes a header of front
+// proxies.
+func (c *callerCAs) namesCallerUpstream(header string) bool {
+	p := c.published
+	return p != nil && isOneOf(header, p.ExtraHeaderPrefixes(), p.UsernameHeaders(), p.UIDHeaders(), p.GroupHeaders())
+}
+
+// isOneOf reports whether a header has one of the prefixes, or one of several lists names it.
+func isOneOf(header string, prefixes []string, lists ...[]string) bool {
+	for _, names := range lists {
+		if slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, header) }) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(prefixes, func(prefix string) bool {
+		return prefix != "" && len(header) >= len(prefix) && strings.EqualFold(header[:len(prefix)], prefix)
 	})
 }
 

@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"crypto/x509"
+	"encoding/pem"
 	"net/http"
 	"os"
 	"strings"
@@ -79,4 +81,89 @@ func TestPublishedLater(t *testing.T) {
 			tp.ready()
 		})
 	}
+}
+
+// TestPublishedHeaders: the headers that the upstream publishes as those of front proxies are not
+// forwarded, whatever they are called, also if the CA of front proxies is given by an option, and
+// after the upstream has published others. No caller gets in by them.
+func TestPublishedHeaders(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{})
+	given, published := newAuthority(t), newAuthority(t)
+	data := map[string]string{
+		"requestheader-username-headers": `["X-Corp-User"]`, "requestheader-uid-headers": `["x-corp-uid"]`, "requestheader-group-headers": `["X-Corp-Group", "X-Team"]`,
+		"requestheader-extra-headers-prefix": `["X-Corp-Extra-"]`, "requestheader-allowed-names": `[]`,
+	}
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: configMapName, Namespace: configMapNamespace}, Data: data}
+	maps := u.writer().CoreV1().ConfigMaps(configMapNamespace)
+	if _, err := maps.Create(t.Context(), cm, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	tp := startWith(t, u, Options{Authentication: Authentication{ClientCAFile: given.File, RequestHeaderCAFile: published.File}}, given)
+	passed := func(client *http.Client, headers ...string) http.Header {
+		t.Helper()
+		u.forwarded("")
+		resp := tp.open(client, http.MethodGet, "/version", append([]string{"Authorization", "Bearer token-jane"}, headers...)...)
+		defer resp.Body.Close()
+		all := u.forwarded("/version")
+		if len(all) != 1 {
+			t.Fatalf("%d requests: %s", len(all), resp.Status)
+		}
+		return all[0].header
+	}
+	attempts := []string{
+		"X-Corp-User", "system:admin", "X-CORP-UID", "0", "x-corp-group", "system:masters", "X-Team", "system:masters", "X-Corp-Extra-Scopes", "all",
+		"X-Remote-User", "root", "X-Corp-Color", "blue",
+	}
+	for who, client := range map[string]*http.Client{"token": tp.client, "certificate": tp.clientWith(given.Issue(t, "carol"))} {
+		h := passed(client, attempts...)
+		for name := range h {
+			if lower := strings.ToLower(name); lower == "x-team" || strings.HasPrefix(lower, "x-corp-") && lower != "x-corp-color" || strings.HasPrefix(lower, "x-remote-") {
+				t.Errorf("%s: %s is forwarded", who, name)
+			}
+		}
+		if h.Get("X-Corp-Color") != "blue" {
+			t.Errorf("%s: another header is not", who)
+		}
+	}
+	cm.Data["requestheader-username-headers"] = `["X-Corp-User", "X-Later"]`
+	if _, err := maps.Update(t.Context(), cm, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	tp.until("a header that was published later is not forwarded", func() bool { return passed(tp.client, "X-Later", "root").Get("X-Later") == "" })
+}
+
+// TestUnknownHeaders: as long as the proxy cannot read which headers the upstream believes of a
+// front proxy, it forwards nothing with a certificate of its own, for which the upstream might take
+// a header of the caller.
+func TestUnknownHeaders(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{})
+	clients := newAuthority(t)
+	u.publish(clients, clients)
+	u.forbid(publishedPath)
+	own := clients.Issue(t, "front-proxy")
+	key, err := x509.MarshalPKCS8PrivateKey(own.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.config.CertData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: own.Certificate[0]})
+	u.config.KeyData = pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})
+	wait := defaultTimeouts
+	wait.lookup = 5 * time.Millisecond
+	tp := startWith(t, u, Options{Authentication: Authentication{ClientCAFile: clients.File}, timeouts: wait}, clients)
+	carol := tp.clientWith(clients.Issue(t, "carol"))
+	u.forwarded("")
+	resp := tp.open(carol, http.MethodGet, "/version", "X-Remote-User", "root")
+	resp.Body.Close()
+	if n := len(u.forwarded("/version")); resp.StatusCode != http.StatusServiceUnavailable || n > 0 {
+		t.Errorf("%s, %d requests upstream", resp.Status, n)
+	}
+	if code, _ := tp.get("jane", "/version"); code != http.StatusOK {
+		t.Errorf("a token, which is forwarded without the certificate: %d", code)
+	}
+	u.forbid("")
+	tp.until("they are known", func() bool {
+		resp := tp.open(carol, http.MethodGet, "/version")
+		resp.Body.Close()
+		return resp.StatusCode == http.StatusOK
+	})
 }

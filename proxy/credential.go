@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 )
 
 // credential is what identifies a caller to the upstream.
@@ -38,19 +37,4 @@ func (a *authentication) credentialOf(r *http.Request) credential {
 		}
 	}
 	return b
-}
-
-// namesCaller reports whether a header is one in which front proxies name a caller.
-func (c *callerCAs) namesCaller(header string) bool {
-	if c.headers == nil {
-		return false
-	}
-	for _, names := range [][]string{c.headers.UsernameHeaders.Value(), c.headers.UIDHeaders.Value(), c.headers.GroupHeaders.Value()} {
-		if slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, header) }) {
-			return true
-		}
-	}
-	return slices.ContainsFunc(c.headers.ExtraHeaderPrefixes.Value(), func(prefix string) bool {
-		return len(header) >= len(prefix) && strings.EqualFold(header[:len(prefix)], prefix)
-	})
 }

@@ -110,6 +110,9 @@ func (s *Server) sender(r *http.Request, info *request.RequestInfo) (*transport.
 	if who == nil {
 		return nil, nil, nil
 	}
+	if s.upstream.hasCertificate && s.authn.cas.Load().missing {
+		return nil, nil, errHeadersUnknown
+	}
 	to, err := readImpersonation(r.Header)
 	switch {
 	case err != nil:
@@ -123,6 +126,10 @@ func (s *Server) sender(r *http.Request, info *request.RequestInfo) (*transport.
 	record, err := s.auditor.impersonated(r, s.attributesOf(r, info), to, time.Now())
 	return to, record, err
 }
+
+// errHeadersUnknown is the 503 of a request that would be forwarded with the proxy's own
+// certificate before the proxy could read which headers of it the upstream may believe.
+var errHeadersUnknown = errUnavailable("the proxy cannot read by which headers front proxies name callers of the upstream API server")
 
 // resumes reports whether a WATCH goes on from a state, so that its client has that.
 func resumes(q url.Values) bool {

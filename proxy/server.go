@@ -128,6 +128,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if s.authn, err = newAuthentication(ctx, &o, client, br, s.flowControl.reviews); err != nil {
 		return nil, err
 	}
+	s.upstream.isFrontProxyHeader = func(name string) bool { return s.authn.cas.Load().namesCallerUpstream(name) }
 	s.upstream.onAccepted = s.learnOwner
 	s.upstream.onDenied = s.authn.forgetOwner
 	if s.authz, err = newAuthorization(&o, client, br, s.flowControl.reviews); err != nil {

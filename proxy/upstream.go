@@ -45,10 +45,16 @@ type upstream struct {
 	onDenied func(token [sha256.Size]byte)
 	// refuse answers requests that the upstream does not.
 	refuse func(w http.ResponseWriter, r *http.Request, why error)
-	// prefixes are those of headers that only a front proxy may send, in canonical form.
+	// prefixes are those of headers that only a front proxy may send, by the options.
 	prefixes []string
-	requests atomic.Uint64
-	failures atomic.Uint64
+	// isFrontProxyHeader reports whether the upstream publishes a header as one of these; nil: it
+	// publishes none.
+	isFrontProxyHeader func(name string) bool
+	// hasCertificate says that the proxy's own credential may be a client certificate. Only then the
+	// upstream may take the proxy for a front proxy.
+	hasCertificate bool
+	requests       atomic.Uint64
+	failures       atomic.Uint64
 
 	log           *slog.Logger
 	failureLogged atomic.Int64 // when a failure was logged last, in nanoseconds since 1970
@@ -81,9 +87,10 @@ func newUpstream(cfg *rest.Config, o *Options) (*upstream, error) {
 	}
 	headers := &o.Authentication
 	u := &upstream{acceptedTokens: lru.New(maxCachedTokens), prefixes: []string{"X-Remote-"}, refuse: watchcache.WriteError, log: o.Log}
+	u.hasCertificate = cfg.CertFile != "" || len(cfg.CertData) > 0 || cfg.ExecProvider != nil || cfg.Transport != nil
 	for _, names := range [][]string{headers.UserHeaders, headers.UIDHeaders, headers.GroupHeaders, headers.ExtraPrefixes} {
 		for _, name := range names {
-			u.prefixes = append(u.prefixes, http.CanonicalHeaderKey(name))
+			u.prefixes = append(u.prefixes, name)
 		}
 	}
 	bare := rest.AnonymousClientConfig(cfg)
@@ -176,10 +183,8 @@ func (u *upstream) rewrite(pr *httputil.ProxyRequest, base *url.URL) {
 	pr.Out.URL.RawQuery = pr.In.URL.RawQuery
 	pr.SetXForwarded()
 	for name := range pr.Out.Header {
-		for _, prefix := range u.prefixes {
-			if strings.HasPrefix(name, prefix) {
-				delete(pr.Out.Header, name)
-			}
+		if isOneOf(name, u.prefixes) || u.isFrontProxyHeader != nil && u.isFrontProxyHeader(name) {
+			delete(pr.Out.Header, name)
 		}
 	}
 	if pr.In.Context().Value(impersonationKey{}) != nil {
