@@ -21,10 +21,16 @@ var (
 		"Watches of clients that took nothing, or less than came, ended to stay within the memory for watches.", nil, nil)
 	descWatchRefused = prometheus.NewDesc("weir_proxy_watches_refused_total",
 		"Watches, logs and upgraded connections that were refused, for all: too many altogether; user: too many of one user; memory: none is left for watches.", []string{"for"}, nil)
+	descUnreadBudget = prometheus.NewDesc("weir_proxy_response_memory_budget_bytes",
+		"The bound of the memory of responses that wait for their clients to read them; 0: none.", nil, nil)
+	descUnreadUsed = prometheus.NewDesc("weir_proxy_response_memory_used_bytes",
+		"The memory of responses that wait for their clients to read them, of callers that are known or unknown.", []string{"level"}, nil)
+	descUnreadRefused = prometheus.NewDesc("weir_proxy_response_memory_refused_total",
+		"Reads that were refused because the responses that their callers have not read take all the memory that they may.", []string{"level"}, nil)
 )
 
 func describeFlowControl(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descSeats, descWaiting, descWatchBudget, descWatchUsed, descWatchLate, descWatchRefused, descShed} {
+	for _, d := range []*prometheus.Desc{descSeats, descWaiting, descWatchBudget, descWatchUsed, descWatchLate, descWatchRefused, descShed, descUnreadBudget, descUnreadUsed, descUnreadRefused} {
 		ch <- d
 	}
 }
@@ -46,5 +52,13 @@ func (a *flowControl) collect(ch chan<- prometheus.Metric) {
 	gauge(descWatchLate, float64(l.late()))
 	for why, n := range map[string]uint64{"all": l.rejected[limitTotal].Load(), "user": l.rejected[limitUser].Load(), "memory": l.rejected[limitMemory].Load()} {
 		ch <- prometheus.MustNewConstMetric(descWatchRefused, prometheus.CounterValue, float64(n), why)
+	}
+}
+
+func (u unreadMemory) collect(ch chan<- prometheus.Metric) {
+	ch <- prometheus.MustNewConstMetric(descUnreadBudget, prometheus.GaugeValue, float64(max(u.Limit(), 0)))
+	for _, l := range u.Usage() {
+		ch <- prometheus.MustNewConstMetric(descUnreadUsed, prometheus.GaugeValue, float64(l.Used), l.Level)
+		ch <- prometheus.MustNewConstMetric(descUnreadRefused, prometheus.CounterValue, float64(l.Refused), l.Level)
 	}
 }

@@ -66,9 +66,16 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request) {
 		s.refuseUnread(w, r, err)
 		return
 	}
-	if p != nil && (as != nil || s.upstream.accepts(r)) {
-		// By HTTP/2, of which the transport reads ahead.
+	readsAhead := as != nil || s.upstream.accepts(r) // by HTTP/2
+	switch {
+	case p != nil && readsAhead:
 		dw.writing = &p.limiter.writing
+	case p == nil && answer != nil && answer.seat.pool != nil:
+		answer.unread = s.unread.charge(answer.seat.flow)
+		answer.onEnd(answer.unread.Release)
+		if readsAhead {
+			answer.readAhead = readAhead
+		}
 	}
 	defer s.limitBody(w, r, !long)()
 	switch {

@@ -135,6 +135,7 @@ func (s collector) Collect(ch chan<- prometheus.Metric) {
 	gauge(descInflight, int64(s.flowControl.readOnly.peakInUse(now)), "readOnly")
 	gauge(descInflight, int64(s.flowControl.mutating.peakInUse(now)), "mutating")
 	s.flowControl.collect(ch)
+	s.unread.collect(ch)
 	s.rechecker.collect(ch)
 	if l := s.connections(); l != nil {
 		gauge(descConnections, int64(l.count()))

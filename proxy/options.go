@@ -63,6 +63,10 @@ type Options struct {
 	// forwards them, and what is kept for slow ones. A new watch above it gets 429. 0: 2 GiB.
 	// Negative: no bound.
 	WatchMemory int64
+	// ResponseMemory bounds, in bytes, the memory of responses that clients have not read yet, but for
+	// those of watches. A user who does not run the cluster may have half of it. A read above it gets
+	// 429. 0: 256 MiB. Negative: no bound.
+	ResponseMemory int64
 
 	Authentication Authentication
 	Audit          Audit
@@ -208,6 +212,9 @@ func (o Options) withDefaults() Options {
 	orDefault(&o.MaxWatchesPerUser, max(o.MaxLongRunning/2, 1))
 	if o.WatchMemory == 0 {
 		o.WatchMemory = defaultWatchMemory
+	}
+	if o.ResponseMemory == 0 {
+		o.ResponseMemory = defaultResponseMemory
 	}
 	a := &o.Authentication
 	orDefault(&a.TokenTTL, defaultTTL)

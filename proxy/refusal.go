@@ -40,9 +40,8 @@ const refusalGrace = 10 * time.Second
 // bufferError reads the body of a forwarded error, if that is small, and has the request leave its
 // seat: the upstream is done with it. Otherwise the request keeps the seat until its client has
 // read the error.
-func bufferError(resp *http.Response) {
-	a, ok := resp.Request.Context().Value(answerKey{}).(*responseWriter)
-	if !ok || resp.StatusCode < http.StatusBadRequest || resp.ContentLength > maxBufferedError {
+func (a *responseWriter) bufferError(resp *http.Response) {
+	if resp.StatusCode < http.StatusBadRequest || resp.ContentLength > maxBufferedError {
 		return
 	}
 	// What is behind the upstream may send an error without an end.
@@ -52,7 +51,9 @@ func bufferError(resp *http.Response) {
 	from := resp.Body
 	body, err := io.ReadAll(io.LimitReader(from, maxBufferedError+1))
 	if err == nil && len(body) <= maxBufferedError {
-		a.leave()
+		if a.leave(); a.unread != nil {
+			a.unread.Add(int64(cap(body)))
+		}
 		resp.Body = io.NopCloser(bytes.NewReader(body))
 		_ = from.Close()
 		return

@@ -9,6 +9,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/weirproject/weir/internal/budget"
 )
 
 // responseWriter records the response to one request, with what the server knows of the request.
@@ -21,9 +23,13 @@ type responseWriter struct {
 	ends []func() // called when the request ends, the last one first
 	// panicked is what the request has made the proxy panic with, set before that; nil: nothing.
 	panicked any
-	seat     seat             // of a request that has one
-	left     bool             // it has left the seat and the slot
-	slot     *longRunningSlot // of a long-running request, or one that asks to be upgraded
+	seat     seat // of a request that has one
+	left     bool // it has left the seat and the slot
+	// unread is charged for a forwarded response, and readAhead is how much is read ahead of it. nil:
+	// nothing is.
+	unread    *budget.Charge
+	readAhead int64
+	slot      *longRunningSlot // of a long-running request, or one that asks to be upgraded
 	// buffered means that the last write may still be in net/http's buffer.
 	buffered bool
 

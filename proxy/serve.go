@@ -242,6 +242,7 @@ func (s *Server) serveFrom(a *responseWriter, w http.ResponseWriter, r *http.Req
 	s.served.WithLabelValues(rd.gvr.Group, rd.gvr.Resource, rd.review.verb).Inc()
 	rd.session.warnings.add(w.Header())
 	w.Header().Set("Age", strconv.FormatInt(int64(max(time.Since(rd.session.lastHeard()), 0)/time.Second), 10))
+	r = r.WithContext(watchcache.WithPayer(r.Context(), s.unread.payer(rd.who)))
 	if rd.review.verb == "watch" {
 		s.beginWatch(a, w, r, rd)
 		return

@@ -32,6 +32,7 @@ type Server struct {
 	upstream     *upstream
 	resources    *resources
 	flowControl  *flowControl
+	unread       unreadMemory
 	requests     *requestCache
 	workers      *workers.Pool // begin watches, and send to them
 	health       health
@@ -106,7 +107,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
-	s := &Server{opts: o, ownTransport: ownClient.Transport, flowControl: newFlowControl(&o), requests: newRequestCache()}
+	s := &Server{opts: o, ownTransport: ownClient.Transport, flowControl: newFlowControl(&o), unread: newUnreadMemory(o.ResponseMemory), requests: newRequestCache()}
 	s.rechecker = newRechecker(o.Recheck, o.RecheckMax, o.Grace, s.recheckCaller)
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.health.client, s.health.reviews = client.Discovery().RESTClient(), client.AuthorizationV1().SubjectAccessReviews()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,36 +16,59 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// requestUnread sends n requests without a credential whose responses the client takes no byte of
-// but their heads, and returns when it has all heads.
-func (c *rawConn) requestUnread(path string, n int) {
-	c.t.Helper()
+// unreadClient is a client of HTTP/2 that takes no byte of the bodies of responses.
+type unreadClient struct {
+	*rawConn
+	framer *http2.Framer
+	stream uint32 // of the last request
+}
+
+// dialUnread connects a client that reads no bodies.
+func (tp *testProxy) dialUnread() *unreadClient {
+	tp.t.Helper()
+	c := tp.dial("h2")
 	fmt.Fprint(c, http2.ClientPreface)
-	framer := http2.NewFramer(c, c.in)
-	if err := framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}); err != nil {
-		c.t.Fatal(err)
+	u := &unreadClient{rawConn: c, framer: http2.NewFramer(c, c.in)}
+	u.framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	if err := u.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}); err != nil {
+		tp.t.Fatal(err)
 	}
-	for i := range n {
+	return u
+}
+
+// request sends a GET of each path, with a token unless that is empty, and returns the codes of the
+// responses when it has the heads of all.
+func (u *unreadClient) request(token string, paths ...string) (codes map[string]int) {
+	u.t.Helper()
+	for _, path := range paths {
+		fields := [][2]string{{":method", "GET"}, {":scheme", "https"}, {":authority", "x"}, {":path", path}}
+		if token != "" {
+			fields = append(fields, [2]string{"authorization", "Bearer token-" + token})
+		}
 		var head strings.Builder
 		enc := hpack.NewEncoder(&head)
-		for _, field := range [][2]string{{":method", "GET"}, {":scheme", "https"}, {":authority", "x"}, {":path", path}} {
+		for _, field := range fields {
 			if err := enc.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}); err != nil {
-				c.t.Fatal(err)
+				u.t.Fatal(err)
 			}
 		}
-		if err := framer.WriteHeaders(http2.HeadersFrameParam{StreamID: uint32(2*i + 1), BlockFragment: []byte(head.String()), EndStream: true, EndHeaders: true}); err != nil {
-			c.t.Fatal(err)
+		u.stream += 2
+		if err := u.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: u.stream - 1, BlockFragment: []byte(head.String()), EndStream: true, EndHeaders: true}); err != nil {
+			u.t.Fatal(err)
 		}
 	}
-	for heads := 0; heads < n; {
-		frame, err := framer.ReadFrame()
+	codes = map[string]int{}
+	for heads := 0; heads < len(paths); {
+		frame, err := u.framer.ReadFrame()
 		if err != nil {
-			c.t.Fatalf("after %d heads of %d: %v", heads, n, err)
+			u.t.Fatalf("after %d heads of %d: %v", heads, len(paths), err)
 		}
-		if _, ok := frame.(*http2.HeadersFrame); ok {
+		if head, ok := frame.(*http2.MetaHeadersFrame); ok {
 			heads++
+			codes[head.PseudoValue("status")]++
 		}
 	}
+	return codes
 }
 
 // TestUnreadRefusals: requests without a credential, of which the client reads no refusal, keep no
@@ -64,8 +88,8 @@ func TestUnreadRefusals(t *testing.T) {
 			u.review(w, r, u.access)
 		}
 	})
-	tp.dial("h2").requestUnread("/api/v1/reviews", 2*seats)
-	tp.dial("h2").requestUnread("/api/v1/reviews?watch=true", 2*seats)
+	tp.dialUnread().request("", slices.Repeat([]string{"/api/v1/reviews"}, 2*seats)...)
+	tp.dialUnread().request("", slices.Repeat([]string{"/api/v1/reviews?watch=true"}, 2*seats)...)
 	if n := tp.server.flowControl.readOnly.inUse(); n != 0 {
 		t.Errorf("%d seats are taken", n)
 	}

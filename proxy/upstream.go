@@ -119,7 +119,12 @@ func modifyResponse(resp *http.Response) error {
 			return bodyError(body.failed())
 		}
 	}
-	bufferError(resp)
+	if a, ok := resp.Request.Context().Value(answerKey{}).(*responseWriter); ok {
+		a.bufferError(resp)
+		if err := a.chargeForwarded(resp); err != nil {
+			return err
+		}
+	}
 	return wrapWatchBody(resp)
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"github.com/weirproject/weir/internal/budget"
 	"github.com/weirproject/weir/internal/store"
 )
 
@@ -36,15 +37,41 @@ type body struct {
 	started     bool
 	gzip        *gzipWriter // nil: not compressed
 	clientGone  bool        // the client has gone
+	payer       *Payer      // of what the body takes; nil: it is not counted
+	charge      *budget.Charge
+	scratch     int64 // the charged bytes of other buffers, see hold
 }
 
-func (c *Cache) newBody(w http.ResponseWriter, r *http.Request) *body {
-	b := &body{w: w, ctx: r.Context(), deadline: c.readWrites.start(w), acceptsGzip: acceptsGzip(r.Header), maxWrite: gzipAbove, buf: buffers.Get().(*[]byte)}
+// newBody returns the body of a LIST whose page takes a number of bytes. The caller must end it.
+// The error is ErrUnread.
+func (c *Cache) newBody(w http.ResponseWriter, r *http.Request, page int64) (*body, error) {
+	p := payerOf(r.Context())
+	charge, err := p.charge(gzipAbove + page)
+	if err != nil {
+		return nil, err
+	}
+	b := &body{
+		payer: p, charge: charge,
+		w: w, ctx: r.Context(), deadline: c.readWrites.start(w), acceptsGzip: acceptsGzip(r.Header), maxWrite: gzipAbove, buf: buffers.Get().(*[]byte),
+	}
 	if r.ProtoMajor == 2 && !c.buffersWrites {
 		b.maxWrite = maxHTTP2Write
 	}
 	b.deadline.beginState(listRate)
-	return b
+	return b, nil
+}
+
+// hold charges the bytes that buffers for single objects have come to. The error is ErrUnread.
+func (b *body) hold(n int) error {
+	more := int64(n) - b.scratch
+	if b.charge == nil || more <= 0 {
+		return nil
+	}
+	if b.charge.Grow(more) != nil {
+		return ErrUnread
+	}
+	b.scratch += more
+	return nil
 }
 
 // Write appends p to the body.
@@ -82,7 +109,7 @@ func (b *body) flush() error {
 	if !b.started {
 		b.started = true
 		b.w.Header().Add("Vary", "Accept-Encoding")
-		if b.acceptsGzip {
+		if b.acceptsGzip && b.affordsGzip() {
 			b.w.Header().Set("Content-Encoding", "gzip")
 			b.gzip = newGzipWriter(b.w)
 		}
@@ -91,6 +118,11 @@ func (b *body) flush() error {
 	err := b.bounded(b.send)
 	*b.buf = (*b.buf)[:0]
 	return err
+}
+
+// affordsGzip charges the compressor, and reports whether the caller may have one.
+func (b *body) affordsGzip() bool {
+	return b.charge == nil || b.payer.affords(gzipBytes) && b.charge.Grow(gzipBytes) == nil
 }
 
 // bounded bounds the time that write may take to write to the client.
@@ -139,7 +171,11 @@ func (b *body) end() {
 	buffers.Put(b.buf)
 	b.buf = nil
 	b.deadline.close()
+	b.charge.Release()
 }
+
+// gzipBytes is the measured size of a gzip.Writer.
+const gzipBytes = 800 << 10
 
 // gzipWriter is a pooled gzip.Writer at the fastest level, because most clients are near.
 type gzipWriter struct{ *gzip.Writer }

@@ -104,6 +104,7 @@ type Cache struct {
 	ownCursors  cursors     // cursors of watchers that the hub does not serve
 	held        heldChanges // of the hub, and of watchers that are being caught up
 	encoded     encodeCache
+	bodies      sharedBodies
 	readWrites  writeDeadlines // of LISTs and GETs
 	watchWrites writeDeadlines // of WATCHes
 	drain       drain

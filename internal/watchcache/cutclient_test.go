@@ -159,7 +159,7 @@ func TestShedSparesThoseSentNothing(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			tc := newTestCache(t, 0, nil)
 			defer tc.close()
-			s := tc.cache.newStream(newRecorder(), "application/json", zip, false)
+			s := tc.cache.newStream(newRecorder(), nil, "application/json", zip, false)
 			defer s.end()
 			source := changeSource(lateSource{})
 			s.deadline.source.Store(&source)

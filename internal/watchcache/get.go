@@ -4,6 +4,8 @@ import (
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // ServeGet answers a GET of one object. namespace is empty for cluster-scoped resources.
@@ -34,28 +36,58 @@ func (c *Cache) get(w http.ResponseWriter, r *http.Request, namespace, name stri
 		return apierrors.NewNotFound(c.resource.GroupVersionResource.GroupResource(), name)
 	}
 	c.counters.gets.Add(1)
-	raw, err := o.AppendRaw(nil)
+	rep, err := c.representationOfOne(r)
 	if err != nil {
-		return apierrors.NewInternalError(err)
+		return err
 	}
-	return c.WriteObject(w, r, http.StatusOK, raw)
+	body, release, err := c.bodies.get(bodyKey{o, rep.key()}, payerOf(r.Context()), func() ([]byte, error) {
+		raw, err := o.AppendRaw(nil)
+		if err == nil {
+			raw, err = rep.body(raw)
+		}
+		if err != nil {
+			return nil, apierrors.NewInternalError(err)
+		}
+		return raw, nil
+	})
+	if err != nil {
+		return err
+	}
+	defer release()
+	c.readWrites.bound(w, len(body), func() { writeBody(w, rep.enc, http.StatusOK, body) })
+	return nil
 }
 
 // WriteObject answers a request with an object of the cache's resource, in the representation that
 // the client accepts. It returns an error only if it has written nothing.
 func (c *Cache) WriteObject(w http.ResponseWriter, r *http.Request, code int, raw []byte) error {
-	mt, ok := negotiate(r.Header, c.canServe)
-	if !ok {
-		return errNotAcceptable()
-	}
-	rep := c.newRepresentation(mt, r.URL.Query().Get("includeObject"))
-	if err := rep.checkForm(false); err != nil {
+	rep, err := c.representationOfOne(r)
+	if err != nil {
 		return err
 	}
-	object, err := rep.object(raw)
+	body, err := rep.body(raw)
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	c.readWrites.bound(w, func() { writeObject(w, mt.enc, code, rep.typeMeta(), object) })
+	c.readWrites.bound(w, len(body), func() { writeBody(w, rep.enc, code, body) })
 	return nil
+}
+
+// representationOfOne returns the representation of an object that a request accepts.
+func (c *Cache) representationOfOne(r *http.Request) (representation, error) {
+	mt, ok := negotiate(r.Header, c.canServe)
+	if !ok {
+		return representation{}, errNotAcceptable()
+	}
+	rep := c.newRepresentation(mt, r.URL.Query().Get("includeObject"))
+	return rep, rep.checkForm(false)
+}
+
+// body returns the body of a response with one object.
+func (rep *representation) body(raw []byte) ([]byte, error) {
+	object, err := rep.object(raw)
+	if err != nil {
+		return nil, err
+	}
+	return wire.AppendObject(nil, rep.enc, rep.typeMeta(), object), nil
 }

@@ -66,6 +66,7 @@ type page struct {
 	meta     wire.ListMeta
 	items    iter.Seq[*store.Object]
 	listSize int64 // size of the items in a protobuf list
+	bytes    int64 // what the page itself takes: the addresses of its objects
 }
 
 // list answers a LIST. It returns an error only if it has written nothing.
@@ -98,7 +99,10 @@ func (c *Cache) list(w http.ResponseWriter, r *http.Request, p *params, s *selec
 	if r.Method == http.MethodHead {
 		return nil
 	}
-	out := c.newBody(w, r)
+	out, err := c.newBody(w, r, pg.bytes)
+	if err != nil {
+		return err
+	}
 	defer out.end()
 	if rep.shape == table {
 		err = writeTable(out, pg, m, &rep)
@@ -108,6 +112,9 @@ func (c *Cache) list(w http.ResponseWriter, r *http.Request, p *params, s *selec
 	if err == nil {
 		err = out.Close()
 	}
+	if isUnread(err) && !out.started {
+		return err
+	}
 	if err != nil && !out.clientGone {
 		// It is too late for a Status. Cutting the connection is the only way to say that the list
 		// is incomplete.
@@ -115,6 +122,8 @@ func (c *Cache) list(w http.ResponseWriter, r *http.Request, p *params, s *selec
 	}
 	return nil
 }
+
+const addressBytes = 8
 
 // maxPreallocated bounds the capacity allocated before the number of matches is known.
 const maxPreallocated = 1024
@@ -163,7 +172,7 @@ func (c *Cache) page(ctx context.Context, pl *queryPlan, s *selector, start stri
 	if remaining > 0 {
 		pg.meta.RemainingItemCount = remaining
 	}
-	pg.items = slices.Values(chosen)
+	pg.items, pg.bytes = slices.Values(chosen), int64(cap(chosen))*addressBytes
 	c.indexes.record(pl, s, false, fetched, len(chosen))
 	return pg, nil
 }
@@ -229,11 +238,17 @@ func writeItem(out *body, l *wire.ListWriter, o *store.Object, m *matcher, rep *
 		}
 		raw, err := m.bytes(o)
 		if err == nil {
+			err = out.hold(cap(m.own))
+		}
+		if err == nil {
 			_, err = out.Write(raw)
 		}
 		return err
 	}
 	object, err := m.represent(o, rep)
+	if err == nil {
+		err = out.hold(cap(m.own) + cap(rep.scratch))
+	}
 	if err != nil {
 		return err
 	}
@@ -265,6 +280,9 @@ func writeTable(out *body, pg page, m *matcher, rep *representation) error {
 			return err
 		}
 		row, err := rep.row(raw)
+		if err == nil {
+			err = out.hold(cap(m.own) + cap(rep.scratch))
+		}
 		if err != nil {
 			return err
 		}

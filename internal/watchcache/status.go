@@ -75,7 +75,11 @@ const largeStatus = 2 << 10
 
 // writeObject answers a request with one object. It does not bound the time that this takes.
 func writeObject(w http.ResponseWriter, enc wire.Encoding, code int, tm wire.TypeMeta, object []byte) {
-	body := wire.AppendObject(nil, enc, tm, object)
+	writeBody(w, enc, code, wire.AppendObject(nil, enc, tm, object))
+}
+
+// writeBody answers a request with the body of an object.
+func writeBody(w http.ResponseWriter, enc wire.Encoding, code int, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", mediaType{enc: enc}.contentType())
 	h.Set("Content-Length", strconv.Itoa(len(body)))

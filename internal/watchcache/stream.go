@@ -6,10 +6,15 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/weirproject/weir/internal/budget"
 )
 
 // streamBuffer is how many bytes of events are buffered while more are pending.
 const streamBuffer = 32 << 10
+
+// zipBytes is what the buffers of a compressed stream take.
+const zipBytes = gzipBytes + streamBuffer
 
 // maxSmallWrite bounds the writes of a small stream, because net/http keeps a buffer as large as
 // the largest write for the life of an HTTP/2 connection.
@@ -23,14 +28,18 @@ type stream struct {
 	deadline *writeDeadline
 	maxWrite int  // bytes of a single write
 	compress bool // one gzip member a flush
-	gzip     *gzipWriter
-	buf      *bufio.Writer
-	err      error // of the connection; final
+	// charge has the buffers of a compressed stream; those of others count as the watch. nil: they are
+	// not counted.
+	charge *budget.Charge
+	gzip   *gzipWriter
+	buf    *bufio.Writer
+	err    error // of the connection; final
 }
 
-// newStream sets the headers; the first flush sends them. small is for one of many streams that
-// send little.
-func (c *Cache) newStream(w http.ResponseWriter, contentType string, zip, small bool) *stream {
+// newStream sets the headers; the first flush sends them. It compresses if zip is true and the
+// payer affords that. small is for one of many streams that send little.
+func (c *Cache) newStream(w http.ResponseWriter, p *Payer, contentType string, zip, small bool) *stream {
+	zip = zip && p.affords(zipBytes)
 	h := w.Header()
 	h.Set("Content-Type", contentType)
 	h.Set("Cache-Control", "no-cache, private")
@@ -42,6 +51,9 @@ func (c *Cache) newStream(w http.ResponseWriter, contentType string, zip, small 
 	s := &stream{w: w, deadline: c.watchWrites.start(w), maxWrite: streamBuffer, compress: zip}
 	if small {
 		s.maxWrite = maxSmallWrite
+	}
+	if zip && p != nil {
+		s.charge = p.Budget.NewCharge(p.Level, p.Share)
 	}
 	return s
 }
@@ -76,6 +88,9 @@ func (s *stream) write(event []byte) {
 	if s.buf == nil {
 		s.buf = streamBuffers.Get().(*bufio.Writer)
 		s.buf.Reset(s)
+		if s.charge != nil {
+			s.charge.Add(zipBytes)
+		}
 	}
 	_, s.err = s.buf.Write(event)
 }
@@ -124,6 +139,7 @@ func (s *stream) freeBuffers() {
 		s.buf.Reset(io.Discard)
 		streamBuffers.Put(s.buf)
 		s.buf = nil
+		s.charge.Release()
 	}
 	if s.gzip != nil {
 		s.gzip.release()

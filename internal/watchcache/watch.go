@@ -73,7 +73,7 @@ func (c *Cache) openWatch(w http.ResponseWriter, r *http.Request, p *params, s *
 	// As in kube-apiserver, only initial events are compressed, and only for clients that stream a
 	// list.
 	zip := p.sendInitial != nil && *p.sendInitial && p.allowBookmarks && acceptsGzip(r.Header)
-	wt.out = c.newStream(w, rep.watchContentType(), zip, wt.selective)
+	wt.out = c.newStream(w, payerOf(r.Context()), rep.watchContentType(), zip, wt.selective)
 	open := false
 	defer func() {
 		if !open {

@@ -94,11 +94,13 @@ func (ds *writeDeadlines) start(w http.ResponseWriter) *writeDeadline {
 	return wd
 }
 
-// bound bounds the time that write may take to write to w.
-func (ds *writeDeadlines) bound(w http.ResponseWriter, write func()) {
+// bound bounds the time that write may take to write n bytes to w, as that of a LIST of them.
+func (ds *writeDeadlines) bound(w http.ResponseWriter, n int, write func()) {
 	wd := ds.start(w)
 	defer wd.close()
-	if wd.begin() == nil { // it is not of a state, so it is not late
+	wd.beginState(listRate)
+	wd.wrote(n)
+	if wd.begin() == nil { // it has not waited yet, so it is not late
 		write()
 	}
 	wd.done()

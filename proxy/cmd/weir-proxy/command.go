@@ -20,17 +20,17 @@ import (
 
 // flags are the command line.
 type flags struct {
-	options     proxy.Options
-	rules       *clientcmd.ClientConfigLoadingRules
-	overrides   clientcmd.ConfigOverrides
-	budget      string
-	log         string
-	watches     string
-	consistency string
-	kubeconfig  string // to write
-	debugAddr   string
-	verbose     bool
-	check       bool
+	options            proxy.Options
+	rules              *clientcmd.ClientConfigLoadingRules
+	overrides          clientcmd.ConfigOverrides
+	budget             string
+	log                string
+	watches, responses string
+	consistency        string
+	kubeconfig         string // to write
+	debugAddr          string
+	verbose            bool
+	check              bool
 }
 
 func newCommand() *cobra.Command {
@@ -104,6 +104,7 @@ func (f *flags) addLimits(fs *pflag.FlagSet) {
 	fs.IntVar(&o.MaxLongRunning, "max-longrunning-requests", 0, "Bound of watches, logs and upgraded connections; 0: 100000")
 	fs.IntVar(&o.MaxWatchesPerUser, "max-watches-per-user", 0, "Bound of the watches, logs and upgraded connections of one user; 0: half of --max-longrunning-requests")
 	fs.StringVar(&f.watches, "watch-memory", "2Gi", "Bound of the memory of all watches, with their connections; 0: no bound")
+	fs.StringVar(&f.responses, "response-memory", "256Mi", "Bound of the memory of responses that clients have not read yet, watches apart, of which one user may have half; 0: no bound")
 }
 
 // addCallers defines the flags about who a caller is, and what the caller may do.
@@ -153,7 +154,7 @@ func (f *flags) complete() error {
 	for _, size := range []struct {
 		name, text string
 		to         *int64
-	}{{"memory-budget", f.budget, &f.options.MemoryBudget}, {"log-bytes", f.log, &f.options.LogBytes}, {"watch-memory", f.watches, &f.options.WatchMemory}} {
+	}{{"memory-budget", f.budget, &f.options.MemoryBudget}, {"log-bytes", f.log, &f.options.LogBytes}, {"watch-memory", f.watches, &f.options.WatchMemory}, {"response-memory", f.responses, &f.options.ResponseMemory}} {
 		q, err := resource.ParseQuantity(size.text)
 		if err != nil || q.Sign() < 0 {
 			return command.Usagef("--%s %q: want a size such as 512Mi", size.name, size.text)
@@ -162,6 +163,9 @@ func (f *flags) complete() error {
 	}
 	if f.options.WatchMemory == 0 {
 		f.options.WatchMemory = -1 // 0 is the default there
+	}
+	if f.options.ResponseMemory == 0 {
+		f.options.ResponseMemory = -1 // likewise
 	}
 	if _, err := debugserver.Address(f.debugAddr); err != nil {
 		return command.Usagef("--debug-addr %s: %w", f.debugAddr, err)

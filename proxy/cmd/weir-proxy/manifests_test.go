@@ -338,7 +338,7 @@ func TestMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 		sum := floor.DeepCopy()
-		for _, name := range []string{"watch-memory", "memory-budget"} {
+		for _, name := range []string{"watch-memory", "memory-budget", "response-memory"} {
 			size, err := resource.ParseQuantity(cmd.Flags().Lookup(name).Value.String())
 			if err != nil {
 				t.Fatal(err)

@@ -1,0 +1,64 @@
+package proxy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weirproject/weir/apiserver"
+)
+
+// TestResponseMemory: one user's GETs and LISTs that the client does not read take no more than the
+// user's share, whether the proxy answers or forwards them; others are answered meanwhile. GETs of
+// one object share its bytes.
+func TestResponseMemory(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{})
+	const objects, size, memory = 16, 256 << 10, 4 << 20
+	maps := u.writer().CoreV1().ConfigMaps("default")
+	var cached, forwarded []string
+	for i := range objects {
+		name := fmt.Sprint("large-", i)
+		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"text": strings.Repeat("0123456789abcdef", size/16)}}
+		if _, err := maps.Create(t.Context(), cm, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		at := "/api/v1/namespaces/default/configmaps/" + name
+		cached, forwarded = append(cached, at+"?resourceVersion=0"), append(forwarded, at)
+	}
+	tp := startProxy(t, u, Options{Resources: []string{"configmaps"}, ResponseMemory: memory})
+	tp.ready()
+	tp.get("jane", forwarded[0]) // the upstream accepts the token
+	tp.get("jane", cached[0])
+	used := func() (n int64) {
+		for _, l := range tp.server.unread.Usage() {
+			n += l.Used
+		}
+		return n
+	}
+	const list = "/api/v1/namespaces/default/configmaps?resourceVersion=0"
+	for what, paths := range map[string][]string{
+		"the same object": slices.Repeat(cached[:1], 3*objects), "objects": cached, "forwarded": forwarded, "lists": slices.Repeat([]string{list}, objects),
+	} {
+		c := tp.dialUnread()
+		codes := c.request("jane", paths...)
+		if codes["200"] == 0 || codes["200"]+codes["429"] != len(paths) || (codes["429"] == 0) != (what == "the same object") {
+			t.Errorf("%s: %v", what, codes)
+		}
+		if n := used(); n > memory/2 || n < size {
+			t.Errorf("%s: %d bytes", what, n)
+		}
+		if code, body := tp.get("john", cached[1]); code != 200 {
+			t.Errorf("%s: another user: %d %.200s", what, code, body)
+		}
+		c.Close()
+		tp.until(what+": all is free again", func() bool { return used() == 0 })
+	}
+	if _, page := tp.get("jane", "/metrics"); !strings.Contains(page, `weir_proxy_response_memory_refused_total{level="known"}`) ||
+		strings.Contains(page, `weir_proxy_response_memory_refused_total{level="known"} 0`) {
+		t.Error("metrics do not count the refused reads")
+	}
+}
