@@ -36,7 +36,13 @@ func ByField(path string) Index { return Index{field: path} }
 // theirs of the same function value: one declared function, or one closure. Two closures of one
 // text are two functions, since they may have captured different variables, and so are two method
 // values.
+//
+// For a nil function it returns the zero Index, which AddIndex, NewInformer and Use refuse with
+// ErrOptions.
 func ByFunc[T Object](fn func(T) ([]string, error)) Index {
+	if fn == nil {
+		return Index{}
+	}
 	return Index{
 		fn:    func(object any) ([]string, error) { return fn(object.(T)) },
 		of:    reflect.TypeFor[T](),

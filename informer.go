@@ -122,8 +122,11 @@ func (i *Informer[T]) Encoding() Encoding { return Encoding(i.objectType.encodin
 
 // Handle registers a handler: before Run, while it runs, before or after the first sync. What the
 // informer holds already comes first, as Added events. It does not block. It returns ErrStopped
-// after Run.
+// after Run, and ErrOptions for a nil Handler.
 func (i *Informer[T]) Handle(h Handler[T], opts HandlerOptions[T]) (*Registration, error) {
+	if h == nil {
+		return nil, fmt.Errorf("%s: %w: no Handler", i.name, ErrOptions)
+	}
 	o := delivery.Options{Name: opts.Name, Resync: opts.Resync, OnPanic: func(e *delivery.PanicError) { i.panics((*PanicError)(e)) }}
 	if filter := opts.Filter; filter != nil {
 		o.Filter = func(s *store.Object) bool { return filter(Item[T]{s, i.reader, true}) }
