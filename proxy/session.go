@@ -89,6 +89,9 @@ func (res *resource) newSession(ctx context.Context, end context.CancelCauseFunc
 	}()
 	upstream := rest.CopyConfig(res.resources.upstream)
 	upstream.Wrap(s.warnings.wrap)
+	if upstream.WarningHandler == nil && upstream.WarningHandlerWithContext == nil {
+		upstream.WarningHandler = rest.NoWarnings{} // the proxy's clients get them
+	}
 	asked, options := source.Resource{GVR: res.gvr, Encoding: info.encoding}, source.Options{Stats: &res.resources.stats}
 	src, err := source.New(upstream, asked, options)
 	if err != nil {

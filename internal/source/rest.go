@@ -47,8 +47,10 @@ type REST struct {
 	base     *url.URL
 	resource Resource
 	opts     Options
-	// uncompressed says that the rest.Config has DisableCompression, so that gzip is never asked for.
+	// uncompressed says that the rest.Config has DisableCompression, so that gzip is never asked
+	// for.
 	uncompressed bool
+	warnings     warningHandler
 
 	mu           sync.Mutex
 	versionKnown bool
@@ -58,10 +60,11 @@ type REST struct {
 var _ Source = (*REST)(nil)
 
 // New returns the source of one resource on the server that cfg names. It copies cfg and uses its
-// credentials, TLS, proxy, UserAgent, Wrap and Dial. It does not use QPS and RateLimiter: a source
-// makes few requests, and its caller paces them. cfg.Timeout bounds how long an answer may take to
-// begin, not the stream that follows. Sources of equal configs share connections, see HTTPClient.
-// LISTs over TLS use HTTP/1.1, on connections of their own, unless the server does not answer them.
+// credentials, TLS, proxy, UserAgent, Wrap, Dial and warning handlers. It does not use QPS and
+// RateLimiter: a source makes few requests, and its caller paces them. cfg.Timeout bounds how long
+// an answer may take to begin, not the stream that follows. Sources of equal configs share
+// connections, see HTTPClient. LISTs over TLS use HTTP/1.1, on connections of their own, unless the
+// server does not answer them.
 //
 // New makes no request. The error wraps ErrResource, or says what is wrong with cfg.
 func New(cfg *rest.Config, r Resource, opts Options) (*REST, error) {
@@ -91,6 +94,7 @@ func New(cfg *rest.Config, r Resource, opts Options) (*REST, error) {
 		return nil, fmt.Errorf("client for %s: %w", base.Host, err)
 	}
 	s := &REST{client: client, base: base, resource: r, opts: opts, uncompressed: cfg.DisableCompression}
+	s.warnings = warningHandler{cfg.WarningHandler, cfg.WarningHandlerWithContext}
 	if s.lists, err = newListTransport(cfg, base); err != nil {
 		return nil, fmt.Errorf("client for %s: %w", base.Host, err)
 	}
@@ -102,7 +106,7 @@ func (s *REST) Of(r Resource) (*REST, error) {
 	if err := r.Validate(); err != nil {
 		return nil, err
 	}
-	return &REST{client: s.client, lists: s.lists, base: s.base, resource: r, opts: s.opts, uncompressed: s.uncompressed}, nil
+	return &REST{client: s.client, lists: s.lists, base: s.base, resource: r, opts: s.opts, uncompressed: s.uncompressed, warnings: s.warnings}, nil
 }
 
 // Type returns the apiVersion of the objects, whose kind it does not know, and their resource.
@@ -275,6 +279,7 @@ func (s *REST) do(ctx context.Context, c call) (*http.Response, *stream, error) 
 		cancel(err)
 		return nil, nil, &RequestError{c.method, u.Path, err}
 	}
+	s.warnings.handle(ctx, s.base, resp.Header)
 	return resp, newStream(c.method, resp, cancel, s.opts), nil
 }
 
