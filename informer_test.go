@@ -240,7 +240,7 @@ func TestStuckHandler(t *testing.T) {
 	if err := inf.Run(ctx); !errors.Is(err, weir.ErrStopped) {
 		t.Errorf("a second Run: %v", err)
 	}
-	if _, err := inf.Handle(nil, weir.HandlerOptions[*corev1.ConfigMap]{}); !errors.Is(err, weir.ErrStopped) {
+	if _, err := inf.Handle(func(context.Context, weir.Event[*corev1.ConfigMap]) {}, weir.HandlerOptions[*corev1.ConfigMap]{}); !errors.Is(err, weir.ErrStopped) {
 		t.Errorf("Handle after Run: %v", err)
 	}
 	if err := inf.WaitForResourceVersion(ctx, "99999999"); !errors.Is(err, weir.ErrStopped) {

@@ -40,10 +40,10 @@ func (i *informer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler
 	period = i.resyncPeriod(logger, period)
 	r := &registration{informer: i, handler: handler, callbacks: callbacksOf(handler), logger: logger}
 	served, err := i.engine.Handle(r.handle, delivery.Options{
-		Name:    handlerName(handler),
-		Resync:  period,
-		ByUID:   true, // as in client-go, it is told of each object that there was
-		OnPanic: r.crash,
+		Name:            handlerName(handler),
+		Resync:          period,
+		UpdateNamesakes: true,
+		OnPanic:         r.crash,
 	})
 	if err != nil {
 		return nil, notAddedError{handlerName(handler), err}
@@ -238,7 +238,7 @@ func (r *registration) updateValues(e delivery.Event) (was, is any, err error) {
 // a tombstone if the deletion or a change before it was missed.
 func (r *registration) deletedValue(e delivery.Event) any {
 	reader, others := r.informer.indexer.reader, r.informer.otherHandlers()
-	if e.Missed || e.Coalesced {
+	if e.FinalStateUnknown() {
 		return reader.tombstone(e.Key(), e.Old, others)
 	}
 	gone, err := reader.deletedValue(e.Old, e.ResourceVersion, others)

@@ -2,10 +2,10 @@
 //
 // There is no queue between a store and its handlers. Each handler reads the store's change log
 // with a cursor (see [store.Cursor]). A handler that keeps up gets every change in order. A handler
-// that falls behind the bounded log gets each changed key once, with the version that it saw last
-// and the newest one. A handler that blocks forever therefore costs at most one old version per
-// distinct key, and with [Options.ByUID] the newest 16,384 objects that came and went unseen. It
-// delays neither the reader of the WATCH nor the other handlers.
+// that falls behind the bounded log gets each object once, from the version that it saw last to the
+// newest one. Objects are told apart by uid: no object becomes another. A handler that blocks
+// forever costs at most one old version per distinct key, and the newest 16,384 objects that came
+// and went unseen. It delays neither the reader of the WATCH nor the other handlers.
 //
 // A [Registration] is one handler. It is called with one event at a time, by the [Workers] that the
 // handlers of a store share: a few goroutines, and one more for each handler that blocks. They also

@@ -48,12 +48,20 @@ type Event struct {
 	// behind the change log.
 	Coalesced bool
 	// Missed is set on a Deleted event without a DELETED event from the server: a relist no longer
-	// had the object, or an object with another uid has its name (client-go's
-	// DeletedFinalStateUnknown).
+	// had the object, or an object with another uid has its name.
 	Missed bool
+	// Refused is set on a Deleted event of an object that still exists, and whose newest version
+	// the filter refuses.
+	Refused bool
 	// ResourceVersion is the version of the change: New's, or in a Deleted event that of the
 	// deletion. It is 0 where it is unknown or not a number.
 	ResourceVersion uint64
+}
+
+// FinalStateUnknown reports whether the object was deleted and Old is not its final state, because
+// the end or a change before it was not seen: client-go's DeletedFinalStateUnknown.
+func (e Event) FinalStateUnknown() bool {
+	return e.Type == Deleted && !e.Refused && (e.Missed || e.Coalesced)
 }
 
 // Object returns New, or in a Deleted event the version that was seen last.

@@ -30,15 +30,10 @@ type Options struct {
 	// to pass is Added; one that no longer passes is Deleted. Filter is called in turn with the
 	// handler and should decode no more than it needs.
 	Filter func(*store.Object) bool
-	// ByUID follows objects by uid instead of by key, for handlers that may learn the uid of an
-	// object from elsewhere. While the handler was behind, an object that was created and deleted
-	// is then Added and Deleted with its last version, and one that was deleted and created again
-	// under its key is Deleted and Added, instead of Updated. The Deleted event is Missed if no
-	// DELETED event came. A handler that keeps up gets the same with and without ByUID.
-	//
-	// A handler that is behind then keeps the last versions of objects that were deleted as well,
-	// not only one version of each key: of those that it has not seen, the newest 16,384.
-	ByUID bool
+	// UpdateNamesakes has a handler that keeps up get one Updated event where another object has
+	// taken the name of one and no DELETED event came, as client-go's handlers do. Without it, and
+	// whenever the handler is behind, it gets a Deleted event and an Added one.
+	UpdateNamesakes bool
 	// OnPanic is called for each panic of the handler or its filter; the handler then goes on with
 	// the next event. OnPanic must not block. If it is nil, panics are only counted.
 	OnPanic func(*PanicError)
@@ -131,7 +126,7 @@ func New(s *store.Store, handle Func, opts Options) *Registration {
 		done:   make(chan struct{}),
 		calls:  calls{base: time.Now()},
 	}
-	r.cursor = s.NotifyingCursor(opts.Workers, r, opts.ByUID)
+	r.cursor = s.NotifyingCursor(opts.Workers, r)
 	return r
 }
 
@@ -260,15 +255,28 @@ func (r *Registration) deliverAll(ctx context.Context, changes []store.Change) {
 	}
 }
 
-// deliver turns a change of the store into events by the handler's filter, and calls the handler.
+// deliver hands a change of the store to the handler.
 func (r *Registration) deliver(ctx context.Context, c store.Change) {
 	e := Event{Old: c.Old, New: c.New, Initial: c.Initial, Coalesced: c.Coalesced, Missed: c.Missed, ResourceVersion: c.ResourceVersion}
+	if c.Old != nil && c.New != nil && !r.opts.UpdateNamesakes && !c.Old.SameUID(c.New) {
+		r.deliverFiltered(ctx, Event{Old: c.Old, Coalesced: c.Coalesced, Missed: true})
+		if ctx.Err() != nil {
+			return
+		}
+		e.Old, e.Initial, e.Coalesced = nil, c.Awaited, false
+	}
+	r.deliverFiltered(ctx, e)
+}
+
+// deliverFiltered makes of two versions what they are by the handler's filter, and calls the
+// handler if it has seen one of them.
+func (r *Registration) deliverFiltered(ctx context.Context, e Event) {
 	if r.opts.Filter != nil {
 		if e.Old != nil && !r.passes(e.Old) {
 			e.Old = nil
 		}
 		if e.New != nil && !r.passes(e.New) {
-			e.New = nil
+			e.New, e.Refused = nil, true
 		}
 	}
 	switch {

@@ -28,6 +28,15 @@ func line(e Event) string {
 	if e.Coalesced {
 		s += " coalesced"
 	}
+	switch {
+	case e.FinalStateUnknown():
+		s += " unknown"
+	case e.Type == Deleted && e.ResourceVersion != 0:
+		s += fmt.Sprintf(" at %d", e.ResourceVersion)
+	}
+	if e.Refused {
+		s += " refused"
+	}
 	return s
 }
 
@@ -73,7 +82,7 @@ ADDED d/a -→1 initial
 ADDED d/b -→2 initial
 MODIFIED d/a 1→3
 MODIFIED d/a 3→4
-DELETED d/b 2→-
+DELETED d/b 2→- at 5
 ADDED d/b -→6`)
 	})
 }
@@ -145,9 +154,9 @@ func TestFilterTurnsUpdatesIntoAddsAndDeletes(t *testing.T) {
 		expect(t, *log, `
 ADDED d/a -→2
 MODIFIED d/a 2→3
-DELETED d/a 3→-
+DELETED d/a 3→- at 4 refused
 ADDED d/a -→6
-DELETED d/a 6→-`)
+DELETED d/a 6→- at 7`)
 	})
 }
 

@@ -12,29 +12,20 @@ import (
 // more. The handler need not have been told of it, or of the version that went.
 func TestResyncNowOfWhatGoes(t *testing.T) {
 	for _, tc := range []struct {
-		name  string
-		byUID bool
-		held  []string // by the store, when the handler begins
-		want  string
+		name string
+		held []string // by the store, when the handler begins
+		want string
 	}{
-		{"created, by key", false, []string{"a"}, `
-ADDED d/a -→1 initial
-RESYNC d/a 1→1`},
-		{"created, by uid", true, []string{"a"}, `
+		{"created", []string{"a"}, `
 ADDED d/a -→1 initial
 RESYNC d/a 1→1
 ADDED d/b -→2
-DELETED d/b 2→-`},
-		{"updated, by key", false, []string{"a", "b"}, `
+DELETED d/b 2→- at 3`},
+		{"updated", []string{"a", "b"}, `
 ADDED d/a -→1 initial
 ADDED d/b -→2 initial
 RESYNC d/a 1→1
-DELETED d/b 2→- coalesced`},
-		{"updated, by uid", true, []string{"a", "b"}, `
-ADDED d/a -→1 initial
-ADDED d/b -→2 initial
-RESYNC d/a 1→1
-DELETED d/b 2→- coalesced`},
+DELETED d/b 2→- coalesced unknown`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -54,7 +45,7 @@ DELETED d/b 2→- coalesced`},
 					case e.Type == Resynced && e.Key() == "d/a":
 						w.del("b")
 					}
-				}, Options{ByUID: tc.byUID})
+				}, Options{})
 				go r.Run(ctx)
 				synctest.Wait()
 				cancel()

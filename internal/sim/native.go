@@ -117,6 +117,9 @@ func (n *native[T]) Handle(h *handler) (registration, error) {
 			out.typ, out.new = added, n.object(e.Item())
 		case weir.Updated:
 			out.typ, out.old, out.new = updated, n.object(e.OldItem()), n.object(e.Item())
+			if was := e.OldItem().UID(); was != e.Item().UID() {
+				out.new.problem = "an update of uid " + was
+			}
 		case weir.Deleted:
 			out.typ, out.old = deleted, n.object(e.Item())
 		case weir.Resynced:

@@ -13,7 +13,7 @@ func TestBacklogForgetsWhatCameAndWent(t *testing.T) {
 	cfg.LogBytes = 1
 	s := newStore(t, cfg)
 	w := fillPods(t, s, 2)
-	c := s.NotifyingCursor(nil, nil, true)
+	c := s.NotifyingCursor(nil, nil)
 	drain(c)
 	const many = maxGone + 500
 	rv := 1000

@@ -60,7 +60,7 @@ func (ch *Change) Key() string {
 //
 // A key that came and went unseen gives no change. Neither does one that is back at the version
 // that the cursor saw. So being behind costs at most one old version for each key that changed.
-// A cursor by uid leaves out no object, see NotifyingCursor.
+// One of NotifyingCursor follows uids, and leaves out no object.
 //
 // Close a cursor when it is not needed any more. Until then the store keeps changes for it. Next is
 // not safe for concurrent use with itself; all other methods are safe for concurrent use.
@@ -96,14 +96,19 @@ const nextChunk = 256
 
 // Cursor returns a cursor that starts with everything held now. Each object comes with Old nil and
 // Initial set, in key order. Then come the changes since.
-func (s *Store) Cursor() *Cursor { return s.NotifyingCursor(nil, nil, false) }
+func (s *Store) Cursor() *Cursor {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := &Cursor{log: s.log, ready: make(chan struct{}, 1), counts: true}
+	return c.beginLocked(s)
+}
 
-// NotifyingCursor returns what Cursor does. Where that signals Ready, it calls to with the owner,
-// for the first time before NotifyingCursor returns. A change that many cursors wait for is one
-// call, if all of them have the same notifier. If to is nil, Ready is signalled.
+// NotifyingCursor returns a cursor that starts as Cursor's, and follows uids. Where Cursor's
+// signals Ready, it calls to with the owner, for the first time before NotifyingCursor returns. A
+// change that many cursors wait for is one call, if all of them have the same notifier. If to is
+// nil, Ready is signalled.
 //
-// A cursor by uid is for a consumer that may know the uid of an object that it has not seen. While
-// it is behind, it sees that objects come and go:
+// While it is behind, it sees that objects come and go:
 //
 //   - An object that came and went unseen gives two changes. It comes as its last version, and
 //     goes. Of these the newest 16,384 are kept: a consumer that is blocked for good must not grow
@@ -114,14 +119,14 @@ func (s *Store) Cursor() *Cursor { return s.NotifyingCursor(nil, nil, false) }
 // Being behind costs the last version of each such object that is kept in addition. While the
 // cursor keeps up, a change from one uid to another of which no DELETED event told is left as it
 // is.
-func (s *Store) NotifyingCursor(to Notifier, owner any, byUID bool) *Cursor {
+func (s *Store) NotifyingCursor(to Notifier, owner any) *Cursor {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := &Cursor{log: s.log, notifier: to, owner: [1]any{owner}, counts: true}
 	if to == nil {
 		c.ready = make(chan struct{}, 1)
 	}
-	c.backlog.byUID = byUID
+	c.backlog.byUID = true
 	return c.beginLocked(s)
 }
 

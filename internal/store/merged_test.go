@@ -213,7 +213,7 @@ func (m *merged) run(t *testing.T) {
 		m.watches[i] = &mergedWatch{selector: i, w: m.store.Writer(Scope{Claim: uint8(i)})}
 	}
 	if m.cursor = m.store.Cursor(); m.chance(30) {
-		m.cursor = m.store.NotifyingCursor(nil, nil, true)
+		m.cursor = m.store.NotifyingCursor(nil, nil)
 	}
 	for _, wt := range m.watches {
 		m.list(t, wt, 1+m.IntN(min(4, len(m.history))))

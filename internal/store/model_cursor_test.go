@@ -20,7 +20,7 @@ func (m *model) addCursor() {
 		view: map[string]*Object{}, awaits: map[string]bool{}, uids: map[string]bool{},
 	}
 	if c.byUID {
-		c.c = m.store.NotifyingCursor(nil, nil, true)
+		c.c = m.store.NotifyingCursor(nil, nil)
 	} else {
 		c.c = m.store.Cursor()
 	}

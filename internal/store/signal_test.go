@@ -15,7 +15,7 @@ func TestOneCallForMany(t *testing.T) {
 	var many, other counting
 	var all []*Cursor
 	for range 100 {
-		all = append(all, s.NotifyingCursor(&many, 1, false))
+		all = append(all, s.NotifyingCursor(&many, 1))
 	}
 	for range 10 {
 		all = append(all, s.Cursor())
@@ -39,7 +39,7 @@ func TestOneCallForMany(t *testing.T) {
 			t.Error("a cursor without a notifier was not signalled")
 		}
 	}
-	late := s.NotifyingCursor(&other, 2, false)
+	late := s.NotifyingCursor(&other, 2)
 	drain(late)
 	for _, c := range all {
 		drain(c)

@@ -141,7 +141,7 @@ func (st *story) read(f []string) {
 			st.cursors[f[1]] = st.store.Cursor()
 			return
 		case f[2] == "uid":
-			st.cursors[f[1]] = st.store.NotifyingCursor(nil, nil, true)
+			st.cursors[f[1]] = st.store.NotifyingCursor(nil, nil)
 			return
 		}
 		rev, err := strconv.ParseUint(f[3], 10, 64)
