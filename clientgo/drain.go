@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -23,7 +24,9 @@ const maxDrained = 1000
 var drains sync.Map
 
 // stopWatch stops a watch and drains it. Who sends to a watch.ProxyWatcher looks at its StopChan.
+// It does nothing more if the watch panics and utilruntime.ReallyCrash is false.
 func stopWatch(w watch.Interface) {
+	defer utilruntime.HandleCrash()
 	w.Stop()
 	if _, ok := w.(*watch.ProxyWatcher); ok {
 		return

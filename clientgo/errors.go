@@ -5,6 +5,12 @@ import "errors"
 // ErrForeignInformer is returned for an informer that this package has not made.
 var ErrForeignInformer = errors.New("clientgo: not an informer of this package")
 
+// ErrExcluded is returned by a transform, wrapped or not, to leave out a version of an object on
+// purpose. The version is not stored, logged or counted as unreadable, and no handler gets it. The
+// version before stays until a later one is stored or the object is deleted; if there is none, the
+// object is not in the store. Return (nil, ErrExcluded): the value is ignored.
+var ErrExcluded = errors.New("clientgo: the transform excludes this version")
+
 var (
 	// errNoConfig is returned by the functions that make a factory of a config.
 	errNoConfig = errors.New("clientgo: no rest.Config")

@@ -8,10 +8,8 @@ import (
 	"time"
 	"unsafe"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/internal/codec"
@@ -162,8 +160,10 @@ func (s *finalState) decode(c *codec.Codec, private bool) (any, error) {
 	if s.raw != nil {
 		return c.Decode(s.raw)
 	}
-	if object, ok := s.value.(runtime.Object); ok && private {
-		return object.DeepCopyObject(), nil
+	if private {
+		if own, ok := codec.Copy(s.value); ok {
+			return own, nil
+		}
 	}
 	return s.value, nil
 }
@@ -198,8 +198,8 @@ func (r *reader) deletedValue(o *store.Object, number uint64, others int) (any, 
 		}
 		if value = last; !own {
 			value = withResourceVersion(last, resourceversion.Format(number))
-		} else if m, err := meta.Accessor(last); err == nil {
-			m.SetResourceVersion(resourceversion.Format(number))
+		} else {
+			codec.SetResourceVersion(last, resourceversion.Format(number))
 		}
 	}
 	r.store.ReleaseLatest(o, 0)
@@ -230,15 +230,16 @@ func (r *reader) tombstone(key string, last *store.Object, others int) cache.Del
 
 // resourceVersionOf returns an object's own resourceVersion, or "" if it has none.
 func resourceVersionOf(value any) string {
-	m, err := meta.Accessor(value)
+	id, err := wire.IdentityOf(value)
 	if err != nil {
 		return ""
 	}
-	return m.GetResourceVersion()
+	return id.ResourceVersion
 }
 
 // withResourceVersion returns a copy of an object, as shallow as possible, with another
-// resourceVersion. It returns the object itself if a shallow copy would share its metadata.
+// resourceVersion. It returns the object itself if a shallow copy would share its metadata, or if
+// the resourceVersion cannot be set.
 func withResourceVersion(value any, version string) any {
 	v := reflect.ValueOf(value)
 	if v.Kind() != reflect.Pointer || v.IsNil() || resourceVersionOf(value) == version {
@@ -247,19 +248,27 @@ func withResourceVersion(value any, version string) any {
 	if u, ok := value.(*unstructured.Unstructured); ok {
 		return unstructuredWithResourceVersion(u, version)
 	}
-	of, ok := value.(metav1.ObjectMetaAccessor)
-	if !ok {
-		return value
-	}
 	c := reflect.New(v.Type().Elem())
 	c.Elem().Set(v.Elem())
-	m := c.Interface().(metav1.ObjectMetaAccessor).GetObjectMeta()
-	was, is := reflect.ValueOf(of.GetObjectMeta()), reflect.ValueOf(m)
-	if was.Kind() != reflect.Pointer || is.Kind() != reflect.Pointer || was.Pointer() == is.Pointer() {
+	if !ownsMetadata(c.Interface(), value) || !codec.SetResourceVersion(c.Interface(), version) {
 		return value
 	}
-	m.SetResourceVersion(version)
 	return c.Interface()
+}
+
+// ownsMetadata reports whether a copy of a value is known to have other metadata than the value.
+func ownsMetadata(duplicate, value any) (owns bool) {
+	defer func() {
+		if recover() != nil { // the type does not implement GetObjectMeta
+			owns = false
+		}
+	}()
+	of, ok := value.(metav1.ObjectMetaAccessor)
+	if !ok {
+		return false
+	}
+	was, is := reflect.ValueOf(of.GetObjectMeta()), reflect.ValueOf(duplicate.(metav1.ObjectMetaAccessor).GetObjectMeta())
+	return was.Kind() == reflect.Pointer && is.Kind() == reflect.Pointer && was.Pointer() != is.Pointer()
 }
 
 func unstructuredWithResourceVersion(u *unstructured.Unstructured, version string) any {

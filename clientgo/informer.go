@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -84,6 +85,7 @@ var _ cache.SharedIndexInformer = (*informer)(nil)
 // newInformer returns an informer that errors, metrics and the debug page call by the description,
 // or by the example's type if that is "".
 func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers, description string, opts Options) *informer {
+	example = nonNil(example)
 	values := codec.Of(example)
 	if t := values.Type(); t == nil || !hasWireForm(t) {
 		opts.NoCapture = true
@@ -133,13 +135,22 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 		}
 	}
 	i.listWatch = newListWatch(lw, newResponseMatcher(example, opts.Scheme), &i.stats, opts.NoCapture)
-	i.listWatch.shard, i.listWatch.name = sel.String(), i.name
+	i.listWatch.shard, i.listWatch.name, i.listWatch.expected = sel.String(), i.name, expectedOf(example)
 	i.engine.Reflect(i.listWatch, store.Scope{}, "")
 	i.placeholderReflector = cache.NewReflectorWithOptions(lw, example, i.indexer, cache.ReflectorOptions{Name: "weir/clientgo", TypeDescription: description})
 	if err := i.indexer.AddIndexers(indexers); err != nil {
 		panic(err) // cannot happen: a map has no name twice
 	}
 	return i
+}
+
+// nonNil returns an example for one that is a nil pointer to a struct: the type says all that is to
+// be known. It returns any other example as it is.
+func nonNil(example runtime.Object) runtime.Object {
+	if v := reflect.ValueOf(example); v.Kind() == reflect.Pointer && v.IsNil() && v.Type().Elem().Kind() == reflect.Struct {
+		return reflect.New(v.Type().Elem()).Interface().(runtime.Object)
+	}
+	return example
 }
 
 // storeConfig returns the configuration of the store of an informer of such values.

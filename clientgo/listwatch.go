@@ -29,6 +29,8 @@ type listWatch struct {
 	stats   *source.Stats
 	shard   string // the shardSelector of each request
 	name    string // the informer's, for messages
+	// expected is what is taken from the watches that the ListerWatcher returns.
+	expected expectedObject
 	// noCapture is set once the ListerWatcher has proved to do more than pass a response on.
 	noCapture atomic.Bool
 	// failed says, by verb, that the last captured call failed and then went well without capturing.
@@ -152,9 +154,9 @@ func (l *listWatch) watch(ctx context.Context, o source.WatchOptions) (source.Wa
 		return nil, err
 	case err == nil && got.whole:
 		l.notCaptured(ctx, got)
-		return newObjectWatch(ctx, w)
+		return newObjectWatch(ctx, w, l.expected)
 	}
-	if w != nil {
+	if !isNil(w) {
 		stopWatch(w)
 	}
 	if err != nil {
@@ -170,7 +172,11 @@ func (l *listWatch) watch(ctx context.Context, o source.WatchOptions) (source.Wa
 	}
 	l.failed[verbWatch] = false
 	l.scope.Store(got.scope)
-	return source.NewWatch(got.answer, watchTimeout(got.answer, timeout), source.Options{Stats: l.stats})
+	events, err := source.NewWatch(got.answer, watchTimeout(got.answer, timeout), source.Options{Stats: l.stats})
+	if err != nil {
+		return nil, err
+	}
+	return &capturedWatch{Watch: events, context: ctx, name: l.name, matcher: l.matcher, resource: got.scope.resource}, nil
 }
 
 // watchTimeout returns after which time a server was asked to end a watch; 0 if it was not. The
@@ -188,12 +194,12 @@ func (l *listWatch) uncapturedWatch(ctx context.Context, options metav1.ListOpti
 	if err != nil {
 		return nil, err
 	}
-	return newObjectWatch(ctx, w)
+	return newObjectWatch(ctx, w, l.expected)
 }
 
 func (l *listWatch) callWatch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	return callWithContext(ctx, func() (watch.Interface, error) { return l.lw.WatchWithContext(ctx, options) }, func(w watch.Interface) {
-		if w != nil {
+		if !isNil(w) {
 			stopWatch(w)
 		}
 	})

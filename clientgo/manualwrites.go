@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/internal/store"
@@ -115,17 +114,14 @@ func (x *indexer) write(do func(*store.Writer) error) error {
 // manualMeta returns the metadata of an object that is to be put under a key. It returns an error
 // if there is none, as of a DeletedFinalStateUnknown, or no name.
 func manualMeta(key string, obj any) (*wire.Meta, error) {
-	o, err := meta.Accessor(obj)
-	if err != nil {
+	m := new(wire.Meta)
+	if err := wire.ReadMetaOf(obj, m); err != nil {
 		return nil, fmt.Errorf("%s: %w", key, err)
 	}
-	if o.GetName() == "" {
+	if len(m.Name) == 0 {
 		return nil, fmt.Errorf("%s: %w", key, store.ErrNoName)
 	}
-	return &wire.Meta{
-		Namespace: []byte(o.GetNamespace()), Name: []byte(o.GetName()),
-		UID: []byte(o.GetUID()), ResourceVersion: []byte(o.GetResourceVersion()),
-	}, nil
+	return m, nil
 }
 
 func (x *indexer) deleteManually(w *store.Writer, key string) error {

@@ -2,17 +2,18 @@ package clientgo
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"reflect"
 	"slices"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -30,22 +31,42 @@ type objectList struct {
 
 // newObjectList returns a list of object's items.
 func newObjectList(object runtime.Object) (source.List, error) {
-	listMeta, err := meta.ListAccessor(object)
+	m, err := listMetaOf(object)
 	if err != nil {
-		return nil, fmt.Errorf("List returned %T, which is no list: %w", object, err)
+		return nil, err
 	}
 	// The items are copies, so that none pins the whole list.
 	items, err := meta.ExtractListWithAlloc(object)
 	if err != nil {
 		return nil, fmt.Errorf("items of %T: %w", object, err)
 	}
-	l := &objectList{items: items, meta: wire.ListMeta{
-		ResourceVersion: listMeta.GetResourceVersion(), Continue: listMeta.GetContinue(), RemainingItemCount: -1,
-	}}
-	if n := listMeta.GetRemainingItemCount(); n != nil {
-		l.meta.RemainingItemCount = *n
+	return &objectList{items: items, meta: m}, nil
+}
+
+// listMetaOf returns the metadata of what List returned. It returns an error if that is no list: if
+// it is nil, or a nil pointer, or a Table.
+func listMetaOf(object runtime.Object) (m wire.ListMeta, err error) {
+	if isNil(object) {
+		return m, fmt.Errorf("List returned a nil %T", object)
 	}
-	return l, nil
+	list, err := meta.ListAccessor(object)
+	if err != nil {
+		return m, fmt.Errorf("List returned %T, which is no list: %w", object, err)
+	}
+	if u, ok := object.(*unstructured.UnstructuredList); ok && isTable(u.GetAPIVersion(), u.GetKind()) {
+		return m, fmt.Errorf("List returned a %s of %s", u.GetKind(), u.GetAPIVersion())
+	}
+	m = wire.ListMeta{ResourceVersion: list.GetResourceVersion(), Continue: list.GetContinue(), RemainingItemCount: -1}
+	if n := list.GetRemainingItemCount(); n != nil {
+		m.RemainingItemCount = *n
+	}
+	return m, nil
+}
+
+// isNil reports whether a value is nil or a nil pointer.
+func isNil(value any) bool {
+	v := reflect.ValueOf(value)
+	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 func (l *objectList) Next() (source.Object, error) {
@@ -57,11 +78,15 @@ func (l *objectList) Next() (source.Object, error) {
 	item := l.items[0]
 	l.items[0] = nil
 	l.items = l.items[1:]
-	if _, err := meta.Accessor(item); err != nil {
-		return source.Object{}, fmt.Errorf("%T has no metadata: %w", item, err)
+	if item == nil {
+		return source.Object{Value: noItem{}}, nil
 	}
 	return source.Object{Value: item}, nil
 }
+
+// noItem is in place of an item that is nil. As it has no metadata, it is left out and reported, as
+// is an item that is a nil pointer.
+type noItem struct{}
 
 func (l *objectList) Meta() wire.ListMeta         { return l.meta }
 func (l *objectList) ItemTypeMeta() wire.TypeMeta { return wire.TypeMeta{} }
@@ -78,26 +103,39 @@ func (l *objectList) Close() error {
 
 // objectWatch is the source.Watch of a watch that Watch returned. It ends with its context.
 type objectWatch struct {
-	context context.Context
-	events  watch.Interface
-	drained []watch.Event // come before those of events
-	before  func()        // see source.Watch.BeforeRead
-	closed  chan struct{}
-	close   sync.Once
+	context  context.Context
+	events   watch.Interface
+	expected expectedObject
+	drained  []watch.Event // come before those of events
+	before   func()        // see source.Watch.BeforeRead
+	closed   chan struct{}
+	close    sync.Once
 }
 
-func newObjectWatch(ctx context.Context, w watch.Interface) (source.Watch, error) {
-	if w == nil {
-		return nil, errors.New("Watch returned nothing")
+// newObjectWatch returns an error if there is no watch, or if its ResultChan panics and
+// utilruntime.ReallyCrash is false.
+func newObjectWatch(ctx context.Context, w watch.Interface, expected expectedObject) (events source.Watch, err error) {
+	if isNil(w) {
+		return nil, fmt.Errorf("Watch returned a nil %T", w)
 	}
+	err = errPanicked
+	defer utilruntime.HandleCrashWithContext(ctx)
+	drained := endDrain(w.ResultChan())
 	return &objectWatch{
-		context: ctx, events: w, drained: endDrain(w.ResultChan()), before: func() {}, closed: make(chan struct{}),
+		context: ctx, events: w, expected: expected, drained: drained, before: func() {}, closed: make(chan struct{}),
 	}, nil
 }
 
 // Next returns the next event as it is, and the status of an ERROR event as an error. It reports
-// and skips events that mean nothing.
-func (w *objectWatch) Next() (source.Event, error) {
+// and skips events that client-go would not take either. The error is errPanicked if the watch
+// panics and utilruntime.ReallyCrash is false.
+func (w *objectWatch) Next() (_ source.Event, err error) {
+	err = errPanicked
+	defer utilruntime.HandleCrashWithContext(w.context)
+	return w.next()
+}
+
+func (w *objectWatch) next() (source.Event, error) {
 	for {
 		event, err := w.receive()
 		switch {
@@ -106,7 +144,7 @@ func (w *objectWatch) Next() (source.Event, error) {
 		case event.Type == watch.Error:
 			return source.Event{}, statusError(event.Object)
 		}
-		understood, err := eventOf(event)
+		understood, err := w.expected.eventOf(event)
 		if err == nil {
 			return understood, nil
 		}
@@ -134,13 +172,17 @@ func (w *objectWatch) receive() (watch.Event, error) {
 	}
 }
 
-func eventOf(event watch.Event) (source.Event, error) {
+// eventOf returns an event of a watch, or why its object cannot be taken.
+func (e *expectedObject) eventOf(event watch.Event) (source.Event, error) {
 	t, ok := wire.ParseEventType(string(event.Type))
 	if !ok {
 		return source.Event{}, fmt.Errorf("unknown type %q", event.Type)
 	}
-	if _, err := meta.Accessor(event.Object); err != nil {
-		return source.Event{}, fmt.Errorf("%T has no metadata: %w", event.Object, err)
+	if err := e.check(event.Object); err != nil {
+		return source.Event{}, err
+	}
+	if _, err := wire.IdentityOf(event.Object); err != nil {
+		return source.Event{}, err
 	}
 	return source.Event{Type: t, Object: source.Object{Value: event.Object}}, nil
 }
@@ -169,6 +211,9 @@ func isDecodeFailure(status *metav1.Status) bool {
 
 // statusError returns the error of an ERROR event.
 func statusError(object runtime.Object) error {
+	if isNil(object) {
+		return fmt.Errorf("watch ended with a nil %T", object)
+	}
 	status, ok := object.(*metav1.Status)
 	if !ok {
 		err, is := apierrors.FromObject(object).(apierrors.APIStatus)

@@ -51,17 +51,17 @@ func (l *listWatch) NewestVersion(ctx context.Context, atLeast string) (string, 
 		}
 		return "", err
 	}
-	listMeta, err := meta.ListAccessor(object)
+	listMeta, err := listMetaOf(object)
 	if err != nil {
-		return "", fmt.Errorf("List returned %T, which is no list: %w", object, err)
+		return "", err
 	}
 	switch {
-	case listMeta.GetContinue() != "":
+	case listMeta.Continue != "":
 		l.pagesItself.Store(false)
 	case int64(meta.LenList(object)) > o.Limit:
 		l.pagesItself.Store(true)
 	}
-	return listMeta.GetResourceVersion(), nil
+	return listMeta.ResourceVersion, nil
 }
 
 type probeKey struct{}

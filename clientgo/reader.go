@@ -4,8 +4,6 @@ import (
 	"context"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/runtime"
-
 	"github.com/weirproject/weir/internal/codec"
 	"github.com/weirproject/weir/internal/mutation"
 	"github.com/weirproject/weir/internal/store"
@@ -72,8 +70,8 @@ func (r *reader) applyOptions(o *store.Object, decode func() (any, error)) (any,
 		return nil, err
 	}
 	if r.private {
-		if object, ok := value.(runtime.Object); ok {
-			return object.DeepCopyObject(), nil
+		if own, ok := codec.Copy(value); ok {
+			return own, nil
 		}
 	}
 	if r.mutationDetector != nil && !o.Manual() {
@@ -187,15 +185,17 @@ func (r *reader) newSeparateValue(o *store.Object, others int) (any, error) {
 
 // freshValue returns a copy of a version that nobody else has, because handlers may have changed
 // theirs. own is false if that cannot be made, because the version is a value without a
-// DeepCopyObject. Then the result is the value that is held, and must not be changed.
+// DeepCopyObject that works. Then the result is the value that is held, and must not be changed.
 func (r *reader) freshValue(o *store.Object) (value any, own bool, err error) {
 	if o.Size() > 0 {
 		value, err = o.DecodeCopy()
 		return value, true, err
 	}
 	value, err = o.DecodeOnce() // the store has it as a value, not as bytes
-	if object, ok := value.(runtime.Object); ok && err == nil {
-		return object.DeepCopyObject(), true, nil
+	if err == nil {
+		if duplicate, ok := codec.Copy(value); ok {
+			return duplicate, true, nil
+		}
 	}
 	return value, false, err
 }

@@ -39,12 +39,11 @@ func newResponseMatcher(example runtime.Object, userScheme *runtime.Scheme) resp
 	if v := reflect.ValueOf(example); v.Kind() != reflect.Pointer || v.IsNil() {
 		return responseMatcher{}
 	}
-	gvk := example.GetObjectKind().GroupVersionKind()
 	switch example.(type) {
 	case *metav1.PartialObjectMetadata:
-		return responseMatcher{gvks: gvksOf(gvk), partial: true}
+		return responseMatcher{gvks: gvksOf(statedKind(example)), partial: true}
 	case *unstructured.Unstructured:
-		return responseMatcher{gvks: gvksOf(gvk)}
+		return responseMatcher{gvks: gvksOf(statedKind(example))}
 	}
 	for _, s := range []*runtime.Scheme{userScheme, scheme.Scheme} {
 		if s == nil {
@@ -54,7 +53,7 @@ func newResponseMatcher(example runtime.Object, userScheme *runtime.Scheme) resp
 			return responseMatcher{gvks: kinds}
 		}
 	}
-	if gvk.Kind != "" && gvk.Version != "" {
+	if gvk := statedKind(example); gvk.Kind != "" && gvk.Version != "" {
 		return responseMatcher{gvks: gvksOf(gvk)}
 	}
 	return responseMatcher{goTypeName: reflect.TypeOf(example).Elem().Name()}
@@ -69,6 +68,13 @@ func (m *responseMatcher) describe(objects string) {
 	if len(m.gvks) == 0 && m.goTypeName == "" && gvr.String() == objects {
 		m.resource = gvr
 	}
+}
+
+// statedKind returns the kind that an example states. It states none if its GetObjectKind, which
+// client-go does not call of typed examples, panics.
+func statedKind(example runtime.Object) (gvk schema.GroupVersionKind) {
+	defer func() { _ = recover() }()
+	return example.GetObjectKind().GroupVersionKind()
 }
 
 func gvksOf(gvk schema.GroupVersionKind) []schema.GroupVersionKind {
@@ -94,26 +100,50 @@ func resourceOf(req *http.Request) (schema.GroupVersionResource, bool) {
 // matchList reports whether the response to a LIST has the informer's objects. It also returns the
 // type of the empty list that the caller's client can decode.
 func (m *responseMatcher) matchList(resource schema.GroupVersionResource, types listTypeMeta) (wire.TypeMeta, bool) {
+	matches := m.resource.Empty() || m.resource == resource
 	switch {
-	case !m.resource.Empty():
-		if m.resource != resource {
-			return wire.TypeMeta{}, false
-		}
+	case !matches:
 	case types.isUnknown():
-		if !m.matchesPlural(resource) {
-			return wire.TypeMeta{}, false
-		}
+		matches = !m.resource.Empty() || m.matchesPlural(resource)
+	case m.resource == resource && !m.knowsKind():
+		matches = !isTable(types.list.APIVersion, types.list.Kind)
 	case types.list.Kind != "":
 		kind, ok := strings.CutSuffix(types.list.Kind, "List")
-		if !ok || !m.matchesType(resource, wire.TypeMeta{APIVersion: types.list.APIVersion, Kind: kind}) {
-			return wire.TypeMeta{}, false
-		}
+		matches = ok && m.matchesType(resource, wire.TypeMeta{APIVersion: types.list.APIVersion, Kind: kind})
 	default:
-		if !m.matchesType(resource, types.item) {
-			return wire.TypeMeta{}, false
-		}
+		matches = m.matchesType(resource, types.item)
+	}
+	if !matches {
+		return wire.TypeMeta{}, false
 	}
 	return m.emptyListType(resource, types), true
+}
+
+// knowsKind reports whether it is known of which kind the informer's objects are.
+func (m *responseMatcher) knowsKind() bool { return len(m.gvks) > 0 || m.goTypeName != "" }
+
+// matchObject reports whether an object in a WATCH of the resource may be the informer's. One that
+// does not state its kind may.
+func (m *responseMatcher) matchObject(resource schema.GroupVersionResource, t wire.TypeMeta) bool {
+	group, version, _ := strings.Cut(t.APIVersion, "/")
+	switch {
+	case t.Kind == "":
+		return true
+	case isTable(t.APIVersion, t.Kind):
+		return false
+	case m.partial && t.Kind+"List" == partialMetadataList.Kind && group == metav1.GroupName:
+		return true
+	case m.knowsKind():
+		return m.matchesType(resource, t)
+	case m.partial: // the server does not know metadata, and has sent the object
+		gvk := schema.GroupVersionKind{Group: group, Version: version, Kind: t.Kind}
+		if version == "" {
+			gvk.Group, gvk.Version = "", group
+		}
+		plural, _ := meta.UnsafeGuessKindToResource(gvk)
+		return plural == resource
+	}
+	return true
 }
 
 // matchesType reports whether objects of type t are the informer's. If t has no apiVersion, the

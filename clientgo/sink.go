@@ -4,13 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"reflect"
 	"strconv"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/internal/codec"
@@ -41,10 +36,12 @@ type sink struct {
 	// published is an empty store of client-go's, which publishes the resourceVersion that it is told.
 	// It may be nil.
 	published cache.Store
+	failures  transformLog
 }
 
 // Take implements reflector.Sink. An object that cannot be taken is left out and reported, because
-// nobody else may learn why it is missing. The version before stays, in a relist too.
+// no other log may say why it is missing. The version before stays, in a relist too. That is so
+// for a version that the transform excludes, which is not reported.
 func (s *sink) Take(t wire.EventType, m *wire.Meta, raw []byte, value any) error {
 	namespace, name := m.Namespace, m.Name
 	err := s.take(t, m, raw, value)
@@ -54,12 +51,18 @@ func (s *sink) Take(t wire.EventType, m *wire.Meta, raw []byte, value any) error
 	if err == nil || errors.Is(err, store.ErrClosed) {
 		return err
 	}
-	utilruntime.HandleError(fmt.Errorf("%s: %s is left out: %w", s.name, wire.AppendKey(nil, m), err))
+	excluded := errors.Is(err, ErrExcluded)
+	if !excluded {
+		s.report(m, err)
+	}
 	if t != wire.Deleted {
 		if bytes.Equal(m.Namespace, namespace) && bytes.Equal(m.Name, name) {
 			s.renames.apply(m)
 		}
 		s.KeepHeld(m)
+	}
+	if excluded {
+		return nil
 	}
 	return reflector.Refusal{Err: err}
 }
@@ -138,26 +141,15 @@ func (s *sink) publish() {
 	}
 }
 
-// transformed returns what the transform makes of a value. A panic of the transform is an error if
-// utilruntime.ReallyCrash is false.
-func (s *sink) transformed(value any) (changed any, err error) {
-	if s.transform == nil {
-		return value, nil
-	}
-	err = errPanicked
-	defer utilruntime.HandleCrash()
-	return s.transform(value)
-}
-
 // rename sets m's name and namespace to those of a transformed value. If they differ, it sets
 // renames. It returns false if the value has no metadata.
 func (s *sink) rename(m *wire.Meta, value any) bool {
-	is, err := meta.Accessor(value)
+	is, err := wire.IdentityOf(value)
 	if err != nil {
 		return false
 	}
-	if is.GetName() != string(m.Name) || is.GetNamespace() != string(m.Namespace) {
-		m.Namespace, m.Name = []byte(is.GetNamespace()), []byte(is.GetName())
+	if is.Name != string(m.Name) || is.Namespace != string(m.Namespace) {
+		m.Namespace, m.Name = []byte(is.Namespace), []byte(is.Name)
 		if s.renames == nil {
 			s.renames = renames{}
 		}
@@ -175,36 +167,8 @@ func (s *sink) keepFinalValue(m *wire.Meta, ended *store.Object, value any) {
 	}
 }
 
-// putTransformed stores a transformed value, encoded if possible. received is what the value was
-// decoded from, or nil. The store has the server's uid, whatever the transform made of it: an
-// object that comes again is known by it.
-func (s *sink) putTransformed(m *wire.Meta, received []byte, value any) error {
-	if _, err := meta.Accessor(value); err != nil {
-		return fmt.Errorf("transform: %T has no metadata: %w", value, err)
-	}
-	s.rename(m, value)
-	s.meta = wire.Meta{Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion}
-	switch {
-	case s.pin:
-	case s.transform == nil && received != nil:
-		return s.PutAs(&s.meta, received, received)
-	default:
-		if raw, ok := s.codec.Encode(value); ok {
-			err := s.PutAs(&s.meta, received, raw)
-			if made := s.Made(); made != nil && s.transform != nil && s.onTransformed != nil {
-				s.onTransformed(made, value)
-			}
-			return err
-		}
-	}
-	return s.PutValue(&s.meta, received, value)
-}
-
 // takeObject takes an object that the ListerWatcher returned.
 func (s *sink) takeObject(t wire.EventType, m *wire.Meta, object any) error {
-	if want := s.codec.Type(); want != nil && t != 0 && reflect.TypeOf(object) != want {
-		return fmt.Errorf("expected %s, but watch event object had type %T", want, object)
-	}
 	if t != 0 {
 		s.Flush() // the store must hold what came before this event
 	}
@@ -216,7 +180,7 @@ func (s *sink) takeObject(t wire.EventType, m *wire.Meta, object any) error {
 		case t == wire.Deleted: // the object goes all the same
 			s.renames.apply(m)
 		case err != nil:
-			return fmt.Errorf("transform: %w", err)
+			return transformError{err}
 		}
 		transformed = func() (any, error) { return changed, err }
 	}
@@ -261,15 +225,6 @@ func (s *sink) repeats(t wire.EventType, object any, held *store.Object) bool {
 	return s.transform == nil && err == nil && codec.Equal(object, value)
 }
 
-// transformAndPut stores what transformed returns.
-func (s *sink) transformAndPut(m *wire.Meta, received []byte, transformed func() (any, error)) error {
-	value, err := transformed()
-	if err != nil {
-		return fmt.Errorf("transform: %w", err)
-	}
-	return s.putTransformed(m, received, value)
-}
-
 // deleteObject takes the returned object of a DELETED event. held is the version held under its
 // key, or nil. OnDelete gets the returned object, unless the object cannot be transformed or is
 // older than held, as in an event that comes again.
@@ -290,14 +245,15 @@ func (s *sink) deleteObject(m *wire.Meta, object any, held *store.Object, transf
 // isFinal reports whether a deleted object is the one that is held, and no lower number says that
 // it is older.
 func isFinal(object any, held *store.Object) bool {
-	is, err := meta.Accessor(object)
-	return err == nil && (is.GetUID() == "" || string(is.GetUID()) == held.UID()) && !isBefore(is, held)
+	is, err := wire.IdentityOf(object)
+	return err == nil && (is.UID == "" || is.UID == held.UID()) && !isBefore(is, held)
 }
 
-// copied returns a copy of a returned object, which a transform may change.
+// copied returns a copy of a returned object, which a transform may change. It returns an object
+// that cannot be copied itself.
 func copied(object any) any {
-	if o, ok := object.(runtime.Object); ok {
-		return o.DeepCopyObject()
+	if duplicate, ok := codec.Copy(object); ok {
+		return duplicate
 	}
 	return object
 }
@@ -310,22 +266,22 @@ func (s *sink) encoded(object any) []byte {
 
 // isEarlierObject reports whether a deleted object had the name before the one that is held.
 func isEarlierObject(object any, held *store.Object) bool {
-	is, err := meta.Accessor(object)
-	return err == nil && is.GetUID() != "" && string(is.GetUID()) != held.UID() && isBefore(is, held)
+	is, err := wire.IdentityOf(object)
+	return err == nil && is.UID != "" && is.UID != held.UID() && isBefore(is, held)
 }
 
 // isEarlierVersion reports whether an object is an earlier version than the one that is held, of
 // the same object or of one that had the name before. It is false without a uid, which fake
 // clientsets do not set.
 func isEarlierVersion(object any, held *store.Object) bool {
-	is, err := meta.Accessor(object)
-	return err == nil && is.GetUID() != "" && held.UID() != "" && isBefore(is, held)
+	is, err := wire.IdentityOf(object)
+	return err == nil && is.UID != "" && held.UID() != "" && isBefore(is, held)
 }
 
 // isBefore reports whether an object's resourceVersion and that of the held one are numbers, and
 // the object's is the lower.
-func isBefore(object metav1.Object, held *store.Object) bool {
-	has, err := resourceversion.Parse(object.GetResourceVersion())
+func isBefore(object wire.Identity, held *store.Object) bool {
+	has, err := resourceversion.Parse(object.ResourceVersion)
 	had, number := ownVersion(held)
 	return err == nil && number && has < had
 }
@@ -340,19 +296,18 @@ func ownVersion(held *store.Object) (uint64, bool) {
 	if err != nil {
 		return 0, false
 	}
-	was, err := meta.Accessor(value)
+	was, err := wire.IdentityOf(value)
 	if err != nil {
 		return 0, false
 	}
-	had, err := resourceversion.Parse(was.GetResourceVersion())
+	had, err := resourceversion.Parse(was.ResourceVersion)
 	return had, err == nil
 }
 
 // sameVersion reports whether an object has the uid and resourceVersion of the held one.
 func sameVersion(object any, held *store.Object) bool {
-	is, err := meta.Accessor(object)
-	return err == nil && is.GetResourceVersion() != "" &&
-		is.GetResourceVersion() == held.ResourceVersion() && string(is.GetUID()) == held.UID()
+	is, err := wire.IdentityOf(object)
+	return err == nil && is.ResourceVersion != "" && is.ResourceVersion == held.ResourceVersion() && is.UID == held.UID()
 }
 
 // unchanged reports whether a listed object is the held one, if the held resourceVersion was made
@@ -363,16 +318,16 @@ func (s *sink) unchanged(object any, held *store.Object) bool {
 	if err != nil {
 		return false
 	}
-	was, err := meta.Accessor(value)
+	was, err := wire.IdentityOf(value)
 	if err != nil {
 		return false
 	}
-	is, err := meta.Accessor(object)
-	if err != nil || string(is.GetUID()) != held.UID() || is.GetResourceVersion() != was.GetResourceVersion() {
+	is, err := wire.IdentityOf(object)
+	if err != nil || is.UID != held.UID() || is.ResourceVersion != was.ResourceVersion {
 		return false
 	}
 	if s.transform != nil {
-		return is.GetResourceVersion() != ""
+		return is.ResourceVersion != ""
 	}
 	return codec.Equal(object, value)
 }

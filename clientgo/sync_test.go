@@ -251,7 +251,7 @@ func TestWrappedTwice(t *testing.T) {
 func TestStopTakesTheRest(t *testing.T) {
 	inner := watch.NewFake()
 	w := watch.Filter(inner, func(e watch.Event) (watch.Event, bool) { return e, true })
-	body, err := newObjectWatch(t.Context(), w)
+	body, err := newObjectWatch(t.Context(), w, expectedObject{})
 	if err != nil {
 		t.Fatal(err)
 	}

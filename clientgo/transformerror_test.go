@@ -2,7 +2,9 @@ package clientgo
 
 import (
 	"cmp"
+	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -177,6 +179,67 @@ func TestHeldValueIsNotChanged(t *testing.T) {
 				t.Errorf("what OnAdd got is at version %s now", got)
 			}
 			s.stop()
+		})
+	}
+}
+
+// TestExcludedVersions checks what becomes of versions that a transform excludes, and of those that
+// it fails for: handlers and the store have the version before, until the object is deleted. Only
+// the failures are logged, once a minute, and counted.
+func TestExcludedVersions(t *testing.T) {
+	for name, test := range map[string]struct {
+		result  func() (any, error)
+		logs    int
+		skipped int
+	}{
+		"excluded":          {func() (any, error) { return nil, ErrExcluded }, 0, 0},
+		"excluded, wrapped": {func() (any, error) { return nil, fmt.Errorf("terminating: %w", ErrExcluded) }, 0, 0},
+		"an error":          {func() (any, error) { return nil, errors.New("terminating") }, 3, 5},
+		"nil":               {func() (any, error) { return nil, nil }, 3, 5},
+		"a nil pointer":     {func() (any, error) { return (*corev1.Pod)(nil), nil }, 3, 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			silent(t)
+			var logged []string
+			utilruntime.ErrorHandlers = []utilruntime.ErrorHandler{func(_ context.Context, err error, _ string, _ ...any) {
+				logged = append(logged, err.Error())
+			}}
+			synctest.Test(t, func(t *testing.T) {
+				s := newRecordedInformer(t, NewSharedIndexInformer)
+				if err := s.informer.SetTransform(func(obj any) (any, error) {
+					if obj.(*corev1.Pod).Labels["v"] == "bad" {
+						return test.result()
+					}
+					return obj, nil
+				}); err != nil {
+					t.Fatal(err)
+				}
+				s.source.Add(pod("a", "1"))
+				s.source.Add(pod("b", "bad"))
+				s.start(t)
+				s.source.Modify(pod("a", "bad"))
+				time.Sleep(61 * time.Second)
+				s.source.Modify(pod("a", "bad"))
+				s.source.Add(pod("c", "bad"))
+				time.Sleep(61 * time.Second)
+				s.source.Modify(pod("a", "bad"))
+				s.source.Modify(pod("a", "2"))
+				s.calls.wait(t, "update d/a@1 v=1 -> d/a@7 v=2")
+				s.source.Delete(pod("b", "bad"))
+				s.source.Delete(pod("a", "bad"))
+				s.calls.wait(t, "delete d/a@9 v=2")
+				if got, want := s.calls.sorted(), "add d/a@1 v=1 initial\ndelete d/a@9 v=2\nupdate d/a@1 v=1 -> d/a@7 v=2"; got != want {
+					t.Errorf("told:\n%s\nwant:\n%s", got, want)
+				}
+				status := s.informer.(*informer).engine.Statuses()
+				if status[0].Skipped != test.skipped || (status[0].Err != nil) != (test.skipped > 0) {
+					t.Errorf("%d skipped, %v, want %d", status[0].Skipped, status[0].Err, test.skipped)
+				}
+				s.stop()
+				if len(logged) != test.logs {
+					t.Errorf("logged %q, want %d messages", logged, test.logs)
+				}
+			})
 		})
 	}
 }

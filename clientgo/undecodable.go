@@ -1,11 +1,10 @@
 package clientgo
 
 import (
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/types"
-
+	"github.com/weirproject/weir/internal/codec"
 	"github.com/weirproject/weir/internal/delivery"
 	"github.com/weirproject/weir/internal/store"
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // undecodable holds, by key, the objects whose newest version could not be delivered to a handler
@@ -56,11 +55,6 @@ func (r *reader) placeholder(o *store.Object) any {
 		return nil
 	}
 	object := r.codec.New()
-	if m, err := meta.Accessor(object); err == nil {
-		m.SetNamespace(o.Namespace())
-		m.SetName(o.Name())
-		m.SetUID(types.UID(o.UID()))
-		m.SetResourceVersion(o.ResourceVersion())
-	}
+	codec.SetIdentity(object, wire.Identity{Namespace: o.Namespace(), Name: o.Name(), UID: o.UID(), ResourceVersion: o.ResourceVersion()})
 	return object
 }

@@ -123,7 +123,13 @@ func (c *Codec) DecodeVersions(was, is []byte) (old, fresh any, err error) {
 
 func isProtobuf(raw []byte) bool { return len(raw) == 0 || raw[0] != '{' }
 
-func (c *Codec) decodeBy(raw []byte, decode func(*decode.Decoder, []byte) (any, error)) (any, error) {
+// decodeBy returns a panic of the type's own Unmarshal or UnmarshalJSON as an error.
+func (c *Codec) decodeBy(raw []byte, decode func(*decode.Decoder, []byte) (any, error)) (value any, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			value, err = nil, fmt.Errorf("unmarshal %s: panic: %v", c.goType, cause)
+		}
+	}()
 	if isProtobuf(raw) {
 		if c.protobuf == nil {
 			return nil, ErrNotProtobuf
@@ -228,7 +234,13 @@ func MarshalAs(enc wire.Encoding, object any) ([]byte, error) {
 	return marshalBehind("", m)
 }
 
-func marshalJSON(value any) ([]byte, error) {
+// marshalJSON returns a panic of the type's own MarshalJSON as an error.
+func marshalJSON(value any) (raw []byte, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			raw, err = nil, fmt.Errorf("marshal %T: panic: %v", value, cause)
+		}
+	}()
 	if u, ok := value.(*unstructured.Unstructured); ok {
 		return json.Marshal(u.Object)
 	}

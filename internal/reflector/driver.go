@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-
 	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/source"
 	"github.com/weirproject/weir/internal/wire"
@@ -304,17 +302,12 @@ func (d *driver) readMeta(enc wire.Encoding, o source.Object) (source.Object, er
 	return o, wire.ReadMeta(enc, o.Raw, &d.meta)
 }
 
-// readMeta reads the metadata of bytes or of a value.
+// readMeta reads the metadata of bytes, or the identity of a value.
 func readMeta(enc wire.Encoding, o source.Object, m *wire.Meta) error {
 	if o.Value == nil {
 		return wire.ReadMeta(enc, o.Raw, m)
 	}
-	object, err := meta.Accessor(o.Value)
-	if err != nil {
-		return fmt.Errorf("%T has no metadata: %w", o.Value, err)
-	}
-	wire.ReadMetaOf(object, m)
-	return nil
+	return wire.ReadMetaOf(o.Value, m)
 }
 
 // write passes the object whose metadata is in d.meta to the sink, without what Config.Drop drops

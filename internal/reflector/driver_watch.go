@@ -218,7 +218,7 @@ func (d *driver) applyUnwanted(event source.Event) error {
 
 // bookmark reads a bookmark. It skips one that cannot be read.
 func (d *driver) bookmark(object source.Object) input {
-	if err := readMeta(d.watch.Encoding(), object, &d.meta); err != nil {
+	if err := readBookmark(d.watch.Encoding(), object, &d.meta); err != nil {
 		d.taken(err, d.watch.Offset())
 		return input{}
 	}
@@ -245,6 +245,14 @@ func (d *driver) bookmark(object source.Object) input {
 		return input{}
 	}
 	return input{typ: inBookmark, rv: string(d.meta.ResourceVersion), final: final, damaged: d.damaged}
+}
+
+// readBookmark reads the metadata of a bookmark's bytes, or of its value.
+func readBookmark(enc wire.Encoding, o source.Object, m *wire.Meta) error {
+	if o.Value == nil {
+		return wire.ReadMeta(enc, o.Raw, m)
+	}
+	return wire.ReadBookmarkOf(o.Value, m)
 }
 
 // initialStep is how much one event prolongs the wait for the end of the initial events when the

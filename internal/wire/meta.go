@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"iter"
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Meta is the part of an object's metadata that weir itself reads. Its slices alias the object's
@@ -49,26 +47,18 @@ func ReadMeta(enc Encoding, object []byte, m *Meta) error {
 	return m.readJSON(object)
 }
 
-// ReadMetaOf takes the metadata of a Go value into m, in place of that of its bytes, and overwrites
-// m. Labels are left out, and of the annotations all but those that InitialEventsEnd and Coalesced
-// look for.
-func ReadMetaOf(object metav1.Object, m *Meta) {
-	*m = Meta{
-		enc: JSON, text: m.text[:0], pair: m.pair[:0], set: m.set[:0],
-		Namespace: []byte(object.GetNamespace()), Name: []byte(object.GetName()), UID: []byte(object.GetUID()),
-		ResourceVersion: []byte(object.GetResourceVersion()), Generation: object.GetGeneration(),
-		CreationTimestamp: object.GetCreationTimestamp().UTC(),
-	}
-	if t := object.GetDeletionTimestamp(); t != nil {
-		m.DeletionTimestamp = t.UTC()
-	}
-	switch annotations := object.GetAnnotations(); {
+// bookmarkAnnotations returns those of a bookmark's annotations that InitialEventsEnd and Coalesced
+// look for, as JSON.
+func bookmarkAnnotations(annotations map[string]string) []byte {
+	switch {
 	case annotations[initialEventsEnd] == "true":
-		m.annotations = []byte(`{"` + initialEventsEnd + `":"true"}`)
+		return []byte(`{"` + initialEventsEnd + `":"true"}`)
 	case annotations[CoalescedAnnotation] != "":
 		// This cannot fail.
-		m.annotations, _ = json.Marshal(map[string]string{CoalescedAnnotation: annotations[CoalescedAnnotation]})
+		text, _ := json.Marshal(map[string]string{CoalescedAnnotation: annotations[CoalescedAnnotation]})
+		return text
 	}
+	return nil
 }
 
 // Forget empties m, so that it no longer refers to the object that it was read from. It keeps the

@@ -1,0 +1,240 @@
+package clientgo
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+)
+
+// oddProgram is a program whose functions return what they should not. The server has pod a, and
+// after the first list adds pod z.
+type oddProgram struct {
+	example runtime.Object // nil is a pod
+	// first and later are what List returns; nil is pod a, and pods a and z.
+	first, later func() (runtime.Object, error)
+	watch        func() (watch.Interface, error) // the first Watch; nil sends events and pod z
+	events       []watch.Event
+	set          func(inf cache.SharedIndexInformer) error
+	handler      cache.ResourceEventHandler
+	// want is whether the informer has synced, and its keys a minute later. clientGo is what
+	// client-go's comes to, unless that is the same.
+	want, clientGo string
+}
+
+// oddMap is an object that cannot be a key of a map.
+type oddMap map[string]string
+
+func (oddMap) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
+func (m oddMap) DeepCopyObject() runtime.Object { return m }
+func (m oddMap) GetObjectMeta() metav1.Object {
+	return &metav1.ObjectMeta{Namespace: "d", Name: m["name"], ResourceVersion: "1"}
+}
+
+// brokenWatch is a watch whose methods panic.
+type brokenWatch struct{ watch.Interface }
+
+// transformA sets a transform that does something with pod a only.
+func transformA(f func(p *corev1.Pod) (any, error)) func(cache.SharedIndexInformer) error {
+	return func(inf cache.SharedIndexInformer) error {
+		return inf.SetTransform(func(obj any) (any, error) {
+			if p, ok := obj.(*corev1.Pod); ok && p.Name == "a" {
+				return f(p)
+			}
+			return obj, nil
+		})
+	}
+}
+
+func indexedBy(f cache.IndexFunc) func(cache.SharedIndexInformer) error {
+	return func(inf cache.SharedIndexInformer) error { return inf.AddIndexers(cache.Indexers{"odd": f}) }
+}
+
+func returnsList(list runtime.Object) func() (runtime.Object, error) {
+	return func() (runtime.Object, error) { return list, nil }
+}
+
+func returnsWatch(w watch.Interface) func() (watch.Interface, error) {
+	return func() (watch.Interface, error) { return w, nil }
+}
+
+func podsAt(version string, names ...string) *corev1.PodList {
+	list := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: version}}
+	for i, name := range names {
+		p := pod(name, "1")
+		p.UID, p.ResourceVersion = "", strconv.Itoa(8+i)
+		list.Items = append(list.Items, *p)
+	}
+	return list
+}
+
+func table(apiVersion string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": apiVersion, "kind": "Table", "metadata": map[string]any{"name": "t", "namespace": "d", "resourceVersion": "7"},
+	}}
+}
+
+var secret = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "s", ResourceVersion: "7"}}
+
+var expired = []watch.Event{{Type: watch.Error, Object: statusOf(apierrors.NewResourceExpired("too old"))}}
+
+var oddPrograms = map[string]oddProgram{
+	"a transform returns nil":           {set: transformA(func(*corev1.Pod) (any, error) { return nil, nil }), want: "synced z"},
+	"a transform returns a nil pointer": {set: transformA(func(*corev1.Pod) (any, error) { return (*corev1.Pod)(nil), nil }), want: "synced z"},
+	"a transform returns a nil pointer of another type": {
+		set: transformA(func(*corev1.Pod) (any, error) { return (*slimPod)(nil), nil }), want: "synced z",
+	},
+	"a transform returns a string": {set: transformA(func(*corev1.Pod) (any, error) { return "a", nil }), want: "synced z"},
+	"a transform returns a list":   {set: transformA(func(*corev1.Pod) (any, error) { return &corev1.PodList{}, nil }), want: "synced z"},
+	"a transform returns a map":    {set: transformA(func(p *corev1.Pod) (any, error) { return oddMap{"name": p.Name}, nil }), want: "synced a z"},
+	"a transform returns an error": {set: transformA(func(*corev1.Pod) (any, error) { return nil, errors.New("no") }), want: "synced z", clientGo: "not synced"},
+	"a transform panics":           {set: transformA(func(*corev1.Pod) (any, error) { panic("no") }), want: "synced z", clientGo: "not synced"},
+	"an index function panics":     {set: indexedBy(func(any) ([]string, error) { panic("no") }), want: "synced a z"},
+	"an index function fails":      {set: indexedBy(func(any) ([]string, error) { return nil, errors.New("no") }), want: "synced a z"},
+	"an index function is nil":     {set: indexedBy(nil), want: "synced a z"},
+	"a filter panics": {
+		handler: cache.FilteringResourceEventHandler{FilterFunc: func(any) bool { panic("no") }, Handler: cache.ResourceEventHandlerFuncs{}}, want: "synced a z",
+	},
+	"a filter is nil": {handler: cache.FilteringResourceEventHandler{Handler: cache.ResourceEventHandlerFuncs{}}, want: "synced a z"},
+	"a filter's handler is nil": {
+		handler: cache.FilteringResourceEventHandler{FilterFunc: func(any) bool { return true }}, want: "synced a z",
+	},
+	"List returns nil":           {first: returnsList(nil), want: "synced a z"},
+	"List returns a nil pointer": {first: returnsList((*corev1.PodList)(nil)), want: "synced a z"},
+	"List returns a pod":         {first: returnsList(pod("a", "1")), want: "synced a z"},
+	"List panics":                {first: func() (runtime.Object, error) { panic("no") }, want: "synced a z"},
+	"List returns a table": {
+		first: returnsList(&unstructured.UnstructuredList{Object: table("meta.k8s.io/v1").Object}), want: "synced a z",
+	},
+	"List returns an item that is nil": {
+		first: returnsList(&metav1.List{Items: []runtime.RawExtension{{Object: nil}}}), want: "synced z",
+	},
+	"List returns an item that is a nil pointer": {
+		first: returnsList(&metav1.List{Items: []runtime.RawExtension{{Object: (*corev1.Pod)(nil)}}}), want: "synced z",
+	},
+	"List returns nil later":           {later: returnsList(nil), events: expired, want: "synced a"},
+	"List returns a nil pointer later": {later: returnsList((*corev1.PodList)(nil)), events: expired, want: "synced a"},
+	"Watch returns nil":                {watch: returnsWatch(nil), want: "synced a z"},
+	"Watch returns a nil pointer":      {watch: returnsWatch((*watch.FakeWatcher)(nil)), want: "synced a z"},
+	"a watch panics":                   {watch: returnsWatch(brokenWatch{}), want: "synced a z"},
+	"Watch panics":                     {watch: func() (watch.Interface, error) { panic("no") }, want: "synced a z"},
+	"an event has no object":           {events: []watch.Event{{Type: watch.Added}}, want: "synced a z"},
+	"an event has a nil pointer":       {events: []watch.Event{{Type: watch.Added, Object: (*corev1.Pod)(nil)}}, want: "synced a z"},
+	"a bookmark has a nil pointer":     {events: []watch.Event{{Type: watch.Bookmark, Object: (*corev1.Pod)(nil)}}, want: "synced a z"},
+	"an event has another type":        {events: []watch.Event{{Type: watch.Added, Object: secret}}, want: "synced a z"},
+	"a deletion has another type": {
+		events: []watch.Event{{Type: watch.Deleted, Object: &corev1.Secret{ObjectMeta: podsAt("", "a").Items[0].ObjectMeta}}}, want: "synced a z",
+	},
+	"an event has an unknown type": {events: []watch.Event{{Type: "CHANGED", Object: pod("b", "1")}}, want: "synced a z"},
+	"an error has no object":       {events: []watch.Event{{Type: watch.Error}}, want: "synced a z"},
+	"an error has a nil pointer":   {events: []watch.Event{{Type: watch.Error, Object: (*metav1.Status)(nil)}}, want: "synced a z"},
+	"an error has a nil map":       {events: []watch.Event{{Type: watch.Error, Object: (*unstructured.Unstructured)(nil)}}, want: "synced a z"},
+	"an error is a pod":            {events: []watch.Event{{Type: watch.Error, Object: pod("b", "1")}}, want: "synced a z"},
+}
+
+// TestOddResults runs programs whose functions return nil, or what they should not, or panic, over
+// client-go's informer and ours, with utilruntime.ReallyCrash off. Neither may end the process, and
+// ours must go on where client-go's does.
+func TestOddResults(t *testing.T) {
+	survive(t)
+	silent(t)
+	for name, program := range oddPrograms {
+		for maker, make := range bothConstructors {
+			t.Run(strings.ReplaceAll(name, " ", "_")+"/"+maker, func(t *testing.T) {
+				want := program.want
+				if maker == "client-go" && program.clientGo != "" {
+					want = program.clientGo
+				}
+				synctest.Test(t, func(t *testing.T) {
+					if got := program.run(t, make); got != want {
+						t.Errorf("%s, want %s", got, want)
+					}
+				})
+			})
+		}
+	}
+}
+
+// silent turns off the logs of panics and errors, one of which waits until some time after the last
+// error.
+func silent(t *testing.T) {
+	handlers, panics := utilruntime.ErrorHandlers, utilruntime.PanicHandlers
+	utilruntime.ErrorHandlers, utilruntime.PanicHandlers = nil, nil
+	t.Cleanup(func() { utilruntime.ErrorHandlers, utilruntime.PanicHandlers = handlers, panics })
+}
+
+// run runs an informer for two minutes.
+func (p *oddProgram) run(t *testing.T, make constructor) string {
+	lists, watches := 0, 0
+	lw := plainListerWatcher{
+		list: func(o metav1.ListOptions) (runtime.Object, error) {
+			if o.Limit == 1 {
+				return podsAt("9"), nil // a probe
+			}
+			lists++
+			switch {
+			case lists == 1 && p.first != nil:
+				return p.first()
+			case lists == 1:
+				return podsAt("8", "a"), nil
+			case p.later != nil:
+				return p.later()
+			}
+			return podsAt("9", "a", "z"), nil
+		},
+		watch: func(o metav1.ListOptions) (watch.Interface, error) {
+			if watches++; watches == 1 && p.watch != nil {
+				return p.watch()
+			}
+			w := watch.NewFakeWithChanSize(len(p.events)+1, false)
+			if watches == 1 {
+				for _, e := range p.events {
+					w.Action(e.Type, e.Object)
+				}
+			}
+			if o.ResourceVersion != "9" {
+				w.Add(&podsAt("9", "", "z").Items[1])
+			}
+			return w, nil
+		},
+	}
+	example := p.example
+	if example == nil {
+		example = &corev1.Pod{}
+	}
+	inf := make(lw, example, 0, cache.Indexers{})
+	if p.set != nil {
+		if err := p.set(inf); err != nil {
+			return err.Error()
+		}
+	}
+	if p.handler != nil {
+		if _, err := inf.AddEventHandler(p.handler); err != nil {
+			return err.Error()
+		}
+	}
+	stop := run(t, inf)
+	time.Sleep(2 * time.Minute)
+	got := "not synced"
+	if inf.HasSynced() {
+		got = "synced"
+	}
+	for _, key := range slices.Sorted(slices.Values(inf.GetStore().ListKeys())) {
+		got += " " + strings.TrimPrefix(key, "d/")
+	}
+	stop()
+	return got
+}

@@ -1,0 +1,97 @@
+package clientgo
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+
+	"github.com/weirproject/weir/internal/wire"
+)
+
+// transformLogEvery bounds how often failed transforms are logged: a transform may fail for every
+// version.
+const transformLogEvery = time.Minute
+
+// transformError is why a transform's result cannot be stored.
+type transformError struct{ error }
+
+func (e transformError) Error() string { return fmt.Sprintf("transform: %v", e.error) }
+func (e transformError) Unwrap() error { return e.error }
+
+// transformed returns what the transform makes of a value. A panic of the transform is an error if
+// utilruntime.ReallyCrash is false.
+func (s *sink) transformed(value any) (changed any, err error) {
+	if s.transform == nil {
+		return value, nil
+	}
+	err = errPanicked
+	defer utilruntime.HandleCrash()
+	return s.transform(value)
+}
+
+// transformAndPut stores what transformed returns.
+func (s *sink) transformAndPut(m *wire.Meta, received []byte, transformed func() (any, error)) error {
+	value, err := transformed()
+	if err != nil {
+		return transformError{err}
+	}
+	return s.putTransformed(m, received, value)
+}
+
+// putTransformed stores a transformed value, encoded if possible. received is what the value was
+// decoded from, or nil. The store has the server's uid, whatever the transform made of it: an
+// object that comes again is known by it.
+func (s *sink) putTransformed(m *wire.Meta, received []byte, value any) error {
+	if _, err := wire.IdentityOf(value); err != nil {
+		return transformError{err}
+	}
+	s.rename(m, value)
+	s.meta = wire.Meta{Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion}
+	switch {
+	case s.pin:
+	case s.transform == nil && received != nil:
+		return s.PutAs(&s.meta, received, received)
+	default:
+		if raw, ok := s.codec.Encode(value); ok {
+			err := s.PutAs(&s.meta, received, raw)
+			if made := s.Made(); made != nil && s.transform != nil && s.onTransformed != nil {
+				s.onTransformed(made, value)
+			}
+			return err
+		}
+	}
+	return s.PutValue(&s.meta, received, value)
+}
+
+// transformLog says which failed transforms to log.
+type transformLog struct {
+	last   time.Time // of the last one that was logged
+	silent int       // those that were not, since then
+}
+
+// next reports whether to log the next one, and how many were not logged since the last.
+func (l *transformLog) next() (log bool, silent int) {
+	now := time.Now()
+	if !l.last.IsZero() && now.Sub(l.last) < transformLogEvery {
+		l.silent++
+		return false, 0
+	}
+	silent, l.last, l.silent = l.silent, now, 0
+	return true, silent
+}
+
+// report logs why an object is left out. Of the errors of the transform it logs one a minute.
+func (s *sink) report(m *wire.Meta, err error) {
+	if _, ok := errors.AsType[transformError](err); ok {
+		log, silent := s.failures.next()
+		if !log {
+			return
+		}
+		if silent > 0 {
+			err = fmt.Errorf("%w (%d others were not logged since the last message)", err, silent)
+		}
+	}
+	utilruntime.HandleError(fmt.Errorf("%s: %s is left out: %w", s.name, wire.AppendKey(nil, m), err))
+}
