@@ -15,17 +15,26 @@ import (
 
 // NewCache returns a function for the Options.NewCache of a manager or a cluster. The function
 // builds controller-runtime's own cache with the informers of NewInformer, on a client that
-// captures. It does not change the config and the HTTP client that it gets, and keeps a
-// cache.Options.NewInformer that is set. It returns an error if the config is nil or invalid, and
-// otherwise the error of cache.New. It may be called any number of times, concurrently.
+// captures. It does not change the config and the HTTP client that it gets. It returns an error if
+// the config is nil or invalid, and otherwise the error of cache.New. It may be called any number
+// of times, concurrently.
+//
+// If cache.Options.NewInformer is set, the cache has the informers of this package in place of
+// those that the function returns, with the same ListerWatcher, indexers and watch error handler;
+// see clientgo.Adopt. An informer that is of this package already is used as it is. If another one
+// cannot be adopted, such as a wrapper around client-go's, GetInformer and reads return
+// ErrNotAdopted.
 func NewCache(opts ...Option) cache.NewCacheFunc {
 	s := newSettings(opts)
 	return func(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
 		if cfg == nil {
 			return nil, errNoConfig
 		}
+		server := &weir.Server{}
 		if o.NewInformer == nil {
-			o.NewInformer = newInformer(s, o.Scheme, &weir.Server{})
+			o.NewInformer = newInformer(s, o.Scheme, server)
+		} else {
+			o.NewInformer = adopting(o.NewInformer, s, o.Scheme, server)
 		}
 		client, err := capturingClient(cfg, o.HTTPClient)
 		if err != nil {

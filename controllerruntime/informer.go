@@ -1,6 +1,8 @@
 package controllerruntime
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -25,17 +27,42 @@ func NewInformer(opts ...Option) func(toolscache.ListerWatcher, runtime.Object, 
 	return newInformer(newSettings(opts), nil, &weir.Server{})
 }
 
+// informerFunc makes the informers of a cache: cache.Options.NewInformer.
+type informerFunc = func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer
+
 // newInformer returns NewInformer's function for a scheme, which may be nil, and a server. They are
 // used where an informer's options have none.
-func newInformer(s *settings, scheme *runtime.Scheme, server *weir.Server) func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer {
+func newInformer(s *settings, scheme *runtime.Scheme, server *weir.Server) informerFunc {
 	return func(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
-		opts := s.optionsFor(example)
-		if opts.Scheme == nil {
-			opts.Scheme = scheme
-		}
-		if opts.Server == nil {
-			opts.Server = server
-		}
-		return clientgo.NewSharedIndexInformerWithOptions(lw, example, resync, indexers, opts)
+		return clientgo.NewSharedIndexInformerWithOptions(lw, example, resync, indexers, s.optionsOf(example, scheme, server))
 	}
+}
+
+// ErrNotAdopted is returned by reads and by GetInformer of a cache of NewCache, if the informer
+// that cache.Options.NewInformer returned is neither of this package nor one that clientgo.Adopt
+// takes.
+var ErrNotAdopted = errors.New("controllerruntime: the informer of cache.Options.NewInformer cannot be adopted")
+
+// adopting returns a function that adopts the informers that make returns.
+func adopting(make informerFunc, s *settings, scheme *runtime.Scheme, server *weir.Server) informerFunc {
+	return func(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+		inf := clientgo.AdoptWithOptions(make(lw, example, resync, indexers), s.optionsOf(example, scheme, server))
+		if err := clientgo.Err(inf); errors.Is(err, clientgo.ErrForeignInformer) {
+			return notAdopted{inf, fmt.Errorf("%w: %w", ErrNotAdopted, err)}
+		}
+		return inf
+	}
+}
+
+// notAdopted is an informer that cannot be used. controller-runtime returns the error of
+// SetTransform, which it calls of each informer that it has made.
+type notAdopted struct {
+	toolscache.SharedIndexInformer
+	err error
+}
+
+func (n notAdopted) SetTransform(toolscache.TransformFunc) error { return n.err }
+
+func (n notAdopted) SetWatchErrorHandlerWithContext(toolscache.WatchErrorHandlerWithContext) error {
+	return n.err
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/clientgo"
 )
 
@@ -45,12 +46,20 @@ func newSettings(opts []Option) *settings {
 	return s
 }
 
-// optionsFor returns the options of one informer.
-func (s *settings) optionsFor(example runtime.Object) clientgo.Options {
-	if opts, ok := s.byType[objectTypeOf(example)]; ok {
-		return opts
+// optionsOf returns the options of one informer. The scheme and the server are for options that
+// have none.
+func (s *settings) optionsOf(example runtime.Object, scheme *runtime.Scheme, server *weir.Server) clientgo.Options {
+	opts, ok := s.byType[objectTypeOf(example)]
+	if !ok {
+		opts = s.all
 	}
-	return s.all
+	if opts.Scheme == nil {
+		opts.Scheme = scheme
+	}
+	if opts.Server == nil {
+		opts.Server = server
+	}
+	return opts
 }
 
 // WithOptions sets the options of all informers that WithObjectOptions does not cover. The default

@@ -1,0 +1,66 @@
+package controllerruntime_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weirproject/weir/clientgo"
+	"github.com/weirproject/weir/controllerruntime"
+)
+
+// foreign is an informer of a program's own, around client-go's.
+type foreign struct{ toolscache.SharedIndexInformer }
+
+// TestNewInformerOfTheProgram checks that the informers of a cache are ours though the program
+// makes them itself, and that one that cannot be ours is an error.
+func TestNewInformerOfTheProgram(t *testing.T) {
+	for name, test := range map[string]struct {
+		make   func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer
+		refuse bool
+	}{
+		"client-go's": {make: toolscache.NewSharedIndexInformer},
+		"ours":        {make: controllerruntime.NewInformer()},
+		"a wrapper": {func(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+			return foreign{toolscache.NewSharedIndexInformer(lw, example, resync, indexers)}
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSetup(t, cacheBuilder{newCache: controllerruntime.NewCache()})
+			s.create(pod("a", "1"))
+			c := s.start(s.cache(cache.Options{
+				NewInformer: test.make,
+				DefaultTransform: func(obj any) (any, error) {
+					obj.(*corev1.Pod).Labels["seen"] = "yes"
+					return obj, nil
+				},
+			}))
+			inf, err := c.GetInformer(s.ctx, &corev1.Pod{})
+			if test.refuse {
+				if !errors.Is(err, controllerruntime.ErrNotAdopted) || !errors.Is(err, clientgo.ErrForeignInformer) {
+					t.Errorf("GetInformer: %v", err)
+				}
+				if err := c.List(s.ctx, &corev1.PodList{}); !errors.Is(err, controllerruntime.ErrNotAdopted) {
+					t.Errorf("List: %v", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := clientgo.Err(inf.(toolscache.SharedIndexInformer)); err != nil {
+				t.Error(err)
+			}
+			var p corev1.Pod
+			if err := c.Get(s.ctx, client.ObjectKey{Namespace: "a", Name: "1"}, &p); err != nil || p.Labels["seen"] != "yes" {
+				t.Errorf("%v, %v", p.Labels, err)
+			}
+		})
+	}
+}
