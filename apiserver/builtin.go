@@ -12,7 +12,8 @@ import (
 // builtinKinds lists the built-in kinds: those that kube-apiserver v1.37 stores, each in its stable
 // version. A line is resource, kind, flags, short names. The flags are
 //
-//	namespaced, status   what the resource has
+//	namespaced           what the resource is
+//	status, scale        subresources that it has
 //	all, api-extensions  the category that it is in
 //	generation           new objects have generation 1
 //	increments           changes increment the generation
@@ -33,7 +34,7 @@ var builtinKinds = map[string]string{
 		persistentvolumes PersistentVolume status pv
 		pods Pod namespaced,status,all,generation,increments po
 		podtemplates PodTemplate namespaced,generation,increments
-		replicationcontrollers ReplicationController namespaced,status,all,generation,increments rc
+		replicationcontrollers ReplicationController namespaced,status,scale,all,generation,increments rc
 		resourcequotas ResourceQuota namespaced,status quota
 		secrets Secret namespaced
 		serviceaccounts ServiceAccount namespaced sa
@@ -48,9 +49,9 @@ var builtinKinds = map[string]string{
 	"apps/v1": `
 		controllerrevisions ControllerRevision namespaced
 		daemonsets DaemonSet namespaced,status,all,generation,increments ds
-		deployments Deployment namespaced,status,all,generation,increments deploy
-		replicasets ReplicaSet namespaced,status,all,generation,increments rs
-		statefulsets StatefulSet namespaced,status,all,generation,increments sts`,
+		deployments Deployment namespaced,status,scale,all,generation,increments deploy
+		replicasets ReplicaSet namespaced,status,scale,all,generation,increments rs
+		statefulsets StatefulSet namespaced,status,scale,all,generation,increments sts`,
 	"autoscaling/v2": `
 		horizontalpodautoscalers HorizontalPodAutoscaler namespaced,status,all,generation,increments hpa`,
 	"batch/v1": `
@@ -174,6 +175,8 @@ func (b *builtin) set(flag string) bool {
 		b.Namespaced = true
 	case "status":
 		b.Status = true
+	case "scale":
+		b.Scale = builtinScale
 	case "all", "api-extensions":
 		b.Categories = []string{flag}
 	case "generation":

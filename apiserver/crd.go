@@ -33,15 +33,25 @@ type definitionNames struct {
 }
 
 type definitionVersion struct {
-	Name         string `json:"name"`
-	Served       bool   `json:"served"`
-	Storage      bool   `json:"storage"`
+	Name    string `json:"name"`
+	Served  bool   `json:"served"`
+	Storage bool   `json:"storage"`
+	Schema  struct {
+		OpenAPIV3Schema map[string]any `json:"openAPIV3Schema,omitempty"`
+	} `json:"schema"`
 	Subresources struct {
-		Status *struct{} `json:"status,omitempty"`
+		Status *struct{}        `json:"status,omitempty"`
+		Scale  *definitionScale `json:"scale,omitempty"`
 	} `json:"subresources"`
 	SelectableFields []struct {
 		JSONPath string `json:"jsonPath"`
 	} `json:"selectableFields,omitempty"`
+}
+
+type definitionScale struct {
+	SpecReplicasPath   string `json:"specReplicasPath"`
+	StatusReplicasPath string `json:"statusReplicasPath"`
+	LabelSelectorPath  string `json:"labelSelectorPath,omitempty"`
 }
 
 func readDefinition(o object) (*crdDefinition, error) {
@@ -72,6 +82,10 @@ func (d *crdDefinition) resources() []Resource {
 			Categories:           d.Spec.Names.Categories,
 			Namespaced:           d.Spec.Scope == "Namespaced",
 			Status:               v.Subresources.Status != nil,
+			Schema:               v.Schema.OpenAPIV3Schema,
+		}
+		if scale := v.Subresources.Scale; scale != nil {
+			r.Scale = &Scale{scale.SpecReplicasPath, scale.StatusReplicasPath, scale.LabelSelectorPath}
 		}
 		for _, f := range v.SelectableFields {
 			r.SelectableFields = append(r.SelectableFields, f.JSONPath)
@@ -121,9 +135,10 @@ func (res *servedResource) definesResources() bool {
 	return res.GroupVersionResource == crdResource.GroupVersionResource
 }
 
-// admit validates an object beyond its metadata. It also sets what a controller would set: a
-// CustomResourceDefinition is established at once.
+// admit validates an object beyond its metadata and applies its write-only fields. It also sets
+// what a controller would set: a CustomResourceDefinition is established immediately.
 func (s *Server) admit(res *servedResource, o object) error {
+	applyWriteOnly(o)
 	if !res.definesResources() {
 		return nil
 	}

@@ -167,7 +167,7 @@ func TestDefinitionChanges(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ts.dynamic.Resource(widgets).Namespace("x").Create(ctx, widget("red", "red"), metav1.CreateOptions{}); err != nil {
+		if _, err := ts.dynamic.Resource(widgets).Namespace("default").Create(ctx, widget("red", "red"), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")

@@ -66,6 +66,9 @@ func (s *Server) prepare(res *servedResource, o object, namespace string, random
 	if err := res.checkNamespace(o, namespace); err != nil {
 		return err
 	}
+	if err := s.checkNamespaceExists(res, o); err != nil {
+		return err
+	}
 	o.SetUID(newUID(random))
 	o.SetCreationTimestamp(now())
 	o.SetDeletionTimestamp(nil)

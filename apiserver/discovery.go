@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -67,10 +68,29 @@ func (s *Server) discoverRoot(w http.ResponseWriter, r *http.Request, core bool)
 	}
 }
 
+// discoverable is a resource as discovery shows it.
+type discoverable struct {
+	Resource
+	verbs []string
+}
+
+// discoverable returns all resources, those that only answer a POST too, sorted by group, version
+// (preferred first) and name.
+func (s *Server) discoverable() (out []discoverable) {
+	for _, res := range s.registry.all() {
+		out = append(out, discoverable{res.Resource, verbs})
+	}
+	for _, v := range reviews {
+		out = append(out, discoverable{v.Resource, []string{"create"}})
+	}
+	slices.SortStableFunc(out, func(a, b discoverable) int { return cmp.Compare(a.Group, b.Group) })
+	return out
+}
+
 // groups returns all groups but the core group.
 func (s *Server) groups() []metav1.APIGroup {
 	out := []metav1.APIGroup{}
-	for _, res := range s.registry.all() {
+	for _, res := range s.discoverable() {
 		if res.Group == "" {
 			continue
 		}
@@ -104,7 +124,7 @@ func (s *Server) discoverVersion(w http.ResponseWriter, r *http.Request, gv sche
 		TypeMeta:     metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
 		GroupVersion: gv.String(),
 	}
-	for _, res := range s.registry.all() {
+	for _, res := range s.discoverable() {
 		if res.GroupVersion() != gv {
 			continue
 		}
@@ -113,11 +133,16 @@ func (s *Server) discoverVersion(w http.ResponseWriter, r *http.Request, gv sche
 			SingularName: res.Singular,
 			Namespaced:   res.Namespaced,
 			Kind:         res.Kind,
-			Verbs:        verbs,
+			Verbs:        res.verbs,
 			ShortNames:   res.ShortNames,
 			Categories:   res.Categories,
 		}
 		list.APIResources = append(list.APIResources, entry)
+		for _, sub := range res.subresources() {
+			list.APIResources = append(list.APIResources, metav1.APIResource{
+				Name: entry.Name + "/" + sub.name, Namespaced: res.Namespaced, Group: sub.gvk.Group, Version: sub.gvk.Version, Kind: sub.gvk.Kind,
+				Verbs: sub.verbs})
+		}
 		if res.Status {
 			list.APIResources = append(list.APIResources, metav1.APIResource{
 				Name: entry.Name + "/status", Namespaced: res.Namespaced, Kind: res.Kind, Verbs: statusVerbs})
@@ -136,7 +161,7 @@ func (s *Server) aggregated(core bool) *apidiscovery.APIGroupDiscoveryList {
 		TypeMeta: metav1.TypeMeta{Kind: "APIGroupDiscoveryList", APIVersion: "apidiscovery.k8s.io/v2"},
 		Items:    []apidiscovery.APIGroupDiscovery{},
 	}
-	for _, res := range s.registry.all() {
+	for _, res := range s.discoverable() {
 		if (res.Group == "") != core {
 			continue
 		}
@@ -154,7 +179,7 @@ func (s *Server) aggregated(core bool) *apidiscovery.APIGroupDiscoveryList {
 	return out
 }
 
-func (res *servedResource) aggregated() apidiscovery.APIResourceDiscovery {
+func (res discoverable) aggregated() apidiscovery.APIResourceDiscovery {
 	scope := apidiscovery.ScopeCluster
 	if res.Namespaced {
 		scope = apidiscovery.ScopeNamespace
@@ -165,13 +190,18 @@ func (res *servedResource) aggregated() apidiscovery.APIResourceDiscovery {
 		ResponseKind:     responseKind,
 		Scope:            scope,
 		SingularResource: res.Singular,
-		Verbs:            verbs,
+		Verbs:            res.verbs,
 		ShortNames:       res.ShortNames,
 		Categories:       res.Categories,
 	}
+	for _, sub := range res.subresources() {
+		kind := metav1.GroupVersionKind(sub.gvk)
+		d.Subresources = append(d.Subresources, apidiscovery.APISubresourceDiscovery{
+			Subresource: sub.name, ResponseKind: &kind, Verbs: sub.verbs})
+	}
 	if res.Status {
-		d.Subresources = []apidiscovery.APISubresourceDiscovery{
-			{Subresource: "status", ResponseKind: responseKind, Verbs: statusVerbs}}
+		d.Subresources = append(d.Subresources, apidiscovery.APISubresourceDiscovery{
+			Subresource: "status", ResponseKind: responseKind, Verbs: statusVerbs})
 	}
 	return d
 }

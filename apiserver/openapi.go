@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// serveOpenAPI answers requests for schemas. It has none, but the documents of version 3 say which
-// parameters a PATCH takes, which kubectl apply needs.
+// serveOpenAPI answers requests for the documents of version 3: schemas, and the parameters of a
+// PATCH, which kubectl apply needs.
 func (s *Server) serveOpenAPI(w http.ResponseWriter, r *http.Request, path []string) {
 	if path[0] != "v3" {
 		notFound(w, r)
@@ -28,10 +28,11 @@ func (s *Server) serveOpenAPI(w http.ResponseWriter, r *http.Request, path []str
 		notFound(w, r)
 		return
 	}
-	paths := map[string]any{}
+	paths, schemas := map[string]any{}, openAPISchemas{}
 	for _, res := range s.registry.all() {
 		if res.GroupVersion() == gv {
 			paths[res.path()] = map[string]any{"patch": res.patchOperation()}
+			schemas.addKind(res)
 		}
 	}
 	if len(paths) == 0 {
@@ -39,9 +40,10 @@ func (s *Server) serveOpenAPI(w http.ResponseWriter, r *http.Request, path []str
 		return
 	}
 	writeJSON(w, "application/json", map[string]any{
-		"openapi": "3.0.0",
-		"info":    map[string]any{"title": "Weir's embedded API server", "version": serverVersion.GitVersion},
-		"paths":   paths,
+		"openapi":    "3.0.0",
+		"info":       map[string]any{"title": "Weir's embedded API server", "version": serverVersion.GitVersion},
+		"paths":      paths,
+		"components": map[string]any{"schemas": schemas},
 	})
 }
 

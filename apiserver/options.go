@@ -27,6 +27,9 @@ type Options struct {
 	Churn float64
 	// Resources are custom resources that are registered from the start.
 	Resources []Resource
+	// AnyNamespace has the server create objects in namespaces that do not exist. By default it
+	// answers 404, as kube-apiserver does.
+	AnyNamespace bool
 	// Faults makes the server misbehave. It may be changed while the server runs. nil: none.
 	Faults *Faults
 	// LogBytes bounds the change log of each resource. A WATCH from a resourceVersion that is no
@@ -52,6 +55,11 @@ type Resource struct {
 	// Status enables the status subresource. Then only it can change the status, and it changes
 	// nothing else.
 	Status bool
+	// Scale enables the scale subresource. nil: none.
+	Scale *Scale
+	// Schema is the OpenAPI schema of an object, which kubectl explain shows and nothing enforces. It
+	// must not be changed afterwards. nil: any object.
+	Schema map[string]any
 	// SelectableFields are field paths, such as "spec.color", that field selectors may name.
 	SelectableFields []string
 }

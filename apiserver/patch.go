@@ -23,24 +23,27 @@ func (s *Server) patch(w http.ResponseWriter, r *http.Request, res *servedResour
 		return err
 	}
 	strict := r.URL.Query().Get("fieldValidation") == metav1.FieldValidationStrict
-	raw, err := s.update(res, q, dryRun(r), func(o object) (object, error) {
-		text, err := res.toJSON(o)
-		if err != nil {
-			return nil, apierrors.NewInternalError(err)
-		}
-		if text, err = apply(text); err != nil {
-			return nil, err
-		}
-		return res.fromJSON(text, strict)
-	})
+	raw, err := s.update(res, q, dryRun(r), func(o object) (object, error) { return res.patched(o, apply, strict) })
 	if err != nil {
 		return err
 	}
 	return res.cache.WriteObject(w, r, http.StatusOK, raw)
 }
 
+// patched returns an object with a patch applied.
+func (b *bodyReader) patched(o object, apply patcher, strict bool) (object, error) {
+	text, err := b.toJSON(o)
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	if text, err = apply(text); err != nil {
+		return nil, err
+	}
+	return b.fromJSON(text, strict)
+}
+
 // patcher parses the patch of a request.
-func (res *servedResource) patcher(w http.ResponseWriter, r *http.Request) (patcher, error) {
+func (b *bodyReader) patcher(w http.ResponseWriter, r *http.Request) (patcher, error) {
 	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil {
 		return nil, errUnsupportedMediaType("a PATCH needs a Content-Type")
@@ -55,8 +58,8 @@ func (res *servedResource) patcher(w http.ResponseWriter, r *http.Request) (patc
 	case types.MergePatchType:
 		return mergePatcher(body)
 	case types.StrategicMergePatchType:
-		if res.goType != nil {
-			return res.strategicPatcher(body), nil
+		if b.goType != nil {
+			return b.strategicPatcher(body), nil
 		}
 		return nil, errUnsupportedMediaType("strategic merge patches are only for built-in kinds: use " + string(types.MergePatchType))
 	case types.ApplyPatchType, "application/apply-patch+cbor":
@@ -113,9 +116,9 @@ func mergePatcher(body []byte) (patcher, error) {
 	}, nil
 }
 
-func (res *servedResource) strategicPatcher(body []byte) patcher {
+func (b *bodyReader) strategicPatcher(body []byte) patcher {
 	return func(text []byte) ([]byte, error) {
-		out, err := strategicpatch.StrategicMergePatch(text, body, reflect.New(res.goType).Interface())
+		out, err := strategicpatch.StrategicMergePatch(text, body, reflect.New(b.goType).Interface())
 		if err != nil {
 			return nil, apierrors.NewBadRequest("applying the patch: " + err.Error())
 		}

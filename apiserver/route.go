@@ -137,13 +137,18 @@ func errMethod() error {
 
 // serveObjects answers requests for the objects of one resource.
 func (s *Server) serveObjects(w http.ResponseWriter, r *http.Request, q objectPath) {
+	if v := findReview(q); v != nil {
+		answerError(w, r, v.serve(w, r))
+		return
+	}
 	res, release, ok := s.registry.use(q.gvr)
 	if !ok {
 		notFound(w, r)
 		return
 	}
 	defer release()
-	if q.subresource != "" && !(q.subresource == "status" && res.Status) || q.namespace != "" && !res.Namespaced {
+	sub := res.find(q.subresource)
+	if q.subresource != "" && sub == nil && !(q.subresource == "status" && res.Status) || q.namespace != "" && !res.Namespaced {
 		notFound(w, r)
 		return
 	}
@@ -154,6 +159,8 @@ func (s *Server) serveObjects(w http.ResponseWriter, r *http.Request, q objectPa
 	}
 	read := r.Method == http.MethodGet || r.Method == http.MethodHead
 	switch {
+	case sub != nil:
+		answerError(w, r, sub.serve(s, w, r, res, q))
 	case !read && (q.oldWatch || collection && res.Namespaced && q.namespace == ""):
 		res.refuseWrite(w, r)
 	case q.oldWatch:
@@ -166,9 +173,14 @@ func (s *Server) serveObjects(w http.ResponseWriter, r *http.Request, q objectPa
 	case read:
 		res.cache.ServeGet(w, r, q.namespace, q.name)
 	default:
-		if err := s.write(w, r, res, q); err != nil {
-			watchcache.WriteError(w, r, err)
-		}
+		answerError(w, r, s.write(w, r, res, q))
+	}
+}
+
+// answerError answers a request with an error, unless it is nil: then the request was answered.
+func answerError(w http.ResponseWriter, r *http.Request, err error) {
+	if err != nil {
+		watchcache.WriteError(w, r, err)
 	}
 }
 

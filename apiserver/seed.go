@@ -17,8 +17,9 @@ import (
 )
 
 var (
-	podsResource       = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
-	namespacesResource = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+	podsResource            = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	namespacesResource      = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+	serviceAccountsResource = schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}
 )
 
 // systemNamespaces exist in every cluster.

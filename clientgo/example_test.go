@@ -29,7 +29,7 @@ func cluster() (*apiserver.Server, *rest.Config) {
 	client := kubernetes.NewForConfigOrDie(server.Config())
 	for _, name := range []string{"blue", "green"} {
 		m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		if _, err := client.CoreV1().ConfigMaps("colours").Create(context.Background(), m, metav1.CreateOptions{}); err != nil {
+		if _, err := client.CoreV1().ConfigMaps("default").Create(context.Background(), m, metav1.CreateOptions{}); err != nil {
 			log.Fatal(err)
 		}
 	}
@@ -61,7 +61,7 @@ func ExampleNewSharedInformerFactory() {
 	}
 	cache.WaitFor(ctx, "", added.HasSyncedChecker())
 
-	blue, err := maps.Lister().ConfigMaps("colours").Get("blue")
+	blue, err := maps.Lister().ConfigMaps("default").Get("blue")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func ExampleNewSharedInformerFactory() {
 	// Output:
 	// added blue
 	// added green
-	// colours blue
+	// default blue
 }
 
 // After Wrap, an informer reads the bodies below any client that is built from the config.
@@ -79,7 +79,7 @@ func ExampleNewSharedIndexInformer() {
 
 	clientgo.Wrap(cfg)
 	client := kubernetes.NewForConfigOrDie(cfg)
-	lw := cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "configmaps", "colours", fields.Everything())
+	lw := cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "configmaps", "default", fields.Everything())
 	inf := clientgo.NewSharedIndexInformer(lw, &corev1.ConfigMap{}, 0, cache.Indexers{})
 
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -88,5 +88,5 @@ func ExampleNewSharedIndexInformer() {
 	defer func() { cancel(); <-done }()
 	cache.WaitFor(ctx, "", inf.HasSyncedChecker())
 	fmt.Println(inf.GetStore().ListKeys())
-	// Output: [colours/blue colours/green]
+	// Output: [default/blue default/green]
 }

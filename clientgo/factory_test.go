@@ -25,6 +25,7 @@ import (
 
 func serve(t *testing.T, opts apiserver.Options) *apiserver.Server {
 	t.Helper()
+	opts.AnyNamespace = true
 	server, err := apiserver.New(opts)
 	if err == nil {
 		err = server.Start()

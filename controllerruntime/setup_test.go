@@ -87,7 +87,7 @@ func newSetup(t *testing.T, b cacheBuilder) *setup {
 	t.Helper()
 	s := &setup{t: t, builder: b, faults: &apiserver.Faults{}, scheme: runtime.NewScheme()}
 	var err error
-	s.server, err = apiserver.New(apiserver.Options{Faults: s.faults, Resources: []apiserver.Resource{widgets}})
+	s.server, err = apiserver.New(apiserver.Options{AnyNamespace: true, Faults: s.faults, Resources: []apiserver.Resource{widgets}})
 	if err != nil {
 		t.Fatal(err)
 	}

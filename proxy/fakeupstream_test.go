@@ -77,6 +77,7 @@ func startUpstream(t *testing.T, o apiserver.Options) *fakeUpstream {
 	u := &fakeUpstream{t: t, faults: &apiserver.Faults{}, expired: map[string]bool{}}
 	o.Faults = u.faults
 	var err error
+	o.AnyNamespace = true
 	if u.Server, err = apiserver.New(o); err != nil {
 		t.Fatal(err)
 	}

@@ -81,7 +81,7 @@ func demoUpstream(cmd *cobra.Command, args []string) (more []string, stop func()
 		cancel()
 		os.RemoveAll(dir)
 	}
-	server, err := startEmbedded(ctx, cmd.ErrOrStderr(), childserver.Spec{Pods: demoPods, Churn: demoChurn, Seed: 1, Reviews: true})
+	server, err := startEmbedded(ctx, cmd.ErrOrStderr(), childserver.Spec{Pods: demoPods, Churn: demoChurn, Seed: 1, Metrics: true})
 	if err != nil {
 		remove()
 		return nil, nil, fmt.Errorf("start the embedded server: %w", err)

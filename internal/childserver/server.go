@@ -18,7 +18,7 @@ import (
 // Role is that of the child process.
 const Role = "apiserver"
 
-// Token is what a caller of a server with [Spec.Reviews] has to have. It guards nothing.
+// Token is what a caller of a server with [Spec.Metrics] sends. It guards nothing.
 const Token = "bench"
 
 // Spec is what the server holds.
@@ -27,12 +27,12 @@ type Spec struct {
 	Population string // of these pods, as apiserver.Options has it
 	Churn      Rate   // pods that change in a second
 	Seed       uint64
-	Listen     string     // the address, as apiserver.Options has it; not with Reviews
+	Listen     string     // the address, as apiserver.Options has it; not with Metrics
 	Resources  []Resource // custom resources to serve as well
-	// Reviews has the server answer TokenReviews and SubjectAccessReviews, as a proxy in front of
-	// it needs, and /metrics: whoever has the token of Config is somebody, who may do everything.
-	Reviews bool
-	// TLS has a server that answers reviews serve TLS, as every kube-apiserver does.
+	// Metrics has the server answer /metrics, and Config return a token, which a proxy in front of it
+	// asks for. The server accepts every token.
+	Metrics bool
+	// TLS has a server with Metrics serve TLS, as every kube-apiserver does.
 	TLS bool
 	// WatchBuffer closes watches for which more than so many changes wait; see apiserver.Faults. 0:
 	// none.
@@ -116,7 +116,7 @@ func ready(p *child.Process, spec Spec) (*Server, error) {
 		return nil, errors.New(r.Failure)
 	}
 	s := &Server{URL: r.URL, ca: r.CA, process: p}
-	if spec.Reviews {
+	if spec.Metrics {
 		s.token = Token
 	}
 	return s, nil

@@ -51,27 +51,34 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 
 // WriteStatus answers a request with a Status, which may be a success.
 func WriteStatus(w http.ResponseWriter, r *http.Request, code int, status *metav1.Status) {
+	WriteValue(w, r, code, statusTypeMeta, status)
+}
+
+// WriteValue answers a request with a Go value of the named kind, in an encoding that the client
+// accepts, or in JSON if it accepts none. value is a pointer to a type of k8s.io/api or to a
+// Status.
+func WriteValue(w http.ResponseWriter, r *http.Request, code int, kind wire.TypeMeta, value any) {
 	mt, ok := negotiate(r.Header, func(mr mediaRange) bool { return mr.shape == whole })
 	if !ok {
 		mt.enc = wire.JSON
 	}
-	object, err := codec.MarshalAs(mt.enc, status)
+	object, err := codec.MarshalAs(mt.enc, value)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	if len(object) > largeStatus {
+	if len(object) > largeValue {
 		control := http.NewResponseController(w)
 		_ = control.SetWriteDeadline(time.Now().Add(writeTimeout)) // unsupported by the writers of tests
 		defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
 	}
-	writeObject(w, mt.enc, code, statusTypeMeta, object)
+	writeObject(w, mt.enc, code, kind, object)
 }
 
-// largeStatus is the size in bytes above which a Status, which may name what a client has asked
-// for, is written with a deadline. A smaller one fits into net/http's buffers, so writing it does
-// not block.
-const largeStatus = 2 << 10
+// largeValue is the size in bytes above which a value is written with a deadline: a Status, say,
+// may name what the client has asked for. A smaller one fits into net/http's buffers, so writing it
+// does not block.
+const largeValue = 2 << 10
 
 // writeObject answers a request with one object. It does not bound the time that this takes.
 func writeObject(w http.ResponseWriter, enc wire.Encoding, code int, tm wire.TypeMeta, object []byte) {

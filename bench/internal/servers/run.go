@@ -97,7 +97,7 @@ func Open(ctx context.Context, o Options) (b *Bench, err error) {
 // startEmbedded starts the server that stands in for kube-apiserver.
 func (b *Bench) startEmbedded(ctx context.Context) error {
 	p, err := childserver.Start(ctx, childserver.Spec{
-		Pods: b.o.Pods, Population: b.o.Population, Seed: 1, Reviews: true, TLS: true, WatchBuffer: b.o.watchBuffer, Whole: b.o.whole,
+		Pods: b.o.Pods, Population: b.o.Population, Seed: 1, Metrics: true, TLS: true, WatchBuffer: b.o.watchBuffer, Whole: b.o.whole,
 	})
 	if err != nil {
 		return err

@@ -52,7 +52,7 @@ func serve(ctx context.Context, s childserver.Spec, send func(childserver.Ready)
 		return err
 	}
 	defer objects.Close()
-	if !s.Reviews {
+	if !s.Metrics {
 		if err := objects.Start(); err != nil {
 			return err
 		}
@@ -66,18 +66,18 @@ func serve(ctx context.Context, s childserver.Spec, send func(childserver.Ready)
 	if s.Whole {
 		h = whole{h}
 	}
-	return serveReviews(ctx, h, s.TLS, send)
+	return serveMetrics(ctx, h, s.TLS, send)
 }
 
-// serveReviews serves the objects, and reviews and metrics in front of them.
-func serveReviews(
+// serveMetrics serves the objects, and metrics in front of them.
+func serveMetrics(
 	ctx context.Context, objects http.Handler, encrypted bool, send func(childserver.Ready) error,
 ) error {
 	l, err := net.Listen("tcp", loopback+":0")
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: reviews{metrics{objects}}, ReadHeaderTimeout: 30 * time.Second}
+	server := &http.Server{Handler: metrics{objects}, ReadHeaderTimeout: 30 * time.Second}
 	defer context.AfterFunc(ctx, func() { server.Close() })()
 	r, serve := childserver.Ready{URL: "http://" + l.Addr().String()}, server.Serve
 	if encrypted {

@@ -1,0 +1,183 @@
+package apiserver
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/weirproject/weir/internal/watchcache"
+)
+
+// Scale has the field paths of a scale subresource, such as "spec.replicas".
+type Scale struct {
+	SpecReplicas   string
+	StatusReplicas string
+	// Selector is the path of a label selector as text, or empty.
+	Selector string
+}
+
+// builtinScale is where the built-in kinds have their scale. Their selector is an object.
+var builtinScale = &Scale{SpecReplicas: "spec.replicas", StatusReplicas: "status.replicas", Selector: "spec.selector"}
+
+// pathOf splits the path of a field.
+func pathOf(path string) []string { return strings.Split(strings.TrimPrefix(path, "."), ".") }
+
+// serveScale answers a GET, a PUT or a PATCH of a scale.
+func (s *Server) serveScale(w http.ResponseWriter, r *http.Request, res *servedResource, q objectPath) error {
+	change, err := res.scaleChange(w, r, q)
+	if err != nil {
+		return err
+	}
+	raw, ok, err := res.storage.get(key(q.namespace, q.name))
+	switch {
+	case err != nil:
+		return apierrors.NewInternalError(err)
+	case !ok:
+		return apierrors.NewNotFound(res.groupResource(), q.name)
+	case change != nil:
+		if raw, err = s.update(res, q, dryRun(r), change); err != nil {
+			return err
+		}
+	}
+	o, err := res.unmarshal(raw)
+	if err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	scale, err := res.scaleOf(o)
+	if err != nil {
+		return err
+	}
+	watchcache.WriteValue(w, r, http.StatusOK, scaleSubresource.typeMeta(), scale)
+	return nil
+}
+
+// scaleChange returns the change of an object that a PUT or a PATCH of its scale makes, or nil for
+// a GET.
+func (res *servedResource) scaleChange(w http.ResponseWriter, r *http.Request, q objectPath) (func(object) (object, error), error) {
+	var edit func(*autoscalingv1.Scale) (object, error)
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+		return nil, nil
+	case http.MethodPut:
+		wanted, err := scaleSubresource.fromRequest(w, r)
+		if err != nil {
+			return nil, err
+		}
+		edit = func(*autoscalingv1.Scale) (object, error) { return wanted, nil }
+	case http.MethodPatch:
+		apply, err := scaleSubresource.patcher(w, r)
+		if err != nil {
+			return nil, err
+		}
+		edit = func(scale *autoscalingv1.Scale) (object, error) { return scaleSubresource.patched(scale, apply, false) }
+	default:
+		return nil, errMethod()
+	}
+	return func(o object) (object, error) {
+		scale, err := res.scaleOf(o)
+		if err != nil {
+			return nil, err
+		}
+		wanted, err := edit(scale)
+		if err != nil {
+			return nil, err
+		}
+		return res.withScale(o, wanted.(*autoscalingv1.Scale), q)
+	}, nil
+}
+
+// scaleOf returns the scale of an object.
+func (res *servedResource) scaleOf(o object) (*autoscalingv1.Scale, error) {
+	u, err := res.toUnstructured(o)
+	if err != nil {
+		return nil, err
+	}
+	scale := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{
+		Name: o.GetName(), Namespace: o.GetNamespace(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion(),
+		CreationTimestamp: o.GetCreationTimestamp(),
+	}}
+	replicas := func(path string) int32 {
+		n, _, _ := unstructured.NestedInt64(u.Object, pathOf(path)...)
+		return int32(n)
+	}
+	scale.Spec.Replicas, scale.Status.Replicas = replicas(res.Scale.SpecReplicas), replicas(res.Scale.StatusReplicas)
+	if res.Scale.Selector == "" {
+		return scale, nil
+	}
+	value, _, _ := unstructured.NestedFieldNoCopy(u.Object, pathOf(res.Scale.Selector)...)
+	scale.Status.Selector, err = selectorText(value)
+	return scale, err
+}
+
+// selectorText returns a label selector as text. It may be text, a LabelSelector or, as in a
+// ReplicationController, a set of labels.
+func selectorText(value any) (string, error) {
+	switch value := value.(type) {
+	case string:
+		return value, nil
+	case map[string]any:
+		if value["matchLabels"] == nil && value["matchExpressions"] == nil {
+			set := labels.Set{}
+			for name, v := range value {
+				set[name], _ = v.(string)
+			}
+			return set.String(), nil
+		}
+		var selector metav1.LabelSelector
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(value, &selector); err != nil {
+			return "", apierrors.NewInternalError(err)
+		}
+		parsed, err := metav1.LabelSelectorAsSelector(&selector)
+		if err != nil {
+			return "", apierrors.NewInternalError(err)
+		}
+		return parsed.String(), nil
+	}
+	return "", nil
+}
+
+// withScale returns the object with the replicas of a scale.
+func (res *servedResource) withScale(o object, scale *autoscalingv1.Scale, q objectPath) (object, error) {
+	switch {
+	case scale.Name != "" && scale.Name != q.name:
+		return nil, apierrors.NewBadRequest("the name of the object (" + scale.Name + ") does not match the name on the URL (" + q.name + ")")
+	case scale.UID != "" && scale.UID != o.GetUID(), scale.ResourceVersion != "" && scale.ResourceVersion != o.GetResourceVersion():
+		return nil, apierrors.NewConflict(res.groupResource(), q.name, errors.New(modifiedMessage))
+	case scale.Spec.Replicas < 0:
+		return nil, apierrors.NewInvalid(scaleSubresource.gvk.GroupKind(), q.name, field.ErrorList{
+			field.Invalid(field.NewPath("spec", "replicas"), scale.Spec.Replicas, "must be greater than or equal to 0")})
+	}
+	u, err := res.toUnstructured(o)
+	if err != nil {
+		return nil, err
+	}
+	if err := unstructured.SetNestedField(u.Object, int64(scale.Spec.Replicas), pathOf(res.Scale.SpecReplicas)...); err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	text, err := u.MarshalJSON()
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	return res.fromJSON(text, false)
+}
+
+// toUnstructured returns an object as an unstructured one.
+func (b *bodyReader) toUnstructured(o object) (*unstructured.Unstructured, error) {
+	text, err := b.toJSON(o)
+	u := &unstructured.Unstructured{}
+	if err == nil {
+		err = u.UnmarshalJSON(text)
+	}
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	return u, nil
+}
