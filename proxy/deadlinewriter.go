@@ -37,11 +37,11 @@ func newPacedWriter(w http.ResponseWriter) *deadlineWriter {
 }
 
 // WriteHeader has the client of a long-running request that gets an error keep to the pace of one
-// that has a seat, and the client of any request that has left its seat to refusalGrace.
+// that has a seat, and the client of any request that has left its seat to unreadTime.
 func (dw *deadlineWriter) WriteHeader(code int) {
 	switch {
 	case dw.answer != nil && dw.answer.left:
-		dw.budget = &waitBudget{grace: refusalGrace}
+		dw.budget = &waitBudget{grace: unreadTime}
 	case dw.budget == nil && code >= http.StatusMultipleChoices:
 		dw.budget = &waitBudget{grace: seatGrace}
 	}

@@ -91,10 +91,10 @@ func TestPacedAnswers(t *testing.T) {
 	tp := startProxy(t, u, Options{})
 	for path, want := range map[string]time.Duration{
 		"/api/v1/pods":                         seatGrace,
-		"/api/v1/namespaces/default/pods/none": refusalGrace,
+		"/api/v1/namespaces/default/pods/none": unreadTime,
 		"/metrics":                             seatGrace,
 		"/api/v1/pods?watch=true&resourceVersion=0&timeoutSeconds=1": writeStall,
-		"/api/v1/namespaces/default/pods/none/log":                   refusalGrace,
+		"/api/v1/namespaces/default/pods/none/log":                   unreadTime,
 	} {
 		w := &noteDeadline{ResponseWriter: httptest.NewRecorder()}
 		r := httptest.NewRequest(http.MethodGet, path, nil).WithContext(tp.ctx)

@@ -41,9 +41,11 @@
 // Options.MemoryBudget bounds the resources cached on demand, besides Options.Resources. A relist
 // with more than 32 MiB of changed objects ends the resource's watches instead of ordering the
 // changes. Options bound the open connections and the requests in progress. Connections that do not
-// answer pings are closed. Further bounds:
-//   - headers: 1 MiB and 30 seconds
-//   - a write to a client that takes nothing: five minutes
+// answer pings are closed. Connections without an accepted credential share 96 MB, request heads 64
+// MB, and unread responses 96 MB. Further bounds:
+//   - headers: 256 KiB and 30 seconds
+//   - a write to a client that takes nothing: five minutes; of a connection without an accepted
+//     credential, and the end of a response: ten seconds
 //   - a LIST: a minute, and a second for each 256 KiB
 //   - the initial events of a WATCH, and a forwarded answer that has a seat: a minute, and a second
 //     for each 32 KiB

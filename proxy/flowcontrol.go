@@ -143,10 +143,13 @@ func (s *Server) unknownFlow(r *http.Request) flow {
 // sourceOf returns where a request comes from: the address of its client, or, since one host may
 // have all of them, the first 64 bits of an address of IPv6. Clients behind one address are one
 // source.
-func sourceOf(r *http.Request) string {
-	at, err := netip.ParseAddrPort(r.RemoteAddr)
+func sourceOf(r *http.Request) string { return sourceOfAddress(r.RemoteAddr) }
+
+// sourceOfAddress does that for the address of a client, with its port.
+func sourceOfAddress(address string) string {
+	at, err := netip.ParseAddrPort(address)
 	if err != nil {
-		return r.RemoteAddr
+		return address
 	}
 	addr := at.Addr().Unmap()
 	if addr.Is6() {
@@ -221,6 +224,10 @@ func (s *Server) admit(a *responseWriter, r *http.Request) {
 	}
 	r = s.authn.withIdentity(r)
 	f := s.flowOf(r, parsed.info)
+	if !f.level.bySource() {
+		a.accepted = true
+		connectionOfRequest(r).accept()
+	}
 	long, upgrade := isLongRunning(parsed.info), asksForUpgrade(r)
 	if long || upgrade {
 		p, err := s.acquireSlot(r, f)

@@ -63,11 +63,13 @@ const acceptRetry = 100 * time.Millisecond
 // same result as soon as it asks for it, and so answers errors as it always does.
 func (hs *handshakes) handshake(ctx context.Context, conn *tls.Conn) {
 	_ = conn.SetDeadline(time.Now().Add(hs.timeout))
+	var done net.Conn = conn
 	if conn.HandshakeContext(ctx) == nil {
 		_ = conn.SetDeadline(time.Time{})
+		done = wrapSecure(conn)
 	}
 	select {
-	case hs.done <- conn:
+	case hs.done <- done:
 	case <-ctx.Done():
 		_ = conn.NetConn().Close()
 	}

@@ -40,7 +40,7 @@ func startHandshakeServers(t *testing.T, timeout time.Duration) *handshakeServer
 	}
 	config := certified.TLS.Clone()
 	config.NextProtos = []string{"h2", "http/1.1"}
-	hs := newHandshakes(&connections{Listener: l, limit: 10}, config, timeout)
+	hs := newHandshakes(newConnections(l, 10, 0, newHeadBudget()), config, timeout)
 	go func() {
 		defer close(sh.ended)
 		hs.serve(&sh.first, &sh.second)

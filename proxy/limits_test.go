@@ -211,40 +211,6 @@ func TestTooManyConnections(t *testing.T) {
 	}
 }
 
-// TestConnections: the ones above the limit are bounded too, and each is counted once.
-func TestConnections(t *testing.T) {
-	cs := &connections{limit: 1}
-	var all []*connection
-	for range 1 + maxOverLimit {
-		a, b := net.Pipe()
-		t.Cleanup(func() { a.Close(); b.Close() })
-		c := cs.admit(a)
-		if c == nil || c.overLimit != (len(all) > 0) {
-			t.Fatalf("%d: %+v", len(all), c)
-		}
-		cs.onStateChange(c, http.StateActive)
-		all = append(all, c)
-	}
-	a, b := net.Pipe()
-	defer a.Close()
-	defer b.Close()
-	if cs.admit(a) != nil {
-		t.Fatal("one too many")
-	}
-	cs.onStateChange(all[3], http.StateIdle)
-	if c := cs.admit(a); c == nil || !all[3].closed {
-		t.Fatal("the one that waits did not make room")
-	}
-	for _, c := range all {
-		_ = c.Close()
-		_ = c.Close()
-		cs.onStateChange(c, http.StateIdle)
-	}
-	if cs.count() != 1 || cs.idle.Len() != 1 {
-		t.Errorf("%d open, %d waiting", cs.count(), cs.idle.Len())
-	}
-}
-
 // TestSlowHead: whoever does not finish what they began is not waited for.
 func TestSlowHead(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})

@@ -107,6 +107,7 @@ func (s collector) Describe(ch chan<- *prometheus.Desc) {
 	}
 	describeCache(ch)
 	describeFlowControl(ch)
+	describeBudgets(ch)
 	describeRechecks(ch)
 }
 
@@ -140,6 +141,7 @@ func (s collector) Collect(ch chan<- prometheus.Metric) {
 	if l := s.connections(); l != nil {
 		gauge(descConnections, int64(l.count()))
 		counter(descRefused, l.rejected.Load())
+		l.collect(ch)
 	}
 	seen := map[[2]string]bool{}
 	for _, res := range s.resources.byPreference() {

@@ -19,6 +19,9 @@ type Options struct {
 	Upstream *rest.Config
 	// Listen is the TCP address to listen on. Empty: 127.0.0.1:0, a free port.
 	Listen string
+	// HealthListen is another TCP address, which answers /livez, /readyz and /healthz in plain HTTP,
+	// and nothing else. Empty: there is none.
+	HealthListen string
 	// CertFile and KeyFile are the serving certificate. Empty: the proxy makes one for a year, by a
 	// CA of its own for ten, and renews it after eight months. Both are kept in CertDir, or in
 	// memory if that is empty too.
@@ -52,6 +55,9 @@ type Options struct {
 	// MaxConnections bounds the open connections. At the limit, an idle connection is closed for a
 	// new one. 0: 10,000.
 	MaxConnections int
+	// MaxConnectionsPerSource bounds the open connections of one address. It is for clients that
+	// connect directly: those behind one load balancer or NAT have one address. 0: no bound.
+	MaxConnectionsPerSource int
 	// MaxRequests and MaxMutating bound the reads and all other requests in progress;
 	// MaxLongRunning bounds the watches, logs and upgraded connections. Further requests get 429;
 	// reads and writes wait for a seat for five seconds first. 0: 1,000, 200 and 100,000.

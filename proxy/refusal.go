@@ -33,10 +33,6 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, why error) {
 // leave its seat.
 const maxBufferedError = 16 << 10
 
-// refusalGrace is how long a client is waited for that has not read an error, whose request has
-// left its seat.
-const refusalGrace = 10 * time.Second
-
 // bufferError reads the body of a forwarded error, if that is small, and has the request leave its
 // seat: the upstream is done with it. Otherwise the request keeps the seat until its client has
 // read the error.

@@ -25,11 +25,18 @@ type responseWriter struct {
 	panicked any
 	seat     seat // of a request that has one
 	left     bool // it has left the seat and the slot
-	// unread is charged for a forwarded response, and readAhead is how much is read ahead of it. nil:
-	// nothing is.
+	// unread is charged for a forwarded response, and readAhead is how much is read ahead of it.
+	// nil: nothing is.
 	unread    *budget.Charge
 	readAhead int64
 	slot      *longRunningSlot // of a long-running request, or one that asks to be upgraded
+	// accepted means that the caller's credential was accepted; isAccepted asks whether it was
+	// meanwhile. nil: it does not matter.
+	accepted   bool
+	isAccepted func() bool
+	major      int // of the version of HTTP
+	// written counts the bytes of the body.
+	written int64
 	// buffered means that the last write may still be in net/http's buffer.
 	buffered bool
 
@@ -43,6 +50,9 @@ type responseWriter struct {
 
 // httpBufferSize is the size of net/http's response buffer for HTTP/2.
 const httpBufferSize = 4 << 10
+
+// smallResponse is what the buffers between the proxy and a client take in any case.
+const smallResponse = 64 << 10
 
 // onEnd registers f to be called when the request ends. The function that was registered last is
 // called first.
@@ -93,6 +103,9 @@ func (a *responseWriter) recordCode(code int) {
 		return
 	}
 	a.code = code
+	if a.endsConnection(code) {
+		a.Header().Set("Connection", "close")
+	}
 	if a.metrics != nil && (code == http.StatusSwitchingProtocols || code < 300 && isLongRunning(a.info)) {
 		a.running = a.metrics.running.WithLabelValues(a.labels()...)
 		a.running.Inc()
@@ -107,16 +120,43 @@ func (a *responseWriter) WriteHeader(code int) {
 func (a *responseWriter) Write(p []byte) (int, error) {
 	a.recordCode(http.StatusOK)
 	a.buffered = len(p) < httpBufferSize
+	if a.written += int64(len(p)); !a.buffered && a.code >= http.StatusBadRequest {
+		a.limitWrite(unreadTime) // an error that does not fit into the buffer
+	}
 	return a.ResponseWriter.Write(p)
 }
 
 // limitFinalWrite sets a deadline for what is written after the handler has returned. For HTTP/2
 // this takes a round to the connection's goroutine, so it is done only if something is buffered.
 func (a *responseWriter) limitFinalWrite(r *http.Request) {
-	if r.ProtoMajor == 1 || a.buffered {
-		// The writers of tests do not support it.
-		_ = http.NewResponseController(a.ResponseWriter).SetWriteDeadline(time.Now().Add(writeStall))
+	switch {
+	case r.ProtoMajor != 1 && !a.buffered:
+	case a.written > smallResponse:
+		a.limitWrite(seatGrace) // what was sent before may still be under way
+	default:
+		a.limitWrite(unreadTime)
 	}
+}
+
+// limitWrite sets the deadline of writes.
+func (a *responseWriter) limitWrite(d time.Duration) {
+	// The writers of tests do not support it.
+	_ = http.NewResponseController(a.ResponseWriter).SetWriteDeadline(time.Now().Add(d))
+}
+
+// endsConnection reports whether the HTTP/2 connection of a request is closed after its response,
+// and notes whether the caller's credential was accepted. As kube-apiserver does, the proxy does
+// not let a client without one keep such a connection, on which a request costs the client next to
+// nothing (CVE-2023-44487). A client whose token is not known yet keeps it if the request is to be
+// repeated.
+func (a *responseWriter) endsConnection(code int) bool {
+	if a.accepted || a.isAccepted == nil {
+		return false
+	}
+	if a.accepted = a.isAccepted(); a.accepted || a.major != 2 {
+		return false
+	}
+	return code != http.StatusTooManyRequests && code < http.StatusInternalServerError
 }
 
 // Hijack takes over the connection, for an upgrade.

@@ -23,6 +23,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.end()
+	conn := connectionOfRequest(r)
+	few := conn.begin()
+	defer conn.end()
 	detachURL(r)
 	if s.sendsGoaway(r) {
 		w.Header().Set("Connection", "close")
@@ -31,9 +34,23 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		// Clear the deadline of the connection's last request.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 	}
-	a := &responseWriter{ResponseWriter: w}
+	a := &responseWriter{ResponseWriter: w, isAccepted: func() bool { return s.isAccepted(r) }, major: r.ProtoMajor}
 	defer a.limitFinalWrite(r)
+	head := s.chargeHead(r)
+	defer head.Release()
+	if r.ProtoMajor == 2 { // net/http keeps it until the response was read
+		defer releaseHead(r)
+	}
 	defer s.finish(a, r)
+	switch {
+	case head == nil:
+		s.refuseEarly(a, r, errHeads)
+		return
+	case !few && !s.isAccepted(r):
+		a.Header().Set("Connection", "close")
+		s.refuseEarly(a, r, errTooManyUnknown)
+		return
+	}
 	if mayWatch(r) {
 		s.workers.Run(func() { s.dispatch(a, r) })
 	} else {

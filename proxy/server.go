@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/weirproject/weir/internal/budget"
 	"github.com/weirproject/weir/internal/inspect"
 	"github.com/weirproject/weir/internal/source"
 	"github.com/weirproject/weir/internal/workers"
@@ -33,6 +34,7 @@ type Server struct {
 	resources    *resources
 	flowControl  *flowControl
 	unread       unreadMemory
+	heads        *budget.Budget // of request heads
 	requests     *requestCache
 	workers      *workers.Pool // begin watches, and send to them
 	health       health
@@ -55,6 +57,7 @@ type Server struct {
 	// servers has none until Start. The second serves connections that come while the first shuts
 	// down.
 	servers  []*http.Server
+	probes   *http.Server // of Options.HealthListen; nil: there is none
 	closed   bool
 	leave    func()         // the page of package debug; nil until Start
 	inFlight sync.WaitGroup // in ServeHTTP; not added to once closed is set
@@ -107,7 +110,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
-	s := &Server{opts: o, ownTransport: ownClient.Transport, flowControl: newFlowControl(&o), unread: newUnreadMemory(o.ResponseMemory), requests: newRequestCache()}
+	s := &Server{opts: o, ownTransport: ownClient.Transport, flowControl: newFlowControl(&o), unread: newUnreadMemory(o.ResponseMemory), heads: newHeadBudget(), requests: newRequestCache()}
 	s.rechecker = newRechecker(o.Recheck, o.RecheckMax, o.Grace, s.recheckCaller)
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.health.client, s.health.reviews = client.Discovery().RESTClient(), client.AuthorizationV1().SubjectAccessReviews()
@@ -160,8 +163,17 @@ func (s *Server) Start() error {
 	if err := s.auditor.start(); err != nil {
 		return errors.Join(fmt.Errorf("proxy: %w", err), l.Close())
 	}
-	s.listener = &connections{Listener: l, limit: s.opts.MaxConnections}
-	s.servers = []*http.Server{s.newServer(s.listener), s.newServer(s.listener)}
+	if err := s.startProbes(); err != nil {
+		return errors.Join(err, l.Close())
+	}
+	s.listener = newConnections(l, s.opts.MaxConnections, s.opts.MaxConnectionsPerSource, s.heads)
+	for range 2 {
+		server, err := s.newServer(s.listener)
+		if err != nil {
+			return errors.Join(fmt.Errorf("proxy: %w", err), l.Close())
+		}
+		s.servers = append(s.servers, server)
+	}
 	handshakes := newHandshakes(s.listener, s.tlsConfig(), s.opts.timeouts.header)
 	s.running.Go(func() { handshakes.serve(s.servers[0], s.servers[1]) })
 	s.running.Go(func() { s.resources.run(s.closing) })
@@ -173,9 +185,9 @@ func (s *Server) Start() error {
 }
 
 // newServer returns an HTTP server for the listener.
-func (s *Server) newServer(l *connections) *http.Server {
+func (s *Server) newServer(l *connections) (*http.Server, error) {
 	wait := s.opts.timeouts
-	return &http.Server{
+	server := &http.Server{
 		Handler:           s,
 		ConnState:         l.onStateChange,
 		ConnContext:       l.connContext,
@@ -188,6 +200,7 @@ func (s *Server) newServer(l *connections) *http.Server {
 		},
 		ErrorLog: slog.NewLogLogger(s.opts.Log.Handler(), slog.LevelDebug),
 	}
+	return server, followHTTP2(server)
 }
 
 // tlsConfig returns the configuration of the connections.
@@ -261,10 +274,13 @@ func (s *Server) Close() error {
 	s.mu.Lock()
 	already := s.closed
 	s.closed = true
-	servers, leave := s.servers, s.leave
+	servers, leave, probes := s.servers, s.leave, s.probes
 	s.mu.Unlock()
 	if already {
 		return nil
+	}
+	if probes != nil {
+		_ = probes.Close()
 	}
 	if leave != nil {
 		leave()

@@ -70,6 +70,7 @@ func (f *flags) addConnections(fs *pflag.FlagSet) {
 	fs.StringVar(&f.rules.ExplicitPath, "kubeconfig", "", "Kubeconfig of the upstream; empty: the one that kubectl uses, or in a pod the ServiceAccount")
 	fs.StringVar(&f.overrides.CurrentContext, "context", "", "The context of the kubeconfig to use")
 	fs.StringVar(&o.Listen, "listen", "127.0.0.1:0", "Address to listen on; port 0 is a free one")
+	fs.StringVar(&o.HealthListen, "health-listen", "", "Another address, such as :8081, that answers /livez, /readyz and /healthz in plain HTTP, and nothing else; empty: none")
 	fs.StringVar(&o.CertFile, "tls-cert-file", "", "Serving certificate; empty: the proxy makes a self-signed one")
 	fs.StringVar(&o.KeyFile, "tls-private-key-file", "", "Key of the serving certificate")
 	fs.StringVar(&o.CertDir, "cert-dir", "", "Directory that keeps the self-signed certificate; empty: it is in memory")
@@ -99,6 +100,8 @@ func (f *flags) addReads(fs *pflag.FlagSet) {
 func (f *flags) addLimits(fs *pflag.FlagSet) {
 	o := &f.options
 	fs.IntVar(&o.MaxConnections, "max-connections", 0, "Bound of open connections; 0: 10000")
+	fs.IntVar(&o.MaxConnectionsPerSource, "max-connections-per-source", 0,
+		"Bound of the open connections of one address, for clients that connect directly and not through a load balancer or NAT; 0: none")
 	fs.IntVar(&o.MaxRequests, "max-requests-inflight", 0, "Bound of reads in progress, watches apart; 0: 1000")
 	fs.IntVar(&o.MaxMutating, "max-mutating-requests-inflight", 0, "Bound of other requests in progress; 0: 200")
 	fs.IntVar(&o.MaxLongRunning, "max-longrunning-requests", 0, "Bound of watches, logs and upgraded connections; 0: 100000")

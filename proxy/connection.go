@@ -1,0 +1,291 @@
+package proxy
+
+import (
+	"container/list"
+	"net"
+	"time"
+
+	"github.com/weirproject/weir/internal/budget"
+)
+
+// connection is an accepted connection. It starts as unknown, and stays so until a request has a
+// credential that was accepted. The listener's lock guards the fields below it.
+type connection struct {
+	net.Conn
+	listener *connections
+	source   string
+	buffer   writeBuffer
+	// memory has the bytes of the connection itself while it is unknown, responses those of its
+	// requests, see count, and heads those of the heads that it receives.
+	memory, responses, heads *budget.Charge
+
+	opened    time.Time
+	place     *list.Element
+	in        *list.List // unknown, over or idle; nil: none
+	unread    *list.Element
+	accepted  bool
+	overLimit bool
+	quiet     bool // no request, as the server says
+	closed    bool
+	since     time.Time // since when it has a request
+	handlers  int       // requests that the proxy works on
+	streams   int       // open streams of HTTP/2
+	counted   int       // requests whose bytes responses has
+	resets    int       // streams that the client has reset
+	requests  uint64    // requests that began
+	waiting   int       // streams whose requests have not begun
+	head      int64     // bytes of the heads that are received, or whose requests have not begun
+	headSince time.Time // since when there are some
+}
+
+const (
+	// maxUnknownStreams bounds the requests at the same time on an unknown connection. The next one
+	// gets 429, and the connection is closed. kube-apiserver lets any client have 100.
+	maxUnknownStreams = 100
+	// maxUnknownResets bounds the streams that the client of an unknown connection resets before
+	// their responses have ended. Each of them may cost a connection to the upstream.
+	maxUnknownResets = 20
+	// streamBytes is the measured memory of a request of which the proxy has only the response, of
+	// up to httpBufferSize: a goroutine, its stack, and the stream of HTTP/2.
+	streamBytes = 20 << 10
+	// streamMemory bounds them for all connections, unknownStreamMemory for the unknown ones.
+	streamMemory        = 96 << 20
+	unknownStreamMemory = 32 << 20
+	// unreadTime bounds how long a client may take for a response that fits into one buffer, or for
+	// a part of any response that comes by an unknown connection.
+	unreadTime = 10 * time.Second
+	// headTime is how long a large head may take before its connection is closed for another one.
+	headTime = time.Second
+)
+
+// join moves the connection to a list. The caller holds the lock.
+func (c *connection) join(l *list.List) {
+	c.leave()
+	if c.opened.IsZero() {
+		c.opened = time.Now()
+	}
+	c.in, c.place = l, l.PushBack(c)
+}
+
+// leave removes the connection from its list. The caller holds the lock.
+func (c *connection) leave() {
+	if c.in != nil {
+		c.in.Remove(c.place)
+		c.in, c.place = nil, nil
+	}
+}
+
+func (c *connection) leaveUnread() {
+	if c.unread != nil {
+		c.listener.unread.Remove(c.unread)
+		c.unread = nil
+	}
+}
+
+// underReview reports whether the connection has a request that is new enough for its caller to be
+// under review. The caller holds the lock.
+func (c *connection) underReview(now time.Time) bool {
+	return c.handlers > 0 && now.Sub(c.since) < reviewTime
+}
+
+// accept notes that a request of the connection has an accepted credential. Its bytes are not those
+// of unknown connections any more.
+func (c *connection) accept() {
+	if c == nil {
+		return
+	}
+	c.listener.do(func() {
+		if c.accepted || c.closed || c.overLimit {
+			return
+		}
+		c.accepted = true
+		c.leave()
+		c.memory.Release()
+		c.heads.Move(budgetKnown, "")
+		c.responses.Move(budgetKnown, "")
+		c.count()
+		if c.quiet {
+			c.join(&c.listener.idle)
+		}
+	})
+}
+
+// begin notes that a request begins. It returns false if the connection is unknown and has too many
+// requests.
+func (c *connection) begin() (ok bool) {
+	if c == nil {
+		return true
+	}
+	c.listener.do(func() {
+		c.requests++
+		c.beginHead()
+		if c.handlers++; c.handlers == 1 {
+			c.since = time.Now()
+		}
+		c.count()
+		ok = c.accepted || max(c.handlers, c.streams) <= maxUnknownStreams
+	})
+	return ok
+}
+
+// end notes that the proxy has done its part for a request. net/http may still write the response.
+func (c *connection) end() {
+	if c == nil {
+		return
+	}
+	c.listener.do(func() {
+		c.handlers--
+		c.count()
+	})
+}
+
+// openStream notes that the client has opened a stream of HTTP/2. It closes an unknown connection
+// whose client ignores all bounds.
+func (c *connection) openStream() {
+	c.listener.do(func() {
+		c.streams++
+		c.waiting++
+		c.count()
+		if !c.accepted && c.streams > 2*maxUnknownStreams {
+			c.listener.evict(c, closeForStreams)
+		}
+	})
+}
+
+// endStreams notes that n streams have ended, by the response or by a reset of the client.
+func (c *connection) endStreams(n int, reset bool) {
+	c.listener.do(func() {
+		if c.streams -= n; c.streams == 0 && c.handlers == 0 {
+			c.waiting = 0 // some are refused by the server
+			c.setHead(0)
+		}
+		if c.unread != nil {
+			c.listener.unread.MoveToBack(c.unread)
+		}
+		c.count()
+		if c.resets++; !reset {
+			c.resets--
+		}
+		if !c.accepted && c.resets > maxUnknownResets {
+			c.listener.evict(c, closeForResets)
+		}
+	})
+}
+
+// count counts the bytes of the requests: of all if the connection is unknown, and otherwise of
+// those whose handler has returned and whose response was not read yet. Above the bound it closes
+// the connection with the most requests of the unknown ones, or of the others the one whose client
+// has read nothing for longest. The caller holds the lock.
+func (c *connection) count() {
+	cs := c.listener
+	if c.closed {
+		return
+	}
+	n, level := max(c.streams, c.handlers), budgetUnknown
+	if c.accepted {
+		n, level = max(c.streams-c.handlers, 0), budgetKnown
+	}
+	more := n - c.counted
+	if more == 0 {
+		return
+	}
+	c.responses.Add(int64(more) * streamBytes)
+	c.counted = n
+	switch {
+	case n == 0 || !c.accepted:
+		c.leaveUnread()
+	case c.unread == nil:
+		c.unread = cs.unread.PushBack(c)
+	}
+	if more < 0 || cs.streams.Excess(level) <= 0 {
+		return
+	}
+	if level == budgetKnown {
+		cs.evict(cs.unread.Front().Value.(*connection), closeForStreams)
+	} else if busiest := cs.busiestUnknown(); busiest != nil {
+		cs.evict(busiest, closeForStreams)
+	}
+}
+
+// growHead counts n more bytes of a head before they are decoded. It returns false if there is no
+// room for them: then the connection is closed, and they must not be decoded. An unknown connection
+// takes the room of another one whose head comes slowly.
+func (c *connection) growHead(n int64) (ok bool) {
+	c.listener.do(func() {
+		cs := c.listener
+		if c.closed {
+			return
+		}
+		level := budgetUnknown
+		if c.accepted {
+			level = budgetKnown
+		}
+		c.setHead(c.head + n)
+		for cs.heads.Excess(level) > 0 {
+			victim := c
+			if slow := cs.slowestHead(time.Now()); slow != nil && !c.accepted {
+				victim = slow
+			}
+			cs.evict(victim, closeForHead)
+		}
+		ok = !c.closed
+	})
+	return ok
+}
+
+// beginHead notes that a request begins, whose head counts from now on elsewhere. Of the heads that
+// wait it is taken for a usual one. The caller holds the lock.
+func (c *connection) beginHead() {
+	if c.waiting <= 1 {
+		c.waiting = 0
+		c.setHead(0)
+		return
+	}
+	c.setHead(c.head - c.head/int64(c.waiting))
+	c.waiting--
+}
+
+// setHead sets the bytes of the heads. The caller holds the lock.
+func (c *connection) setHead(n int64) {
+	if !c.closed && n != c.head {
+		if c.head == 0 {
+			c.headSince = time.Now()
+		}
+		c.heads.Add(n - c.head)
+		c.head = n
+	}
+}
+
+// requestsBegun returns the number of requests that began, and whether the proxy works on one.
+func (c *connection) requestsBegun() (n uint64, working bool) {
+	c.listener.mu.Lock()
+	defer c.listener.mu.Unlock()
+	return c.requests, c.handlers > 0
+}
+
+// isAccepted reports whether a request had an accepted credential.
+func (c *connection) isAccepted() bool {
+	c.listener.mu.Lock()
+	defer c.listener.mu.Unlock()
+	return c.accepted
+}
+
+// Write writes through the write buffer.
+func (c *connection) Write(p []byte) (int, error) { return c.buffer.Write(p) }
+
+// SetWriteDeadline sets the deadline of a write. The client of an unknown connection has seconds to
+// take something.
+func (c *connection) SetWriteDeadline(t time.Time) error {
+	if latest := time.Now().Add(unreadTime); t.After(latest) && !c.isAccepted() {
+		t = latest
+	}
+	return c.Conn.SetWriteDeadline(t)
+}
+
+// Close closes the connection and removes it from the listener.
+func (c *connection) Close() error {
+	c.listener.mu.Lock()
+	c.listener.remove(c)
+	c.listener.mu.Unlock()
+	return c.Conn.Close()
+}

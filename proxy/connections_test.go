@@ -1,0 +1,355 @@
+package proxy
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// endpoint is a connection that notes that it was closed.
+type endpoint struct {
+	net.Conn
+	host   string
+	closed bool
+}
+
+func (e *endpoint) Close() error         { e.closed = true; return nil }
+func (e *endpoint) RemoteAddr() net.Addr { return address(e.host) }
+
+type address string
+
+func (address) Network() string  { return "tcp" }
+func (a address) String() string { return net.JoinHostPort(string(a), "1") }
+
+// testConnections admits connections that are not there.
+type testConnections struct {
+	*connections
+	t *testing.T
+}
+
+func (tc testConnections) open(host string) *connection {
+	tc.t.Helper()
+	c := tc.admit(&endpoint{host: host})
+	if c == nil {
+		tc.t.Fatal("a connection was not admitted")
+	}
+	return c
+}
+
+// opened returns a known connection with a request.
+func (tc testConnections) known() *connection {
+	tc.t.Helper()
+	c := tc.open("10.0.0.1")
+	tc.onStateChange(c, http.StateActive)
+	c.begin()
+	c.accept()
+	return c
+}
+
+func (tc testConnections) check(what string, open, unknown int) {
+	tc.t.Helper()
+	if tc.count() != open || tc.unknownCount() != unknown {
+		tc.t.Errorf("%s: %d open, %d unknown, want %d and %d", what, tc.count(), tc.unknownCount(), open, unknown)
+	}
+}
+
+func newTestConnections(t *testing.T, limit int) testConnections {
+	return testConnections{newConnections(nil, limit, 0, newHeadBudget()), t}
+}
+
+func isClosed(c *connection) bool { return c.Conn.(*endpoint).closed }
+
+// TestConnections opens more connections than the limit while all are in use. There is always room
+// for a new one, which may make a health check.
+func TestConnections(t *testing.T) {
+	tc := newTestConnections(t, 2)
+	busy := []*connection{tc.known(), tc.known()}
+	var over []*connection
+	for n := range maxOverLimit + 10 {
+		c := tc.open("10.0.0.2")
+		if !c.overLimit {
+			t.Fatalf("%d is not above the limit", n)
+		}
+		over = append(over, c)
+	}
+	tc.check("above the limit", 2+maxOverLimit, maxOverLimit)
+	for n, c := range over {
+		if isClosed(c) != (n < 10) {
+			t.Errorf("%d of those above the limit: closed %v", n, isClosed(c))
+		}
+	}
+	if isClosed(busy[0]) || isClosed(busy[1]) {
+		t.Error("a connection with a request was closed")
+	}
+	busy[1].end()
+	tc.onStateChange(busy[1], http.StateIdle)
+	if c := tc.open("10.0.0.2"); c.overLimit || !isClosed(busy[1]) {
+		t.Error("the idle connection did not make room")
+	}
+	for _, c := range append(over, busy...) {
+		_ = c.Close()
+		_ = c.Close()
+		tc.onStateChange(c, http.StateIdle)
+		c.accept()
+	}
+	tc.check("after they were closed", 1, 1)
+	if u := tc.streams.Usage(); u[budgetUnknown].Used != 0 || u[budgetKnown].Used != 0 {
+		t.Errorf("%+v", u)
+	}
+}
+
+// TestUnknownBeforeKnown has no room for a connection. One of an unknown client is closed, before
+// an idle one of a known client, once it had time for a request.
+func TestUnknownBeforeKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tc := newTestConnections(t, 3)
+		idle := tc.known()
+		idle.end()
+		tc.onStateChange(idle, http.StateIdle)
+		unknown := []*connection{tc.open("a"), tc.open("b")}
+		time.Sleep(reviewTime + time.Second)
+		tc.open("c")
+		if !isClosed(unknown[0]) || isClosed(idle) {
+			t.Error("an idle connection of a known client was closed for an unknown one")
+		}
+		unknown[1].begin()
+		tc.open("d")
+		if isClosed(unknown[1]) || !isClosed(idle) {
+			t.Error("an unknown connection was closed during its review")
+		}
+	})
+}
+
+// TestUnknownMemory opens as many unknown connections as their memory allows, and more. The oldest
+// is closed without a request, or whose request is not under review any more.
+func TestUnknownMemory(t *testing.T) {
+	const most = unknownConnectionBytes / connectionBytes
+	synctest.Test(t, func(t *testing.T) {
+		tc := newTestConnections(t, 100_000)
+		var all []*connection
+		for range most {
+			all = append(all, tc.open("a"))
+		}
+		all[0].begin()
+		time.Sleep(reviewTime - time.Second)
+		all[1].begin()
+		all = append(all, tc.open("b"))
+		if isClosed(all[0]) || isClosed(all[1]) || !isClosed(all[2]) {
+			t.Error("not the oldest one without a request was closed")
+		}
+		time.Sleep(time.Second)
+		all = append(all, tc.open("b"))
+		if !isClosed(all[0]) || isClosed(all[1]) {
+			t.Error("a connection whose review takes too long was kept")
+		}
+		all[1].accept()
+		all = append(all, tc.open("b"))
+		tc.check("after one was accepted", most+1, most)
+		for _, c := range all {
+			c.begin()
+		}
+		// Of those under review none is closed, and a health check is possible still.
+		if c := tc.open("c"); !c.overLimit {
+			t.Error("a connection under review was closed")
+		}
+		if got := tc.memory.Usage()[budgetUnknown].Used; got != unknownConnectionBytes {
+			t.Errorf("%d bytes", got)
+		}
+	})
+}
+
+// TestConnectionsPerSource opens more connections from one address than one may have.
+func TestConnectionsPerSource(t *testing.T) {
+	tc := testConnections{newConnections(nil, 10, 2, newHeadBudget()), t}
+	first := tc.open("a")
+	tc.open("a")
+	tc.open("b")
+	if tc.admit(&endpoint{host: "a"}) != nil {
+		t.Error("a third connection of one source")
+	}
+	if tc.closed[closeForSource].Load() != 1 {
+		t.Error("it was not counted")
+	}
+	_ = first.Close()
+	tc.open("a")
+	tc.check("in the end", 3, 3)
+}
+
+// TestUnknownRequests has unknown clients make requests and read no response. The connection with
+// the most of them is closed, and never one that has only one.
+func TestUnknownRequests(t *testing.T) {
+	tc := newTestConnections(t, 100_000)
+	one := tc.open("a")
+	one.openStream()
+	one.begin()
+	var many []*connection
+	for range unknownStreamMemory/streamBytes/50 + 1 {
+		c := tc.open("b")
+		many = append(many, c)
+		for range 50 {
+			c.openStream()
+			if !c.begin() {
+				t.Fatal("a request is one too many")
+			}
+			c.end()
+		}
+	}
+	if !isClosed(many[0]) || isClosed(one) || isClosed(many[1]) {
+		t.Error("not the oldest with the most requests was closed")
+	}
+	if got := tc.streams.Usage()[budgetUnknown].Used; got > unknownStreamMemory {
+		t.Errorf("%d bytes", got)
+	}
+}
+
+// TestUnreadResponses has known clients read nothing. The one that has read nothing for longest
+// goes first.
+func TestUnreadResponses(t *testing.T) {
+	tc := newTestConnections(t, 100_000)
+	unread := func() *connection {
+		c := tc.known()
+		c.end()
+		for range maxStreams {
+			c.openStream()
+			c.begin()
+			c.end()
+		}
+		return c
+	}
+	var all []*connection
+	for range streamMemory/streamBytes/maxStreams - 1 {
+		all = append(all, unread())
+	}
+	all[0].endStreams(1, false) // it reads
+	all = append(all, unread(), unread())
+	for n, c := range all {
+		if isClosed(c) != (n == 1) {
+			t.Errorf("%d: closed %v", n, isClosed(c))
+		}
+	}
+	for _, c := range all {
+		c.endStreams(c.streams, false)
+	}
+	if got := tc.streams.Usage()[budgetKnown].Used; got != 0 || tc.unread.Len() != 0 {
+		t.Errorf("%d bytes of %d connections remain", got, tc.unread.Len())
+	}
+}
+
+// TestTooManyRequestsOfUnknown counts the requests on a connection before and after a credential
+// was accepted.
+func TestTooManyRequestsOfUnknown(t *testing.T) {
+	tc := newTestConnections(t, 10)
+	c := tc.open("a")
+	for n := range maxUnknownStreams + 1 {
+		c.openStream()
+		if ok := c.begin(); ok != (n < maxUnknownStreams) {
+			t.Errorf("request %d: %v", n, ok)
+		}
+	}
+	c.accept()
+	if !c.begin() {
+		t.Error("a known client has too many")
+	}
+	ignorant := tc.open("a")
+	for range 2*maxUnknownStreams + 1 {
+		ignorant.openStream()
+	}
+	if !isClosed(ignorant) {
+		t.Error("a client that ignores all bounds keeps its connection")
+	}
+}
+
+// TestUnknownResets resets streams of connections.
+func TestUnknownResets(t *testing.T) {
+	tc := newTestConnections(t, 10)
+	for name, c := range map[string]struct {
+		c      *connection
+		reset  bool
+		closed bool
+	}{
+		"resets":        {tc.open("a"), true, true},
+		"responses":     {tc.open("a"), false, false},
+		"a known one's": {tc.known(), true, false},
+	} {
+		for range maxUnknownResets + 1 {
+			c.c.openStream()
+			c.c.endStreams(1, c.reset)
+		}
+		if isClosed(c.c) != c.closed {
+			t.Errorf("%s: closed %v", name, isClosed(c.c))
+		}
+	}
+}
+
+// TestUnfinishedHeads has clients begin heads and not end them.
+func TestUnfinishedHeads(t *testing.T) {
+	const large = 1 << 20
+	synctest.Test(t, func(t *testing.T) {
+		tc := newTestConnections(t, 100_000)
+		usual := tc.open("a")
+		var slow []*connection
+		for range unknownHeadMemory / large {
+			c := tc.open("b")
+			if slow = append(slow, c); !c.growHead(large) {
+				t.Fatal("a head has no room")
+			}
+		}
+		if next := tc.open("c"); next.growHead(large) || !isClosed(next) {
+			t.Error("a head has room beside others that have just begun")
+		}
+		time.Sleep(2 * headTime)
+		if next := tc.open("c"); !next.growHead(large) || !isClosed(slow[0]) || isClosed(slow[1]) || isClosed(usual) {
+			t.Error("not the slowest head made room")
+		}
+		if got := tc.heads.Usage()[budgetUnknown].Used; got != unknownHeadMemory {
+			t.Errorf("%d bytes", got)
+		}
+		slow[1].begin()
+		several := slow[2]
+		several.openStream()
+		several.openStream()
+		several.begin()
+		if got := several.head; slow[1].head != 0 || got != large/2 {
+			t.Errorf("%d bytes remain of two heads once a request has begun", got)
+		}
+		several.begin()
+		if several.head != 0 {
+			t.Error("a head counts whose request has begun")
+		}
+		several.openStream()
+		several.growHead(large)
+		several.end()
+		several.end()
+		if several.endStreams(3, false); several.head != 0 {
+			t.Error("a head counts whose stream was refused")
+		}
+	})
+}
+
+// TestUnfinishedHeadsOfKnown has known clients begin heads and not end them. They take no room of
+// each other, and none that is reserved for usual heads.
+func TestUnfinishedHeadsOfKnown(t *testing.T) {
+	tc := newTestConnections(t, 100_000)
+	first := tc.known()
+	if !first.growHead(headMemory / 2) {
+		t.Error("there is no room")
+	}
+	if next := tc.known(); next.growHead(1) || !isClosed(next) || isClosed(first) {
+		t.Error("there is room beyond the bound")
+	}
+}
+
+func TestConnectionCloseReasons(t *testing.T) {
+	seen := map[string]bool{}
+	for r := range closeReasons {
+		if seen[fmt.Sprint(r)] = true; fmt.Sprint(r) == "" {
+			t.Errorf("reason %d has no name", r)
+		}
+	}
+	if len(seen) != int(closeReasons) {
+		t.Errorf("%v", seen)
+	}
+}

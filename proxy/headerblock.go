@@ -1,0 +1,118 @@
+package proxy
+
+// headerBlock counts the fields of a header block of HTTP/2 while it comes, without decoding it: a
+// byte may represent a field, so the bytes say little about the memory of the head (RFC 7541). A
+// block that is not valid is counted as some number of fields; the server closes its connection.
+type headerBlock struct {
+	fields int
+	bytes  int
+
+	state blockState
+	// left is the value of the integer that comes: the rest of a string, or an index.
+	left  uint64
+	shift uint
+	// strings is how many strings the field still has, after the integer.
+	strings int
+}
+
+// blockState is what comes next in a header block.
+type blockState uint8
+
+const (
+	blockField  blockState = iota // the first byte of a field
+	blockIndex                    // the rest of an index, or of a size of the table
+	blockLength                   // the first byte of a string
+	blockLong                     // the rest of the length of a string
+	blockText                     // the text of a string
+)
+
+// write counts the next bytes of the block.
+func (hb *headerBlock) write(p []byte) {
+	hb.bytes += len(p)
+	for len(p) > 0 {
+		if hb.state == blockText {
+			n := min(hb.left, uint64(len(p)))
+			hb.left -= n
+			if p = p[n:]; hb.left == 0 {
+				hb.next()
+			}
+			continue
+		}
+		hb.step(p[0])
+		p = p[1:]
+	}
+}
+
+// step takes one byte that is not text.
+func (hb *headerBlock) step(b byte) {
+	switch hb.state {
+	case blockField:
+		hb.begin(b)
+	case blockLength:
+		hb.integer(b, 7, blockLong)
+	case blockIndex, blockLong:
+		hb.left += uint64(b&0x7f) << hb.shift
+		hb.shift = min(hb.shift+7, 63)
+		if b&0x80 == 0 {
+			hb.done()
+		}
+	}
+}
+
+// begin takes the first byte of a field, or of an update of the table's size.
+func (hb *headerBlock) begin(b byte) {
+	switch {
+	case b&0x80 != 0: // a field of the table
+		hb.fields++
+		hb.strings = 0
+		hb.integer(b, 7, blockIndex)
+	case b&0xe0 == 0x20: // a size
+		hb.strings = 0
+		hb.integer(b, 5, blockIndex)
+	default: // a value, and a name if the index is 0
+		prefix := uint(4)
+		if b&0x40 != 0 {
+			prefix = 6
+		}
+		hb.fields++
+		if hb.strings = 1; b&(1<<prefix-1) == 0 {
+			hb.strings = 2
+		}
+		hb.integer(b, prefix, blockIndex)
+	}
+}
+
+// integer takes the first byte of an integer, of which prefix bits belong to it.
+func (hb *headerBlock) integer(b byte, prefix uint, more blockState) {
+	most := uint64(1)<<prefix - 1
+	hb.state, hb.shift = more, 0
+	if hb.left = uint64(b) & most; hb.left < most {
+		hb.done()
+	}
+}
+
+// done is called once an integer is complete.
+func (hb *headerBlock) done() {
+	if hb.state == blockLong && hb.left > 0 {
+		hb.state = blockText
+		hb.strings--
+		return
+	}
+	if hb.state == blockLong { // an empty string
+		hb.strings--
+	}
+	hb.next()
+}
+
+// next continues after a string or an index.
+func (hb *headerBlock) next() {
+	hb.left = 0
+	if hb.state = blockField; hb.strings > 0 {
+		hb.state = blockLength
+	}
+}
+
+// memory estimates the memory of the fields. Text is compressed to 5 of 8 bits at best.
+func (hb *headerBlock) memory() int64 {
+	return int64(hb.fields*fieldBytes + 2*hb.bytes)
+}

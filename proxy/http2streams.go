@@ -1,0 +1,220 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+
+	"golang.org/x/net/http2"
+)
+
+// followHTTP2 has a server follow the frames of its HTTP/2 connections. net/http's own HTTP/2 gets
+// connections only as *tls.Conn, of which the frames cannot be seen. This is the same, and takes
+// any.
+func followHTTP2(server *http.Server) error {
+	by := &http2.Server{} // server.HTTP2 configures it
+	if err := http2.ConfigureServer(server, by); err != nil {
+		return err
+	}
+	server.TLSNextProto["h2"] = func(hs *http.Server, conn *tls.Conn, h http.Handler) {
+		opts := &http2.ServeConnOpts{BaseConfig: hs, Handler: h}
+		// net/http passes the context of the connection by this method.
+		if b, ok := h.(interface{ BaseContext() context.Context }); ok {
+			opts.Context = b.BaseContext()
+		}
+		by.ServeConn(followStreams(conn), opts)
+	}
+	return nil
+}
+
+// http2Connection follows the frames of a connection, and has the *connection below it count its
+// streams, and the bytes of a head that is not complete. It changes nothing of what it reads and
+// writes.
+type http2Connection struct {
+	*tls.Conn
+	connection *connection
+
+	in, out frameScan   // of the goroutine that reads, or writes
+	block   headerBlock // of the goroutine that reads
+	charged int64       // bytes of the block that the connection counts
+	prefix  int         // bytes before the fragment of the block in this frame
+	text    int         // bytes of the fragment that are still to come
+	refused bool        // there is no room for the block
+
+	mu     sync.Mutex
+	open   []uint32 // streams without an end; maxStreams at most, and those that the server refuses
+	newest uint32   // largest stream of the client
+	gone   bool     // the server has sent GOAWAY, and ignores later streams
+}
+
+// followStreams returns the connection for the HTTP/2 server.
+func followStreams(conn *tls.Conn) net.Conn {
+	c := connectionOf(conn)
+	if c == nil {
+		return conn
+	}
+	hc := &http2Connection{Conn: conn, connection: c}
+	hc.in.left = len(http2.ClientPreface)
+	hc.in.onHeader, hc.in.onPayload = hc.received, hc.readBlock
+	hc.out.onHeader, hc.out.onPayload = hc.sent, func(frameHeader, []byte) {}
+	return hc
+}
+
+// Read reads, and follows the client's frames.
+func (hc *http2Connection) Read(p []byte) (int, error) {
+	n, err := hc.Conn.Read(p)
+	if hc.in.scan(p[:n]); hc.refused {
+		return 0, errHeadTooLarge
+	}
+	return n, err
+}
+
+// Write writes, and follows the server's frames.
+func (hc *http2Connection) Write(p []byte) (int, error) {
+	n, err := hc.Conn.Write(p)
+	hc.out.scan(p[:n])
+	return n, err
+}
+
+// received follows a frame of the client.
+func (hc *http2Connection) received(f frameHeader) {
+	hc.mu.Lock()
+	defer hc.mu.Unlock()
+	switch f.kind {
+	case http2.FrameHeaders:
+		if f.stream > hc.newest && !hc.gone {
+			hc.newest, hc.open = f.stream, append(hc.open, f.stream)
+			hc.connection.openStream()
+		}
+		hc.block, hc.charged, hc.prefix, hc.text = headerBlock{}, 0, 0, f.length
+		if f.flags.Has(http2.FlagHeadersPriority) {
+			hc.prefix += 5
+		}
+		if f.flags.Has(http2.FlagHeadersPadded) {
+			hc.prefix++
+		}
+	case http2.FrameContinuation:
+		hc.prefix, hc.text = 0, f.length
+	case http2.FrameRSTStream:
+		hc.end(f.stream, true)
+	}
+}
+
+// readBlock counts what the head of a request takes that is being received, or has been and is not
+// worked on yet. It is decoded as it comes.
+func (hc *http2Connection) readBlock(f frameHeader, p []byte) {
+	if f.kind != http2.FrameHeaders && f.kind != http2.FrameContinuation {
+		return
+	}
+	if hc.prefix > 0 {
+		if hc.text == f.length && f.kind == http2.FrameHeaders && f.flags.Has(http2.FlagHeadersPadded) {
+			hc.text -= int(p[0]) // which are at the end
+		}
+		n := min(hc.prefix, len(p))
+		hc.prefix -= n
+		hc.text -= n
+		p = p[n:]
+	}
+	p = p[:max(min(hc.text, len(p)), 0)]
+	hc.text -= len(p)
+	hc.block.write(p)
+	if more := hc.block.memory() - smallHead/2 - hc.charged; more > 0 {
+		hc.charged += more
+		hc.refused = !hc.connection.growHead(more)
+	}
+}
+
+// sent follows a frame of the server.
+func (hc *http2Connection) sent(f frameHeader) {
+	ends := (f.kind == http2.FrameData || f.kind == http2.FrameHeaders) && f.flags.Has(http2.FlagDataEndStream)
+	hc.mu.Lock()
+	defer hc.mu.Unlock()
+	switch {
+	case ends, f.kind == http2.FrameRSTStream:
+		hc.end(f.stream, false)
+	case f.kind == http2.FrameGoAway:
+		hc.gone = true
+		n := len(hc.open)
+		hc.open = slices.DeleteFunc(hc.open, func(id uint32) bool { return id > f.last })
+		hc.connection.endStreams(n-len(hc.open), false)
+	}
+}
+
+// end removes a stream. The caller holds the lock.
+func (hc *http2Connection) end(stream uint32, reset bool) {
+	if i := slices.Index(hc.open, stream); i >= 0 {
+		hc.open = slices.Delete(hc.open, i, i+1)
+		hc.connection.endStreams(1, reset)
+	}
+}
+
+// frameHeader is the header of an HTTP/2 frame.
+type frameHeader struct {
+	kind   http2.FrameType
+	flags  http2.Flags
+	length int // of the payload
+	stream uint32
+	last   uint32 // of GOAWAY: the last stream that the server processes
+}
+
+const (
+	frameHeaderBytes = 9
+	goAwayBytes      = frameHeaderBytes + 4 // up to the last stream
+)
+
+// frameScan finds the frames in one direction of a connection, in pieces of any size.
+type frameScan struct {
+	onHeader  func(frameHeader)
+	onPayload func(frameHeader, []byte) // a part of it; never empty
+
+	head  [goAwayBytes]byte
+	have  int
+	frame frameHeader
+	left  int // bytes of the payload of frame
+}
+
+// scan takes the next bytes.
+func (fs *frameScan) scan(p []byte) {
+	for len(p) > 0 {
+		if fs.left > 0 {
+			n := min(fs.left, len(p))
+			fs.left -= n
+			fs.onPayload(fs.frame, p[:n])
+			p = p[n:]
+			continue
+		}
+		n := copy(fs.head[fs.have:fs.want()], p)
+		fs.have += n
+		p = p[n:]
+		if fs.have < frameHeaderBytes || fs.have < fs.want() {
+			continue
+		}
+		fs.frame = fs.parse()
+		fs.left = max(fs.frame.length-(fs.have-frameHeaderBytes), 0)
+		fs.have = 0
+		fs.onHeader(fs.frame)
+	}
+}
+
+// want returns how many bytes scan collects of a frame.
+func (fs *frameScan) want() int {
+	if fs.have >= frameHeaderBytes && http2.FrameType(fs.head[3]) == http2.FrameGoAway && fs.head[2] >= 8 {
+		return goAwayBytes
+	}
+	return frameHeaderBytes
+}
+
+func (fs *frameScan) parse() frameHeader {
+	h := frameHeader{
+		length: int(fs.head[0])<<16 | int(fs.head[1])<<8 | int(fs.head[2]),
+		kind:   http2.FrameType(fs.head[3]), flags: http2.Flags(fs.head[4]), stream: binary.BigEndian.Uint32(fs.head[5:]) & (1<<31 - 1),
+	}
+	if fs.have == goAwayBytes {
+		h.last = binary.BigEndian.Uint32(fs.head[frameHeaderBytes:]) & (1<<31 - 1)
+	}
+	return h
+}

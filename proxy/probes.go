@@ -1,0 +1,68 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+)
+
+// Bounds of the address for probes. Each of its connections has one request, in plain HTTP.
+const (
+	maxProbeConnections = 64
+	maxProbeHead        = 8 << 10
+	probeHeadTime       = 5 * time.Second
+)
+
+// startProbes serves Options.HealthListen, until Close ends it. Health checks on the main address
+// compete with all other clients for the processor at least, and those of the kubelet need not know
+// TLS here. The caller holds the lock of s.mu.
+func (s *Server) startProbes() error {
+	if s.opts.HealthListen == "" {
+		return nil
+	}
+	l, err := net.Listen("tcp", s.opts.HealthListen)
+	if err != nil {
+		return fmt.Errorf("proxy: health checks: %w", err)
+	}
+	bounded := newConnections(l, maxProbeConnections, 0, newHeadBudget())
+	s.probes = &http.Server{
+		Addr: l.Addr().String(), Handler: http.HandlerFunc(s.serveProbe), ConnState: bounded.onStateChange, ConnContext: bounded.connContext,
+		ReadHeaderTimeout: probeHeadTime, ReadTimeout: probeHeadTime, WriteTimeout: unreadTime, MaxHeaderBytes: maxProbeHead,
+		ErrorLog: slog.NewLogLogger(s.opts.Log.Handler(), slog.LevelDebug),
+	}
+	s.probes.SetKeepAlivesEnabled(false)
+	s.running.Go(func() {
+		if err := s.probes.Serve(bounded); !errors.Is(err, http.ErrServerClosed) {
+			s.opts.Log.Error("health checks are not served", "err", err)
+		}
+	})
+	return nil
+}
+
+// serveProbe answers a health check on its own address.
+func (s *Server) serveProbe(w http.ResponseWriter, r *http.Request) {
+	if !isHealthCheck(r) {
+		http.NotFound(w, r)
+		return
+	}
+	s.serveHealth(w, r)
+}
+
+// isHealthCheck reports whether a request is a health check.
+func isHealthCheck(r *http.Request) bool {
+	return r.URL.Path == "/livez" || r.URL.Path == "/healthz" || r.URL.Path == "/readyz"
+}
+
+// HealthURL returns the address of health checks, for example http://127.0.0.1:8081; empty before
+// Start, and without Options.HealthListen.
+func (s *Server) HealthURL() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.probes == nil {
+		return ""
+	}
+	return "http://" + s.probes.Addr
+}

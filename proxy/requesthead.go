@@ -1,0 +1,127 @@
+package proxy
+
+import (
+	"bytes"
+	"crypto/tls"
+	"net/http"
+	"net/url"
+
+	"github.com/weirproject/weir/internal/budget"
+	"github.com/weirproject/weir/internal/watchcache"
+)
+
+// The decoded head of a request is much larger than what was received: HTTP/2 compresses it, and
+// each field takes memory besides its text. So the heads of all requests share a budget, and a head
+// is released when its handler returns, although net/http keeps the request until the response is
+// read.
+const (
+	// fieldBytes is the measured memory of a field besides its text: in the frame, in the map, and
+	// in the copy that is forwarded.
+	fieldBytes = 160
+	// smallHead is the memory of a usual head. Such heads are never refused: their number is
+	// bounded by seats, and half of the budget is reserved for them.
+	smallHead  = 16 << 10
+	headMemory = 64 << 20
+	// unknownHeadMemory bounds the larger heads of callers without an accepted credential, and all
+	// that come by connections without one.
+	unknownHeadMemory = 16 << 20
+	// maxFields bounds the fields of a head. HTTP/2 has fewer in maxHeader, in which each field
+	// counts as 32 bytes more.
+	maxFields = 10_000
+)
+
+// budgetSmall is the level of the budget of heads after budgetUnknown and budgetKnown.
+const budgetSmall = budgetKnown + 1
+
+func newHeadBudget() *budget.Budget {
+	return budget.New(headMemory,
+		budget.Level{Name: "unknown", Most: unknownHeadMemory}, budget.Level{Name: "known"}, budget.Level{Name: "small", Reserved: headMemory / 2})
+}
+
+// headBytes estimates the memory of the head of a request.
+func headBytes(r *http.Request) int64 {
+	n := len(r.RequestURI)
+	for name, values := range r.Header {
+		for _, value := range values {
+			n += fieldBytes + len(name) + len(value)
+		}
+	}
+	return int64(n)
+}
+
+// chargeHead charges the head of a request, and returns the charge, or nil if there is no room.
+func (s *Server) chargeHead(r *http.Request) *budget.Charge {
+	n, level := headBytes(r), budgetSmall
+	if n > smallHead {
+		if level = budgetUnknown; s.isAccepted(r) {
+			level = budgetKnown
+		}
+	}
+	c := s.heads.NewCharge(level, "")
+	if level == budgetSmall {
+		c.Add(n)
+		return c
+	}
+	if c.Grow(n) != nil {
+		return nil
+	}
+	return c
+}
+
+// isAccepted reports whether the credential of a request was accepted, now or before, and notes
+// that for its connection.
+func (s *Server) isAccepted(r *http.Request) bool {
+	if _, key := s.cachedCaller(r); key == "" {
+		return false
+	}
+	connectionOfRequest(r).accept()
+	return true
+}
+
+// refuseEarly answers a request of which nothing was looked at, and drops its head before that.
+func (s *Server) refuseEarly(a *responseWriter, r *http.Request, why error) {
+	method := r.Method
+	releaseHead(r)
+	a.startCounting(s.metrics, r, requestInfoOf(method, r.URL))
+	a.onEnd(a.finish)
+	watchcache.WriteError(a, r, why)
+	a.countRejected()
+}
+
+// releaseHead drops the head of a request that was answered.
+func releaseHead(r *http.Request) {
+	r.Header, r.Trailer, r.Form, r.PostForm = nil, nil, nil, nil
+	r.URL, r.RequestURI, r.Host, r.Pattern = &url.URL{}, "", "", ""
+}
+
+// http1Connection is a connection of HTTP/1.1 that counts the bytes of a head that is not complete.
+type http1Connection struct {
+	*tls.Conn
+	connection *connection
+	requests   uint64 // that had begun when the head began
+	head       int64  // bytes of the head
+	lines      int
+}
+
+// Read reads, and counts what comes before a request begins.
+func (hc *http1Connection) Read(p []byte) (int, error) {
+	n, err := hc.Conn.Read(p)
+	begun, working := hc.connection.requestsBegun()
+	if begun != hc.requests || working {
+		hc.requests, hc.head, hc.lines = begun, 0, 0
+	}
+	if working || n == 0 {
+		return n, err
+	}
+	lines := bytes.Count(p[:n], []byte{'\n'})
+	if hc.lines += lines; hc.lines > maxFields {
+		_ = hc.connection.Close()
+		return 0, errHeadTooLarge
+	}
+	before := max(hc.head-smallHead/2, 0)
+	hc.head += int64(2*n + lines*fieldBytes)
+	if more := max(hc.head-smallHead/2, 0) - before; more > 0 && !hc.connection.growHead(more) {
+		return 0, errHeadTooLarge
+	}
+	return n, err
+}
