@@ -57,75 +57,28 @@ func (a api) kubectl() string {
 	return "kubectl get " + name + " --all-namespaces"
 }
 
+// watchOnce returns the command that WATCHes in the place of one that is run again and again.
+func watchOnce(a api) string {
+	return a.kubectl() + " --watch # once, in the place of asking again and again"
+}
+
 // Change returns the line of Go to write in place of what a finding of this kind is about, for
 // client-go. It returns "" if the change is no line of the client. resource is kubectl's name.
-// version is empty if nobody told it.
+// version is empty if the log does not have it.
 func Change(kind, resource, version string) string {
-	a := apiOf(resource, version)
-	switch kind {
-	case FindingPolling:
-		return fmt.Sprintf("%s.Lister().List(selector) // in the place of %s.List(ctx, options)", a.informer(), a.client())
-	case FindingResync:
-		return a.lister() + " // in the handler, in the place of a LIST"
-	case FindingNodes:
-		return a.client() + `.List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + os.Getenv("NODE_NAME"), ` +
-			`ResourceVersion: "0"})`
-	case FindingPart:
-		return a.informer() + `.Informer().GetIndexer().ByIndex("app", app) // in the place of a LIST with a selector`
-	case FindingRelist:
-		return a.client() + `.Watch(ctx, metav1.ListOptions{ResourceVersion: last, AllowWatchBookmarks: true}) ` +
-			`// last: of the last event or bookmark`
-	case FindingWatches:
-		return a.client() + `.Watch(ctx, metav1.ListOptions{ResourceVersion: last, ` +
-			`TimeoutSeconds: ptr.To(int64(300 + rand.IntN(300)))})`
-	case FindingFailing:
-		return fmt.Sprintf("pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) "+
-			"{ return %s.List(ctx, o) }).EachListItem(ctx, metav1.ListOptions{Limit: 500}, each)", a.client())
-	}
-	return ""
-}
-
-// changeOfPart returns the line for a client that LISTs one namespace at a time, without a
-// selector.
-func changeOfPart(resource, version string) string {
-	return apiOf(resource, version).lister() + " // in the place of a LIST of the namespace"
-}
-
-// kubectlChange returns the command to run in place of what somebody does by kubectl, or "" if
-// there is none.
-func kubectlChange(kind, resource string) string {
-	a := apiOf(resource, "")
-	switch kind {
-	case FindingPolling, FindingRelist:
-		return a.kubectl() + " --watch # once, in the place of asking again and again"
-	case FindingWatches:
-		return a.kubectl() + " --watch --request-timeout=0 # the default: it lasts until it is stopped"
-	case FindingFailing:
-		return a.kubectl() + " --chunk-size=500 # the default: answers in pages"
+	if k := kindOf(kind); k != nil && k.change != nil {
+		return k.change(apiOf(resource, version), nil)
 	}
 	return ""
 }
 
 // changeOf returns the line to write in the place of what a client does with a resource.
-func changeOf(kind string, c Client, u *usage) string {
-	switch {
-	case strings.HasPrefix(c.Agent, "kubectl/"):
-		return kubectlChange(kind, u.resource)
-	case kind == FindingPart && u.lists.Selected == 0:
-		return changeOfPart(u.resource, u.version)
+func (k *kind) changeOf(c Client, u *usage) string {
+	switch a := apiOf(u.resource, u.version); {
+	case c.isKubectl():
+		return k.kubectl(apiOf(u.resource, ""))
+	case k.change != nil:
+		return k.change(a, u)
 	}
-	return Change(kind, u.resource, u.version)
-}
-
-// ofSchema returns the subjects of a FlowSchema that gives a client a priority level of its own.
-func ofSchema(c Client) string {
-	subject := fmt.Sprintf("{kind: User, user: {name: %q}}", c.User)
-	account, ok := strings.CutPrefix(c.User, "system:serviceaccount:")
-	if namespace, name, two := strings.Cut(account, ":"); ok && two {
-		subject = fmt.Sprintf("{kind: ServiceAccount, serviceAccount: {namespace: %q, name: %q}}", namespace, name)
-	}
-	if c.User == nodes {
-		subject = `{kind: Group, group: {name: "system:nodes"}}`
-	}
-	return "subjects: [" + subject + "] # of a FlowSchema whose resourceRules have verbs: [list]"
+	return ""
 }

@@ -87,7 +87,7 @@ func TestChange(t *testing.T) {
 		}
 	}
 	tell("nodes", Change(FindingResync, "nodes", "v1"))
-	tell("deployments.apps", changeOf(FindingPart, Client{}, &usage{resource: "deployments.apps", version: "v1"}))
+	tell("deployments.apps", kindOf(FindingPart).changeOf(Client{}, &usage{resource: "deployments.apps", version: "v1"}))
 	if len(told) != 14 || Change(FindingRefused, "pods", "v1") != "" {
 		t.Errorf("%d lines: %v", len(told), told)
 	}
@@ -98,10 +98,10 @@ func TestChange(t *testing.T) {
 func TestChangeByName(t *testing.T) {
 	kubectl := Client{Agent: "kubectl/v1.37.2"}
 	for _, tt := range []struct{ got, want string }{
-		{changeOf(FindingPolling, kubectl, &usage{resource: "deployments.apps"}), "kubectl get deployments.apps --all-namespaces --watch # once,"},
-		{changeOf(FindingWatches, kubectl, &usage{resource: "nodes"}), "kubectl get nodes --watch --request-timeout=0 #"},
-		{changeOf(FindingRelist, kubectl, &usage{resource: "nodes"}), "kubectl get nodes --watch # once,"},
-		{changeOf(FindingFailing, kubectl, &usage{resource: "widgets.example.com"}), "kubectl get widgets.example.com --all-namespaces --chunk-size=500 #"},
+		{kindOf(FindingPolling).changeOf(kubectl, &usage{resource: "deployments.apps"}), "kubectl get deployments.apps --all-namespaces --watch # once,"},
+		{kindOf(FindingWatches).changeOf(kubectl, &usage{resource: "nodes"}), "kubectl get nodes --watch --request-timeout=0 #"},
+		{kindOf(FindingRelist).changeOf(kubectl, &usage{resource: "nodes"}), "kubectl get nodes --watch # once,"},
+		{kindOf(FindingFailing).changeOf(kubectl, &usage{resource: "widgets.example.com"}), "kubectl get widgets.example.com --all-namespaces --chunk-size=500 #"},
 		{ofSchema(Client{User: "system:serviceaccount:shop:app"}), `subjects: [{kind: ServiceAccount, serviceAccount: {namespace: "shop", name: "app"}}] #`},
 		{ofSchema(Client{User: "jane"}), `subjects: [{kind: User, user: {name: "jane"}}] #`},
 		{ofSchema(Client{User: nodes}), `subjects: [{kind: Group, group: {name: "system:nodes"}}] #`},

@@ -49,6 +49,10 @@ type client struct {
 	listPeak *peak  // the most of them within a second; nil if there were none
 }
 
+// isKubectl reports whether the client is kubectl, by hand or in a job: it has no informer, and no
+// replicas.
+func (c Client) isKubectl() bool { return strings.HasPrefix(c.Agent, "kubectl/") }
+
 // andOthers follows the first user who impersonates a client's user.
 const andOthers = " and others"
 

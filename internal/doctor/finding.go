@@ -7,18 +7,6 @@ import (
 	"strings"
 )
 
-// The kinds of findings.
-const (
-	FindingRelist  = "relist"  // LISTs again after each WATCH, which is over soon
-	FindingNodes   = "nodes"   // each node LISTs all pods
-	FindingResync  = "resync"  // bursts of LISTs with a period
-	FindingPolling = "polling" // LISTs all objects again and again
-	FindingPart    = "part"    // LISTs some objects many times a minute
-	FindingWatches = "watches" // WATCHes that are over soon
-	FindingFailing = "failing" // LISTs that take long, fail and are tried again
-	FindingRefused = "refused" // requests that were refused, and who had the seats
-)
-
 // Finding is something that a client does, what it costs and what to do about it.
 type Finding struct {
 	Kind     string   `json:"kind"`
@@ -40,10 +28,6 @@ type Finding struct {
 	whole int64 // of the requests, those that read all objects
 }
 
-// finder looks at what a client does with a resource. It returns a Finding without names, and false
-// if there is nothing to be found.
-type finder func(u *usage, explained explain) (Finding, bool)
-
 // server is who API servers are to themselves. They LIST Services every three minutes to mend their
 // allocations, which nobody can change.
 const server = "system:apiserver"
@@ -57,13 +41,16 @@ func (d *Doctor) findings() []Finding {
 		}
 		all = append(all, d.ofClient(c)...)
 	}
-	if f, ok := d.refusals(); ok {
-		all = append(all, f)
+	for _, k := range kinds {
+		if k.findAll == nil {
+			continue
+		}
+		for _, f := range k.findAll(d) {
+			f.Kind, f.Incident = k.name, k.incident
+			all = append(all, f)
+		}
 	}
 	slices.SortStableFunc(all, byCost)
-	for i := range all {
-		all[i].Incident = IncidentOf(all[i].Kind)
-	}
 	return all
 }
 
@@ -73,8 +60,6 @@ func (d *Doctor) ofClient(c *client) []Finding {
 	byKind := map[string][]Finding{}
 	for _, u := range c.usages {
 		for _, f := range d.ofUsage(c, u) {
-			f.Client, f.Resource, f.Change = c.name, u.resource, changeOf(f.Kind, c.name, u)
-			f.WhatIf = d.whatIf(c, u, f.Kind)
 			byKind[f.Kind] = append(byKind[f.Kind], f)
 		}
 	}
@@ -96,21 +81,20 @@ func (d *Doctor) ofClient(c *client) []Finding {
 	return all
 }
 
-// ofUsage returns the findings about one resource: of all LISTs the one that says most, because a
-// client that lists after each WATCH also polls, and one about WATCHes. Who uses kubectl, by hand
-// or in many jobs, has no informer to hold, and no replicas.
-func (d *Doctor) ofUsage(c *client, u *usage) []Finding {
+// ofUsage returns the findings about one resource: of all LISTs and WATCHes the one that says most,
+// because a client that lists after each WATCH also polls.
+func (d *Doctor) ofUsage(c *client, u *usage) (all []Finding) {
 	if u.resource == other {
 		return nil
 	}
-	finders := []finder{findRelist, findNodes, findResync, findPolling, findPart, findWatches, findFailing}
-	if strings.HasPrefix(c.name.Agent, "kubectl/") {
-		finders = []finder{findRelist, findPolling, findWatches, findFailing}
-	}
-	explained := d.explains(c)
-	for _, find := range finders {
-		if f, ok := find(u, explained); ok {
+	for _, k := range kinds {
+		if k.find == nil || c.name.isKubectl() && k.kubectl == nil {
+			continue
+		}
+		if f, ok := k.find(subject{u, c, d}); ok {
+			f.Kind, f.Incident, f.Client, f.Resource = k.name, k.incident, c.name, u.resource
 			f.Objects = u.objectsRead(f.whole, d.options.Objects[u.resource])
+			f.Change, f.WhatIf = k.changeOf(c.name, u), d.whatIf(c, u, k)
 			return []Finding{f}
 		}
 	}
@@ -126,19 +110,3 @@ func byCost(a, b Finding) int {
 		cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Resource, b.Resource),
 	)
 }
-
-// incidents are the pages of docs/incidents that explain what is of each kind.
-var incidents = map[string]string{
-	FindingPolling: "concurrent-lists",
-	FindingResync:  "resync-storm",
-	FindingNodes:   "node-agents",
-	FindingPart:    "resync-storm",
-	FindingRelist:  "relist",
-	FindingWatches: "initial-events",
-	FindingFailing: "concurrent-lists",
-	FindingRefused: "thundering-restart",
-}
-
-// IncidentOf returns the name of the incident that a kind of finding is explained by; empty: there
-// is none.
-func IncidentOf(kind string) string { return incidents[kind] }

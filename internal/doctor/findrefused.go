@@ -11,6 +11,17 @@ import (
 	"github.com/weirproject/weir/internal/quantity"
 )
 
+// FindingRefused is the kind of requests that were refused, and of who had the seats.
+const FindingRefused = "refused"
+
+var refusedKind = &kind{
+	name:     FindingRefused,
+	does:     "had the seats while requests were refused with 429",
+	from:     "50 refusals; 30 % of the LISTs' time meanwhile, 10 s of it, and a seat for 5 % of the time",
+	incident: "thundering-restart",
+	findAll:  (*Doctor).refusals,
+}
+
 const (
 	refusedFewest = 50  // a server that starts refuses some
 	seatShare     = 0.3 // of the LISTs' time: who has less is not to blame alone
@@ -32,13 +43,13 @@ type seats struct {
 
 // refusals finds requests that were refused with 429 by a server that had too much to do, and whose
 // LISTs had the seats meanwhile.
-func (d *Doctor) refusals() (Finding, bool) {
+func (d *Doctor) refusals() []Finding {
 	if d.total.Refused < refusedFewest {
-		return Finding{}, false
+		return nil
 	}
 	takers, all := d.seatTakers()
 	f := Finding{
-		Kind: FindingRefused, Count: d.total.Refused,
+		Count: d.total.Refused,
 		Remedy: "make those LISTs fewer; until then give that client a FlowSchema and " +
 			"PriorityLevelConfiguration of its own",
 	}
@@ -46,7 +57,7 @@ func (d *Doctor) refusals() (Finding, bool) {
 	if len(takers) == 0 || takers[0].millis < max(seatShare*all, d.minSeatMillis()) {
 		f.Text = text + "; no client's LISTs stand out meanwhile"
 		f.Remedy = "look for the priority level whose queues were full: apiserver_flowcontrol_rejected_requests_total"
-		return f, true
+		return []Finding{f}
 	}
 	f.Client, f.Seconds = takers[0].client.name, takers[0].millis/1000
 	f.Change = ofSchema(f.Client)
@@ -58,7 +69,7 @@ func (d *Doctor) refusals() (Finding, bool) {
 		had = append(had, fmt.Sprintf("%s %.0f%%", t.client.name, 100*t.millis/all))
 	}
 	f.Text = "had the seats while " + text + ". Of the LISTs' time meanwhile, " + strings.Join(had, ", ")
-	return f, true
+	return []Finding{f}
 }
 
 // seatTakers returns the clients with the most LIST time while requests were refused, and the time
@@ -118,4 +129,17 @@ func (c *client) addSeat(clock *clock, e *audit.Event) {
 		c.listTime.add(clock, bucket, uint32((end-at)/1000))
 		at = end
 	}
+}
+
+// ofSchema returns the subjects of a FlowSchema that gives a client a priority level of its own.
+func ofSchema(c Client) string {
+	subject := fmt.Sprintf("{kind: User, user: {name: %q}}", c.User)
+	account, ok := strings.CutPrefix(c.User, "system:serviceaccount:")
+	if namespace, name, two := strings.Cut(account, ":"); ok && two {
+		subject = fmt.Sprintf("{kind: ServiceAccount, serviceAccount: {namespace: %q, name: %q}}", namespace, name)
+	}
+	if c.User == nodes {
+		subject = `{kind: Group, group: {name: "system:nodes"}}`
+	}
+	return "subjects: [" + subject + "] # of a FlowSchema whose resourceRules have verbs: [list]"
 }

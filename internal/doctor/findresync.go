@@ -9,6 +9,8 @@ import (
 )
 
 const (
+	FindingResync = "resync"
+
 	resyncPeriod = 10 * time.Minute // below, it is polling
 	// Nodes that are added each morning LIST once each, which is no resync.
 	resyncListsEach = 2
@@ -16,17 +18,46 @@ const (
 	resyncExact = 0.01
 )
 
+var resyncKind = &kind{
+	name:     FindingResync,
+	does:     "LISTs in bursts with a period",
+	from:     "3 bursts of 10 LISTs and more, 2 from each machine, 10 minutes or more apart, whose gaps agree within 10 %; or the gaps are 10 h ± 10 %, also of several informers; or 2 such bursts of 100 LISTs (\"seen twice, not proven\")",
+	incident: "resync-storm",
+	find:     findResync,
+	change:   func(a api, _ *usage) string { return a.lister() + " // in the handler, in the place of a LIST" },
+	remedies: []remedy{unresynced, cached, inPages, informed, proxied},
+}
+
+// unresynced predicts that the LISTs of resyncs are not sent.
+func unresynced(w *whatIfCase) (Prediction, bool) {
+	lists, all := int64(0), max(1, w.u.whole.total()+w.u.part.total())
+	for _, p := range []*pattern{w.u.whole, w.u.part} {
+		if p == nil {
+			continue
+		}
+		if r, ok := p.period(w.d.explains(w.c)); ok {
+			lists += min(r.lists, p.count)
+		}
+	}
+	rest := 1 - float64(lists)/float64(all)
+	return w.change(RemedyUnsynced, func(b batch) batch {
+		b.work.Requests *= rest
+		b.work.Quorum *= rest
+		return b
+	}), true
+}
+
 // findResync finds bursts of LISTs with a period.
-func findResync(u *usage, explained explain) (Finding, bool) {
+func findResync(u subject) (Finding, bool) {
 	for _, p := range []*pattern{u.whole, u.part} {
 		if p == nil || p == u.part && u.cleans() {
 			continue
 		}
-		r, ok := p.period(explained)
+		r, ok := p.period(u.explained())
 		if !ok || r.every < resyncPeriod || r.lists < resyncListsEach*r.seen*p.machines() {
 			continue
 		}
-		f := Finding{Kind: FindingResync, Count: p.count, Seconds: p.latency.Seconds(), whole: u.ofAll(p)}
+		f := Finding{Count: p.count, Seconds: p.latency.Seconds(), whole: u.ofAll(p)}
 		every, seen := duration(r.every), fmt.Sprintf("seen %d times", r.seen)
 		f.Remedy = "set the resync period to 0 and drop the LIST, or LIST from the informer's cache; "
 		points := "a resync that LISTs, or a timer that does"

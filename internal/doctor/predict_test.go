@@ -2,8 +2,6 @@ package doctor
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -27,78 +25,6 @@ var plainEncodings = map[cost.Encoding]cost.Sent{
 func plainly() Options {
 	return Options{
 		Model: plain, Objects: map[string]int64{"pods": 10_000, "nodes": 100, "services": 100}, Bytes: map[string]int64{"pods": 100},
-	}
-}
-
-// predicted is what a remedy comes to, in whole numbers.
-type predicted struct {
-	remedy                string
-	requests, bytes, secs int64
-}
-
-func predictionsOf(all []Prediction) (out []predicted) {
-	for _, p := range all {
-		out = append(out, predicted{p.Remedy, int64(p.Requests + 0.5), int64(p.Bytes + 0.5), int64(p.CPUSeconds + 0.5)})
-	}
-	return out
-}
-
-// TestWhatIf: each kind of finding has its remedies, and they come to what the coefficients say.
-func TestWhatIf(t *testing.T) {
-	for _, c := range []struct {
-		kind string
-		add  func(w *world)
-		want []predicted
-	}{
-		{FindingPolling, func(w *world) { w.each(100, 30*time.Second, someone("p", "list", "pods"), nil) }, []predicted{
-			{RemedyNone, 100, 10_000_000, 100 + 1000 + 100}, {RemedyCache, 100, 10_000_000, 200}, {RemedyPages, 2000, 100_000_000, 2000 + 1000 + 100},
-			{RemedyInformer, 1, 1_000_000, 1 + 10 + 2}, {RemedyProxy, 101, 1_000_000, 13 + 100 + 1000},
-		}},
-		{FindingNodes, func(w *world) {
-			r := someone("agent", "list", "pods")
-			r.query = "resourceVersion=0"
-			w.each(64, 20*time.Second, r, machine(64))
-		}, []predicted{
-			{RemedyNone, 64, 6_400_000, 64 + 64}, {RemedyNode, 64, 640_000, 64 + 6 + 1}, {RemedyPages, 1280, 64_000_000, 1280 + 640 + 64},
-		}},
-		{FindingPart, func(w *world) {
-			r := someone("part", "list", "pods")
-			r.query = "labelSelector=a%3Db&resourceVersion=0"
-			w.each(400, 5*time.Second, r, nil)
-		}, []predicted{
-			{RemedyNone, 400, 4_000_000, 400 + 4000 + 4}, {RemedyIndex, 1, 1_000_000, 13}, {RemedyProxy, 1, 1_000_000, 13},
-		}},
-		{FindingRelist, func(w *world) { w.loop(40, 1, 5*time.Minute, 10*time.Second) }, []predicted{
-			{RemedyNone, 40, 800_000, 40 + 400 + 8}, {RemedyResume, 41, 20_000, 41 + 10},
-		}},
-		{FindingWatches, func(w *world) {
-			r := someone("w", "watch", "services")
-			r.query, r.took = "resourceVersion=7&watch=true", 30*time.Second
-			w.each(300, 30*time.Second, r, nil)
-		}, []predicted{{RemedyNone, 300, 0, 300}, {RemedyLasting, 20, 0, 20}}},
-		{FindingFailing, func(w *world) {
-			r := someone("huge", "list", "pods")
-			r.code, r.took = 504, time.Minute
-			w.each(60, 90*time.Second, r, nil)
-		}, []predicted{{RemedyNone, 60, 6_000_000, 60 + 600 + 60}, {RemedyPages, 1200, 60_000_000, 1200 + 600 + 60}}},
-	} {
-		t.Run(c.kind, func(t *testing.T) {
-			w := newWorld(1)
-			c.add(w)
-			found := examine(t, plainly(), w.log()).Findings
-			if len(found) != 1 || found[0].Kind != c.kind {
-				t.Fatalf("%+v", found)
-			}
-			got := predictionsOf(found[0].WhatIf)
-			for _, want := range c.want {
-				if !slices.Contains(got, want) {
-					t.Errorf("%v, want %v", got, want)
-				}
-			}
-			if got[0].remedy != RemedyNone {
-				t.Errorf("begins with %v", got[0])
-			}
-		})
 	}
 }
 
@@ -330,15 +256,6 @@ func TestRestart(t *testing.T) {
 	// Of 40 WATCHes that take 100 seats each, 6 are let in.
 	if got, want := r.PeakBytes[0], 1.5e9+6*0.5e6; got < want || got > 1.001*want {
 		t.Errorf("a peak of %v, want %v", got, want)
-	}
-}
-
-// TestIncidents: what is found has a page that explains it.
-func TestIncidents(t *testing.T) {
-	for _, kind := range []string{FindingRelist, FindingNodes, FindingResync, FindingPolling, FindingPart, FindingWatches, FindingFailing, FindingRefused} {
-		if _, err := os.Stat(filepath.Join("../../docs/incidents", IncidentOf(kind)+".md")); err != nil {
-			t.Error(err)
-		}
 	}
 }
 

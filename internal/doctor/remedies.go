@@ -18,6 +18,8 @@ type Prediction struct {
 // The names of remedies.
 const (
 	RemedyNone     = "as it is"
+	RemedyUnsynced = "a resync period of 0"
+
 	RemedyCache    = `resourceVersion="0"`
 	RemedyPages    = "pages of 500"
 	RemedyNode     = "fieldSelector=spec.nodeName"
@@ -33,7 +35,7 @@ const (
 // whatIfCase is what a client does with one resource, and how it could do otherwise.
 type whatIfCase struct {
 	d           *Doctor
-	kind        string // of the finding
+	kind        *kind // of the finding
 	c           *client
 	u           *usage
 	size        Size
@@ -45,19 +47,17 @@ type whatIfCase struct {
 // whatIf predicts what the requests that a finding is about would have cost with each of its
 // remedies. The first prediction is for no remedy. It returns nil if there is no model, or if
 // nobody knows how many objects there are.
-func (d *Doctor) whatIf(c *client, u *usage, kind string) []Prediction {
-	w := &whatIfCase{
-		d: d, kind: kind, c: c, u: u, size: d.size(u.resource), all: d.batches(c.name, u), concurrency: c.concurrency(),
-	}
-	if kind == FindingWatches {
-		w.all = append(w.all, w.watches(float64(u.watchesButProofs().Ended)))
+func (d *Doctor) whatIf(c *client, u *usage, k *kind) []Prediction {
+	w := &whatIfCase{d: d, kind: k, c: c, u: u, size: d.size(u.resource), concurrency: c.concurrency()}
+	if w.all = d.batches(c.name, u); k.asks != nil {
+		w.all = k.asks(w)
 	}
 	if d.options.Model == nil || len(w.all) == 0 {
 		return nil
 	}
 	w.machines = float64(max(u.watchMachines(), u.whole.machines(), u.part.machines()))
 	out := []Prediction{w.predict(RemedyNone, w.all)}
-	for _, r := range remediesOf[kind] {
+	for _, r := range k.remedies {
 		if p, ok := r(w); ok {
 			out = append(out, p)
 		}
@@ -67,18 +67,6 @@ func (d *Doctor) whatIf(c *client, u *usage, kind string) []Prediction {
 
 // remedy predicts one remedy. It returns false if that changes nothing here.
 type remedy func(w *whatIfCase) (Prediction, bool)
-
-// remediesOf has the remedies of each kind of finding. Those that a client can apply by itself come
-// first.
-var remediesOf = map[string][]remedy{
-	FindingPolling: {cached, inPages, informed, shardedByMachine, proxied},
-	FindingResync:  {cached, inPages, informed, proxied},
-	FindingNodes:   {byNode, cached, inPages, shardedByMachine, proxied},
-	FindingPart:    {cached, informed, proxied},
-	FindingRelist:  {resumed, cached, proxied},
-	FindingWatches: {lasted},
-	FindingFailing: {inPages, cached, informed, proxied},
-}
 
 func (w *whatIfCase) predict(name string, all []batch) Prediction {
 	p := Prediction{Remedy: name, Cost: costOf(&w.d.options.Model.Server, all)}
@@ -137,14 +125,14 @@ func byNode(w *whatIfCase) (Prediction, bool) {
 // this one begins with: LISTs that fail, or WATCHes that begin with all objects. Where most are of
 // the latter, it predicts that they are resumed.
 func informed(w *whatIfCase) (Prediction, bool) {
-	if p := w.u.whole; w.kind == FindingPolling && 2*p.initial > p.count {
+	if p := w.u.whole; w.kind.name == FindingPolling && 2*p.initial > p.count {
 		return resumed(w)
 	}
-	if t := w.u.watchTallies[selectAll]; w.kind != FindingFailing && t.ended+t.open > t.initial {
+	if t := w.u.watchTallies[selectAll]; w.kind.name != FindingFailing && t.ended+t.open > t.initial {
 		return w.predict(RemedyHeld, nil), true
 	}
 	name := RemedyInformer
-	if w.kind != FindingFailing && w.u.whole.total() == 0 {
+	if w.kind.name != FindingFailing && w.u.whole.total() == 0 {
 		name = RemedyIndex
 	}
 	return w.predict(name, []batch{w.informer(w.machines)}), true

@@ -88,7 +88,7 @@ func getsProtobuf(c Client, resource string) bool {
 	_, group, _ := strings.Cut(resource, ".")
 	own := strings.HasSuffix(group, ".k8s.io") && !strings.HasSuffix(group, ".x-k8s.io")
 	custom := strings.Contains(group, ".") && !own
-	return !custom && !strings.HasPrefix(c.Agent, "kubectl/")
+	return !custom && !c.isKubectl()
 }
 
 // sizes returns those of all resources that are LISTed, or WATCHed from their state on, by name.

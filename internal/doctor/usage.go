@@ -264,19 +264,3 @@ func (u *usage) objectsRead(lists, objects int64) int64 {
 	paged := min(t.paged, lists)
 	return (lists-paged)*objects + int64(min(float64(paged*objects), t.limits))
 }
-
-// total returns how many LISTs there were of a sort, none of nil.
-func (p *pattern) total() int64 {
-	if p == nil {
-		return 0
-	}
-	return p.count
-}
-
-// busiestHour returns how many LISTs there were of a sort in the hour with the most, none of nil.
-func (p *pattern) busiestHour() int64 {
-	if p == nil {
-		return 0
-	}
-	return p.hourly.busiest
-}

@@ -1,0 +1,74 @@
+package doctor
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/weirproject/weir/internal/quantity"
+)
+
+const (
+	FindingPolling = "polling"
+
+	// A controller that restarts twice a day LISTs each resource 14 times a week, a person who
+	// looks into something a dozen times an hour.
+	pollLists = 20
+	// A deployment of a few replicas that all LIST at the start does not poll.
+	pollListsEach = 10
+	// Nobody polls at 30 % of one interval by chance, and 10 minutes are what polling ends at:
+	// beyond, it costs less than a WATCH.
+	pollRegular  = 0.6
+	pollInterval = 10 * time.Minute
+	// Several replicas or threads that poll side by side have no interval together, but a rate that
+	// no person has.
+	pollBusyLists   = 100
+	pollBusyPerHour = 60
+	// Somebody who looks at a screen that is refreshed for some minutes does not poll. Nor does what
+	// LISTs each of many namespaces once, such as a backup.
+	lasting      = 10 * time.Minute
+	lastingLists = 100
+)
+
+var pollingKind = &kind{
+	name:     FindingPolling,
+	does:     "LISTs all objects of a resource again and again",
+	from:     "20 LISTs over 10 minutes, or 100, most at one interval of 10 minutes or less; or 100 LISTs at 60 an hour and more",
+	incident: "concurrent-lists",
+	find:     findPolling,
+	change: func(a api, _ *usage) string {
+		return fmt.Sprintf("%s.Lister().List(selector) // in the place of %s.List(ctx, options)", a.informer(), a.client())
+	},
+	kubectl:  watchOnce,
+	remedies: []remedy{cached, inPages, informed, shardedByMachine, proxied},
+}
+
+// findPolling finds LISTs of all objects again and again.
+func findPolling(u subject) (Finding, bool) {
+	p := u.whole
+	if p.total() < pollLists || p.count < pollListsEach*p.machines() {
+		return Finding{}, false
+	}
+	every, share := p.interval()
+	regular := share >= pollRegular && every <= pollInterval && (p.span() >= lasting || p.count >= lastingLists)
+	if !regular && (p.count < pollBusyLists || p.perHour() < pollBusyPerHour) {
+		return Finding{}, false
+	}
+	rhythm, explains := p.inBursts(u.explained())
+	switch {
+	case explains:
+		return Finding{}, false
+	case regular:
+		rhythm = fmt.Sprintf("every %s (%.0f%% of the intervals)", duration(every), 100*share)
+	case rhythm == "":
+		rhythm = fmt.Sprintf("%s times an hour", quantity.Number(p.perHour()))
+	}
+	f := Finding{
+		Count: p.count, Seconds: p.latency.Seconds(), whole: p.count,
+		Text:   fmt.Sprintf("LISTs all %s %s: %s LISTs%s", u.resource, rhythm, quantity.Count(p.count), p.sort()),
+		Remedy: "hold an informer and read its cache; where it must poll, ask with resourceVersion=0",
+	}
+	if 2*p.initial > p.count {
+		f.Remedy = "resume the WATCH from the last resourceVersion, with bookmarks; find what makes it begin anew: a crash loop"
+	}
+	return f, true
+}
