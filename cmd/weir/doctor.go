@@ -51,9 +51,9 @@ func newDoctor() *cobra.Command {
 		Use:   "doctor [AUDIT-LOG...]",
 		Short: "Find who makes an API server spike, from its audit logs or its metrics",
 		Long: "Doctor reads kube-apiserver's audit logs, shows who asks most, and says which clients cost more than they have to,\n" +
-			"and what to change: polling, resyncs that LIST, WATCHes that end early, LISTs of all pods by each node, and who had\n" +
-			"the seats while requests were refused. Logs may be rotated, of several servers, compressed by gzip, in any order; -\n" +
-			"is stdin.\n\n" +
+			"and what to change: polling, resyncs that LIST, WATCHes that end early, LISTs of all pods by each node, controllers\n" +
+			"that overwrite each other's objects, and who had the seats while requests were refused. Logs may be rotated, of several\n" +
+			"servers, compressed by gzip, in any order; - is stdin.\n\n" +
 			"Where it knows how many objects there are, it predicts what each client's LISTs cost the server, what they would have\n" +
 			"cost with each remedy, and what it would take if everything restarted at once. It takes the numbers from --objects,\n" +
 			"from the server that kubectl's flags choose, or estimates them from the names in the log, and says which. The model\n" +

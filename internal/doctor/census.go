@@ -14,7 +14,8 @@ type census map[string]*counted
 type counted struct {
 	names, gone distinct // of objects that there were, and that were deleted
 	namespaces  distinct
-	writes      int64 // each is an event to every WATCH
+	writes      int64               // each is an event to every WATCH
+	watched     [selections]float64 // seconds that WATCHes were open, of all together
 }
 
 // add counts the object that a request is about, and its namespace.
@@ -37,16 +38,24 @@ func (c census) add(e *audit.Event, v verb) {
 	k.namespaces.add(o.Namespace)
 	switch v {
 	case verbCreate, verbUpdate, verbPatch, verbDelete:
-		k.writes++
+		if ofObject(e.Object.Subresource) {
+			k.writes++
+		}
 	}
 	if len(o.Name) == 0 {
 		return
 	}
-	object := append(space[:0], o.Namespace[:min(len(o.Namespace), maxName)]...)
-	object = append(append(object, '/'), o.Name[:min(len(o.Name), maxName)]...)
+	object := appendObject(space[:0], o)
 	k.names.add(object)
 	if v == verbDelete && len(e.Object.Subresource) == 0 {
 		k.gone.add(object)
+	}
+}
+
+// watched notes that a WATCH was open for some seconds.
+func (c census) watched(resource string, of selection, seconds float64) {
+	if k := c[resource]; k != nil {
+		k.watched[of] += max(0, seconds)
 	}
 }
 

@@ -10,10 +10,10 @@ const (
 	// maxClients bounds the clients that are told apart. Of more, those are kept that have asked
 	// most (Space-Saving): one that has more than a 2,048th of all weight is among them.
 	maxClients = 2048
-	// heavy is the weight of a LIST, or of a WATCH of less than a minute; refusedWeight that of a 429;
-	// any other request weighs 1. So many harmless clients do not push out one that LISTs, begins
-	// WATCHes anew or is refused. Long WATCHes, of which each informer has eight an hour, weigh no
-	// more than a GET.
+	// heavy is the weight of a LIST, or of a WATCH of less than a minute; refusedWeight that of a
+	// 429; any other request weighs 1. So many harmless clients do not push out one that LISTs,
+	// begins WATCHes anew or is refused. Long WATCHes, of which each informer has eight an hour,
+	// weigh no more than a GET.
 	heavy         = 100
 	refusedWeight = 10
 	// maxUsages bounds the resources of all clients together: 85 MB, if each of them is LISTed in
@@ -21,8 +21,8 @@ const (
 	// are does not hide what others do.
 	maxUsages = 16_384
 	minUsages = 2
-	// other is the resource that counts what is beyond. Nothing is found in it: what is regular there
-	// is several resources taken for one.
+	// other is the resource that counts what is beyond. Nothing is found in it: what is regular
+	// there is several resources taken for one.
 	other = "(other resources)"
 )
 

@@ -31,6 +31,7 @@ type Doctor struct {
 	clients clients
 	open    openWatches
 	census  census
+	objects objects
 
 	requests, lists, refused series // of all clients
 	changed                  series // objects that were created or deleted
@@ -51,7 +52,7 @@ type Totals struct {
 
 // New makes a Doctor that has seen nothing.
 func New(o Options) *Doctor {
-	return &Doctor{options: o, clients: newClients(maxClients), open: openWatches{byID: map[uint64]openWatch{}}, census: census{}}
+	return &Doctor{options: o, clients: newClients(maxClients), open: openWatches{byID: map[uint64]openWatch{}}, census: census{}, objects: objects{byName: map[string]*objectWrites{}}}
 }
 
 // Add counts an event, of which it keeps no bytes. A request counts once: when its response is
@@ -97,7 +98,20 @@ func (d *Doctor) Add(e *audit.Event) {
 		c.noteStart(e.Begun())
 	}
 	d.census.add(e, verb)
+	switch verb {
+	case verbWatch:
+		if e.Code < 400 {
+			d.census.watched(string(d.resource), selectionOf(e, audit.ParseQuery(e.URI)), d.since(e.Begun()))
+		}
+	case verbCreate, verbUpdate, verbPatch, verbDelete:
+		if ofObject(e.Object.Subresource) && string(e.User) != server {
+			d.objects.add(e, c, d.resource)
+		}
+	}
 }
+
+// since returns for how many seconds what began at a time has lasted, while there was a log.
+func (d *Doctor) since(begun int64) float64 { return float64(d.last-max(begun, d.first)) / 1e6 }
 
 // count counts an event in totals.
 func (d *Doctor) count(t *Totals, e *audit.Event, verb verb) {

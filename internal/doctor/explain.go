@@ -15,7 +15,8 @@ const (
 	// That is more, by a factor, than what is usual.
 	listsPerChange = 10
 	rolloutFactor  = 2
-	// aroundBurst is how much earlier the cause of a burst may be logged, and how much later a start.
+	// aroundBurst is how much earlier the cause of a burst may be logged, and how much later a
+	// start.
 	aroundBurst = time.Minute
 )
 

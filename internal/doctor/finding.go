@@ -21,11 +21,12 @@ type Finding struct {
 	// Change is the line to write in place of the one there is, in client-go's words.
 	Change   string `json:"change,omitempty"`
 	Incident string `json:"incident,omitempty"`
-	// WhatIf is what the requests cost, and what they would have cost with each remedy; the first is
-	// how it is. Null where nobody knows how many objects there are.
+	// WhatIf is what the requests cost, and what they would have cost with each remedy; the first
+	// is how it is. Null where nobody knows how many objects there are.
 	WhatIf []Prediction `json:"whatIf"`
 
-	whole int64 // of the requests, those that read all objects
+	whole int64    // of the requests, those that read all objects
+	with  []Client // who else has a part in it
 }
 
 // server is who API servers are to themselves. They LIST Services every three minutes to mend their
@@ -50,6 +51,7 @@ func (d *Doctor) findings() []Finding {
 			all = append(all, f)
 		}
 	}
+	all = slices.DeleteFunc(all, func(f Finding) bool { return f.Kind == FindingWrites && inFight(all, f) })
 	slices.SortStableFunc(all, byCost)
 	return all
 }
@@ -87,18 +89,20 @@ func (d *Doctor) ofUsage(c *client, u *usage) (all []Finding) {
 	if u.resource == other {
 		return nil
 	}
+	listed := false
 	for _, k := range kinds {
-		if k.find == nil || c.name.isKubectl() && k.kubectl == nil {
+		if k.find == nil || c.name.isKubectl() && k.kubectl == nil || listed && !k.beside {
 			continue
 		}
 		if f, ok := k.find(subject{u, c, d}); ok {
 			f.Kind, f.Incident, f.Client, f.Resource = k.name, k.incident, c.name, u.resource
 			f.Objects = u.objectsRead(f.whole, d.options.Objects[u.resource])
 			f.Change, f.WhatIf = k.changeOf(c.name, u), d.whatIf(c, u, k)
-			return []Finding{f}
+			all = append(all, f)
+			listed = listed || !k.beside
 		}
 	}
-	return nil
+	return all
 }
 
 // byCost orders findings: objects that were read, where sizes are known, then the time that the

@@ -23,8 +23,8 @@ const (
 	// no person has.
 	pollBusyLists   = 100
 	pollBusyPerHour = 60
-	// Somebody who looks at a screen that is refreshed for some minutes does not poll. Nor does what
-	// LISTs each of many namespaces once, such as a backup.
+	// Somebody who looks at a screen that is refreshed for some minutes does not poll. Nor does
+	// what LISTs each of many namespaces once, such as a backup.
 	lasting      = 10 * time.Minute
 	lastingLists = 100
 )

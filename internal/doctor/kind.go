@@ -5,7 +5,7 @@ package doctor
 type kind struct {
 	name       string // in -o json
 	does, from string // the row of docs/doctor.md, which a test writes
-	incident   string // the page of docs/incidents that explains it
+	incident   string // the page of docs/incidents that explains it; empty: there is none
 
 	find    func(u subject) (Finding, bool) // looks at what a client does with a resource
 	findAll func(d *Doctor) []Finding       // looks at all clients
@@ -16,6 +16,7 @@ type kind struct {
 	// those.
 	kubectl  func(a api) string
 	asks     func(w *whatIfCase) []batch // the requests that it is about; nil: the LISTs
+	beside   bool                        // it is found beside those about LISTs and WATCHes
 	remedies []remedy                    // those that a client can apply alone come first
 }
 
@@ -31,7 +32,8 @@ func (s subject) explained() explain { return s.d.explains(s.c) }
 
 // kinds are all there are. Of those about the LISTs and WATCHes of a resource, the first that is
 // found says most.
-var kinds = []*kind{relistKind, nodesKind, resyncKind, pollingKind, partKind, watchesKind, failingKind, refusedKind}
+var kinds = []*kind{relistKind, nodesKind, resyncKind, pollingKind, partKind, watchesKind, failingKind, refusedKind,
+	fightKind, writesKind, eventsKind, getsKind}
 
 // kindOf returns the kind of a name, or nil.
 func kindOf(name string) *kind {

@@ -31,7 +31,8 @@ func TestMemory(t *testing.T) {
 		e.User, e.Object.Resource, e.AuditID, e.Verb, e.Stage = user, resource, id, verb, stage
 		d.Add(e)
 	}
-	// Two passes over as many clients and resources as are told apart, each LISTed whole and in part.
+	// Two passes over as many clients and resources as are told apart, each LISTed whole and in
+	// part.
 	for pass := range 2 {
 		for i := range 8 * maxClients {
 			e.Staged += 5e6
@@ -39,6 +40,11 @@ func TestMemory(t *testing.T) {
 				e.Object.Namespace = []byte(namespace)
 				add(i%maxClients, i/maxClients, list, complete)
 			}
+			e.Object.Name = id
+			for _, verb := range []string{"get", "update"} {
+				add(i%maxClients, i/maxClients, []byte(verb), complete)
+			}
+			e.Object.Name = nil
 			add(i%maxClients, i/maxClients, []byte("watch"), complete)
 			add(i%maxClients, i/maxClients, []byte("watch"), started)
 		}
@@ -55,7 +61,7 @@ func TestMemory(t *testing.T) {
 		}
 	}
 	full := testgc.Live() - before
-	for i := range 450_000 - 2*8*maxClients*4 {
+	for i := range 450_000 - 2*8*maxClients*6 {
 		e.Staged += 1e5
 		stage, verb := complete, []byte("get")
 		if i%4 == 0 {

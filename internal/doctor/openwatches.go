@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// maxOpenWatches bounds the WATCHes that have started and are not over: 6 MB. Of more, those that
-	// never end are not counted.
+	// maxOpenWatches bounds the WATCHes that have started and are not over: 6 MB. Of more, those
+	// that never end are not counted.
 	maxOpenWatches = 1 << 16
 	// longestWatch is how long kube-apiserver lets a WATCH last that asks for no timeout: 30 to 60
 	// minutes, or longer with another --min-request-timeout.
@@ -119,6 +119,7 @@ func (d *Doctor) countOpen() {
 		p.c.total.add(one)
 		p.u.watches.Open++
 		p.u.watchTallies[w.selection].open++
+		d.census.watched(p.u.resource, w.selection, d.since(w.begun))
 		if w.initial {
 			p.u.watches.Initial++
 			p.u.watchTallies[w.selection].initial++

@@ -30,6 +30,10 @@ const (
 	RemedyResume   = "WATCHes that are resumed"
 	RemedyLasting  = "WATCHes of 5 to 10 minutes"
 	RemedyProxy    = "through weir-proxy"
+
+	RemedyEachMinute = "one write a minute of each object"
+	RemedyOneWriter  = "one writer"
+	RemedyWatchOne   = "a WATCH of each of the objects"
 )
 
 // whatIfCase is what a client does with one resource, and how it could do otherwise.
@@ -56,6 +60,9 @@ func (d *Doctor) whatIf(c *client, u *usage, k *kind) []Prediction {
 		return nil
 	}
 	w.machines = float64(max(u.watchMachines(), u.whole.machines(), u.part.machines()))
+	if k.beside {
+		w.machines = float64(max(1, c.places.count()))
+	}
 	out := []Prediction{w.predict(RemedyNone, w.all)}
 	for _, r := range k.remedies {
 		if p, ok := r(w); ok {

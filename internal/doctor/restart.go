@@ -15,8 +15,8 @@ type Restart struct {
 	Killer   Client  `json:"killer"` // who takes most of the CPU
 	Resource string  `json:"resource"`
 	Killers  float64 `json:"killerStarts"`
-	// Predictions begin with how it is. In those behind it the killer asks otherwise, and in that of
-	// the proxy everybody asks that.
+	// Predictions begin with how it is. In those behind it the killer asks otherwise, and in that
+	// of the proxy everybody asks that.
 	Predictions []Prediction `json:"predictions"`
 	// PeakBytes are the server's, by prediction; what is added alone, unless Whole.
 	PeakBytes []float64 `json:"peakBytes"`

@@ -25,6 +25,7 @@ type usage struct {
 	watchPlaces     *distinct // nil if there were none
 	shorts          hourly    // WATCHes that were over within a minute, but for proofs
 	proofs          proofs
+	gets, writes    *acts                 // of objects; nil if there were none
 	listTallies     [selections]listTally // LISTs that were answered
 	watchTallies    [selections]watchTally
 }
@@ -91,6 +92,7 @@ func (u *usage) add(e *audit.Event, v verb) (starts bool) {
 	case e.Code >= 500:
 		u.failed++
 	}
+	u.acted(e, v)
 	switch v {
 	case verbList:
 		u.asksFor(e.Object.Version)

@@ -1,0 +1,72 @@
+package doctor
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/weirproject/weir/internal/quantity"
+)
+
+const (
+	FindingGets = "gets"
+
+	// getsWatched is how many objects a client can WATCH one by one instead of all.
+	getsWatched = 100
+)
+
+var getsKind = &kind{
+	name: FindingGets,
+	does: "GETs the same objects again and again",
+	from: "1 GET a minute of each object that cost 5 s of CPU an hour on each machine, by the measured model: 4 a second",
+	find: findGets, beside: true,
+	change: func(a api, _ *usage) string {
+		of := ""
+		switch {
+		case a.method == "":
+			of = ".ByNamespace(namespace)"
+		case !a.cluster:
+			of = fmt.Sprintf(".%s(namespace)", a.method)
+		}
+		return a.informer() + ".Lister()" + of + ".Get(name) // in the place of a GET"
+	},
+	kubectl: watchOnce,
+	asks: func(w *whatIfCase) []batch {
+		return []batch{{c: w.c.name, size: w.size, work: w.d.getWork(w.c.name, w.u.resource, float64(w.u.gets.count))}}
+	},
+	remedies: []remedy{watchedOne, informedOfGets},
+}
+
+// findGets finds GETs of the same objects that cost much.
+func findGets(u subject) (Finding, bool) {
+	_, sub, _ := strings.Cut(u.resource, "/")
+	if u.gets == nil || thresholds() == nil || sub != "" && sub != "status" || strings.HasSuffix(u.resource, unwatchable) {
+		return Finding{}, false
+	}
+	each, object := u.rates(u.gets)
+	if object < oftenPerHour || thresholds().Server.Of(u.d.getWork(u.c.name, u.resource, each)).CPUSeconds < wasteful {
+		return Finding{}, false
+	}
+	return Finding{
+		Count: u.gets.count, Seconds: u.gets.latency.Seconds(),
+		Text: fmt.Sprintf("GETs %s up to %s times a second on each machine: %s GETs of about %s objects", u.resource,
+			quantity.Number(each/3600), quantity.Count(u.gets.count), quantity.Count(int64(u.gets.objects.count()))),
+		Remedy: "hold an informer and read its cache; of one object it is a WATCH with fieldSelector=metadata.name=NAME",
+	}, true
+}
+
+// watchedOne predicts a WATCH of each of the objects, on each machine.
+func watchedOne(w *whatIfCase) (Prediction, bool) {
+	objects := float64(w.u.gets.objects.count())
+	b := batch{c: w.c.name, size: w.size, work: w.d.getWork(w.c.name, w.u.resource, w.machines*objects)}.initial()
+	b.work.Connections, b.work.EventBytes = w.machines, w.size.Bytes
+	b.work.Events = w.machines * w.d.census.writes(w.size.Resource) * min(1, objects/float64(max(1, w.d.census.objects(w.size.Resource))))
+	return w.predict(RemedyWatchOne, []batch{b}), objects <= getsWatched
+}
+
+// informedOfGets predicts an informer, where it is known how many objects that has.
+func informedOfGets(w *whatIfCase) (Prediction, bool) {
+	if w.size.Objects == 0 {
+		return Prediction{}, false
+	}
+	return w.predict(RemedyInformer, []batch{w.informer(w.machines)}), true
+}
