@@ -63,6 +63,7 @@ func (res *resource) onStatus(s *session, st reflector.Status, cancel context.Ca
 	}
 	failed := st.Attempts > s.attempts
 	s.attempts = st.Attempts
+	res.logStanding(s, st.Err)
 	if st.Err == nil {
 		res.lastError.Store(nil)
 		return
@@ -83,6 +84,19 @@ func (res *resource) onStatus(s *session, st reflector.Status, cancel context.Ca
 			cancel(st.Err)
 			return
 		}
+	}
+}
+
+// logStanding logs when a cached resource falls behind its upstream, and when it is current again.
+func (res *resource) logStanding(s *session, err error) {
+	log := res.resources.log
+	switch {
+	case err != nil && s.behindSince.IsZero() && res.ready.Load() == s:
+		s.behindSince = time.Now()
+		log.Warn("a resource is behind its upstream", "resource", res.name(), "error", err.Error())
+	case err == nil && !s.behindSince.IsZero():
+		log.Info("a resource is current again", "resource", res.name(), "behind", time.Since(s.behindSince).Round(time.Millisecond).String())
+		s.behindSince = time.Time{}
 	}
 }
 

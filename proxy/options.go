@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"slices"
 	"time"
 
@@ -191,12 +192,55 @@ func (o *Options) Validate() error {
 	if (o.CertFile == "") != (o.KeyFile == "") {
 		return fmt.Errorf("%w: a certificate needs its key, and a key its certificate", ErrOptions)
 	}
+	if err := validAddress(o.Listen); err != nil {
+		return fmt.Errorf("%w: an address to listen on: %w", ErrOptions, err)
+	}
+	if err := o.validSizes(); err != nil {
+		return err
+	}
 	for _, name := range slices.Concat(o.Resources, o.Cached) {
 		if _, err := parseResource(name); err != nil {
 			return err
 		}
 	}
 	return o.Audit.validate()
+}
+
+// validSizes returns an error for a duration or a bound below zero that means nothing.
+func (o *Options) validSizes() error {
+	a := &o.Authentication
+	for name, d := range map[string]time.Duration{
+		"a staleness": o.MaxStaleness, "a recheck": o.Recheck, "the longest time between rechecks": o.RecheckMax, "a shutdown delay": o.ShutdownDelay,
+		"a TTL of tokens": a.TokenTTL, "a TTL of permissions": a.AllowTTL, "a TTL of denials": a.DenyTTL,
+	} {
+		if d < 0 {
+			return fmt.Errorf("%w: %s of %v: want 0 or more", ErrOptions, name, d)
+		}
+	}
+	for name, n := range map[string]int64{
+		"connections": int64(o.MaxConnections), "reads in progress": int64(o.MaxRequests), "other requests in progress": int64(o.MaxMutating),
+		"watches": int64(o.MaxLongRunning), "watches of one user": int64(o.MaxWatchesPerUser), "bytes of resources on demand": o.MemoryBudget,
+		"bytes of change logs": o.LogBytes,
+	} {
+		if n < 0 {
+			return fmt.Errorf("%w: a bound of %d %s: want 0 or more", ErrOptions, n, name)
+		}
+	}
+	return nil
+}
+
+// validAddress returns an error for a TCP address without a port, or with one that does not exist.
+// The empty address is valid.
+func validAddress(address string) error {
+	if address == "" {
+		return nil
+	}
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return err
+	}
+	_, err = net.LookupPort("tcp", port)
+	return err
 }
 
 func (o Options) withDefaults() Options {

@@ -32,7 +32,9 @@ type session struct {
 	follows   atomic.Bool // it has watched the upstream: before that, nothing can be proven
 	// attempts is how many of the reflector's had failed in a row when onStatus was called last.
 	attempts int
-	end      context.CancelCauseFunc
+	// behindSince is when the resource fell behind its upstream. Zero: it is current. onStatus has it.
+	behindSince time.Time
+	end         context.CancelCauseFunc
 }
 
 // lastHeard returns when the session was last shown to be the upstream's state. It is at least as

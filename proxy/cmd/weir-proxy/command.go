@@ -191,6 +191,9 @@ func (f *flags) complete() error {
 var errNoUpstream = errors.New("no upstream: there is no kubeconfig; name one by --kubeconfig or KUBECONFIG")
 
 func (f *flags) run(cmd *cobra.Command) error {
+	if len(f.options.Resources) == 0 && cmd.Flags().Changed("resources") {
+		return command.Usagef("--resources \"\": want a list of resources, such as pods,nodes")
+	}
 	if err := f.complete(); err != nil || f.check {
 		return err
 	}
