@@ -59,6 +59,8 @@ type fakeUpstream struct {
 	fault func(w http.ResponseWriter, r *http.Request)
 	// forbidden is the path of a resource that the proxy may not read.
 	forbidden string
+	// missing is the path of a resource that is not served any more.
+	missing string
 	// failing is the path of what is answered 500.
 	failing string
 	// blockedPath is the path of a resource whose requests of the proxy are not answered until this is
@@ -97,6 +99,7 @@ func (u *fakeUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	u.mu.Lock()
 	down, hangs, silent, fault := u.down, u.hangs, u.silent && !ofProxy(r.Header), u.fault
 	services, warning, schemas := u.services, u.warns[r.URL.Path], maps.Clone(u.schemas)
+	missing := u.missing != "" && r.URL.Path == u.missing
 	unblocked, forbidden, failing := u.unblocked, u.forbidden != "" && r.URL.Path == u.forbidden, u.failing != "" && r.URL.Path == u.failing
 	if unblocked != nil && r.URL.Path == u.blockedPath && ofProxy(r.Header) {
 		u.kept++
@@ -126,6 +129,8 @@ func (u *fakeUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case forbidden:
 		writeStatus(w, http.StatusForbidden)
+	case missing:
+		http.NotFound(w, r)
 	case failing:
 		writeStatus(w, http.StatusInternalServerError)
 	case down:

@@ -261,7 +261,7 @@ func TestContinueAtAnotherReplica(t *testing.T) {
 // tokenOf returns a continue token of a proxy's, of the state at rv.
 func tokenOf(t *testing.T, rv uint64) string {
 	t.Helper()
-	raw, err := json.Marshal(map[string]any{"v": "weir.dev/v1", "rv": rv, "start": "a/b"})
+	raw, err := json.Marshal(map[string]any{"v": "meta.k8s.io/v1", "rv": rv, "start": "a/b", "by": "weir.dev"})
 	if err != nil {
 		t.Fatal(err)
 	}

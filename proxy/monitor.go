@@ -63,6 +63,7 @@ func (res *resource) onStatus(s *session, st reflector.Status, cancel context.Ca
 	}
 	failed := st.Attempts > s.attempts
 	s.attempts = st.Attempts
+	s.unknown.Store(errors.Is(st.Err, reflector.ErrUnknownResource))
 	res.logStanding(s, st.Err)
 	if st.Err == nil {
 		res.lastError.Store(nil)

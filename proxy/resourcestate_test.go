@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/reflector"
 )
 
 // block makes the upstream not answer the proxy's own requests for a resource, and those that
@@ -179,4 +180,39 @@ func TestRestartDelay(t *testing.T) {
 			t.Errorf("session %d: %v, not %v", i+1, delay, tt.want)
 		}
 	}
+}
+
+// TestDeletedDefinition: as soon as the upstream answers that it has no such resource, reads of it
+// are forwarded, though the session goes on for some attempts more: another API server may have
+// answered. Once the upstream has it again, the proxy answers.
+func TestDeletedDefinition(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 3})
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
+	tp.ready()
+	const path = "/api/v1/pods"
+	sess := tp.resource("pods").ready.Load()
+	u.mu.Lock()
+	u.missing = path
+	u.mu.Unlock()
+	u.tls.CloseClientConnections()
+	tp.until("the upstream has said so", func() bool { return errors.Is(sess.reflector.Status().Err, reflector.ErrUnknownResource) })
+	u.forwarded("")
+	for _, query := range []string{"?resourceVersion=0", "?resourceVersion=0&watch=true"} {
+		if code, body := tp.get("jane", path+query); code != http.StatusNotFound {
+			t.Errorf("%s: %d %.200s", query, code, body)
+		}
+	}
+	if tp.resource("pods").ready.Load() != sess {
+		t.Fatal("the session has ended meanwhile")
+	}
+	u.mu.Lock()
+	u.missing = ""
+	u.mu.Unlock()
+	tp.until("the upstream has it again", func() bool { return sess.reflector.Status().Err == nil || tp.resource("pods").ready.Load() != sess })
+	tp.ready()
+	u.forwarded("")
+	tp.until("the proxy answers", func() bool {
+		code, _ := tp.get("jane", path+"?resourceVersion=0")
+		return code == http.StatusOK && len(u.forwarded(path)) == 0
+	})
 }

@@ -148,7 +148,7 @@ func (s *Server) serveRead(a *responseWriter, r *http.Request, rd *readRequest) 
 	}
 	if res != nil {
 		sess := res.readSession()
-		if res.lost(sess, rd) == nil && (sess == nil || !sess.canServe(r, rd)) {
+		if sess != nil && sess.unknown.Load() || res.lost(sess, rd) == nil && (sess == nil || !sess.canServe(r, rd)) {
 			return false
 		}
 	}

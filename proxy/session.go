@@ -30,6 +30,10 @@ type session struct {
 	closers   []func() // of what newSession has made, in that order
 	reflector *reflector.Reflector
 	follows   atomic.Bool // it has watched the upstream: before that, nothing can be proven
+	// unknown means that the upstream has answered last that it has no such resource, which may have
+	// been deleted. Until it answers otherwise, or the session ends after finalMissing such answers,
+	// reads are forwarded.
+	unknown atomic.Bool
 	// attempts is how many of the reflector's had failed in a row when onStatus was called last.
 	attempts int
 	// behindSince is when the resource fell behind its upstream. Zero: it is current. onStatus has it.

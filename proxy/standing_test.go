@@ -34,8 +34,8 @@ func (b *logBuffer) lines(with string) (out []string) {
 	return out
 }
 
-// TestStandingIsLogged: when the upstream fails, the log says so once for each resource, without any
-// request of a client, and once that the resource is current again.
+// TestStandingIsLogged: when the upstream fails, the log says so once for each resource, without
+// any request of a client, and once that the resource is current again.
 func TestStandingIsLogged(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	log := &logBuffer{}

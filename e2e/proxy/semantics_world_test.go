@@ -57,16 +57,16 @@ func (w *world) fill(text string, s *server) string {
 	}
 	ahead := fmt.Sprint(w.now + 1_000_000)
 	many := podsim.New(pods, 1).Apps()[:3] // some 60 pods
-	format := "meta.k8s.io/v1"
-	if strings.HasPrefix(s.page[w.gvr.Resource], ownToken) {
-		format = "weir.dev/v1"
+	maker := ""
+	if page, err := base64.RawURLEncoding.DecodeString(s.page[w.gvr.Resource]); err == nil && strings.Contains(string(page), ownToken) {
+		maker = "," + ownToken
 	}
 	return strings.NewReplacer(
 		"{then}", fmt.Sprint(w.then), "{now}", fmt.Sprint(w.now), "{ahead}", ahead, "{group}", group, "{kind}", kind,
 		"{page}", s.page[w.gvr.Resource], "{low}", shardText("uid", 0, 2), "{high}", shardText("uid", 1, 2),
 		"{both}", shardText("uid", 0, 2)+"%7C%7C"+shardText("uid", 1, 2), "{home}", shardText("namespace", 0, 1), "{many}", url.QueryEscape("app in ("+strings.Join(many, ",")+")"),
-		"{token of ahead}", forge(`{"v":"`+format+`","rv":`+ahead+`,"start":"b"}`),
-		"{own token of nothing}", forge(`{"v":"`+format+`","rv":0,"start":"b"}`),
+		"{token of ahead}", forge(`{"v":"meta.k8s.io/v1","rv":`+ahead+`,"start":"b"`+maker+`}`),
+		"{own token of nothing}", forge(`{"v":"meta.k8s.io/v1","rv":0,"start":"b"`+maker+`}`),
 		"{token of nothing}", forge(`{"v":"meta.k8s.io/v1","rv":0,"start":"b"}`),
 		"{token without start}", forge(`{"v":"meta.k8s.io/v1","rv":`+fmt.Sprint(w.now)+`,"start":""}`),
 		"{token of another format}", forge(`{"v":"v7","rv":1,"start":"b"}`),
@@ -76,9 +76,8 @@ func (w *world) fill(text string, s *server) string {
 
 func forge(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
 
-// ownToken is how continue tokens of the watch cache begin, which have the resourceVersion first;
-// kube-apiserver's have the format.
-var ownToken = forge(`{"r`)
+// ownToken is what continue tokens of the watch cache have and kube-apiserver's have not.
+const ownToken = `"by":"weir.dev"`
 
 // newWorld makes the objects: a to e, then b's color changes and a's annotation, c goes, f comes.
 func newWorld(t *testing.T, ctx context.Context, client dynamic.Interface, gvr schema.GroupVersionResource) *world {
@@ -178,7 +177,7 @@ func define(t *testing.T, ctx context.Context, client dynamic.Interface) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := client.Resource(definitions).Delete(context.WithoutCancel(ctx), crd.GetName(), metav1.DeleteOptions{}); err != nil {
+		if err := client.Resource(definitions).Delete(context.WithoutCancel(ctx), crd.GetName(), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			t.Error(err)
 		}
 	})

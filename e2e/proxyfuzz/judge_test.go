@@ -234,18 +234,18 @@ func (e *exchange) overdue() bool {
 }
 
 // strange reports whether the proxy has passed on a continue token of its own, which kube-apiserver
-// cannot read: it does so where it does not read the path or the query itself, and no client
+// has refused: it does so where it does not read the path or the query itself, and no client
 // changes these from one page to the next.
 func (e *exchange) strange() bool {
 	return e.other != "" && e.ours.code == http.StatusBadRequest && e.ours.header.Get("Audit-Id") != ""
 }
 
-// fits judges an answer to a continue token of the proxy's, which kube-apiserver cannot read, by
+// fits judges an answer to a continue token of the proxy's, which kube-apiserver has refused, by
 // kube-apiserver's answer to the same request without one: the proxy may refuse the token, but must
 // not answer who is refused, nor show more.
 func (e *exchange) fits(whole *answer, known map[string]string) {
 	if e.theirs.code == http.StatusOK {
-		return // the token is kube-apiserver's after all
+		return // kube-apiserver accepts the token
 	}
 	e.faults = nil
 	if e.ours.err != nil || whole.err != nil {

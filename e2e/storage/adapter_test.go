@@ -97,7 +97,7 @@ func (a *adapter) GetList(ctx context.Context, key string, opts apistorage.ListO
 		req.Param("limit", strconv.FormatInt(limit, 10))
 	}
 	if token := opts.Predicate.Continue; token != "" {
-		ours, err := ownToken(token, prefix)
+		ours, err := ownToken(token)
 		if err != nil {
 			return err
 		}

@@ -11,19 +11,19 @@ import (
 	apistorage "k8s.io/apiserver/pkg/storage"
 )
 
-// position is a continue token, read. To a client it is opaque, and so the watch cache's is one of
-// its own; the suites make kube-apiserver's, and read them. Both say the same: the state, -1 for
-// whatever is current, and the first key that may come next. kube-apiserver's key is relative to
-// what is listed.
+// position is a continue token, read. The suites make kube-apiserver's, and read them. The watch
+// cache's says the same: the state, -1 for the current one, and the first key that may come next,
+// without the namespace that is listed. It names who made it, too, which kube-apiserver ignores.
 type position struct {
 	Version         string `json:"v"`
 	ResourceVersion int64  `json:"rv"`
 	Start           string `json:"start"`
+	Maker           string `json:"by,omitempty"`
 }
 
 const (
-	ownVersion   = "weir.dev/v1"
-	theirVersion = "meta.k8s.io/v1"
+	ownMaker = "weir.dev"
+	version  = "meta.k8s.io/v1"
 )
 
 func parseToken(text string) (t position, err error) {
@@ -49,15 +49,12 @@ func isInconsistent(text string) bool {
 
 // ownToken returns the watch cache's token for one of kube-apiserver's. It leaves it to the watch
 // cache to refuse what it says.
-func ownToken(text, prefix string) (string, error) {
+func ownToken(text string) (string, error) {
 	t, err := parseToken(text)
-	if err != nil || t.Version != theirVersion {
+	if err != nil || t.Version != version {
 		return "", fmt.Errorf("continue token %q is not kube-apiserver's: %w", text, err)
 	}
-	if t.Start = strings.TrimPrefix(t.Start, "/"); t.Start != "" {
-		t.Start = prefix + t.Start
-	}
-	t.Version = ownVersion
+	t.Start, t.Maker = strings.TrimPrefix(t.Start, "/"), ownMaker
 	return t.String(), nil
 }
 
@@ -66,10 +63,10 @@ func ownToken(text, prefix string) (string, error) {
 // one.
 func pageToken(text, prefix, last string) string {
 	t, err := parseToken(text)
-	if err != nil || t.Start <= last {
+	if last = strings.TrimPrefix(last, prefix); err != nil || t.Start <= last {
 		return text // a suite that reads it fails
 	}
-	t.Version, t.Start = theirVersion, strings.TrimPrefix(last, prefix)+"\x00"
+	t.Start, t.Maker = last+"\x00", ""
 	return t.String()
 }
 
@@ -83,7 +80,7 @@ func withTheirToken(err error, prefix string) error {
 	if parseErr != nil {
 		return err
 	}
-	their, encodeErr := apistorage.EncodeContinue(resourcePrefix+t.Start, resourcePrefix+prefix, t.ResourceVersion)
+	their, encodeErr := apistorage.EncodeContinue(resourcePrefix+prefix+t.Start, resourcePrefix+prefix, t.ResourceVersion)
 	if encodeErr != nil {
 		return errors.Join(err, encodeErr)
 	}

@@ -267,7 +267,7 @@ func (c *Cache) begin(w http.ResponseWriter, r *http.Request, p *params, namespa
 	}
 	rep := c.newRepresentation(mt, p.includeObject)
 	if !p.watch {
-		return nil, c.list(w, r, p, s, rep)
+		return nil, c.list(w, r, p, namespace, s, rep)
 	}
 	if err := rep.checkRows(); err != nil {
 		return nil, err

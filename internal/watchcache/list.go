@@ -19,7 +19,7 @@ import (
 
 // stateForList returns the state that a LIST asks for, its first key, and the most objects it may
 // return (0: no limit).
-func (c *Cache) stateForList(ctx context.Context, p *params) (st *state, start string, limit int, err error) {
+func (c *Cache) stateForList(ctx context.Context, p *params, namespace string) (st *state, start string, limit int, err error) {
 	limit = int(min(max(p.limit, 0), 1<<30))
 	latest := p.rv == 0 && p.version != "" // "0": any state, without limit
 	if latest {
@@ -28,6 +28,7 @@ func (c *Cache) stateForList(ctx context.Context, p *params) (st *state, start s
 	switch {
 	case p.continueToken != "":
 		st, start, err = c.stateForContinue(ctx, p.continueToken)
+		start = keyIn(namespace, start)
 	case p.match == metav1.ResourceVersionMatchExact:
 		st, err = c.stateExactly(ctx, p.rv)
 	case latest:
@@ -40,7 +41,7 @@ func (c *Cache) stateForList(ctx context.Context, p *params) (st *state, start s
 	return st, start, limit, err
 }
 
-// stateForContinue returns the state and the first key of a later page.
+// stateForContinue returns the state of a later page, and where its token starts.
 func (c *Cache) stateForContinue(ctx context.Context, text string) (*state, string, error) {
 	t, err := parseContinueToken(text)
 	if err != nil {
@@ -65,13 +66,15 @@ func (c *Cache) stateForContinue(ctx context.Context, text string) (*state, stri
 type page struct {
 	meta     wire.ListMeta
 	items    iter.Seq[*store.Object]
-	listSize int64 // size of the items in a protobuf list
-	bytes    int64 // what the page itself takes: the addresses of its objects
+	listSize int64  // size of the items in a protobuf list
+	next     string // first key of the next page; empty: there is none
+	bytes    int64  // what the page itself takes: the addresses of its objects
 }
 
-// list answers a LIST. It returns an error only if it has written nothing.
-func (c *Cache) list(w http.ResponseWriter, r *http.Request, p *params, s *selector, rep representation) error {
-	st, start, limit, err := c.stateForList(r.Context(), p)
+// list answers a LIST in a namespace, or in all if that is empty. It returns an error only if it
+// has written nothing.
+func (c *Cache) list(w http.ResponseWriter, r *http.Request, p *params, namespace string, s *selector, rep representation) error {
+	st, start, limit, err := c.stateForList(r.Context(), p, namespace)
 	if err == nil {
 		err = rep.checkForm(true)
 	}
@@ -85,6 +88,9 @@ func (c *Cache) list(w http.ResponseWriter, r *http.Request, p *params, s *selec
 	defer sc.release(m, &rep)
 	ctx := r.Context()
 	pg, err := c.page(ctx, &pl, s, start, limit, m)
+	if pg.next != "" {
+		pg.meta.Continue = continueToken{ResourceVersion: int64(st.rv), Start: startIn(namespace, pg.next)}.String()
+	}
 	if err == nil && rep.enc == wire.Protobuf {
 		pg.listSize, err = measureItems(ctx, pg.items, m, &rep)
 	}
@@ -160,7 +166,7 @@ func (c *Cache) page(ctx context.Context, pl *queryPlan, s *selector, start stri
 			chosen = append(chosen, o)
 			continue
 		case remaining == 0:
-			pg.meta.Continue = continueToken{ResourceVersion: int64(st.rv), Start: o.Key()}.String()
+			pg.next = o.Key()
 			c.pagedStates.add(st)
 		}
 		remaining++

@@ -79,13 +79,17 @@ func TestWriteTimeout(t *testing.T) {
 	}
 }
 
-// TestObjectWriteTimeout: a client that takes nothing of one object, or of a Status that is as long
-// as what it has asked for, is let go as one that takes nothing of a LIST is.
+// TestObjectWriteTimeout: a client that takes nothing of one object ends as soon as one that takes
+// nothing of a LIST, and one that takes nothing of a Status that is as long as its request does so
+// after the time for any write.
 func TestObjectWriteTimeout(t *testing.T) {
 	notFound := apierrors.NewNotFound(things.GroupVersionResource.GroupResource(), strings.Repeat("x", 100<<10))
-	for name, answer := range map[string]func(*Cache, http.ResponseWriter){
-		"a GET":    func(c *Cache, w http.ResponseWriter) { c.ServeGet(w, newRequest(""), "ns", "a") },
-		"a Status": func(_ *Cache, w http.ResponseWriter) { WriteError(w, newRequest(""), notFound) },
+	for name, tt := range map[string]struct {
+		answer func(*Cache, http.ResponseWriter)
+		want   time.Duration
+	}{
+		"a GET":    {func(c *Cache, w http.ResponseWriter) { c.ServeGet(w, newRequest(""), "ns", "a") }, stateGrace},
+		"a Status": {func(_ *Cache, w http.ResponseWriter) { WriteError(w, newRequest(""), notFound) }, writeTimeout},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			tc := newTestCache(t, 0, nil)
@@ -95,7 +99,7 @@ func TestObjectWriteTimeout(t *testing.T) {
 			began, done := time.Now(), make(chan struct{})
 			go func() {
 				defer close(done)
-				answer(tc.cache, w)
+				tt.answer(tc.cache, w)
 			}()
 			select {
 			case <-done:
@@ -103,7 +107,7 @@ func TestObjectWriteTimeout(t *testing.T) {
 				close(w.deadline)
 				<-done
 			}
-			if d := time.Since(began); d < writeTimeout || d > writeTimeout+writeTimeout/checksPerTimeout {
+			if d := time.Since(began); d < tt.want || d > tt.want+writeTimeout/checksPerTimeout {
 				t.Errorf("%s: let go after %v", name, d)
 			}
 		})
