@@ -360,3 +360,30 @@ func TestAnsweredLate(t *testing.T) {
 		h.wantRequests("0s LIST", "0s WATCH resourceVersion=10", "30.6s WATCH resourceVersion=10")
 	})
 }
+
+// TestVersionNeverAnswered: /version is asked for only to choose the form of a list. A server that
+// does not answer it holds the list up for some seconds.
+func TestVersionNeverAnswered(t *testing.T) {
+	withHarness(t, Config{}, func(h *harness) {
+		h.run(hold, h.list("10", "a@1"), h.events())
+		h.advance(10 * time.Second)
+		h.wantRequests("0s VERSION", "5s LIST limit=500", "5s WATCH resourceVersion=10")
+		h.wantCurrent("10")
+	})
+}
+
+// TestExpiredWithoutKind: an ERROR event whose Status has a code and no kind says what the code
+// says.
+func TestExpiredWithoutKind(t *testing.T) {
+	withHarness(t, listed, func(h *harness) {
+		if h.enc != wire.JSON {
+			return // an envelope has the kind, and a message without one needs none
+		}
+		h.run(h.list("10", "a@1"), func(rw http.ResponseWriter, r *http.Request) {
+			rw.Header().Set("Content-Type", watchContentType(h.enc))
+			rw.Write([]byte(`{"type":"ERROR","object":{"status":"Failure","message":"too old resource version","code":410}}`))
+		}, h.list("20", "a@11"), h.events())
+		h.wantRequests("0s LIST", "0s WATCH resourceVersion=10", "0s LIST", "0s WATCH resourceVersion=20")
+		h.wantCurrent("20")
+	})
+}

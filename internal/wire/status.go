@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"encoding/json"
+	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,13 +17,17 @@ func (e *StatusError) Error() string { return "server answered: " + e.Err.Error(
 
 func (e *StatusError) Unwrap() error { return e.Err }
 
-// ReadStatus decodes a body that is a Status, in protobuf with or without the k8s\0 envelope. The
-// error for any other body is a *SyntaxError.
+// ReadStatus decodes a body that is a Status, in protobuf with or without the k8s\0 envelope, in
+// JSON without its kind where its code is one of an error. The error for any other body is a
+// *SyntaxError.
 func ReadStatus(enc Encoding, body []byte) (*metav1.Status, error) {
 	s := &metav1.Status{}
 	if enc == JSON {
 		if err := json.Unmarshal(body, s); err != nil {
 			return nil, malformedf(0, "status: %v", err)
+		}
+		if s.Kind == "" && s.Code >= http.StatusBadRequest {
+			s.APIVersion, s.Kind = "v1", "Status"
 		}
 		if s.Kind != "Status" {
 			return nil, malformedf(0, "a %.80q where a Status was expected", s.Kind)

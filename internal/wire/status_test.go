@@ -42,6 +42,19 @@ func TestListReaderStatus(t *testing.T) {
 	}
 }
 
+// A Status may lack its kind, in JSON too, where its code says that it is one.
+func TestReadStatusWithoutKind(t *testing.T) {
+	s, err := ReadStatus(JSON, []byte(`{"status":"Failure","message":"too old","code":410}`))
+	if err != nil || s.Code != 410 || s.Kind != "Status" {
+		t.Errorf("%v %v", s, err)
+	}
+	for _, body := range []string{`{}`, `{"code":200}`, `{"kind":"Pod","code":410}`} {
+		if s, err := ReadStatus(JSON, []byte(body)); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%s: %v %v", body, s, err)
+		}
+	}
+}
+
 func TestReadStatusRefuses(t *testing.T) {
 	pod := simPods(1)[0]
 	for _, enc := range encodings {
