@@ -157,11 +157,7 @@ func (d *driver) request(a action) input {
 	switch a := a.(type) {
 	case askVersion:
 		d.phase = Asking
-		major, minor, err := d.r.src.ServerVersion(d.ctx)
-		if err != nil {
-			return d.failed(err)
-		}
-		return input{typ: inVersion, major: major, minor: minor}
+		return d.askVersion()
 	case openList:
 		return d.openList(Listing, a.ListOptions)
 	case askNewest:
@@ -177,6 +173,21 @@ func (d *driver) request(a action) input {
 		}
 	}
 	return input{typ: inWoke}
+}
+
+// versionTimeout bounds the question for the server's version. Its answer only chooses the form of
+// lists.
+const versionTimeout = 5 * time.Second
+
+// askVersion asks for the server's version.
+func (d *driver) askVersion() input {
+	ctx, cancel := context.WithTimeoutCause(d.ctx, versionTimeout, source.ErrStalled)
+	defer cancel()
+	major, minor, err := d.r.src.ServerVersion(ctx)
+	if err != nil {
+		return d.failed(err)
+	}
+	return input{typ: inVersion, major: major, minor: minor}
 }
 
 // askNewest asks for the server's newest resourceVersion.
