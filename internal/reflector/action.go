@@ -29,6 +29,8 @@ type (
 		// probe is the time without an event or a bookmark after which the newest resourceVersion is
 		// asked for. 0: never.
 		probe time.Duration
+		// unheard is how long nothing was heard on the watches before.
+		unheard time.Duration
 	}
 	wait         struct{ d time.Duration }
 	closeStream  struct{}

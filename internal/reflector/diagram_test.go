@@ -179,7 +179,7 @@ func labelOf(before state, in input, next node) string {
 	case in.typ == inFailed, in.typ == inPage && before.page != "" && in.cont == before.page,
 		in.typ == inPage && in.rv == "" && (before.versioned || before.pageRV != ""):
 		return "failed"
-	case in.typ == inProbed && in.err != nil:
+	case in.typ == inProbed && (in.err != nil || !m.behindRV() && !otherScheme(in.rv, before.rv)):
 		return "silent"
 	case in.typ == inPage && next == listing:
 		return "next page"

@@ -126,8 +126,13 @@
 // at random, over 50 ms for each of them. A reflector that begins later finds nothing, and tells
 // nobody.
 //
-// ResourceVersions that are no integers cannot be compared. There, an answer that differs from what
-// is held makes a list, which is taken as it is.
+// ResourceVersions that are no integers cannot be compared. Such a version that differs from what
+// is held says nothing: a ListerWatcher may join the versions of several lists, and these change
+// with any other resource. So no probe follows a watch that ends. One follows once nothing was
+// heard for 90 s, over several watches if need be, and three answers that differ make a list, as
+// they do of a silent watch whose versions are integers. If what is held is an integer and the
+// answer is none, or the other way round, the server is another one. Lists of such versions are
+// taken as they are.
 //
 // # Errors
 //

@@ -2,6 +2,7 @@ package reflector
 
 import (
 	"net/http"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -51,6 +52,33 @@ func TestIdleStreamsAreEnded(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestJoinedVersions: a ListerWatcher joins the resourceVersions of several lists, which change
+// with any other resource. A watch that ends is resumed, without a probe and without a list.
+func TestJoinedVersions(t *testing.T) {
+	withHarness(t, Config{Mode: List}, func(h *harness) {
+		watch := h.idleFor(5*time.Second, true)
+		h.server = func(rw http.ResponseWriter, r *http.Request) {
+			if r.URL.Query().Has("watch") {
+				watch(rw, r)
+				return
+			}
+			now := strconv.Itoa(112 + int(time.Since(h.began).Seconds()))
+			h.list(now+"-"+now, "a@1")(rw, r)
+		}
+		h.run(h.list("112-112", "a@1"))
+		h.advance(17 * time.Second)
+		h.wantRequests("0s LIST", "0s WATCH resourceVersion=112-112", "5s WATCH resourceVersion=112-112",
+			"10s WATCH resourceVersion=112-112", "15s WATCH resourceVersion=112-112")
+		h.advance(6 * time.Hour)
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		// Four soon, since a silent watch may be one of a server that was restored, then ever fewer.
+		if n := len(h.requests); h.r.Status().Relists > 4+3+6*60/50 || n > 6*3600/5*9/8 {
+			t.Errorf("%d requests and %d lists in six hours", n, h.r.Status().Relists)
+		}
+	})
 }
 
 // TestEmptyWatchesForLong counts the lists of a quiet resource behind proxies that end idle streams

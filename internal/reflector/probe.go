@@ -31,7 +31,7 @@ type probe struct {
 	timer    *time.Timer
 	delay    time.Duration // before the next question
 	rv       string        // the store is current to here
-	heard    time.Time     // when the watch was opened, or brought something last
+	heard    time.Time     // when the watch brought something last, or was opened
 	found    *input        // what the watch was broken off for
 	asked    bool          // since the watch was opened
 	answered bool          // an answer came, if only 429
@@ -41,7 +41,7 @@ type probe struct {
 // startProbe begins to probe beside a watch that was just opened. seen is the number of
 // Config.Server's restores before the state that the watch goes on from.
 func startProbe(r *Reflector, ctx context.Context, broke context.CancelCauseFunc, rv string, a openWatch, seen uint64) *probe {
-	p := &probe{r: r, ctx: ctx, broke: broke, delay: a.probe, rv: rv, heard: time.Now()}
+	p := &probe{r: r, ctx: ctx, broke: broke, delay: a.probe, rv: rv, heard: time.Now().Add(-a.unheard)}
 	p.mu.Lock()
 	p.timer = time.AfterFunc(p.delay, p.ask)
 	p.mu.Unlock()
@@ -154,7 +154,7 @@ func (p *probe) judge(began time.Time, rv, newest string, err error) (in input, 
 		}
 		p.delay = max(p.delay, putOff(retryAfterOf(err), p.r.cfg.Backoff.Random()))
 		return input{}, false
-	case resourceversion.Older(newest, rv), resourceversion.Incomparable(newest, rv), silent && newest != rv:
+	case resourceversion.Older(newest, rv), otherScheme(newest, rv), silent && newest != rv:
 		return input{typ: inProbed, rv: newest}, true
 	}
 	p.delay = bookmarkPeriod

@@ -119,6 +119,9 @@ type state struct {
 	// stood is how long watches have stood, one after the other, that ended well. Ends with a failure
 	// and with a list.
 	stood time.Duration
+	// unheard is how long nothing was heard on the watches in a row before this one, without a probe.
+	// It ends with whatever a watch brings, and with a list.
+	unheard time.Duration
 	// silence is how long watches in a row have stood that brought nothing while no probe was
 	// answered. Ends with whatever a watch brings, an answered probe, and a list.
 	silence time.Duration
@@ -189,7 +192,7 @@ func (s *state) counts() bool {
 			return false
 		}
 	}
-	return s.empty >= 0 && s.stood >= 0 && s.cheapFailures <= min(s.attempt, maxCheapFailures) && s.missing <= maxMissing && s.refused <= maxRefused && s.behind.rounds <= maxRounds
+	return s.empty >= 0 && s.stood >= 0 && s.unheard >= 0 && s.cheapFailures <= min(s.attempt, maxCheapFailures) && s.missing <= maxMissing && s.refused <= maxRefused && s.behind.rounds <= maxRounds
 }
 
 // mustHold panics, with both states and the input, if after breaks a rule.

@@ -136,6 +136,13 @@ func (m *machine) newest() {
 // behindRV reports whether the answer is older than what is held.
 func (m *machine) behindRV() bool { return resourceversion.Older(m.in.rv, m.least()) }
 
+// otherScheme reports whether a is an integer and b is not, or the other way round: then they are
+// versions of two servers. Two that are no integers say nothing if they differ: one server may have
+// both, in either order.
+func otherScheme(a, b string) bool {
+	return resourceversion.IsInteger(a) != resourceversion.IsInteger(b)
+}
+
 // least returns the oldest resourceVersion that a state of the server may have. It counts the
 // objects of a list that broke off, since they are held too.
 func (m *machine) least() string { return resourceversion.Newest(m.brokenListRV, m.rv) }

@@ -69,6 +69,9 @@ func (m *machine) endedWell(unconfirmed bool) {
 	switch {
 	case !m.brought:
 		m.empty += m.in.after
+		if m.unheard += m.in.after; m.in.after >= bookmarkPeriod { // a probe has left it alone
+			m.unheard = 0
+		}
 	case m.short() && !m.moved: // or they would be repeated forever
 		m.empty += max(m.in.after, shortPace)
 	}

@@ -34,6 +34,8 @@ func (m *machine) watch() {
 	}}
 	switch {
 	case m.rv == "": // there is nothing to compare with
+	case m.opaque(): // an answer sooner would say nothing, see otherScheme
+		a.probe, a.unheard = max(bookmarkPeriod-m.unheard, m.cfg.Backoff.Min), m.unheard
 	case m.unconfirmed:
 		a.probe = m.cfg.Backoff.delay(nil, 1, 0, m.in.jitter)
 	default:
@@ -77,7 +79,7 @@ func (m *machine) watchOpened() {
 // watchDelivered notes that the watch works. Initial events make up for no failure before all of
 // them have come.
 func (m *machine) watchDelivered() {
-	m.brought, m.unconfirmed, m.silence, m.standIns, m.err = true, false, 0, 0, nil
+	m.brought, m.unconfirmed, m.silence, m.unheard, m.standIns, m.err = true, false, 0, 0, 0, nil
 	if !m.initial && m.stood+m.in.after >= m.cfg.Backoff.Healthy {
 		m.forgive()
 	}
@@ -161,10 +163,11 @@ func (m *machine) probed() {
 		m.failedOnce(ErrServerBehind)
 		m.fallsBehind(m.in.rv)
 		return
-	case resourceversion.Incomparable(m.in.rv, m.rv):
+	case otherScheme(m.in.rv, m.rv):
 		m.incomparableVersions()
 		return
 	}
+	m.unheard = 0
 	// The server goes on, the watch does not. Either nothing of ours has changed and there are no
 	// bookmarks, or it hangs.
 	m.failedAnswers++
