@@ -59,30 +59,76 @@ func stringOrNull(v []byte) (string, bool) {
 	return "", false
 }
 
-func appendJSONListStart(dst []byte, tm TypeMeta, m ListMeta) []byte {
+// appendJSONStart appends what stands before the items of a list.
+func (l *ListWriter) appendJSONStart(dst []byte) []byte {
+	if l.Form == UnstructuredList {
+		dst = append(dst, `{"apiVersion":`...)
+		dst = appendString(dst, l.typeMeta.APIVersion)
+		return append(dst, `,"items":`...)
+	}
 	dst = append(dst, `{"kind":`...)
-	dst = appendString(dst, tm.Kind)
+	dst = appendString(dst, l.typeMeta.Kind)
 	dst = append(dst, `,"apiVersion":`...)
-	dst = appendString(dst, tm.APIVersion)
+	dst = appendString(dst, l.typeMeta.APIVersion)
 	dst = append(dst, `,"metadata":{`...)
 	was := len(dst)
-	if m.ResourceVersion != "" {
+	if l.meta.ResourceVersion != "" {
 		dst = append(dst, `"resourceVersion":`...)
-		dst = appendString(dst, m.ResourceVersion)
+		dst = appendString(dst, l.meta.ResourceVersion)
 	}
-	if m.Continue != "" {
+	if l.meta.Continue != "" {
 		dst = append(comma(dst, was), `"continue":`...)
-		dst = appendString(dst, m.Continue)
+		dst = appendString(dst, l.meta.Continue)
 	}
-	if m.RemainingItemCount > 0 {
-		dst = append(comma(dst, was), `"remainingItemCount":`...)
-		dst = strconv.AppendInt(dst, m.RemainingItemCount, 10)
+	dst = l.meta.appendJSONCount(dst, was)
+	dst = l.meta.appendJSONShard(dst, was)
+	return append(dst, `},"items":`...)
+}
+
+// appendJSONEnd appends the end of the items, and what stands behind them.
+func (l *ListWriter) appendJSONEnd(dst []byte) []byte {
+	switch {
+	case l.items:
+		dst = append(dst, ']')
+	case l.Form == MetadataList:
+		dst = append(dst, "null"...)
+	default:
+		dst = append(dst, "[]"...)
 	}
-	if m.ShardSelector != "" {
-		dst = append(comma(dst, was), `"shardInfo":{"selector":`...)
-		dst = append(appendString(dst, m.ShardSelector), '}')
+	if l.Form != UnstructuredList {
+		return append(dst, "}\n"...)
 	}
-	return append(dst, `},"items":[`...)
+	dst = append(dst, `,"kind":`...)
+	dst = appendString(dst, l.typeMeta.Kind)
+	dst = append(dst, `,"metadata":{`...)
+	was := len(dst)
+	dst = append(dst, `"continue":`...)
+	dst = appendString(dst, l.meta.Continue)
+	dst = l.meta.appendJSONCount(dst, was)
+	if l.meta.ResourceVersion != "" {
+		dst = append(dst, `,"resourceVersion":`...)
+		dst = appendString(dst, l.meta.ResourceVersion)
+	}
+	dst = l.meta.appendJSONShard(dst, was)
+	return append(dst, "}}\n"...)
+}
+
+// appendJSONCount appends remainingItemCount, if there is one. The metadata begins at was.
+func (m *ListMeta) appendJSONCount(dst []byte, was int) []byte {
+	if m.RemainingItemCount <= 0 {
+		return dst
+	}
+	dst = append(comma(dst, was), `"remainingItemCount":`...)
+	return strconv.AppendInt(dst, m.RemainingItemCount, 10)
+}
+
+// appendJSONShard appends shardInfo, if there is one. The metadata begins at was.
+func (m *ListMeta) appendJSONShard(dst []byte, was int) []byte {
+	if m.ShardSelector == "" {
+		return dst
+	}
+	dst = append(comma(dst, was), `"shardInfo":{"selector":`...)
+	return append(appendString(dst, m.ShardSelector), '}')
 }
 
 // comma appends a comma if dst is longer than was.

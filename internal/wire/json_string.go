@@ -100,15 +100,21 @@ func stringText(scratch, value []byte) (text, newScratch []byte) {
 
 const hexDigits = "0123456789abcdef"
 
-// appendString appends s as a JSON string. Bytes that are not UTF-8 become U+FFFD.
+// shortEscapes are the letters of the control characters that have one.
+var shortEscapes = [' ']byte{'\b': 'b', '\f': 'f', '\n': 'n', '\r': 'r', '\t': 't'}
+
+// appendString appends s as a JSON string, with the escapes of encoding/json: also of what is
+// special in HTML or JavaScript. Bytes that are not UTF-8 become U+FFFD.
 func appendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	for _, r := range s {
 		switch {
 		case r == '"' || r == '\\':
 			dst = append(dst, '\\', byte(r))
-		case r < ' ':
-			dst = append(dst, '\\', 'u', '0', '0', hexDigits[r>>4], hexDigits[r&15])
+		case r < ' ' && shortEscapes[r] != 0:
+			dst = append(dst, '\\', shortEscapes[r])
+		case r < ' ' || r == '<' || r == '>' || r == '&' || r == '\u2028' || r == '\u2029':
+			dst = append(dst, '\\', 'u', hexDigits[r>>12], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
 		default:
 			dst = utf8.AppendRune(dst, r)
 		}

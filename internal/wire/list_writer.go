@@ -10,9 +10,25 @@ import (
 // ErrItemsSize is wrapped by the error of a ListWriter whose items do not have the announced size.
 var ErrItemsSize = errors.New("items are not of the size announced")
 
+// ListForm is the form of a list in JSON, in which kube-apiserver writes lists of different Go
+// types differently. Protobuf has one form.
+type ListForm uint8
+
+const (
+	// TypedList is the form of lists of built-in kinds.
+	TypedList ListForm = iota
+	// MetadataList is that of a PartialObjectMetadataList: without items it has null for them.
+	MetadataList
+	// UnstructuredList is that of lists of custom resources: the members are in alphabetical order,
+	// and metadata.continue is there also if it is empty.
+	UnstructuredList
+)
+
 // ListWriter frames objects into the body of a LIST. It does not buffer, so the underlying writer
 // should if items are small. It is not safe for concurrent use.
 type ListWriter struct {
+	// Form is the form of the list in JSON. It must be set before anything is written.
+	Form     ListForm
 	w        io.Writer
 	enc      Encoding
 	typeMeta TypeMeta
@@ -64,6 +80,8 @@ func (l *ListWriter) StartItem(size int) error {
 		l.head = binary.AppendUvarint(l.head, uint64(size))
 	} else if l.items {
 		l.head = append(l.head, ',')
+	} else {
+		l.head = append(l.head, '[')
 	}
 	l.items = true
 	if len(l.head) == 0 {
@@ -86,7 +104,7 @@ func (l *ListWriter) Close() error {
 		}
 		l.head = append(l.head, envelopeEnd...)
 	} else {
-		l.head = append(l.head, "]}\n"...)
+		l.head = l.appendJSONEnd(l.head)
 	}
 	_, err := l.w.Write(l.head)
 	return l.fail(err)
@@ -104,7 +122,7 @@ func (l *ListWriter) start(dst []byte) []byte {
 	}
 	l.open = true
 	if l.enc != Protobuf {
-		return appendJSONListStart(dst, l.typeMeta, l.meta)
+		return l.appendJSONStart(dst)
 	}
 	meta := l.meta.appendProto(nil)
 	dst = append(dst, protoMagic...)
