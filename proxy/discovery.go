@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -116,7 +117,6 @@ func (d discoverer) complete(ctx context.Context, info *resourceInfo) error {
 	info.encoding = wire.JSON
 	object, err := scheme.Scheme.New(info.GroupVersionKind())
 	if err != nil {
-		info.Custom = true // or a newer built-in kind, of which the proxy then knows less than it could
 		return d.readCRD(ctx, info)
 	}
 	info.encoding, info.Type = wire.Protobuf, reflect.TypeOf(object).Elem()
@@ -132,7 +132,7 @@ func (d discoverer) complete(ctx context.Context, info *resourceInfo) error {
 
 // readCRD reads the selectable fields and the list kind from the definition of a custom resource.
 // If the proxy may not read it, requests that name such fields are forwarded, and a list tells its
-// kind.
+// kind. That also tells a custom resource from a built-in kind whose Go type is not linked.
 func (d discoverer) readCRD(ctx context.Context, info *resourceInfo) error {
 	var crd struct {
 		Spec struct {
@@ -148,6 +148,7 @@ func (d discoverer) readCRD(ctx context.Context, info *resourceInfo) error {
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 		return d.readListKind(ctx, info)
 	}
+	info.Custom = true
 	info.ListKind = crd.Spec.Names.ListKind // empty: the default
 	for _, v := range crd.Spec.Versions {
 		if v.Name != info.Version {
@@ -162,7 +163,8 @@ func (d discoverer) readCRD(ctx context.Context, info *resourceInfo) error {
 }
 
 // readListKind reads the kind of the lists of a resource from a LIST of one object. What the proxy
-// reads besides may be a WATCH, which does not tell it.
+// reads besides may be a WATCH, which does not tell it. Members in alphabetical order are those of
+// a custom resource.
 func (d discoverer) readListKind(ctx context.Context, info *resourceInfo) error {
 	path := append(groupPath(info.GroupVersion()), info.GroupVersionResource.Resource)
 	raw, err := d.read(ctx, d.client.Get().AbsPath(path...).Param("limit", "1"))
@@ -174,6 +176,7 @@ func (d discoverer) readListKind(ctx context.Context, info *resourceInfo) error 
 		return err
 	}
 	info.ListKind = list.Kind
+	info.Custom = !bytes.HasPrefix(raw, []byte(`{"kind":`))
 	return nil
 }
 

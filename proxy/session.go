@@ -228,6 +228,9 @@ func (s *session) canServe(r *http.Request, rd *readRequest) bool {
 	if enc, ok := s.cache.Encoding(r.Header); !ok || s.info.unknownFields && enc != wire.Protobuf {
 		return false
 	}
+	if !s.info.Custom && s.info.encoding == wire.JSON && watchcache.WantsProtobuf(r.Header) {
+		return false
+	}
 	if rd.review.fields != nil {
 		for _, f := range rd.review.fields.Requirements() {
 			if !s.cache.SupportsField(f.Field) || f.Field == "metadata.namespace" && !s.info.Namespaced {

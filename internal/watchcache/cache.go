@@ -129,6 +129,7 @@ func New(cfg Config) (*Cache, error) {
 	if r.ListKind == "" {
 		r.ListKind = r.Kind + "List"
 	}
+	r.conversion = newConversion(&r, cfg.Encoding)
 	c := &Cache{
 		resource:      &r,
 		store:         cfg.Store,

@@ -15,7 +15,7 @@
 //   - cache.go: the entry points; list.go, get.go and watch.go: the three verbs; params.go: their
 //     parameters; status.go: their errors; stats.go: what is counted
 //   - resource.go, fields.go: what is served
-//   - negotiate.go, representation.go, table.go: how objects are written
+//   - negotiate.go, representation.go, conversion.go, table.go: how objects are written
 //   - selector.go, queryplan.go, indexes.go, labelsets.go: which objects are chosen
 //   - sendloop.go, bookmark.go, event.go: what a watcher is sent; drain.go: how watches end
 //   - hub.go, interest.go, subscription.go: which watchers a change concerns; heldchanges.go,

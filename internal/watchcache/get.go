@@ -4,8 +4,6 @@ import (
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
-	"github.com/weirproject/weir/internal/wire"
 )
 
 // ServeGet answers a GET of one object. namespace is empty for cluster-scoped resources.
@@ -89,5 +87,5 @@ func (rep *representation) body(raw []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return wire.AppendObject(nil, rep.enc, rep.typeMeta(), object), nil
+	return appendBody(nil, rep.enc, rep.typeMeta(), object), nil
 }

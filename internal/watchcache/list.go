@@ -226,6 +226,7 @@ func (m *matcher) represent(o *store.Object, rep *representation) ([]byte, error
 
 func writeList(out *body, pg page, m *matcher, rep *representation) error {
 	l := wire.NewListWriter(out, rep.enc, rep.listTypeMeta(), pg.meta, pg.listSize)
+	l.Form = rep.listForm()
 	for o := range pg.items {
 		if err := writeItem(out, l, o, m, rep); err != nil {
 			return err

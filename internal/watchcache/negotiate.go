@@ -169,6 +169,13 @@ func WantsTable(h http.Header) bool {
 	return slices.ContainsFunc(mediaRangesIn(h), func(c mediaRange) bool { return c.shape == table })
 }
 
+// WantsProtobuf reports whether kube-apiserver answers whole objects of a built-in kind in protobuf
+// to a client with these headers.
+func WantsProtobuf(h http.Header) bool {
+	mt, ok := negotiate(h, func(mr mediaRange) bool { return mr.wildcards != 1 })
+	return ok && mt.enc == wire.Protobuf && mt.shape == whole
+}
+
 // Encoding returns the encoding in which objects of the cache are served to a client with these
 // headers, and false if it accepts none.
 func (c *Cache) Encoding(h http.Header) (wire.Encoding, bool) {

@@ -74,7 +74,7 @@ func (rep *representation) checkRows() error {
 
 // storedAsIs reports whether stored bytes are sent unchanged.
 func (rep *representation) storedAsIs() bool {
-	return rep.shape == whole && rep.stored == rep.enc && rep.resource.StoredAs == ""
+	return rep.shape == whole && rep.stored == rep.enc && rep.resource.StoredAs == "" && rep.resource.conversion.typeMeta == nil
 }
 
 // typeMeta returns the apiVersion and kind of a single object.
@@ -95,6 +95,17 @@ func (rep *representation) listTypeMeta() wire.TypeMeta {
 	return rep.resource.listTypeMeta()
 }
 
+// listForm returns the form of a list in JSON.
+func (rep *representation) listForm() wire.ListForm {
+	switch {
+	case rep.shape == metadataOnly:
+		return wire.MetadataList
+	case rep.resource.Custom:
+		return wire.UnstructuredList
+	}
+	return wire.TypedList
+}
+
 // object converts stored bytes. The result is valid until the next call, and may be raw itself.
 func (rep *representation) object(raw []byte) ([]byte, error) {
 	var err error
@@ -105,6 +116,12 @@ func (rep *representation) object(raw []byte) ([]byte, error) {
 		rep.scratch, err = rep.appendMetadata(rep.scratch[:0], raw)
 	case rep.shape == table:
 		rep.scratch, err = rep.appendTable(rep.scratch[:0], raw)
+	case rep.stored == wire.JSON && rep.resource.StoredAs == "":
+		if rest, ok := rep.resource.conversion.cutTypeMeta(raw); ok {
+			rep.scratch = append(append(rep.scratch[:0], '{'), rest...)
+			return rep.scratch, nil
+		}
+		return raw, nil
 	case rep.stored == wire.JSON:
 		rep.scratch, err = appendAPIVersion(rep.scratch[:0], raw, rep.resource.typeMeta().APIVersion)
 	default:
@@ -118,7 +135,7 @@ func (rep *representation) appendJSON(dst, raw []byte) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	text, err := codec.MarshalAs(wire.JSON, v)
+	text, err := codec.MarshalAs(wire.JSON, withNestedKinds(v))
 	return append(dst, text...), err
 }
 
@@ -129,9 +146,9 @@ const metadataField = 1
 var metadataCodec = codec.Of(&metav1.PartialObjectMetadata{})
 
 // partialMetadata decodes the PartialObjectMetadata of an object.
-func partialMetadata(enc wire.Encoding, raw []byte, version string) (*metav1.PartialObjectMetadata, error) {
+func (rep *representation) partialMetadata(raw []byte) (*metav1.PartialObjectMetadata, error) {
 	var err error
-	if enc == wire.Protobuf {
+	if rep.stored == wire.Protobuf {
 		if raw, err = appendField(nil, raw, metadataField); err != nil {
 			return nil, err
 		}
@@ -141,15 +158,16 @@ func partialMetadata(enc wire.Encoding, raw []byte, version string) (*metav1.Par
 		return nil, err
 	}
 	p := value.(*metav1.PartialObjectMetadata) // the codec's type
-	p.TypeMeta = metav1.TypeMeta{APIVersion: metav1.GroupName + "/" + version, Kind: "PartialObjectMetadata"}
+	p.TypeMeta = metav1.TypeMeta{APIVersion: metav1.GroupName + "/" + rep.version, Kind: "PartialObjectMetadata"}
+	rep.resource.conversion.removeAnnotations(p)
 	return p, nil
 }
 
 func (rep *representation) appendMetadata(dst, raw []byte) ([]byte, error) {
-	if rep.stored == wire.Protobuf && rep.enc == wire.Protobuf {
+	if rep.stored == wire.Protobuf && rep.enc == wire.Protobuf && rep.resource.conversion.annotations == nil {
 		return appendField(dst, raw, metadataField)
 	}
-	p, err := partialMetadata(rep.stored, raw, rep.version)
+	p, err := rep.partialMetadata(raw)
 	if err != nil {
 		return dst, err
 	}

@@ -32,6 +32,8 @@ type Resource struct {
 	StoredAs string
 	// Columns are the columns of a Table between Name and Age. They need objects to be decoded.
 	Columns []Column
+
+	conversion conversion
 }
 
 // Field is a field that field selectors may name.

@@ -1,6 +1,8 @@
 package watchcache
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -67,12 +69,23 @@ func WriteValue(w http.ResponseWriter, r *http.Request, code int, kind wire.Type
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	if len(object) > largeValue {
+	body := appendBody(nil, mt.enc, kind, object)
+	if !ok { // the client accepts none: kube-apiserver writes for people
+		body = indented(body)
+	}
+	if len(body) > largeValue {
 		control := http.NewResponseController(w)
 		_ = control.SetWriteDeadline(time.Now().Add(writeTimeout)) // unsupported by the writers of tests
 		defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
 	}
-	writeObject(w, mt.enc, code, kind, object)
+	writeBody(w, mt.enc, code, body)
+}
+
+// indented returns JSON on several lines, without a newline at its end.
+func indented(text []byte) []byte {
+	var out bytes.Buffer
+	_ = json.Indent(&out, bytes.TrimSpace(text), "", "  ") // it has just been made
+	return out.Bytes()
 }
 
 // largeValue is the size in bytes above which a value is written with a deadline: a Status, say,
@@ -80,12 +93,17 @@ func WriteValue(w http.ResponseWriter, r *http.Request, code int, kind wire.Type
 // does not block.
 const largeValue = 2 << 10
 
-// writeObject answers a request with one object. It does not bound the time that this takes.
-func writeObject(w http.ResponseWriter, enc wire.Encoding, code int, tm wire.TypeMeta, object []byte) {
-	writeBody(w, enc, code, wire.AppendObject(nil, enc, tm, object))
+// appendBody appends the body of a response with one object.
+func appendBody(dst []byte, enc wire.Encoding, tm wire.TypeMeta, object []byte) []byte {
+	dst = wire.AppendObject(dst, enc, tm, object)
+	if enc == wire.JSON {
+		dst = append(dst, '\n')
+	}
+	return dst
 }
 
-// writeBody answers a request with the body of an object.
+// writeBody answers a request with the body of one object. It does not bound the time that this
+// takes.
 func writeBody(w http.ResponseWriter, enc wire.Encoding, code int, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", mediaType{enc: enc}.contentType())

@@ -37,7 +37,7 @@ func (r *Resource) columns() []metav1.TableColumnDefinition {
 
 // row returns the row of one object.
 func (rep *representation) row(raw []byte) (metav1.TableRow, error) {
-	p, err := partialMetadata(rep.stored, raw, rep.version)
+	p, err := rep.partialMetadata(raw)
 	if err != nil {
 		return metav1.TableRow{}, err
 	}
