@@ -38,7 +38,7 @@ PROGRAMFLAGS =
 MODULES      = bench cmd/weir controllerruntime e2e examples metrics proxy
 NESTED       = controllerruntime metrics proxy
 
-.PHONY: help test testprograms lint staticcheck unit fuzz fuzzable mutants e2e soak proxyfuzz programs cost-model oldest next build release image apidiff fmt tidy release-check
+.PHONY: help test testprograms lint staticcheck unit fuzz fuzzable mutants e2e soak answers proxyfuzz programs cost-model oldest next build release image apidiff fmt tidy release-check
 
 # The end-to-end tests wait for servers half of their time, so the rest runs beside them. A test
 # that lacks a program skips itself and adds a line to the file that WEIR_SKIPPED names: the last
@@ -137,6 +137,13 @@ e2e: ## the end-to-end tests, on kube-apiserver and etcd
 # Informers through an hour of faults, beside client-go's. make e2e has 90 seconds of it.
 soak: ## an hour of faults beside client-go; SOAK=10m
 	cd e2e && go test -timeout 0 -v -count=1 -run '^TestSoak$$' ./soak -args -soak.for $(SOAK) -soak.figures $(SOAKFLAGS)
+
+# Objects of all kinds with random values, from the proxy and from kube-apiserver. make e2e has one
+# round, which is the same each time. ANSWERSEED=N begins with the values of another run's round.
+ANSWERROUNDS = 100
+ANSWERSEED   = 0
+answers: ## the bytes of all resources in all encodings, compared with kube-apiserver's
+	cd e2e && go test -timeout 0 -v -count=1 -run '^TestAnswers$$' ./answers -args -answers.rounds $(ANSWERROUNDS) -answers.seed $(ANSWERSEED)
 
 # Random requests to the proxy and to kube-apiserver, compared. make e2e has 1,000: the same 500 and
 # as many new ones each time. FUZZSEED=N sends those of another run again.

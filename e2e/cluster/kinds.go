@@ -14,10 +14,21 @@ import (
 
 // storedAt has the places in etcd of those resources that are not under their own names.
 var storedAt = map[schema.GroupResource]string{
-	{Resource: "nodes"}:                                 "minions",
-	{Resource: "services"}:                              "services/specs",
-	{Group: "networking.k8s.io", Resource: "ingresses"}: "ingress",
+	{Resource: "nodes"}:                                                    "minions",
+	{Resource: "services"}:                                                 "services/specs",
+	{Resource: "endpoints"}:                                                "services/endpoints",
+	{Resource: "replicationcontrollers"}:                                   "controllers",
+	{Group: "networking.k8s.io", Resource: "ingresses"}:                    "ingress",
 	{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}: "apiextensions.k8s.io/customresourcedefinitions",
+}
+
+// storageKey returns what the keys in etcd of a resource's objects begin with.
+func storageKey(gr schema.GroupResource) string {
+	place, ok := storedAt[gr]
+	if !ok {
+		place = gr.Resource
+	}
+	return "/registry/" + place + "/"
 }
 
 // putKinds writes all objects of several kinds into etcd. The API server must not run: it has
@@ -44,11 +55,7 @@ func (c *Cluster) putObject(ctx context.Context, kind *populations.Kind, o popul
 	if err != nil {
 		return 0, err
 	}
-	place, ok := storedAt[kind.GroupResource()]
-	if !ok {
-		place = kind.Resource
-	}
-	key := "/registry/" + place + "/"
+	key := storageKey(kind.GroupResource())
 	if o.GetNamespace() != "" {
 		key += o.GetNamespace() + "/"
 	}

@@ -1,0 +1,159 @@
+package answers
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/weirproject/weir/internal/eventually"
+)
+
+const (
+	jsonType     = "application/json"
+	protobufType = "application/vnd.kubernetes.protobuf"
+	yamlType     = "application/yaml"
+
+	metadataOf   = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+	metadataList = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+)
+
+// listAccepts and objectAccepts are the Accept headers of LISTs, and of GETs and WATCHes.
+var (
+	listAccepts   = []string{jsonType, protobufType, yamlType, jsonType + metadataList, protobufType + metadataList, jsonType + metadataList + "beta1", protobufType + ", " + jsonType}
+	objectAccepts = []string{jsonType, protobufType, yamlType, jsonType + metadataOf, protobufType + metadataOf, protobufType + metadataOf + "beta1", protobufType + ", " + jsonType}
+)
+
+// comparison compares the answers of both sides.
+type comparison struct {
+	ours, theirs *side
+
+	mu       sync.Mutex
+	faults   map[string]int // by the resource, the verb and the media type
+	compared int
+	cached   int // of these, answered by the proxy itself
+}
+
+// fault reports a difference, unless one of the same kind was reported before.
+func (c *comparison) fault(t *testing.T, what string, r *resource, accept, format string, args ...any) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	kind := fmt.Sprint(what, r, accept)
+	if c.faults[kind]++; c.faults[kind] == 1 {
+		t.Errorf("%s of %s as %s: %s", what, r, accept, fmt.Sprintf(format, args...))
+	}
+}
+
+// both sends a request to both sides and compares the answers. events is how many events of a WATCH
+// are compared.
+func (c *comparison) both(t *testing.T, ctx context.Context, what string, r *resource, target, accept string, events int) {
+	t.Helper()
+	ours, err := c.ours.ask(ctx, target, accept, events)
+	if err == nil {
+		var theirs *answer
+		if theirs, err = c.theirs.ask(ctx, target, accept, events); err == nil {
+			c.same(t, what, r, accept, ours, theirs)
+			return
+		}
+	}
+	c.fault(t, what, r, accept, "%s: %v", target, err)
+}
+
+// same compares two answers.
+func (c *comparison) same(t *testing.T, what string, r *resource, accept string, ours, theirs *answer) {
+	t.Helper()
+	c.mu.Lock()
+	c.compared++
+	if ours.cached {
+		c.cached++
+	}
+	c.mu.Unlock()
+	if ours.code != theirs.code || ours.mediaType != theirs.mediaType {
+		c.fault(t, what, r, accept, "the proxy answers %d in %s, kube-apiserver %d in %s:\n%.500q\n%.500q", ours.code, ours.mediaType, theirs.code, theirs.mediaType, ours.parts, theirs.parts)
+		return
+	}
+	if ours.code == http.StatusOK && ours.cached == r.forwarded(accept) {
+		c.fault(t, what, r, accept, "answered from the cache: %v", ours.cached)
+	}
+	if len(ours.parts) != len(theirs.parts) {
+		c.fault(t, what, r, accept, "%d events from the proxy, %d from kube-apiserver", len(ours.parts), len(theirs.parts))
+	}
+	for i := range min(len(ours.parts), len(theirs.parts)) {
+		if text := difference(ours.parts[i], theirs.parts[i]); text != "" {
+			c.fault(t, what, r, accept, "%s", text)
+		}
+	}
+}
+
+// difference shows where two texts begin to differ. It is empty if they do not.
+func difference(ours, theirs []byte) string {
+	if bytes.Equal(ours, theirs) {
+		return ""
+	}
+	at := 0
+	for at < min(len(ours), len(theirs)) && ours[at] == theirs[at] {
+		at++
+	}
+	around := func(b []byte) []byte { return b[max(0, at-100):min(len(b), at+160)] }
+	return fmt.Sprintf("different from byte %d of %d and %d on:\nproxy          %q\nkube-apiserver %q", at, len(ours), len(theirs), around(ours), around(theirs))
+}
+
+// listed waits until both sides show objects of these names as they are now, and none of the
+// others, and returns a resourceVersion of a state that both know.
+func (c *comparison) listed(t *testing.T, ctx context.Context, r *resource, names ...string) (version string) {
+	t.Helper()
+	var newest map[string]string
+	eventually.True(t, ctx, r.String()+" are the same on both sides", func() bool {
+		var err error
+		if _, newest, err = c.theirs.versions(ctx, r.path()); err != nil {
+			t.Fatal(err)
+		}
+		at, ours, err := c.ours.versions(ctx, r.path()+"?resourceVersion=0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		version = at
+		for _, name := range []string{kept, changed, gone, made} {
+			if r.GroupVersionResource == definitions {
+				continue
+			}
+			if ours[name] != newest[name] || r.cached() && slices.Contains(names, name) != (ours[name] != "") {
+				return false
+			}
+		}
+		return ours[""] == "cached" || !r.cached()
+	})
+	return version
+}
+
+// versions lists metadata alone. It returns the list's resourceVersion, and each object's by its
+// name; under the empty name it says whether the proxy has answered from its cache.
+func (s *side) versions(ctx context.Context, target string) (version string, of map[string]string, err error) {
+	a, err := s.ask(ctx, target, jsonType+metadataList, 0)
+	if err != nil {
+		return "", nil, err
+	}
+	type metadata struct {
+		Metadata struct{ Name, ResourceVersion string }
+	}
+	var list struct {
+		metadata
+		Items []metadata
+	}
+	if err := json.Unmarshal(a.parts[0], &list); err != nil {
+		return "", nil, err
+	}
+	of = map[string]string{}
+	if a.cached {
+		of[""] = "cached"
+	}
+	for i := range list.Items {
+		of[list.Items[i].Metadata.Name] = list.Items[i].Metadata.ResourceVersion
+	}
+	return list.Metadata.ResourceVersion, of, nil
+}

@@ -1,0 +1,120 @@
+package answers
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+
+	"github.com/weirproject/weir/e2e/cluster"
+)
+
+const (
+	// prefix is how the names of the objects begin that are compared.
+	prefix = "answers-"
+	// kept, changed, gone and made are the objects of each resource. What becomes of them in a round
+	// is their name.
+	kept, changed, gone, made = prefix + "kept", prefix + "changed", prefix + "gone", prefix + "made"
+	// namespace has the objects that have one.
+	namespace   = "answers"
+	customGroup = "answers.weir.dev"
+)
+
+// definitions and apiServices decide what kube-apiserver serves. Random ones would break it.
+var (
+	definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	apiServices = schema.GroupResource{Group: "apiregistration.k8s.io", Resource: "apiservices"}
+)
+
+// resource is one that kube-apiserver lists, in one of its versions.
+type resource struct {
+	schema.GroupVersionResource
+	kind       string
+	namespaced bool
+}
+
+// path returns where the objects of all namespaces are.
+func (r *resource) path() string {
+	if r.Group == "" {
+		return "/api/" + r.Version + "/" + r.Resource
+	}
+	return "/apis/" + r.GroupVersion().String() + "/" + r.Resource
+}
+
+// object returns where one of the objects is.
+func (r *resource) object(name string) string {
+	switch {
+	case r.GroupVersionResource == definitions:
+		return r.path() + "/" + name + "." + customGroup
+	case r.namespaced:
+		return strings.TrimSuffix(r.path(), r.Resource) + "namespaces/" + namespace + "/" + r.Resource + "/" + name
+	}
+	return r.path() + "/" + name
+}
+
+// argument is how the proxy's options name it.
+func (r *resource) argument() string {
+	if r.Group == "" {
+		return r.Resource
+	}
+	return r.Resource + "." + r.Version + "." + r.Group
+}
+
+// custom reports whether it is a custom resource.
+func (r *resource) custom() bool { return r.Group == customGroup }
+
+// cached reports whether the proxy caches it.
+func (r *resource) cached() bool { return r.GroupResource() != apiServices }
+
+// filled reports whether its objects have random values.
+func (r *resource) filled() bool {
+	return r.cached() && !r.custom() && r.GroupVersionResource != definitions
+}
+
+// forwarded reports whether docs/proxy.md says that answers of this type come from upstream.
+func (r *resource) forwarded(accept string) bool {
+	return !r.cached() || accept == yamlType || r.GroupVersionResource == definitions && strings.HasPrefix(accept, protobufType) && !strings.Contains(accept, "as=")
+}
+
+// listable returns all resources that can be listed and watched, in all versions.
+func listable() (all []*resource, err error) {
+	client, err := discovery.NewDiscoveryClientForConfig(shared.Config())
+	if err != nil {
+		return nil, err
+	}
+	_, lists, err := client.ServerGroupsAndResources()
+	if err != nil {
+		return nil, err
+	}
+	for _, list := range discovery.FilteredBy(discovery.SupportsAllVerbs{Verbs: []string{"list", "watch"}}, lists) {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range list.APIResources {
+			all = append(all, &resource{gv.WithResource(r.Name), r.Kind, r.Namespaced})
+		}
+	}
+	return all, nil
+}
+
+// kindsOf returns the kinds with random values, each once, with objects of these names.
+func kindsOf(all []*resource, names ...string) (kinds []cluster.FuzzedKind) {
+	for _, r := range all {
+		if !r.filled() || r.Group == "events.k8s.io" { // the same objects as the core group's
+			continue
+		}
+		i := slices.IndexFunc(kinds, func(k cluster.FuzzedKind) bool { return k.Resource == r.GroupResource() })
+		if i >= 0 {
+			kinds[i].Versions = append(kinds[i].Versions, r.Version)
+			continue
+		}
+		k := cluster.FuzzedKind{Resource: r.GroupResource(), Kind: r.kind, Versions: []string{r.Version}, Names: names}
+		if r.namespaced {
+			k.Namespace = namespace
+		}
+		kinds = append(kinds, k)
+	}
+	return kinds
+}
