@@ -80,7 +80,9 @@ func (p *doctorPage) write(to io.Writer) error {
 	p.addFindings(w)
 	if t := p.Restart; t != nil {
 		w.add("<h2>If everything restarted at once</h2>\n<p>%s</p>\n%s", t.Text, t.Chart)
-		w.addTable(t.Head, t.Rows)
+		if len(t.Rows) > 0 {
+			w.addTable(t.Head, t.Rows)
+		}
 		w.add("\n")
 	}
 	if len(p.Sizes) > 0 {

@@ -79,7 +79,10 @@ func writePage(w io.Writer, r *doctor.Report, read audit.Counts, m *cost.Model, 
 	}
 	if r.Restart != nil {
 		const title = "Server CPU of a restart of everything"
-		p.Restart = newPageTable(title, r.Restart.Predictions, r.Restart.PeakBytes)
+		p.Restart = &pageTable{}
+		if table := newPageTable(title, r.Restart.Predictions, r.Restart.PeakBytes); table != nil {
+			p.Restart = table
+		}
 		p.Restart.Text = restartText(r.Restart)
 	}
 	return p.write(w)

@@ -47,7 +47,7 @@ func aReport() *doctor.Report {
 		},
 		Sizes: []doctor.Size{{Resource: "pods", Objects: 50_000, ObjectsFrom: doctor.FromFlag, Bytes: 5000, BytesFrom: doctor.FromNobody},
 			{Resource: hostile, Objects: 1, ObjectsFrom: doctor.FromLog, Bytes: 2000, BytesFrom: doctor.FromNobody}},
-		Restart: &doctor.Restart{Starts: 3, Killer: doctor.Client{User: hostile}, Resource: hostile, Killers: 2, Predictions: predictions, PeakBytes: []float64{1e9, 2e9, 3e9}},
+		Restart: &doctor.Restart{Starts: 5, Clients: 2, Priced: 3, Unpriced: []doctor.Unpriced{{Resource: hostile, Starts: 2}}, Killer: doctor.Client{User: hostile}, Resource: hostile, Killers: 2, Predictions: predictions, PeakBytes: []float64{1e9, 2e9, 3e9}},
 	}
 }
 
@@ -85,7 +85,7 @@ func TestDoctorText(t *testing.T) {
 // TestEmptyPage: a report without anything is a page as well.
 func TestEmptyPage(t *testing.T) {
 	var out bytes.Buffer
-	if err := writePage(&out, &doctor.Report{}, audit.Counts{}, aModel, 0); err != nil {
+	if err := writePage(&out, &doctor.Report{Restart: &doctor.Restart{Starts: 1}}, audit.Counts{}, aModel, 0); err != nil {
 		t.Fatal(err)
 	}
 	checkPage(t, out.String())

@@ -56,10 +56,12 @@ func (p *prescription) predictions(r *doctor.Report) error {
 	if r.Restart != nil {
 		fmt.Fprintln(p.out)
 		p.paragraph("", restartText(r.Restart))
-		rows := [][]string{append([]string{"WHAT IF"}, predictionHead...)}
+		var rows [][]string
 		for i, one := range r.Restart.Predictions {
-			cells := predictionCells(one, r.Restart.PeakBytes[i])
-			rows = append(rows, append([]string{one.Remedy}, cells...))
+			if i == 0 {
+				rows = append(rows, append([]string{"WHAT IF"}, predictionHead...))
+			}
+			rows = append(rows, append([]string{one.Remedy}, predictionCells(one, r.Restart.PeakBytes[i])...))
 		}
 		if err := p.rows(rows); err != nil {
 			return err
@@ -76,10 +78,29 @@ func restartText(r *doctor.Restart) string {
 	if r.Whole {
 		memory = "MEMORY is the server's peak"
 	}
-	return fmt.Sprintf("If everything restarted at once, %s LISTs and WATCHes would begin together. "+
-		"Most of it would be %s with %s of them, for %s. Below, that client asks otherwise; %s.",
-		quantity.Count(int64(r.Starts+0.5)), r.Killer, quantity.Count(int64(r.Killers+0.5)), r.Resource, memory)
+	count := func(n float64) string { return quantity.Count(int64(n + 0.5)) }
+	text := fmt.Sprintf("If everything restarted at once, %s LISTs and WATCHes of %s clients would begin together.",
+		count(r.Starts), quantity.Count(int64(r.Clients)))
+	if len(r.Unpriced) > 0 {
+		var names []string
+		for _, u := range r.Unpriced[:min(len(r.Unpriced), maxUnpriced)] {
+			names = append(names, u.Resource+" "+count(u.Starts))
+		}
+		if more := len(r.Unpriced) - len(names); more > 0 {
+			names = append(names, fmt.Sprintf("and %d more resources", more))
+		}
+		text += fmt.Sprintf(" What %s of them cost is predicted; of the others it is not known how many objects there are: %s.",
+			count(r.Priced), strings.Join(names, ", "))
+	}
+	if len(r.Predictions) == 0 {
+		return text
+	}
+	return text + fmt.Sprintf(" Most of the cost would be that of %s with %s of them, for %s. Below, that client asks otherwise; %s.",
+		r.Killer, count(r.Killers), r.Resource, memory)
 }
+
+// maxUnpriced bounds the resources that are named of which no cost is predicted.
+const maxUnpriced = 5
 
 // maxSizes bounds the sizes that are told on a terminal.
 const maxSizes = 6

@@ -176,6 +176,47 @@ func TestRestartInPages(t *testing.T) {
 	}
 }
 
+// TestRestartCountsAll: all that starts is counted, also what has no price because it is not known
+// how many objects there are, and the resources of that are named.
+func TestRestartCountsAll(t *testing.T) {
+	w := newWorld(1)
+	for i := range 200 {
+		r := someone(fmt.Sprint("client-", i), "watch", "pods")
+		r.query, r.open = "resourceVersion=7&watch=true", true
+		if i >= 18 {
+			r.resource, r.group = fmt.Sprint("kind-", i%40), "example.com"
+		}
+		w.do(r)
+		if i%20 == 0 { // a second informer, of a part
+			r.query += "&labelSelector=a%3Db"
+			w.do(r)
+		}
+	}
+	kubelet := someone("", "watch", "secrets")
+	kubelet.user, kubelet.query, kubelet.open = "system:node:n", "fieldSelector=metadata.name%3Dtoken&watch=true", true
+	w.each(7, time.Second, kubelet, nil)
+	w.each(3, time.Second, someone("part", "get", "pods"), nil)
+	r := examine(t, plainly(), w.log()).Restart
+	if r == nil || r.Starts != 200+10+7 || r.Clients != 201 || r.Priced != 18+1 || len(r.Unpriced) != 41 || len(r.Predictions) == 0 {
+		t.Fatalf("%+v", r)
+	}
+	sum := 0.0
+	for i, u := range r.Unpriced {
+		sum += u.Starts
+		if i > 0 && u.Starts > r.Unpriced[i-1].Starts {
+			t.Errorf("%+v behind %+v", u, r.Unpriced[i-1])
+		}
+	}
+	if sum != r.Starts-r.Priced {
+		t.Errorf("%v without a price, of %v", sum, r.Starts)
+	}
+	o := plainly()
+	o.Objects = nil
+	if r := examine(t, o, w.log()).Restart; r == nil || r.Starts != 217 || r.Priced != 0 || r.Predictions == nil || len(r.Predictions) > 0 {
+		t.Errorf("without sizes: %+v", r)
+	}
+}
+
 // TestNothingPredicted: without a model, or without anybody who says how many objects there are,
 // nothing is.
 func TestNothingPredicted(t *testing.T) {
@@ -184,7 +225,7 @@ func TestNothingPredicted(t *testing.T) {
 	log := w.log()
 	for _, o := range []Options{{}, {Model: plain}, {Objects: map[string]int64{"pods": 5}}} {
 		r := examine(t, o, log)
-		if r.Restart != nil || len(r.Findings) != 1 || r.Findings[0].WhatIf != nil || r.Clients[0].Cost != (cost.Cost{}) {
+		if restart := r.Restart; restart != nil && (o.Model == nil || restart.Priced > 0 || len(restart.Predictions) > 0) || len(r.Findings) != 1 || r.Findings[0].WhatIf != nil || r.Clients[0].Cost != (cost.Cost{}) {
 			t.Errorf("%+v: %+v", o, r)
 		}
 	}

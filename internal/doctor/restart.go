@@ -12,15 +12,25 @@ import (
 // WATCHes, as it does, once on each machine.
 type Restart struct {
 	Starts   float64 `json:"starts"` // of informers, and of what LISTs
-	Killer   Client  `json:"killer"` // who takes most of the CPU
+	Clients  int     `json:"clients"`
+	Priced   float64 `json:"priced"` // of the starts, those that are predicted
+	Killer   Client  `json:"killer"` // who takes most of the CPU; empty if nothing is predicted
 	Resource string  `json:"resource"`
 	Killers  float64 `json:"killerStarts"`
+	// Unpriced are the others: it is not known how many objects there are. Most starts come first.
+	Unpriced []Unpriced `json:"unpriced,omitempty"`
 	// Predictions begin with how it is. In those behind it the killer asks otherwise, and in that
-	// of the proxy everybody asks that.
+	// of the proxy everybody asks that. It is empty if nothing is predicted, and never null.
 	Predictions []Prediction `json:"predictions"`
 	// PeakBytes are the server's, by prediction; what is added alone, unless Whole.
 	PeakBytes []float64 `json:"peakBytes"`
 	Whole     bool      `json:"whole"`
+}
+
+// Unpriced is starts of a resource that are not predicted.
+type Unpriced struct {
+	Resource string  `json:"resource"`
+	Starts   float64 `json:"starts"`
 }
 
 // start is what one client does with one resource when it starts.
@@ -30,25 +40,23 @@ type start struct {
 	batch batch
 }
 
-// restart predicts it; nil if nobody knows how many objects there are of anything.
+// restart predicts it; nil without a model, or if nothing starts.
 func (d *Doctor) restart() *Restart {
 	m := d.options.Model
 	if m == nil {
 		return nil
 	}
+	resident := float64(d.options.Resident)
+	r := &Restart{Whole: resident > 0, Predictions: []Prediction{}, PeakBytes: []float64{}}
 	starts := d.starts()
-	if len(starts) == 0 {
-		return nil
+	if starts = r.count(starts); len(starts) == 0 {
+		if r.Starts == 0 {
+			return nil
+		}
+		return r
 	}
 	killer := &starts[0]
-	resident := float64(d.options.Resident)
-	r := &Restart{
-		Killer: killer.c.name, Resource: killer.u.resource, Killers: killer.batch.work.Requests,
-		Whole: resident > 0,
-	}
-	for _, s := range starts {
-		r.Starts += s.batch.work.Requests
-	}
+	r.Killer, r.Resource, r.Killers = killer.c.name, killer.u.resource, killer.batch.work.Requests
 	add := func(name string, all []start, proxy float64) {
 		p := Prediction{Remedy: name, ProxyCPUSeconds: proxy}
 		for _, s := range all {
@@ -68,14 +76,38 @@ func (d *Doctor) restart() *Restart {
 	return r
 }
 
+// count counts all starts, and returns those that are predicted.
+func (r *Restart) count(starts []start) (priced []start) {
+	unpriced, clients := map[string]float64{}, map[int64]bool{}
+	for _, s := range starts {
+		n := s.batch.work.Requests
+		r.Starts += n
+		clients[s.c.serial] = true
+		if s.batch.size.Objects == 0 {
+			unpriced[s.u.resource] += n
+			continue
+		}
+		r.Priced += n
+		priced = append(priced, s)
+	}
+	for resource, n := range unpriced {
+		r.Unpriced = append(r.Unpriced, Unpriced{resource, n})
+	}
+	slices.SortFunc(r.Unpriced, func(a, b Unpriced) int {
+		return cmp.Or(cmp.Compare(b.Starts, a.Starts), cmp.Compare(a.Resource, b.Resource))
+	})
+	r.Clients = len(clients)
+	return priced
+}
+
 // starts returns what starts, that which takes most CPU first.
 func (d *Doctor) starts() (all []start) {
 	for _, c := range d.clients.least {
+		if c.name.User == server {
+			continue
+		}
 		for _, name := range slices.Sorted(maps.Keys(c.usages)) {
-			u := c.usages[name]
-			if s, ok := d.startOf(c, u); ok {
-				all = append(all, s)
-			}
+			all = append(all, d.startsOf(c, c.usages[name])...)
 		}
 	}
 	server := &d.options.Model.Server
@@ -86,28 +118,42 @@ func (d *Doctor) starts() (all []start) {
 	return all
 }
 
-// startOf returns how a client starts with a resource: with the objects that most of its WATCHes,
-// or else of its LISTs, are of, and as it does mostly.
-func (d *Doctor) startOf(c *client, u *usage) (start, bool) {
-	size := d.size(u.resource)
-	if size.Objects == 0 || u.resource == other || c.name.User == server {
-		return start{}, false
-	}
-	of, most := selectAll, int64(0)
-	for sel := range selectOne {
-		w := u.watchTallies[sel]
+// startsOf returns how a client starts with a resource: with a WATCH of each selection that it
+// WATCHes, the most common one on each machine. One without WATCHes that LISTs everything does so
+// when it starts, too.
+func (d *Doctor) startsOf(c *client, u *usage) (all []start) {
+	most, common := int64(0), selectAll
+	for sel, w := range u.watchTallies {
 		if n := w.ended + w.open; n > most {
-			of, most = sel, n
+			most, common = n, selection(sel)
 		}
 	}
-	machines := float64(u.watchMachines())
-	if most == 0 { // it has no informer: what LISTs everything does so when it starts, too
+	if most == 0 {
 		if u.listTallies[selectAll].lists == 0 {
-			return start{}, false
+			return nil
 		}
-		machines = float64(u.whole.machines())
+		return []start{d.startOf(c, u, selectAll, float64(u.whole.machines()), false)}
 	}
-	n := max(machines, float64(u.watchTallies[of].open))
+	for sel, w := range u.watchTallies {
+		if w.ended+w.open == 0 {
+			continue
+		}
+		n := float64(max(1, w.open))
+		if selection(sel) == common {
+			n = max(n, float64(u.watchMachines()))
+		}
+		all = append(all, d.startOf(c, u, selection(sel), n, true))
+	}
+	return all
+}
+
+// startOf returns n starts of a client with a selection of a resource, as it starts mostly.
+func (d *Doctor) startOf(c *client, u *usage, of selection, n float64, watches bool) start {
+	size := d.size(u.resource)
+	if size.Objects == 0 || u.resource == other {
+		size.Objects = 0
+		return start{c, u, batch{c: c.name, size: size, work: cost.Work{Requests: n}}}
+	}
 	lists, quorum := u.listTallies[of].lists, 1.0
 	if lists > 0 {
 		quorum = float64(u.listTallies[of].quorum) / float64(lists)
@@ -117,13 +163,13 @@ func (d *Doctor) startOf(c *client, u *usage) (start, bool) {
 	case u.watchTallies[of].initial > lists:
 		b = b.initial()
 	case 2*u.listTallies[of].paged > lists:
-		if most == 0 { // who WATCHes has LISTed everything
+		if !watches { // who WATCHes has LISTed everything
 			b = b.atMost(u.listTallies[of].objectsEach())
 		}
 		b = b.paged()
 	}
 	b.work.Connections = n
-	return start{c, u, b}, true
+	return start{c, u, b}
 }
 
 // named is a batch in another way.
