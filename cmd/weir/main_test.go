@@ -89,7 +89,7 @@ func startServer(t *testing.T, churn float64) *apiserver.Server {
 		Err: apierrors.NewTooManyRequests("the server is starting", 1),
 	})
 	server := startPlain(t, apiserver.Options{
-		Pods: 40, Churn: churn, Seed: 1, Faults: faults,
+		Pods: 40, Churn: churn, Seed: 1, Faults: faults, AnyNamespace: true,
 		Resources: []apiserver.Resource{{GroupVersionResource: widgets, Kind: "Widget", ShortNames: []string{"wd"}, Namespaced: true}},
 	})
 	client, err := dynamic.NewForConfig(server.Config())

@@ -84,13 +84,16 @@ func restartText(r *doctor.Restart) string {
 	if len(r.Unpriced) > 0 {
 		var names []string
 		for _, u := range r.Unpriced[:min(len(r.Unpriced), maxUnpriced)] {
-			names = append(names, u.Resource+" "+count(u.Starts))
+			names = append(names, fmt.Sprintf("%s (%s)", u.Resource, count(u.Starts)))
 		}
 		if more := len(r.Unpriced) - len(names); more > 0 {
-			names = append(names, fmt.Sprintf("and %d more resources", more))
+			names = append(names, fmt.Sprintf("%d more resources", more))
 		}
-		text += fmt.Sprintf(" What %s of them cost is predicted; of the others it is not known how many objects there are: %s.",
-			count(r.Priced), strings.Join(names, ", "))
+		which := "None of them can be predicted"
+		if r.Priced > 0 {
+			which = fmt.Sprintf("%s of them are predicted, and the others are not", count(r.Priced))
+		}
+		text += fmt.Sprintf(" %s: it is not known how many objects there are. They are for %s.", which, strings.Join(names, ", "))
 	}
 	if len(r.Predictions) == 0 {
 		return text
