@@ -122,7 +122,7 @@ func (hc *http2Connection) readBlock(f frameHeader, p []byte) {
 	p = p[:max(min(hc.text, len(p)), 0)]
 	hc.text -= len(p)
 	hc.block.write(p)
-	if more := hc.block.memory() - smallHead/2 - hc.charged; more > 0 {
+	if more := hc.block.memory() - smallHead - hc.charged; more > 0 {
 		hc.charged += more
 		hc.refused = !hc.connection.growHead(more)
 	}

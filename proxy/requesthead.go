@@ -118,9 +118,9 @@ func (hc *http1Connection) Read(p []byte) (int, error) {
 		_ = hc.connection.Close()
 		return 0, errHeadTooLarge
 	}
-	before := max(hc.head-smallHead/2, 0)
+	before := max(hc.head-smallHead, 0)
 	hc.head += int64(2*n + lines*fieldBytes)
-	if more := max(hc.head-smallHead/2, 0) - before; more > 0 && !hc.connection.growHead(more) {
+	if more := max(hc.head-smallHead, 0) - before; more > 0 && !hc.connection.growHead(more) {
 		return 0, errHeadTooLarge
 	}
 	return n, err

@@ -219,6 +219,7 @@ func TestDeployment(t *testing.T) {
 	container := deployment.Spec.Template.Spec.Containers[0]
 	checkExample(t)
 	checkEnd(t, &deployment.Spec.Template.Spec)
+	checkProbes(t, &container)
 	if class := first[*schedulingv1.PriorityClass](t, filepath.Join(base, "priorityclass.yaml")); class.Name != deployment.Spec.Template.Spec.PriorityClassName {
 		t.Errorf("the pods are of the priority class %q, and there is %q", deployment.Spec.Template.Spec.PriorityClassName, class.Name)
 	}

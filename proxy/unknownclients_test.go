@@ -1,0 +1,359 @@
+package proxy
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/weirproject/weir/apiserver"
+)
+
+// send sends the head of a GET on the next stream, in frames of 16 KB, with fields of one letter or
+// two. It leaves out the end of the head unless ends is true.
+func (u *unreadClient) send(path, token string, fields int, ends bool) {
+	u.t.Helper()
+	var head bytes.Buffer
+	enc := hpack.NewEncoder(&head)
+	write := func(name, value string) {
+		if err := enc.WriteField(hpack.HeaderField{Name: name, Value: value, Sensitive: true}); err != nil {
+			u.t.Fatal(err)
+		}
+	}
+	for _, f := range [][2]string{{":method", "GET"}, {":scheme", "https"}, {":authority", "x"}, {":path", path}} {
+		write(f[0], f[1])
+	}
+	if token != "" {
+		write("authorization", "Bearer "+token)
+	}
+	for i := range fields {
+		write(fmt.Sprint("h", i), "v")
+	}
+	u.stream += 2
+	for block := head.Bytes(); len(block) > 0; {
+		part := block[:min(len(block), frameSize)]
+		first := len(block) == head.Len()
+		block = block[len(part):]
+		end := ends && len(block) == 0
+		var err error
+		if first {
+			err = u.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: u.stream - 1, BlockFragment: part, EndStream: true, EndHeaders: end})
+		} else {
+			err = u.framer.WriteContinuation(u.stream-1, end, part)
+		}
+		if err != nil {
+			u.t.Fatal(err)
+		}
+	}
+}
+
+// next returns the code of the next response, and whether the server sends GOAWAY with it: it
+// answers a ping after the response, and after GOAWAY.
+func (u *unreadClient) next() (code string, goesAway bool) {
+	u.t.Helper()
+	for {
+		frame, err := u.framer.ReadFrame()
+		if err != nil {
+			u.t.Fatal(err)
+		}
+		switch frame := frame.(type) {
+		case *http2.MetaHeadersFrame:
+			code = frame.PseudoValue("status")
+			if err := u.framer.WritePing(false, [8]byte{1}); err != nil {
+				u.t.Fatal(err)
+			}
+		case *http2.GoAwayFrame:
+			goesAway = true
+		case *http2.PingFrame:
+			if frame.IsAck() && code != "" {
+				return code, goesAway
+			}
+		}
+	}
+}
+
+// TestGoAwayWithoutCredential: an HTTP/2 connection is closed after a response to a request without
+// an accepted credential, as by kube-apiserver, and not if the request is to be repeated.
+func TestGoAwayWithoutCredential(t *testing.T) {
+	const path = "/api/v1/namespaces/default/pods/none"
+	u := startUpstream(t, apiserver.Options{})
+	upstream := u.tls.Config.Handler
+	answer := func(code int) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case r.URL.Path != path || code == http.StatusOK:
+				upstream.ServeHTTP(w, r)
+			case r.Header.Get("Authorization") == "Bearer token-jane":
+				_, _ = io.WriteString(w, "{}")
+			default:
+				writeStatus(w, code)
+			}
+		})
+	}
+	for name, c := range map[string]struct {
+		path, token string
+		code        int // of the upstream
+		want        string
+		goesAway    bool
+	}{
+		"a health check":   {"/livez", "", 200, "200", true},
+		"no credential":    {path, "", 403, "403", true},
+		"metrics":          {"/metrics", "", 200, "200", true},
+		"an invalid token": {path, "made-up", 401, "401", true},
+		"an overload":      {path, "made-up", 429, "429", false},
+		"an error":         {path, "made-up", 503, "503", false},
+		"a valid token":    {path, "token-jane", 403, "200", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u.tls.Config.Handler = answer(c.code)
+			tp := startProxy(t, u, Options{})
+			client := tp.dialUnread()
+			client.send(c.path, c.token, 0, true)
+			code, goesAway := client.next()
+			if code != c.want || goesAway != c.goesAway {
+				t.Errorf("%s, GOAWAY %v", code, goesAway)
+			}
+			if unknown := tp.server.listener.unknownCount(); (unknown == 0) != (c.token == "token-jane") {
+				t.Errorf("%d connections count as unknown", unknown)
+			}
+			if c.goesAway || c.token != "token-jane" {
+				return
+			}
+			client.send(path, "", 0, true) // as kube-apiserver does, whoever came by the connection before
+			if code, goesAway := client.next(); code != "403" || !goesAway {
+				t.Errorf("without the credential: %s, GOAWAY %v", code, goesAway)
+			}
+		})
+	}
+}
+
+// headsOf returns what the heads of a level count as.
+func (tp *testProxy) headsOf(level int) int64 { return tp.server.heads.Usage()[level].Used }
+
+// TestHeadOfUnreadResponse: the head of a request is released while its response is not read, which
+// counts until its stream is reset.
+func TestHeadOfUnreadResponse(t *testing.T) {
+	const requests, fields = 50, 3000
+	u := startUpstream(t, apiserver.Options{})
+	tp := startProxy(t, u, Options{})
+	tp.get("jane", "/version")
+	client := tp.dialUnread()
+	before := heapAfterGC()
+	for range requests {
+		client.send("/livez", "token-jane", fields, true)
+		if code, _ := client.next(); code != "200" {
+			t.Fatal(code)
+		}
+	}
+	streams := tp.server.listener.streams
+	tp.until("the responses wait for their client", func() bool { return streams.Usage()[budgetKnown].Used == requests*streamBytes })
+	if used := tp.headsOf(budgetKnown); used != 0 {
+		t.Errorf("heads of %d bytes count", used)
+	}
+	if peak := tp.server.heads.Usage()[budgetKnown].Peak; peak < fields*fieldBytes {
+		t.Errorf("one counted as %d bytes", peak)
+	}
+	// Together the heads take 13 MB, and all else that is kept 0.4 MB.
+	if grown := heapAfterGC() - before; grown > 6<<20 {
+		t.Errorf("%d responses that are not read keep %d bytes", requests, grown)
+	}
+	for ended := 0; ended < requests; {
+		frame, err := client.framer.ReadFrame()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := frame.(*http2.RSTStreamFrame); ok {
+			ended++
+		}
+	}
+	tp.until("the responses are given up", func() bool { return streams.Usage()[budgetKnown].Used == 0 })
+}
+
+// heapAfterGC returns the bytes of what lives.
+func heapAfterGC() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// TestTooLargeHeads: a request whose head has no room gets 429, and others with usual heads do not.
+func TestTooLargeHeads(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{})
+	tp := startProxy(t, u, Options{})
+	full := tp.server.heads.NewCharge(budgetUnknown, "")
+	full.Add(unknownHeadMemory)
+	h1 := tp.dial("http/1.1")
+	fmt.Fprintf(h1, "GET /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n%s\r\n", strings.Repeat("A: b\r\n", 50))
+	if resp := h1.answer(); resp.StatusCode != http.StatusOK {
+		t.Errorf("a usual head: %s", resp.Status)
+	}
+	large := tp.dial("http/1.1")
+	// The connection is known before, so that the head is received, and only its request refused.
+	if resp := large.send("GET", "/version", 0, "").answer(); resp.StatusCode != http.StatusOK {
+		t.Fatal(resp.Status)
+	} else {
+		_, _ = io.Copy(io.Discard, resp.Body)
+	}
+	fmt.Fprintf(large, "GET /version HTTP/1.1\r\nHost: x\r\n%s\r\n", strings.Repeat("A: b\r\n", 1000))
+	if resp := large.answer(); resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") == "" {
+		t.Errorf("a large head: %s %v", resp.Status, resp.Header)
+	}
+	if code, body := tp.get("jane", "/metrics"); code != http.StatusOK || !strings.Contains(body, `weir_proxy_budget_refused_total{budget="heads",level="unknown"} 1`) {
+		t.Error("metrics do not count it")
+	}
+}
+
+// TestTooManyOnUnknownConnection: a connection without an accepted credential has a bound of its
+// own for its requests.
+func TestTooManyOnUnknownConnection(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{})
+	tp := startProxy(t, u, Options{})
+	u.setHanging(true)
+	defer u.setHanging(false)
+	client := tp.dialUnread()
+	for range maxUnknownStreams + 1 {
+		client.send("/api/v1/pods?watch=true", "token-joan", 0, true)
+	}
+	if code, goesAway := client.next(); code != "429" || !goesAway {
+		t.Errorf("%s, GOAWAY %v", code, goesAway)
+	}
+}
+
+// TestHeldHeads: heads that are not complete count while they come, in either version of HTTP,
+// until their connection has gone. One has a bound of fields.
+func TestHeldHeads(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{})
+	tp := startProxy(t, u, Options{})
+	for name, hold := range map[string]func() io.Closer{
+		"HTTP/1.1": func() io.Closer {
+			c := tp.dial("http/1.1")
+			fmt.Fprint(c, "GET /livez HTTP/1.1\r\nHost: x\r\n"+strings.Repeat("a: b\r\n", 5000))
+			return c
+		},
+		"HTTP/2": func() io.Closer {
+			c := tp.dialUnread()
+			c.send("/livez", "", 5000, false)
+			return c
+		},
+	} {
+		held := hold()
+		tp.until(name+": the head counts", func() bool { return tp.headsOf(budgetUnknown) > 4500*fieldBytes })
+		held.Close()
+		tp.until(name+": it does not any more", func() bool { return tp.headsOf(budgetUnknown) == 0 })
+	}
+	c := tp.dial("http/1.1")
+	fmt.Fprint(c, "GET /livez HTTP/1.1\r\nHost: x\r\n"+strings.Repeat("a:b\r\n", maxFields+1))
+	c.ends("a head of too many fields")
+}
+
+// TestHealthBesideHeldConnections: every new connection can make a health check, while others hold
+// as many as there may be, by requests whose responses they do not read.
+func TestHealthBesideHeldConnections(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 3})
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}, MaxConnections: 3, HealthListen: "127.0.0.1:0"})
+	tp.ready()
+	tp.client.CloseIdleConnections()
+	watch := tp.dialUnread()
+	watch.request("jane", "/api/v1/pods?watch=true&resourceVersion=0")
+	for range 2 * maxOverLimit {
+		tp.dialUnread().request("", "/livez")
+		if resp := tp.dial("http/1.1").send("GET", "/livez", 0, "").answer(); resp.StatusCode != http.StatusOK {
+			t.Fatal(resp.Status)
+		}
+	}
+	watch.request("jane", "/livez")
+	resp, err := http.Get(tp.server.HealthURL() + "/readyz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("/readyz of its own address: %s", resp.Status)
+	}
+}
+
+// TestHealthListen: the address of health checks answers these and nothing else, one a connection.
+func TestHealthListen(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{})
+	tp := startProxy(t, u, Options{HealthListen: "127.0.0.1:0"})
+	for path, want := range map[string]int{"/livez": 200, "/readyz?verbose": 200, "/healthz": 200, "/metrics": 404, "/api/v1/pods": 404, "/": 404} {
+		resp, err := http.Get(tp.server.HealthURL() + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if resp.StatusCode != want || !resp.Close || want == 200 && !strings.Contains(string(body), "ok") {
+			t.Errorf("%s: %s %q, close %v", path, resp.Status, body, resp.Close)
+		}
+	}
+	url := tp.server.HealthURL()
+	if err := tp.server.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := http.Get(url + "/livez"); err == nil {
+		t.Error("it is served after the end")
+	}
+}
+
+// TestFrameScan: frames are found whatever the pieces are that they come in.
+func TestFrameScan(t *testing.T) {
+	for seed := range uint64(100) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		var wire bytes.Buffer
+		framer := http2.NewFramer(&wire, nil)
+		var want []frameHeader
+		for range 1 + r.IntN(20) {
+			stream := 1 + r.Uint32N(9)
+			switch r.IntN(5) {
+			case 0:
+				n := r.IntN(50)
+				_ = framer.WriteData(stream, true, make([]byte, n))
+				want = append(want, frameHeader{kind: http2.FrameData, flags: http2.FlagDataEndStream, length: n, stream: stream})
+			case 1:
+				_ = framer.WriteGoAway(stream, http2.ErrCodeNo, []byte("because")[:r.IntN(7)])
+				want = append(want, frameHeader{kind: http2.FrameGoAway, length: -1, last: stream})
+			case 2:
+				_ = framer.WriteRSTStream(stream, http2.ErrCodeCancel)
+				want = append(want, frameHeader{kind: http2.FrameRSTStream, length: 4, stream: stream})
+			case 3:
+				_ = framer.WriteSettingsAck()
+				want = append(want, frameHeader{kind: http2.FrameSettings, flags: http2.FlagSettingsAck})
+			case 4:
+				_ = framer.WriteContinuation(stream, true, make([]byte, 3))
+				want = append(want, frameHeader{kind: http2.FrameContinuation, flags: http2.FlagContinuationEndHeaders, length: 3, stream: stream})
+			}
+		}
+		var got []frameHeader
+		fs := frameScan{
+			onHeader: func(f frameHeader) {
+				if f.kind == http2.FrameGoAway {
+					f.length = -1
+				}
+				got = append(got, f)
+			},
+			onPayload: func(_ frameHeader, p []byte) {
+				if len(p) == 0 {
+					t.Error("an empty part")
+				}
+			},
+		}
+		for rest := wire.Bytes(); len(rest) > 0; {
+			n := 1 + r.IntN(min(len(rest), 30))
+			fs.scan(rest[:n])
+			rest = rest[n:]
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("seed %d: %+v, want %+v", seed, got, want)
+		}
+	}
+}
