@@ -88,7 +88,7 @@ var halfMade = map[string]struct {
 func TestHalfImplementedObjects(t *testing.T) {
 	makers := map[string]constructor{"client-go": cache.NewSharedIndexInformer}
 	for name, opts := range map[string]Options{
-		"weir": {}, "private copies": {PrivateCopies: true}, "pinned": {PinDecoded: true}, "shared": {ShareDecoded: true},
+		"weir": {}, "private copies": {PrivateCopies: true}, "pinned": {PinDecoded: true}, "detecting mutation": {DetectMutation: true}, "shared": {ShareDecoded: true},
 	} {
 		makers[name] = func(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
 			return NewSharedIndexInformerWithOptions(lw, example, resync, indexers, opts)

@@ -26,7 +26,7 @@ type Options struct {
 	// DetectMutation.
 	ShareDecoded bool
 	// PrivateCopies gives every reader and every handler a deep copy of its own, which it may
-	// change.
+	// change. An object whose DeepCopyObject panics or returns nil is shared all the same.
 	PrivateCopies bool
 	// DetectMutation panics with the key of a shared object that was changed, like client-go's
 	// mutation detector. It costs a copy of each object that is read. The environment variable

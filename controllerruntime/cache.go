@@ -23,7 +23,8 @@ import (
 // those that the function returns, with the same ListerWatcher, indexers and watch error handler;
 // see clientgo.Adopt. An informer that is of this package already is used as it is. If another one
 // cannot be adopted, such as a wrapper around client-go's, GetInformer and reads return
-// ErrNotAdopted.
+// ErrNotAdopted. A function must not keep what it returns to read it: the cache runs the informer
+// that has adopted it.
 func NewCache(opts ...Option) cache.NewCacheFunc {
 	s := newSettings(opts)
 	return func(cfg *rest.Config, o cache.Options) (cache.Cache, error) {

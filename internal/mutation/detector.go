@@ -10,8 +10,9 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/diff"
+
+	"github.com/weirproject/weir/internal/codec"
 )
 
 const (
@@ -50,17 +51,19 @@ func New(fail func(key, what string)) *Detector {
 	return &Detector{fail: fail, seen: map[any]*handedOut{}}
 }
 
-// Add takes a value that is about to be handed out. What is no runtime.Object cannot be copied, and
-// is not watched.
+// Add takes a value that is about to be handed out. A value that is no pointer, or cannot be
+// copied, is not watched.
 func (d *Detector) Add(key string, value any) {
-	object, ok := value.(runtime.Object)
-	if !ok {
+	if reflect.ValueOf(value).Kind() != reflect.Pointer {
 		return
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if _, ok := d.seen[value]; !ok && d.seen != nil {
-		d.seen[value] = &handedOut{key, object.DeepCopyObject(), time.Now().Add(detectFor)}
+	if _, ok := d.seen[value]; ok || d.seen == nil {
+		return
+	}
+	if duplicate, ok := codec.Copy(value); ok {
+		d.seen[value] = &handedOut{key, duplicate, time.Now().Add(detectFor)}
 	}
 }
 
