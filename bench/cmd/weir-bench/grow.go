@@ -37,10 +37,11 @@ func newBenchGrow(b *benchFlags) *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use: "grow", Short: "How the figures grow: with objects, informers, handlers and watchers", Args: command.NoArgs[*cobra.Command],
-		Long: "Grow measures informers of up to 500,000 pods, up to 100 informers and up to 1,000 handlers beside client-go's, and up to\n" +
-			"10,000 watchers of the watch cache, with a kubeconfig beside kube-apiserver's. Each side is measured once at each point,\n" +
-			"in a process of its own. What would take more memory than there is is left out. All of it takes about 40 minutes on\n" +
-			"2 cores; --only and --most make it less. Progress goes to stderr, a line for each point.\n\n" +
+		Long: "Grow measures informers of up to 500,000 pods, up to 100 informers, up to 1,000 handlers and up to 100 informers of 100\n" +
+			"handlers each beside client-go's, and up to 10,000 watchers of the watch cache, with a kubeconfig beside\n" +
+			"kube-apiserver's. Each side is measured once at each point, in a process of its own. What would take more memory than\n" +
+			"there is is left out. All of it takes about 40 minutes on 2 cores; --only and --most make it less. Progress goes to\n" +
+			"stderr, a line for each point.\n\n" +
 			"Pods come from a stub, which copies those of the server. Watchers change pods: on a cluster --writes or --etcd have to\n" +
 			"allow it, as for weir bench server. LISTs at a time are those of all informers of the process.\n\n" +
 			"With -o json it prints {at, cpus, go, axes[]{name, points[]{n, side, figures{…}, skipped}}}. A figure's name ends in its\n" +

@@ -53,7 +53,7 @@ func Axes(o Options) []Axis {
 	return []Axis{
 		{
 			Name: "objects", Label: "pods of one informer", Points: []int{10_000, 50_000, 200_000, 500_000}, scale: itself,
-			figures: besides(of, "mostLists", "delayP99Seconds"), sides: []string{Weir, ClientGo},
+			figures: besides(of, "mostLists", "goroutines", "delayP99Seconds"), sides: []string{Weir, ClientGo},
 			open: opener(func(n int) informers.Point { return informers.Point{Objects: n} }),
 		},
 		{
@@ -63,9 +63,16 @@ func Axes(o Options) []Axis {
 		},
 		{
 			Name: "handlers", Label: "handlers of one informer of 50,000 pods", Points: []int{1, 10, 100, 1_000},
-			figures: besides(of, "mostLists", "getPackedNanos"), sides: []string{Weir, ClientGo},
+			figures: besides(of, "mostLists", "goroutines", "getPackedNanos"), sides: []string{Weir, ClientGo},
 			scale: func(int) int { return 1 }, // the objects are what takes memory
 			open:  opener(func(n int) informers.Point { return informers.Point{Objects: objectsOfHandlers, Handlers: n} }),
+		},
+		{
+			Name: "fanout", Label: "informers of 1,000 pods, each with as many handlers", Points: []int{10, 100}, scale: itself,
+			figures: besides(of, "mostLists", "getPackedNanos", "delayP99Seconds"), sides: []string{Weir, ClientGo},
+			open: opener(func(n int) informers.Point {
+				return informers.Point{Objects: objectsOfInformers, Informers: n, Handlers: n}
+			}),
 		},
 		{
 			Name: "watchers", Label: "watchers by node of the watch cache, 500 changes/s", Points: []int{1, 10, 100, 1_000, 10_000}, scale: itself,

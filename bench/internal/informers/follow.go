@@ -101,6 +101,39 @@ func (s *subject) follow(ctx context.Context, change string) (Figures, error) {
 	}, nil
 }
 
+// followAll measures a stream of changes, the same to each of several informers. It sets the
+// figures, of the events that all handlers of all informers get together, until they have got all
+// that was sent: client-go queues what its handlers are behind with.
+func (s *subject) followAll(ctx context.Context, change string, f Figures) error {
+	const quiet = 500 * time.Millisecond
+	if _, err := waitSettled(ctx, s.Stub); err != nil {
+		return err
+	}
+	if err := s.settle(ctx, quiet); err != nil {
+		return err
+	}
+	if err := tell(ctx, s.Stub, order{Do: doModify, Change: change}); err != nil {
+		return err
+	}
+	pause(ctx, min(warmUp, s.Duration))
+	begin := now(s.events.Load())
+	pause(ctx, s.Duration)
+	for s.events.Load() == begin.events {
+		if pause(ctx, 10*time.Millisecond); ctx.Err() != nil {
+			return fmt.Errorf("no event came: %w", ctx.Err())
+		}
+	}
+	if err := tell(ctx, s.Stub, order{Do: doHold}); err != nil {
+		return err
+	}
+	if err := s.settle(ctx, quiet); err != nil {
+		return err
+	}
+	elapsed, cpu, _, handled := s.since(begin)
+	f["eventsPerSecond"], f["cpuMicrosPerEvent"] = handled/(elapsed-quiet).Seconds(), micros(cpu)/handled
+	return nil
+}
+
 // caughtUp waits until the stub sends nothing, the informer is where the stub has come, and its
 // handlers are told nothing more. It returns the resourceVersion of that state.
 func (s *subject) caughtUp(ctx context.Context) (int64, error) {

@@ -2,6 +2,7 @@ package informers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -28,6 +29,7 @@ var growthFigures = []comparedFigure{
 	{figures.New("cpuSeconds", "CPU to sync", figures.Seconds), lower},
 	{figures.New("peakRSSBytes", "peak RSS to sync", figures.Bytes), lower},
 	{figures.New("heapBytes", "heap, synced and idle", figures.Bytes), lower},
+	{figures.New("goroutines", "goroutines, synced and idle", figures.Count), lower},
 	{figures.New("mostLists", "LISTs at a time", figures.Count), neither},
 	{figures.New("eventsPerSecond", "events handled a second", figures.Count), higher},
 	{figures.New("cpuMicrosPerEvent", "CPU per event handled", figures.Micros), lower},
@@ -36,7 +38,7 @@ var growthFigures = []comparedFigure{
 }
 
 // GrowthFigures returns the figures of a point of a Grower. A point of several informers has only
-// those of the sync.
+// those of the sync and, if they have several handlers, of the events.
 func GrowthFigures() (all []figures.Figure) {
 	for _, f := range growthFigures {
 		all = append(all, f.Figure)
@@ -63,7 +65,12 @@ func measureGrowth(ctx context.Context, s *subject) (Figures, error) {
 		"objects": float64(s.len()), "mostLists": float64(s.meter.mostLists.Load()),
 	}
 	f["heapBytes"] = float64(settledHeap().bytes)
+	f["goroutines"] = float64(goroutines())
 	if s.Informers > 1 {
+		if s.Handlers > 1 {
+			err := s.followAll(ctx, ChangeMix, f)
+			return f, errors.Join(err, ctx.Err())
+		}
 		return f, ctx.Err()
 	}
 	keys, _, err := s.pick(readKeys)
