@@ -20,11 +20,11 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// oddProgram is a program whose functions return what they should not. The server has pod a, and
-// after the first list adds pod z.
+// oddProgram is a program whose functions return what they should not. The server has pods a and b,
+// and after the first list adds pod z.
 type oddProgram struct {
 	example runtime.Object // nil is a pod
-	// first and later are what List returns; nil is pod a, and pods a and z.
+	// first and later are what List returns; nil is pods a and b, and then with z.
 	first, later func() (runtime.Object, error)
 	watch        func() (watch.Interface, error) // the first Watch; nil sends events and pod z
 	events       []watch.Event
@@ -92,32 +92,32 @@ var secret = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: 
 var expired = []watch.Event{{Type: watch.Error, Object: statusOf(apierrors.NewResourceExpired("too old"))}}
 
 var oddPrograms = map[string]oddProgram{
-	"a transform returns nil":           {set: transformA(func(*corev1.Pod) (any, error) { return nil, nil }), want: "synced z"},
-	"a transform returns a nil pointer": {set: transformA(func(*corev1.Pod) (any, error) { return (*corev1.Pod)(nil), nil }), want: "synced z"},
+	"a transform returns nil":           {set: transformA(func(*corev1.Pod) (any, error) { return nil, nil }), want: "synced b z", clientGo: "synced z"},
+	"a transform returns a nil pointer": {set: transformA(func(*corev1.Pod) (any, error) { return (*corev1.Pod)(nil), nil }), want: "synced b z", clientGo: "synced z"},
 	"a transform returns a nil pointer of another type": {
-		set: transformA(func(*corev1.Pod) (any, error) { return (*slimPod)(nil), nil }), want: "synced z",
+		set: transformA(func(*corev1.Pod) (any, error) { return (*slimPod)(nil), nil }), want: "synced b z", clientGo: "synced z",
 	},
-	"a transform returns a string": {set: transformA(func(*corev1.Pod) (any, error) { return "a", nil }), want: "synced z"},
-	"a transform returns a list":   {set: transformA(func(*corev1.Pod) (any, error) { return &corev1.PodList{}, nil }), want: "synced z"},
-	"a transform returns a map":    {set: transformA(func(p *corev1.Pod) (any, error) { return oddMap{"name": p.Name}, nil }), want: "synced a z"},
-	"a transform returns an error": {set: transformA(func(*corev1.Pod) (any, error) { return nil, errors.New("no") }), want: "synced z", clientGo: "not synced"},
-	"a transform panics":           {set: transformA(func(*corev1.Pod) (any, error) { panic("no") }), want: "synced z", clientGo: "not synced"},
-	"an index function panics":     {set: indexedBy(func(any) ([]string, error) { panic("no") }), want: "synced a z"},
-	"an index function fails":      {set: indexedBy(func(any) ([]string, error) { return nil, errors.New("no") }), want: "synced a z"},
-	"an index function is nil":     {set: indexedBy(nil), want: "synced a z"},
+	"a transform returns a string": {set: transformA(func(*corev1.Pod) (any, error) { return "a", nil }), want: "synced b z", clientGo: "synced z"},
+	"a transform returns a list":   {set: transformA(func(*corev1.Pod) (any, error) { return &corev1.PodList{}, nil }), want: "synced b z", clientGo: "synced z"},
+	"a transform returns a map":    {set: transformA(func(p *corev1.Pod) (any, error) { return oddMap{"name": p.Name}, nil }), want: "synced a b z"},
+	"a transform returns an error": {set: transformA(func(*corev1.Pod) (any, error) { return nil, errors.New("no") }), want: "synced b z", clientGo: "not synced"},
+	"a transform panics":           {set: transformA(func(*corev1.Pod) (any, error) { panic("no") }), want: "synced b z", clientGo: "not synced"},
+	"an index function panics":     {set: indexedBy(func(any) ([]string, error) { panic("no") }), want: "synced a b z"},
+	"an index function fails":      {set: indexedBy(func(any) ([]string, error) { return nil, errors.New("no") }), want: "synced a b z"},
+	"an index function is nil":     {set: indexedBy(nil), want: "synced a b z"},
 	"a filter panics": {
-		handler: cache.FilteringResourceEventHandler{FilterFunc: func(any) bool { panic("no") }, Handler: cache.ResourceEventHandlerFuncs{}}, want: "synced a z",
+		handler: cache.FilteringResourceEventHandler{FilterFunc: func(any) bool { panic("no") }, Handler: cache.ResourceEventHandlerFuncs{}}, want: "synced a b z",
 	},
-	"a filter is nil": {handler: cache.FilteringResourceEventHandler{Handler: cache.ResourceEventHandlerFuncs{}}, want: "synced a z"},
+	"a filter is nil": {handler: cache.FilteringResourceEventHandler{Handler: cache.ResourceEventHandlerFuncs{}}, want: "synced a b z"},
 	"a filter's handler is nil": {
-		handler: cache.FilteringResourceEventHandler{FilterFunc: func(any) bool { return true }}, want: "synced a z",
+		handler: cache.FilteringResourceEventHandler{FilterFunc: func(any) bool { return true }}, want: "synced a b z",
 	},
-	"List returns nil":           {first: returnsList(nil), want: "synced a z"},
-	"List returns a nil pointer": {first: returnsList((*corev1.PodList)(nil)), want: "synced a z"},
-	"List returns a pod":         {first: returnsList(pod("a", "1")), want: "synced a z"},
-	"List panics":                {first: func() (runtime.Object, error) { panic("no") }, want: "synced a z"},
+	"List returns nil":           {first: returnsList(nil), want: "synced a b z"},
+	"List returns a nil pointer": {first: returnsList((*corev1.PodList)(nil)), want: "synced a b z"},
+	"List returns a pod":         {first: returnsList(pod("a", "1")), want: "synced a b z"},
+	"List panics":                {first: func() (runtime.Object, error) { panic("no") }, want: "synced a b z"},
 	"List returns a table": {
-		first: returnsList(&unstructured.UnstructuredList{Object: table("meta.k8s.io/v1").Object}), want: "synced a z",
+		first: returnsList(&unstructured.UnstructuredList{Object: table("meta.k8s.io/v1").Object}), want: "synced a b z",
 	},
 	"List returns an item that is nil": {
 		first: returnsList(&metav1.List{Items: []runtime.RawExtension{{Object: nil}}}), want: "synced z",
@@ -125,24 +125,24 @@ var oddPrograms = map[string]oddProgram{
 	"List returns an item that is a nil pointer": {
 		first: returnsList(&metav1.List{Items: []runtime.RawExtension{{Object: (*corev1.Pod)(nil)}}}), want: "synced z",
 	},
-	"List returns nil later":           {later: returnsList(nil), events: expired, want: "synced a"},
-	"List returns a nil pointer later": {later: returnsList((*corev1.PodList)(nil)), events: expired, want: "synced a"},
-	"Watch returns nil":                {watch: returnsWatch(nil), want: "synced a z"},
-	"Watch returns a nil pointer":      {watch: returnsWatch((*watch.FakeWatcher)(nil)), want: "synced a z"},
-	"a watch panics":                   {watch: returnsWatch(brokenWatch{}), want: "synced a z"},
-	"Watch panics":                     {watch: func() (watch.Interface, error) { panic("no") }, want: "synced a z"},
-	"an event has no object":           {events: []watch.Event{{Type: watch.Added}}, want: "synced a z"},
-	"an event has a nil pointer":       {events: []watch.Event{{Type: watch.Added, Object: (*corev1.Pod)(nil)}}, want: "synced a z"},
-	"a bookmark has a nil pointer":     {events: []watch.Event{{Type: watch.Bookmark, Object: (*corev1.Pod)(nil)}}, want: "synced a z"},
-	"an event has another type":        {events: []watch.Event{{Type: watch.Added, Object: secret}}, want: "synced a z"},
+	"List returns nil later":           {later: returnsList(nil), events: expired, want: "synced a b"},
+	"List returns a nil pointer later": {later: returnsList((*corev1.PodList)(nil)), events: expired, want: "synced a b"},
+	"Watch returns nil":                {watch: returnsWatch(nil), want: "synced a b z"},
+	"Watch returns a nil pointer":      {watch: returnsWatch((*watch.FakeWatcher)(nil)), want: "synced a b z"},
+	"a watch panics":                   {watch: returnsWatch(brokenWatch{}), want: "synced a b z"},
+	"Watch panics":                     {watch: func() (watch.Interface, error) { panic("no") }, want: "synced a b z"},
+	"an event has no object":           {events: []watch.Event{{Type: watch.Added}}, want: "synced a b z"},
+	"an event has a nil pointer":       {events: []watch.Event{{Type: watch.Added, Object: (*corev1.Pod)(nil)}}, want: "synced a b z"},
+	"a bookmark has a nil pointer":     {events: []watch.Event{{Type: watch.Bookmark, Object: (*corev1.Pod)(nil)}}, want: "synced a b z"},
+	"an event has another type":        {events: []watch.Event{{Type: watch.Added, Object: secret}}, want: "synced a b z"},
 	"a deletion has another type": {
-		events: []watch.Event{{Type: watch.Deleted, Object: &corev1.Secret{ObjectMeta: podsAt("", "a").Items[0].ObjectMeta}}}, want: "synced a z",
+		events: []watch.Event{{Type: watch.Deleted, Object: &corev1.Secret{ObjectMeta: podsAt("", "a").Items[0].ObjectMeta}}}, want: "synced a b z",
 	},
-	"an event has an unknown type": {events: []watch.Event{{Type: "CHANGED", Object: pod("b", "1")}}, want: "synced a z"},
-	"an error has no object":       {events: []watch.Event{{Type: watch.Error}}, want: "synced a z"},
-	"an error has a nil pointer":   {events: []watch.Event{{Type: watch.Error, Object: (*metav1.Status)(nil)}}, want: "synced a z"},
-	"an error has a nil map":       {events: []watch.Event{{Type: watch.Error, Object: (*unstructured.Unstructured)(nil)}}, want: "synced a z"},
-	"an error is a pod":            {events: []watch.Event{{Type: watch.Error, Object: pod("b", "1")}}, want: "synced a z"},
+	"an event has an unknown type": {events: []watch.Event{{Type: "CHANGED", Object: pod("b", "1")}}, want: "synced a b z"},
+	"an error has no object":       {events: []watch.Event{{Type: watch.Error}}, want: "synced a b z"},
+	"an error has a nil pointer":   {events: []watch.Event{{Type: watch.Error, Object: (*metav1.Status)(nil)}}, want: "synced a b z"},
+	"an error has a nil map":       {events: []watch.Event{{Type: watch.Error, Object: (*unstructured.Unstructured)(nil)}}, want: "synced a b z"},
+	"an error is a pod":            {events: []watch.Event{{Type: watch.Error, Object: pod("b", "1")}}, want: "synced a b z"},
 }
 
 // TestOddResults runs programs whose functions return nil, or what they should not, or panic, over
@@ -182,18 +182,18 @@ func (p *oddProgram) run(t *testing.T, make constructor) string {
 	lw := plainListerWatcher{
 		list: func(o metav1.ListOptions) (runtime.Object, error) {
 			if o.Limit == 1 {
-				return podsAt("9"), nil // a probe
+				return podsAt("10"), nil // a probe
 			}
 			lists++
 			switch {
 			case lists == 1 && p.first != nil:
 				return p.first()
 			case lists == 1:
-				return podsAt("8", "a"), nil
+				return podsAt("8", "a", "b"), nil
 			case p.later != nil:
 				return p.later()
 			}
-			return podsAt("9", "a", "z"), nil
+			return podsAt("10", "a", "b", "z"), nil
 		},
 		watch: func(o metav1.ListOptions) (watch.Interface, error) {
 			if watches++; watches == 1 && p.watch != nil {
@@ -205,8 +205,8 @@ func (p *oddProgram) run(t *testing.T, make constructor) string {
 					w.Action(e.Type, e.Object)
 				}
 			}
-			if o.ResourceVersion != "9" {
-				w.Add(&podsAt("9", "", "z").Items[1])
+			if o.ResourceVersion != "10" {
+				w.Add(&podsAt("", "a", "b", "z").Items[2])
 			}
 			return w, nil
 		},
