@@ -121,6 +121,9 @@ func (p *doctorPage) addFindings(w *htmlWriter) {
 		w.add("</li>\n")
 	}
 	w.add("</ol>\n")
+	if p.Covered != "" {
+		w.add("<p>%s</p>\n", p.Covered)
+	}
 }
 
 // addSizes appends what the predictions rest on.

@@ -21,6 +21,7 @@ type doctorPage struct {
 	Title, Summary string
 	Skipped        []string // what was not read
 	Nothing        string   // where nothing was found
+	Covered        string   // behind what was found
 	Charts         []markup
 	Head           []string // of the table
 	Rows           [][]string
@@ -51,7 +52,7 @@ type pageTable struct {
 func writePage(w io.Writer, r *doctor.Report, read audit.Counts, m *cost.Model, top int) error {
 	v := newVerdict(r, read)
 	p := doctorPage{
-		Title: "Who makes this API server work", Summary: totalsText(r), Skipped: v.Gaps, Nothing: v.nothing(),
+		Title: "Who makes this API server work", Summary: totalsText(r), Skipped: v.Gaps, Nothing: v.nothing(), Covered: v.covered(),
 		Charts: rateCharts(r), Sizes: r.Sizes, Low: lowText(r), Model: m,
 	}
 	p.Head = []string{

@@ -50,6 +50,8 @@ func (p *prescription) print(r *doctor.Report, read audit.Counts, top int) error
 		return p.predictions(r)
 	}
 	p.findings(r.Findings, findingText)
+	fmt.Fprintln(p.out)
+	p.paragraph("", v.covered())
 	return p.predictions(r)
 }
 

@@ -45,7 +45,15 @@ func (v *verdict) nothing() string {
 	if !v.Complete {
 		return "Nothing stands out in what was read: " + v.Covers + ". That is not all, as said above, and the rest can hide a client that does."
 	}
-	return "Nothing stands out: no client costs much more than what it needs. That covers " + v.Covers + "."
+	return "Nothing stands out: no client costs much more than what it needs. " + v.covered()
+}
+
+// covered returns the sentence behind findings.
+func (v *verdict) covered() string {
+	if !v.Complete {
+		return "That covers " + v.Covers + ". It is not all, as said above, and the rest can hide other clients."
+	}
+	return "That covers " + v.Covers + "."
 }
 
 // skipped returns sentences on what of the logs was not read, or nil if all was.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 )
 
@@ -44,7 +45,7 @@ func (c *Counts) Add(other Counts) {
 	c.Malformed += other.Malformed
 	c.TooLong += other.TooLong
 	c.Misdated += other.Misdated
-	if c.Causes == nil && len(other.Causes) > 0 {
+	if c.Causes = maps.Clone(c.Causes); c.Causes == nil && len(other.Causes) > 0 {
 		c.Causes = map[string]int64{}
 	}
 	for cause, n := range other.Causes {

@@ -223,6 +223,30 @@ func TestMerge(t *testing.T) {
 	}
 }
 
+// TestCountsOften: what is counted does not grow by being asked for.
+func TestCountsOften(t *testing.T) {
+	dir := t.TempDir()
+	var names []string
+	for i := range 2 {
+		names = append(names, filepath.Join(dir, fmt.Sprint(i)))
+		if err := os.WriteFile(names[i], []byte("text\n"+seconds(1+10*i, 3+10*i)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m, err := NewMerge(t.Context(), names, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		_, err = m.Next()
+		m.Counts()
+		m.Counts()
+	}
+	if n := m.Counts(); !errors.Is(err, io.EOF) || n.Malformed != 2 || n.Causes[string(ErrNoJSON)] != 2 {
+		t.Errorf("%v, %+v", err, n)
+	}
+}
+
 // More logs than may be open at a time are read all the same.
 func TestMergeMany(t *testing.T) {
 	dir := t.TempDir()

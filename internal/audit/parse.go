@@ -15,17 +15,24 @@ const (
 // Parse reads a line in place of what e has. The error is a Fault: ErrInvalid if the line is not
 // one JSON object or a field that is read is not of its type, or else what the Event has not.
 // Values that are not read are skipped unchecked. Of a field that occurs twice the last one counts.
-func (e *Event) Parse(line []byte) error {
+func (e *Event) Parse(line []byte) error { return e.parse(line, false) }
+
+// parse is Parse. In a list, which has a kind of its own, an Event needs none.
+func (e *Event) parse(line []byte, inList bool) error {
 	*e = Event{scratch: e.scratch[:0]}
 	s := &scanner{b: line}
 	ok := s.members(func(name []byte) bool { return e.member(s, name) })
+	implied := inList && len(e.kind)+len(e.apiVersion) == 0 && len(e.URI) > 0
 	switch {
 	case !ok || s.peek() != 0 || s.i < len(line):
 		return ErrInvalid
+	case implied:
 	case string(e.kind) != "Event" || !bytes.HasPrefix(e.apiVersion, []byte("audit.k8s.io/")):
 		return ErrOtherKind
 	case string(e.apiVersion) != "audit.k8s.io/v1":
 		return ErrOtherVersion
+	}
+	switch {
 	case len(e.Stage) == 0:
 		return ErrNoStage
 	case e.Staged == 0:

@@ -104,7 +104,8 @@ func (r *records) take(e *Event, object []byte) bool {
 		r.counted = true
 		return false
 	}
-	err := e.Parse(object)
+	inList := len(r.levels) > 0 && r.levels[len(r.levels)-1].of == '['
+	err := e.parse(object, inList)
 	if err == nil {
 		r.events++
 		return true
@@ -113,7 +114,6 @@ func (r *records) take(e *Event, object []byte) bool {
 		err = ErrGoogle
 	}
 	r.google = false
-	inList := len(r.levels) > 0 && r.levels[len(r.levels)-1].of == '['
 	if r.fault = err; inList || !errors.Is(err, ErrOtherKind) {
 		r.count(err)
 	}

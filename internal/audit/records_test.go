@@ -105,6 +105,7 @@ func TestEnvelopes(t *testing.T) {
 		"a list on many lines":             indented(t, `[`+one(1)+`,`+one(2)+`]`),
 		"an EventList":                     list,
 		"an EventList, an event a line":    strings.Replace(strings.Replace(list, "[{", "[\n{", 1), "},{\"kind\"", "},\n{\"kind\"", 1),
+		"an EventList of a webhook":        strings.ReplaceAll(list, `"kind":"Event","apiVersion":"audit.k8s.io/v1",`, ""),
 		"an EventList on many lines":       indented(t, list),
 		"events on many lines":             indented(t, one(1)) + indented(t, one(2)),
 		"commas behind":                    one(1) + ",\n" + one(2) + ",\n",

@@ -48,9 +48,12 @@ func (a *acts) add(e *audit.Event) {
 	a.objects.add(appendObject(space[:0], e.Object))
 }
 
-// acted counts a request if it is a GET or a write of an object.
+// acted counts a request if it is a GET or a write of an object, or records an Event. A request
+// that names no object, such as a question about a right, has none to be held in a cache or
+// compared.
 func (u *usage) acted(e *audit.Event, v verb) {
-	if e.Refused() || len(e.Object.Resource) == 0 {
+	failed := e.Code >= 400 && e.Code != 404 && e.Code != 409
+	if failed || len(e.Object.Resource) == 0 || len(e.Object.Name) == 0 && !isEvents(u.resource) {
 		return
 	}
 	to := &u.writes
@@ -92,11 +95,16 @@ func (d *Doctor) perHour(busiest int64) float64 {
 	return float64(busiest) / min(max(span, shortestRate), time.Hour).Hours()
 }
 
-// rates returns how often an hour each machine of a client does something, and how often it does so
-// with one object.
-func (s subject) rates(a *acts) (each, object float64) {
-	all := s.d.perHour(a.busiest)
-	return all / float64(max(1, s.c.places.count())), all / float64(max(1, a.objects.count()))
+// rates returns how often an hour a client does something, and how often it does so with one
+// object. Where the client is on many machines, as agents are, and not one that is rolled out now
+// and then, the rate is that of each, and where says so.
+func (s subject) rates(a *acts) (rate, object float64, where string) {
+	rate = s.d.perHour(a.busiest)
+	object = rate / float64(max(1, a.objects.count()))
+	if n := s.c.places.count(); n >= nodePlaces {
+		rate, where = rate/float64(n), " on each machine"
+	}
+	return rate, object, where
 }
 
 // isWasteful reports whether writes in an hour, of which so many are of one object, cost too much.

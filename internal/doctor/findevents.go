@@ -22,13 +22,13 @@ func findEvents(u subject) (Finding, bool) {
 	if u.writes == nil || thresholds() == nil || !isEvents(u.resource) {
 		return Finding{}, false
 	}
-	each, _ := u.rates(u.writes)
-	if thresholds().Server.Of(u.d.writeWork(u.resource, each)).CPUSeconds < wasteful {
+	rate, _, where := u.rates(u.writes)
+	if thresholds().Server.Of(u.d.writeWork(u.resource, rate)).CPUSeconds < wasteful {
 		return Finding{}, false
 	}
 	return Finding{
 		Count: u.writes.count, Seconds: u.writes.latency.Seconds(),
-		Text: fmt.Sprintf("records up to %s Events a second on each machine: %s writes%s", quantity.Number(each/3600),
+		Text: fmt.Sprintf("records up to %s Events a second%s: %s writes%s", quantity.Number(rate/3600), where,
 			quantity.Count(u.writes.count), u.d.sentTo(u.resource)),
 		Remedy: "record an Event where a state changes, not each time it is looked at; client-go's EventBroadcaster counts " +
 			"repetitions in one Event, and drops what is more than one in 5 minutes of an object: use one broadcaster for all",

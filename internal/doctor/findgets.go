@@ -42,14 +42,14 @@ func findGets(u subject) (Finding, bool) {
 	if u.gets == nil || thresholds() == nil || sub != "" && sub != "status" || strings.HasSuffix(u.resource, unwatchable) {
 		return Finding{}, false
 	}
-	each, object := u.rates(u.gets)
-	if object < oftenPerHour || thresholds().Server.Of(u.d.getWork(u.c.name, u.resource, each)).CPUSeconds < wasteful {
+	rate, object, where := u.rates(u.gets)
+	if object < oftenPerHour || thresholds().Server.Of(u.d.getWork(u.c.name, u.resource, rate)).CPUSeconds < wasteful {
 		return Finding{}, false
 	}
 	return Finding{
 		Count: u.gets.count, Seconds: u.gets.latency.Seconds(),
-		Text: fmt.Sprintf("GETs %s up to %s times a second on each machine: %s GETs of about %s objects", u.resource,
-			quantity.Number(each/3600), quantity.Count(u.gets.count), quantity.Count(int64(u.gets.objects.count()))),
+		Text: fmt.Sprintf("GETs %s up to %s times a second%s: %s GETs of about %s objects", u.resource,
+			quantity.Number(rate/3600), where, quantity.Count(u.gets.count), quantity.Count(int64(u.gets.objects.count()))),
 		Remedy: "hold an informer and read its cache; of one object it is a WATCH with fieldSelector=metadata.name=NAME",
 	}, true
 }

@@ -51,7 +51,8 @@ func (d *Doctor) findings() []Finding {
 			all = append(all, f)
 		}
 	}
-	all = slices.DeleteFunc(all, func(f Finding) bool { return f.Kind == FindingWrites && inFight(all, f) })
+	fights := slices.DeleteFunc(slices.Clone(all), func(f Finding) bool { return f.Kind != FindingFight })
+	all = slices.DeleteFunc(all, func(f Finding) bool { return f.Kind == FindingWrites && inFight(fights, f) })
 	slices.SortStableFunc(all, byCost)
 	return all
 }

@@ -23,8 +23,8 @@ func findWrites(u subject) (Finding, bool) {
 	if u.writes == nil || thresholds() == nil || isEvents(u.resource) {
 		return Finding{}, false
 	}
-	each, object := u.rates(u.writes)
-	if !isWasteful(object, thresholds().Server.Of(u.d.writeWork(u.resource, each))) {
+	rate, object, _ := u.rates(u.writes)
+	if !isWasteful(object, thresholds().Server.Of(u.d.writeWork(u.resource, rate))) {
 		return Finding{}, false
 	}
 	return Finding{

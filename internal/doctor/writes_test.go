@@ -28,7 +28,7 @@ func TestWritesAndGets(t *testing.T) {
 		text       string
 		add        func(w *world)
 	}{
-		{"two overwrite one object three times a second each", "fight", "in turn with b/v1.2.3 (system:serviceaccount:apps:b) (1,800)", func(w *world) {
+		{"two overwrite one object three times a second each", "fight", "in turn with b/v1.2.3 (system:serviceaccount:apps:b): 3,600 writes", func(w *world) {
 			w.each(1800, 333*time.Millisecond, writing("a", "configmaps", "web"), nil)
 			b := writing("b", "configmaps", "web")
 			b.at = 100 * time.Millisecond
@@ -96,7 +96,41 @@ func TestWritesAndGets(t *testing.T) {
 				r.user = "system:node:" + r.object
 			})
 		}},
-		{"eight Events a second", "events", "records up to 8.00 Events a second", func(w *world) {
+		{"questions about rights", "", "", func(w *world) {
+			r := someone("extension", "create", "subjectaccessreviews")
+			r.group = "authorization.k8s.io"
+			w.each(3600, 100*time.Millisecond, r, nil)
+		}},
+		{"Pods without a name yet", "", "", func(w *world) {
+			r := someone("replicaset-controller", "create", "pods")
+			r.ns = "shop"
+			w.each(7200, 100*time.Millisecond, r, nil)
+		}},
+		{"GETs that are forbidden", "", "", func(w *world) {
+			r := writing("reader", "configmaps", "settings")
+			r.verb, r.code = "get", 403
+			w.each(20*1200, 50*time.Millisecond, r, nil)
+		}},
+		{"GETs by a deployment that is rolled out now and then", "gets", "up to 10.0 times a second:", func(w *world) {
+			r := writing("reader", "configmaps", "settings")
+			r.verb = "get"
+			w.each(36_000, 100*time.Millisecond, r, func(i int, r *request) { r.pod = fmt.Sprint("reader-", i/6000) })
+		}},
+		{"GETs on each of 30 machines", "gets", "times a second on each machine:", func(w *world) {
+			r := writing("reader", "configmaps", "settings")
+			r.verb = "get"
+			w.each(30*5*900, time.Second/150, r, machine(30))
+		}},
+		{"two overwrite all objects of a resource", "fight", "and 199 more objects", func(w *world) {
+			w.each(36_000, 50*time.Millisecond, writing("a", "configmaps", ""), func(i int, r *request) {
+				r.object = fmt.Sprint("web-", i/2%200)
+				if i%2 == 0 {
+					r.user, r.agent = account("b"), program("b")
+				}
+			})
+			w.watchers(200, "configmaps", "", 30*time.Minute)
+		}},
+		{"eight Events a second", "events", "records up to 8.00 Events a second:", func(w *world) {
 			r := someone("loud", "create", "events")
 			r.ns = "shop"
 			w.each(8*3600, 125*time.Millisecond, r, nil)
@@ -106,7 +140,7 @@ func TestWritesAndGets(t *testing.T) {
 			r.ns = "shop"
 			w.each(2*3600, 500*time.Millisecond, r, nil)
 		}},
-		{"GETs of one ConfigMap 20 times a second", "gets", "GETs configmaps up to 20.0 times a second", func(w *world) {
+		{"GETs of one ConfigMap 20 times a second", "gets", "GETs configmaps up to 20.0 times a second:", func(w *world) {
 			r := writing("reader", "configmaps", "settings")
 			r.verb = "get"
 			w.each(20*1200, 50*time.Millisecond, r, nil)
