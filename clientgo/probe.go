@@ -138,7 +138,7 @@ func (f *firstPage) lastPage(req *http.Request, token string) (*http.Response, b
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	list := wire.NewListReader(bytes.NewReader(f.body.Bytes()), enc, wire.Limits{})
-	for err == nil {
+	for err == nil || errors.As(err, new(*wire.ItemError)) {
 		_, err = list.Next()
 	}
 	if !errors.Is(err, io.EOF) || list.TypeMeta().Kind == "" || list.Meta().Continue != token {

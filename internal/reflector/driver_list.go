@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/source"
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // enterList blocks until a list may begin, see Config.MaxLists.
@@ -49,7 +50,7 @@ func (d *driver) openList(phase Phase, o source.ListOptions) input {
 	if err := d.encoding(list.Encoding()); err != nil {
 		return d.failed(err)
 	}
-	if d.item, d.itemErr = list.Next(); d.itemErr != nil && d.itemErr != io.EOF {
+	if d.item, d.itemErr = list.Next(); d.itemErr != nil && d.itemErr != io.EOF && !ofOneItem(d.itemErr) {
 		in := d.failed(d.itemErr)
 		in.answered = true
 		return in
@@ -85,10 +86,17 @@ func sizeOf(o source.Object) int64 { return 1 + int64(len(o.Raw))/smallObject }
 // readList reads the LIST, or page, to its end.
 func (d *driver) readList() input {
 	item, err := d.item, d.itemErr
-	for ; err == nil && d.fatal == nil; item, err = d.list.Next() {
+	for ; (err == nil || ofOneItem(err)) && d.fatal == nil; item, err = d.list.Next() {
 		d.size += sizeOf(item)
 		d.place.moves()
-		d.put(item)
+		if err == nil {
+			if d.typeMeta.Kind == "" { // an item in front did not say it
+				d.itemType(d.list.ItemTypeMeta())
+			}
+			d.put(item)
+		} else {
+			d.taken(err, d.list.Offset())
+		}
 		if d.objects++; d.objects%listedEvery == 0 {
 			d.r.listed(d.objects, d.list.Meta().RemainingItemCount)
 		}
@@ -104,6 +112,12 @@ func (d *driver) readList() input {
 	d.close()
 	d.r.heard()
 	return input{typ: inPage, rv: head.ResourceVersion, cont: head.Continue, damaged: d.damaged}
+}
+
+// ofOneItem reports whether err is about one item or event, and the stream goes on.
+func ofOneItem(err error) bool {
+	_, ok := errors.AsType[*wire.ItemError](err)
+	return ok
 }
 
 // put passes an item of the list to the sink, unless Config.Keep does not want it.

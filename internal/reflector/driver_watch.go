@@ -119,6 +119,9 @@ func (d *driver) readWatch() input {
 		case err == io.EOF:
 			_, unanswered := d.close()
 			other = input{typ: inEnded, probeUnanswered: unanswered}
+		case ofOneItem(err):
+			d.taken(err, d.watch.Offset())
+			events++
 		case err != nil:
 			other = d.failed(err)
 		case event.Type == wire.Bookmark:

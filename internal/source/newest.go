@@ -6,6 +6,8 @@ import (
 	"io"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // NewestOptions returns the parameters of the LIST that NewestVersion makes. atLeast may be "".
@@ -27,7 +29,7 @@ func readVersion(l *listBody) (string, error) {
 			l.stream.readRest()
 			return rv, nil
 		}
-		if err != nil {
+		if _, ofItem := errors.AsType[*wire.ItemError](err); err != nil && !ofItem {
 			return "", err
 		}
 	}

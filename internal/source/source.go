@@ -40,7 +40,8 @@ type Source interface {
 // List is the answer to a LIST. It must be used by one goroutine at a time, except for Close, which
 // any goroutine may call. Every List must be closed.
 type List interface {
-	// Next returns the next item, then io.EOF. It blocks until there is one.
+	// Next returns the next item, then io.EOF. It blocks until there is one. After a
+	// *wire.ItemError, which is about one item, the next call returns the item behind it.
 	Next() (Object, error)
 	// ItemTypeMeta returns what the items are, and Meta what the list says of itself, as far as it
 	// has been read; see wire.ListReader.
@@ -58,7 +59,8 @@ type List interface {
 // Watch is the answer to a WATCH. The rules for use and Close are those of List.
 type Watch interface {
 	// Next returns the next event, then io.EOF when the server ends the watch. It blocks until there
-	// is one.
+	// is one. After a *wire.ItemError, which is about one event, the next call returns the event
+	// behind it.
 	Next() (Event, error)
 	// Buffered returns how many bytes of the next event have been read; see wire.WatchReader.
 	Buffered() int

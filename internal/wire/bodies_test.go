@@ -2,7 +2,9 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"testing"
@@ -137,12 +139,17 @@ func encodeEvents(t testing.TB, enc Encoding, events []watch.Event) []byte {
 	return body.Bytes()
 }
 
-// readList reads a whole list, with its items copied.
-func readList(l *ListReader) (items [][]byte, err error) {
+// readList reads a whole list, with its items copied. Items that cannot be read are left out, and
+// the first of their errors is returned if the rest of the list can be read.
+func readList(l *ListReader) (items [][]byte, damaged error) {
 	for {
 		item, err := l.Next()
 		if err == io.EOF {
-			return items, nil
+			return items, damaged
+		}
+		if isItemError(err) {
+			damaged = cmp.Or(damaged, err)
+			continue
 		}
 		if err != nil {
 			return items, err
@@ -151,12 +158,21 @@ func readList(l *ListReader) (items [][]byte, err error) {
 	}
 }
 
-// readWatch reads all events, with their objects copied.
-func readWatch(w *WatchReader) (events []Event, err error) {
+func isItemError(err error) bool {
+	_, ok := errors.AsType[*ItemError](err)
+	return ok
+}
+
+// readWatch reads all events, with their objects copied, as readList reads items.
+func readWatch(w *WatchReader) (events []Event, damaged error) {
 	for {
 		e, err := w.Next()
 		if err == io.EOF {
-			return events, nil
+			return events, damaged
+		}
+		if isItemError(err) {
+			damaged = cmp.Or(damaged, err)
+			continue
 		}
 		if err != nil {
 			return events, err

@@ -27,4 +27,8 @@
 // two members of the same name if this package reads that name. Names are compared exactly, not
 // ignoring case. Strings that are not valid UTF-8 are accepted, as encoding/json accepts them, and
 // returned as they are.
+//
+// What is wrong inside one complete item of a list, or inside the object of one complete event, is
+// a [*ItemError], and the reader goes on: an item that is null or has its metadata twice, or an
+// event whose object has no envelope. What is wrong inside the item's metadata, [ReadMeta] finds.
 package wire

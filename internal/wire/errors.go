@@ -29,6 +29,21 @@ func (e *SyntaxError) Error() string {
 
 func (e *SyntaxError) Unwrap() error { return e.Err }
 
+// ItemError says that one complete item of a list, or the object of one complete event, cannot be
+// read. The reader goes on behind it. It wraps a *SyntaxError.
+type ItemError struct{ Err error }
+
+func (e *ItemError) Error() string { return e.Err.Error() }
+
+// Unwrap returns what is wrong with the item.
+func (e *ItemError) Unwrap() error { return e.Err }
+
+// final reports whether a reader that returned err cannot go on.
+func final(err error) bool {
+	_, ok := err.(*ItemError)
+	return !ok
+}
+
 func malformed(offset int64, what string) error {
 	return &SyntaxError{Offset: offset, What: what, Err: ErrMalformed}
 }

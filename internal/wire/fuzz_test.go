@@ -136,6 +136,7 @@ func FuzzListReaderProtobuf(f *testing.F) {
 func FuzzListReaderJSON(f *testing.F) {
 	seedBodies(f, JSON)
 	f.Add([]byte(`{"metadata":null,"x":[-1.5e+3,true,"\ud800"],"items":[{"a":[{}]},{ }]} `))
+	f.Add([]byte(`{"items":[null,{"kind":1,"kind":2},[{}],{"metadata":{"name":"a"}},"}",{"metadata":1,"metadata":2}]}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		_, items, err := fuzzList(t, JSON, body)
 		want, status, wantErr := modelJSONList(body)
@@ -145,9 +146,9 @@ func FuzzListReaderJSON(f *testing.F) {
 				t.Fatal("a Status taken for a list")
 			}
 		case isTooLarge(err):
-		case (err == nil) != (wantErr == nil):
+		case (err == nil) != (wantErr == nil) || isItemError(err) != (wantErr == errModelItem):
 			t.Fatalf("%v, but encoding/json: %v", err, wantErr)
-		case err == nil && !sameBytes(items, want):
+		case (err == nil || isItemError(err)) && !sameBytes(items, want):
 			t.Fatalf("items %q, want %q", items, want)
 		}
 	})
@@ -190,13 +191,14 @@ func FuzzWatchReaderProtobuf(f *testing.F) {
 func FuzzWatchReaderJSON(f *testing.F) {
 	f.Add(encodeEvents(f, JSON, seedEvents()))
 	f.Add([]byte(`{"object":{"metadata":{}},"x":1,"type":"ADDED"}{"type":"DELETED", "object":{}}`))
+	f.Add([]byte(`{"object":null,"type":"ADDED"}{"type":"DELETED","object":{"kind":1}}{"type":"MODIFIED","object":{"metadata":{},"metadata":{}}}{"type":"ADDED","object":{}}{"type":"ERROR","object":[]}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		events, err := fuzzWatch(t, JSON, body)
 		want, wantErr := modelJSONWatch(body)
 		if isTooLarge(err) {
 			return
 		}
-		if (err == nil) != (wantErr == nil) || len(events) != len(want) {
+		if (err == nil) != (wantErr == nil) || isItemError(err) != (wantErr == errModelItem) || len(events) != len(want) {
 			t.Fatalf("%d events, %v; encoding/json: %d, %v", len(events), err, len(want), wantErr)
 		}
 		for i, e := range events {

@@ -115,14 +115,20 @@ func (j *jsonList) readItem() ([]byte, error) {
 	if err != nil {
 		return nil, j.fail("item", early(err))
 	}
-	if c != '{' {
-		return nil, j.malformed("item: is not an object")
-	}
 	item, err := j.value(2, objectNames, j.max, "item")
-	if err == nil && j.list.ItemTypeMeta().Kind == "" {
+	switch {
+	case item == nil:
+		return nil, err
+	case c != '{':
+		err = j.malformed("item: is not an object")
+	}
+	if err != nil {
+		return nil, &ItemError{err}
+	}
+	if j.list.ItemTypeMeta().Kind == "" {
 		j.noteItemType(item)
 	}
-	return item, err
+	return item, nil
 }
 
 // noteItemType notes what an item says that it is, if it says so: kube-apiserver writes the kind of

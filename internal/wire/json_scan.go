@@ -28,8 +28,8 @@ const (
 	scanDone
 	scanMore // the text ends within the value
 	scanBad
-	scanDeep // nested deeper than MaxDepth
-	scanDuplicate
+	scanDeep      // nested deeper than MaxDepth
+	scanDuplicate // the value is complete, and has a member of names twice
 )
 
 var scanProblems = [...]string{
@@ -61,7 +61,8 @@ type jsonScanner struct {
 	base    int                     // how deep the value stands in its document
 	depth   int                     // how deep the scan stands in its document
 	objects [MaxDepth/64 + 1]uint64 // by depth, whether that container is an object
-	names   []string                // members of the value itself to be noted; twice is an error
+	names   []string                // members of the value itself to be noted
+	twice   bool                    // one of them was there twice
 	spans   [maxNames]span          // where their values stand
 	keyFrom int                     // where the key of the value's member starts, behind the quote
 	noted   int                     // which of names the member is that is being scanned, -1 none
@@ -73,12 +74,13 @@ const maxNames = 4
 // start prepares the scanner for a value at depth base of its document.
 func (s *jsonScanner) start(base int, names []string) {
 	s.at, s.state, s.base, s.depth = 0, wantValue, base, base
-	s.names, s.noted = names, -1
+	s.names, s.noted, s.twice = names, -1, false
 	clear(s.spans[:])
 }
 
 // scan continues through b, which starts with the value and holds at least as much as in the last
-// call. After scanDone, s.at is the end of the value. Otherwise it is where the scan stopped.
+// call. After scanDone and scanDuplicate, s.at is the end of the value. Otherwise it is where the
+// scan stopped.
 func (s *jsonScanner) scan(b []byte) scanResult {
 	r := scanOn
 	switch s.state {
@@ -86,8 +88,8 @@ func (s *jsonScanner) scan(b []byte) scanResult {
 		if s.at, r = stringEnd(b, s.at); r != scanDone {
 			return r
 		}
-		if s.names != nil && s.depth == s.base+1 && !s.note(b, s.at) {
-			return scanDuplicate
+		if s.names != nil && s.depth == s.base+1 {
+			s.note(b, s.at)
 		}
 		s.state = wantColon
 	case inString, inNumber:
@@ -151,8 +153,8 @@ func (s *jsonScanner) key(b []byte, c byte) scanResult {
 		s.state = inKey
 		return r
 	}
-	if s.names != nil && s.depth == s.base+1 && !s.note(b, end) {
-		return scanDuplicate
+	if s.names != nil && s.depth == s.base+1 {
+		s.note(b, end)
 	}
 	if end >= len(b) || b[end] != ':' {
 		s.state = wantColon
@@ -272,6 +274,9 @@ func (s *jsonScanner) startValue() {
 // endValue notes the end of a value and sets what comes next.
 func (s *jsonScanner) endValue() scanResult {
 	s.state = wantCommaOrEnd
+	if s.depth == s.base && s.twice {
+		return scanDuplicate
+	}
 	if s.depth == s.base {
 		return scanDone
 	}
@@ -282,17 +287,16 @@ func (s *jsonScanner) endValue() scanResult {
 	return scanOn
 }
 
-// note looks up the member whose key ends at end, after the quote, in names. It returns false if
-// the member was seen before.
-func (s *jsonScanner) note(b []byte, end int) bool {
+// note looks up the member whose key ends at end, after the quote, in names.
+func (s *jsonScanner) note(b []byte, end int) {
 	s.noted = -1
 	for n, name := range s.names {
 		if nameIs(b[s.keyFrom:end-1], name) {
 			s.noted = n
-			return s.spans[n] == span{}
+			s.twice = s.twice || s.spans[n] != span{}
+			return
 		}
 	}
-	return true
 }
 
 // stringEnd returns the index after the closing quote of the string of which b[i:] is the rest. If

@@ -102,6 +102,7 @@ func (j *jsonStream) separator(first bool, end byte, what string) (ended bool, e
 
 // value reads a value at this depth, of at most limit bytes, and moves pos behind it. The values of
 // names are noted in j.scan.spans. The bytes are part of the window and valid until the next read.
+// If one of names is there twice, it returns the bytes and an error.
 func (j *jsonStream) value(depth int, names []string, limit int, what string) ([]byte, error) {
 	if _, err := j.peek(); err != nil {
 		return nil, j.fail(what, early(err))
@@ -119,6 +120,8 @@ func (j *jsonStream) value(depth int, names []string, limit int, what string) ([
 		switch r {
 		case scanDone:
 			return w[:j.scan.at:j.scan.at], nil
+		case scanDuplicate:
+			return w[:j.scan.at:j.scan.at], j.malformed(what + ": " + scanProblems[r])
 		case scanMore:
 			if err := j.buf.more(); err != nil {
 				j.pos = j.buf.len()

@@ -28,6 +28,7 @@ type jsonEvent struct {
 	typ      EventType
 	object   span    // in the window
 	typeMeta [2]span // apiVersion and kind, in the object
+	damage   error   // why the object cannot be read
 }
 
 func (j *jsonWatch) next() (Event, error) {
@@ -81,11 +82,11 @@ func (j *jsonWatch) readMember(e *jsonEvent) (err error) {
 			return j.malformed("watch event: object twice")
 		}
 		v, err := j.value(1, objectNames, j.max, "object")
-		if err != nil {
+		if v == nil {
 			return err
 		}
-		if v[0] != '{' {
-			return j.malformed("watch event: its object is none")
+		if e.damage = err; v[0] != '{' {
+			e.damage = j.malformed("watch event: its object is none")
 		}
 		e.object = span{j.pos - len(v), j.pos}
 		e.typeMeta = [2]span{j.scan.spans[noteAPIVersion], j.scan.spans[noteKind]}
@@ -115,9 +116,16 @@ func (j *jsonWatch) event(e *jsonEvent) (Event, error) {
 		return Event{}, j.malformed("watch event without type or object")
 	}
 	object := e.object.of(j.buf.window())
-	err := j.typeMeta.setJSON(e.typeMeta[0].of(object), e.typeMeta[1].of(object))
-	if err != nil {
-		return Event{}, j.malformed("object: " + err.Error())
+	if e.damage == nil {
+		if err := j.typeMeta.setJSON(e.typeMeta[0].of(object), e.typeMeta[1].of(object)); err != nil {
+			e.damage = j.malformed("object: " + err.Error())
+		}
+	}
+	switch {
+	case e.damage != nil && e.typ == Error: // it ends the watch in any case
+		return Event{}, e.damage
+	case e.damage != nil:
+		return Event{}, &ItemError{e.damage}
 	}
 	return Event{Type: e.typ, TypeMeta: j.typeMeta, Object: object[:len(object):len(object)]}, nil
 }

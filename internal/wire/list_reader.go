@@ -38,17 +38,17 @@ func NewListReader(r io.Reader, enc Encoding, lim Limits) *ListReader {
 // Next returns the next item: in protobuf the item's message, in JSON its text. The bytes are valid
 // until the next call and must not be written to. At a well-formed end of the list it returns
 // io.EOF. A body that is a Status gives a *StatusError, one that ends too early a *SyntaxError that
-// wraps io.ErrUnexpectedEOF. Every error is final: later calls return it again.
+// wraps io.ErrUnexpectedEOF. A *ItemError is about one item, and the next call returns the item
+// behind it. Every other error is final: later calls return it again.
 func (l *ListReader) Next() ([]byte, error) {
 	if l.err != nil {
 		return nil, l.err
 	}
 	item, err := l.body.next()
-	if err != nil {
+	if err != nil && final(err) {
 		l.err = err
-		return nil, err
 	}
-	return item, nil
+	return item, err
 }
 
 // TypeMeta returns the list's own apiVersion and kind, such as v1 PodList. In protobuf it is known

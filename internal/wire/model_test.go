@@ -12,7 +12,10 @@ import (
 
 // The models here say, by other people's parsers, what a reader must return.
 
-var errModel = errors.New("the model refuses it")
+var (
+	errModel     = errors.New("the model refuses it")
+	errModelItem = errors.New("an item is refused")
+)
 
 type jsonMember struct {
 	name  string
@@ -67,7 +70,8 @@ func modelObject(text []byte) error {
 	return err
 }
 
-// modelJSONList returns the items of a list. The body may also be a Status.
+// modelJSONList returns the items of a list. The body may also be a Status. The error is
+// errModelItem if only items are wrong, which are left out.
 func modelJSONList(body []byte) (items [][]byte, status bool, err error) {
 	if !json.Valid(body) {
 		return nil, false, errModel
@@ -117,21 +121,23 @@ func modelJSONList(body []byte) (items [][]byte, status bool, err error) {
 		return nil, false, errModel
 	}
 	for _, item := range list {
-		if err := modelObject(item); err != nil {
-			return nil, false, err
+		if modelObject(item) != nil {
+			err = errModelItem
+			continue
 		}
 		items = append(items, item)
 	}
-	return items, false, nil
+	return items, false, err
 }
 
-// modelJSONWatch returns the types and objects of events up to the end, or to what is wrong.
-func modelJSONWatch(body []byte) (events []Event, err error) {
+// modelJSONWatch returns the types and objects of events up to the end, or to what is wrong. The
+// error is errModelItem if only objects are wrong, whose events are left out.
+func modelJSONWatch(body []byte) (events []Event, damaged error) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	for {
 		var doc json.RawMessage
 		if err := d.Decode(&doc); err == io.EOF {
-			return events, nil
+			return events, damaged
 		} else if err != nil {
 			return events, err
 		}
@@ -144,26 +150,38 @@ func modelJSONWatch(body []byte) (events []Event, err error) {
 			return events, err
 		}
 		var name string
-		if json.Unmarshal(fields["type"], &name) != nil || modelObject(fields["object"]) != nil {
+		if json.Unmarshal(fields["type"], &name) != nil || fields["object"] == nil {
 			return events, errModel
-		}
-		var tm struct{ Kind, APIVersion any }
-		inner, _ := modelMembers(fields["object"])
-		own, _ := modelUnique(inner, "kind", "apiVersion")
-		for n, into := range map[string]*any{"kind": &tm.Kind, "apiVersion": &tm.APIVersion} {
-			if v, ok := own[n]; ok && json.Unmarshal(v, into) != nil {
-				return events, errModel
-			}
-			if _, isString := (*into).(string); *into != nil && !isString {
-				return events, errModel
-			}
 		}
 		t, ok := ParseEventType(name)
 		if !ok {
 			return events, errModel
 		}
-		events = append(events, Event{Type: t, Object: fields["object"]})
+		switch fine := modelObject(fields["object"]) == nil && modelTypeMeta(fields["object"]); {
+		case fine:
+			events = append(events, Event{Type: t, Object: fields["object"]})
+		case t == Error:
+			return events, errModel
+		default:
+			damaged = errModelItem
+		}
 	}
+}
+
+// modelTypeMeta reports whether an object's kind and apiVersion, where it has them, are strings.
+func modelTypeMeta(object []byte) bool {
+	inner, _ := modelMembers(object)
+	own, _ := modelUnique(inner, "kind", "apiVersion")
+	for _, v := range own {
+		var value any
+		if err := json.Unmarshal(v, &value); err != nil {
+			return false
+		}
+		if _, isString := value.(string); value != nil && !isString {
+			return false
+		}
+	}
+	return true
 }
 
 // modelFields takes a message apart with protowire: the values of its fields of bytes, by number.

@@ -40,11 +40,11 @@ func (p *protoWatch) next() (Event, error) {
 		return Event{}, p.buf.fail(p.buf.len(), "watch frame", err)
 	}
 	e, err := p.event(p.buf.window()[frameHeader:size:size], p.buf.off+frameHeader)
-	if err != nil {
+	if err != nil && final(err) {
 		return Event{}, err
 	}
 	p.buf.consume(size)
-	return e, nil
+	return e, err
 }
 
 // event parses the WatchEvent b, which starts at offset.
@@ -79,12 +79,15 @@ func (p *protoWatch) event(b []byte, offset int64) (e Event, err error) {
 		return e, malformed(offset, "watch event without type or object")
 	}
 	raw, rawAt, err := cutRawExtension(object, objectAt)
-	if err != nil {
-		return e, err
-	}
 	var env envelope
-	if err := env.cut(raw, rawAt); err != nil {
-		return e, err
+	if err == nil {
+		err = env.cut(raw, rawAt)
+	}
+	if err != nil && e.Type != Error { // which ends the watch in any case
+		err = &ItemError{err}
+	}
+	if err != nil {
+		return Event{}, err
 	}
 	if len(env.raw) > p.max {
 		return e, tooLarge(rawAt, "object", uint64(len(env.raw)), p.max)

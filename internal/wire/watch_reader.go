@@ -29,17 +29,17 @@ func NewWatchReader(r io.Reader, enc Encoding, lim Limits) *WatchReader {
 // Next returns the next event and blocks until it is complete. Its Object is valid until the next
 // call and must not be written to. If the body ends between two events, Next returns io.EOF; within
 // an event, a *SyntaxError that wraps io.ErrUnexpectedEOF. An ERROR event is returned as an event;
-// see DecodeStatus. Every error is final.
+// see DecodeStatus. A *ItemError is about the object of one event, and the next call returns the
+// event behind it. Every other error is final.
 func (w *WatchReader) Next() (Event, error) {
 	if w.err != nil {
 		return Event{}, w.err
 	}
 	e, err := w.body.next()
-	if err != nil {
+	if err != nil && final(err) {
 		w.err = err
-		return Event{}, err
 	}
-	return e, nil
+	return e, err
 }
 
 // Buffered returns how many bytes were read but not yet returned, without whitespace in front. When

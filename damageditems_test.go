@@ -1,0 +1,155 @@
+package weir_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/clientgo"
+	"github.com/weirproject/weir/internal/eventually"
+)
+
+var configMaps = corev1.SchemeGroupVersion.WithResource("configmaps")
+
+// damagedServer has the config maps d/a and d/b, and d/c once it has been watched. Its first watch
+// has an event that cannot be read, and its lists have two such items unless they are healed.
+type damagedServer struct {
+	healed         bool
+	lists, watches atomic.Int64
+}
+
+func (s *damagedServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	configMap := func(name, version string) string {
+		return fmt.Sprintf(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"namespace":"d","name":%q,"uid":"u%[1]s","resourceVersion":%q}}`, name, version)
+	}
+	twice := strings.Replace(configMap("x", "5"), `"kind"`, `"kind":"ConfigMap","kind"`, 1)
+	w.Header().Set("Content-Type", "application/json")
+	switch q := r.URL.Query(); {
+	case r.URL.Path != "/api/v1/configmaps":
+		http.NotFound(w, r)
+	case q.Get("sendInitialEvents") != "":
+		http.Error(w, "", http.StatusUnprocessableEntity)
+	case q.Get("watch") == "":
+		items, version := []string{"null", configMap("a", "1"), twice, configMap("b", "2")}, "3"
+		if s.healed {
+			items = []string{configMap("a", "1"), configMap("b", "2")}
+		}
+		if s.lists.Add(1); s.watches.Load() > 0 {
+			items, version = append(items, configMap("c", "7")), "7"
+		}
+		fmt.Fprintf(w, `{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":%q},"items":[%s]}`, version, strings.Join(items, ","))
+	default:
+		if s.watches.Add(1) == 1 {
+			fmt.Fprintf(w, "{\"type\":\"MODIFIED\",\"object\":null}\n{\"type\":\"ADDED\",\"object\":%s}\n", configMap("c", "7"))
+		}
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}
+}
+
+// TestDamagedItems: an item of a list that is null or has a member twice, and such an event, are
+// left out and counted, and everything else is held, as client-go's informers hold it.
+func TestDamagedItems(t *testing.T) {
+	names := func(keys []string) string {
+		// client-go takes null for an object without a name, and the last of two members.
+		keys = slices.DeleteFunc(keys, func(key string) bool { return key == "" || key == "d/x" })
+		slices.Sort(keys)
+		return strings.Join(keys, " ")
+	}
+	for name, run := range map[string]func(*testing.T, *rest.Config) (keys func() []string, status func() (error, int)){
+		"typed":        runDamaged[*corev1.ConfigMap],
+		"unstructured": runDamaged[*unstructured.Unstructured],
+		"drop-in": func(t *testing.T, cfg *rest.Config) (func() []string, func() (error, int)) {
+			f, err := clientgo.NewSharedInformerFactory(cfg, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return runFactory(t, f.Core().V1().ConfigMaps().Informer())
+		},
+		"dynamic drop-in": func(t *testing.T, cfg *rest.Config) (func() []string, func() (error, int)) {
+			f, err := clientgo.NewDynamicSharedInformerFactory(cfg, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return runFactory(t, f.ForResource(configMaps).Informer())
+		},
+		"client-go": func(t *testing.T, cfg *rest.Config) (func() []string, func() (error, int)) {
+			return runFactory(t, informers.NewSharedInformerFactory(kubernetes.NewForConfigOrDie(cfg), 0).Core().V1().ConfigMaps().Informer())
+		},
+		"client-go, dynamic": func(t *testing.T, cfg *rest.Config) (func() []string, func() (error, int)) {
+			return runFactory(t, dynamicinformer.NewDynamicSharedInformerFactory(dynamic.NewForConfigOrDie(cfg), 0).ForResource(configMaps).Informer())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &damagedServer{}
+			server := httptest.NewServer(s)
+			t.Cleanup(server.Close)
+			t.Cleanup(server.CloseClientConnections)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			keys, status := run(t, &rest.Config{Host: server.URL, QPS: -1})
+			if strings.HasPrefix(name, "client-go") { // its watch fails at the event, and fails again
+				eventually.True(t, ctx, "it syncs", func() bool { return names(keys()) == "d/a d/b" || names(keys()) == "d/a d/b d/c" })
+				return
+			}
+			eventually.True(t, ctx, "it has all", func() bool { return names(keys()) == "d/a d/b d/c" })
+			// A list that cannot be read in full would not heal what an event could not bring.
+			if lists, watches := s.lists.Load(), s.watches.Load(); lists != 1 || watches != 1 {
+				t.Errorf("%d lists, %d watches", lists, watches)
+			}
+			if err, skipped := status(); !errors.Is(err, weir.ErrMalformed) || skipped != 3 && skipped != -1 {
+				t.Errorf("%v, %d skipped", err, skipped)
+			}
+		})
+	}
+	t.Run("a damaged event alone", func(t *testing.T) {
+		s := &damagedServer{healed: true}
+		server := httptest.NewServer(s)
+		t.Cleanup(server.Close)
+		t.Cleanup(server.CloseClientConnections)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		keys, status := runDamaged[*corev1.ConfigMap](t, &rest.Config{Host: server.URL, QPS: -1})
+		eventually.True(t, ctx, "a list heals it", func() bool {
+			err, skipped := status()
+			return s.lists.Load() == 2 && s.watches.Load() == 2 && err == nil && skipped == 0 && names(keys()) == "d/a d/b d/c"
+		})
+	})
+}
+
+func runDamaged[T weir.Object](t *testing.T, cfg *rest.Config) (func() []string, func() (error, int)) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	inf, _ := start[T](t, ctx, cfg, weir.Options{Resource: configMaps})
+	keys := func() (keys []string) {
+		for item := range inf.Items() {
+			keys = append(keys, item.Key())
+		}
+		return keys
+	}
+	return keys, func() (error, int) { return inf.Err(), inf.Status()[0].Skipped }
+}
+
+func runFactory(t *testing.T, inf cache.SharedIndexInformer) (func() []string, func() (error, int)) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { defer close(ended); inf.RunWithContext(ctx) }()
+	t.Cleanup(func() { cancel(); <-ended })
+	return inf.GetStore().ListKeys, func() (error, int) { return clientgo.Err(inf), -1 }
+}
