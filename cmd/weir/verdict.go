@@ -39,8 +39,8 @@ func newVerdict(r *doctor.Report, read audit.Counts) verdict {
 // reportTime is how a report writes times.
 const reportTime = "2006-01-02 15:04:05"
 
-// nothing returns the sentence of a report without a finding. It acquits nobody in what was not
-// read.
+// nothing returns the sentence of a report without a finding. It acquits no client in what was
+// not read.
 func (v *verdict) nothing() string {
 	if !v.Complete {
 		return "Nothing stands out in what was read: " + v.Covers + ". That is not all, as said above, and the rest can hide a client that does."

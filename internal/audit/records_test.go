@@ -40,7 +40,7 @@ func withObject(line, object string) string {
 	return strings.Replace(line, `"requestReceivedTimestamp"`, `"requestObject":`+object+`,"responseObject":`+object+`,"requestReceivedTimestamp"`, 1)
 }
 
-// object is a List of so many bytes that has all that could be taken for something else.
+// object is a List of size bytes that has all that could be taken for something else.
 func object(size int) string {
 	item := `{"kind":"Event","items":[{"log":"}]{["}],"log":"{\"kind\":\"Event\",\\","requestObject":null,"data":"` + strings.Repeat("x", 1000) + `"},`
 	return `{"kind":"EventList","items":[` + strings.Repeat(item, size/len(item)) + `{}]}`

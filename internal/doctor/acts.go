@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// wasteful is the CPU time of the API server, in seconds an hour and for each machine, from
-	// which on GETs and writes are a finding. The measured model says what they cost, whatever the
-	// options say: four requests a second, or fewer that are sent to many WATCHes.
+	// wasteful is the CPU time of the API server, in seconds an hour, from which on GETs and writes
+	// are a finding. The measured model says what they cost: four requests a second, or fewer that
+	// are sent to many WATCHes.
 	wasteful = 5
 	// Writes that are 100 times less often to one object are a finding where they cost more.
 	hotPerHour, oftenPerHour = 600, 60
@@ -107,7 +107,7 @@ func (s subject) rates(a *acts) (rate, object float64, where string) {
 	return rate, object, where
 }
 
-// isWasteful reports whether writes in an hour, of which so many are of one object, cost too much.
+// isWasteful reports whether writes in an hour, ofObject of them of one object, cost too much.
 func isWasteful(ofObject float64, all cost.Cost) bool {
 	return ofObject >= hotPerHour && all.CPUSeconds >= wasteful || ofObject >= oftenPerHour && all.CPUSeconds >= wastefulOften
 }

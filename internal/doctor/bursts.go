@@ -23,7 +23,7 @@ const (
 	periodAlike     = 0.75 // of the times between bursts, where there are many
 
 	resyncDefault = 10 * time.Hour // of controller-runtime and of knative
-	// Bursts that were seen twice are of so many LISTs, and of as many within a factor.
+	// Bursts that were seen twice are of 100 LISTs or more, and of as many within a factor.
 	twiceLists  = 100
 	twiceFactor = 2
 )

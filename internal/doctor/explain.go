@@ -11,7 +11,7 @@ const (
 	maxStarts = 16
 	// startsTogether is how far apart the requests of one start may be.
 	startsTogether = 10 * time.Minute
-	// A rollout of what a client looks after changes at least one object for so many of its LISTs.
+	// A rollout of what a client looks after changes at least one object for ten of its LISTs.
 	// That is more, by a factor, than what is usual.
 	listsPerChange = 10
 	rolloutFactor  = 2

@@ -12,7 +12,7 @@ const FindingEvents = "events"
 var eventsKind = &kind{
 	name: FindingEvents,
 	does: "records many Events",
-	from: "Events that cost 5 s of CPU an hour on each machine, by the measured model: 4 a second",
+	from: "Events that cost 5 s of CPU an hour, by the measured model: 4 a second; on each machine where there are 20",
 	find: findEvents, beside: true,
 	asks: func(w *whatIfCase) []batch { return w.d.writeBatch(w.u.resource, float64(w.u.writes.count)) },
 }

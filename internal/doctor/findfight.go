@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/weirproject/weir/internal/quantity"
 )
@@ -31,6 +32,7 @@ type fight struct {
 	objects                  []*objectWrites // that with most writes first
 	writes, turns, conflicts int64
 	busiest                  int64 // writes in an hour, of all objects
+	latency                  time.Duration
 }
 
 // fights finds objects that several clients write in turn.
@@ -69,6 +71,7 @@ func (o *objects) fights() map[string]*fight {
 			all[key] = f
 		}
 		f.objects = append(f.objects, w)
+		f.latency += w.latency
 		f.writes, f.turns, f.conflicts, f.busiest = f.writes+w.count, f.turns+w.turns, f.conflicts+w.conflicts, f.busiest+w.busiest
 	}
 	for _, f := range all {
@@ -82,7 +85,7 @@ func (o *objects) fights() map[string]*fight {
 // fight returns the finding about objects, unless their writers are not known any more.
 func (d *Doctor) fight(o *fight, clients map[int64]*client) (Finding, bool) {
 	w := o.objects[0]
-	f := Finding{Resource: w.resource, Count: o.writes + o.conflicts}
+	f := Finding{Resource: w.resource, Count: o.writes + o.conflicts, Seconds: o.latency.Seconds()}
 	var names []string
 	for i, by := range w.writers() {
 		c := clients[by.client]

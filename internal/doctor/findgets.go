@@ -17,7 +17,7 @@ const (
 var getsKind = &kind{
 	name: FindingGets,
 	does: "GETs the same objects again and again",
-	from: "1 GET a minute of each object that cost 5 s of CPU an hour on each machine, by the measured model: 4 a second",
+	from: "1 GET a minute of each object that cost 5 s of CPU an hour, by the measured model: 4 a second; on each machine where there are 20",
 	find: findGets, beside: true,
 	change: func(a api, _ *usage) string {
 		of := ""

@@ -12,7 +12,7 @@ const FindingWrites = "writes"
 var writesKind = &kind{
 	name: FindingWrites,
 	does: "writes the same objects again and again, which every WATCH of the resource is sent",
-	from: "10 writes a minute of each object that cost 5 s of CPU an hour on each machine, or 1 a minute that cost 6 minutes; by the measured model",
+	from: "10 writes a minute of each object that cost 5 s of CPU an hour, or 1 a minute that cost 6 minutes, by the measured model; of each machine where there are 20",
 	find: findWrites, beside: true,
 	asks:     func(w *whatIfCase) []batch { return w.d.writeBatch(w.u.resource, float64(w.u.writes.count)) },
 	remedies: []remedy{eachMinute},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/weirproject/weir/internal/audit"
 )
@@ -19,6 +20,7 @@ type objectWrites struct {
 	weight         int64 // see objects
 	turns          int64 // writes that follow one of another writer
 	conflicts      int64
+	latency        time.Duration
 	last           writer
 	by             []share // at most maxWriters
 }
@@ -70,6 +72,7 @@ func (o *objects) add(e *audit.Event, c *client, resource []byte) {
 func (w *objectWrites) add(e *audit.Event, by writer) {
 	w.hourly.add(e.Staged)
 	w.weight++
+	w.latency += e.Latency()
 	if e.Code == 409 {
 		w.conflicts++
 		return

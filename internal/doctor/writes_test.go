@@ -14,7 +14,7 @@ func writing(name, resource, object string) request {
 	return r
 }
 
-// watchers adds so many WATCHes of a resource that last for the whole log.
+// watchers adds n WATCHes of a resource that last for the whole log.
 func (w *world) watchers(n int, resource, query string, lasting time.Duration) {
 	r := someone("watcher", "watch", resource)
 	r.query, r.took = "resourceVersion=7&watch=true"+query, lasting
