@@ -5,6 +5,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -23,7 +24,30 @@ type deadlineWriter struct {
 	// request ends with the request. An upgraded connection is closed then, whose client may take
 	// nothing. nil: there is none.
 	request context.Context
+
+	pending atomic.Bool // a flush is to come
+
+	mu       sync.Mutex // is held by a write or a flush
+	deadline time.Time  // that is set; zero: none
+	timer    *time.Timer
+	// buffer has the writes of the connection buffered until release is called; nil: they are not, or
+	// are already.
+	buffer  func() (release func())
+	release func() // ends that; nil: nothing is buffered
+	ended   bool   // the writer below must not be used any more
 }
+
+const (
+	// flushDelay is how long a response to a request with a seat may wait to be flushed. To flush each
+	// 32 KiB, and to set and clear a deadline for that, cost half as much as to forward them.
+	flushDelay = 20 * time.Millisecond
+	// deadlineSlack is how much earlier or later than it should a deadline may be. To set one takes a
+	// round to the goroutine of an HTTP/2 connection.
+	deadlineSlack = time.Second
+	// bufferAbove is the size of a write from which on the writes of its connection are buffered, see
+	// writeBuffer: the response is a large one.
+	bufferAbove = 8 << 10
+)
 
 func newDeadlineWriter(w http.ResponseWriter) *deadlineWriter {
 	return &deadlineWriter{ResponseWriter: w, control: http.NewResponseController(w)}
@@ -39,12 +63,14 @@ func newPacedWriter(w http.ResponseWriter) *deadlineWriter {
 // WriteHeader has the client of a long-running request that gets an error keep to the pace of one
 // that has a seat, and the client of any request that has left its seat to unreadTime.
 func (dw *deadlineWriter) WriteHeader(code int) {
+	dw.mu.Lock()
 	switch {
 	case dw.answer != nil && dw.answer.left:
 		dw.budget = &waitBudget{grace: unreadTime}
 	case dw.budget == nil && code >= http.StatusMultipleChoices:
 		dw.budget = &waitBudget{grace: seatGrace}
 	}
+	dw.mu.Unlock()
 	dw.ResponseWriter.WriteHeader(code)
 }
 
@@ -62,20 +88,29 @@ func (dw *deadlineWriter) Unwrap() http.ResponseWriter { return dw.ResponseWrite
 
 // begin sets the deadline of a write or flush, and returns the time. For a client that is too slow
 // the deadline has passed, so that the write breaks the connection or stream: an error alone would
-// let a handler end an answer as if it were whole.
+// let a handler end an answer as if it were whole. The caller holds the lock.
 func (dw *deadlineWriter) begin() time.Time {
 	now, limit := time.Now(), writeStall
 	if dw.budget != nil {
 		limit = min(limit, dw.budget.left())
 	}
-	_ = dw.control.SetWriteDeadline(now.Add(limit)) // unsupported by the writers of tests
+	if at := now.Add(limit); limit <= 0 || dw.deadline.IsZero() || at.Sub(dw.deadline).Abs() > deadlineSlack {
+		dw.setDeadline(at)
+	}
 	if dw.writing != nil {
 		dw.writing.Add(1)
 	}
 	return now
 }
 
-// done notes that a write or flush has ended, and how many bytes the client has taken.
+// setDeadline sets the deadline, or none. The caller holds the lock.
+func (dw *deadlineWriter) setDeadline(at time.Time) {
+	dw.deadline = at
+	_ = dw.control.SetWriteDeadline(at) // unsupported by the writers of tests
+}
+
+// done notes that a write or flush has ended, and how many bytes the client has taken. The caller
+// holds the lock.
 func (dw *deadlineWriter) done(n int, begun time.Time) {
 	if dw.budget != nil {
 		dw.budget.moved(n, begun)
@@ -86,17 +121,67 @@ func (dw *deadlineWriter) done(n int, begun time.Time) {
 }
 
 func (dw *deadlineWriter) Write(b []byte) (int, error) {
+	dw.mu.Lock()
+	defer dw.mu.Unlock()
+	if dw.buffer != nil && dw.budget != nil && len(b) >= bufferAbove {
+		dw.release, dw.buffer = dw.buffer(), nil
+	}
 	begun := dw.begin()
 	n, err := dw.ResponseWriter.Write(b)
 	dw.done(n, begun)
 	return n, err
 }
 
-// FlushError flushes, and clears the deadline: ReverseProxy calls it after each write.
+// FlushError flushes, and clears the deadline: ReverseProxy calls it after each write. The response
+// to a request with a seat is flushed a moment later, with what is written until then.
 func (dw *deadlineWriter) FlushError() error {
+	dw.mu.Lock()
+	defer dw.mu.Unlock()
+	if dw.budget == nil {
+		return dw.flush()
+	}
+	if dw.pending.CompareAndSwap(false, true) {
+		if dw.timer == nil {
+			dw.timer = time.AfterFunc(flushDelay, dw.flushLater)
+		} else {
+			dw.timer.Reset(flushDelay)
+		}
+	}
+	return nil
+}
+
+// flush flushes, and clears the deadline: until the next write the client is not waited for. The
+// caller holds the lock.
+func (dw *deadlineWriter) flush() error {
 	begun := dw.begin()
 	err := dw.control.Flush()
 	dw.done(0, begun)
-	_ = dw.control.SetWriteDeadline(time.Time{})
+	dw.setDeadline(time.Time{})
 	return err
+}
+
+// flushLater flushes when the timer fires. During a write it does nothing: after that FlushError is
+// called again.
+func (dw *deadlineWriter) flushLater() {
+	dw.pending.Store(false)
+	if !dw.mu.TryLock() {
+		return
+	}
+	defer dw.mu.Unlock()
+	if !dw.ended {
+		_ = dw.flush() // the next write returns the error
+	}
+}
+
+// end ends the use of the writer below, before its handler returns.
+func (dw *deadlineWriter) end() {
+	dw.mu.Lock()
+	defer dw.mu.Unlock()
+	dw.ended = true
+	if dw.timer != nil {
+		dw.timer.Stop()
+	}
+	if dw.release != nil {
+		dw.release()
+	}
 }

@@ -67,6 +67,57 @@ func TestTrickledAnswer(t *testing.T) {
 	}
 }
 
+// countingWriter counts what is costly for a connection of HTTP/2.
+type countingWriter struct {
+	*httptest.ResponseRecorder
+	deadlines, flushes int
+}
+
+func (w *countingWriter) SetWriteDeadline(time.Time) error { w.deadlines++; return nil }
+func (w *countingWriter) Flush()                           { w.flushes++ }
+
+// TestFewDeadlines: a large response to a request with a seat is not flushed after each write, nor
+// does each set a deadline. What was written is flushed soon, also if the upstream sends no more,
+// and then no deadline is left. A WATCH is flushed after each write.
+func TestFewDeadlines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const writes = 1000
+		write := func(w *deadlineWriter) {
+			for range writes {
+				if _, err := w.Write(make([]byte, copyBuffer)); err != nil {
+					t.Fatal(err)
+				}
+				if err := w.FlushError(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		client := &countingWriter{ResponseRecorder: httptest.NewRecorder()}
+		w := newPacedWriter(client)
+		write(w)
+		if client.deadlines > 1 || client.flushes > 0 {
+			t.Errorf("%d deadlines and %d flushes of %d writes", client.deadlines, client.flushes, writes)
+		}
+		time.Sleep(flushDelay)
+		synctest.Wait()
+		if client.flushes != 1 || !w.deadline.IsZero() {
+			t.Errorf("%d flushes, a deadline at %v", client.flushes, w.deadline)
+		}
+		write(w)
+		w.end()
+		time.Sleep(flushDelay)
+		synctest.Wait()
+		if client.flushes != 1 {
+			t.Error("it is flushed when its handler has returned")
+		}
+		watching := &countingWriter{ResponseRecorder: httptest.NewRecorder()}
+		write(newDeadlineWriter(watching))
+		if watching.flushes != writes {
+			t.Errorf("%d flushes of a WATCH", watching.flushes)
+		}
+	})
+}
+
 // noteDeadline notes how long a write to a client may take.
 type noteDeadline struct {
 	http.ResponseWriter

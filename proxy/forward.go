@@ -52,7 +52,9 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request) {
 	dw := newDeadlineWriter(w)
 	if !long { // it has a seat
 		dw = newPacedWriter(w)
+		dw.buffer = func() func() { return bufferWrites(r) }
 	}
+	defer dw.end()
 	dw.request, dw.answer = ctx, answer
 	p := slotOf(r)
 	if p != nil {

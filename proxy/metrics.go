@@ -248,5 +248,7 @@ func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
 		w = noted
 	}
 	all := prometheus.Gatherers{s.registry, prometheus.GathererFunc(libraryMetrics)}
-	promhttp.HandlerFor(all, promhttp.HandlerOpts{}).ServeHTTP(newPacedWriter(w), r)
+	paced := newPacedWriter(w)
+	defer paced.end()
+	promhttp.HandlerFor(all, promhttp.HandlerOpts{}).ServeHTTP(paced, r)
 }

@@ -74,14 +74,16 @@ func requestKeyOf(at *url.URL) requestKey { return requestKey{at.Path, at.RawPat
 // answers it. One with an Origin comes from a page in a browser, which may read the answer if the
 // CORS headers allow that, and only the upstream knows those.
 func (pr parsedRequest) forRequest(r *http.Request) parsedRequest {
-	if hasImpersonation(r.Header) || r.Header.Get("Upgrade") != "" || r.Header.Get("Origin") != "" || pr.info.Verb != "watch" && ofTerminal(r) {
+	if hasImpersonation(r.Header) || r.Header.Get("Upgrade") != "" || r.Header.Get("Origin") != "" || pr.info.Verb != "watch" && ofTerminal(r) && !strings.Contains(r.Header.Get("Accept"), "protobuf") {
 		pr.read = nil
 	}
 	return pr
 }
 
 // ofTerminal reports whether a request is of a program at a terminal, for which kube-apiserver
-// indents JSON. It does so for browsers as well, whose dashboards need no indents.
+// indents JSON, and nothing else. It does so for browsers as well, whose dashboards need no
+// indents. Whether a response is JSON where a request accepts protobuf too, session.canServe finds
+// out.
 func ofTerminal(r *http.Request) bool {
 	agent := r.UserAgent()
 	return strings.HasPrefix(agent, "curl") || strings.HasPrefix(agent, "Wget")

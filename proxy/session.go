@@ -225,7 +225,8 @@ func (s *session) canServe(r *http.Request, rd *readRequest) bool {
 	if !s.serves(rd.target) || !supportedAccept(r.Header) || !acceptsKind(r.Header, form) || watchcache.WantsTable(r.Header) {
 		return false
 	}
-	if enc, ok := s.cache.Encoding(r.Header); !ok || s.info.unknownFields && enc != wire.Protobuf {
+	indents := rd.review.verb != "watch" && ofTerminal(r)
+	if enc, ok := s.cache.Encoding(r.Header); !ok || (s.info.unknownFields || indents) && enc != wire.Protobuf {
 		return false
 	}
 	if !s.info.Custom && s.info.encoding == wire.JSON && watchcache.WantsProtobuf(r.Header) {
