@@ -45,9 +45,15 @@ const (
 	// maxUnknownResets bounds the streams that the client of an unknown connection resets before
 	// their responses have ended. Each of them may cost a connection to the upstream.
 	maxUnknownResets = 20
+	// maxUnknownOwed bounds the pings and settings of such a client that are not acknowledged yet.
+	maxUnknownOwed = 100
 	// streamBytes is the measured memory of a request of which the proxy has only the response, of
 	// up to httpBufferSize: a goroutine, its stack, and the stream of HTTP/2.
 	streamBytes = 20 << 10
+	// certificateFactor is the memory of a certificate by its size, parsed and as it came.
+	// connectionBytes includes usualCertificates.
+	certificateFactor = 4
+	usualCertificates = 4 << 10
 	// streamMemory bounds them for all connections, unknownStreamMemory for the unknown ones.
 	streamMemory        = 96 << 20
 	unknownStreamMemory = 32 << 20
@@ -148,6 +154,30 @@ func (c *connection) openStream() {
 		c.count()
 		if !c.accepted && c.streams > 2*maxUnknownStreams {
 			c.listener.evict(c, closeForStreams)
+		}
+	})
+}
+
+// flooded closes the connection if it is unknown: its client sends what the server must remember,
+// or ignores.
+func (c *connection) flooded() {
+	c.listener.do(func() {
+		if !c.accepted {
+			c.listener.evict(c, closeForStreams)
+		}
+	})
+}
+
+// holdCertificates counts the certificates that the client has sent: up to 256 KB of them, which it
+// need not own. crypto/tls keeps them as long as the connection.
+func (c *connection) holdCertificates(raw int) {
+	c.listener.do(func() {
+		if c.closed || c.accepted || c.overLimit || raw <= usualCertificates {
+			return
+		}
+		c.memory.Add(int64(raw) * certificateFactor)
+		if !c.listener.makeRoom(time.Now()) {
+			c.listener.evict(c, closeForMemory)
 		}
 	})
 }

@@ -328,7 +328,15 @@ var errHeadTooLarge = errors.New("proxy: no memory for the head of a request")
 // is the connection itself for HTTP/2, which net/http serves by its type; see followHTTP2.
 func wrapSecure(conn *tls.Conn) net.Conn {
 	c := connectionOf(conn)
-	if c == nil || conn.ConnectionState().NegotiatedProtocol == "h2" {
+	if c == nil {
+		return conn
+	}
+	state, raw := conn.ConnectionState(), 0
+	for _, certificate := range state.PeerCertificates {
+		raw += len(certificate.Raw)
+	}
+	c.holdCertificates(raw)
+	if state.NegotiatedProtocol == "h2" {
 		return conn
 	}
 	return &http1Connection{Conn: conn, connection: c}

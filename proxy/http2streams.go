@@ -49,6 +49,8 @@ type http2Connection struct {
 	open   []uint32 // streams without an end; maxStreams at most, and those that the server refuses
 	newest uint32   // largest stream of the client
 	gone   bool     // the server has sent GOAWAY, and ignores later streams
+	// ignored counts these, and owed the pings and settings that the server has not acknowledged.
+	ignored, owed int
 }
 
 // followStreams returns the connection for the HTTP/2 server.
@@ -86,10 +88,7 @@ func (hc *http2Connection) received(f frameHeader) {
 	defer hc.mu.Unlock()
 	switch f.kind {
 	case http2.FrameHeaders:
-		if f.stream > hc.newest && !hc.gone {
-			hc.newest, hc.open = f.stream, append(hc.open, f.stream)
-			hc.connection.openStream()
-		}
+		hc.begin(f.stream)
 		hc.block, hc.charged, hc.prefix, hc.text = headerBlock{}, 0, 0, f.length
 		if f.flags.Has(http2.FlagHeadersPriority) {
 			hc.prefix += 5
@@ -101,6 +100,27 @@ func (hc *http2Connection) received(f frameHeader) {
 		hc.prefix, hc.text = 0, f.length
 	case http2.FrameRSTStream:
 		hc.end(f.stream, true)
+	case http2.FramePing, http2.FrameSettings:
+		if !f.flags.Has(http2.FlagPingAck) { // SETTINGS has the same flag
+			if hc.owed++; hc.owed > maxUnknownOwed {
+				hc.connection.flooded()
+			}
+		}
+	}
+}
+
+// begin adds a stream, unless it is one already or the server ignores it. The caller holds the
+// lock.
+func (hc *http2Connection) begin(stream uint32) {
+	switch {
+	case stream <= hc.newest:
+	case !hc.gone:
+		hc.newest, hc.open = stream, append(hc.open, stream)
+		hc.connection.openStream()
+	default:
+		if hc.ignored++; hc.ignored > maxUnknownStreams {
+			hc.connection.flooded()
+		}
 	}
 }
 
@@ -136,6 +156,10 @@ func (hc *http2Connection) sent(f frameHeader) {
 	switch {
 	case ends, f.kind == http2.FrameRSTStream:
 		hc.end(f.stream, false)
+	case f.kind == http2.FramePing || f.kind == http2.FrameSettings:
+		if f.flags.Has(http2.FlagPingAck) {
+			hc.owed--
+		}
 	case f.kind == http2.FrameGoAway:
 		hc.gone = true
 		n := len(hc.open)

@@ -11,9 +11,9 @@ import (
 )
 
 // The decoded head of a request is much larger than what was received: HTTP/2 compresses it, and
-// each field takes memory besides its text. So the heads of all requests share a budget, and a head
-// is released when its handler returns, although net/http keeps the request until the response is
-// read.
+// each field takes memory in addition to its text. So the heads of all requests share a budget, and
+// a head is released when its handler returns, although net/http keeps the request until the
+// response is read.
 const (
 	// fieldBytes is the measured memory of a field besides its text: in the frame, in the map, and
 	// in the copy that is forwarded.
