@@ -129,7 +129,7 @@ func (c *connection) begin() (ok bool) {
 			c.since = time.Now()
 		}
 		c.count()
-		ok = c.accepted || max(c.handlers, c.streams) <= maxUnknownStreams
+		ok = !c.closed && (c.accepted || max(c.handlers, c.streams) <= maxUnknownStreams)
 	})
 	return ok
 }
@@ -145,17 +145,21 @@ func (c *connection) end() {
 	})
 }
 
-// openStream notes that the client has opened a stream of HTTP/2. It closes an unknown connection
-// whose client ignores all bounds.
-func (c *connection) openStream() {
+// openStream notes that the client opens a stream of HTTP/2, before its head is decoded, which must
+// not be if openStream returns false: then the connection is closed. It is if it is unknown and its
+// client ignores all bounds, or has another stream while closed connections still use the memory of
+// requests.
+func (c *connection) openStream() (ok bool) {
 	c.listener.do(func() {
 		c.streams++
 		c.waiting++
 		c.count()
-		if !c.accepted && c.streams > 2*maxUnknownStreams {
+		if !c.accepted && (c.streams > 2*maxUnknownStreams || c.streams > 1 && c.listener.streams.Excess(budgetUnknown) > 0) {
 			c.listener.evict(c, closeForStreams)
 		}
+		ok = !c.closed
 	})
+	return ok
 }
 
 // flooded closes the connection if it is unknown: its client sends what the server must remember,
@@ -208,12 +212,12 @@ func (c *connection) endStreams(n int, reset bool) {
 // has read nothing for longest. The caller holds the lock.
 func (c *connection) count() {
 	cs := c.listener
-	if c.closed {
-		return
-	}
 	n, level := max(c.streams, c.handlers), budgetUnknown
 	if c.accepted {
 		n, level = max(c.streams-c.handlers, 0), budgetKnown
+	}
+	if c.closed {
+		n = c.handlers
 	}
 	more := n - c.counted
 	if more == 0 {
@@ -221,6 +225,9 @@ func (c *connection) count() {
 	}
 	c.responses.Add(int64(more) * streamBytes)
 	c.counted = n
+	if c.closed {
+		return
+	}
 	switch {
 	case n == 0 || !c.accepted:
 		c.leaveUnread()
@@ -232,7 +239,7 @@ func (c *connection) count() {
 	}
 	if level == budgetKnown {
 		cs.evict(cs.unread.Front().Value.(*connection), closeForStreams)
-	} else if busiest := cs.busiestUnknown(); busiest != nil {
+	} else if busiest := cs.busiestUnknown(); busiest != nil && busiest.counted > 1 {
 		cs.evict(busiest, closeForStreams)
 	}
 }

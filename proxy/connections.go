@@ -225,8 +225,10 @@ func (cs *connections) remove(c *connection) {
 	c.leave()
 	c.leaveUnread()
 	c.memory.Release()
-	c.responses.Release()
 	c.heads.Release()
+	// Its requests remain until their handlers have noticed.
+	c.responses.Add(int64(c.handlers-c.counted) * streamBytes)
+	c.counted = c.handlers
 }
 
 // do calls f with the lock, and then closes the connections that f has evicted.

@@ -89,6 +89,7 @@ func TestConnections(t *testing.T) {
 	if c := tc.open("10.0.0.2"); c.overLimit || !isClosed(busy[1]) {
 		t.Error("the idle connection did not make room")
 	}
+	busy[0].end()
 	for _, c := range append(over, busy...) {
 		_ = c.Close()
 		_ = c.Close()
@@ -202,6 +203,43 @@ func TestUnknownRequests(t *testing.T) {
 	}
 	if got := tc.streams.Usage()[budgetUnknown].Used; got > unknownStreamMemory {
 		t.Errorf("%d bytes", got)
+	}
+}
+
+// TestRequestsOfClosed closes connections whose requests are still being worked on. These count
+// until they end, and meanwhile no unknown connection may have another.
+func TestRequestsOfClosed(t *testing.T) {
+	const each = 50
+	tc := newTestConnections(t, 100_000)
+	var many []*connection
+	for range unknownStreamMemory/streamBytes/each + 1 {
+		c := tc.open("b")
+		many = append(many, c)
+		for range each {
+			if c.openStream() {
+				c.begin()
+			}
+		}
+	}
+	if !isClosed(many[0]) || tc.streams.Usage()[budgetUnknown].Used < unknownStreamMemory-streamBytes*each {
+		t.Fatal("the requests of a closed connection do not count")
+	}
+	next := tc.open("a")
+	if !next.openStream() || next.openStream() || !isClosed(next) {
+		t.Error("not only the first stream of a connection is let in")
+	}
+	if many[0].begin() {
+		t.Error("a request of a closed connection begins")
+	}
+	many[0].end()
+	for _, c := range many {
+		for c.handlers > 0 {
+			c.end()
+		}
+		_ = c.Close()
+	}
+	if next = tc.open("a"); !next.openStream() || !next.openStream() {
+		t.Error("the second stream of a connection is not let in")
 	}
 }
 

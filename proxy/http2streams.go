@@ -43,7 +43,7 @@ type http2Connection struct {
 	charged int64       // bytes of the block that the connection counts
 	prefix  int         // bytes before the fragment of the block in this frame
 	text    int         // bytes of the fragment that are still to come
-	refused bool        // there is no room for the block
+	refused bool        // there is no room for the stream, or for its head
 
 	mu     sync.Mutex
 	open   []uint32 // streams without an end; maxStreams at most, and those that the server refuses
@@ -116,7 +116,7 @@ func (hc *http2Connection) begin(stream uint32) {
 	case stream <= hc.newest:
 	case !hc.gone:
 		hc.newest, hc.open = stream, append(hc.open, stream)
-		hc.connection.openStream()
+		hc.refused = hc.refused || !hc.connection.openStream()
 	default:
 		if hc.ignored++; hc.ignored > maxUnknownStreams {
 			hc.connection.flooded()
@@ -144,7 +144,7 @@ func (hc *http2Connection) readBlock(f frameHeader, p []byte) {
 	hc.block.write(p)
 	if more := hc.block.memory() - smallHead - hc.charged; more > 0 {
 		hc.charged += more
-		hc.refused = !hc.connection.growHead(more)
+		hc.refused = hc.refused || !hc.connection.growHead(more)
 	}
 }
 
