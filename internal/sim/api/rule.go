@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"fmt"
 	"time"
 )
@@ -257,7 +256,7 @@ func (c *Cluster) Bookmarks(cl *Client) bool {
 			return false
 		}
 		for _, r := range c.rules {
-			if r.Forever() && r.EndsStreams() && r.D <= cmp.Or(s.Spec.Bookmarks, defaultBookmarks) {
+			if r.Forever() && r.EndsStreams() && r.D <= max(s.Spec.Bookmarks, defaultBookmarks) { // of a replica
 				return false
 			}
 		}
