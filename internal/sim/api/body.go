@@ -131,18 +131,23 @@ func (b *body) stand(d time.Duration) error {
 type watchBody struct {
 	body
 	watch *watch
-	ended func() // called once, by Close
+	ended func() // may be called again
 }
 
 func (b *watchBody) Close() error {
-	b.once.Do(func() {
-		close(b.closed)
-		b.ended()
-	})
-	return nil
+	b.ended()
+	return b.body.Close()
 }
 
 func (b *watchBody) Read(p []byte) (int, error) {
+	n, err := b.read(p)
+	if err != nil {
+		b.ended() // whether or not it is closed as well
+	}
+	return n, err
+}
+
+func (b *watchBody) read(p []byte) (int, error) {
 	for {
 		if len(b.data) > 0 || b.watch.done {
 			return b.body.Read(p)

@@ -2,6 +2,7 @@ package api
 
 import (
 	"io"
+	"sync"
 	"time"
 )
 
@@ -49,8 +50,8 @@ type gap struct {
 	total time.Duration
 }
 
-// watched notes that a WATCH has been answered, and returns the function that notes its end. The
-// caller holds the lock, and whoever calls the function does not.
+// watched notes that a WATCH has been answered, and returns the function that notes its end, at its
+// first call. The caller holds the lock, and whoever calls the function does not.
 func (c *Cluster) watched(r *request) (ended func()) {
 	key := collection{r.client, r.namespace, r.query.Get("labelSelector")}
 	g := c.gaps[key]
@@ -63,13 +64,13 @@ func (c *Cluster) watched(r *request) (ended func()) {
 	}
 	g.begun = true
 	g.open++
-	return func() {
+	return sync.OnceFunc(func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if g.open--; g.open == 0 {
 			g.since = c.Now()
 		}
-	}
+	})
 }
 
 // WithoutWatch returns how long the client's collections have been without a WATCH together, each
