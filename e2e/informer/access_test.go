@@ -3,6 +3,7 @@ package informer
 import (
 	"errors"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/internal/eventually"
 )
 
 // TestDeniedThenGranted: the denial is an error at once (controller-runtime 1653), and a grant is
@@ -82,6 +84,36 @@ func TestResourceThatAppearsLater(t *testing.T) {
 	got, err := inf.Get("default/first")
 	if err != nil || got.GetUID() != made.GetUID() || got.GetKind() != "Gizmo" {
 		t.Errorf("the informer holds %v, %v", got, err)
+	}
+}
+
+// TestNotWatchable: kube-apiserver lists componentstatuses and answers 405 to a WATCH of them.
+func TestNotWatchable(t *testing.T) {
+	ctx := begin(t)
+	inf := run[*corev1.ComponentStatus](t, ctx, shared.Config(), weir.Options{
+		Resource: schema.GroupVersionResource{Version: "v1", Resource: "componentstatuses"},
+	})
+	if err := inf.WaitForSync(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := inf.WaitForErr(ctx); !errors.Is(err, weir.ErrMethodNotAllowed) || !apierrors.IsMethodNotSupported(err) {
+		t.Errorf("a resource that cannot be watched shows as %v", err)
+	}
+}
+
+// TestShortQuietWatches: the WATCHes of a quiet resource end after three to six seconds each, as
+// they are asked to. None is a failure, and the state is not listed again.
+func TestShortQuietWatches(t *testing.T) {
+	ctx := begin(t)
+	inf := run[*corev1.ResourceQuota](t, ctx, shared.Config(), weir.Options{ListWatch: weir.ListWatch{Mode: weir.ModeList, WatchTimeout: 3 * time.Second}})
+	if err := inf.WaitForSync(ctx); err != nil {
+		t.Fatal(err)
+	}
+	eventually.True(t, ctx, "five WATCHes", func() bool { return inf.Stats().Requests > 5 })
+	for _, s := range inf.Status() {
+		if s.LastErr != nil || s.Relists > 0 {
+			t.Errorf("%v, last error %v", s, s.LastErr)
+		}
 	}
 }
 

@@ -256,7 +256,8 @@ func (c *Cluster) Bookmarks(cl *Client) bool {
 			return false
 		}
 		for _, r := range c.rules {
-			if r.Forever() && r.EndsStreams() && r.D <= max(s.Spec.Bookmarks, defaultBookmarks) { // of a replica
+			often := max(s.Spec.Bookmarks, defaultBookmarks) // those of a replica come by default
+			if r.Forever() && r.EndsStreams() && r.D <= often {
 				return false
 			}
 		}
