@@ -20,7 +20,7 @@ import (
 
 // cluster starts an embedded API server with some config maps, in place of a cluster.
 func cluster(ctx context.Context) (*apiserver.Server, corev1client.CoreV1Interface) {
-	server, err := apiserver.New(apiserver.Options{Pods: 100})
+	server, err := apiserver.New(apiserver.Options{Pods: 100, AnyNamespace: true})
 	if err == nil {
 		err = server.Start()
 	}
@@ -342,7 +342,8 @@ func ExampleInformer_WaitForErr() {
 	// Output: true
 }
 
-// A factory shares informers; the last user that leaves stops one.
+// A factory shares informers; the last user that leaves stops one. The second user may change the
+// objects that it gets.
 func ExampleFactory() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -354,7 +355,7 @@ func ExampleFactory() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	two, err := weir.Use[*corev1.ConfigMap](factory, weir.Options{})
+	two, err := weir.Use[*corev1.ConfigMap](factory, weir.Options{PrivateCopies: true})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -26,6 +26,7 @@ const patience = time.Minute
 // serve starts an embedded API server for a test.
 func serve(t *testing.T, opts apiserver.Options) (*apiserver.Server, corev1client.CoreV1Interface, context.Context) {
 	t.Helper()
+	opts.AnyNamespace = true
 	server, err := apiserver.New(opts)
 	if err == nil {
 		err = server.Start()
