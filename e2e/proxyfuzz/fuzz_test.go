@@ -103,6 +103,7 @@ type fuzzer struct {
 	sent, faults   atomic.Int64
 	held, shown    atomic.Int64 // answered by the proxy itself; with objects
 	refused, pages atomic.Int64
+	compared       atomic.Int64 // bodies, of what the proxy answers itself
 	mu             sync.Mutex
 	found          []*exchange // maxFaults at most
 }
@@ -145,6 +146,9 @@ func (f *fuzzer) note(e *exchange) {
 		}
 		if e.ours.code == 200 && e.ours.header.Get("Audit-Id") == "" {
 			f.held.Add(1)
+			if e.compared {
+				f.compared.Add(1)
+			}
 		}
 	}
 	if len(e.faults) == 0 {
@@ -161,13 +165,13 @@ func (f *fuzzer) note(e *exchange) {
 
 func (f *fuzzer) tally(took time.Duration) string {
 	n := f.sent.Load()
-	return fmt.Sprintf("seed %d: %d requests, %.0f a second; %d answered from what the proxy holds, %d with objects, %d refused, %d pages; %d faults",
-		f.seed, n, float64(n)/took.Seconds(), f.held.Load(), f.shown.Load(), f.refused.Load(), f.pages.Load(), f.faults.Load())
+	return fmt.Sprintf("seed %d: %d requests, %.0f a second; %d answered from what the proxy holds, %d of them compared by their bytes, %d with objects, %d refused, %d pages; %d faults",
+		f.seed, n, float64(n)/took.Seconds(), f.held.Load(), f.compared.Load(), f.shown.Load(), f.refused.Load(), f.pages.Load(), f.faults.Load())
 }
 
 // worthIt fails when the requests were such that no fault could have been found.
 func (f *fuzzer) worthIt(t *testing.T) {
-	if n := f.sent.Load(); f.held.Load() < n/20 || f.shown.Load() < n/20 || f.refused.Load() < n/20 {
+	if n := f.sent.Load(); f.held.Load() < n/20 || f.compared.Load() < n/20 || f.shown.Load() < n/20 || f.refused.Load() < n/20 {
 		t.Errorf("the requests are not worth much: %s", f.tally(time.Second))
 	}
 }

@@ -18,6 +18,7 @@ type exchange struct {
 	other        string // at the proxy; empty: the same
 	ours, theirs *answer
 	faults       []string
+	compared     bool // the bodies
 }
 
 // ask sends a request to both sides at once and judges the answers. Targets differ only where each
@@ -155,6 +156,9 @@ func (e *exchange) judge(known map[string]string) {
 		if known[uid] != "" && !maps.Equal(ours.shown[uid], versions) {
 			e.fault("the proxy shows %s at %v, kube-apiserver at %v", uid, ours.shown[uid], versions)
 		}
+	}
+	if len(e.faults) == 0 {
+		e.bodies()
 	}
 }
 

@@ -1,0 +1,171 @@
+package proxyfuzz
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/weirproject/weir/internal/wire"
+)
+
+// bodies compares the bytes of both answers. Both are of the same state, since no object changes.
+// What may differ is the resourceVersion of a list and its continue token.
+func (e *exchange) bodies() {
+	ours, theirs := e.ours, e.theirs
+	if ours.code != theirs.code || ours.cut != nil || theirs.cut != nil || e.request.method != http.MethodGet {
+		return
+	}
+	if ours.code == http.StatusNotFound && e.refusedHere() {
+		e.sameText("the refusal", ours.body, theirs.body)
+	}
+	if ours.code != http.StatusOK || len(theirs.shown) == 0 && !bytes.Contains(theirs.body, []byte("List")) {
+		return
+	}
+	e.compared = true
+	if a, b := ours.header.Get("Content-Type"), theirs.header.Get("Content-Type"); a != b {
+		e.fault("the proxy answers in %s, kube-apiserver in %s", a, b)
+		return
+	}
+	switch {
+	case ours.watch():
+		e.events()
+	case ours.mediaType("application/vnd.kubernetes.protobuf"):
+		e.protobufBodies()
+	case ours.mediaType("application/json") && !bytes.Contains(theirs.body[:min(len(theirs.body), 100)], []byte(`"Table"`)): // its cells are ages
+		e.sameText("the body", withoutVersion(ours.body), withoutVersion(theirs.body))
+	case ours.mediaType("application/yaml"):
+		e.sameText("the body", yamlVersion.ReplaceAll(ours.body, nil), yamlVersion.ReplaceAll(theirs.body, nil))
+	}
+}
+
+func (a *answer) mediaType(name string) bool {
+	return strings.HasPrefix(a.header.Get("Content-Type"), name)
+}
+
+// watch reports whether the answer is a stream of events.
+func (a *answer) watch() bool {
+	return strings.Contains(a.header.Get("Content-Type"), "stream=watch") || a.mediaType("application/json") && bytes.HasPrefix(a.body, []byte(`{"type":"`))
+}
+
+// sameText finds where two texts differ.
+func (e *exchange) sameText(what string, ours, theirs []byte) {
+	if bytes.Equal(ours, theirs) {
+		return
+	}
+	at := 0
+	for at < min(len(ours), len(theirs)) && ours[at] == theirs[at] {
+		at++
+	}
+	around := func(b []byte) []byte { return b[max(0, at-80):min(len(b), at+120)] }
+	e.fault("%s differs from byte %d of %d and %d on: the proxy %q, kube-apiserver %q", what, at, len(ours), len(theirs), around(ours), around(theirs))
+}
+
+var (
+	jsonVersion  = regexp.MustCompile(`("resourceVersion": ?)"\d+"`)
+	jsonContinue = regexp.MustCompile(`("continue": ?)"[^"]+"`)
+	// yamlVersion are the lines in the metadata of a list or an object itself. Objects are compared
+	// by their resourceVersions before.
+	yamlVersion = regexp.MustCompile(`(?m)^  (resourceVersion|continue): .*\n`)
+)
+
+// withoutVersion returns the JSON of a list without its resourceVersion and the text of its
+// continue token. The JSON of an object stays as it is.
+func withoutVersion(body []byte) []byte {
+	var list struct {
+		Kind     string
+		Metadata json.RawMessage
+		Items    json.RawMessage
+	}
+	if json.Unmarshal(body, &list) != nil || list.Items == nil {
+		return body
+	}
+	at := bytes.Index(body, list.Metadata)
+	plain := jsonContinue.ReplaceAll(jsonVersion.ReplaceAll(list.Metadata, []byte(`$1"R"`)), []byte(`$1"C"`))
+	return bytes.Join([][]byte{body[:at], plain, body[at+len(list.Metadata):]}, nil)
+}
+
+// protobufBodies compares two objects, or two lists item by item.
+func (e *exchange) protobufBodies() {
+	ours, theirs := wire.NewListReader(bytes.NewReader(e.ours.body), wire.Protobuf, wire.Limits{}), wire.NewListReader(bytes.NewReader(e.theirs.body), wire.Protobuf, wire.Limits{})
+	if tm, _, err := wire.CutObject(wire.Protobuf, e.theirs.body); err != nil || !strings.HasSuffix(tm.Kind, "List") {
+		e.sameText("the body", e.ours.body, e.theirs.body)
+		return
+	}
+	for n := 0; ; n++ {
+		a, errA := ours.Next()
+		b, errB := theirs.Next()
+		if errA != nil || errB != nil {
+			if errA != io.EOF || errB != io.EOF {
+				e.fault("the proxy's list ends after %d items: %v; kube-apiserver's: %v", n, errA, errB)
+			}
+			break
+		}
+		e.sameText(fmt.Sprintf("item %d", n), a, b)
+	}
+	a, b := ours.Meta(), theirs.Meta()
+	a.ResourceVersion, b.ResourceVersion = "", ""
+	if a.Continue != "" && b.Continue != "" {
+		a.Continue, b.Continue = "", ""
+	}
+	if a != b || ours.TypeMeta() != theirs.TypeMeta() {
+		e.fault("the proxy's list is a %v %+v, kube-apiserver's a %v %+v", ours.TypeMeta(), a, theirs.TypeMeta(), b)
+	}
+}
+
+// events compares the events that both sides have sent.
+func (e *exchange) events() {
+	theirs := e.theirs.events()
+	for key, frame := range e.ours.events() {
+		if other, ok := theirs[key]; ok {
+			e.sameText("the event "+key, frame, other)
+		}
+	}
+}
+
+// events returns the events of a watch, by their type and the uid and resourceVersion of their
+// object. Bookmarks are no events.
+func (a *answer) events() map[string][]byte {
+	all := map[string][]byte{}
+	add := func(frame []byte, kind string, of metav1.Object) {
+		if of.GetUID() != "" {
+			all[fmt.Sprint(kind, " ", of.GetUID(), " ", of.GetResourceVersion())] = frame
+		}
+	}
+	if a.mediaType("application/json") {
+		for line := range bytes.Lines(a.body) {
+			var event struct {
+				Type   string
+				Object metav1.PartialObjectMetadata
+			}
+			if json.Unmarshal(line, &event) == nil {
+				add(line, event.Type, &event.Object)
+			}
+		}
+		return all
+	}
+	for rest := a.body; len(rest) >= 4; {
+		size := int(binary.BigEndian.Uint32(rest))
+		if len(rest) < 4+size {
+			break
+		}
+		var event metav1.WatchEvent
+		if event.Unmarshal(rest[4:4+size]) == nil {
+			if o, _, err := protobufs.Decode(event.Object.Raw, nil, nil); err == nil {
+				if of, err := meta.Accessor(runtime.Object(o)); err == nil {
+					add(rest[:4+size], event.Type, of)
+				}
+			}
+		}
+		rest = rest[4+size:]
+	}
+	return all
+}
