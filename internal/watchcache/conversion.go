@@ -3,6 +3,7 @@ package watchcache
 import (
 	"bytes"
 	"maps"
+	"reflect"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -10,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	flowcontrolv1beta3 "k8s.io/api/flowcontrol/v1beta3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/weirproject/weir/internal/wire"
@@ -61,6 +63,45 @@ func (c *conversion) cutTypeMeta(object []byte) (rest []byte, ok bool) {
 // removeAnnotations removes from metadata what it does not have alone.
 func (c *conversion) removeAnnotations(p *metav1.PartialObjectMetadata) {
 	maps.DeleteFunc(p.Annotations, func(name, _ string) bool { return slices.Contains(c.annotations, name) })
+}
+
+// emptyObject returns an object of a built-in kind that has only metadata, as bookmarks have it.
+func (r *Resource) emptyObject(p *metav1.PartialObjectMetadata) any {
+	if r.Type == nil {
+		return p
+	}
+	object := reflect.New(r.Type).Interface()
+	m, ok := object.(metav1.Object)
+	if !ok {
+		return p
+	}
+	m.SetResourceVersion(p.ResourceVersion)
+	m.SetAnnotations(p.Annotations)
+	// These fields are no pointers in the internal form, which always has them.
+	switch o := object.(type) {
+	case *appsv1.DaemonSet:
+		annotations := map[string]string{appsv1.DeprecatedTemplateGeneration: "0"}
+		maps.Copy(annotations, p.Annotations)
+		m.SetAnnotations(annotations)
+	case *appsv1.Deployment:
+		o.Spec.Replicas = new(int32)
+	case *appsv1.ReplicaSet:
+		o.Spec.Replicas = new(int32)
+	case *appsv1.StatefulSet:
+		o.Spec.Replicas = new(int32)
+	}
+	return object
+}
+
+// customBookmark returns the same of a custom resource.
+func (r *Resource) customBookmark(p *metav1.PartialObjectMetadata) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{}}
+	u.SetGroupVersionKind(r.GroupVersionKind())
+	u.SetResourceVersion(p.ResourceVersion)
+	if len(p.Annotations) > 0 {
+		u.SetAnnotations(p.Annotations)
+	}
+	return u
 }
 
 // withNestedKinds returns a decoded object with the kinds of the objects inside it, which JSON has

@@ -192,12 +192,17 @@ func appendField(dst, message []byte, number protowire.Number) ([]byte, error) {
 
 // bookmark encodes an object that has only metadata.
 func (rep *representation) bookmark(p *metav1.PartialObjectMetadata) ([]byte, error) {
-	if rep.shape == table {
+	switch {
+	case rep.shape == table:
 		t := rep.newTable()
 		t.ResourceVersion = p.ResourceVersion
 		return codec.MarshalAs(rep.enc, t)
+	case rep.shape == metadataOnly:
+		return codec.MarshalAs(rep.enc, p)
+	case rep.resource.Custom:
+		return codec.MarshalAs(rep.enc, rep.resource.customBookmark(p))
 	}
-	return codec.MarshalAs(rep.enc, p)
+	return codec.MarshalAs(rep.enc, rep.resource.emptyObject(p))
 }
 
 var errNoObject = errors.New("watchcache: stored JSON is no object")
