@@ -36,7 +36,10 @@ func TestAnswers(t *testing.T) {
 		remove(t, ctx, gone)
 		var watches sync.WaitGroup
 		for _, r := range served {
-			watches.Go(func() { c.watches(t, ctx, r, before[r]) }) // ends with its events
+			watches.Go(func() { // ends with the events
+				c.watches(t, ctx, r, before[r])
+				c.bookmarks(t, ctx, r)
+			})
 		}
 		watches.Wait()
 		for _, r := range served {
@@ -71,6 +74,26 @@ func (c *comparison) watches(t *testing.T, ctx context.Context, r *resource, ver
 	}
 	for _, accept := range objectAccepts {
 		c.both(t, ctx, "WATCH", r, r.path()+"?watch=1&timeoutSeconds=20&resourceVersion="+version, accept, events)
+	}
+}
+
+// bookmarks compares the bookmarks that end the initial events of WATCHes.
+func (c *comparison) bookmarks(t *testing.T, ctx context.Context, r *resource) {
+	const query = "?watch=1&timeoutSeconds=20&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&resourceVersion=0"
+	for _, accept := range objectAccepts {
+		// The proxy does not have the Go type of definitions.
+		if r.forwarded(accept) || r.GroupVersionResource == definitions {
+			continue
+		}
+		ours, err := c.ours.bookmark(ctx, r.path()+query, accept)
+		if err == nil {
+			var theirs *answer
+			if theirs, err = c.theirs.bookmark(ctx, r.path()+query, accept); err == nil {
+				c.same(t, "bookmark", r, accept, ours, theirs)
+				continue
+			}
+		}
+		c.fault(t, "bookmark", r, accept, "%v", err)
 	}
 }
 

@@ -153,10 +153,14 @@ func anyJSON(d *rand.Rand, depth int) any {
 	return object
 }
 
-// deleteCustom deletes an object of the custom resources.
+// deleteCustom deletes an object of the custom resources, where there is one.
 func deleteCustom(ctx context.Context, name string) error {
 	return eachCustom(func(r *resource, of dynamic.ResourceInterface) error {
-		return of.Delete(ctx, name, metav1.DeleteOptions{})
+		err := of.Delete(ctx, name, metav1.DeleteOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return err
 	})
 }
 

@@ -11,9 +11,11 @@ import (
 	"net/http"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // side is one of the two that requests are sent to.
@@ -39,9 +41,21 @@ type answer struct {
 	cached bool
 }
 
-// ask makes a GET. If events is not 0, it is a WATCH, of which it reads as many events as are of
-// the objects that are compared.
+// ask makes a GET. If events is not 0, it is a WATCH, of which it reads as many events of the
+// objects that are compared.
 func (s *side) ask(ctx context.Context, target, accept string, events int) (*answer, error) {
+	if events == 0 {
+		return s.read(ctx, target, accept, nil)
+	}
+	return s.read(ctx, target, accept, func(frame []byte, n int) (take, last bool) {
+		take = bytes.Contains(frame, []byte(prefix))
+		return take, take && n == events-1
+	})
+}
+
+// read makes a GET. If choose is not nil, it is a WATCH: choose says whether to take an event, when
+// n others are taken, and whether it is the last one to read.
+func (s *side) read(ctx context.Context, target, accept string, choose func(frame []byte, n int) (take, last bool)) (*answer, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends a WATCH
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.host+target, nil)
@@ -55,12 +69,12 @@ func (s *side) ask(ctx context.Context, target, accept string, events int) (*ans
 	}
 	defer resp.Body.Close()
 	a := &answer{code: resp.StatusCode, mediaType: resp.Header.Get("Content-Type"), cached: resp.Header.Get("Age") != ""}
-	if events == 0 || a.code != http.StatusOK {
+	if choose == nil || a.code != http.StatusOK {
 		body, err := io.ReadAll(resp.Body)
 		a.parts = [][]byte{body}
 		return a, err
 	}
-	for next := frames(resp); len(a.parts) < events; {
+	for next, last := frames(resp), false; !last; {
 		frame, err := next()
 		if errors.Is(err, io.EOF) {
 			break
@@ -68,11 +82,46 @@ func (s *side) ask(ctx context.Context, target, accept string, events int) (*ans
 		if err != nil {
 			return nil, fmt.Errorf("after %d events: %w", len(a.parts), err)
 		}
-		if bytes.Contains(frame, []byte(prefix)) {
+		var take bool
+		if take, last = choose(frame, len(a.parts)); take {
 			a.parts = append(a.parts, frame)
 		}
 	}
 	return a, nil
+}
+
+// bookmark makes a WATCH, and returns the bookmark that ends its initial events, without its
+// resourceVersion, which each side has of its own.
+func (s *side) bookmark(ctx context.Context, target, accept string) (*answer, error) {
+	a, err := s.read(ctx, target, accept, func(frame []byte, n int) (take, last bool) {
+		end := bytes.Contains(frame, []byte(metav1.InitialEventsAnnotationKey))
+		return end, end
+	})
+	if err != nil || a.code != http.StatusOK {
+		return a, err
+	}
+	if len(a.parts) == 0 {
+		return a, errors.New("no bookmark ends the initial events")
+	}
+	enc := wire.JSON
+	if a.mediaType != jsonType {
+		enc = wire.Protobuf
+	}
+	event, err := wire.NewWatchReader(bytes.NewReader(a.parts[0]), enc, wire.Limits{}).Next()
+	if err != nil {
+		return a, err
+	}
+	var m wire.Meta
+	if err := wire.ReadMeta(enc, event.Object, &m); err != nil {
+		return a, err
+	}
+	object, err := wire.AppendWithResourceVersion(nil, enc, event.Object, "0")
+	if err == nil && enc == wire.Protobuf {
+		a.parts[0] = wire.AppendEvent(nil, enc, event.Type, event.TypeMeta, object)
+	} else if err == nil {
+		a.parts[0] = bytes.Replace(a.parts[0], event.Object, object, 1)
+	}
+	return a, err
 }
 
 // frames returns a function that reads the next event of a WATCH.
