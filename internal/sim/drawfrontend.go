@@ -20,6 +20,9 @@ func (d *drawer) frontEnd() {
 	control.Runner, control.Partial, control.Options, control.Factory = ClientGo, false, "", false
 	w.Clients = []ClientSpec{c, control}
 	front := d.endsStreams()
+	if front.D >= 90*time.Second && w.Servers[0].Bookmarks < 0 {
+		w.Servers[0].Bookmarks = 0 // or a watch is silent for so long that a list takes its place
+	}
 	d.span = max(2*time.Minute, 4*front.D)
 	w.Steps = []Step{{Op: Fault, Rule: front}, {Op: Bump, N: 1, At: d.span}}
 	if d.chance(30) {

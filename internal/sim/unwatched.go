@@ -31,7 +31,7 @@ func (r *run) unwatched() {
 	}
 	most, lists := control.api.WithoutWatch()+unwatchedSlack, control.api.Lists()
 	if lists > 1 { // for want of WATCHes. These lists are small, so that they cost little
-		lists *= 3
+		lists *= 4
 	}
 	lists += int(r.now() / listsEvery)
 	for _, c := range r.clients {
