@@ -41,8 +41,8 @@ const (
 	// flushDelay is how long a response to a request with a seat may wait to be flushed. To flush each
 	// 32 KiB, and to set and clear a deadline for that, cost half as much as to forward them.
 	flushDelay = 20 * time.Millisecond
-	// deadlineSlack is how much earlier or later than it should a deadline may be. To set one takes a
-	// round to the goroutine of an HTTP/2 connection.
+	// deadlineSlack is how much later than it should a deadline may be. To set one takes a round to
+	// the goroutine of an HTTP/2 connection.
 	deadlineSlack = time.Second
 	// bufferAbove is the size of a write from which on the writes of its connection are buffered, see
 	// writeBuffer: the response is a large one.
@@ -94,8 +94,9 @@ func (dw *deadlineWriter) begin() time.Time {
 	if dw.budget != nil {
 		limit = min(limit, dw.budget.left())
 	}
-	if at := now.Add(limit); limit <= 0 || dw.deadline.IsZero() || at.Sub(dw.deadline).Abs() > deadlineSlack {
-		dw.setDeadline(at)
+	// One that was set leaves the client half of the time at the least, and no more than all of it.
+	if left := dw.deadline.Sub(now); limit <= 0 || dw.deadline.IsZero() || left > limit+deadlineSlack || left < limit/2 {
+		dw.setDeadline(now.Add(limit))
 	}
 	if dw.writing != nil {
 		dw.writing.Add(1)
