@@ -245,6 +245,9 @@ func (cs *connections) do(f func()) {
 
 // onStateChange implements http.Server.ConnState.
 func (cs *connections) onStateChange(conn net.Conn, state http.ConnState) {
+	if hc, ok := conn.(*http2Connection); ok && state == http.StateIdle {
+		hc.onIdle()
+	}
 	c := connectionOf(conn)
 	if c == nil {
 		return

@@ -26,7 +26,8 @@ func followHTTP2(server *http.Server) error {
 		if b, ok := h.(interface{ BaseContext() context.Context }); ok {
 			opts.Context = b.BaseContext()
 		}
-		by.ServeConn(followStreams(conn), opts)
+		own := *by // see onIdle
+		own.ServeConn(followStreams(conn, &own), opts)
 	}
 	return nil
 }
@@ -37,6 +38,7 @@ func followHTTP2(server *http.Server) error {
 type http2Connection struct {
 	*tls.Conn
 	connection *connection
+	server     *http2.Server // of this connection alone
 
 	in, out frameScan   // of the goroutine that reads, or writes
 	block   headerBlock // of the goroutine that reads
@@ -49,17 +51,18 @@ type http2Connection struct {
 	open   []uint32 // streams without an end; maxStreams at most, and those that the server refuses
 	newest uint32   // largest stream of the client
 	gone   bool     // the server has sent GOAWAY, and ignores later streams
+	broken bool     // nothing more can be read, or written
 	// ignored counts these, and owed the pings and settings that the server has not acknowledged.
 	ignored, owed int
 }
 
-// followStreams returns the connection for the HTTP/2 server.
-func followStreams(conn *tls.Conn) net.Conn {
+// followStreams returns the connection for its HTTP/2 server.
+func followStreams(conn *tls.Conn, server *http2.Server) net.Conn {
 	c := connectionOf(conn)
 	if c == nil {
 		return conn
 	}
-	hc := &http2Connection{Conn: conn, connection: c}
+	hc := &http2Connection{Conn: conn, connection: c, server: server}
 	hc.in.left = len(http2.ClientPreface)
 	hc.in.onHeader, hc.in.onPayload = hc.received, hc.readBlock
 	hc.out.onHeader, hc.out.onPayload = hc.sent, func(frameHeader, []byte) {}
@@ -70,8 +73,9 @@ func followStreams(conn *tls.Conn) net.Conn {
 func (hc *http2Connection) Read(p []byte) (int, error) {
 	n, err := hc.Conn.Read(p)
 	if hc.in.scan(p[:n]); hc.refused {
-		return 0, errHeadTooLarge
+		n, err = 0, errHeadTooLarge
 	}
+	hc.breaks(err)
 	return n, err
 }
 
@@ -79,7 +83,29 @@ func (hc *http2Connection) Read(p []byte) (int, error) {
 func (hc *http2Connection) Write(p []byte) (int, error) {
 	n, err := hc.Conn.Write(p)
 	hc.out.scan(p[:n])
+	hc.breaks(err)
 	return n, err
+}
+
+// breaks notes an error that ends the connection.
+func (hc *http2Connection) breaks(err error) {
+	if err == nil {
+		return
+	}
+	hc.mu.Lock()
+	defer hc.mu.Unlock()
+	hc.broken = true
+}
+
+// onIdle is called in the goroutine of the server when the last stream has ended. When a connection
+// ends with open streams, the server ends these after it has stopped the timer of IdleTimeout, and
+// starts that again, which would keep the memory of the connection for two minutes.
+func (hc *http2Connection) onIdle() {
+	hc.mu.Lock()
+	defer hc.mu.Unlock()
+	if hc.broken || hc.gone {
+		hc.server.IdleTimeout = 0 // starts no timer
+	}
 }
 
 // received follows a frame of the client.
