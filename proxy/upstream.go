@@ -65,6 +65,9 @@ const (
 	// one answer no more than that comes in one round trip to the upstream: 256 MB a second at a
 	// millisecond, 13 MB at twenty. The default is 4 MiB.
 	readAhead = 256 << 10
+	// idleUpstream is how long a connection to the upstream stays open without a request. Those of
+	// HTTP/1.1 are one for each request at the same time, so a burst leaves many.
+	idleUpstream = 15 * time.Second
 	// copyBuffer is the size of the buffers of ReverseProxy, and of an upgraded connection.
 	copyBuffer = 32 << 10
 )
@@ -150,13 +153,14 @@ func transportFor(cfg *rest.Config) (http.RoundTripper, error) {
 	return rest.TransportFor(cfg)
 }
 
-// limitReadAhead has the connections of a transport, which must not have any yet, keep to
-// readAhead.
+// limitReadAhead has the connections of a transport, which must not have any yet, keep to readAhead
+// and idleUpstream.
 func limitReadAhead(rt http.RoundTripper) http.RoundTripper {
 	for inner := rt; ; {
 		switch t := inner.(type) {
 		case *http.Transport:
 			t.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: readAhead}
+			t.IdleConnTimeout = idleUpstream
 			return rt
 		case utilnet.RoundTripperWrapper:
 			inner = t.WrappedRoundTripper()
