@@ -38,7 +38,7 @@ PROGRAMFLAGS =
 MODULES      = bench cmd/weir controllerruntime e2e examples metrics proxy
 NESTED       = controllerruntime metrics proxy
 
-.PHONY: help test testprograms lint staticcheck unit fuzz fuzzable mutants e2e soak answers proxyfuzz programs cost-model oldest next build release image apidiff fmt tidy release-check
+.PHONY: help test testprograms lint staticcheck unit fuzz fuzzable mutants e2e soak answers proxyfuzz hostile programs cost-model oldest next build release image apidiff fmt tidy release-check
 
 # The end-to-end tests wait for servers half of their time, so the rest runs beside them. A test
 # that lacks a program skips itself and adds a line to the file that WEIR_SKIPPED names: the last
@@ -151,6 +151,15 @@ PROXYREQUESTS = 300000
 FUZZSEED      = 0
 proxyfuzz: ## 300,000 random requests to the proxy and kube-apiserver; PROXYREQUESTS=N
 	cd e2e && go test -timeout 0 -v -count=1 -run '^TestProxyFuzz$$' ./proxyfuzz -args -proxyfuzz.requests $(PROXYREQUESTS) -proxyfuzz.seed $(FUZZSEED)
+
+# Clients that misbehave at the level of connections, next to well-behaved ones: each attack against
+# weir-proxy, and then against kube-apiserver. make e2e has 5 seconds of each against weir-proxy.
+# What was measured is kept in dist, so that another run continues there.
+HOSTILE    = .
+HOSTILEFOR = 2m
+hostile: ## two minutes of each attack on the proxy and kube-apiserver: two hours; HOSTILE=regexp
+	cd e2e && go test -timeout 0 -v -count=1 -run '^Test(Hostile|SameAddress)$$/$(HOSTILE)' ./hostile \
+		-args -hostile.timed -hostile.for $(HOSTILEFOR) -hostile.results $(CURDIR)/dist/hostile-$(VERSION)-$(HOSTILEFOR)
 
 # Programs that others wrote, on the drop-in beside themselves unchanged. Building them takes
 # minutes each, the first time.

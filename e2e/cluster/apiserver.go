@@ -123,6 +123,16 @@ func (s *APIServer) Running() bool {
 	return s.process != nil
 }
 
+// PID returns the id of the server's process, or 0 if it was killed.
+func (s *APIServer) PID() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.process == nil {
+		return 0
+	}
+	return s.process.pid
+}
+
 func (s *APIServer) startOnFreePort(ctx context.Context) error {
 	for attempt := 1; ; attempt++ {
 		port, err := freePort()

@@ -6,10 +6,10 @@ import "context"
 // Linux).
 type Program struct{ process *process }
 
-// StartProgram starts the program at path and appends what it prints to logPath. The caller must
-// call Stop.
-func StartProgram(path string, args []string, logPath string) (*Program, error) {
-	p, err := startProcess(path, args, nil, logPath)
+// StartProgram starts the program at path, with env added to this process's environment, and
+// appends what it prints to logPath. The caller must call Stop.
+func StartProgram(path string, args, env []string, logPath string) (*Program, error) {
+	p, err := startProcess(path, args, env, logPath)
 	if err != nil {
 		return nil, err
 	}
@@ -26,6 +26,9 @@ func (p *Program) Err() error {
 		return nil
 	}
 }
+
+// PID returns the id of the program's process.
+func (p *Program) PID() int { return p.process.pid }
 
 // LastLines returns the last lines of what the program has printed.
 func (p *Program) LastLines() string { return p.process.lastLines() }

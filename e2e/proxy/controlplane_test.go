@@ -125,7 +125,7 @@ func startControlPlane(t *testing.T, ctx context.Context, args ...string) *contr
 
 func (cp *controlPlane) start(t *testing.T, path string, args []string) {
 	t.Helper()
-	p, err := cluster.StartProgram(path, args, filepath.Join(t.TempDir(), "log"))
+	p, err := cluster.StartProgram(path, args, nil, filepath.Join(t.TempDir(), "log"))
 	if err != nil {
 		t.Fatal(err)
 	}

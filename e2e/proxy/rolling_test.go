@@ -53,7 +53,7 @@ func (r *replica) start(t *testing.T) {
 		"--goaway-chance=0.02",
 	}
 	var err error
-	if r.program, err = cluster.StartProgram(r.path, args, filepath.Join(r.dir, "log-"+r.port())); err != nil {
+	if r.program, err = cluster.StartProgram(r.path, args, nil, filepath.Join(r.dir, "log-"+r.port())); err != nil {
 		t.Fatal(err)
 	}
 }

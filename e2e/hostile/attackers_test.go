@@ -1,0 +1,120 @@
+package hostile
+
+import (
+	"context"
+	"crypto/tls"
+	"maps"
+	"sync"
+	"testing"
+	"time"
+)
+
+// attackers are the clients of one attack. Each is a goroutine that ends with the attack.
+type attackers struct {
+	victim  *victim
+	from    string        // their address
+	lasts   time.Duration // the attack
+	token   string        // of a reader; empty: they have no credentials
+	notes   *notes
+	dialing chan struct{} // has an entry for each of them that connects
+	running sync.WaitGroup
+}
+
+// maxDialing bounds how many attackers connect at the same time. More would have their handshakes
+// time out, and open fewer connections.
+const maxDialing = 100
+
+// begin starts an attack from an address. It ends with ctx; end waits for that.
+func (k *attack) begin(t *testing.T, ctx context.Context, v *victim, from string, lasts time.Duration) *attackers {
+	t.Helper()
+	a := &attackers{victim: v, from: from, lasts: lasts, notes: newNotes(), dialing: make(chan struct{}, maxDialing)}
+	if k.credentials {
+		a.token = token(t, heavy)
+	}
+	k.run(a, ctx)
+	return a
+}
+
+// end waits for the end of all attackers.
+func (a *attackers) end() { a.running.Wait() }
+
+// dial opens a connection, when it is its turn.
+func (a *attackers) dial(ctx context.Context, protocol string) (*tls.Conn, error) {
+	select {
+	case a.dialing <- struct{}{}:
+		defer func() { <-a.dialing }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	conn, err := a.victim.dial(ctx, a.from, protocol)
+	if err == nil {
+		a.notes.connected()
+	}
+	return conn, err
+}
+
+// reconnectPause is the shortest time from one connection of an attacker to the next: an attack is
+// bounded in what it costs this machine.
+const reconnectPause = 50 * time.Millisecond
+
+// each has n attackers, each of which runs f again and again until ctx ends.
+func (a *attackers) each(ctx context.Context, n int, f func(ctx context.Context, i int)) {
+	for i := range n {
+		a.running.Go(func() { every(ctx, reconnectPause, func() { f(ctx, i) }) })
+	}
+}
+
+// once has n attackers, each of which runs f once.
+func (a *attackers) once(ctx context.Context, n int, f func(ctx context.Context, i int)) {
+	for i := range n {
+		a.running.Go(func() { f(ctx, i) })
+	}
+}
+
+// every runs f until ctx ends, and starts it no more often than the period says.
+func every(ctx context.Context, period time.Duration, f func()) {
+	ticker := time.NewTicker(period)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		f()
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// notes are what attackers received. They are safe for concurrent use.
+type notes struct {
+	mu          sync.Mutex
+	connections int
+	statuses    map[string]int
+	ends        map[string]int // of streams and connections, by how the server ended them
+}
+
+func newNotes() *notes { return &notes{statuses: map[string]int{}, ends: map[string]int{}} }
+
+func (n *notes) connected() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.connections++
+}
+
+func (n *notes) received(status string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.statuses[status]++
+}
+
+func (n *notes) ended(how string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.ends[how]++
+}
+
+// read returns copies of the notes.
+func (n *notes) read() (connections int, statuses, ends map[string]int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.connections, maps.Clone(n.statuses), maps.Clone(n.ends)
+}

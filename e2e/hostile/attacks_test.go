@@ -1,0 +1,209 @@
+package hostile
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"golang.org/x/net/http2"
+)
+
+// attack is one way to misbehave.
+type attack struct {
+	name string
+	// credentials has the attackers send a valid token, of a user who may read pods and ConfigMaps.
+	credentials bool
+	statuses    []int    // that attackers may receive
+	more        []string // arguments of the proxy beyond those of deploy/base
+	// run starts the attackers.
+	run func(a *attackers, ctx context.Context)
+}
+
+const (
+	manyStreams = 240
+	// headFields is how many small fields fit into the head of a request.
+	headFields = 5500
+)
+
+var attacks = []attack{
+	{name: "unread-livez", statuses: []int{200, 429, 431, 503}, run: func(a *attackers, ctx context.Context) {
+		a.unread(ctx, 10, manyStreams, head("GET", "/livez", manyFields(headFields)...))
+	}},
+	{name: "unread-watches", statuses: []int{401, 403, 429, 431, 503}, run: func(a *attackers, ctx context.Context) {
+		a.unread(ctx, 2, manyStreams, head("GET", "/api/v1/pods?watch=1", manyFields(headFields)...))
+	}},
+	{name: "unread-errors", statuses: []int{400, 401, 403, 414, 429, 431, 503}, run: func(a *attackers, ctx context.Context) {
+		fields := manyFields(headFields)
+		a.unread(ctx, 3, manyStreams, head("GET", "/api/v1/pods?x="+string(make64K()), fields[:3000]...))
+		a.unread(ctx, 3, manyStreams, head("GET", "/api/v1/pods?resourceVersion=0", append(fields, bearer("made-up"))...))
+		a.unread(ctx, 3, manyStreams, head("GET", "x:y", fields...))
+	}},
+	{name: "unread-refusals", statuses: []int{401, 403, 429, 503}, run: (*attackers).unreadRefusals},
+	{name: "held-connections", statuses: []int{200, 429, 503}, run: (*attackers).heldConnections},
+	{name: "silent-connections", run: (*attackers).silentConnections},
+	{name: "unfinished-heads", statuses: []int{400, 408, 429, 431}, run: (*attackers).unfinishedHeads},
+	{name: "unfinished-bodies", statuses: []int{400, 401, 403, 408, 415, 429, 503}, run: (*attackers).unfinishedBodies},
+	{name: "slow-bytes", statuses: []int{200, 400, 401, 403, 408, 415, 429, 431, 503}, run: (*attackers).slowBytes},
+	{name: "resets", statuses: []int{200, 401, 403, 429, 503}, run: (*attackers).resets},
+	{name: "continuations", statuses: []int{431}, run: (*attackers).continuations},
+	{name: "made-up-tokens", statuses: []int{401, 403, 429, 503}, run: (*attackers).madeUpTokens},
+	{name: "unread-gets", credentials: true, statuses: []int{200, 429, 503}, more: []string{"--resources=configmaps"}, run: func(a *attackers, ctx context.Context) {
+		a.unread(ctx, 5, manyStreams, head("GET", "/api/v1/namespaces/default/configmaps/big?resourceVersion=0", bearer(a.token)))
+	}},
+	{name: "unread-lists", credentials: true, statuses: []int{200, 429, 503}, run: func(a *attackers, ctx context.Context) {
+		a.unread(ctx, 5, manyStreams, head("GET", "/api/v1/pods?resourceVersion=0", bearer(a.token)))
+	}},
+	{name: "unread-own-watches", credentials: true, statuses: []int{200, 429, 431, 503}, run: func(a *attackers, ctx context.Context) {
+		a.unread(ctx, 5, manyStreams, head("GET", "/api/v1/pods?watch=1&resourceVersion=0", append(manyFields(headFields), bearer(a.token))...))
+		a.churn(ctx)
+	}},
+}
+
+// unread has connections whose window is 0, each with streams of one head.
+func (a *attackers) unread(ctx context.Context, connections, streams int, block []byte) {
+	a.each(ctx, connections, func(ctx context.Context, _ int) {
+		c, err := a.openHTTP2(ctx, zeroWindow)
+		if err != nil {
+			return
+		}
+		defer c.close()
+		for range streams {
+			if _, err := c.request(block, true); err != nil {
+				return
+			}
+		}
+		c.wait(ctx)
+	})
+}
+
+// unreadRefusals repeats 960 anonymous requests whose 403 is not read.
+func (a *attackers) unreadRefusals(ctx context.Context) {
+	period := min(20*time.Second, a.lasts/2)
+	block := head("GET", "/api/v1/namespaces/kube-system/secrets")
+	a.once(ctx, 4, func(ctx context.Context, _ int) {
+		every(ctx, period, func() {
+			// It stays open as long as the attack, or until the server closes it.
+			c, err := a.openHTTP2(ctx, zeroWindow)
+			for range manyStreams {
+				if err == nil {
+					_, err = c.request(block, true)
+				}
+			}
+		})
+	})
+}
+
+// heldConnections opens connections as fast as it can, each of which has one unread response.
+func (a *attackers) heldConnections(ctx context.Context) {
+	block := head("GET", "/livez")
+	a.each(ctx, connectionLimit(), func(ctx context.Context, _ int) {
+		c, err := a.openHTTP2(ctx, zeroWindow)
+		if err != nil {
+			return
+		}
+		defer c.close()
+		if _, err := c.request(block, true); err == nil {
+			c.wait(ctx)
+		}
+	})
+}
+
+// unfinishedBodies has streams whose body does not end.
+func (a *attackers) unfinishedBodies(ctx context.Context) {
+	block := head("POST", "/api/v1/namespaces/default/pods", field{"content-type", "application/json"})
+	part := make([]byte, 1<<10) // all of a connection fit into the window of any server
+	a.each(ctx, 10, func(ctx context.Context, _ int) {
+		c, err := a.openHTTP2(ctx)
+		if err != nil {
+			return
+		}
+		defer c.close()
+		for range manyStreams {
+			stream, err := c.request(block, false)
+			if err == nil {
+				err = c.write(func(f *http2.Framer) error { return f.WriteData(stream, false, part) })
+			}
+			if err != nil {
+				return
+			}
+		}
+		c.wait(ctx)
+	})
+}
+
+// resets begins streams and resets each immediately, on two connections.
+func (a *attackers) resets(ctx context.Context) {
+	block := head("GET", "/api/v1/pods", bearer("made-up"))
+	a.each(ctx, 2, func(ctx context.Context, _ int) {
+		c, err := a.openHTTP2(ctx)
+		if err != nil {
+			return
+		}
+		defer c.close()
+		for {
+			stream, err := c.request(block, true)
+			if err == nil {
+				err = c.write(func(f *http2.Framer) error { return f.WriteRSTStream(stream, http2.ErrCodeCancel) })
+			}
+			if err != nil {
+				return
+			}
+		}
+	})
+}
+
+// continuations has heads that do not end, in frames of one field each.
+func (a *attackers) continuations(ctx context.Context) {
+	first := head("GET", "/livez")
+	a.each(ctx, 20, func(ctx context.Context, _ int) {
+		c, err := a.openHTTP2(ctx)
+		if err != nil {
+			return
+		}
+		defer c.close()
+		err = c.write(func(f *http2.Framer) error {
+			err := f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: first})
+			for i := 0; err == nil; i++ {
+				err = f.WriteContinuation(1, false, oneField(i))
+			}
+			return err
+		})
+		if err == nil {
+			c.wait(ctx)
+		}
+	})
+}
+
+// madeUpTokens has requests with tokens that no server knows, each another one.
+func (a *attackers) madeUpTokens(ctx context.Context) {
+	a.each(ctx, 50, func(ctx context.Context, i int) {
+		c, err := a.openHTTP2(ctx)
+		if err != nil {
+			return
+		}
+		defer c.close()
+		for n := range 200 {
+			text := fmt.Sprintf("made-up-%d-%d-%d", i, n, time.Now().UnixNano())
+			if _, err := c.request(head("GET", "/api/v1/pods?resourceVersion=0", bearer(text)), true); err != nil {
+				return
+			}
+		}
+		c.wait(ctx)
+	})
+}
+
+// oneField returns the block of one field.
+func oneField(i int) []byte {
+	name := "f" + strconv.Itoa(i%1000)
+	return append(append([]byte{0, byte(len(name))}, name...), 1, 'v')
+}
+
+// make64K returns text that is longer than a query may be.
+func make64K() []byte {
+	out := make([]byte, 65<<10)
+	for i := range out {
+		out[i] = 'a'
+	}
+	return out
+}

@@ -1,0 +1,163 @@
+package hostile
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"strconv"
+	"sync"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+)
+
+// field is a field of a request's head.
+type field struct{ name, value string }
+
+// manyFields returns n fields whose names differ. They cost a server most for their size.
+func manyFields(n int) []field {
+	out := make([]field, n)
+	for i := range out {
+		out[i] = field{"f" + strconv.FormatInt(int64(i)+36*36, 36), "v"}
+	}
+	return out
+}
+
+// head returns the block of fields of a request. It does not depend on earlier ones.
+func head(method, path string, fields ...field) []byte {
+	var block bytes.Buffer
+	encoder := hpack.NewEncoder(&block)
+	encoder.SetMaxDynamicTableSize(0)
+	all := append([]field{{":method", method}, {":scheme", "https"}, {":authority", "localhost"}, {":path", path}}, fields...)
+	for _, f := range all {
+		_ = encoder.WriteField(hpack.HeaderField{Name: f.name, Value: f.value}) // into memory
+	}
+	return block.Bytes()
+}
+
+// bearer returns the field with a token.
+func bearer(token string) field { return field{"authorization", "Bearer " + token} }
+
+var errNoHTTP2 = errors.New("the server does not speak HTTP/2")
+
+// frameSize is the size of frames that every server accepts.
+const frameSize = 16 << 10
+
+// connection is an HTTP/2 connection whose client follows no rules but those that keep it open: it
+// answers PINGs and SETTINGS. One goroutine reads it, which ends when it is closed.
+type connection struct {
+	conn     *tls.Conn
+	notes    *notes
+	leave    func() bool
+	ended    chan struct{} // closed when the server has ended it
+	answered chan struct{} // has an entry while a response was received that none has taken
+
+	mu     sync.Mutex // of what is written
+	framer *http2.Framer
+	stream uint32 // the last one
+}
+
+// zeroWindow has responses wait: the server may send their heads and nothing else.
+var zeroWindow = http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}
+
+// openHTTP2 opens a connection. It is closed when ctx ends, if not before.
+func (a *attackers) openHTTP2(ctx context.Context, settings ...http2.Setting) (*connection, error) {
+	conn, err := a.dial(ctx, "h2")
+	if err != nil {
+		return nil, err
+	}
+	c := &connection{conn: conn, notes: a.notes, ended: make(chan struct{}), answered: make(chan struct{}, 1), framer: http2.NewFramer(conn, conn), stream: 1}
+	c.leave = context.AfterFunc(ctx, func() { _ = conn.Close() })
+	if conn.ConnectionState().NegotiatedProtocol != "h2" {
+		close(c.ended)
+		c.close()
+		return nil, errNoHTTP2
+	}
+	c.framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	a.running.Go(c.read)
+	_, err = conn.Write([]byte(http2.ClientPreface))
+	if err == nil {
+		err = c.write(func(f *http2.Framer) error { return f.WriteSettings(settings...) })
+	}
+	if err != nil {
+		c.close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// close closes the connection and waits for its reader.
+func (c *connection) close() {
+	c.leave()
+	_ = c.conn.NetConn().Close() // TLS would send an alert, and wait for that
+	<-c.ended
+}
+
+func (c *connection) write(frame func(*http2.Framer) error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return frame(c.framer)
+}
+
+// request begins a stream. Without end its body is still to come.
+func (c *connection) request(block []byte, end bool) (stream uint32, err error) {
+	err = c.write(func(f *http2.Framer) error {
+		c.stream += 2
+		stream = c.stream
+		first := block[:min(len(block), frameSize)]
+		rest := block[len(first):]
+		err := f.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: first, EndStream: end, EndHeaders: len(rest) == 0})
+		for err == nil && len(rest) > 0 {
+			next := rest[:min(len(rest), frameSize)]
+			rest = rest[len(next):]
+			err = f.WriteContinuation(stream, len(rest) == 0, next)
+		}
+		return err
+	})
+	return stream, err
+}
+
+// read reads until the connection ends, and notes what was received.
+func (c *connection) read() {
+	defer close(c.ended)
+	for {
+		frame, err := c.framer.ReadFrame()
+		if err != nil {
+			return
+		}
+		switch f := frame.(type) {
+		case *http2.SettingsFrame:
+			if !f.IsAck() {
+				err = c.write((*http2.Framer).WriteSettingsAck)
+			}
+		case *http2.PingFrame:
+			if !f.IsAck() {
+				err = c.write(func(to *http2.Framer) error { return to.WritePing(true, f.Data) })
+			}
+		case *http2.MetaHeadersFrame:
+			if status := f.PseudoValue("status"); status != "" {
+				c.notes.received(status)
+				select {
+				case c.answered <- struct{}{}:
+				default:
+				}
+			}
+		case *http2.GoAwayFrame:
+			c.notes.ended("GOAWAY " + f.ErrCode.String())
+		case *http2.RSTStreamFrame:
+			c.notes.ended("RST_STREAM " + f.ErrCode.String())
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// wait waits until the server ends the connection, or ctx ends.
+func (c *connection) wait(ctx context.Context) {
+	select {
+	case <-c.ended:
+	case <-ctx.Done():
+	}
+}

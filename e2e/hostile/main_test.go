@@ -1,0 +1,132 @@
+package hostile
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/internal/podsim"
+)
+
+var (
+	attackFor = flag.Duration("hostile.for", 5*time.Second, "how long each attack lasts")
+	timed     = flag.Bool("hostile.timed", false, "also attack kube-apiserver, and check latencies and times")
+	program   = flag.String("hostile.program", "", "the weir-proxy to attack; empty: it is built")
+	results   = flag.String("hostile.results", "", "directory of the measured rows; an attack that has one is not repeated")
+)
+
+const (
+	// podCount is how many pods a well-behaved client lists.
+	podCount = 500
+	// clientCount is how many clients reconnect after a restart; knownUsers of others have used
+	// their tokens before an attack, and newUsers have not.
+	clientCount, newUsers = 5000, 100
+	// bigSize is the size of the large ConfigMap, in bytes.
+	bigSize = 1_000_000
+)
+
+// Names of users. Those of readers have the permission to read pods and ConfigMaps.
+const (
+	known   = "known"
+	heavy   = "heavy" // attacks with a valid token
+	monitor = "monitor"
+	readers = "readers"
+)
+
+var (
+	shared *cluster.Cluster
+	binary string // weir-proxy
+	pods   = podsim.New(podCount, 1)
+)
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	flag.Parse()
+	dir, err := os.MkdirTemp("", "weir-hostile-")
+	if err != nil {
+		cluster.LogToStderr("%v", err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	code := cluster.Main(m, 20*time.Minute, func(ctx context.Context) (*cluster.Cluster, error) {
+		if binary = *program; binary == "" {
+			binary = filepath.Join(dir, "weir-proxy")
+			if _, err := cluster.GoCommand(ctx, "", "build", "-o", binary, "github.com/weirproject/weir/proxy/cmd/weir-proxy"); err != nil {
+				return nil, err
+			}
+		}
+		if shared, err = cluster.Start(ctx, cluster.Options{
+			Authorization: cluster.RBAC, Users: users(), Pods: pods, Logf: cluster.LogToStderr,
+		}); err != nil {
+			return shared, err
+		}
+		return shared, populate(ctx)
+	})
+	if *timed {
+		fmt.Println(table())
+	}
+	return code
+}
+
+func newUser(i int) string    { return fmt.Sprintf("new-%d", i) }
+func clientUser(i int) string { return fmt.Sprintf("client-%d", i) }
+
+func users() []cluster.User {
+	out := []cluster.User{{Name: monitor, Groups: []string{"system:monitoring"}}}
+	add := func(name string) { out = append(out, cluster.User{Name: name, Groups: []string{readers}}) }
+	add(known)
+	add(heavy)
+	for i := range newUsers {
+		add(newUser(i))
+	}
+	for i := range clientCount {
+		add(clientUser(i))
+	}
+	return out
+}
+
+// populate creates the large ConfigMap and the permissions of readers.
+func populate(ctx context.Context) error {
+	client, err := kubernetes.NewForConfig(shared.Config())
+	if err != nil {
+		return err
+	}
+	big := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "big"}, Data: map[string]string{"text": strings.Repeat("0123456789", bigSize/10)}}
+	if _, err := client.CoreV1().ConfigMaps(metav1.NamespaceDefault).Create(ctx, big, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	meta := metav1.ObjectMeta{Name: readers}
+	if _, err := client.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{
+		APIGroups: []string{""}, Resources: []string{"pods", "configmaps"}, Verbs: []string{"get", "list", "watch"},
+	}}}, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	_, err = client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: meta,
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: readers},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: readers}},
+	}, metav1.CreateOptions{})
+	return err
+}
+
+// token returns the token of a user.
+func token(t *testing.T, user string) string {
+	t.Helper()
+	cfg, err := shared.ConfigFor(user)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg.BearerToken
+}

@@ -1,0 +1,188 @@
+package hostile
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"github.com/weirproject/weir/internal/eventually"
+)
+
+// rss returns the resident set of a process, in bytes.
+func rss(pid int) (int64, error) {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		return 0, err
+	}
+	fields := strings.Fields(string(raw))
+	if len(fields) < 2 {
+		return 0, fmt.Errorf("process %d has no memory", pid)
+	}
+	n, err := strconv.ParseInt(fields[1], 10, 64)
+	return n * int64(os.Getpagesize()), err
+}
+
+// cpu returns the CPU time that a process has used.
+func cpu(t *testing.T, pid int) time.Duration {
+	t.Helper()
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := bytes.Cut(raw, []byte(") ")) // the program's name
+	fields := strings.Fields(string(after))
+	var ticks int64
+	for _, field := range fields[11:13] { // utime and stime
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * (time.Second / 100)
+}
+
+// samplePeriod is how often memory is measured.
+const samplePeriod = 50 * time.Millisecond
+
+// sampler measures the resident set of a process until it is stopped.
+type sampler struct {
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+	peak   int64 // read it after stop
+}
+
+func sample(ctx context.Context, pid int) *sampler {
+	s := &sampler{}
+	ctx, s.cancel = context.WithCancel(ctx)
+	s.done.Go(func() {
+		every(ctx, samplePeriod, func() {
+			if n, err := rss(pid); err == nil {
+				s.peak = max(s.peak, n)
+			}
+		})
+	})
+	return s
+}
+
+// stop returns the largest resident set.
+func (s *sampler) stop() int64 {
+	s.cancel()
+	s.done.Wait()
+	return s.peak
+}
+
+// collection matches the line that the Go runtime prints after a garbage collection, with the size
+// of the heap that is live, in MiB.
+var collection = regexp.MustCompile(`(?m)^gc \d+ @.*?\d+->\d+->(\d+) MB`)
+
+// collections returns the live heap after each garbage collection, in bytes.
+func (p *weirProxy) collections(t *testing.T) (live []int64) {
+	t.Helper()
+	raw, err := os.ReadFile(p.log())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range collection.FindAllSubmatch(raw, -1) {
+		n, err := strconv.ParseInt(string(m[1]), 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		live = append(live, n<<20)
+	}
+	return live
+}
+
+// liveHeap returns the live heap after garbage collections that begin later than the call. Requests
+// force them: each has a head of half a megabyte of garbage. What a sync.Pool has lives until the
+// second collection, and what is allocated during a collection counts as live: so the smallest of
+// several counts.
+func (p *weirProxy) liveHeap(t *testing.T, ctx context.Context) int64 {
+	t.Helper()
+	const enough = 6
+	ctx, cancel := context.WithCancel(ctx)
+	a := &attackers{victim: &p.victim, from: politeAddress, notes: newNotes(), dialing: make(chan struct{}, 1)}
+	defer a.end()
+	defer cancel()
+	before := len(p.collections(t))
+	a.litter(ctx, token(t, known))
+	var live []int64
+	eventually.True(t, ctx, "garbage was collected", func() bool {
+		live = p.collections(t)[before:]
+		return len(live) >= enough
+	})
+	return slices.Min(live[2:])
+}
+
+// litter sends requests with large heads, and reads each response before it sends the next.
+func (a *attackers) litter(ctx context.Context, token string) {
+	block := head("GET", "/livez", append(manyFields(headFields), bearer(token))...)
+	a.each(ctx, 1, func(ctx context.Context, _ int) {
+		c, err := a.openHTTP2(ctx)
+		if err != nil {
+			return
+		}
+		defer c.close()
+		for {
+			if _, err := c.request(block, true); err != nil {
+				return
+			}
+			select {
+			case <-c.answered:
+			case <-c.ended:
+				return
+			}
+		}
+	})
+}
+
+// gauges are figures of the proxy about itself.
+type gauges struct{ connections, goroutines, descriptors int }
+
+// gauges reads the metrics. The connection that does so is one of the figures.
+func (p *weirProxy) gauges(t *testing.T, ctx context.Context) (gauges, error) {
+	t.Helper()
+	c := newClient(&p.victim, politeAddress, token(t, monitor))
+	defer c.close()
+	body, err := c.get(ctx, "/metrics")
+	if err != nil {
+		return gauges{}, err
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(body))
+	if err != nil {
+		return gauges{}, err
+	}
+	value := func(name string) int {
+		f := families[name]
+		if f == nil || len(f.Metric) != 1 {
+			t.Fatalf("the metrics have no single %s", name)
+		}
+		return int(f.Metric[0].GetGauge().GetValue())
+	}
+	return gauges{value("weir_proxy_connections"), value("go_goroutines"), value("process_open_fds")}, nil
+}
+
+// A proxy at rest may have this many more connections and goroutines than at another time. Some
+// connections to its upstream come and go, and it keeps up to 32 goroutines for work that comes
+// later, see internal/workers.
+const (
+	connectionSlack = 4
+	goroutineSlack  = 32 + 4*connectionSlack
+)
+
+// rests reports whether the figures are at a baseline.
+func (g gauges) rests(baseline gauges) bool {
+	return g.connections <= baseline.connections+connectionSlack && g.goroutines <= baseline.goroutines+goroutineSlack
+}

@@ -1,0 +1,220 @@
+package hostile
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/yaml"
+
+	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/internal/eventually"
+)
+
+// Addresses of loopback that clients connect from. Those of reconnecting clients are 127.0.1.N.
+const (
+	attackerAddress = "127.0.0.2"
+	politeAddress   = "127.0.0.3"
+	newAddress      = "127.0.0.4"
+	probeAddress    = "127.0.0.5"
+)
+
+// victim is a server that is attacked: weir-proxy or kube-apiserver.
+type victim struct {
+	address string // host and port
+	health  string // those of --health-listen; empty: kube-apiserver has none
+	roots   *x509.CertPool
+	pid     func() int
+}
+
+// dial connects from an address of loopback, and offers the protocols.
+func (v *victim) dial(ctx context.Context, from string, protocols ...string) (*tls.Conn, error) {
+	conn, err := v.connect(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	host, _, err := net.SplitHostPort(v.address)
+	if err != nil {
+		return nil, err
+	}
+	secure := tls.Client(conn, &tls.Config{RootCAs: v.roots, ServerName: host, NextProtos: protocols})
+	if err := secure.HandshakeContext(ctx); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return secure, nil
+}
+
+// connect connects without TLS. The connection leaves no port behind when it is closed.
+func (v *victim) connect(ctx context.Context, from string) (*net.TCPConn, error) {
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	conn, err := dialer.DialContext(ctx, "tcp", v.address)
+	if err != nil {
+		return nil, err
+	}
+	c := conn.(*net.TCPConn)
+	return c, c.SetLinger(0)
+}
+
+// weirProxy is the program weir-proxy, with the options and the environment of deploy/base.
+type weirProxy struct {
+	victim
+	dir     string
+	args    []string
+	env     []string
+	program *cluster.Program
+	limit   int64 // of the container's memory, in bytes
+}
+
+// baseDeployment returns the Deployment of deploy/base.
+func baseDeployment(t *testing.T) *appsv1.Deployment {
+	t.Helper()
+	raw, err := os.ReadFile("../../deploy/base/deployment.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &appsv1.Deployment{}
+	if err := yaml.UnmarshalStrict(raw, d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// startProxy starts a proxy with more arguments than those of deploy/base, and waits until it is
+// ready.
+func startProxy(t *testing.T, ctx context.Context, more ...string) *weirProxy {
+	t.Helper()
+	container := baseDeployment(t).Spec.Template.Spec.Containers[0]
+	p := &weirProxy{dir: t.TempDir()}
+	p.address, p.health = freeAddress(t), freeAddress(t)
+	upstream := filepath.Join(p.dir, "upstream")
+	if err := shared.WriteKubeconfig(upstream); err != nil {
+		t.Fatal(err)
+	}
+	p.args = slices.DeleteFunc(slices.Clone(container.Args), func(arg string) bool {
+		return strings.HasPrefix(arg, "--listen=") || strings.HasPrefix(arg, "--health-listen=") || strings.HasPrefix(arg, "--tls-")
+	})
+	p.args = append(p.args, "--kubeconfig="+upstream, "--listen="+p.address, "--health-listen="+p.health,
+		"--cert-dir="+filepath.Join(p.dir, "certs"), "--write-kubeconfig="+p.kubeconfig())
+	p.args = append(p.args, more...)
+	for _, e := range container.Env {
+		p.env = append(p.env, e.Name+"="+e.Value)
+	}
+	p.env = append(p.env, "GODEBUG=gctrace=1") // see meter.liveHeap
+	memory := container.Resources.Limits["memory"]
+	p.limit = memory.Value()
+	if p.limit == 0 {
+		t.Fatal("the container has no limit of memory")
+	}
+	p.pid = func() int { return p.program.PID() }
+	p.start(t)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("weir-proxy ended with:\n%s", p.program.LastLines())
+		}
+		p.program.Stop()
+	})
+	p.trust(t, ctx)
+	p.awaitReady(t, ctx)
+	return p
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	address, err := cluster.FreeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return address
+}
+
+func (p *weirProxy) kubeconfig() string { return filepath.Join(p.dir, "kubeconfig") }
+func (p *weirProxy) log() string        { return filepath.Join(p.dir, "log") }
+
+func (p *weirProxy) start(t *testing.T) {
+	t.Helper()
+	var err error
+	if p.program, err = cluster.StartProgram(binary, p.args, p.env, p.log()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// restart kills the proxy and starts it again at its address.
+func (p *weirProxy) restart(t *testing.T) {
+	t.Helper()
+	p.program.Stop()
+	p.start(t)
+}
+
+// trust reads the certificate that the proxy has made.
+func (p *weirProxy) trust(t *testing.T, ctx context.Context) {
+	t.Helper()
+	eventually.NoError(t, ctx, "the proxy has written its kubeconfig", func() error {
+		if err := p.program.Err(); err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := clientcmd.BuildConfigFromFlags("", p.kubeconfig())
+		if err != nil {
+			return err
+		}
+		p.roots = rootsOf(t, cfg)
+		return nil
+	})
+}
+
+func rootsOf(t *testing.T, cfg *rest.Config) *x509.CertPool {
+	t.Helper()
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(cfg.CAData) {
+		t.Fatal("no certificate")
+	}
+	return roots
+}
+
+func (p *weirProxy) awaitReady(t *testing.T, ctx context.Context) {
+	t.Helper()
+	client := newClient(&p.victim, probeAddress, "")
+	defer client.close()
+	eventually.NoError(t, ctx, "the proxy is ready", func() error {
+		if err := p.program.Err(); err != nil {
+			t.Fatal(err)
+		}
+		body, err := client.get(ctx, "/readyz?verbose")
+		if err == nil && strings.Contains(string(body), "not ") {
+			return fmt.Errorf("%s", body)
+		}
+		return err
+	})
+}
+
+// newAPIServer starts one more kube-apiserver, which is killed with the test.
+func newAPIServer(t *testing.T, ctx context.Context) *victim {
+	t.Helper()
+	server, err := shared.AddAPIServer(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Kill)
+	at, err := url.Parse(server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &victim{address: at.Host, roots: rootsOf(t, server.Config()), pid: server.PID}
+}
+
+// statusError is a response that is not 200.
+type statusError int
+
+func (e statusError) Error() string { return fmt.Sprintf("%d %s", int(e), http.StatusText(int(e))) }
