@@ -38,6 +38,19 @@ var sabotages = []sabotage{
 			"DownForLong", "ForbiddenLater", "TooLargeVersion", "InternalErrors", "WatchEndsAtOnce", "ManyHandlers", "BlockedHandlerCatchesUp", "UndecodableThenDeleted", "DeletedFinalState"},
 	},
 	{
+		name: "objects that are created later are not delivered",
+		wrap: handlers(func(h informertest.Handler) informertest.Handler {
+			added := h.Added
+			h.Added = func(p *corev1.Pod, initial bool) {
+				if initial {
+					added(p, initial)
+				}
+			}
+			return h
+		}),
+		noticed: []string{"RecreatedUnseen"},
+	},
+	{
 		name: "another content is told",
 		wrap: handlers(func(h informertest.Handler) informertest.Handler {
 			added := h.Added
@@ -105,7 +118,7 @@ var sabotages = []sabotage{
 			h.Updated = func(_, p *corev1.Pod) { updated(p, p) }
 			return h
 		}),
-		noticed: []string{"UndecodableThenGood", "BurstInOrder", "RecreatedUnseen", "BlockedHandlerCatchesUp", "WatchBroken", "WatchBrokenMidEvent", "GarbledEvent"},
+		noticed: []string{"UndecodableThenGood", "BurstInOrder", "BlockedHandlerCatchesUp", "WatchBroken", "WatchBrokenMidEvent", "GarbledEvent"},
 	},
 	{
 		name: "handlers are called one at a time, all of them",

@@ -121,7 +121,7 @@ func (r *replica) session(ctx context.Context) {
 }
 
 func (r *replica) newCache(sink *storeSink, encoding wire.Encoding) *watchcache.Cache {
-	resource := watchcache.Resource{GroupVersionResource: r.kind.GroupVersionResource, Kind: r.kind.Kind, Namespaced: true}
+	resource := watchcache.Resource{GroupVersionResource: r.kind.GroupVersionResource, Kind: r.kind.Kind, Namespaced: true, Custom: !r.kind.Protobuf}
 	if r.kind.Protobuf {
 		resource.Type = reflect.TypeFor[corev1.ConfigMap]()
 	}
