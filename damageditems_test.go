@@ -72,27 +72,27 @@ func TestDamagedItems(t *testing.T) {
 		slices.Sort(keys)
 		return strings.Join(keys, " ")
 	}
-	for name, run := range map[string]func(*testing.T, *rest.Config) (keys func() []string, status func() (error, int)){
+	for name, run := range map[string]func(*testing.T, *rest.Config) (keys func() []string, status func() (int, error)){
 		"typed":        runDamaged[*corev1.ConfigMap],
 		"unstructured": runDamaged[*unstructured.Unstructured],
-		"drop-in": func(t *testing.T, cfg *rest.Config) (func() []string, func() (error, int)) {
+		"drop-in": func(t *testing.T, cfg *rest.Config) (func() []string, func() (int, error)) {
 			f, err := clientgo.NewSharedInformerFactory(cfg, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
 			return runFactory(t, f.Core().V1().ConfigMaps().Informer())
 		},
-		"dynamic drop-in": func(t *testing.T, cfg *rest.Config) (func() []string, func() (error, int)) {
+		"dynamic drop-in": func(t *testing.T, cfg *rest.Config) (func() []string, func() (int, error)) {
 			f, err := clientgo.NewDynamicSharedInformerFactory(cfg, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
 			return runFactory(t, f.ForResource(configMaps).Informer())
 		},
-		"client-go": func(t *testing.T, cfg *rest.Config) (func() []string, func() (error, int)) {
+		"client-go": func(t *testing.T, cfg *rest.Config) (func() []string, func() (int, error)) {
 			return runFactory(t, informers.NewSharedInformerFactory(kubernetes.NewForConfigOrDie(cfg), 0).Core().V1().ConfigMaps().Informer())
 		},
-		"client-go, dynamic": func(t *testing.T, cfg *rest.Config) (func() []string, func() (error, int)) {
+		"client-go, dynamic": func(t *testing.T, cfg *rest.Config) (func() []string, func() (int, error)) {
 			return runFactory(t, dynamicinformer.NewDynamicSharedInformerFactory(dynamic.NewForConfigOrDie(cfg), 0).ForResource(configMaps).Informer())
 		},
 	} {
@@ -113,7 +113,7 @@ func TestDamagedItems(t *testing.T) {
 			if lists, watches := s.lists.Load(), s.watches.Load(); lists != 1 || watches != 1 {
 				t.Errorf("%d lists, %d watches", lists, watches)
 			}
-			if err, skipped := status(); !errors.Is(err, weir.ErrMalformed) || skipped != 3 && skipped != -1 {
+			if skipped, err := status(); !errors.Is(err, weir.ErrMalformed) || skipped != 3 && skipped != -1 {
 				t.Errorf("%v, %d skipped", err, skipped)
 			}
 		})
@@ -127,13 +127,13 @@ func TestDamagedItems(t *testing.T) {
 		defer cancel()
 		keys, status := runDamaged[*corev1.ConfigMap](t, &rest.Config{Host: server.URL, QPS: -1})
 		eventually.True(t, ctx, "a list heals it", func() bool {
-			err, skipped := status()
+			skipped, err := status()
 			return s.lists.Load() == 2 && s.watches.Load() == 2 && err == nil && skipped == 0 && names(keys()) == "d/a d/b d/c"
 		})
 	})
 }
 
-func runDamaged[T weir.Object](t *testing.T, cfg *rest.Config) (func() []string, func() (error, int)) {
+func runDamaged[T weir.Object](t *testing.T, cfg *rest.Config) (func() []string, func() (int, error)) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	inf, _ := start[T](t, ctx, cfg, weir.Options{Resource: configMaps})
@@ -143,13 +143,13 @@ func runDamaged[T weir.Object](t *testing.T, cfg *rest.Config) (func() []string,
 		}
 		return keys
 	}
-	return keys, func() (error, int) { return inf.Err(), inf.Status()[0].Skipped }
+	return keys, func() (int, error) { return inf.Status()[0].Skipped, inf.Err() }
 }
 
-func runFactory(t *testing.T, inf cache.SharedIndexInformer) (func() []string, func() (error, int)) {
+func runFactory(t *testing.T, inf cache.SharedIndexInformer) (func() []string, func() (int, error)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() { defer close(ended); inf.RunWithContext(ctx) }()
 	t.Cleanup(func() { cancel(); <-ended })
-	return inf.GetStore().ListKeys, func() (error, int) { return clientgo.Err(inf), -1 }
+	return inf.GetStore().ListKeys, func() (int, error) { return -1, clientgo.Err(inf) }
 }

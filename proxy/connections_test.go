@@ -238,7 +238,8 @@ func TestRequestsOfClosed(t *testing.T) {
 		}
 		_ = c.Close()
 	}
-	if next = tc.open("a"); !next.openStream() || !next.openStream() {
+	next = tc.open("a")
+	if first, second := next.openStream(), next.openStream(); !first || !second {
 		t.Error("the second stream of a connection is not let in")
 	}
 }

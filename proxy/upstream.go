@@ -92,9 +92,7 @@ func newUpstream(cfg *rest.Config, o *Options) (*upstream, error) {
 	u := &upstream{acceptedTokens: lru.New(maxCachedTokens), prefixes: []string{"X-Remote-"}, refuse: watchcache.WriteError, log: o.Log}
 	u.hasCertificate = cfg.CertFile != "" || len(cfg.CertData) > 0 || cfg.ExecProvider != nil || cfg.Transport != nil
 	for _, names := range [][]string{headers.UserHeaders, headers.UIDHeaders, headers.GroupHeaders, headers.ExtraPrefixes} {
-		for _, name := range names {
-			u.prefixes = append(u.prefixes, name)
-		}
+		u.prefixes = append(u.prefixes, names...)
 	}
 	bare := rest.AnonymousClientConfig(cfg)
 	for to, from := range map[*http.RoundTripper]*rest.Config{&u.anonymous: bare, &u.anonymousUpgrade: http1Config(bare), &u.impersonating: cfg, &u.impersonatingUpgrade: http1Config(cfg)} {

@@ -136,7 +136,7 @@ func anyJSON(d *rand.Rand, depth int) any {
 	case 2:
 		return d.Int64() - math.MaxInt64/2
 	case 3:
-		return []any{0.5, 1.0, 1e21, 1e20, 1e-7, -0.0, math.MaxFloat64}[d.IntN(7)]
+		return []any{0.5, 1.0, 1e21, 1e20, 1e-7, 0.0, math.MaxFloat64}[d.IntN(7)]
 	case 4, 5:
 		return []string{"", "<a href=\"&\">", "\u2028\u2029", "\t\n\\", "é漢字\U0001f600", "\x00\x1f", "\ufffd"}[d.IntN(7)]
 	case 6:
