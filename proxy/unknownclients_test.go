@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/net/http2"
@@ -84,18 +85,17 @@ func TestGoAwayWithoutCredential(t *testing.T) {
 	const path = "/api/v1/namespaces/default/pods/none"
 	u := startUpstream(t, apiserver.Options{})
 	upstream := u.tls.Config.Handler
-	answer := func(code int) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			switch {
-			case r.URL.Path != path || code == http.StatusOK:
-				upstream.ServeHTTP(w, r)
-			case r.Header.Get("Authorization") == "Bearer token-jane":
-				_, _ = io.WriteString(w, "{}")
-			default:
-				writeStatus(w, code)
-			}
-		})
-	}
+	var answer atomic.Int64 // the status code for callers that the upstream does not know
+	u.tls.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch code := int(answer.Load()); {
+		case r.URL.Path != path || code == http.StatusOK:
+			upstream.ServeHTTP(w, r)
+		case r.Header.Get("Authorization") == "Bearer token-jane":
+			_, _ = io.WriteString(w, "{}")
+		default:
+			writeStatus(w, code)
+		}
+	})
 	for name, c := range map[string]struct {
 		path, token string
 		code        int // of the upstream
@@ -111,7 +111,7 @@ func TestGoAwayWithoutCredential(t *testing.T) {
 		"a valid token":    {path, "token-jane", 403, "200", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			u.tls.Config.Handler = answer(c.code)
+			answer.Store(int64(c.code))
 			tp := startProxy(t, u, Options{})
 			client := tp.dialUnread()
 			client.send(c.path, c.token, 0, true)

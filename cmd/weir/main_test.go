@@ -59,6 +59,7 @@ var widgets = schema.GroupVersionResource{Group: "example.com", Version: "v1", R
 // startPlain starts an API server that ends with the test.
 func startPlain(t *testing.T, o apiserver.Options) *apiserver.Server {
 	t.Helper()
+	o.AnyNamespace = true
 	server, err := apiserver.New(o)
 	if err != nil {
 		t.Fatal(err)

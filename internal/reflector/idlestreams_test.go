@@ -75,7 +75,7 @@ func TestJoinedVersions(t *testing.T) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		// Four soon, since a silent watch may be one of a server that was restored, then ever fewer.
-		if n := len(h.requests); h.r.Status().Relists > 4+3+6*60/50 || n > 6*3600/5*9/8 {
+		if n := len(h.requests); h.r.Status().Relists > 4+3+6*60/50 || n > 6*3600/5*5/4 {
 			t.Errorf("%d requests and %d lists in six hours", n, h.r.Status().Relists)
 		}
 	})
