@@ -245,8 +245,9 @@ func (c *connection) count() {
 }
 
 // growHead counts n more bytes of a head before they are decoded. It returns false if there is no
-// room for them: then the connection is closed, and they must not be decoded. An unknown connection
-// takes the room of another one whose head comes slowly.
+// room for them: then the connection is closed, and they must not be decoded. The connection takes
+// the room of an unknown one whose head comes slowly. An accepted connection is not closed for a
+// head of up to connectionBytes, since others may use the room: its request gets 429.
 func (c *connection) growHead(n int64) (ok bool) {
 	c.listener.do(func() {
 		cs := c.listener
@@ -258,10 +259,13 @@ func (c *connection) growHead(n int64) (ok bool) {
 			level = budgetKnown
 		}
 		c.setHead(c.head + n)
-		for cs.heads.Excess(level) > 0 {
-			victim := c
-			if slow := cs.slowestHead(time.Now()); slow != nil && !c.accepted {
-				victim = slow
+		for !c.closed && cs.heads.Excess(level) > 0 {
+			victim := cs.slowestHead(time.Now())
+			if victim == nil && c.accepted && c.head <= connectionBytes {
+				break
+			}
+			if victim == nil {
+				victim = c
 			}
 			cs.evict(victim, closeForHead)
 		}

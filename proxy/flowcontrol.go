@@ -236,6 +236,7 @@ func (s *Server) admit(a *responseWriter, r *http.Request) {
 			return
 		}
 		a.slot = p
+		a.head.Release() // the slot counts it, see watchBytes and extraHead
 		r = r.WithContext(context.WithValue(r.Context(), slotKey{}, p))
 	}
 	a.onEnd(a.leave)

@@ -30,6 +30,7 @@ type responseWriter struct {
 	unread    *budget.Charge
 	readAhead int64
 	slot      *longRunningSlot // of a long-running request, or one that asks to be upgraded
+	head      *budget.Charge   // of the head of the request, until slot counts it
 	// accepted means that the caller's credential was accepted; isAccepted asks whether it was
 	// meanwhile. nil: it does not matter.
 	accepted   bool

@@ -36,14 +36,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	a := &responseWriter{ResponseWriter: w, isAccepted: func() bool { return s.isAccepted(r) }, major: r.ProtoMajor}
 	defer a.limitFinalWrite(r)
-	head := s.chargeHead(r)
-	defer head.Release()
+	a.head = s.chargeHead(r)
+	defer a.head.Release()
 	if r.ProtoMajor == 2 { // net/http keeps it until the response was read
 		defer releaseHead(r)
 	}
 	defer s.finish(a, r)
 	switch {
-	case head == nil:
+	case a.head == nil:
 		s.refuseEarly(a, r, errHeads)
 		return
 	case !few && !s.isAccepted(r):

@@ -154,9 +154,9 @@ func TestAuthorized(t *testing.T) {
 }
 
 // watch opens a watch and gives its lines.
-func (tp *testProxy) watch(user, path string) <-chan string {
+func (tp *testProxy) watch(user, path string, headers ...string) <-chan string {
 	tp.t.Helper()
-	resp := tp.open(tp.client, http.MethodGet, path, "Authorization", "Bearer token-"+user)
+	resp := tp.open(tp.client, http.MethodGet, path, append(headers, "Authorization", "Bearer token-"+user)...)
 	lines := make(chan string, 1000)
 	go func() {
 		defer close(lines)

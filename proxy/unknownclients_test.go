@@ -302,3 +302,20 @@ func TestHealthListen(t *testing.T) {
 		t.Error("it is served after the end")
 	}
 }
+
+// TestHeadOfWatch: the head of a WATCH, usual or large, counts with the watch and no longer with
+// those of requests.
+func TestHeadOfWatch(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 1})
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
+	tp.ready()
+	for _, fill := range []string{"", strings.Repeat("x", 2*smallHead)} {
+		lines := tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion=0", "X-Fill", fill)
+		tp.next(lines, "ADDED")
+		for _, u := range tp.server.heads.Usage() {
+			if u.Used != 0 {
+				t.Errorf("%d bytes count as %s", u.Used, u.Level)
+			}
+		}
+	}
+}
