@@ -1,7 +1,10 @@
 package watchcache
 
 import (
+	"errors"
 	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/weirproject/weir/internal/budget"
 	"github.com/weirproject/weir/internal/store"
@@ -24,6 +27,9 @@ type bodyKey struct {
 	object         *store.Object
 	representation representationKey
 }
+
+// errEncoding is what the GETs that share a body get after the one that makes it has panicked.
+var errEncoding = apierrors.NewInternalError(errors.New("the object cannot be encoded"))
 
 // sharedBody is filled by the first GET, while others wait.
 type sharedBody struct {
@@ -52,29 +58,36 @@ func (sb *sharedBodies) get(k bodyKey, p *Payer, encode func() ([]byte, error)) 
 	if err != nil {
 		return nil, nil, err
 	}
-	release = func() { sb.leave(k, e, by) }
+	defer func() {
+		if release == nil { // there is an error, or encode has panicked
+			sb.leave(k, e, by)
+		}
+	}()
 	e.once.Do(func() {
+		e.err = errEncoding // for the others, if encode panics
 		e.bytes, e.err = encode()
 		if e.charge != nil {
 			e.charge.Add(int64(cap(e.bytes)) - size)
 		}
 	})
 	if e.err != nil {
-		release()
 		return nil, nil, e.err
 	}
-	return e.bytes, release, nil
+	return e.bytes, func() { sb.leave(k, e, by) }, nil
 }
 
 // alone returns a body that no other GET shares.
-func alone(p *Payer, size int64, encode func() ([]byte, error)) ([]byte, func(), error) {
+func alone(p *Payer, size int64, encode func() ([]byte, error)) (body []byte, release func(), err error) {
 	charge, err := p.charge(size)
 	if err != nil {
 		return nil, nil, err
 	}
-	body, err := encode()
-	if err != nil {
-		charge.Release()
+	defer func() {
+		if release == nil { // there is an error, or encode has panicked
+			charge.Release()
+		}
+	}()
+	if body, err = encode(); err != nil {
 		return nil, nil, err
 	}
 	if charge != nil {

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/weirproject/weir/internal/budget"
 )
 
@@ -78,6 +80,63 @@ func TestUnreadGets(t *testing.T) {
 	if len(tc.cache.bodies.open) != 0 {
 		t.Error("a body is left")
 	}
+}
+
+// TestEncodePanics: a GET that panics while it makes a body leaves nothing charged, the others that
+// wait for that body get an error, and the next one makes it.
+func TestEncodePanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, size := range []int{shareAbove / 4, 2 * shareAbove} {
+			tc := newTestCache(t, 0, nil)
+			tc.putLarge("a", size)
+			st, err := tc.cache.stateNotOlderThan(t.Context(), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o, ok := st.sn.Get("ns/a")
+			if !ok {
+				t.Fatal("no object")
+			}
+			b := budget.New(8<<20, budget.Level{Name: "known"})
+			p, k := &Payer{Budget: b, Share: "jane"}, bodyKey{object: o}
+			var sb sharedBodies
+			begun, fail := make(chan struct{}), make(chan struct{})
+			go func() {
+				defer func() { _ = recover() }()
+				_, _, _ = sb.get(k, p, func() ([]byte, error) { close(begun); <-fail; panic("a bug") })
+			}()
+			<-begun
+			body := func() ([]byte, error) {
+				body, release, err := sb.get(k, p, func() ([]byte, error) { return []byte("whole"), nil })
+				if err == nil {
+					release()
+				}
+				return body, err
+			}
+			shared := make(chan error, 1)
+			go func() {
+				got, err := body()
+				if err == nil && string(got) != "whole" {
+					err = fmt.Errorf("a body of %d bytes without an error", len(got))
+				} else if apierrors.IsInternalError(err) {
+					err = nil
+				}
+				shared <- err
+			}()
+			close(fail)
+			if err := <-shared; err != nil {
+				t.Error(size, err)
+			}
+			synctest.Wait()
+			if got, err := body(); string(got) != "whole" || err != nil {
+				t.Errorf("%d: after a panic: %q, %v", size, got, err)
+			}
+			if n := b.Usage()[0].Used; n != 0 || len(sb.open) != 0 {
+				t.Errorf("%d: %d bytes and %d bodies are left", size, n, len(sb.open))
+			}
+			tc.close()
+		}
+	})
 }
 
 // TestPayers: one of those who read an object pays for its bytes, and another one when it has gone.
