@@ -137,8 +137,9 @@ func (s *seatPool) request(f flow) *seatRequest {
 	t := l.turn(f.token)
 	s.seq++
 	r := &seatRequest{seq: s.seq, granted: make(chan struct{})}
-	// A flow with waiting requests has every seat that it may have, so none of them is overtaken.
-	if len(l.ready) == 0 && s.mayTake(l, t) {
+	// What waits could not take a seat when it came or one was released, so none of it is overtaken
+	// but by another token of its source, which may have one more.
+	if len(t.queue) == 0 && s.mayTake(l, t) {
 		s.flows[l.flow] = l
 		l.keep(t)
 		s.grant(l, t, r)

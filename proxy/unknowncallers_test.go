@@ -110,6 +110,25 @@ func flood(s *seatPool, ctx context.Context, flows func(i int) flow) {
 	}
 }
 
+// TestSeatsOfASource: a token that may take a seat does not wait because another token of its
+// source, which has all that it may have, waits.
+func TestSeatsOfASource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSeatPool(100, time.Minute)
+		ctx, cancel := context.WithCancel(t.Context())
+		of := func(token string) flow { return flow{level: levelNewTokens, caller: "10.0.1.1", token: token} }
+		flood(s, ctx, func(int) flow { return of("a") })
+		if _, waiting := s.counts(); waiting[levelNewTokens] == 0 {
+			t.Fatal("none waits")
+		}
+		if !has(t, sit(s, ctx, of("b"))) {
+			t.Error("another token of the source waits for a seat that is free")
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
+
 // TestSeatsOfSources: sources that make up tokens, and callers without a credential, leave seats to
 // a token of another source, and once they have all, a place and the next seat.
 func TestSeatsOfSources(t *testing.T) {
