@@ -29,7 +29,8 @@ type deadlineWriter struct {
 
 	mu       sync.Mutex // is held by a write or a flush
 	deadline time.Time  // that is set; zero: none
-	timer    *time.Timer
+	// timer is used by the goroutine of the handler, without the lock.
+	timer *time.Timer
 	// buffer has the writes of the connection buffered until release is called; nil: they are not, or
 	// are already.
 	buffer  func() (release func())
@@ -136,11 +137,10 @@ func (dw *deadlineWriter) Write(b []byte) (int, error) {
 // FlushError flushes, and clears the deadline: ReverseProxy calls it after each write. The response
 // to a request with a seat is flushed a moment later, with what is written until then.
 func (dw *deadlineWriter) FlushError() error {
-	dw.mu.Lock()
-	defer dw.mu.Unlock()
-	if dw.budget == nil {
-		return dw.flush()
+	if flushed, err := dw.flushNow(); flushed {
+		return err
 	}
+	// Without the lock: if a flush is to come still, flushLater does not find it locked by this.
 	if dw.pending.CompareAndSwap(false, true) {
 		if dw.timer == nil {
 			dw.timer = time.AfterFunc(flushDelay, dw.flushLater)
@@ -149,6 +149,16 @@ func (dw *deadlineWriter) FlushError() error {
 		}
 	}
 	return nil
+}
+
+// flushNow flushes the response to a request without a seat, and reports whether it did.
+func (dw *deadlineWriter) flushNow() (bool, error) {
+	dw.mu.Lock()
+	defer dw.mu.Unlock()
+	if dw.budget != nil {
+		return false, nil
+	}
+	return true, dw.flush()
 }
 
 // flush flushes, and clears the deadline: until the next write the client is not waited for. The

@@ -121,6 +121,48 @@ func TestFewDeadlines(t *testing.T) {
 	})
 }
 
+// TestNoFlushLost: what is written just as the timer of a flush fires is flushed, too.
+func TestNoFlushLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := &unflushedWriter{ResponseRecorder: httptest.NewRecorder()}
+		w := newPacedWriter(client)
+		defer w.end()
+		lost := 0
+		for i := range 50000 {
+			_, _ = w.Write([]byte("x"))
+			_ = w.FlushError()
+			w.timer.Stop()
+			go w.flushLater() // as the timer does, but meanwhile
+			for range i % 100 {
+				_, _ = w.Write([]byte("x"))
+				_ = w.FlushError()
+			}
+			synctest.Wait()
+			time.Sleep(flushDelay)
+			synctest.Wait()
+			if n := client.unflushed.Load(); n != 0 {
+				lost++
+			}
+		}
+		if lost != 0 {
+			t.Errorf("%d flushes are lost", lost)
+		}
+	})
+}
+
+// unflushedWriter counts what was written since the last flush.
+type unflushedWriter struct {
+	*httptest.ResponseRecorder
+	unflushed atomic.Int32
+}
+
+func (w *unflushedWriter) SetWriteDeadline(time.Time) error { return nil }
+func (w *unflushedWriter) Flush()                           { w.unflushed.Store(0) }
+func (w *unflushedWriter) Write(p []byte) (int, error) {
+	w.unflushed.Add(1)
+	return len(p), nil
+}
+
 // noteDeadline notes how long a write to a client may take.
 type noteDeadline struct {
 	http.ResponseWriter
