@@ -49,8 +49,8 @@ func TestPagesElsewhere(t *testing.T) {
 	roles := schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}
 	for what, of := range map[string]func(dynamic.Interface) dynamic.ResourceInterface{
 		"all namespaces": func(c dynamic.Interface) dynamic.ResourceInterface { return c.Resource(podResource) },
-		"one namespace": func(c dynamic.Interface) dynamic.ResourceInterface {
-			return c.Resource(podResource).Namespace(all.Items[0].GetNamespace())
+		"one namespace": func(c dynamic.Interface) dynamic.ResourceInterface { // a large one
+			return c.Resource(podResource).Namespace(all.Items[len(all.Items)/2].GetNamespace())
 		},
 		"no namespaces": func(c dynamic.Interface) dynamic.ResourceInterface { return c.Resource(roles) },
 	} {
