@@ -3,6 +3,7 @@ package proxy
 import (
 	"container/list"
 	"net"
+	"net/http"
 	"time"
 
 	"github.com/weirproject/weir/internal/budget"
@@ -33,8 +34,13 @@ type connection struct {
 	counted   int       // requests whose bytes responses has
 	resets    int       // streams that the client has reset
 	requests  uint64    // requests that began
-	waiting   int       // streams whose requests have not begun
-	head      int64     // bytes of the heads that are received, or whose requests have not begun
+	// unbegun has the large heads that are received, or whose requests have not begun, by stream;
+	// no more than open streams. HTTP/1.1 has stream 0.
+	unbegun map[uint32]unbegunHead
+	// queued is the bytes of those whose streams were reset. The server may keep a request for which
+	// it has no handler yet until the next handler ends.
+	queued    int64
+	head      int64     // bytes of unbegun, and queued
 	headSince time.Time // since when there are some
 }
 
@@ -116,15 +122,15 @@ func (c *connection) accept() {
 	})
 }
 
-// begin notes that a request begins. It returns false if the connection is unknown and has too many
-// requests.
-func (c *connection) begin() (ok bool) {
+// begin notes that a request begins, whose head counts from now on elsewhere. It returns false if
+// the connection is unknown and has too many requests.
+func (c *connection) begin(r *http.Request) (ok bool) {
 	if c == nil {
 		return true
 	}
 	c.listener.do(func() {
 		c.requests++
-		c.beginHead()
+		c.beginHead(r)
 		if c.handlers++; c.handlers == 1 {
 			c.since = time.Now()
 		}
@@ -141,6 +147,8 @@ func (c *connection) end() {
 	}
 	c.listener.do(func() {
 		c.handlers--
+		c.setHead(c.head - c.queued)
+		c.queued = 0
 		c.count()
 	})
 }
@@ -152,7 +160,6 @@ func (c *connection) end() {
 func (c *connection) openStream() (ok bool) {
 	c.listener.do(func() {
 		c.streams++
-		c.waiting++
 		c.count()
 		if !c.accepted && (c.streams > 2*maxUnknownStreams || c.streams > 1 && c.listener.streams.Excess(budgetUnknown) > 0) {
 			c.listener.evict(c, closeForStreams)
@@ -186,19 +193,23 @@ func (c *connection) holdCertificates(raw int) {
 	})
 }
 
-// endStreams notes that n streams have ended, by the response or by a reset of the client.
-func (c *connection) endStreams(n int, reset bool) {
+// endStreams notes that streams have ended, by the response or by a reset of the client.
+func (c *connection) endStreams(reset bool, streams ...uint32) {
 	c.listener.do(func() {
-		if c.streams -= n; c.streams == 0 && c.handlers == 0 {
-			c.waiting = 0 // some are refused by the server
-			c.setHead(0)
+		c.streams -= len(streams)
+		for _, stream := range streams {
+			if reset && c.handlers > 0 {
+				c.queued += c.unbegun[stream].bytes
+				delete(c.unbegun, stream)
+			}
+			c.dropHead(stream)
 		}
 		if c.unread != nil {
 			c.listener.unread.MoveToBack(c.unread)
 		}
 		c.count()
-		if c.resets++; !reset {
-			c.resets--
+		if reset {
+			c.resets++
 		}
 		if !c.accepted && c.resets > maxUnknownResets {
 			c.listener.evict(c, closeForResets)
@@ -244,11 +255,12 @@ func (c *connection) count() {
 	}
 }
 
-// growHead counts n more bytes of a head before they are decoded. It returns false if there is no
+// growHead counts n more bytes of the head of a stream before they are decoded, of which fields
+// have come by now. It returns false if there is no
 // room for them: then the connection is closed, and they must not be decoded. The connection takes
 // the room of an unknown one whose head comes slowly. An accepted connection is not closed for a
 // head of up to connectionBytes, since others may use the room: its request gets 429.
-func (c *connection) growHead(n int64) (ok bool) {
+func (c *connection) growHead(stream uint32, n int64, fields int) (ok bool) {
 	c.listener.do(func() {
 		cs := c.listener
 		if c.closed {
@@ -258,6 +270,10 @@ func (c *connection) growHead(n int64) (ok bool) {
 		if c.accepted {
 			level = budgetKnown
 		}
+		if c.unbegun == nil {
+			c.unbegun = map[uint32]unbegunHead{}
+		}
+		c.unbegun[stream] = unbegunHead{c.unbegun[stream].bytes + n, fields}
 		c.setHead(c.head + n)
 		for !c.closed && cs.heads.Excess(level) > 0 {
 			victim := cs.slowestHead(time.Now())
@@ -272,29 +288,6 @@ func (c *connection) growHead(n int64) (ok bool) {
 		ok = !c.closed
 	})
 	return ok
-}
-
-// beginHead notes that a request begins, whose head counts from now on elsewhere. Of the heads that
-// wait it is taken for a usual one. The caller holds the lock.
-func (c *connection) beginHead() {
-	if c.waiting <= 1 {
-		c.waiting = 0
-		c.setHead(0)
-		return
-	}
-	c.setHead(c.head - c.head/int64(c.waiting))
-	c.waiting--
-}
-
-// setHead sets the bytes of the heads. The caller holds the lock.
-func (c *connection) setHead(n int64) {
-	if !c.closed && n != c.head {
-		if c.head == 0 {
-			c.headSince = time.Now()
-		}
-		c.heads.Add(n - c.head)
-		c.head = n
-	}
 }
 
 // requestsBegun returns the number of requests that began, and whether the proxy works on one.

@@ -9,6 +9,9 @@ import (
 	"time"
 )
 
+// plain is a request of HTTP/1.1.
+var plain = &http.Request{ProtoMajor: 1}
+
 // endpoint is a connection that notes that it was closed.
 type endpoint struct {
 	net.Conn
@@ -44,7 +47,7 @@ func (tc testConnections) known() *connection {
 	tc.t.Helper()
 	c := tc.open("10.0.0.1")
 	tc.onStateChange(c, http.StateActive)
-	c.begin()
+	c.begin(plain)
 	c.accept()
 	return c
 }
@@ -116,7 +119,7 @@ func TestUnknownBeforeKnown(t *testing.T) {
 		if !isClosed(unknown[0]) || isClosed(idle) {
 			t.Error("an idle connection of a known client was closed for an unknown one")
 		}
-		unknown[1].begin()
+		unknown[1].begin(plain)
 		tc.open("d")
 		if isClosed(unknown[1]) || !isClosed(idle) {
 			t.Error("an unknown connection was closed during its review")
@@ -134,9 +137,9 @@ func TestUnknownMemory(t *testing.T) {
 		for range most {
 			all = append(all, tc.open("a"))
 		}
-		all[0].begin()
+		all[0].begin(plain)
 		time.Sleep(reviewTime - time.Second)
-		all[1].begin()
+		all[1].begin(plain)
 		all = append(all, tc.open("b"))
 		if isClosed(all[0]) || isClosed(all[1]) || !isClosed(all[2]) {
 			t.Error("not the oldest one without a request was closed")
@@ -150,7 +153,7 @@ func TestUnknownMemory(t *testing.T) {
 		all = append(all, tc.open("b"))
 		tc.check("after one was accepted", most+1, most)
 		for _, c := range all {
-			c.begin()
+			c.begin(plain)
 		}
 		// Of those under review none is closed, and a health check is possible still.
 		if c := tc.open("c"); !c.overLimit {
@@ -185,14 +188,14 @@ func TestUnknownRequests(t *testing.T) {
 	tc := newTestConnections(t, 100_000)
 	one := tc.open("a")
 	one.openStream()
-	one.begin()
+	one.begin(plain)
 	var many []*connection
 	for range unknownStreamMemory/streamBytes/50 + 1 {
 		c := tc.open("b")
 		many = append(many, c)
 		for range 50 {
 			c.openStream()
-			if !c.begin() {
+			if !c.begin(plain) {
 				t.Fatal("a request is one too many")
 			}
 			c.end()
@@ -217,7 +220,7 @@ func TestRequestsOfClosed(t *testing.T) {
 		many = append(many, c)
 		for range each {
 			if c.openStream() {
-				c.begin()
+				c.begin(plain)
 			}
 		}
 	}
@@ -228,7 +231,7 @@ func TestRequestsOfClosed(t *testing.T) {
 	if !next.openStream() || next.openStream() || !isClosed(next) {
 		t.Error("not only the first stream of a connection is let in")
 	}
-	if many[0].begin() {
+	if many[0].begin(plain) {
 		t.Error("a request of a closed connection begins")
 	}
 	many[0].end()
@@ -253,7 +256,7 @@ func TestUnreadResponses(t *testing.T) {
 		c.end()
 		for range maxStreams {
 			c.openStream()
-			c.begin()
+			c.begin(plain)
 			c.end()
 		}
 		return c
@@ -262,7 +265,7 @@ func TestUnreadResponses(t *testing.T) {
 	for range streamMemory/streamBytes/maxStreams - 1 {
 		all = append(all, unread())
 	}
-	all[0].endStreams(1, false) // it reads
+	all[0].endStreams(false, 1) // it reads
 	all = append(all, unread(), unread())
 	for n, c := range all {
 		if isClosed(c) != (n == 1) {
@@ -270,7 +273,7 @@ func TestUnreadResponses(t *testing.T) {
 		}
 	}
 	for _, c := range all {
-		c.endStreams(c.streams, false)
+		c.endStreams(false, make([]uint32, c.streams)...)
 	}
 	if got := tc.streams.Usage()[budgetKnown].Used; got != 0 || tc.unread.Len() != 0 {
 		t.Errorf("%d bytes of %d connections remain", got, tc.unread.Len())
@@ -284,12 +287,12 @@ func TestTooManyRequestsOfUnknown(t *testing.T) {
 	c := tc.open("a")
 	for n := range maxUnknownStreams + 1 {
 		c.openStream()
-		if ok := c.begin(); ok != (n < maxUnknownStreams) {
+		if ok := c.begin(plain); ok != (n < maxUnknownStreams) {
 			t.Errorf("request %d: %v", n, ok)
 		}
 	}
 	c.accept()
-	if !c.begin() {
+	if !c.begin(plain) {
 		t.Error("a known client has too many")
 	}
 	ignorant := tc.open("a")
@@ -315,7 +318,7 @@ func TestUnknownResets(t *testing.T) {
 	} {
 		for range maxUnknownResets + 1 {
 			c.c.openStream()
-			c.c.endStreams(1, c.reset)
+			c.c.endStreams(c.reset, 1)
 		}
 		if isClosed(c.c) != c.closed {
 			t.Errorf("%s: closed %v", name, isClosed(c.c))

@@ -43,6 +43,7 @@ type http2Connection struct {
 	in, out frameScan   // of the goroutine that reads, or writes
 	block   headerBlock // of the goroutine that reads
 	charged int64       // bytes of the block that the connection counts
+	of      uint32      // the stream of the block
 	prefix  int         // bytes before the fragment of the block in this frame
 	text    int         // bytes of the fragment that are still to come
 	refused bool        // there is no room for the stream, or for its head
@@ -114,7 +115,11 @@ func (hc *http2Connection) received(f frameHeader) {
 	defer hc.mu.Unlock()
 	switch f.kind {
 	case http2.FrameHeaders:
+		if hc.charged > 0 && !slices.Contains(hc.open, hc.of) { // the server ignores that stream
+			hc.connection.ignoreHead(hc.of)
+		}
 		hc.begin(f.stream)
+		hc.of = f.stream
 		hc.block, hc.charged, hc.prefix, hc.text = headerBlock{}, 0, 0, f.length
 		if f.flags.Has(http2.FlagHeadersPriority) {
 			hc.prefix += 5
@@ -170,7 +175,7 @@ func (hc *http2Connection) readBlock(f frameHeader, p []byte) {
 	hc.block.write(p)
 	if more := hc.block.memory() - smallHead - hc.charged; more > 0 {
 		hc.charged += more
-		hc.refused = hc.refused || !hc.connection.growHead(more)
+		hc.refused = hc.refused || !hc.connection.growHead(f.stream, more, hc.block.fields)
 	}
 }
 
@@ -188,9 +193,14 @@ func (hc *http2Connection) sent(f frameHeader) {
 		}
 	case f.kind == http2.FrameGoAway:
 		hc.gone = true
-		n := len(hc.open)
-		hc.open = slices.DeleteFunc(hc.open, func(id uint32) bool { return id > f.last })
-		hc.connection.endStreams(n-len(hc.open), false)
+		var ended []uint32
+		hc.open = slices.DeleteFunc(hc.open, func(id uint32) bool {
+			if id > f.last {
+				ended = append(ended, id)
+			}
+			return id > f.last
+		})
+		hc.connection.endStreams(false, ended...)
 	}
 }
 
@@ -198,7 +208,7 @@ func (hc *http2Connection) sent(f frameHeader) {
 func (hc *http2Connection) end(stream uint32, reset bool) {
 	if i := slices.Index(hc.open, stream); i >= 0 {
 		hc.open = slices.Delete(hc.open, i, i+1)
-		hc.connection.endStreams(1, reset)
+		hc.connection.endStreams(reset, stream)
 	}
 }
 

@@ -120,7 +120,7 @@ func (hc *http1Connection) Read(p []byte) (int, error) {
 	}
 	before := max(hc.head-smallHead, 0)
 	hc.head += int64(2*n + lines*fieldBytes)
-	if more := max(hc.head-smallHead, 0) - before; more > 0 && !hc.connection.growHead(more) {
+	if more := max(hc.head-smallHead, 0) - before; more > 0 && !hc.connection.growHead(0, more, hc.lines) {
 		return 0, errHeadTooLarge
 	}
 	return n, err

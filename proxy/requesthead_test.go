@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"fmt"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,38 +17,23 @@ func TestUnfinishedHeads(t *testing.T) {
 		var slow []*connection
 		for range unknownHeadMemory / large {
 			c := tc.open("b")
-			if slow = append(slow, c); !c.growHead(large) {
+			if slow = append(slow, c); !c.growHead(0, large, 1) {
 				t.Fatal("a head has no room")
 			}
 		}
-		if next := tc.open("c"); next.growHead(large) || !isClosed(next) {
+		if next := tc.open("c"); next.growHead(0, large, 1) || !isClosed(next) {
 			t.Error("a head has room beside others that have just begun")
 		}
 		time.Sleep(2 * headTime)
-		if next := tc.open("c"); !next.growHead(large) || !isClosed(slow[0]) || isClosed(slow[1]) || isClosed(usual) {
+		if next := tc.open("c"); !next.growHead(0, large, 1) || !isClosed(slow[0]) || isClosed(slow[1]) || isClosed(usual) {
 			t.Error("not the slowest head made room")
 		}
 		if got := tc.heads.Usage()[budgetUnknown].Used; got != unknownHeadMemory {
 			t.Errorf("%d bytes", got)
 		}
-		slow[1].begin()
-		several := slow[2]
-		several.openStream()
-		several.openStream()
-		several.begin()
-		if got := several.head; slow[1].head != 0 || got != large/2 {
-			t.Errorf("%d bytes remain of two heads once a request has begun", got)
-		}
-		several.begin()
-		if several.head != 0 {
+		slow[1].begin(plain)
+		if slow[1].head != 0 {
 			t.Error("a head counts whose request has begun")
-		}
-		several.openStream()
-		several.growHead(large)
-		several.end()
-		several.end()
-		if several.endStreams(3, false); several.head != 0 {
-			t.Error("a head counts whose stream was refused")
 		}
 	})
 }
@@ -56,13 +43,13 @@ func TestUnfinishedHeads(t *testing.T) {
 func TestUnfinishedHeadsOfKnown(t *testing.T) {
 	tc := newTestConnections(t, 100_000)
 	first := tc.known()
-	if !first.growHead(headMemory / 2) {
+	if !first.growHead(0, headMemory/2, 1) {
 		t.Error("there is no room")
 	}
-	if next := tc.known(); next.growHead(connectionBytes+1) || !isClosed(next) || isClosed(first) {
+	if next := tc.known(); next.growHead(0, connectionBytes+1, 1) || !isClosed(next) || isClosed(first) {
 		t.Error("there is room beyond the bound")
 	}
-	if next := tc.known(); !next.growHead(connectionBytes) || isClosed(next) || isClosed(first) {
+	if next := tc.known(); !next.growHead(0, connectionBytes, 1) || isClosed(next) || isClosed(first) {
 		t.Error("an accepted connection with a small head was closed for the heads of others")
 	}
 }
@@ -74,11 +61,41 @@ func TestHeadsOfRequests(t *testing.T) {
 	tc.heads.NewCharge(budgetSmall, "").Add(headMemory + 1)
 	usual := tc.known()
 	for name, c := range map[string]*connection{"unknown": tc.open("a"), "known": tc.known()} {
-		if c.growHead(connectionBytes+1) || !isClosed(c) {
+		if c.growHead(0, connectionBytes+1, 1) || !isClosed(c) {
 			t.Errorf("%s: there is room beyond the bound", name)
 		}
 	}
 	if isClosed(usual) {
 		t.Error("another connection was closed")
+	}
+}
+
+// TestHeadsWithoutRequests has streams with large heads of which no request begins. They count
+// until their streams end, also if other requests begin.
+func TestHeadsWithoutRequests(t *testing.T) {
+	const fields = 1000
+	r := &http.Request{ProtoMajor: 2, Header: http.Header{}}
+	c := newTestConnections(t, 10).open("a")
+	for stream := range uint32(2) {
+		c.openStream()
+		c.growHead(2*stream+1, int64(stream+1)*fields*fieldBytes, int(stream+1)*fields+4)
+	}
+	c.begin(r)
+	if c.head != 3*fields*fieldBytes {
+		t.Errorf("%d bytes after a request with a usual head", c.head)
+	}
+	for i := range fields {
+		r.Header.Set(fmt.Sprint("x-", i), "v")
+	}
+	c.begin(r)
+	c.begin(r)
+	if c.head != 2*fields*fieldBytes {
+		t.Errorf("%d bytes after two requests of the size of the first head", c.head)
+	}
+	if c.endStreams(true, 3); c.head != 2*fields*fieldBytes {
+		t.Errorf("%d bytes after a stream was reset whose request may be queued", c.head)
+	}
+	if c.end(); c.head != 0 || c.heads.Bytes() != 0 {
+		t.Errorf("%d bytes after a request has ended", c.head)
 	}
 }

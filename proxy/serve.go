@@ -24,16 +24,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer s.end()
 	conn := connectionOfRequest(r)
-	few := conn.begin()
+	few := conn.begin(r)
 	defer conn.end()
 	detachURL(r)
 	if s.sendsGoaway(r) {
 		w.Header().Set("Connection", "close")
 	}
-	if r.ProtoMajor == 1 {
-		// Clear the deadline of the connection's last request.
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
-	}
+	// Clear the deadline of http.Server.WriteTimeout. The writers of tests do not support it.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 	a := &responseWriter{ResponseWriter: w, isAccepted: func() bool { return s.isAccepted(r) }, major: r.ProtoMajor}
 	defer a.limitFinalWrite(r)
 	a.head = s.chargeHead(r)

@@ -192,6 +192,7 @@ func (s *Server) newServer(l *connections) (*http.Server, error) {
 		ConnState:         l.onStateChange,
 		ConnContext:       l.connContext,
 		ReadHeaderTimeout: wait.header,
+		WriteTimeout:      unreadTime, // of what the server answers itself, such as 400
 		IdleTimeout:       wait.idle,
 		MaxHeaderBytes:    maxHeader,
 		HTTP2: &http.HTTP2Config{

@@ -20,6 +20,8 @@ type unreadClient struct {
 	*rawConn
 	framer *http2.Framer
 	stream uint32 // of the last request
+	// invalid has send add a field that the HTTP server refuses.
+	invalid bool
 }
 
 // dialUnread connects a client that reads no bodies.

@@ -33,6 +33,9 @@ func (u *unreadClient) send(path, token string, fields int, ends bool) {
 	if token != "" {
 		write("authorization", "Bearer "+token)
 	}
+	if u.invalid {
+		write("te", "x")
+	}
 	for i := range fields {
 		write(fmt.Sprint("h", i), "v")
 	}
@@ -318,4 +321,37 @@ func TestHeadOfWatch(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestInvalidRequests: what the HTTP server answers itself counts until the client reads it, or its
+// time is up. Other requests do not release it.
+func TestInvalidRequests(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{})
+	tp := startProxy(t, u, Options{})
+	tp.get("jane", "/version")
+	client := tp.dialUnread()
+	client.invalid = true
+	client.send("/livez", "", 3000, true)
+	if code, _ := client.next(); code != "400" {
+		t.Fatal(code)
+	}
+	counted := tp.headsOf(budgetUnknown)
+	client.invalid = false
+	client.send("/livez", "token-jane", 0, true)
+	if code, _ := client.next(); code != "200" {
+		t.Fatal(code)
+	}
+	if now := tp.headsOf(budgetKnown); now != counted || counted < 3000*fieldBytes/2 {
+		t.Errorf("%d bytes count, and then %d", counted, now)
+	}
+	for reset := uint32(0); reset != 1; {
+		frame, err := client.framer.ReadFrame()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := frame.(*http2.RSTStreamFrame); ok {
+			reset = frame.Header().StreamID
+		}
+	}
+	tp.until("the head does not count", func() bool { return tp.headsOf(budgetKnown) == 0 })
 }
