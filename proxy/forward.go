@@ -73,10 +73,9 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request) {
 	case p != nil && readsAhead:
 		dw.writing = &p.limiter.writing
 	case p == nil && answer != nil && answer.seat.pool != nil:
-		answer.unread = s.unread.charge(answer.seat.flow)
-		answer.onEnd(answer.unread.Release)
-		if readsAhead {
-			answer.readAhead = readAhead
+		if err := s.chargeAnswer(r, answer, readsAhead); err != nil {
+			s.refuseUnread(w, r, err)
+			return
 		}
 	}
 	defer s.limitBody(w, r, !long)()

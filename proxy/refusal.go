@@ -25,6 +25,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, why error) {
 	}
 	if a := responseWriterOf(w); a != nil {
 		a.leave()
+		a.chargeUnread(0)
 	}
 	watchcache.WriteError(w, r, why)
 }
@@ -47,9 +48,8 @@ func (a *responseWriter) bufferError(resp *http.Response) {
 	from := resp.Body
 	body, err := io.ReadAll(io.LimitReader(from, maxBufferedError+1))
 	if err == nil && len(body) <= maxBufferedError {
-		if a.leave(); a.unread != nil {
-			a.unread.Add(int64(cap(body)))
-		}
+		a.leave()
+		a.chargeUnread(int64(cap(body)))
 		resp.Body = io.NopCloser(bytes.NewReader(body))
 		_ = from.Close()
 		return

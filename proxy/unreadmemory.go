@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"net/http"
 
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -16,6 +17,7 @@ const (
 	userPart              = 2
 	newTokensPart         = 4
 	sourcePart            = 8
+	reservePart           = 4
 )
 
 // The levels of unreadMemory.
@@ -63,12 +65,38 @@ func (u unreadMemory) charge(f flow) *budget.Charge {
 	return u.NewCharge(unreadKnown, f.caller)
 }
 
-// chargeForwarded charges what may be read ahead of a forwarded response. The error is
-// watchcache.ErrUnread, for a read; a write has been done, so its response is passed on in any
-// case.
-func (a *responseWriter) chargeForwarded(resp *http.Response) error {
-	if a.unread == nil || a.left {
+// chargeAnswer has the response to a request with a seat charged, which is about to be forwarded.
+// For a read that begins with all that may be read ahead. If the caller has too much already, the
+// request waits with its seat, so no more do than there are seats. A part (one in reservePart) of
+// the caller's memory is left for what the proxy answers itself. The error is watchcache.ErrUnread.
+func (s *Server) chargeAnswer(r *http.Request, a *responseWriter, readsAhead bool) error {
+	u, f := s.unread, a.seat.flow
+	a.unread = u.charge(f)
+	a.onEnd(a.unread.Release)
+	if readsAhead {
+		a.readAhead = readAhead
+	}
+	if r.Method != http.MethodGet || u.limit <= 0 {
 		return nil
+	}
+	part := u.limit / userPart / reservePart
+	if f.level.bySource() {
+		part = u.limit / sourcePart / reservePart
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), s.opts.timeouts.seat)
+	defer cancel()
+	if a.unread.Wait(ctx, min(copyBuffer+a.readAhead, part), part) != nil {
+		return watchcache.ErrUnread
+	}
+	return nil
+}
+
+// chargeForwarded charges what may be read ahead of a forwarded response, now that its size may be
+// known, in place of what chargeAnswer did. The upstream has done its work, so the response is
+// passed on in any case.
+func (a *responseWriter) chargeForwarded(resp *http.Response) {
+	if a.left {
+		return
 	}
 	n := int64(copyBuffer)
 	if ahead := min(resp.ContentLength, a.readAhead); ahead >= 0 {
@@ -76,12 +104,12 @@ func (a *responseWriter) chargeForwarded(resp *http.Response) error {
 	} else {
 		n += a.readAhead
 	}
-	if resp.Request.Method != http.MethodGet {
-		a.unread.Add(n)
-		return nil
+	a.chargeUnread(n)
+}
+
+// chargeUnread charges n bytes for a forwarded response in place of what was charged before.
+func (a *responseWriter) chargeUnread(n int64) {
+	if a.unread != nil {
+		a.unread.Add(n - a.unread.Bytes())
 	}
-	if a.unread.Grow(n) != nil {
-		return watchcache.ErrUnread
-	}
-	return nil
 }

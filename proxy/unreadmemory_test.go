@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,10 +15,12 @@ import (
 
 // TestResponseMemory: one user's GETs and LISTs that the client does not read take no more than the
 // user's share, whether the proxy answers or forwards them; others are answered meanwhile. GETs of
-// one object share its bytes.
+// one object share its bytes. A read that the upstream has answered is not refused, and neither is
+// one whose client reads.
 func TestResponseMemory(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	const objects, size, memory = 16, 256 << 10, 4 << 20
+	const large = "/api/v1/namespaces/default/configmaps/large-"
 	maps := u.writer().CoreV1().ConfigMaps("default")
 	var cached, forwarded []string
 	for i := range objects {
@@ -26,7 +29,7 @@ func TestResponseMemory(t *testing.T) {
 		if _, err := maps.Create(t.Context(), cm, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		at := "/api/v1/namespaces/default/configmaps/" + name
+		at := large + fmt.Sprint(i)
 		cached, forwarded = append(cached, at+"?resourceVersion=0"), append(forwarded, at)
 	}
 	tp := startProxy(t, u, Options{Resources: []string{"configmaps"}, ResponseMemory: memory})
@@ -43,8 +46,11 @@ func TestResponseMemory(t *testing.T) {
 	for what, paths := range map[string][]string{
 		"the same object": slices.Repeat(cached[:1], 3*objects), "objects": cached, "forwarded": forwarded, "lists": slices.Repeat([]string{list}, objects),
 	} {
-		c := tp.dialUnread()
+		c, before := tp.dialUnread(), len(u.forwarded(large))
 		codes := c.request("jane", paths...)
+		if n := len(u.forwarded(large)) - before; what == "forwarded" && n != codes["200"] {
+			t.Errorf("%d reads are forwarded: %v", n, codes)
+		}
 		if codes["200"] == 0 || codes["200"]+codes["429"] != len(paths) || (codes["429"] == 0) != (what == "the same object") {
 			t.Errorf("%s: %v", what, codes)
 		}
@@ -57,6 +63,15 @@ func TestResponseMemory(t *testing.T) {
 		c.Close()
 		tp.until(what+": all is free again", func() bool { return used() == 0 })
 	}
+	var wg sync.WaitGroup
+	for i := range 4 * objects {
+		wg.Go(func() {
+			if code, body := tp.get("jane", forwarded[i%objects]); code != 200 {
+				t.Errorf("one of many reads at the same time: %d %.200s", code, body)
+			}
+		})
+	}
+	wg.Wait()
 	if _, page := tp.get("jane", "/metrics"); !strings.Contains(page, `weir_proxy_response_memory_refused_total{level="known"}`) ||
 		strings.Contains(page, `weir_proxy_response_memory_refused_total{level="known"} 0`) {
 		t.Error("metrics do not count the refused reads")

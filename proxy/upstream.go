@@ -122,9 +122,7 @@ func modifyResponse(resp *http.Response) error {
 	}
 	if a, ok := resp.Request.Context().Value(answerKey{}).(*responseWriter); ok {
 		a.bufferError(resp)
-		if err := a.chargeForwarded(resp); err != nil {
-			return err
-		}
+		a.chargeForwarded(resp)
 	}
 	return wrapWatchBody(resp)
 }

@@ -22,13 +22,16 @@ type Level struct {
 	Share int64
 }
 
-// Budget counts bytes by level and share, and refuses those above its limit. It never blocks, has
-// no goroutine, and keeps an entry only for shares that have bytes. It is safe for concurrent use.
+// Budget counts bytes by level and share, and refuses those above its limit. Only Wait blocks. It
+// has no goroutine, and keeps an entry only for shares that have bytes. It is safe for concurrent
+// use.
 type Budget struct {
 	limit int64 // 0 or less: no bound
 	mu    sync.Mutex
 	// levels has the same index as the arguments of New.
 	levels []levelState
+	// waiting has what is waited for; the callers of Wait bound it.
+	waiting []*waiter
 }
 
 type levelState struct {
@@ -112,7 +115,9 @@ func (c *Charge) Grow(n int64) error {
 func (c *Charge) Add(n int64) {
 	c.budget.mu.Lock()
 	defer c.budget.mu.Unlock()
-	c.add(n)
+	if c.add(n); n < 0 {
+		c.budget.grant()
+	}
 }
 
 // Move moves the bytes to a share of another level, even if they exceed a bound there: they are in
@@ -124,6 +129,7 @@ func (c *Charge) Move(level int, share string) {
 	c.add(-n)
 	c.level, c.share = level, share
 	c.add(n)
+	c.budget.grant()
 }
 
 // Release removes all bytes. A second call does nothing.
@@ -134,6 +140,7 @@ func (c *Charge) Release() {
 	c.budget.mu.Lock()
 	defer c.budget.mu.Unlock()
 	c.add(-c.bytes)
+	c.budget.grant()
 }
 
 // Bytes returns the bytes of the charge.
