@@ -39,6 +39,9 @@ var attacks = []attack{
 		a.unread(ctx, 3, manyStreams, head("GET", "/api/v1/pods?resourceVersion=0", append(fields, bearer("made-up"))...))
 		a.unread(ctx, 3, manyStreams, head("GET", "x:y", fields...))
 	}},
+	{name: "unread-invalid", statuses: []int{400, 429, 431}, run: func(a *attackers, ctx context.Context) {
+		a.unread(ctx, 10, manyStreams, head("GET", "/livez", append(manyFields(headFields), field{"te", "x"})...))
+	}},
 	{name: "unread-refusals", statuses: []int{401, 403, 429, 503}, run: (*attackers).unreadRefusals},
 	{name: "held-connections", statuses: []int{200, 429, 503}, run: (*attackers).heldConnections},
 	{name: "silent-connections", run: (*attackers).silentConnections},
