@@ -217,13 +217,14 @@ func (c *connection) endStreams(reset bool, streams ...uint32) {
 	})
 }
 
-// count counts the bytes of the requests: of all if the connection is unknown, and otherwise of
-// those whose handler has returned and whose response was not read yet. Above the bound it closes
+// count counts the bytes of the requests: if the connection is unknown, of all but one, which
+// connectionBytes includes, and otherwise of those whose handler has returned and whose response
+// was not read yet. Above the bound it closes
 // the connection with the most requests of the unknown ones, or of the others the one whose client
 // has read nothing for longest. The caller holds the lock.
 func (c *connection) count() {
 	cs := c.listener
-	n, level := max(c.streams, c.handlers), budgetUnknown
+	n, level := max(c.streams, c.handlers, 1)-1, budgetUnknown
 	if c.accepted {
 		n, level = max(c.streams-c.handlers, 0), budgetKnown
 	}
@@ -250,7 +251,7 @@ func (c *connection) count() {
 	}
 	if level == budgetKnown {
 		cs.evict(cs.unread.Front().Value.(*connection), closeForStreams)
-	} else if busiest := cs.busiestUnknown(); busiest != nil && busiest.counted > 1 {
+	} else if busiest := cs.busiestUnknown(); busiest != nil && busiest.counted > 0 {
 		cs.evict(busiest, closeForStreams)
 	}
 }

@@ -82,7 +82,7 @@ func newConnections(l net.Listener, limit, perSource int, heads *budget.Budget) 
 	return &connections{
 		Listener: l, limit: limit, perSource: perSource, sources: map[string]int{}, heads: heads,
 		memory:  budget.New(unknownConnectionBytes, budget.Level{Name: "unknown"}),
-		streams: budget.New(streamMemory, budget.Level{Name: "unknown", Most: unknownStreamMemory}, budget.Level{Name: "known"}),
+		streams: budget.New(streamMemory, budget.Level{Name: "unknown", Reserved: unknownStreamMemory, Most: unknownStreamMemory}, budget.Level{Name: "known"}),
 	}
 }
 

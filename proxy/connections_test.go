@@ -193,7 +193,7 @@ func TestUnknownRequests(t *testing.T) {
 	for range unknownStreamMemory/streamBytes/50 + 1 {
 		c := tc.open("b")
 		many = append(many, c)
-		for range 50 {
+		for range 50 + 1 {
 			c.openStream()
 			if !c.begin(plain) {
 				t.Fatal("a request is one too many")
@@ -209,6 +209,34 @@ func TestUnknownRequests(t *testing.T) {
 	}
 }
 
+// TestSingleRequests has as many unknown clients as there may be, with one request each, and known
+// ones that read nothing. An unknown client with several requests keeps its connection.
+func TestSingleRequests(t *testing.T) {
+	tc := newTestConnections(t, 100_000)
+	for range unknownConnectionBytes/connectionBytes - 10 {
+		c := tc.open("a")
+		c.openStream()
+		c.begin(plain)
+	}
+	for range streamMemory/streamBytes/maxStreams + 1 {
+		c := tc.known()
+		c.end()
+		for range maxStreams {
+			c.openStream()
+		}
+	}
+	for range 10 {
+		several := tc.open("b")
+		for range maxUnknownStreams {
+			several.openStream()
+			several.begin(plain)
+		}
+		if isClosed(several) {
+			t.Fatal("a client with several requests was closed for others")
+		}
+	}
+}
+
 // TestRequestsOfClosed closes connections whose requests are still being worked on. These count
 // until they end, and meanwhile no unknown connection may have another.
 func TestRequestsOfClosed(t *testing.T) {
@@ -218,7 +246,7 @@ func TestRequestsOfClosed(t *testing.T) {
 	for range unknownStreamMemory/streamBytes/each + 1 {
 		c := tc.open("b")
 		many = append(many, c)
-		for range each {
+		for range each + 1 {
 			if c.openStream() {
 				c.begin(plain)
 			}
@@ -262,7 +290,7 @@ func TestUnreadResponses(t *testing.T) {
 		return c
 	}
 	var all []*connection
-	for range streamMemory/streamBytes/maxStreams - 1 {
+	for range (streamMemory-unknownStreamMemory)/streamBytes/maxStreams - 1 {
 		all = append(all, unread())
 	}
 	all[0].endStreams(false, 1) // it reads
