@@ -28,7 +28,8 @@ type connection struct {
 	overLimit bool
 	quiet     bool // no request, as the server says
 	closed    bool
-	since     time.Time // since when it has a request
+	since     time.Time // since when reviews is not 0
+	reviews   int       // requests with a token that is not known yet
 	handlers  int       // requests that the proxy works on
 	streams   int       // open streams of HTTP/2
 	counted   int       // requests whose bytes responses has
@@ -94,10 +95,30 @@ func (c *connection) leaveUnread() {
 	}
 }
 
-// underReview reports whether the connection has a request that is new enough for its caller to be
-// under review. The caller holds the lock.
+// underReview reports whether the connection has a request whose token may be under review. The
+// caller holds the lock.
 func (c *connection) underReview(now time.Time) bool {
-	return c.handlers > 0 && now.Sub(c.since) < reviewTime
+	return c.reviews > 0 && now.Sub(c.since) < reviewTime
+}
+
+// beginReview notes that a request with a token that is not known yet has a seat or a slot, which
+// bound the number of such requests.
+func (c *connection) beginReview() {
+	if c == nil {
+		return
+	}
+	c.listener.do(func() {
+		if c.reviews++; c.reviews == 1 {
+			c.since = time.Now()
+		}
+	})
+}
+
+// endReview notes that such a request has left its seat or slot.
+func (c *connection) endReview() {
+	if c != nil {
+		c.listener.do(func() { c.reviews-- })
+	}
 }
 
 // accept notes that a request of the connection has an accepted credential. Its bytes are not those
@@ -131,9 +152,7 @@ func (c *connection) begin(r *http.Request) (ok bool) {
 	c.listener.do(func() {
 		c.requests++
 		c.beginHead(r)
-		if c.handlers++; c.handlers == 1 {
-			c.since = time.Now()
-		}
+		c.handlers++
 		c.count()
 		ok = !c.closed && (c.accepted || max(c.handlers, c.streams) <= maxUnknownStreams)
 	})

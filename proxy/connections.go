@@ -66,7 +66,7 @@ const (
 	// unknownConnectionBytes bounds the memory of all unknown connections, by connectionBytes each:
 	// 1,536 of them.
 	unknownConnectionBytes = 96 << 20
-	// reviewTime is how long an unknown connection with a request is not closed for others: its
+	// reviewTime is how long an unknown connection is not closed for others while a token of its
 	// caller may be under review.
 	reviewTime = 5 * time.Second
 )

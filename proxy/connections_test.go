@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -120,6 +121,7 @@ func TestUnknownBeforeKnown(t *testing.T) {
 			t.Error("an idle connection of a known client was closed for an unknown one")
 		}
 		unknown[1].begin(plain)
+		unknown[1].beginReview()
 		tc.open("d")
 		if isClosed(unknown[1]) || !isClosed(idle) {
 			t.Error("an unknown connection was closed during its review")
@@ -137,9 +139,10 @@ func TestUnknownMemory(t *testing.T) {
 		for range most {
 			all = append(all, tc.open("a"))
 		}
-		all[0].begin(plain)
+		all[0].beginReview()
 		time.Sleep(reviewTime - time.Second)
-		all[1].begin(plain)
+		all[1].beginReview()
+		all[2].begin(plain)
 		all = append(all, tc.open("b"))
 		if isClosed(all[0]) || isClosed(all[1]) || !isClosed(all[2]) {
 			t.Error("not the oldest one without a request was closed")
@@ -153,7 +156,7 @@ func TestUnknownMemory(t *testing.T) {
 		all = append(all, tc.open("b"))
 		tc.check("after one was accepted", most+1, most)
 		for _, c := range all {
-			c.begin(plain)
+			c.beginReview()
 		}
 		// Of those under review none is closed, and a health check is possible still.
 		if c := tc.open("c"); !c.overLimit {
@@ -163,6 +166,23 @@ func TestUnknownMemory(t *testing.T) {
 			t.Errorf("%d bytes", got)
 		}
 	})
+}
+
+// TestUnderReview: a connection is under review for a token that is not known yet, and as long as
+// the request has its seat.
+func TestUnderReview(t *testing.T) {
+	for level, want := range map[priorityLevel]bool{levelNewTokens: true, levelAnonymous: false} {
+		c := newTestConnections(t, 10).open("a")
+		a := &responseWriter{}
+		a.review(plain.WithContext(context.WithValue(t.Context(), connectionKey{}, c)), flow{level: level})
+		if got := c.underReview(time.Now()); got != want {
+			t.Errorf("level %d: %v", level, got)
+		}
+		a.leave()
+		if a.leave(); c.underReview(time.Now()) || c.reviews != 0 {
+			t.Errorf("level %d: under review without a seat", level)
+		}
+	}
 }
 
 // TestConnectionsPerSource opens more connections from one address than one may have.

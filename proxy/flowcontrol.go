@@ -200,6 +200,14 @@ func isSystem(who user.Info) bool {
 		slices.ContainsFunc(who.GetGroups(), func(g string) bool { return g == user.SystemPrivilegedGroup || g == user.NodesGroup })
 }
 
+// review notes that the token of a request may be under review from now on.
+func (a *responseWriter) review(r *http.Request, f flow) {
+	if f.level == levelNewTokens {
+		a.reviewed = connectionOfRequest(r)
+		a.reviewed.beginReview()
+	}
+}
+
 // admit answers a request once flow control admits it. Before that it parses nothing of the query
 // but whether it is a WATCH, and a small field selector, for the name in it.
 func (s *Server) admit(a *responseWriter, r *http.Request) {
@@ -241,6 +249,7 @@ func (s *Server) admit(a *responseWriter, r *http.Request) {
 	}
 	a.onEnd(a.leave)
 	if long {
+		a.review(r, f)
 		s.admitLongRunning(a, r, f, parsed, complete)
 		return
 	}
@@ -250,6 +259,7 @@ func (s *Server) admit(a *responseWriter, r *http.Request) {
 		return
 	}
 	a.seat = seat{in, f}
+	a.review(r, f)
 	if !complete {
 		parsed = s.requests.parse(r, parsed)
 	}

@@ -29,6 +29,7 @@ type responseWriter struct {
 	// nil: nothing is.
 	unread    *budget.Charge
 	readAhead int64
+	reviewed  *connection      // if the token of the request is not known yet, until it leaves
 	slot      *longRunningSlot // of a long-running request, or one that asks to be upgraded
 	head      *budget.Charge   // of the head of the request, until slot counts it
 	// accepted means that the caller's credential was accepted; isAccepted asks whether it was
@@ -70,6 +71,10 @@ func (a *responseWriter) end() {
 // keeps neither from others.
 func (a *responseWriter) leave() {
 	a.left = true
+	if a.reviewed != nil {
+		a.reviewed.endReview()
+		a.reviewed = nil
+	}
 	a.seat.release()
 	if a.slot != nil {
 		a.slot.release()
@@ -148,10 +153,10 @@ func (a *responseWriter) limitWrite(d time.Duration) {
 // endsConnection reports whether the HTTP/2 connection of a request is closed after its response,
 // and notes whether the caller's credential was accepted. As kube-apiserver does, the proxy does
 // not let a client without one keep such a connection, on which a request costs the client next to
-// nothing (CVE-2023-44487). A client whose token is not known yet keeps it if the request is to be
-// repeated.
+// nothing (CVE-2023-44487). With a 401 it may be accepted no longer. A client whose token is not
+// known yet keeps the connection if the request is to be repeated.
 func (a *responseWriter) endsConnection(code int) bool {
-	if a.accepted || a.isAccepted == nil {
+	if a.isAccepted == nil || a.accepted && code != http.StatusUnauthorized {
 		return false
 	}
 	if a.accepted = a.isAccepted(); a.accepted || a.major != 2 {

@@ -355,3 +355,21 @@ func TestInvalidRequests(t *testing.T) {
 	}
 	tp.until("the head does not count", func() bool { return tp.headsOf(budgetKnown) == 0 })
 }
+
+// TestGoAwayAfterRejection: a 401 ends the connection also of a caller that was accepted before, if
+// the token no longer is.
+func TestGoAwayAfterRejection(t *testing.T) {
+	for _, c := range []struct {
+		code              int
+		accepted, goesOff bool
+	}{
+		{http.StatusUnauthorized, false, true},
+		{http.StatusUnauthorized, true, false}, // of a server behind the upstream
+		{http.StatusForbidden, false, false},
+	} {
+		a := &responseWriter{accepted: true, major: 2, isAccepted: func() bool { return c.accepted }}
+		if got := a.endsConnection(c.code); got != c.goesOff {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
