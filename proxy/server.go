@@ -133,7 +133,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		return nil, err
 	}
 	s.upstream.isFrontProxyHeader = func(name string) bool { return s.authn.cas.Load().namesCallerUpstream(name) }
-	s.upstream.onAccepted = s.learnOwner
+	s.upstream.onAccepted, s.upstream.onMissed = s.learnOwner, s.askOwner
 	s.upstream.onDenied = s.authn.forgetOwner
 	if s.authz, err = newAuthorization(&o, client, br, s.flowControl.reviews); err != nil {
 		return nil, err

@@ -26,12 +26,17 @@ func (a *authentication) forgetOwner(id [sha256.Size]byte) {
 // which a user may have any number. If too many are asked about, the next request of the token does
 // it. The caller is a request that is in flight.
 func (s *Server) learnOwner(r *http.Request, id [sha256.Size]byte) {
-	a := s.authn
 	if p := slotOf(r); p != nil {
 		if p.accepted(); p.asked {
 			return
 		}
 	}
+	s.askOwner(r, id)
+}
+
+// askOwner is learnOwner for a token that the upstream has perhaps accepted.
+func (s *Server) askOwner(r *http.Request, id [sha256.Size]byte) {
+	a := s.authn
 	if _, known := a.tokenAnswers.get(id); known {
 		return
 	}

@@ -33,6 +33,20 @@ func TestSeatsByUser(t *testing.T) {
 	}
 }
 
+// TestOwnerOfMissedReads: it is learned whose a token is, also if all that comes by it is answered
+// 404.
+func TestOwnerOfMissedReads(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{})
+	tp := startProxy(t, u, Options{})
+	const path = "/api/v1/namespaces/default/pods/none"
+	if code, body := tp.get("jane", path); code != http.StatusNotFound {
+		t.Fatal(code, body)
+	}
+	r := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: path}, Header: http.Header{"Authorization": {"Bearer token-jane"}}}
+	want := flow{level: levelEveryone, caller: "user jane"}
+	tp.until("it is known whose it is", func() bool { return tp.server.flowOf(r, requestInfoOf(r.Method, r.URL)) == want })
+}
+
 // TestOwnerIsAskedOnce: whose a token is that the upstream lets in is asked once, also if the
 // upstream does not say.
 func TestOwnerIsAskedOnce(t *testing.T) {

@@ -41,6 +41,9 @@ type upstream struct {
 	acceptedTokens *lru.Cache
 	// onAccepted is called with a token that the upstream accepts, and its request; nil: nothing is.
 	onAccepted func(r *http.Request, token [sha256.Size]byte)
+	// onMissed is called with a token that the upstream has perhaps accepted, and its request; nil:
+	// nothing is.
+	onMissed func(r *http.Request, token [sha256.Size]byte)
 	// onDenied is called with a token that the upstream rejects; nil: nothing is.
 	onDenied func(token [sha256.Size]byte)
 	// refuse answers requests that the upstream does not.
@@ -268,6 +271,8 @@ func (u *upstream) roundTripAnonymous(r *http.Request) (*http.Response, error) {
 		if u.onAccepted != nil {
 			u.onAccepted(r, id)
 		}
+	case suggestsAuthenticated(r, resp) && u.onMissed != nil:
+		u.onMissed(r, id)
 	}
 	return resp, err
 }
@@ -286,6 +291,16 @@ func mayBeOfBackend(path string) bool {
 func showsAuthenticated(r *http.Request, resp *http.Response) bool {
 	done := resp.StatusCode/100 == 2 || resp.StatusCode == http.StatusSwitchingProtocols
 	return done && r.Method != http.MethodOptions
+}
+
+// suggestsAuthenticated reports whether kube-apiserver answers so only callers that it knows. What
+// is in front of it may do so to anybody, so it is no proof.
+func suggestsAuthenticated(r *http.Request, resp *http.Response) bool {
+	switch resp.StatusCode {
+	case http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity:
+		return !mayBeOfBackend(r.URL.Path)
+	}
+	return false
 }
 
 // withConnection returns the request with a Connection header that names nothing but Upgrade. A
