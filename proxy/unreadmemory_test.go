@@ -48,7 +48,7 @@ func TestResponseMemory(t *testing.T) {
 	} {
 		c, before := tp.dialUnread(), len(u.forwarded(large))
 		codes := c.request("jane", paths...)
-		if n := len(u.forwarded(large)) - before; what == "forwarded" && n != codes["200"] {
+		if n := len(u.forwarded(large)) - before; what == "forwarded" && n > codes["200"] {
 			t.Errorf("%d reads are forwarded: %v", n, codes)
 		}
 		if codes["200"] == 0 || codes["200"]+codes["429"] != len(paths) || (codes["429"] == 0) != (what == "the same object") {
