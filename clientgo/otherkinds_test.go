@@ -156,7 +156,7 @@ func TestObjectsOfOtherKinds(t *testing.T) {
 	}
 }
 
-// toldOfOtherKinds returns what a handler is told until the last ConfigMap.
+// toldOfOtherKinds returns what a handler receives until the last ConfigMap.
 func toldOfOtherKinds(t *testing.T, inf cache.SharedIndexInformer) string {
 	t.Helper()
 	calls := newRecorder()

@@ -41,8 +41,8 @@ func (s *sink) transformAndPut(m *wire.Meta, received []byte, transformed func()
 }
 
 // putTransformed stores a transformed value, encoded if possible. received is what the value was
-// decoded from, or nil. The store has the server's uid, whatever the transform made of it: an
-// object that comes again is known by it.
+// decoded from, or nil. The store keeps the server's uid, even if the transform changes it: an
+// object that is received again is recognized by it.
 func (s *sink) putTransformed(m *wire.Meta, received []byte, value any) error {
 	if _, err := wire.IdentityOf(value); err != nil {
 		return transformError{err}

@@ -53,7 +53,7 @@ var steps = []step{
 	{"an eviction of nothing", "POST", pods + "/p/eviction", `{"metadata":{"name":"p"}}`, []string{"details"}},
 	{"an eviction read", "GET", pods + "/p/eviction", "", nil},
 	{"a token", "POST", accounts + "/a/token", `{"spec":{"audiences":["x"],"expirationSeconds":600}}`, []string{"metadata.name", "metadata.namespace", "spec.audiences"}},
-	{"a token of nobody", "POST", accounts + "/none/token", `{}`, []string{"details"}},
+	{"a token of no account", "POST", accounts + "/none/token", `{}`, []string{"details"}},
 	{"may I", "POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", `{"spec":{"resourceAttributes":{"verb":"get","resource":"pods"}}}`, []string{"status.allowed", "spec"}},
 	{"may I in a namespace", "POST", "/apis/authorization.k8s.io/v1/namespaces/default/localsubjectaccessreviews",
 		`{"metadata":{"namespace":"default"},"spec":{"user":"u","groups":["system:masters"],"resourceAttributes":{"namespace":"default","verb":"get","resource":"pods"}}}`, []string{"status.allowed"}},

@@ -124,7 +124,7 @@ func complete(internal runtime.Object) {
 	}
 }
 
-// uid returns the uid of the n-th object, which has it whatever its value is.
+// uid returns the uid of the n-th object. It does not depend on the value of the object.
 func (k *kind) uid(n int) types.UID {
 	h := fmt.Sprintf("%x", sha256.Sum256([]byte(k.Group+"/"+k.Kind+"/"+k.Namespace+"/"+k.Names[n])))
 	return types.UID(h[:8] + "-" + h[8:12] + "-4" + h[13:16] + "-8" + h[17:20] + "-" + h[20:32])
