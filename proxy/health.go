@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -19,6 +20,10 @@ const (
 	// probeTimeout bounds a probe of the upstream; probeEvery is the least time between two.
 	probeTimeout = 2 * time.Second
 	probeEvery   = time.Second
+	// slowTime is how long after an answer the upstream may take longer than probeTimeout before
+	// /readyz fails. All replicas share an upstream: if a busy one made them unready, clients would
+	// have no replica left.
+	slowTime = 10 * time.Second
 )
 
 // health caches whether the upstream answers. It is safe for concurrent use.
@@ -33,10 +38,12 @@ type health struct {
 
 	reviewed time.Time // time of the last review
 	identity error     // error of the last review
+
+	answered, allowed time.Time // times of the last probe and review that succeeded
 }
 
 // check returns whether the upstream answers, and whether it answers reviews. Results are cached
-// for probeEvery.
+// for probeEvery. A timeout is an error only slowTime after the last success.
 func (p *health) check(ctx context.Context) (upstream, identity error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -46,7 +53,15 @@ func (p *health) check(ctx context.Context) (upstream, identity error) {
 	if time.Since(p.reviewed) >= probeEvery {
 		p.reviewIdentity(ctx)
 	}
-	return p.err, p.identity
+	return unlessSlow(p.err, p.answered), unlessSlow(p.identity, p.allowed)
+}
+
+// unlessSlow returns err, or nil if it is a timeout and the last success is recent.
+func unlessSlow(err error, success time.Time) error {
+	if errors.Is(err, context.DeadlineExceeded) && time.Since(success) < slowTime {
+		return nil
+	}
+	return err
 }
 
 // reviewIdentity makes a review; any answer will do. The caller holds the lock.
@@ -60,6 +75,9 @@ func (p *health) reviewIdentity(ctx context.Context) {
 		User: user.Anonymous, NonResourceAttributes: &authorizationv1.NonResourceAttributes{Verb: "get", Path: "/readyz"},
 	}}, metav1.CreateOptions{})
 	p.reviewed = time.Now()
+	if p.identity == nil {
+		p.allowed = p.reviewed
+	}
 }
 
 // reachedSince reports whether the upstream answers, by a probe that began after begun.
@@ -80,6 +98,9 @@ func (p *health) query(ctx context.Context) {
 	p.begun = time.Now()
 	_, p.err = p.client.Get().AbsPath(versionPath).DoRaw(ctx)
 	p.at = time.Now()
+	if p.err == nil {
+		p.answered = p.at
+	}
 }
 
 // serveHealth answers /livez and /readyz. /livez asks whether the process is well. /readyz asks
