@@ -63,12 +63,13 @@ build: ## the programs, in bin/
 
 # What is tested with the race detector is read as compiled for it, so that the tests find in the
 # cache what was compiled to read it.
-lint: ## gofmt, go vet and staticcheck
+lint: ## gofmt, go vet, staticcheck and unclear phrases
 	@test -z "$$(gofmt -l .)" || { echo "not gofmt-ed:"; gofmt -l .; exit 1; }
 	packages=$$(go list $(PACKAGES)) && lint=$(call TOOL,lint) && \
 		GOFLAGS="$$GOFLAGS -race" $(SELDOM) $$lint $$(echo "$$packages" | grep -vE '/($(subst $() ,|,$(PLAIN)))$$') && \
 		$(SELDOM) $$lint $(addprefix ./,$(PLAIN)) ./e2e/...
 	GOWORK=off go -C tools tool lint ./...
+	go test -vet=off -race -run '^TestProsePhrases$$' .
 
 # make lint does not find out what functions of others do, which takes minutes the first time.
 staticcheck: ## staticcheck as it is

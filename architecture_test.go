@@ -19,8 +19,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestArchitecture checks the table of packages in ARCHITECTURE.md: it has every package of the
-// repository and no other, and each imports only what stands above it.
+// TestArchitecture checks the table of packages in ARCHITECTURE.md: it lists every package of the
+// repository and no other, and each package imports only packages above it.
 func TestArchitecture(t *testing.T) {
 	const module = "github.com/weirproject/weir"
 	rank := packageTable(t)
@@ -58,7 +58,7 @@ func TestArchitecture(t *testing.T) {
 	}
 }
 
-// quoted matches what stands between backquotes.
+// quoted matches text between backquotes.
 var quoted = regexp.MustCompile("`([^`]+)`")
 
 // section returns a section of ARCHITECTURE.md.
@@ -90,8 +90,8 @@ func packageTable(t *testing.T) map[string]int {
 	return rank
 }
 
-// TestWhereToPutWhat: each path that ARCHITECTURE.md sends people to is there, and so is each file
-// of the proxy, which are too many to look through.
+// TestWhereToPutWhat: each path that ARCHITECTURE.md names exists, and it names each file of
+// package proxy, which has too many files to search.
 func TestWhereToPutWhat(t *testing.T) {
 	paths := 0
 	listed := map[string]bool{"doc.go": true}
@@ -120,7 +120,7 @@ func TestWhereToPutWhat(t *testing.T) {
 	}
 }
 
-// goFiles returns the Go files of the repository by their folder, but for those of testdata.
+// goFiles returns the Go files of the repository by folder, except those in testdata.
 func goFiles(t *testing.T) map[string][]string {
 	t.Helper()
 	files := map[string][]string{}
@@ -141,9 +141,8 @@ func goFiles(t *testing.T) map[string][]string {
 	return files
 }
 
-// TestLengths: no file has more than 400 lines, and both the prose of comments and lines with a
-// comment behind their code end at column 100. What is preformatted, and the output of examples,
-// may be longer.
+// TestLengths: no file has more than 400 lines. Prose in comments, and lines with a comment after
+// code, end at column 100. Preformatted text and the output of examples may be longer.
 func TestLengths(t *testing.T) {
 	preformatted := regexp.MustCompile(`^\t*//(\t|   |go:)`)
 	comment := regexp.MustCompile(`^\t*//`)
@@ -173,8 +172,8 @@ func TestLengths(t *testing.T) {
 	}
 }
 
-// TestProseLengths: the prose of documents, and the comments of what is neither Go nor a document,
-// end at column 100. Tables and code of documents may be longer.
+// TestProseLengths: the prose of documents, and the comments in files that are neither Go nor
+// documents, end at column 100. Tables and code in documents may be longer.
 func TestProseLengths(t *testing.T) {
 	comment := regexp.MustCompile(`(^|\s)(#|//) ([^i]|i[^n])`) // not "indirect", which go writes
 	documents, others := 0, 0
@@ -207,7 +206,7 @@ func TestProseLengths(t *testing.T) {
 	}
 }
 
-// textFiles returns the documents of the repository, and its files with comments that are not Go.
+// textFiles returns the repository's documents and its other files with comments, except Go files.
 func textFiles(t *testing.T) (files []string) {
 	t.Helper()
 	named := regexp.MustCompile(`\.(md|ya?ml|mod|work|css|js)$|(^|/)(Makefile|changes)$|^(scripts|\.ci)/`)
@@ -228,12 +227,12 @@ func textFiles(t *testing.T) (files []string) {
 	return files
 }
 
-// trailingComments returns the numbers of the lines of a Go file that have a comment behind code.
+// trailingComments returns the numbers of the lines of a Go file that have a comment after code.
 func trailingComments(text []byte) map[int]bool {
 	file := token.NewFileSet().AddFile("", -1, len(text))
 	var s scanner.Scanner
 	s.Init(file, text, nil, scanner.ScanComments)
-	lines, code := map[int]bool{}, 0 // code: the last line with any
+	lines, code := map[int]bool{}, 0 // code: the last line with code
 	for {
 		switch pos, tok, literal := s.Scan(); {
 		case tok == token.EOF:
@@ -242,7 +241,7 @@ func trailingComments(text []byte) map[int]bool {
 			if line := file.Line(pos); line == code {
 				lines[line] = true
 			}
-		case tok != token.SEMICOLON || literal == ";": // else the scanner has made it up
+		case tok != token.SEMICOLON || literal == ";": // else the scanner inserted it
 			code = file.Line(pos) + strings.Count(literal, "\n")
 		}
 	}
@@ -274,8 +273,8 @@ func TestListedFiles(t *testing.T) {
 	}
 }
 
-// TestGoroutines: every package that starts a goroutine checks with goleak that none is left, but
-// for those that ARCHITECTURE.md excepts.
+// TestGoroutines: every package that starts a goroutine checks with goleak that none leaks, except
+// those that ARCHITECTURE.md excepts.
 func TestGoroutines(t *testing.T) {
 	excepted := regexp.MustCompile(`^(e2e|internal/sim)(/|$)`)
 	starters := 0
@@ -308,7 +307,7 @@ func TestGoroutines(t *testing.T) {
 	}
 }
 
-// startsGoroutine reports whether a file has a go statement, or calls a method Go.
+// startsGoroutine reports whether a file has a go statement or calls a method Go.
 func startsGoroutine(t *testing.T, name string, text []byte) (found bool) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), name, text, parser.SkipObjectResolution)

@@ -7,10 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// apiModule is where the built-in types are: each version of a group is a package.
+// apiModule contains the built-in types. Each version of a group is a package.
 const apiModule = "k8s.io/api/"
 
-// irregularGroups are the groups that are not called as their directory is, followed by ".k8s.io".
+// irregularGroups lists the groups whose name is not their directory's name followed by ".k8s.io".
 var irregularGroups = map[string]string{
 	"core": "", "apps": "apps", "autoscaling": "autoscaling", "batch": "batch", "extensions": "extensions", "policy": "policy",
 	"apiserverinternal": "internal.apiserver.k8s.io",
@@ -18,8 +18,8 @@ var irregularGroups = map[string]string{
 	"rbac":              "rbac.authorization.k8s.io",
 }
 
-// builtinKind returns the kind of a built-in type. client-go's scheme would tell it too, but
-// whoever links that links every built-in type.
+// builtinKind returns the kind of a built-in type. client-go's scheme knows it too, but a program
+// that links the scheme links every built-in type.
 func builtinKind(t reflect.Type) (gvk schema.GroupVersionKind, ok bool) {
 	path, ok := strings.CutPrefix(t.PkgPath(), apiModule)
 	directory, version, isVersion := strings.Cut(path, "/")

@@ -14,7 +14,7 @@ import (
 	"github.com/weirproject/weir/clientgo"
 )
 
-// recordingTransport passes on requests, and answers each with 403.
+// recordingTransport records requests and answers each with 403.
 type recordingTransport chan *http.Request
 
 func (t recordingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -25,7 +25,7 @@ func (t recordingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("no")), Request: r}, nil
 }
 
-// TestConfigIsCopied: what happens to a rest.Config after it was passed on reaches no request.
+// TestConfigIsCopied: a change to a rest.Config after it was passed to Weir affects no request.
 func TestConfigIsCopied(t *testing.T) {
 	for name, made := range map[string]func(*testing.T, *rest.Config) (run func(context.Context)){
 		"NewFactory": func(t *testing.T, cfg *rest.Config) func(context.Context) {

@@ -27,8 +27,8 @@ import (
 
 var configMaps = corev1.SchemeGroupVersion.WithResource("configmaps")
 
-// damagedServer has the config maps d/a and d/b, and d/c once it has been watched. Its first watch
-// has an event that cannot be read, and its lists have two such items unless they are healed.
+// damagedServer has the config maps d/a and d/b, and d/c after the first watch. Its first watch
+// sends an event that cannot be read. Its lists have two such items unless they are healed.
 type damagedServer struct {
 	healed         bool
 	lists, watches atomic.Int64
@@ -63,11 +63,11 @@ func (s *damagedServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestDamagedItems: an item of a list that is null or has a member twice, and such an event, are
-// left out and counted, and everything else is held, as client-go's informers hold it.
+// TestDamagedItems: an informer skips and counts a list item that is null or has a duplicate
+// member, and such an event. It stores all other objects, as client-go's informers do.
 func TestDamagedItems(t *testing.T) {
 	names := func(keys []string) string {
-		// client-go takes null for an object without a name, and the last of two members.
+		// client-go reads null as an object without a name, and uses the last of two members.
 		keys = slices.DeleteFunc(keys, func(key string) bool { return key == "" || key == "d/x" })
 		slices.Sort(keys)
 		return strings.Join(keys, " ")
@@ -104,12 +104,12 @@ func TestDamagedItems(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			keys, status := run(t, &rest.Config{Host: server.URL, QPS: -1})
-			if strings.HasPrefix(name, "client-go") { // its watch fails at the event, and fails again
+			if strings.HasPrefix(name, "client-go") { // its watch fails at the event, again and again
 				eventually.True(t, ctx, "it syncs", func() bool { return names(keys()) == "d/a d/b" || names(keys()) == "d/a d/b d/c" })
 				return
 			}
 			eventually.True(t, ctx, "it has all", func() bool { return names(keys()) == "d/a d/b d/c" })
-			// A list that cannot be read in full would not heal what an event could not bring.
+			// A list that cannot be read in full would not restore the object that the event lost.
 			if lists, watches := s.lists.Load(), s.watches.Load(); lists != 1 || watches != 1 {
 				t.Errorf("%d lists, %d watches", lists, watches)
 			}

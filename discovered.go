@@ -15,19 +15,19 @@ import (
 	"github.com/weirproject/weir/internal/source"
 )
 
-// discovered is a source whose resource is known by its kind only. It asks the server for the
-// resource's name before the first LIST, and again after one that the server answered with
-// NotFound: the resource may be installed anew under another name. Until the server knows the kind,
-// LIST answers NotFound, which a reflector waits out.
+// discovered is a source that knows its resource only by kind. It asks the server for the
+// resource's name before the first LIST, and again after the server answered a LIST with NotFound:
+// the resource may have been reinstalled under another name. While the server does not know the
+// kind, LIST returns NotFound, and the reflector retries.
 type discovered struct {
 	gvk    schema.GroupVersionKind
 	want   source.Resource
 	stats  *source.Stats
 	client *discovery.Client
-	guess  *source.REST // for what does not depend on the resource
+	guess  *source.REST // for requests that do not depend on the resource
 
 	mu    sync.Mutex
-	found *source.REST // nil until the server told
+	found *source.REST // nil until the server has named it
 }
 
 func newDiscovered(cfg *rest.Config, gvk schema.GroupVersionKind, want source.Resource, opts source.Options) (*discovered, error) {
@@ -43,8 +43,7 @@ func newDiscovered(cfg *rest.Config, gvk schema.GroupVersionKind, want source.Re
 	return &discovered{gvk: gvk, want: want, stats: opts.Stats, client: client, guess: guess}, nil
 }
 
-// guessResource returns the resource that a kind has by convention. Every built-in kind has that
-// one.
+// guessResource returns the resource that a kind has by convention. Every built-in kind follows it.
 func guessResource(gvk schema.GroupVersionKind) schema.GroupVersionResource {
 	plural, _ := meta.UnsafeGuessKindToResource(gvk)
 	return plural
@@ -66,7 +65,7 @@ func (d *discovered) Watch(ctx context.Context, o source.WatchOptions) (source.W
 		return nil, err
 	}
 	w, err := src.Watch(ctx, o)
-	if o.SendInitialEvents { // in place of a LIST
+	if o.SendInitialEvents { // replaces a LIST
 		d.forget(src, err)
 	}
 	return w, err
@@ -84,12 +83,11 @@ func (d *discovered) ServerVersion(ctx context.Context) (major, minor int, err e
 	return d.guess.ServerVersion(ctx)
 }
 
-// CloseIdleConnections closes the connections that no request is using. All requests share them.
+// CloseIdleConnections closes the idle connections. All requests share them.
 func (d *discovered) CloseIdleConnections() { d.guess.CloseIdleConnections() }
 
-// resolve returns the source of the kind's resource. It asks the server for the resource, and does
-// so no more once it has found it, until that is forgotten. The error is NotFound if the server
-// does not know the kind.
+// resolve returns the source of the kind's resource. It asks the server once and keeps the answer
+// until forget drops it. The error is NotFound if the server does not know the kind.
 func (d *discovered) resolve(ctx context.Context) (*source.REST, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -113,7 +111,7 @@ func (d *discovered) resolve(ctx context.Context) (*source.REST, error) {
 	return nil, apierrors.NewNotFound(schema.GroupResource{Group: d.gvk.Group, Resource: d.gvk.Kind}, "")
 }
 
-// forget makes the next request look for the resource again if the server answered with NotFound.
+// forget makes the next request resolve the resource again if the server answered NotFound.
 func (d *discovered) forget(src *source.REST, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

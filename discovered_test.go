@@ -18,8 +18,8 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// discoveredWidgets returns the source of a custom resource that is known by its kind, of a server
-// on which it has the plural that is stored in the pointer, and an empty LIST.
+// discoveredWidgets returns the source of a custom resource that is known by kind only. Its server
+// serves the plural that the pointer stores, with an empty LIST.
 func discoveredWidgets(t *testing.T, plural *atomic.Value) *discovered {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -45,8 +45,8 @@ func discoveredWidgets(t *testing.T, plural *atomic.Value) *discovered {
 	return d
 }
 
-// TestDiscoveredWithoutName has a server tell of a resource that can have no path: each LIST fails,
-// and no more than that.
+// TestDiscoveredWithoutName: if the server reports a resource that can have no path, each LIST
+// fails and nothing else happens.
 func TestDiscoveredWithoutName(t *testing.T) {
 	var plural atomic.Value
 	plural.Store("")
@@ -58,8 +58,8 @@ func TestDiscoveredWithoutName(t *testing.T) {
 	}
 }
 
-// TestDiscoveredAgain has a custom resource deleted and installed anew under another plural. It is
-// found once what asks for the whole state has failed, be that a LIST or initial events.
+// TestDiscoveredAgain deletes a custom resource and installs it again under another plural. The
+// source finds it after a request for the whole state, a LIST or initial events, has failed.
 func TestDiscoveredAgain(t *testing.T) {
 	var plural atomic.Value
 	plural.Store("widgetry")
@@ -89,8 +89,9 @@ func TestDiscoveredAgain(t *testing.T) {
 	}
 }
 
-// TestDiscoveredConnections: however often a server is asked for a kind that it does not know, that
-// takes one connection, with a Proxy too, and so does what follows once it knows the kind.
+// TestDiscoveredConnections: a source uses one connection to ask, any number of times, for a kind
+// that the server does not know, also through a Proxy. The requests after the server knows the kind
+// use one as well.
 func TestDiscoveredConnections(t *testing.T) {
 	var connections atomic.Int64
 	var known atomic.Bool

@@ -14,8 +14,8 @@ import (
 	"github.com/weirproject/weir"
 )
 
-// TestDiscoveryErrors: what a server answers to who asks for the resource of a kind is what Err
-// says, at once, and the server is not asked again before the time that it names.
+// TestDiscoveryErrors: Err immediately returns the server's answer to the discovery of a kind, and
+// the informer does not ask again before the time that the answer names.
 func TestDiscoveryErrors(t *testing.T) {
 	refuse := func(code int) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {

@@ -19,7 +19,7 @@ import (
 	"testing"
 )
 
-// documentsPrelude is what the code of documents may use without saying where it is from.
+// documentsPrelude imports and declares the names that code in documents may use.
 const documentsPrelude = `package documents
 
 import (
@@ -90,12 +90,12 @@ func (g generatedGroup) Widgets() generatedGroup { return g }
 var publicPackages = []string{".", "apiserver", "clientgo", "controllerruntime", "debug", "informertest", "metrics", "proxy"}
 
 // TestDocumentsCompile: the Go code in documents and in the comments of the public packages
-// compiles as it stands there, with what documentsPrelude has around it.
+// compiles, with documentsPrelude around it.
 //
-//   - "…" is code that is left out.
-//   - Of a diff the new version counts.
-//   - Behind a comment "// package NAME" are functions of that package, without their bodies. They
-//     are compared with those that it has.
+//   - "…" replaces code that is left out.
+//   - Of a diff, the new version is compiled.
+//   - A comment "// package NAME" precedes functions of that package, without their bodies. They
+//     are compared with the package's functions.
 func TestDocumentsCompile(t *testing.T) {
 	blocks := append(markdownCode(t), commentCode(t)...)
 	if len(blocks) < 10 {
@@ -117,10 +117,10 @@ func documents(t *testing.T) []string {
 	return slices.DeleteFunc(textFiles(t), func(file string) bool { return !strings.HasSuffix(file, ".md") })
 }
 
-// codeBlock is Go code of a document.
+// codeBlock is a block of Go code in a document.
 type codeBlock struct {
 	file string
-	line int // the first one
+	line int // the first line
 	text string
 }
 
@@ -149,10 +149,10 @@ func markdownCode(t *testing.T) (blocks []codeBlock) {
 	return blocks
 }
 
-// columns matches what is preformatted and is a table.
+// columns matches a line of a preformatted table.
 var columns = regexp.MustCompile(`\S {3,}\S`)
 
-// commentCode returns the code in the comments of the public packages, but no tables.
+// commentCode returns the code in the comments of the public packages, without tables.
 func commentCode(t *testing.T) (blocks []codeBlock) {
 	t.Helper()
 	for _, dir := range publicPackages {
@@ -183,7 +183,8 @@ func commentCode(t *testing.T) (blocks []codeBlock) {
 	return blocks
 }
 
-// exportedComments returns the comments of a file's package and of its exported declarations.
+// exportedComments returns the package comment of a file and the comments of its exported
+// declarations.
 func exportedComments(file *ast.File) []string {
 	comments := []string{file.Doc.Text()}
 	for _, declaration := range file.Decls {
@@ -211,7 +212,7 @@ func exportedComments(file *ast.File) []string {
 	return comments
 }
 
-// code returns the block as Go has it, line by line.
+// code returns the block as Go code with the same lines.
 func (b codeBlock) code() string {
 	text := strings.ReplaceAll(b.text, "…", `panic("left out")`)
 	if !regexp.MustCompile(`(?m)^\+`).MatchString(text) {
@@ -227,8 +228,8 @@ func (b codeBlock) code() string {
 	return after.String()
 }
 
-// source returns a file that has the block: as declarations if it begins with a function, or else
-// in the body of one.
+// source returns a file that contains the block: at top level if it starts with a function,
+// otherwise in a function body.
 func (b codeBlock) source() string {
 	at := fmt.Sprintf("//line %s:%d\n", b.file, b.line)
 	if strings.HasPrefix(b.text, "func ") {
@@ -237,7 +238,7 @@ func (b codeBlock) source() string {
 	return documentsPrelude + "func _() error {\n" + at + b.code() + "\npanic(\"end\")\n}\n"
 }
 
-// packageHeading says of which package the declarations behind it are.
+// packageHeading matches the line that names the package of the declarations after it.
 var packageHeading = regexp.MustCompile(`(?m)^// package (\w+)$`)
 
 // documentChecker type-checks code of documents.
@@ -245,10 +246,10 @@ type documentChecker struct {
 	t       *testing.T
 	fset    *token.FileSet
 	imports types.Importer
-	paths   map[string]string // of the prelude's packages, by the name that they have in it
+	paths   map[string]string // of the prelude's packages, by their names in it
 }
 
-// newDocumentChecker has the compiler's export data of what the prelude imports.
+// newDocumentChecker loads the compiler's export data of the packages that the prelude imports.
 func newDocumentChecker(t *testing.T) *documentChecker {
 	t.Helper()
 	c := &documentChecker{t: t, fset: token.NewFileSet(), paths: map[string]string{}}
@@ -281,7 +282,7 @@ func newDocumentChecker(t *testing.T) *documentChecker {
 	return c
 }
 
-// check type-checks a file that has a block. What is not used does not count.
+// check type-checks a file that contains a block. It ignores unused variables and imports.
 func (c *documentChecker) check(source string, b codeBlock) *types.Package {
 	c.t.Helper()
 	file, err := parser.ParseFile(c.fset, "", source, parser.SkipObjectResolution)
@@ -298,7 +299,7 @@ func (c *documentChecker) check(source string, b codeBlock) *types.Package {
 	return checked
 }
 
-// checkDeclarations compares functions without a body with those of the packages that they are of.
+// checkDeclarations compares functions without bodies with those of the package that they name.
 func (c *documentChecker) checkDeclarations(b codeBlock) {
 	c.t.Helper()
 	headings := packageHeading.FindAllStringSubmatchIndex(b.text, -1)
@@ -313,7 +314,7 @@ func (c *documentChecker) checkDeclarations(b codeBlock) {
 			continue
 		}
 		source := documentsPrelude
-		for _, own := range of.Scope().Names() { // the package's own types have no qualifier
+		for _, own := range of.Scope().Names() { // its own types have no qualifier
 			if _, ok := of.Scope().Lookup(own).(*types.TypeName); ok && ast.IsExported(own) && regexp.MustCompile(`\b`+own+`\b`).MatchString(text) {
 				source += fmt.Sprintf("type %s = %s.%[1]s\n", own, name)
 			}
@@ -332,8 +333,8 @@ func (c *documentChecker) checkDeclarations(b codeBlock) {
 	}
 }
 
-// TestChangelog: the entry of the first release says what there is. Nobody has a version in which
-// something was missing or wrong.
+// TestChangelog: before the first release, the changelog has no sections about changes and fixes,
+// because no user has an earlier version.
 func TestChangelog(t *testing.T) {
 	text, err := os.ReadFile("CHANGELOG.md")
 	if err != nil {

@@ -9,74 +9,79 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
-// These errors say what keeps an informer from being current. For each reflector that is not
-// current, Err, Status.Err and the errors of the waiting calls wrap one of them, and the error of
-// its cause, if there is one. Test for them with errors.Is. None of them ends an informer: it tries
-// again and recovers by itself.
+// These errors name the reason why an informer is not current. For each reflector that is not
+// current, Err, Status.Err and the errors of the waiting calls wrap one of them, and the error that
+// caused it, if there is one. Test for them with errors.Is. None of them ends an informer: it
+// retries, and recovers when the cause is gone.
 var (
-	// ErrForbidden: 403, RBAC does not let the informer list or watch.
+	// ErrForbidden is returned when the server answers 403: RBAC does not allow the list or watch.
 	ErrForbidden = reflector.ErrForbidden
-	// ErrUnauthorized: 401, the credentials are not accepted.
+	// ErrUnauthorized is returned when the server answers 401: it does not accept the credentials.
 	ErrUnauthorized = reflector.ErrUnauthorized
-	// ErrUnknownResource: 404, the server does not know the resource (yet).
+	// ErrUnknownResource is returned when the server answers 404: it does not serve the resource
+	// (yet).
 	ErrUnknownResource = reflector.ErrUnknownResource
-	// ErrMethodNotAllowed: 405, the resource cannot be listed, or not watched.
+	// ErrMethodNotAllowed is returned when the server answers 405: the resource does not support list
+	// or watch.
 	ErrMethodNotAllowed = reflector.ErrMethodNotAllowed
-	// ErrNoBookmark: the server never sent the initial-events-end bookmark.
+	// ErrNoBookmark is returned when the server did not send the initial-events-end bookmark in time.
 	ErrNoBookmark = reflector.ErrNoBookmark
-	// ErrExpired: 410, the resourceVersion or the continue token is too old.
+	// ErrExpired is returned when the server answers 410: the resourceVersion or continue token is too
+	// old.
 	ErrExpired = reflector.ErrExpired
-	// ErrServerBehind: the server has not reached what is held. Perhaps it is a replica that lags.
+	// ErrServerBehind is returned when the server has not reached the informer's resourceVersion. It
+	// may be a replica that lags.
 	ErrServerBehind = reflector.ErrServerBehind
-	// ErrSilent: nothing was heard for 90 s, and the server does not answer.
+	// ErrSilent is returned when the server sent nothing for 90 s and does not answer a probe.
 	ErrSilent = reflector.ErrSilent
-	// ErrWentBack: the server's state is older than what it answered before.
+	// ErrWentBack is returned when the server's state is older than a state that it sent before.
 	ErrWentBack = reflector.ErrWentBack
-	// ErrMalformed: a body is not what it says it is.
+	// ErrMalformed is returned when a response body cannot be parsed, or not in full.
 	ErrMalformed = reflector.ErrMalformed
-	// ErrUnreachable: there is no answer at all.
+	// ErrUnreachable is returned when the server does not answer.
 	ErrUnreachable = reflector.ErrUnreachable
-	// ErrTooManyRequests: 429, the server asks for less.
+	// ErrTooManyRequests is returned when the server answers 429 to reduce its load.
 	ErrTooManyRequests = reflector.ErrTooManyRequests
-	// ErrRejected: 400, 406 or 422, mostly for a field selector that the resource has not.
+	// ErrRejected is returned when the server answers 400, 406 or 422, usually because the resource
+	// does not support a field selector.
 	ErrRejected = reflector.ErrRejected
-	// ErrServer: 5xx, the server, or a proxy before it, failed.
+	// ErrServer is returned when the server, or a proxy in front of it, answers 5xx.
 	ErrServer = reflector.ErrServer
-	// ErrEnded: the server ends watches as soon as they begin.
+	// ErrEnded is returned when the server ends watches as soon as they start.
 	ErrEnded = reflector.ErrEnded
-	// ErrEncoding: the answer is in an encoding that cannot be made T's.
+	// ErrEncoding is returned when the server answers in an encoding that cannot be converted to T's.
 	ErrEncoding = reflector.ErrEncoding
 )
 
-// These errors are returned by calls. Test for them with errors.Is.
+// Calls return these errors. Test for them with errors.Is.
 var (
-	// ErrNotFound is returned for an object that the informer does not hold.
+	// ErrNotFound is returned for an object that the informer does not store.
 	ErrNotFound = errors.New("not found")
-	// ErrNotSynced is returned when a wait ended before the informer had synced. The error wraps
-	// the informer's Err too, where there is one.
+	// ErrNotSynced is returned when a wait ends before the informer has synced. The error also wraps
+	// the informer's Err, if it has one.
 	ErrNotSynced = engine.ErrNotSynced
-	// ErrStopped is returned by Run and Handle once a Run has ended, by waits that it ends, and by a
-	// factory after Shutdown.
+	// ErrStopped is returned by Run and Handle after a Run has ended, by waits that the end of Run
+	// interrupts, and by a factory after Shutdown.
 	ErrStopped = engine.ErrStopped
-	// ErrReleased is returned when the lease was released.
+	// ErrReleased is returned by a lease after Release.
 	ErrReleased = errors.New("released")
-	// ErrRunning is returned by Run while another Run is under way.
+	// ErrRunning is returned by Run while another Run is active.
 	ErrRunning = engine.ErrRunning
-	// ErrHandlerStuck is returned when a handler did not return within Options.StopTimeout after
-	// the informer was stopped.
+	// ErrHandlerStuck is returned when a handler did not return within Options.StopTimeout after the
+	// informer stopped.
 	ErrHandlerStuck = engine.ErrHandlerStuck
-	// ErrOptions is returned when an informer cannot be made of its options.
+	// ErrOptions is returned when options are invalid.
 	ErrOptions = errors.New("invalid options")
-	// ErrInvalidResourceVersion is returned by WaitForResourceVersion for one that is no integer, and
-	// so cannot be compared.
+	// ErrInvalidResourceVersion is returned by WaitForResourceVersion for a version that is not an
+	// integer and so cannot be compared.
 	ErrInvalidResourceVersion = store.ErrInvalidResourceVersion
-	// ErrIndexExists is returned when an index of that name is there already.
+	// ErrIndexExists is returned when another index has the same name.
 	ErrIndexExists = store.ErrIndexExists
-	// ErrUnknownIndex is returned when there is no index of that name.
+	// ErrUnknownIndex is returned when no index has the name.
 	ErrUnknownIndex = store.ErrUnknownIndex
 )
 
 var errNoConfig = optionsError(errors.New("no rest.Config"))
 
-// optionsError makes an error of the options of what is wrong with them.
+// optionsError wraps err in ErrOptions.
 func optionsError(err error) error { return fmt.Errorf("%w: %w", ErrOptions, err) }

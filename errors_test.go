@@ -12,8 +12,8 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// TestErrorTexts: what calls return is a sentinel of this package, and its text names what was
-// asked for and no package.
+// TestErrorTexts: calls return sentinels of this package. Their text names the object of the call
+// and no package.
 func TestErrorTexts(t *testing.T) {
 	inf, err := weir.NewInformer[*corev1.ConfigMap](&rest.Config{}, weir.Options{Indexes: map[string]weir.Index{"app": weir.ByLabel("app")}})
 	if err != nil {
@@ -37,8 +37,8 @@ func TestErrorTexts(t *testing.T) {
 	}
 }
 
-// TestHandlerWaitWrapsContextError: the wait for a handler that does not come to an end finds the
-// context's error, and the cause that it was ended with.
+// TestHandlerWaitWrapsContextError: a wait for a handler that does not end returns the context's
+// error and its cause.
 func TestHandlerWaitWrapsContextError(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "x")

@@ -31,10 +31,11 @@ func write(t *testing.T, do func(*wire.Meta, []byte) error, name, uid, resourceV
 	}
 }
 
-// TestEventsOfDeletions: an event says at which version an object was deleted, and whether the
-// handler got its final state. An object that takes the name of another one is no update of it.
+// TestEventsOfDeletions: an event carries the version at which an object was deleted, and reports
+// whether the handler received its final state. An object that takes another object's name is not
+// an update of it.
 func TestEventsOfDeletions(t *testing.T) {
-	f := NewFactory(t.Context(), nobody())
+	f := NewFactory(t.Context(), unreachable())
 	defer f.Shutdown()
 	l := leaseOf(t, f, Options{})
 	told := make(chan string)

@@ -18,7 +18,7 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// cluster starts an embedded API server with some config maps, in place of a cluster.
+// cluster starts an embedded API server with some config maps. It replaces a cluster.
 func cluster(ctx context.Context) (*apiserver.Server, corev1client.CoreV1Interface) {
 	server, err := apiserver.New(apiserver.Options{Pods: 100, AnyNamespace: true})
 	if err == nil {
@@ -58,7 +58,7 @@ func run[T weir.Object](ctx context.Context, inf *weir.Informer[T], wg *sync.Wai
 	}
 }
 
-// A built-in type. The handler is told keys; nothing is decoded until somebody asks for an object.
+// A built-in type. The handler receives keys. Nothing is decoded until a caller asks for an object.
 func Example() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	server, _ := cluster(ctx)
@@ -97,7 +97,7 @@ func Example() {
 	// true
 }
 
-// All reads one consistent moment in the order of the keys, whatever changes meanwhile.
+// All reads one consistent snapshot in key order, also while objects change.
 func ExampleInformer_All() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	server, _ := cluster(ctx)
@@ -126,7 +126,7 @@ func ExampleInformer_All() {
 	// shapes circle
 }
 
-// A snapshot stays as it is, whatever changes.
+// A snapshot does not change.
 func ExampleInformer_Snapshot() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	server, client := cluster(ctx)
@@ -150,7 +150,7 @@ func ExampleInformer_Snapshot() {
 	// Output: 4 5 true
 }
 
-// An index by label, one by field and one by function; they can be added before or after the start.
+// An index by label, one by field and one by function. They can be added before or after the start.
 func ExampleInformer_By() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	server, _ := cluster(ctx)
@@ -218,7 +218,7 @@ func ExampleNewInformer_customResource() {
 	// Output: Widget gear 12
 }
 
-// Unstructured objects come as JSON, those of built-in resources too.
+// Unstructured objects are received as JSON, also those of built-in resources.
 func ExampleNewInformer_unstructured() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	server, _ := cluster(ctx)
@@ -243,7 +243,7 @@ func ExampleNewInformer_unstructured() {
 	// Output: v1 ConfigMap red
 }
 
-// Metadata only: the server sends nothing else, for any resource.
+// Metadata only, for any resource: the server sends nothing else.
 func ExampleNewInformer_metadataOnly() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	server, _ := cluster(ctx)
@@ -272,8 +272,8 @@ func ExampleNewInformer_metadataOnly() {
 	// red map[initial:r]
 }
 
-// Several namespaces and selectors in one informer. An object that two selectors match is held
-// once, for both.
+// Several namespaces and selectors in one informer. An object that two selectors match is stored
+// once.
 func ExampleNewInformer_merged() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	server, _ := cluster(ctx)
@@ -321,7 +321,7 @@ func ExampleInformer_WaitForResourceVersion() {
 	// Output: <nil>
 }
 
-// What keeps an informer from syncing is an error, at once: no timeout hides it.
+// WaitForErr immediately returns the error that prevents the sync. No timeout hides it.
 func ExampleInformer_WaitForErr() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	server, _ := cluster(ctx)
@@ -342,8 +342,8 @@ func ExampleInformer_WaitForErr() {
 	// Output: true
 }
 
-// A factory shares informers; the last user that leaves stops one. The second user may change the
-// objects that it gets.
+// A factory shares informers and stops each after its last user. The second user may change its
+// objects.
 func ExampleFactory() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -13,8 +13,8 @@ import (
 	"github.com/weirproject/weir"
 )
 
-// A Deleted event says at which version the object was deleted, and whether the handler has seen
-// its final state. One that has the name of another object, and another uid, is no update of it.
+// A Deleted event carries the version of the deletion and reports whether the handler saw the final
+// state. An object with another object's name, but another uid, is not an update of it.
 func ExampleEvent() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

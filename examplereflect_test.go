@@ -11,13 +11,13 @@ import (
 	"github.com/weirproject/weir"
 )
 
-// names is a sink that keeps the names of objects, and prints them once it has a whole state.
+// names is a sink that stores the names of objects and prints them when it has a whole state.
 type names struct {
 	held, replacing map[string]bool
 	cancel          func()
 }
 
-func (n *names) ResourceVersion() (string, error) { return "", nil } // nothing was kept
+func (n *names) ResourceVersion() (string, error) { return "", nil } // no stored version
 
 func (n *names) BeginReplace() error {
 	n.replacing = map[string]bool{}
@@ -27,7 +27,7 @@ func (n *names) BeginReplace() error {
 func (n *names) EndReplace(string) error {
 	n.held, n.replacing = n.replacing, nil
 	fmt.Println(len(n.held), n.held["red"])
-	n.cancel() // Reflect goes on with the changes otherwise
+	n.cancel() // otherwise Reflect continues with the changes
 	return nil
 }
 
@@ -55,8 +55,7 @@ func (n *names) current() map[string]bool {
 	return n.held
 }
 
-// A sink of one's own in place of an informer's memory. examples/boltsink has one that is a
-// database.
+// A custom sink replaces an informer's memory. examples/boltsink is one that writes to a database.
 func ExampleReflect() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -14,62 +14,62 @@ import (
 	"github.com/weirproject/weir/internal/source"
 )
 
-// Factory shares informers: users with the same options get the same informer, see Use. It runs
-// from its first user to its last (kubernetes issue 79610: stop one informer). All informers of a
-// factory share a Server. Its methods are safe for concurrent use.
+// Factory shares informers: users with the same options get the same informer, see Use. An informer
+// runs from its first user to its last (kubernetes issue 79610: stop one informer). All informers
+// of a factory share a Server. Its methods are safe for concurrent use.
 type Factory struct {
 	cfg    *rest.Config
 	ctx    context.Context
 	stop   context.CancelFunc
 	runs   sync.WaitGroup
-	server Server // that of cfg
+	server Server // of cfg
 
 	mu     sync.Mutex
 	shared map[shareKey]*shared
 }
 
-// shared is one informer with its users.
+// shared is one informer and its users.
 type shared struct {
 	informer any // *Informer[T]
-	// users are leases, each with its OnStatus or nil. The factory's lock guards them.
+	// users are the leases, each with its OnStatus or nil. The factory's lock guards them.
 	users map[any]func(Status)
 	stop  context.CancelFunc
 	done  chan struct{}
-	err   error // of Run; read after done
+	err   error // of Run; read after done is closed
 
-	indexing sync.Mutex // held while indexes are built; the factory's lock is not
+	indexing sync.Mutex // held while indexes are built, without the factory's lock
 	indexes  map[string]Index
 }
 
-// NewFactory returns a factory whose informers end with ctx at the latest. It copies cfg and makes
-// no request.
+// NewFactory returns a factory whose informers stop when ctx ends, or earlier. It copies cfg and
+// sends no request.
 func NewFactory(ctx context.Context, cfg *rest.Config) *Factory {
-	if cfg != nil { // else Use says so
+	if cfg != nil { // nil: Use returns the error
 		cfg = source.CopyConfig(cfg)
 	}
 	ctx, stop := context.WithCancel(ctx)
 	return &Factory{cfg: cfg, ctx: ctx, stop: stop, shared: map[shareKey]*shared{}}
 }
 
-// Use returns a lease of an informer of T with these options, and starts the informer when it has
-// no other user. It blocks only while an index by label or field is added to an informer that holds
-// objects, and only users of that informer wait for it.
+// Use returns a lease of an informer of T with these options. It starts the informer if it has no
+// other user. It blocks only while an index by label or field is added to an informer that already
+// stores objects; only users of that informer wait for it.
 //
-// What a user sets holds for that user. Users share an informer only when they agree on
+// Each user's options apply to that user. Users share an informer only when they agree on
 //
-//   - which objects it has: T, Resource or else the kind that Scheme knows T by, Namespaces and
-//     Selectors in any order, Shard, Drop;
-//   - who may change objects: ShareDecoded, DetectMutation;
-//   - how it works: DecodedBudget, DecodedIdle, LogBytes, ListWatch, Server, StopTimeout. A value and
-//     the zero value that means it are different.
+//   - its objects: T, Resource or else the kind that Scheme has for T, Namespaces and Selectors in
+//     any order, Shard, Drop;
+//   - whether users may change objects: ShareDecoded, DetectMutation;
+//   - its operation: DecodedBudget, DecodedIdle, LogBytes, ListWatch, Server, StopTimeout. A value
+//     and the zero value with the same meaning count as different.
 //
 // Each user of a shared informer has its own PrivateCopies, OnPanic for its handlers, and OnStatus,
-// which is called from Use to Release. Indexes that are missing are added, for all users. Name is
-// the first user's.
+// which is called from Use to Release. Use adds missing indexes for all users. Name is the first
+// user's.
 //
-// Use returns ErrIndexExists when an index of that name is defined otherwise (see ByFunc for when
-// two functions are one), and then adds none; ErrOptions if the options make no sense; ErrStopped
-// when the factory has been shut down.
+// Use returns ErrIndexExists, and adds no index, when an index of the same name has another
+// definition (see ByFunc for when two functions are the same); ErrOptions if the options are
+// invalid; ErrStopped after the factory's Shutdown.
 func Use[T Object](f *Factory, opts Options) (*Lease[T], error) {
 	key, err := shareKeyOf[T](f, opts)
 	if err != nil {
@@ -87,7 +87,7 @@ func Use[T Object](f *Factory, opts Options) (*Lease[T], error) {
 	return lease, nil
 }
 
-// use returns the informer of the lease's key, with the lease among its users.
+// use returns the informer for the lease's key, and adds the lease to its users.
 func use[T Object](f *Factory, lease *Lease[T], opts Options) (*shared, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -111,7 +111,7 @@ func use[T Object](f *Factory, lease *Lease[T], opts Options) (*shared, error) {
 	return sh, nil
 }
 
-// start runs an informer in a goroutine that ends with its last user or with the factory.
+// start runs an informer in a goroutine that ends after its last user, or with the factory.
 func (f *Factory) start(sh *shared, run func(context.Context) error) {
 	ctx, stop := context.WithCancel(f.ctx)
 	sh.stop = stop
@@ -122,12 +122,12 @@ func (f *Factory) start(sh *shared, run func(context.Context) error) {
 	})
 }
 
-// Shutdown stops all informers and blocks until they have ended. Use returns ErrStopped from then
-// on. The error joins those of their Run. Informers whose leases were released before have none:
-// their handlers were removed, and are not waited for.
+// Shutdown stops all informers and blocks until they have ended. After it, Use returns ErrStopped.
+// The error joins the errors of their Run. Informers that were released before add no error: their
+// handlers were removed, and Run does not wait for them.
 func (f *Factory) Shutdown() error {
 	f.mu.Lock()
-	f.stop() // under the lock: a Use that is under way has started its informer, or starts none
+	f.stop() // under the lock: a concurrent Use has started its informer already, or starts none
 	f.mu.Unlock()
 	f.runs.Wait()
 	f.mu.Lock()
@@ -153,7 +153,7 @@ func (f *Factory) report(sh *shared, s Status) {
 	}
 }
 
-// release ends a use. The informer stops if it was the last one.
+// release removes a user, and stops the informer if it was the last.
 func (f *Factory) release(key shareKey, sh *shared, lease any) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -167,9 +167,9 @@ func (f *Factory) release(key shareKey, sh *shared, lease any) {
 	}
 }
 
-// addIndexes adds what a later user wants and the informer has not; nothing if a name is taken by
-// another index. It holds sh.indexing, never the factory's lock, since to build an index may take
-// long.
+// addIndexes adds the indexes in want that the informer lacks. It adds none if another index has
+// one of the names. It holds sh.indexing but not the factory's lock, because building an index can
+// take long.
 func addIndexes[T Object](inf *Informer[T], sh *shared, want map[string]Index) error {
 	sh.indexing.Lock()
 	defer sh.indexing.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// TestNoConfig refuses to make an informer without a rest.Config.
+// TestNoConfig: no informer is created without a rest.Config.
 func TestNoConfig(t *testing.T) {
 	if _, err := weir.NewInformer[*corev1.Pod](nil, weir.Options{}); !errors.Is(err, weir.ErrOptions) {
 		t.Errorf("NewInformer: %v", err)
@@ -24,8 +24,8 @@ func TestNoConfig(t *testing.T) {
 	}
 }
 
-// TestWaitForErrOfStopped: to wait for what is wrong with an informer or a lease ends with the
-// informer, also where nothing was.
+// TestWaitForErrOfStopped: WaitForErr of an informer or a lease returns when the informer ends,
+// even if it had no error.
 func TestWaitForErrOfStopped(t *testing.T) {
 	server, _, ctx := serve(t, apiserver.Options{})
 	f := weir.NewFactory(ctx, server.Config())
@@ -62,8 +62,7 @@ func TestWaitForErrOfStopped(t *testing.T) {
 	}
 }
 
-// Types that are called alike, such as the Event of core and that of events, have informers of
-// their own.
+// Types of the same name, such as Event in core and in events, have separate informers.
 func TestFactoryTypesOfOneName(t *testing.T) {
 	server, _, ctx := serve(t, apiserver.Options{})
 	f := weir.NewFactory(ctx, server.Config())
@@ -85,8 +84,8 @@ func TestFactoryTypesOfOneName(t *testing.T) {
 
 func byName(m *corev1.ConfigMap) ([]string, error) { return []string{m.Name}, nil }
 
-// Users of one index by a function share it: of one Index value, and of one function. Another
-// function under the same name is an error, and leaves nothing behind.
+// Users share an index by function if they use one Index value or one function. Another function
+// under the same name is an error and leaves the informer unchanged.
 func TestFactorySharesFunctionIndexes(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "a")
@@ -155,8 +154,8 @@ func TestIndexOfAnotherType(t *testing.T) {
 	}
 }
 
-// A lease that was released takes no handler: nobody would serve it when the last user has gone,
-// and nobody would remove it.
+// A released lease rejects handlers: no informer would serve them after the last user, and no
+// Release would remove them.
 func TestLeaseAfterRelease(t *testing.T) {
 	server, _, ctx := serve(t, apiserver.Options{})
 	f := weir.NewFactory(ctx, server.Config())
@@ -191,8 +190,7 @@ func TestLeaseAfterRelease(t *testing.T) {
 	}
 }
 
-// TestShutdownDuringUse checks that a Use beside Shutdown has its informer ended by it, or gets
-// none.
+// TestShutdownDuringUse: Shutdown ends the informer of a concurrent Use, or that Use starts none.
 func TestShutdownDuringUse(t *testing.T) {
 	for range 200 {
 		f := weir.NewFactory(t.Context(), &rest.Config{Host: "http://127.0.0.1:1"})
@@ -217,7 +215,7 @@ func TestShutdownDuringUse(t *testing.T) {
 	}
 }
 
-// TestShutdownWithStuckHandler checks that Shutdown tells of a handler that does not return.
+// TestShutdownWithStuckHandler: Shutdown returns an error about a handler that does not return.
 func TestShutdownWithStuckHandler(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "a")
@@ -242,8 +240,8 @@ func TestShutdownWithStuckHandler(t *testing.T) {
 	<-reg.Done()
 }
 
-// TestRemovedHandlerWaitsForNothing checks that nobody waits for the sync of a handler that was
-// removed before it.
+// TestRemovedHandlerWaitsForNothing: no caller waits for the sync of a handler that was removed
+// before it synced.
 func TestRemovedHandlerWaitsForNothing(t *testing.T) {
 	f := weir.NewFactory(t.Context(), &rest.Config{Host: "http://127.0.0.1:1"})
 	lease, err := weir.Use[*corev1.ConfigMap](f, weir.Options{})

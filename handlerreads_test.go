@@ -11,8 +11,8 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// Handlers that look at every object, several of them and more than once, leave nothing decoded
-// behind: the first list would be held decoded as a whole.
+// Handlers that read every object, several of them and repeatedly, leave no decoded objects behind.
+// Otherwise the first list would stay decoded as a whole.
 func TestHandlersHoldNothing(t *testing.T) {
 	server, _, ctx := serve(t, apiserver.Options{Pods: 300})
 	inf, err := weir.NewInformer[*corev1.Pod](server.Config(), weir.Options{})
@@ -43,7 +43,7 @@ func TestHandlersHoldNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const tracked = 300 * 160 // what there is of each object while somebody may still use it
+	const tracked = 300 * 160 // the copies of each object while a caller may still use them
 	if held := inf.Stats().Memory.Decoded; looked.Load() != 900 || held > tracked {
 		t.Errorf("%d objects were looked at; %d bytes are held decoded", looked.Load(), held)
 	}

@@ -10,34 +10,36 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// Index says by which values objects are found with By. Make one with ByLabel, ByField or ByFunc.
+// Index defines the values under which By finds objects. Create one with ByLabel, ByField or
+// ByFunc.
 type Index struct {
 	label string
 	field string
 	fn    func(object any) ([]string, error)
-	// Of fn: the type of the objects that it takes, and the function value that it was made of.
+	// Of fn: the type of its objects, and the function value from which it was made.
 	of    reflect.Type
 	value unsafe.Pointer
 }
 
-// ByLabel indexes by the value of a label. It is kept from the bytes; nothing is decoded.
+// ByLabel indexes objects by the value of a label. It reads the label from the bytes and decodes
+// nothing.
 func ByLabel(key string) Index { return Index{label: key} }
 
-// ByField indexes by the values of a field, such as "spec.nodeName". It is kept from the bytes;
-// nothing is decoded.
+// ByField indexes objects by the values of a field, such as "spec.nodeName". It reads the field
+// from the bytes and decodes nothing.
 func ByField(path string) Index { return Index{field: path} }
 
-// ByFunc indexes by what a function says of a decoded object: client-go's IndexFunc. It runs when
-// the index is read, on the reader's goroutine, for what has changed since; never in the way of a
-// WATCH. The object is shared and read-only. The function must not read an index by function of the
-// informer: it would wait for itself.
+// ByFunc indexes objects by the values that fn returns for the decoded object, like client-go's
+// IndexFunc. fn runs when the index is read, on the reader's goroutine, for the objects that
+// changed since the last read. It never delays a WATCH. The object is shared and read-only. fn must
+// not read an index by function of the same informer: that would deadlock.
 //
-// Users of a factory share an index by a function when both have the same Index value, or made
-// theirs of the same function value: one declared function, or one closure. Two closures of one
-// text are two functions, since they may have captured different variables, and so are two method
-// values.
+// Users of a factory share an index by function when both pass the same Index value, or create
+// theirs from the same function value: one declared function or one closure. Two closures with the
+// same source are two functions, because they may have captured different variables. So are two
+// method values.
 //
-// For a nil function it returns the zero Index, which AddIndex, NewInformer and Use refuse with
+// For a nil function ByFunc returns the zero Index, which AddIndex, NewInformer and Use reject with
 // ErrOptions.
 func ByFunc[T Object](fn func(T) ([]string, error)) Index {
 	if fn == nil {
@@ -50,18 +52,18 @@ func ByFunc[T Object](fn func(T) ([]string, error)) Index {
 	}
 }
 
-// same reports whether two indexes give the same values for every object.
+// same reports whether two indexes return the same values for every object.
 func (ix Index) same(other Index) bool {
 	return ix.label == other.label && ix.field == other.field && ix.of == other.of && ix.value == other.value
 }
 
-// AddIndex adds an index. It may be called at any time. It blocks while an index by label or field
-// is built from what is held; nobody else waits for that. An index by function is built when it is
-// read first.
+// AddIndex adds an index. It may be called at any time. For an index by label or field, it blocks
+// until the index of the stored objects is built; no other caller waits for that. An index by
+// function is built when it is first read.
 //
-// The error is ErrIndexExists if the name is taken, or ErrOptions if T has no such field, or the
-// index has a function of another type or is the zero Index. Otherwise it names an object from
-// whose bytes the index cannot be read. The index is not added then.
+// AddIndex returns ErrIndexExists if the name is in use, and ErrOptions if T has no such field, if
+// the index function takes another type, or for the zero Index. Any other error names an object
+// from whose bytes the index cannot be read. The index is then not added.
 func (i *Informer[T]) AddIndex(name string, ix Index) error {
 	var made store.Index
 	switch {

@@ -15,9 +15,9 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
-// Informer holds the objects of one resource, or of some namespaces and selectors of it, and tells
-// handlers what changes. It is client-go's SharedInformer, typed. All methods are safe for
-// concurrent use.
+// Informer stores the objects of one resource, or of some of its namespaces and selectors, and
+// calls handlers when they change. It is client-go's SharedInformer, typed. All methods are safe
+// for concurrent use.
 type Informer[T Object] struct {
 	name       string
 	objectType *objectType
@@ -28,8 +28,8 @@ type Informer[T Object] struct {
 	panics     func(*PanicError)
 }
 
-// NewInformer makes an informer for the objects that cfg's server has. It copies cfg and makes no
-// request: Run does. The error is ErrOptions, or says what is wrong with cfg.
+// NewInformer returns an informer for objects on cfg's server. It copies cfg and sends no request:
+// Run does. It returns ErrOptions for invalid options, or an error about cfg.
 func NewInformer[T Object](cfg *rest.Config, opts Options) (*Informer[T], error) {
 	if cfg == nil {
 		return nil, errNoConfig
@@ -49,7 +49,7 @@ func NewInformer[T Object](cfg *rest.Config, opts Options) (*Informer[T], error)
 	return inf, nil
 }
 
-// build makes the engine, with a reflector for each namespace and selector.
+// build creates the engine, with a reflector for each namespace and selector.
 func (i *Informer[T]) build(cfg *rest.Config, opts Options) error {
 	scopes, err := scopesOf(opts)
 	if err != nil {
@@ -92,8 +92,7 @@ func (i *Informer[T]) build(cfg *rest.Config, opts Options) error {
 	return nil
 }
 
-// forUser returns the informer with the copies that its readers and handlers get, and with what is
-// told of panics, as the options of another user say.
+// forUser returns the informer with another user's PrivateCopies and OnPanic.
 func (i *Informer[T]) forUser(opts Options) *Informer[T] {
 	user := *i
 	user.reader = &reader{private: opts.PrivateCopies, detector: i.reader.detector}
@@ -108,21 +107,21 @@ func onPanic(opts Options) func(*PanicError) {
 	return opts.OnPanic
 }
 
-// Run lists and watches, and serves handlers, until ctx ends. It blocks. It then returns nil, or
-// ErrHandlerStuck when a handler did not return within Options.StopTimeout. What keeps an informer
-// from being current does not end it: see Err. An informer runs once: Run returns ErrRunning at
-// once while another Run is under way, and ErrStopped after one has ended.
+// Run lists, watches and serves handlers until ctx ends. It then returns nil, or ErrHandlerStuck if
+// a handler did not return within Options.StopTimeout. Errors of the server do not end it: see Err.
+// An informer runs once: Run returns ErrRunning immediately while another Run is active, and
+// ErrStopped after one has ended.
 func (i *Informer[T]) Run(ctx context.Context) error { return i.engine.Run(ctx) }
 
-// Name returns Options.Name, or the name that the informer has without one.
+// Name returns Options.Name, or the generated name.
 func (i *Informer[T]) Name() string { return i.name }
 
-// Encoding returns how the objects' bytes are encoded, as Item.AppendRaw gives them.
+// Encoding returns the encoding of the bytes that Item.AppendRaw returns.
 func (i *Informer[T]) Encoding() Encoding { return Encoding(i.objectType.encoding) }
 
-// Handle registers a handler: before Run, while it runs, before or after the first sync. What the
-// informer holds already comes first, as Added events. It does not block. It returns ErrStopped
-// after Run, and ErrOptions for a nil Handler.
+// Handle registers a handler, before or during Run. The handler first receives the stored objects
+// as Added events. Handle does not block. It returns ErrStopped after Run, and ErrOptions for a nil
+// Handler.
 func (i *Informer[T]) Handle(h Handler[T], opts HandlerOptions[T]) (*Registration, error) {
 	if h == nil {
 		return nil, fmt.Errorf("%s: %w: no Handler", i.name, ErrOptions)
@@ -138,37 +137,37 @@ func (i *Informer[T]) Handle(h Handler[T], opts HandlerOptions[T]) (*Registratio
 	return &Registration{handler: r, engine: i.engine}, nil
 }
 
-// WaitForSync blocks until everything that the first lists brought is held. If ctx ends first, the
-// error wraps ErrNotSynced, the context's error and what has kept the informer from syncing:
-// errors.Is(err, ErrForbidden), say. If the informer is stopped first, it wraps ErrNotSynced and
-// ErrStopped.
+// WaitForSync blocks until the informer stores every object of its first lists. If ctx ends first,
+// the error wraps ErrNotSynced, the context's error and the error that prevented the sync: test
+// errors.Is(err, ErrForbidden), for example. If the informer is stopped first, the error wraps
+// ErrNotSynced and ErrStopped.
 func (i *Informer[T]) WaitForSync(ctx context.Context) error { return i.engine.WaitForSync(ctx) }
 
-// HasSynced reports whether WaitForSync would return nil at once.
+// HasSynced reports whether WaitForSync would return nil immediately.
 func (i *Informer[T]) HasSynced() bool { return i.store.Synced() }
 
-// WaitForResourceVersion blocks until the informer holds everything up to a resourceVersion. Pass
-// the one that a write returned to read your own writes. With several namespaces or selectors it
-// blocks until each has reached it. A quiet one reaches it with its next bookmark, which a
-// kube-apiserver sends about once a minute. Once the informer knows that the server was restored,
-// resourceVersions from before do not count as reached.
+// WaitForResourceVersion blocks until the informer has received everything up to a resourceVersion.
+// To read your own writes, pass the version that a write returned. With several namespaces or
+// selectors it blocks until each has reached the version. A quiet one reaches it with its next
+// bookmark, which kube-apiserver sends about once a minute. After the informer has detected that
+// the server was restored from a backup, resourceVersions from before do not count as reached.
 //
 // If ctx ends first, the error wraps the context's error and Err. If the informer is stopped first,
-// it wraps ErrStopped. For a resourceVersion that is no integer it wraps ErrInvalidResourceVersion,
-// at once.
+// it wraps ErrStopped. For a resourceVersion that is not an integer, WaitForResourceVersion
+// immediately returns an error that wraps ErrInvalidResourceVersion.
 func (i *Informer[T]) WaitForResourceVersion(ctx context.Context, resourceVersion string) error {
 	return i.engine.WaitForResourceVersion(ctx, resourceVersion)
 }
 
-// Err returns why the informer is not current, or nil while it is. The error wraps one of the
+// Err returns why the informer is not current, or nil if it is. The error wraps one of the
 // sentinels from ErrForbidden to ErrEncoding for each reflector that is not current. The informer
-// recovers by itself when the cause goes away.
+// recovers automatically when the cause is gone.
 func (i *Informer[T]) Err() error { return i.engine.Err() }
 
 // WaitForErr blocks until Err is not nil, and returns it. If ctx ends first, it returns the
 // context's error. If the informer is stopped first, the error wraps ErrStopped. A program that
-// waits for WaitForSync and WaitForErr at once learns either that the informer has synced or what
-// keeps it from syncing.
+// calls WaitForSync and WaitForErr at the same time learns either that the informer has synced or
+// what prevents it.
 func (i *Informer[T]) WaitForErr(ctx context.Context) (err error) {
 	if wait := i.engine.WaitFor(ctx, func() bool { err = i.Err(); return err != nil }); wait != nil {
 		return wait

@@ -20,7 +20,7 @@ import (
 	"github.com/weirproject/weir/internal/eventually"
 )
 
-// patience bounds every wait. It is generous: nothing is timed here.
+// patience bounds every wait. It is generous because no test measures time.
 const patience = time.Minute
 
 // serve starts an embedded API server for a test.
@@ -44,7 +44,7 @@ func serve(t *testing.T, opts apiserver.Options) (*apiserver.Server, corev1clien
 	return server, corev1client.NewForConfigOrDie(server.Config()), ctx
 }
 
-// start runs an informer until the test ends, and gives a stop that waits.
+// start runs an informer until the test ends. The returned function stops it and waits for its end.
 func start[T weir.Object](t *testing.T, ctx context.Context, cfg *rest.Config, opts weir.Options) (*weir.Informer[T], func()) {
 	t.Helper()
 	inf, err := weir.NewInformer[T](cfg, opts)
@@ -77,8 +77,7 @@ func label(t *testing.T, ctx context.Context, client corev1client.CoreV1Interfac
 	return m.ResourceVersion
 }
 
-// TestMergedSelectors: an object is held while one of the selectors matches it, and goes when none
-// does.
+// TestMergedSelectors: the informer stores an object while at least one selector matches it.
 func TestMergedSelectors(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "x")
@@ -101,7 +100,8 @@ func TestMergedSelectors(t *testing.T) {
 	}
 }
 
-// TestDrop: what is dropped is not there, the rest is; and only where it was asked for.
+// TestDrop: dropped fields are absent, all others are present, and only informers with the option
+// drop them.
 func TestDrop(t *testing.T) {
 	server, _, ctx := serve(t, apiserver.Options{Pods: 20})
 	whole, _ := start[*corev1.Pod](t, ctx, server.Config(), weir.Options{})
@@ -132,8 +132,8 @@ func TestDrop(t *testing.T) {
 	}
 }
 
-// TestDropLabels: an index by label has the labels that are held, so none of those that are
-// dropped, and nothing of objects that have gone.
+// TestDropLabels: an index by label contains only labels of stored objects: no dropped labels, and
+// none of deleted objects.
 func TestDropLabels(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{Pods: 20})
 	index := map[string]weir.Index{"app": weir.ByLabel("app"), "shade": weir.ByLabel("shade")}
@@ -182,7 +182,7 @@ func TestDropLabels(t *testing.T) {
 	}
 }
 
-// TestWaitForSyncSaysWhy: controller-runtime 1653, kubeswift 460.
+// TestWaitForSyncSaysWhy covers controller-runtime issue 1653 and kubeswift issue 460.
 func TestWaitForSyncSaysWhy(t *testing.T) {
 	faults := &apiserver.Faults{}
 	server, _, ctx := serve(t, apiserver.Options{Faults: faults})
@@ -212,7 +212,8 @@ func TestWaitForSyncSaysWhy(t *testing.T) {
 	eventually.True(t, ctx, "there is no error", func() bool { return inf.Err() == nil })
 }
 
-// TestStuckHandler: Run gives up on a handler that does not return, and names it.
+// TestStuckHandler: Run does not wait longer than StopTimeout for a handler that does not return,
+// and names it.
 func TestStuckHandler(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "x")
@@ -249,7 +250,7 @@ func TestStuckHandler(t *testing.T) {
 	}
 }
 
-// TestHandlerComesAndGoes while the informer runs.
+// TestHandlerComesAndGoes adds and removes a handler while the informer runs.
 func TestHandlerComesAndGoes(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "a")
@@ -285,8 +286,7 @@ func TestHandlerComesAndGoes(t *testing.T) {
 	}
 }
 
-// TestIndexErrors: an index that is not there, one that is there already, and one by a function
-// that fails.
+// TestIndexErrors reads an unknown index, adds an existing one, and reads one whose function fails.
 func TestIndexErrors(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "a")
@@ -328,8 +328,8 @@ func TestIndexErrors(t *testing.T) {
 	}
 }
 
-// TestFactory: the second user's indexes are added, a lease's handlers go with it, the last user
-// stops the informer.
+// TestFactory: the second user's indexes are added, a lease's handlers are removed with it, and the
+// last user stops the informer.
 func TestFactory(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "a")
@@ -350,7 +350,7 @@ func TestFactory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if one.Done() != two.Done() || other.Done() == one.Done() { // each informer has one such channel
+	if one.Done() != two.Done() || other.Done() == one.Done() { // each informer has one Done channel
 		t.Error("what is the same is not shared, or what is not is")
 	}
 	reg, err := one.Handle(func(context.Context, weir.Event[*corev1.ConfigMap]) {}, weir.HandlerOptions[*corev1.ConfigMap]{})

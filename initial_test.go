@@ -13,8 +13,8 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// TestInitial: to a handler is initial what the first list brings, and what was held when the
-// handler was added, by whichever way it came; and nothing that comes after both.
+// TestInitial: the events for the objects of the first list, and for the objects that were stored
+// when the handler was added, are initial. Later events are not.
 func TestInitial(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	var wg sync.WaitGroup

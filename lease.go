@@ -8,9 +8,9 @@ import (
 	"sync"
 )
 
-// Lease is one user's hold on an informer that a factory shares and runs. It has the informer's
-// methods, but for Run. Its methods are safe for concurrent use. It keeps its handlers, and at most
-// as many again that have been removed; Release frees them.
+// Lease is one user's share of an informer that a factory runs. It has the informer's methods,
+// except Run. Its methods are safe for concurrent use. It keeps its handlers and up to the same
+// number of removed ones; Release frees them.
 type Lease[T Object] struct {
 	informer *Informer[T]
 	factory  *Factory
@@ -22,9 +22,9 @@ type Lease[T Object] struct {
 	released bool
 }
 
-// Release ends this use: the lease's handlers are removed, and the informer stops if this was its
-// last user. It does not block; Done tells when the informer has ended. Reads go on to work on what
-// is held. Releasing again does nothing.
+// Release removes the lease's handlers, and stops the informer if this was its last user. It does
+// not block; Done is closed when the informer has ended. Reads still return the cached objects. A
+// second Release does nothing.
 func (l *Lease[T]) Release() {
 	l.mu.Lock()
 	handlers, released := l.handlers, l.released
@@ -42,8 +42,8 @@ func (l *Lease[T]) Release() {
 // Done returns a channel that is closed when the informer has ended.
 func (l *Lease[T]) Done() <-chan struct{} { return l.shared.done }
 
-// Handle registers a handler, as Informer.Handle; it is removed with the lease. It returns
-// ErrReleased after Release.
+// Handle registers a handler like Informer.Handle. Release removes it. Handle returns ErrReleased
+// after Release.
 func (l *Lease[T]) Handle(h Handler[T], opts HandlerOptions[T]) (*Registration, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,8 +61,8 @@ func (l *Lease[T]) Handle(h Handler[T], opts HandlerOptions[T]) (*Registration, 
 	return r, nil
 }
 
-// AddIndex adds an index, as Informer.AddIndex, unless another user has added the same one. It
-// stays when the lease is released. It returns ErrReleased after Release.
+// AddIndex adds an index like Informer.AddIndex, unless another user has added the same one. The
+// index remains after Release. AddIndex returns ErrReleased after Release.
 func (l *Lease[T]) AddIndex(name string, ix Index) error {
 	l.mu.Lock()
 	released := l.released
@@ -73,69 +73,72 @@ func (l *Lease[T]) AddIndex(name string, ix Index) error {
 	return addIndexes(l.informer, l.shared, map[string]Index{name: ix})
 }
 
-// Name returns the informer's name, as Informer.Name.
+// Name returns the informer's name, see Informer.Name.
 func (l *Lease[T]) Name() string { return l.informer.Name() }
 
-// Encoding returns how the objects' bytes are encoded, as Informer.Encoding.
+// Encoding returns the encoding of the objects' bytes, see Informer.Encoding.
 func (l *Lease[T]) Encoding() Encoding { return l.informer.Encoding() }
 
-// WaitForSync blocks until the informer has synced, as Informer.WaitForSync.
+// WaitForSync blocks until the informer has synced, see Informer.WaitForSync.
 func (l *Lease[T]) WaitForSync(ctx context.Context) error { return l.informer.WaitForSync(ctx) }
 
-// HasSynced reports whether the informer has synced, as Informer.HasSynced.
+// HasSynced reports whether the informer has synced, see Informer.HasSynced.
 func (l *Lease[T]) HasSynced() bool { return l.informer.HasSynced() }
 
-// WaitForResourceVersion blocks until the informer is at a resourceVersion, as
+// WaitForResourceVersion blocks until the informer has reached a resourceVersion, see
 // Informer.WaitForResourceVersion.
 func (l *Lease[T]) WaitForResourceVersion(ctx context.Context, resourceVersion string) error {
 	return l.informer.WaitForResourceVersion(ctx, resourceVersion)
 }
 
-// Err returns why the informer is not current, as Informer.Err.
+// Err returns why the informer is not current, see Informer.Err.
 func (l *Lease[T]) Err() error { return l.informer.Err() }
 
-// WaitForErr blocks until Err is not nil and returns it, as Informer.WaitForErr. If the informer is
-// stopped first, with its last lease or its factory, the error wraps ErrStopped.
+// WaitForErr blocks until Err is not nil and returns it, see Informer.WaitForErr. If the informer
+// is stopped first, because its last lease was released or its factory shut down, the error wraps
+// ErrStopped.
 func (l *Lease[T]) WaitForErr(ctx context.Context) error { return l.informer.WaitForErr(ctx) }
 
-// Status returns the state of each of the informer's reflectors, as Informer.Status.
+// Status returns the state of each of the informer's reflectors, see Informer.Status.
 func (l *Lease[T]) Status() []Status { return l.informer.Status() }
 
-// Stats returns the informer's counts and sizes, as Informer.Stats. Its handlers are those of all
-// users.
+// Stats returns the informer's counts and sizes, see Informer.Stats. It includes the handlers of
+// all users.
 func (l *Lease[T]) Stats() Stats { return l.informer.Stats() }
 
-// Snapshot returns what the informer holds now.
+// Snapshot returns the objects that the informer stores now.
 func (l *Lease[T]) Snapshot() Snapshot[T] { return l.informer.Snapshot() }
 
-// Get decodes and returns one object, as Informer.Get.
+// Get decodes and returns one object, see Informer.Get.
 func (l *Lease[T]) Get(key string) (T, error) { return l.informer.Get(key) }
 
-// Item returns one object and whether it is held, as Informer.Item.
+// Item returns one object and whether the informer stores it, see Informer.Item.
 func (l *Lease[T]) Item(key string) (Item[T], bool) { return l.informer.Item(key) }
 
-// Len returns how many objects are held.
+// Len returns the number of stored objects.
 func (l *Lease[T]) Len() int { return l.informer.Len() }
 
-// ResourceVersion returns one up to which everything is held, as Informer.ResourceVersion.
+// ResourceVersion returns a version up to which the informer has received everything, see
+// Informer.ResourceVersion.
 func (l *Lease[T]) ResourceVersion() string { return l.informer.ResourceVersion() }
 
-// All reads every object of one snapshot, as Snapshot.All.
+// All reads every object of one snapshot, see Snapshot.All.
 func (l *Lease[T]) All() iter.Seq2[T, error] { return l.informer.All() }
 
-// In reads the objects of one namespace in one snapshot, as Snapshot.In.
+// In reads the objects of one namespace in one snapshot, see Snapshot.In.
 func (l *Lease[T]) In(namespace string) iter.Seq2[T, error] { return l.informer.In(namespace) }
 
-// By reads the objects that an index has under a value in one snapshot, as Snapshot.By.
+// By reads the objects under a value of an index in one snapshot, see Snapshot.By.
 func (l *Lease[T]) By(index, value string) iter.Seq2[T, error] { return l.informer.By(index, value) }
 
-// Items reads every object of one snapshot and decodes none, as Snapshot.Items.
+// Items reads every object of one snapshot without decoding it, see Snapshot.Items.
 func (l *Lease[T]) Items() iter.Seq[Item[T]] { return l.informer.Items() }
 
-// ItemsIn reads the objects of one namespace in one snapshot and decodes none, as Snapshot.ItemsIn.
+// ItemsIn reads the objects of one namespace in one snapshot without decoding them, see
+// Snapshot.ItemsIn.
 func (l *Lease[T]) ItemsIn(namespace string) iter.Seq[Item[T]] { return l.informer.ItemsIn(namespace) }
 
-// ItemsBy reads the objects that an index has under a value in one snapshot and decodes none, as
+// ItemsBy reads the objects under a value of an index in one snapshot without decoding them, see
 // Snapshot.ItemsBy.
 func (l *Lease[T]) ItemsBy(index, value string) iter.Seq2[Item[T], error] {
 	return l.informer.ItemsBy(index, value)

@@ -8,13 +8,12 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// nobody is the config of a server that is not there.
-func nobody() *rest.Config { return &rest.Config{Host: "http://127.0.0.1:1"} }
+// unreachable is the config of a server that does not exist.
+func unreachable() *rest.Config { return &rest.Config{Host: "http://127.0.0.1:1"} }
 
-// TestLeaseForgetsHandlers: a lease keeps no more handlers than were there at a time, and as many
-// again.
+// TestLeaseForgetsHandlers: a lease keeps at most twice the handlers that it had at one time.
 func TestLeaseForgetsHandlers(t *testing.T) {
-	f := NewFactory(t.Context(), nobody())
+	f := NewFactory(t.Context(), unreachable())
 	defer f.Shutdown()
 	l, err := Use[*corev1.Pod](f, Options{})
 	if err != nil {
@@ -33,16 +32,15 @@ func TestLeaseForgetsHandlers(t *testing.T) {
 	}
 }
 
-// TestUseWhileIndexIsBuilt: a user whose index is being built holds up those of the same informer
-// alone.
+// TestUseWhileIndexIsBuilt: while an index is built, only users of the same informer wait.
 func TestUseWhileIndexIsBuilt(t *testing.T) {
-	f := NewFactory(t.Context(), nobody())
+	f := NewFactory(t.Context(), unreachable())
 	defer f.Shutdown()
 	l, err := Use[*corev1.Pod](f, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.shared.indexing.Lock() // as a Use does that adds an index
+	l.shared.indexing.Lock() // like a Use that adds an index
 	other, err := Use[*corev1.Node](f, Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// link matches what a document links to, or shows.
+// link matches a link or an image in a document.
 var link = regexp.MustCompile(`\]\(([^)\s]+)\)|(?:src|href)="([^"]+)"`)
 
-// TestLinks: what documents link to in the repository is there, and so are the headings.
+// TestLinks: links from documents into the repository lead to existing files and headings.
 func TestLinks(t *testing.T) {
 	headings, links := map[string]map[string]bool{}, 0
 	for _, file := range documents(t) {
@@ -21,7 +21,7 @@ func TestLinks(t *testing.T) {
 		for _, found := range link.FindAllStringSubmatch(prose(t, file), -1) {
 			target, anchor, _ := strings.Cut(found[1]+found[2], "#")
 			if strings.Contains(target, ":") {
-				continue // elsewhere
+				continue // an external link
 			}
 			links++
 			to := file
@@ -50,7 +50,7 @@ func prose(t *testing.T, file string) string {
 	return regexp.MustCompile("(?ms)^ *```.*?^ *```$").ReplaceAllString(string(text), "")
 }
 
-// anchors returns the names that GitHub gives the headings of a document.
+// anchors returns the anchors that GitHub assigns to headings.
 func anchors(text string) map[string]bool {
 	names := map[string]bool{}
 	for _, heading := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(text, -1) {

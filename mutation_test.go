@@ -18,7 +18,7 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// holding is an informer that does not run and holds some objects.
+// holding returns an informer that does not run and stores some objects.
 func holding(t *testing.T, opts Options, names ...string) *Informer[*corev1.Pod] {
 	t.Helper()
 	inf, err := NewInformer[*corev1.Pod](&rest.Config{Host: "http://127.0.0.1:1"}, opts)
@@ -27,7 +27,7 @@ func holding(t *testing.T, opts Options, names ...string) *Informer[*corev1.Pod]
 	}
 	ended, end := context.WithCancel(context.Background())
 	end()
-	t.Cleanup(func() { _ = inf.Run(ended) }) // ends what the store has begun; a second Run is an error
+	t.Cleanup(func() { _ = inf.Run(ended) }) // stops the store; a second Run returns an error
 	w := inf.store.Writer(store.Scope{})
 	for _, name := range names {
 		p := &corev1.Pod{
@@ -50,8 +50,7 @@ func holding(t *testing.T, opts Options, names ...string) *Informer[*corev1.Pod]
 	return inf
 }
 
-// The detector names the object that a reader, a handler or an index function has changed, and only
-// that.
+// The detector names exactly the object that a reader, a handler or an index function has changed.
 func TestDetectMutation(t *testing.T) {
 	for name, change := range map[string]func(inf *Informer[*corev1.Pod]) (any, error){
 		"Get": func(inf *Informer[*corev1.Pod]) (any, error) { return inf.Get("d/b") },
@@ -95,7 +94,7 @@ func TestDetectMutation(t *testing.T) {
 	}
 }
 
-// The environment variable of client-go's detector turns ours on, and it ends with the informer.
+// The environment variable of client-go's detector enables Weir's, which ends with the informer.
 func TestDetectMutationByEnvironment(t *testing.T) {
 	if inf := holding(t, Options{}); inf.reader.detector != nil {
 		t.Error("on without being asked for")
@@ -115,8 +114,8 @@ func TestDetectMutationByEnvironment(t *testing.T) {
 	}
 }
 
-// A Run that is refused, because the informer runs already, leaves the detector of the one that
-// runs alone.
+// A Run that is refused because the informer already runs does not affect the detector of the
+// active Run.
 func TestDetectMutationAfterRefusedRun(t *testing.T) {
 	inf := holding(t, Options{DetectMutation: true}, "a")
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -124,7 +123,7 @@ func TestDetectMutationAfterRefusedRun(t *testing.T) {
 	go func() { ended <- inf.Run(ctx) }()
 	defer func() { cancel(); <-ended }()
 	if err := inf.WaitForErr(ctx); !errors.Is(err, ErrUnreachable) {
-		t.Fatalf("no server: %v", err) // it runs, or would not know
+		t.Fatalf("no server: %v", err) // it runs, or it would not know
 	}
 	if err := inf.Run(ctx); !errors.Is(err, ErrRunning) {
 		t.Errorf("a second Run: %v", err)
@@ -134,8 +133,8 @@ func TestDetectMutationAfterRefusedRun(t *testing.T) {
 	}
 }
 
-// With ShareDecoded a copy shares nothing all the same: neither with other copies, of the same
-// object or of another, nor with what readers get.
+// With ShareDecoded a copy still shares nothing: neither with other copies of any object nor with
+// readers' objects.
 func TestCopyWithShareDecoded(t *testing.T) {
 	inf := holding(t, Options{ShareDecoded: true}, "a", "b")
 	var copies []*corev1.Pod

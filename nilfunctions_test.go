@@ -10,8 +10,8 @@ import (
 	"github.com/weirproject/weir"
 )
 
-// TestNilFunctions: a handler or an index function that is nil is refused when it is passed, not
-// when it would be called.
+// TestNilFunctions: a nil handler or index function is rejected when it is passed, not when it
+// would be called.
 func TestNilFunctions(t *testing.T) {
 	cfg := &rest.Config{Host: "http://127.0.0.1:1"}
 	inf, err := weir.NewInformer[*corev1.Pod](cfg, weir.Options{})

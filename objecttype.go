@@ -19,27 +19,25 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// objectType is what an informer must know of its type: where its objects are and how their bytes
-// become one.
+// objectType describes an informer's type: the path of its objects and the decoding of their bytes.
 type objectType struct {
 	gvk      schema.GroupVersionKind     // empty for unstructured and metadata
-	resource schema.GroupVersionResource // empty: to be looked up by discovery, from gvk
+	resource schema.GroupVersionResource // empty: discovery finds it by gvk
 	goType   reflect.Type                // the struct; nil for unstructured
 	encoding wire.Encoding
 	as       string // "" or source.PartialObjectMetadata
 	codec    *codec.Codec
 }
 
-// protobufPackages hold the types that kube-apiserver serves as protobuf. Having an Unmarshal
-// method is not enough: some custom resources' types have one too, and those are served as JSON
-// only.
+// protobufPackages contain the types that kube-apiserver serves as protobuf. An Unmarshal method is
+// not enough: some custom resources' types have one, but servers send those as JSON only.
 var protobufPackages = []string{"k8s.io/api/", "k8s.io/apiextensions-apiserver/pkg/apis/", "k8s.io/kube-aggregator/pkg/apis/"}
 
-// objectTypeOf works out what is known of T, and says what is missing from the options.
+// objectTypeOf describes T. It returns an error if the options lack something.
 func objectTypeOf[T Object](opts Options) (*objectType, error) {
 	ptr := reflect.TypeFor[T]()
 	if ptr.Kind() != reflect.Pointer || ptr.Elem().Kind() != reflect.Struct {
-		return nil, fmt.Errorf("%w: an informer's type is a pointer to a struct, not %s", ErrOptions, ptr)
+		return nil, fmt.Errorf("%w: the type of an informer must be a pointer to a struct, not %s", ErrOptions, ptr)
 	}
 	t := &objectType{resource: opts.Resource, goType: ptr.Elem(), encoding: wire.JSON, codec: codec.New(ptr)}
 	switch any(*new(T)).(type) {
@@ -62,8 +60,8 @@ func objectTypeOf[T Object](opts Options) (*objectType, error) {
 	return t, nil
 }
 
-// decoder returns how shared objects are decoded. With ShareDecoded they share equal parts, unless
-// copies are private or mutations are looked for.
+// decoder returns the function that decodes shared objects. With ShareDecoded they share equal
+// parts, except with PrivateCopies or DetectMutation.
 func (t *objectType) decoder(opts Options) func(raw []byte) (any, error) {
 	if opts.ShareDecoded && !opts.PrivateCopies && !opts.DetectMutation && !mutation.ByEnvironment() {
 		return t.codec.DecodeShared
@@ -71,7 +69,7 @@ func (t *objectType) decoder(opts Options) func(raw []byte) (any, error) {
 	return t.codec.Decode
 }
 
-// transcode returns a reflector's Transcode. It is nil for types that are held as JSON.
+// transcode returns a reflector's Transcode. It is nil for types that are stored as JSON.
 func (t *objectType) transcode() func(dst, object []byte) ([]byte, error) {
 	if t.encoding != wire.Protobuf {
 		return nil
@@ -79,7 +77,7 @@ func (t *objectType) transcode() func(dst, object []byte) ([]byte, error) {
 	return t.codec.AppendProtobuf
 }
 
-// isProtobuf reports whether objects of the type come as protobuf.
+// isProtobuf reports whether the server sends objects of the type as protobuf.
 func isProtobuf(ptr reflect.Type) bool {
 	if decode.For(ptr) == nil {
 		return false
@@ -99,9 +97,9 @@ func (t *objectType) needResource(ptr reflect.Type) error {
 	return nil
 }
 
-// find sets the kind: by the scheme or, without one, that of a built-in type by its package. The
-// resource of a built-in kind follows from its name; others are left to discovery, because a
-// CustomResourceDefinition may choose any.
+// find sets the kind: from the scheme or, without one, from the package of a built-in type. The
+// resource of a built-in kind follows from its name. Discovery finds others, because a
+// CustomResourceDefinition may choose any name.
 func (t *objectType) find(ptr reflect.Type, s *runtime.Scheme) error {
 	var known bool
 	if s == nil {
@@ -142,7 +140,7 @@ func (t *objectType) source(cfg *rest.Config, sc scope, opts source.Options) (so
 	return newDiscovered(cfg, t.gvk, r, opts)
 }
 
-// reflectorConfig returns what the reflectors of the type's objects are configured with.
+// reflectorConfig returns the configuration of the type's reflectors.
 func (t *objectType) reflectorConfig(opts Options) (reflector.Config, error) {
 	c := opts.ListWatch.config()
 	c.Keep = opts.Shard.selector().Keep()

@@ -26,8 +26,8 @@ type gear struct {
 
 func (g *gear) DeepCopyObject() runtime.Object { c := *g; return &c }
 
-// ticket has an Unmarshal method, as generated types of some custom resources do, and is served as
-// JSON all the same.
+// ticket has an Unmarshal method, like generated types of some custom resources, but is served as
+// JSON.
 type ticket struct{ gear }
 
 func (t *ticket) DeepCopyObject() runtime.Object { c := *t; return &c }
@@ -79,8 +79,8 @@ func TestKindOf(t *testing.T) {
 
 func second[A any](_ A, err error) error { return err }
 
-// TestGuessResource compares the guessed names of all built-in kinds that are resources with what
-// kube-apiserver calls them: a kind's plural is regular, or the guess knows better.
+// TestGuessResource compares the guessed names of all built-in resources with kube-apiserver's:
+// each kind has a regular plural, or guessResource knows the exception.
 func TestGuessResource(t *testing.T) {
 	irregular := map[string]string{
 		"Endpoints": "endpoints", "NetworkPolicy": "networkpolicies", "Ingress": "ingresses", "PriorityClass": "priorityclasses",
@@ -95,12 +95,12 @@ func TestGuessResource(t *testing.T) {
 	}
 }
 
-// TestBuiltinKind: each built-in type is of the kind that client-go's scheme has for it.
+// TestBuiltinKind: each built-in type has the kind that client-go's scheme has for it.
 func TestBuiltinKind(t *testing.T) {
 	checked := 0
 	for want, goType := range scheme.Scheme.AllKnownTypes() {
 		if !strings.HasPrefix(goType.PkgPath(), apiModule) {
-			continue // such as ListOptions, which are in every group
+			continue // such as ListOptions, which every group contains
 		}
 		checked++
 		if got, ok := builtinKind(goType); !ok || got != want {

@@ -10,7 +10,7 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
-// reader hands out an informer's decoded objects, as its options say.
+// reader decodes an informer's objects for callers, as its options require.
 type reader struct {
 	private  bool
 	detector *mutation.Detector // nil: off
@@ -24,19 +24,19 @@ func newReader(opts Options) *reader {
 	return r
 }
 
-// detectMutation compares what was handed out with copies until ctx ends, if that is asked for.
+// detectMutation compares the returned objects with copies until ctx ends, if the option is set.
 func (r *reader) detectMutation(ctx context.Context) {
 	if r.detector != nil {
 		r.detector.Run(ctx)
 	}
 }
 
-// object returns a version's value for readers. It is shared, unless copies are private.
+// object returns the decoded version for readers. It is shared, unless PrivateCopies is set.
 func (r *reader) object(o *store.Object) (any, error) {
 	return r.applyOptions(o, (*store.Object).Decoded)
 }
 
-// handlerValue returns a version's value for handlers. It is shared, unless copies are private.
+// handlerValue returns the decoded version for handlers. It is shared, unless PrivateCopies is set.
 func (r *reader) handlerValue(o *store.Object) (any, error) {
 	return r.applyOptions(o, (*store.Object).PeekDecoded)
 }
@@ -54,11 +54,11 @@ func (r *reader) applyOptions(o *store.Object, decode func(*store.Object) (any, 
 	return value, nil
 }
 
-// copy makes an object of the bytes of a version, for the caller alone.
+// copy decodes a version for the caller alone.
 func (r *reader) copy(o *store.Object) (any, error) { return o.DecodeCopy() }
 
-// index returns an index function that calls fn. The mutation detector watches the objects that it
-// gets, too.
+// index returns an index function that calls fn. The mutation detector also watches the objects
+// that fn receives.
 func (r *reader) index(fn func(object any) ([]string, error)) func(any) ([]string, error) {
 	if r.detector == nil {
 		return fn

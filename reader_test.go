@@ -11,8 +11,7 @@ import (
 	"github.com/weirproject/weir/internal/scribble"
 )
 
-// With PrivateCopies everything that is handed out is the reader's own, and with Copy what is asked
-// for is.
+// With PrivateCopies every returned object is the reader's own. Without it, only Copy's is.
 func TestPrivateCopies(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "a")
@@ -62,7 +61,7 @@ func TestPrivateCopies(t *testing.T) {
 		scribble.Over(shared)
 		own, err := item.Copy()
 		if err != nil || own.Labels["initial"] != "a" || len(own.Labels) != 1 {
-			t.Errorf("private %v: a copy has what somebody did to another one: %v, %v", private, own.Labels, err)
+			t.Errorf("private %v: a change to another copy appears in this one: %v, %v", private, own.Labels, err)
 		}
 		stop()
 	}

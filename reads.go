@@ -3,8 +3,9 @@ package weir
 import "iter"
 
 // Get decodes and returns the newest version of one object. The key is "namespace/name", or "name"
-// where there is no namespace. The object is shared: do not modify it unless Options.PrivateCopies
-// is set. It returns ErrNotFound for an object that is not held. It never blocks.
+// if the object has no namespace. The object is shared: do not modify it unless
+// Options.PrivateCopies is set. Get returns ErrNotFound for an object that the informer does not
+// store. It never blocks.
 func (i *Informer[T]) Get(key string) (T, error) {
 	item, ok := i.Item(key)
 	if !ok {
@@ -14,38 +15,41 @@ func (i *Informer[T]) Get(key string) (T, error) {
 	return item.Object()
 }
 
-// Item returns the newest version of one object and whether it is held. It decodes nothing.
+// Item returns the newest version of one object, and whether the informer stores it. It decodes
+// nothing.
 func (i *Informer[T]) Item(key string) (Item[T], bool) {
 	o, ok := i.store.Get(key)
 	return Item[T]{o, i.reader, false}, ok
 }
 
-// Len returns how many objects are held.
+// Len returns the number of stored objects.
 func (i *Informer[T]) Len() int { return i.store.Len() }
 
-// ResourceVersion returns one up to which everything is held; "" before the first list has come.
+// ResourceVersion returns a version up to which the informer has received everything. It is ""
+// before the first list is complete.
 func (i *Informer[T]) ResourceVersion() string { return i.store.ResourceVersion() }
 
-// All reads every object of one snapshot, as Snapshot.All.
+// All reads every object of one snapshot, see Snapshot.All.
 func (i *Informer[T]) All() iter.Seq2[T, error] { return i.Snapshot().All() }
 
-// In reads the objects of one namespace in one snapshot, as Snapshot.In.
+// In reads the objects of one namespace in one snapshot, see Snapshot.In.
 func (i *Informer[T]) In(namespace string) iter.Seq2[T, error] { return i.Snapshot().In(namespace) }
 
-// By reads the objects that an index has under a value in one snapshot, as Snapshot.By.
+// By reads the objects under a value of an index in one snapshot, see Snapshot.By.
 func (i *Informer[T]) By(index, value string) iter.Seq2[T, error] {
 	return i.Snapshot().By(index, value)
 }
 
-// Items reads every object of one snapshot and decodes none, as Snapshot.Items.
+// Items reads every object of one snapshot without decoding it, see Snapshot.Items.
 func (i *Informer[T]) Items() iter.Seq[Item[T]] { return i.Snapshot().Items() }
 
-// ItemsIn reads the objects of one namespace in one snapshot and decodes none, as Snapshot.ItemsIn.
+// ItemsIn reads the objects of one namespace in one snapshot without decoding them, see
+// Snapshot.ItemsIn.
 func (i *Informer[T]) ItemsIn(namespace string) iter.Seq[Item[T]] {
 	return i.Snapshot().ItemsIn(namespace)
 }
 
-// ItemsBy reads the objects that an index has under a value in one snapshot and decodes none, as
+// ItemsBy reads the objects under a value of an index in one snapshot without decoding them, see
 // Snapshot.ItemsBy.
 func (i *Informer[T]) ItemsBy(index, value string) iter.Seq2[Item[T], error] {
 	return i.Snapshot().ItemsBy(index, value)

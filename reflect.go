@@ -14,15 +14,15 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// Reflect lists and watches T's objects and writes them to a sink in place of an informer's memory.
-// It holds one object at a time. It lists, resumes, lists again and paces itself as an informer
-// does, and OnStatus tells how it fares: nothing that a server does ends it. It blocks until ctx
-// ends, and then returns nil, or until the sink fails, and then returns its error.
+// Reflect lists and watches T's objects and writes them to a sink, which replaces an informer's
+// memory. It holds one object at a time. Like an informer it lists, resumes, lists again, waits
+// between retries and calls OnStatus: no answer of a server ends it. It blocks until ctx ends and
+// returns nil, or until the sink fails and returns the sink's error.
 //
-// The options may have at most one namespace and one selector: a sink could not tell which of
-// several an object has left. Reflect also reads Name, Resource, Scheme, Shard, Drop, ListWatch and
-// OnStatus, and ignores the other options but Indexes, which a sink cannot have. It returns
-// ErrOptions if the options make no sense, or an error that says what is wrong with cfg.
+// The options may have at most one namespace and one selector, because a sink could not know which
+// of several an object has left. Reflect also reads Name, Resource, Scheme, Shard, Drop, ListWatch
+// and OnStatus. It rejects Indexes and ignores the other options. It returns ErrOptions if the
+// options are invalid, or an error about cfg.
 func Reflect[T Object](ctx context.Context, cfg *rest.Config, opts Options, sink Sink) error {
 	switch {
 	case cfg == nil:
@@ -50,9 +50,9 @@ func reflectTo(ctx context.Context, cfg *rest.Config, opts Options, typ *objectT
 	case err != nil:
 		return err
 	case len(scopes) > 1:
-		return optionsError(fmt.Errorf("%d namespaces and selectors for one Sink: Reflect each to one of its own", len(scopes)))
+		return optionsError(fmt.Errorf("%d namespaces and selectors for one Sink: reflect each to a separate Sink", len(scopes)))
 	case len(opts.Indexes) > 0:
-		return optionsError(fmt.Errorf("a Sink has no Indexes"))
+		return optionsError(fmt.Errorf("a Sink cannot have Indexes"))
 	}
 	tuning, err := typ.reflectorConfig(opts)
 	if err != nil {
@@ -69,7 +69,7 @@ func reflectTo(ctx context.Context, cfg *rest.Config, opts Options, typ *objectT
 		return err
 	}
 	if src, ok := src.(interface{ CloseIdleConnections() }); ok {
-		defer src.CloseIdleConnections() // each keeps two goroutines and its buffers
+		defer src.CloseIdleConnections() // each connection has two goroutines and its buffers
 	}
 	to := &recordSink{sink: sink, objectType: typ}
 	if to.at, err = sink.ResourceVersion(); err != nil {
@@ -77,22 +77,22 @@ func reflectTo(ctx context.Context, cfg *rest.Config, opts Options, typ *objectT
 	}
 	to.next = to.at
 	_ = reflector.New(src, to, tuning).Run(ctx) // ends with ctx or to.err
-	to.AbortReplace()                           // the one that the sink failed to end
+	to.AbortReplace()                           // the replace that the sink failed to end
 	return to.err
 }
 
-// recordSink is the reflector's Sink that passes records on to one of a user's. Only Run's
-// goroutine uses it. It calls nothing after the first error, except AbortReplace.
+// recordSink is the reflector's Sink that passes records to the user's. Only Run's goroutine uses
+// it. After the first error it calls only AbortReplace.
 type recordSink struct {
 	sink       Sink
 	objectType *objectType
 	err        error
-	at         string // what the sink was told last that it is current to
-	next       string // what the next Commit tells
-	dirty      bool   // there were changes since the last
+	at         string // the version that the sink received last
+	next       string // the version that the next Commit passes
+	dirty      bool   // there were changes since the last Commit
 	replacing  bool
-	// unversioned is set if the last replace had no version: the changes after it are in no order
-	// that one of them could stand for.
+	// unversioned is set if the last replace had no version. The order of later changes is then
+	// unknown, so that no version can represent them.
 	unversioned bool
 }
 
@@ -116,8 +116,7 @@ func (s *recordSink) Take(t wire.EventType, m *wire.Meta, object []byte, _ any) 
 	return s.err
 }
 
-// DeleteNamesake passes the deletion on without what the object was: the metadata at hand is
-// another's.
+// DeleteNamesake passes the deletion on without the object's metadata: m describes another object.
 func (s *recordSink) DeleteNamesake(m *wire.Meta, _ []byte) error {
 	r := s.record(&wire.Meta{Namespace: m.Namespace, Name: m.Name}, nil)
 	s.dirty = true
@@ -145,14 +144,14 @@ func (s *recordSink) Flush() int {
 	return 0
 }
 
-// Progress commits at once if there is nothing to come before it.
+// Progress commits immediately if no change precedes it.
 func (s *recordSink) Progress(resourceVersion string) {
 	if s.next = resourceVersion; !s.dirty {
 		s.Flush()
 	}
 }
 
-// Coalesced leaves what is committed without a version to resume from until it is the state of one.
+// Coalesced makes Commit pass no version to resume from until the state is one of a single version.
 func (s *recordSink) Coalesced(upTo string) {
 	if upTo != "" {
 		s.next = ""
@@ -168,7 +167,7 @@ func (s *recordSink) BeginReplace(bool) {
 
 func (s *recordSink) EndReplace(resourceVersion string) {
 	s.do(func() error { return s.sink.EndReplace(resourceVersion) })
-	if s.err == nil { // else it is still to be aborted
+	if s.err == nil { // otherwise the replace is yet to be aborted
 		s.at, s.next, s.replacing, s.dirty = resourceVersion, resourceVersion, false, false
 		s.unversioned = resourceVersion == ""
 	}
@@ -186,7 +185,7 @@ func (s *recordSink) AbortReplace() {
 
 func (s *recordSink) Err() error { return s.err }
 
-// These methods have nothing to do: nobody else writes to the sink, and nobody reads it besides.
+// These methods do nothing: the sink has no other writer and no reader.
 func (s *recordSink) ListRequested()         {}
 func (s *recordSink) Outdated() bool         { return false }
 func (s *recordSink) WhenOutdated(func())    {}

@@ -25,14 +25,14 @@ import (
 	"github.com/weirproject/weir/internal/shard"
 )
 
-// table is a Sink that keeps objects in maps, and complains of calls that its contract excludes.
+// table is a Sink that keeps objects in maps and reports calls that violate its contract.
 type table struct {
 	t      *testing.T
-	failAt string // this step fails
+	failAt string // the step that fails
 
 	mu     sync.Mutex
 	held   map[string]weir.Record
-	staged map[string]weir.Record // of a replace; nil outside
+	staged map[string]weir.Record // during a replace; otherwise nil
 	rv     string
 	steps  []string // all but Put and Delete
 	failed bool
@@ -116,7 +116,7 @@ func (s *table) Delete(r weir.Record) error {
 		return errTable
 	}
 	if key := r.Namespace + "/" + r.Name; r.UID != "" && s.to()[key].UID != r.UID {
-		s.t.Errorf("the end of %s@%s is told, and %s is held", key, r.UID, s.to()[key].UID)
+		s.t.Errorf("the deletion of %s@%s was reported, but %s is stored", key, r.UID, s.to()[key].UID)
 	} else {
 		delete(s.to(), key)
 	}
@@ -133,7 +133,7 @@ func (s *table) Commit(rv string) error {
 	return nil
 }
 
-// versions returns what is held.
+// versions returns the stored versions.
 func (s *table) versions() map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,7 +144,7 @@ func (s *table) versions() map[string]string {
 	return out
 }
 
-// took returns the steps since it was called last, several commits in a row as one.
+// took returns the steps since its last call, with consecutive commits as one.
 func (s *table) took() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,7 +153,7 @@ func (s *table) took() string {
 	return steps
 }
 
-// reflecting runs Reflect until stop is called, which returns its error.
+// reflecting runs Reflect until stop is called. stop returns its error.
 func reflecting[T weir.Object](t *testing.T, ctx context.Context, cfg *rest.Config, opts weir.Options, sink weir.Sink) (stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(ctx)
@@ -164,7 +164,7 @@ func reflecting[T weir.Object](t *testing.T, ctx context.Context, cfg *rest.Conf
 	return stop
 }
 
-// configMapVersions returns what the server has.
+// configMapVersions returns the server's config maps and their versions.
 func configMapVersions(t *testing.T, ctx context.Context, client corev1client.CoreV1Interface) map[string]string {
 	t.Helper()
 	list, err := client.ConfigMaps("").List(ctx, metav1.ListOptions{})
@@ -178,8 +178,8 @@ func configMapVersions(t *testing.T, ctx context.Context, client corev1client.Co
 	return out
 }
 
-// TestReflect has a sink follow a server: through changes, a restart that resumes, one after which
-// the server has forgotten the version, and a list that breaks off.
+// TestReflect: a sink follows a server through changes, a restart that resumes, a restart after the
+// server has forgotten the version, and a list that breaks off.
 func TestReflect(t *testing.T) {
 	t.Run("typed", func(t *testing.T) { testReflect[*corev1.ConfigMap](t, weir.Options{}, weir.Protobuf) })
 	t.Run("unstructured", func(t *testing.T) {
@@ -213,7 +213,7 @@ func testReflect[T weir.Object](t *testing.T, opts weir.Options, enc weir.Encodi
 	cut := int64(20_000)
 	faults.Add(apiserver.Rule{Match: apiserver.Match("list", "configmaps"), Cut: &cut, Times: 1})
 	stop := reflecting[T](t, ctx, cfg, opts, sink)
-	// Else the test's own LIST could be cut.
+	// Otherwise the test's own LIST could be cut.
 	eventually.True(t, ctx, "there are two LISTs", func() bool { return lists.Load() == 2 })
 	follows()
 	label(t, ctx, client, "n0", "m0", "changed")
@@ -234,7 +234,7 @@ func testReflect[T weir.Object](t *testing.T, opts weir.Options, enc weir.Encodi
 		t.Errorf("%s of %v decodes to %v, %v", record.Encoding, record.Kind, object, err)
 	}
 
-	label(t, ctx, client, "n1", "m1", "while nobody looked")
+	label(t, ctx, client, "n1", "m1", "while Reflect was stopped")
 	stop = reflecting[T](t, ctx, cfg, opts, sink)
 	follows()
 	if err := stop(); err != nil {
@@ -256,8 +256,8 @@ func testReflect[T weir.Object](t *testing.T, opts weir.Options, enc weir.Encodi
 	}
 }
 
-// TestReflectSinkFails ends with the sink's error, whichever step it is of, and calls nothing after
-// it except to abort a replace.
+// TestReflectSinkFails: Reflect returns the sink's error, from any step, and afterwards calls only
+// AbortReplace.
 func TestReflectSinkFails(t *testing.T) {
 	for at, want := range map[string]string{
 		"version": "version", "begin": "version begin abort", "put": "version begin abort", "end": "version begin end abort",
@@ -290,7 +290,7 @@ func TestReflectSinkFails(t *testing.T) {
 	}
 }
 
-// TestReflectBookmarkFails ends with the error of a Commit that no change has come before.
+// TestReflectBookmarkFails: Reflect returns the error of a Commit without a preceding change.
 func TestReflectBookmarkFails(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{BookmarkInterval: 100 * time.Millisecond})
 	makeConfigMap(ctx, client, "n", "a")
@@ -300,15 +300,15 @@ func TestReflectBookmarkFails(t *testing.T) {
 	go func() { ended <- weir.Reflect[*corev1.ConfigMap](ctx, server.Config(), weir.Options{}, sink) }()
 	eventually.True(t, ctx, "the table has something", func() bool { return len(sink.versions()) > 0 })
 	if _, err := client.Secrets("n").Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err) // whose version the next bookmark has
+		t.Fatal(err) // the next bookmark has its version
 	}
 	if err := <-ended; !errors.Is(err, errTable) || ctx.Err() != nil {
 		t.Errorf("%v", err)
 	}
 }
 
-// TestReflectNamesake deletes an object that another one of its name has followed, which another
-// shard holds and of which the sink is told nothing else.
+// TestReflectNamesake: Reflect deletes an object after another one took its name. The new object is
+// in another shard, and the sink receives nothing else about it.
 func TestReflectNamesake(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	sink := newTable(t)
@@ -335,7 +335,7 @@ func TestReflectNamesake(t *testing.T) {
 	}
 }
 
-// TestReflectOptions refuses what a sink cannot do.
+// TestReflectOptions: Reflect rejects options that a sink cannot support.
 func TestReflectOptions(t *testing.T) {
 	for name, opts := range map[string]weir.Options{
 		"two namespaces": {Namespaces: []string{"a", "b"}},
@@ -359,7 +359,7 @@ func TestReflectOptions(t *testing.T) {
 	}
 }
 
-// TestDecode decodes both encodings, and refuses what is neither.
+// TestDecode: Decode accepts both encodings and rejects other bytes.
 func TestDecode(t *testing.T) {
 	text := []byte(`{"metadata":{"name":"a"}}`)
 	message, err := (&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}).Marshal()

@@ -13,7 +13,7 @@ import (
 	"github.com/weirproject/weir"
 )
 
-// firstPut is a sink that hands over the first record that it gets.
+// firstPut is a sink that sends the first record that it receives.
 type firstPut struct {
 	*table
 	record chan weir.Record
@@ -27,8 +27,8 @@ func (s firstPut) Put(r weir.Record) error {
 	return s.table.Put(r)
 }
 
-// TestReflectKindOfSortedList knows the kind with the first object of a list whose own kind stands
-// behind the items, as kube-apiserver lists custom resources.
+// TestReflectKindOfSortedList: the first record has its kind even if the list has its own kind
+// after the items, as kube-apiserver's lists of custom resources do.
 func TestReflectKindOfSortedList(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

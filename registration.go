@@ -15,11 +15,11 @@ type Registration struct {
 	engine  *engine.Engine
 }
 
-// Name returns HandlerOptions.Name, or the name that the handler got.
+// Name returns HandlerOptions.Name, or the generated name.
 func (r *Registration) Name() string { return r.handler.Name() }
 
-// Remove ends the handler. Its context ends. If it is in a call, that goes on, and no other
-// follows. Remove does not wait for the call; Done tells when it has returned. Removing again does
+// Remove removes the handler and cancels its context. A call that is active continues, and no other
+// follows. Remove does not wait for it; Done is closed when it has returned. A second Remove does
 // nothing.
 func (r *Registration) Remove() { r.engine.Remove(r.handler) }
 
@@ -32,19 +32,19 @@ func (r *Registration) ended() bool {
 	}
 }
 
-// Done returns a channel that is closed when the handler will never be called again.
+// Done returns a channel that is closed when the handler will not be called again.
 func (r *Registration) Done() <-chan struct{} { return r.handler.Done() }
 
 // HasSynced reports whether the handler has handled every object of the informer's first lists, and
-// of what was held when the handler was added, in that version or a later one.
+// every object that was stored when the handler was added, in that version or a later one.
 func (r *Registration) HasSynced() bool { return r.handler.HasSynced() }
 
 // Synced returns a channel that is closed when HasSynced becomes true.
 func (r *Registration) Synced() <-chan struct{} { return r.handler.Synced() }
 
 // WaitForSync blocks until HasSynced is true. If ctx ends first, the error wraps the context's
-// error and says what kept the informer from syncing; if the handler ends first, it wraps
-// ErrStopped. It wraps ErrNotSynced in both cases.
+// error and the error that prevented the sync. If the handler ends first, it wraps ErrStopped. In
+// both cases it wraps ErrNotSynced.
 func (r *Registration) WaitForSync(ctx context.Context) error {
 	select {
 	case <-r.Synced():
@@ -53,21 +53,21 @@ func (r *Registration) WaitForSync(ctx context.Context) error {
 	case <-r.Done():
 	}
 	switch {
-	case r.HasSynced(): // when both have come
+	case r.HasSynced(): // if both channels are ready
 		return nil
 	case ctx.Err() == nil:
 		return fmt.Errorf("handler %q: %w: %w", r.Name(), ErrNotSynced, ErrStopped)
 	}
-	if err := r.engine.WaitForSync(ctx); err != nil { // the informer has not: it says why
+	if err := r.engine.WaitForSync(ctx); err != nil { // the informer has not synced: says why
 		return err
 	}
 	return fmt.Errorf("handler %q: %w: %w", r.Name(), ErrNotSynced, engine.WithContextError(ctx, context.Cause(ctx)))
 }
 
-// ResyncNow starts a resync: the handler gets every object once more, as Resynced, whatever its
-// resync period. It does not block and makes no request. If it is called again before the resync
-// has begun, there is one resync.
+// ResyncNow starts a resync: the handler receives every object again as Resynced, also without a
+// resync period. It does not block and sends no request. A second call before the resync has
+// started adds none.
 func (r *Registration) ResyncNow() { r.handler.ResyncNow() }
 
-// Stats returns how the handler is doing. It can be called at any time.
+// Stats returns the handler's counts. It can be called at any time.
 func (r *Registration) Stats() HandlerStats { return handlerStats(r.handler) }

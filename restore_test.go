@@ -13,9 +13,9 @@ import (
 	"github.com/weirproject/weir/internal/rewound"
 )
 
-// TestFactoryRestore has the watch of one of a factory's informers break when the server is
-// restored. That of the other stays open and silent, of a version that the server has come to
-// again: it lists once all the same.
+// TestFactoryRestore: the watch of one of a factory's informers breaks when the server is restored.
+// The watch of the other stays open and silent, at a version that the server has reached again.
+// That informer lists again as well.
 func TestFactoryRestore(t *testing.T) {
 	for name, opts := range map[string]weir.Options{
 		"one reflector":  {},

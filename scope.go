@@ -11,19 +11,19 @@ import (
 	"github.com/weirproject/weir/internal/shard"
 )
 
-// maxSelectors is how many claims a store can tell apart.
+// maxSelectors is the number of claims that a store can distinguish.
 const maxSelectors = 32
 
-// scope is what one reflector of an informer lists and watches.
+// scope is the namespace, selector and shard that one reflector lists and watches.
 type scope struct {
 	namespace string
 	selector  Selector
 	shard     *shard.Selector // nil: all objects
-	// claim is the selector's position: an object that two selectors match is held for both.
+	// claim is the selector's position. An object that two selectors match is stored for both.
 	claim uint8
 }
 
-// String names the selector, for errors.
+// String returns the selector for error texts.
 func (s scope) String() string {
 	var parts []string
 	if s.selector.Label != "" {
@@ -36,7 +36,7 @@ func (s scope) String() string {
 }
 
 // scopesOf returns a scope for each namespace with each selector. The error wraps ErrOptions if the
-// options make no sense.
+// options are invalid.
 func scopesOf(opts Options) ([]scope, error) {
 	namespaces, selectors := opts.Namespaces, opts.Selectors
 	if len(namespaces) == 0 {
@@ -53,7 +53,7 @@ func scopesOf(opts Options) ([]scope, error) {
 	}
 	for n, ns := range namespaces {
 		if slices.Contains(namespaces[:n], ns) {
-			return nil, fmt.Errorf("%w: namespace %q stands twice", ErrOptions, ns)
+			return nil, fmt.Errorf("%w: namespace %q appears twice", ErrOptions, ns)
 		}
 	}
 	if err := opts.Shard.Validate(); err != nil {

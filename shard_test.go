@@ -21,7 +21,7 @@ import (
 
 type pods = *weir.Informer[*corev1.Pod]
 
-// unsharded makes a client of a server that ignores shardSelector, as most do.
+// unsharded returns the config of a client whose server ignores shardSelector, as most servers do.
 func unsharded(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -36,7 +36,7 @@ func unsharded(cfg *rest.Config) *rest.Config {
 	return cfg
 }
 
-// shards starts an informer for each shard of a split.
+// shards starts an informer for each of count shards.
 func shards(t *testing.T, ctx context.Context, cfg *rest.Config, count int, opts weir.Options) (infs []pods, stop func()) {
 	t.Helper()
 	var stops []func()
@@ -52,7 +52,8 @@ func shards(t *testing.T, ctx context.Context, cfg *rest.Config, count int, opts
 	}
 }
 
-// union is what informers hold together, uid by key. An object that two of them hold is an error.
+// union returns the objects that all informers store, uid by key. An object that two of them store
+// is an error.
 func union(infs []pods) (map[string]string, error) {
 	out := map[string]string{}
 	var err error
@@ -67,7 +68,7 @@ func union(infs []pods) (map[string]string, error) {
 	return out, err
 }
 
-// podsOf is what there is.
+// podsOf returns the server's pods, uid by key.
 func podsOf(t *testing.T, ctx context.Context, client corev1client.CoreV1Interface) map[string]string {
 	t.Helper()
 	list, err := client.Pods("").List(ctx, metav1.ListOptions{})
@@ -81,8 +82,8 @@ func podsOf(t *testing.T, ctx context.Context, client corev1client.CoreV1Interfa
 	return out
 }
 
-// TestShards: the informers of a split hold each object once. A server that selects by shard sends
-// each of them its part; of another's answers the rest is dropped.
+// TestShards: the informers of a split store each object once. A server with shard selectors sends
+// each of them its part; an informer drops other shards' objects from another server's answers.
 func TestShards(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{Pods: 300})
 	want := podsOf(t, ctx, client)
@@ -112,7 +113,7 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// handled is what the handlers of a split were told is there, uid by key.
+// handled is the state that the handlers of a split have received, uid by key.
 type handled struct {
 	mu   sync.Mutex
 	held map[string]string
@@ -139,9 +140,9 @@ func handle(t *testing.T, infs []pods) *handled {
 	return h
 }
 
-// TestShardsMove: while objects come, change and go, the split becomes another one: its informers
-// start before those of the old one stop. At no moment is there an object that nobody holds for
-// longer than it is on its way.
+// TestShardsMove: while objects are created, changed and deleted, another split replaces the first:
+// its informers start before the old ones stop. At every moment some informer stores each object,
+// except for the time that events are on their way.
 func TestShardsMove(t *testing.T) {
 	for _, selects := range []bool{true, false} {
 		server, client, ctx := serve(t, apiserver.Options{Pods: 60, Churn: 200})
@@ -161,8 +162,8 @@ func TestShardsMove(t *testing.T) {
 				}
 			}
 			if stop != nil {
-				// Both splits are whole, but for what is on its way: what was there before and
-				// still is, each of them has.
+				// Both splits are complete, except for events on their way: each has the objects that existed
+				// before and still exist.
 				before := podsOf(t, ctx, client)
 				eventually.True(t, ctx, "both splits are whole", func() bool {
 					now := podsOf(t, ctx, client)
@@ -194,8 +195,8 @@ func TestShardsMove(t *testing.T) {
 	}
 }
 
-// TestShardOptions: a shard that is none of its split is refused, and informers of different shards
-// are different ones.
+// TestShardOptions: a shard outside its split is rejected, and informers of different shards are
+// not shared.
 func TestShardOptions(t *testing.T) {
 	for _, s := range []weir.Shard{{Count: -1}, {Index: 1}, {Index: 3, Count: 3}, {Index: -1, Count: 3}} {
 		_, err := weir.NewInformer[*corev1.Pod](&rest.Config{Host: "http://127.0.0.1:1"}, weir.Options{Shard: s})

@@ -10,10 +10,10 @@ import (
 	"github.com/weirproject/weir/internal/mutation"
 )
 
-// shareKey is what the users of one informer agree on.
+// shareKey contains the options on which the users of one informer agree.
 type shareKey struct {
-	goType  reflect.Type // types of different packages may be called alike
-	objects string       // which of them
+	goType  reflect.Type // types of different packages may have one name
+	objects string       // which objects
 	tuning  string       // how they are decoded, kept and requested
 	server  *Server
 	random  unsafe.Pointer // of ListWatch.Backoff.Random

@@ -17,8 +17,8 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// shares has, for each option, a value other than the zero value, and whether a user with it shares
-// the informer of one without.
+// shares has, for each option, a non-zero value, and whether a user with it shares the informer of
+// a user without it.
 var shares = map[string]struct {
 	options Options
 	shared  bool
@@ -59,10 +59,10 @@ func leaseOf(t *testing.T, f *Factory, opts Options) *Lease[*corev1.Pod] {
 	return l
 }
 
-// TestSharedOptions: each option of a user holds for that user. It is part of the key, or each user
-// has its own.
+// TestSharedOptions: each user gets what its options say. Each option is part of the key, or
+// applies per user.
 func TestSharedOptions(t *testing.T) {
-	f := NewFactory(t.Context(), nobody())
+	f := NewFactory(t.Context(), unreachable())
 	defer f.Shutdown()
 	plain := leaseOf(t, f, Options{})
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[Options]()) {
@@ -86,7 +86,7 @@ func TestSharedOptions(t *testing.T) {
 
 // TestSharedListWatch: each option of ListWatch and Backoff is part of the key.
 func TestSharedListWatch(t *testing.T) {
-	f := NewFactory(t.Context(), nobody())
+	f := NewFactory(t.Context(), unreachable())
 	defer f.Shutdown()
 	seen := []*shared{leaseOf(t, f, Options{}).shared}
 	unlike := func(name string, opts Options) {
@@ -122,9 +122,9 @@ func TestSharedListWatch(t *testing.T) {
 	set(reflect.ValueOf(ListWatch{}), func(v reflect.Value) Options { return Options{ListWatch: v.Interface().(ListWatch)} }, "ListWatch")
 }
 
-// TestSharedAlike: users who ask for the same in other words share an informer.
+// TestSharedAlike: users whose options mean the same share an informer.
 func TestSharedAlike(t *testing.T) {
-	f := NewFactory(t.Context(), nobody())
+	f := NewFactory(t.Context(), unreachable())
 	defer f.Shutdown()
 	pods := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	for name, c := range map[string]struct{ a, b Options }{
@@ -175,12 +175,12 @@ func put(t *testing.T, l *Lease[*corev1.Pod], name string) {
 	w.Flush()
 }
 
-// TestSharedPrivateCopies: a user with PrivateCopies may change what it gets, by any way to get it,
-// whether it came first or second, and users of the same informer never see that.
+// TestSharedPrivateCopies: a user with PrivateCopies may change the objects that it receives by any
+// method, as first or second user. Other users of the informer never see the change.
 func TestSharedPrivateCopies(t *testing.T) {
 	for name, order := range map[string][2]bool{"first": {true, false}, "second": {false, true}} {
 		t.Run(name, func(t *testing.T) {
-			f := NewFactory(t.Context(), nobody())
+			f := NewFactory(t.Context(), unreachable())
 			defer f.Shutdown()
 			var private, plain *Lease[*corev1.Pod]
 			for _, copies := range order {
@@ -233,10 +233,10 @@ func TestSharedPrivateCopies(t *testing.T) {
 	}
 }
 
-// TestSharedDecodedUnasked: a user of the defaults gets objects that share nothing, also beside one
-// with ShareDecoded.
+// TestSharedDecodedUnasked: a user with default options receives objects that share nothing, also
+// next to a user with ShareDecoded.
 func TestSharedDecodedUnasked(t *testing.T) {
-	f := NewFactory(t.Context(), nobody())
+	f := NewFactory(t.Context(), unreachable())
 	defer f.Shutdown()
 	asked, unasked := leaseOf(t, f, Options{ShareDecoded: true}), leaseOf(t, f, Options{})
 	for l, want := range map[*Lease[*corev1.Pod]]bool{asked: true, unasked: false} {
@@ -256,10 +256,10 @@ func TestSharedDecodedUnasked(t *testing.T) {
 	}
 }
 
-// TestSharedCallbacks: each user is told of its own handlers' panics, and of the informer's states
-// until Release.
+// TestSharedCallbacks: each user receives its own handlers' panics, and the informer's states until
+// Release.
 func TestSharedCallbacks(t *testing.T) {
-	f := NewFactory(t.Context(), nobody())
+	f := NewFactory(t.Context(), unreachable())
 	defer f.Shutdown()
 	type user struct {
 		lease    *Lease[*corev1.Pod]
@@ -290,7 +290,7 @@ func TestSharedCallbacks(t *testing.T) {
 	put(t, users[0].lease, "a")
 	for n, want := range []string{"one", "two"} {
 		if got := <-users[n].panics; got != want {
-			t.Errorf("user %d is told of %s", n, got)
+			t.Errorf("user %d received %s", n, got)
 		}
 	}
 	for n, u := range users {
@@ -301,7 +301,7 @@ func TestSharedCallbacks(t *testing.T) {
 	gone := users[2]
 	gone.lease.Release()
 	told := func() int64 {
-		// Two whole rounds of calls: one may have been under way.
+		// Two whole rounds of calls, because one may have been active.
 		for range 2 {
 			<-users[0].statuses
 			<-users[0].statuses

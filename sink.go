@@ -10,71 +10,71 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// Sink is another place than an informer's memory for what the server has: a database, say. Reflect
-// writes to it. Its methods are called by one goroutine and may block it: the server's events wait
-// meanwhile. The error of any of them ends Reflect; after it only AbortReplace is called, if
-// BeginReplace was.
+// Sink stores the server's state in another place than an informer's memory, such as a database.
+// Reflect writes to it. One goroutine calls its methods. They may block it: the server's events
+// wait meanwhile. An error from any of them ends Reflect, which then calls only AbortReplace, if it
+// has called BeginReplace.
 //
-// A replace is one whole state of the server: BeginReplace, Put for each object, EndReplace. It
-// comes first unless the sink has a ResourceVersion, and again where a watch cannot go on. It may
-// be older than what the sink has, because a replica can lag, and only EndReplace says that it
-// counts. So a sink keeps what comes in a replace apart until then. A sink that cannot do that must
-// not keep a ResourceVersion between BeginReplace and the next EndReplace, not even if Commit
-// passes one: after an AbortReplace objects may be older than that.
+// A replace is one whole state of the server: BeginReplace, Put for each object, EndReplace. It is
+// the first call, unless the sink has a ResourceVersion, and follows whenever a watch cannot
+// continue. It may be older than the sink's state, because a replica can lag, and it is valid only
+// when EndReplace is called. So a sink stores a replace separately until then. A sink that cannot
+// do that must not keep a ResourceVersion between BeginReplace and the next EndReplace, even if
+// Commit passes one: after an AbortReplace objects may be older than that.
 //
-// What follows are the changes, in their order: Put and Delete, and Commit after each few of them.
+// The changes follow in order: Put and Delete, and Commit after each few of them.
 //
-// A ResourceVersion that was kept is right for the same server, resource, namespace, selector,
-// shard and T only: with others a sink begins empty. A server that was restored from a backup while
-// Reflect did not run, and has come past that version again, cannot be told from one that was not.
+// A stored ResourceVersion is valid only for the same server, resource, namespace, selector, shard
+// and T; for others a sink starts empty. Reflect cannot detect that a server was restored from a
+// backup while Reflect did not run, if the server has passed that version again.
 type Sink interface {
-	// ResourceVersion returns the version that the last Commit or EndReplace passed, where the sink
-	// has kept it, and "" if there was none. Reflect calls it once and resumes there; if the server
-	// has forgotten that version, a replace follows.
+	// ResourceVersion returns the version of the last Commit or EndReplace, if the sink has stored it,
+	// or "". Reflect calls it once and resumes there. If the server has forgotten that version, a
+	// replace follows.
 	ResourceVersion() (string, error)
 
-	// BeginReplace begins a replace. One that was begun before has been aborted.
+	// BeginReplace starts a replace. A previous one has been ended or aborted.
 	BeginReplace() error
-	// EndReplace ends it: the sink has what was put since BeginReplace, and nothing else, as of the
-	// resourceVersion. That is "" where the server's lists have none.
+	// EndReplace ends the replace: the sink's state is the objects that were put since BeginReplace,
+	// and no others, as of the resourceVersion. That is "" if the server's lists have none.
 	EndReplace(resourceVersion string) error
-	// AbortReplace gives it up: it broke off, or its state does not count. What the sink had before
-	// stays.
+	// AbortReplace abandons the replace, because it broke off or its state is not valid. The sink's
+	// state before it remains.
 	AbortReplace() error
 
-	// Put adds an object or replaces the one of the same namespace and name. The same one can come
-	// again, in a replace of which a page broke off, or after Reflect was run again. The record's
+	// Put adds an object or replaces the one of the same namespace and name. It may receive the same
+	// version again: in a replace after a page broke off, or after Reflect was restarted. The record's
 	// Raw is valid during the call.
 	Put(Record) error
-	// Delete removes the object of a namespace and name, if it is there. The record is its last
-	// state. Where another object, of another shard, has taken the name and the server did not tell
-	// of the end, it has namespace and name alone. In a replace too changes may come, with initial
-	// events.
+	// Delete removes the object of a namespace and name, if the sink has it. The record is its last
+	// state. It has only namespace and name if another object, in another shard, has taken the name
+	// and the server did not report the deletion. A replace with initial events may contain deletions
+	// too.
 	Delete(Record) error
-	// Commit says that everything up to a resourceVersion has come, but for objects that cannot be
-	// read: Status.Skipped counts them, and a sink that is to get them once they can be forgets its
-	// version. Commit is called before each wait for the network, at the latest after 128 changes,
-	// and without a change when the server says that there was none. It is not called in a replace.
-	// The version is "" if that of the last EndReplace was.
+	// Commit reports that the sink has received everything up to a resourceVersion, except for objects
+	// that cannot be read. Status.Skipped counts those; a sink that must receive them later has to
+	// forget its version. Reflect calls Commit before each wait for the network, at the latest after
+	// 128 changes, and without a change when the server reports that there was none. It does not call
+	// it during a replace. The version is "" if that of the last EndReplace was.
 	Commit(resourceVersion string) error
 }
 
-// Record is one version of an object in the server's encoding. It is a value.
+// Record is one version of an object in the server's encoding. It is immutable.
 type Record struct {
-	Namespace       string // "" where there is none
+	Namespace       string // "" if it has none
 	Name            string
 	UID             string
 	ResourceVersion string
-	// Kind is what the object is. It is empty until the server has said so, which kube-apiserver
-	// does before the first object, or in it.
+	// Kind is the object's kind. It is empty until the server has sent it, which kube-apiserver does
+	// before or in the first object.
 	Kind     schema.GroupVersionKind
 	Encoding Encoding
-	// Raw is the object without the fields of Options.Drop; Decode decodes it. Objects in JSON that
-	// come from lists of built-in kinds have no apiVersion and kind.
+	// Raw is the encoded object without the fields in Options.Drop. Decode decodes it. JSON objects
+	// from lists of built-in kinds have no apiVersion and kind.
 	Raw []byte
 }
 
-// recordOf returns a record whose strings are parts of one.
+// recordOf returns a record whose strings are parts of one string.
 func recordOf(m *wire.Meta, gvk schema.GroupVersionKind, enc wire.Encoding, raw []byte) Record {
 	buf := make([]byte, 0, len(m.Namespace)+len(m.Name)+len(m.UID)+len(m.ResourceVersion))
 	buf = append(append(append(append(buf, m.Namespace...), m.Name...), m.UID...), m.ResourceVersion...)
@@ -89,9 +89,9 @@ func recordOf(m *wire.Meta, gvk schema.GroupVersionKind, enc wire.Encoding, raw 
 	}
 }
 
-// Decode decodes an object's bytes, such as Record.Raw or what Item.AppendRaw gives, for the caller
-// alone, who may modify it. The bytes show their encoding themselves. The error says what cannot be
-// decoded; it is ErrNotFound if there are none.
+// Decode decodes an object's bytes, such as Record.Raw or the result of Item.AppendRaw, for the
+// caller alone, who may modify it. It detects the encoding. The error names the object that cannot
+// be decoded; it is ErrNotFound if raw is empty.
 func Decode[T Object](raw []byte) (T, error) {
 	var zero T
 	c := codec.New(reflect.TypeFor[T]())

@@ -7,30 +7,30 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
-// Snapshot is everything that an informer held at one moment. It does not change, costs next to
-// nothing to take, holds no lock and is safe for concurrent use. While it is kept, so are the
-// versions in it. The zero value is of no use: take one with Informer.Snapshot.
+// Snapshot is the state of an informer at one moment. It does not change, is cheap to take, holds
+// no lock and is safe for concurrent use. It keeps its versions in memory. Take one with
+// Informer.Snapshot; the zero value is not usable.
 type Snapshot[T Object] struct {
 	name   string
 	held   *store.Snapshot
 	reader *reader
 }
 
-// Snapshot returns what the informer holds now.
+// Snapshot returns the informer's current state.
 func (i *Informer[T]) Snapshot() Snapshot[T] {
 	return Snapshot[T]{i.name, i.store.Snapshot(), i.reader}
 }
 
-// Len returns how many objects there are.
+// Len returns the number of objects.
 func (s Snapshot[T]) Len() int { return s.held.Len() }
 
-// ResourceVersion returns one up to which the snapshot holds everything; "" before the first list
-// has come.
+// ResourceVersion returns a version up to which the snapshot is complete. It is "" before the first
+// list is complete.
 func (s Snapshot[T]) ResourceVersion() string { return s.held.ResourceVersion() }
 
-// Get decodes and returns one object. The key is "namespace/name", or "name" where there is no
-// namespace. The object is shared: do not modify it unless Options.PrivateCopies is set. It returns
-// ErrNotFound for an object that is not held.
+// Get decodes and returns one object. The key is "namespace/name", or "name" if the object has no
+// namespace. The object is shared: do not modify it unless Options.PrivateCopies is set. Get
+// returns ErrNotFound for an object that is not in the snapshot.
 func (s Snapshot[T]) Get(key string) (T, error) {
 	item, ok := s.Item(key)
 	if !ok {
@@ -40,38 +40,37 @@ func (s Snapshot[T]) Get(key string) (T, error) {
 	return item.Object()
 }
 
-// Item returns one object and whether it is held. It decodes nothing.
+// Item returns one object and whether it is in the snapshot. It decodes nothing.
 func (s Snapshot[T]) Item(key string) (Item[T], bool) {
 	o, ok := s.held.Get(key)
 	return Item[T]{o, s.reader, false}, ok
 }
 
-// All reads every object in the order of their keys, decoded as Get decodes it. An object that
-// cannot be decoded comes as an error, and the iteration goes on.
+// All decodes every object in key order, like Get. An object that cannot be decoded yields an
+// error, and the iteration continues.
 func (s Snapshot[T]) All() iter.Seq2[T, error] { return decodeEach(withNilErrors(s.Items())) }
 
-// In reads the objects of one namespace, as All reads every one.
+// In decodes the objects of one namespace, like All.
 func (s Snapshot[T]) In(namespace string) iter.Seq2[T, error] {
 	return decodeEach(withNilErrors(s.ItemsIn(namespace)))
 }
 
-// By reads the objects that an index has under a value, as All reads every one. An index that is
-// not there comes as one ErrUnknownIndex, and an index function that fails as its error; no object
-// comes then.
+// By decodes the objects under a value of an index, like All. An unknown index yields one
+// ErrUnknownIndex, and an index function that fails yields its error; no object follows.
 func (s Snapshot[T]) By(index, value string) iter.Seq2[T, error] {
 	return decodeEach(s.ItemsBy(index, value))
 }
 
-// Items reads every object in the order of their keys and decodes none.
+// Items returns every object in key order, without decoding it.
 func (s Snapshot[T]) Items() iter.Seq[Item[T]] { return itemsOf[T](s.held.All(), s.reader) }
 
-// ItemsIn reads the objects of one namespace in the order of their keys and decodes none.
+// ItemsIn returns the objects of one namespace in key order, without decoding them.
 func (s Snapshot[T]) ItemsIn(namespace string) iter.Seq[Item[T]] {
 	return itemsOf[T](s.held.Namespace(namespace), s.reader)
 }
 
-// ItemsBy reads the objects that an index has under a value, in the order of their keys, and
-// decodes none. Its errors are those of By.
+// ItemsBy returns the objects under a value of an index in key order, without decoding them. It
+// yields the same errors as By.
 func (s Snapshot[T]) ItemsBy(index, value string) iter.Seq2[Item[T], error] {
 	return func(yield func(Item[T], error) bool) {
 		objects, err := s.held.By(index, value)
@@ -106,7 +105,7 @@ func withNilErrors[T Object](items iter.Seq[Item[T]]) iter.Seq2[Item[T], error] 
 	}
 }
 
-// decodeEach returns the objects of the items.
+// decodeEach decodes the items.
 func decodeEach[T Object](items iter.Seq2[Item[T], error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for item, err := range items {

@@ -10,18 +10,18 @@ import (
 // Stats are counts and sizes of an informer at one moment.
 type Stats struct {
 	Objects         int
-	ResourceVersion string // everything up to here is held
-	Requests        int64  // made to the server, failed ones included
-	WireBytes       int64  // received, as they came over the wire
+	ResourceVersion string // everything up to this version has been received
+	Requests        int64  // sent to the server, failed ones included
+	WireBytes       int64  // received over the wire
 	BodyBytes       int64  // received, after decompression
 	Memory          Memory
 	DecodedHits     int64          // reads of decoded objects that found the object decoded
-	DecodedMisses   int64          // and those that decoded it
+	DecodedMisses   int64          // reads that decoded it
 	Handlers        []HandlerStats // in no order
 }
 
-// Stats returns the informer's counts and sizes. It can be called at any time, before Run and after
-// it too.
+// Stats returns the informer's counts and sizes. It can be called at any time, also before and
+// after Run.
 func (i *Informer[T]) Stats() Stats {
 	s := Stats{
 		Objects:         i.store.Len(),
@@ -38,8 +38,8 @@ func (i *Informer[T]) Stats() Stats {
 	return s
 }
 
-// Memory is what an informer holds, by purpose, in bytes. Packed, Keys and Log are sums of what was
-// asked of the allocator, which rounds up by about five per cent; the others are estimates.
+// Memory is an informer's memory by purpose, in bytes. Packed, Keys and Log are sums of allocated
+// sizes, which the allocator rounds up by about five per cent; the others are estimates.
 type Memory struct {
 	Objects    int   // number of objects
 	Raw        int64 // size of the objects as received
@@ -47,27 +47,27 @@ type Memory struct {
 	Keys       int64 // namespace/name
 	Tree       int64 // the table: its nodes and one record per object
 	Indexes    int64
-	Decoded    int64 // decoded objects that are held
+	Decoded    int64 // decoded objects in the cache
 	Log        int64 // the change log with the old versions in it
-	Cursors    int64 // what is kept for handlers that fell behind the log
-	Deletions  int64 // which objects have gone, and when, for reflectors that lag
-	Dictionary int64 // what objects are packed against
+	Cursors    int64 // kept for handlers that lag behind the log
+	Deletions  int64 // versions of deleted objects, for reflectors that lag
+	Dictionary int64 // data that objects are packed against
 }
 
 // Total returns the sum of all purposes.
 func (m Memory) Total() int64 { return store.Memory(m).Total() }
 
-// String returns a table of several lines: each purpose, its bytes, and its bytes for each object.
+// String returns a table of several lines: each purpose, its bytes, and its bytes per object.
 func (m Memory) String() string { return store.Memory(m).String() }
 
-// HandlerStats tell how a handler is doing.
+// HandlerStats are one handler's counts.
 type HandlerStats struct {
 	Name    string
-	Handled uint64        // events handed to the handler, resyncs included
+	Handled uint64        // events passed to the handler, resyncs included
 	Panics  uint64        // events whose handling panicked
 	Lag     uint64        // changes that the handler has not seen yet
-	Pending int           // keys that are kept for the handler because it fell behind the change log
-	Busy    time.Duration // how long the handler has been in its present call; 0 when it is not in one
+	Pending int           // keys kept for the handler because it lags behind the change log
+	Busy    time.Duration // how long the current call has run; 0 outside a call
 }
 
 func handlerStats(r *delivery.Registration) HandlerStats {

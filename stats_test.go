@@ -10,8 +10,8 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// TestStatsWhileIndexIsRead: an informer gives its figures while an index's function blocks. The
-// index counts as the read before has left it.
+// TestStatsWhileIndexIsRead: an informer returns its stats while an index function blocks. The
+// index counts with its state after the previous read.
 func TestStatsWhileIndexIsRead(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "a")

@@ -13,7 +13,7 @@ type Phase uint8
 const (
 	// PhaseStarting is before Run. It is the zero value.
 	PhaseStarting Phase = iota
-	// PhaseAsking is the request for the server's version, or for its newest resourceVersion.
+	// PhaseAsking is a request for the server's version, or for its newest resourceVersion.
 	PhaseAsking
 	// PhaseListing is a LIST, its pages, or the initial events of a WATCH.
 	PhaseListing
@@ -28,56 +28,57 @@ const (
 // String returns the phase's name in lower case, such as "watching".
 func (p Phase) String() string { return reflector.Phase(p).String() }
 
-// Status is the state of one reflector of an informer: what it is doing, since when, and what went
-// wrong last. It is a value: nothing in it changes.
+// Status is the state of one reflector of an informer: its phase, since when, and its last error.
+// It is an immutable value.
 type Status struct {
-	Namespace string // what the reflector lists and watches; "" is all namespaces
+	Namespace string // of the reflector; "" is all namespaces
 	Selector  string // "" is all objects
 
 	Phase Phase
-	Since time.Time // when Phase, or Err, began
-	// Mode is the one in use; ModeAuto until it is chosen.
+	Since time.Time // when Phase, or Err, started
+	// Mode is the mode in use. It is ModeAuto until the reflector has chosen.
 	Mode Mode
-	// Synced reports that one state of the server is complete in the informer. It may become so some
-	// moments after the informer's HasSynced, and after handlers have seen that state.
+	// Synced reports that the informer has received one complete state of the server. It may become
+	// true shortly after the informer's HasSynced, and after handlers have received that state.
 	Synced bool
 	// ResourceVersion is the version up to which the reflector is current.
 	ResourceVersion string
-	// Heard is when the server was heard from last: by an event, a bookmark, a part of a list, or an
-	// answer to the question for its newest resourceVersion. While Phase is PhaseWatching and Err is
-	// nil, changes that the server made before Heard are held, unless they are still on their way.
-	// Zero: never.
+	// Heard is when the reflector last received something from the server: an event, a bookmark, a
+	// part of a list, or an answer to a probe for its newest resourceVersion. While Phase is
+	// PhaseWatching and Err is nil, the informer has the changes that the server made before Heard,
+	// except those still in transit. It is zero until then.
 	Heard time.Time
-	// CurrentAt is when what is held was last shown to be the server's state: by an event, a bookmark
-	// of a newer version, a complete list that had to be consistent, or an answer to that question
-	// that was nothing newer. Changes that the server made before CurrentAt are held, unless they are
-	// still on their way, whatever Phase and Err are. Where a watch brings no such bookmarks it goes
-	// on with changes alone. Zero: never.
+	// CurrentAt is when the server last confirmed that the informer's state is its own: by an event, a
+	// bookmark of a newer version, a complete consistent list, or an answer to a probe that had
+	// nothing newer. The informer has the changes that the server made before CurrentAt, except those
+	// still in transit, in any Phase and with any Err. If a watch receives no such bookmarks, only
+	// changes advance it. It is zero until then.
 	CurrentAt time.Time
-	// Err is what keeps the reflector from being current, nil when nothing does. It is SkippedErr
-	// if there is nothing worse.
+	// Err is the error that keeps the reflector from being current, or nil. It is SkippedErr if there
+	// is no other.
 	Err error
-	// LastErr is the last Err that was not nil, and LastErrAt when it came.
+	// LastErr is the last Err that was not nil. LastErrAt is its time.
 	LastErr   error
 	LastErrAt time.Time
-	// Attempts is how many tries have failed in a row.
+	// Attempts is the number of consecutive failures.
 	Attempts int
 	// NextRetry is when PhaseWaiting ends.
 	NextRetry time.Time
-	// Queued says that the reflector waits for its turn to list, see ListWatch.MaxLists.
+	// Queued reports that the reflector waits for its turn to list, see ListWatch.MaxLists.
 	Queued bool
-	// Relists is how many times the state was got again after the first.
+	// Relists counts how often the reflector fetched the whole state again after the first time.
 	Relists int
-	// Listed is how many objects the list under way, or the last one, has brought.
+	// Listed is how many objects the current or last list has received.
 	Listed int64
-	// Remaining is how many objects the server says are to come after this page; -1 when it does
-	// not say.
+	// Remaining is how many objects will follow this page according to the server; -1 if it does not
+	// say.
 	Remaining int64
-	// Skipped is how many objects could not be read since the last list began. They are missing, or
-	// held in an older version. SkippedErr is the first of their errors; it wraps ErrMalformed.
+	// Skipped is how many objects could not be read since the last list started. The informer lacks
+	// them or stores an older version. SkippedErr is the first of their errors; it wraps ErrMalformed.
 	Skipped    int
 	SkippedErr error
-	// Unwanted is how many objects and events of other shards came since the last list began.
+	// Unwanted is how many objects and events of other shards the reflector received since the last
+	// list started.
 	Unwanted int64
 }
 

@@ -17,7 +17,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// jsonOnly makes a server of cfg's that knows no protobuf, as many aggregated ones do not.
+// jsonOnly returns cfg for a server that does not know protobuf, like many aggregated ones.
 func jsonOnly(cfg *rest.Config, accept string) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {

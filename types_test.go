@@ -12,8 +12,7 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// TestEnumerations: the values that the package owns are those of the packages that it passes them
-// to.
+// TestEnumerations: the package's constants equal those of the packages that it passes them to.
 func TestEnumerations(t *testing.T) {
 	for own, theirs := range map[any]any{
 		weir.Added: delivery.Added, weir.Updated: delivery.Updated, weir.Deleted: delivery.Deleted, weir.Resynced: delivery.Resynced,
@@ -33,8 +32,8 @@ func TestEnumerations(t *testing.T) {
 	}
 }
 
-// TestSameMethods: a lease has the informer's methods, but for Run, and an informer and a snapshot
-// have the same reads.
+// TestSameMethods: a lease has the informer's methods, except Run. An informer and a snapshot have
+// the same reads.
 func TestSameMethods(t *testing.T) {
 	informer, lease, snapshot := reflect.TypeFor[*weir.Informer[*corev1.Pod]](), reflect.TypeFor[*weir.Lease[*corev1.Pod]](), reflect.TypeFor[weir.Snapshot[*corev1.Pod]]()
 	missing := func(from, in reflect.Type, but ...string) {
@@ -58,7 +57,7 @@ func TestSameMethods(t *testing.T) {
 	missing(snapshot, informer)
 }
 
-// sameSignature compares two methods but for their receivers.
+// sameSignature compares two methods, ignoring their receivers.
 func sameSignature(a, b reflect.Type) bool {
 	if a.NumIn() != b.NumIn() || a.NumOut() != b.NumOut() {
 		return false
@@ -89,7 +88,7 @@ func TestNoInternalTypes(t *testing.T) {
 	}
 }
 
-// nameable walks what a user can reach from a type and complains of what is internal.
+// nameable walks the types that a user can reach from a type and reports internal ones.
 func nameable(t *testing.T, typ reflect.Type, seen map[reflect.Type]bool) {
 	if seen[typ] {
 		return
@@ -100,7 +99,7 @@ func nameable(t *testing.T, typ reflect.Type, seen map[reflect.Type]bool) {
 		t.Errorf("%v can be reached, of %s", typ, path)
 		return
 	} else if path != "" && path != module {
-		return // another module's
+		return // in another module
 	}
 	for m := range typ.NumMethod() {
 		if method := typ.Method(m); method.IsExported() {
@@ -108,7 +107,7 @@ func nameable(t *testing.T, typ reflect.Type, seen map[reflect.Type]bool) {
 		}
 	}
 	if typ.Name() != "" && typ.Kind() != reflect.Interface {
-		nameable(t, reflect.PointerTo(typ), seen) // whoever has a value can take its address
+		nameable(t, reflect.PointerTo(typ), seen) // a caller can take the address of a value
 	}
 	switch typ.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Chan:

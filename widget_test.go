@@ -13,7 +13,7 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// Widget is a custom resource as its users write one.
+// Widget is a custom resource as users write it.
 type Widget struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -21,7 +21,7 @@ type Widget struct {
 	Spec WidgetSpec `json:"spec"`
 }
 
-// WidgetSpec is what a widget should be.
+// WidgetSpec is the desired state of a widget.
 type WidgetSpec struct {
 	Teeth int `json:"teeth"`
 }
@@ -41,8 +41,8 @@ func widgetScheme() *runtime.Scheme {
 	return s
 }
 
-// serveWidgets makes the server know the resource, under a plural that nobody could guess, and one
-// object of it.
+// serveWidgets adds the resource to the server, under a plural that cannot be guessed, and one
+// object.
 func serveWidgets(ctx context.Context, server *apiserver.Server) {
 	resource := widgetVersion.WithResource("widgetry")
 	err := server.Register(apiserver.Resource{GroupVersionResource: resource, Kind: "Widget", Namespaced: true})

@@ -1,0 +1,178 @@
+package weir_test
+
+import (
+	"bytes"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// unclearPhrases hide the actor of a sentence or are not plain English. Each has a replacement.
+var unclearPhrases = map[string]string{
+	"nobody":           "no caller, no client",
+	"somebody":         "a caller, a client",
+	"whoever":          "the caller, the client",
+	"is told":          "receives, is notified of",
+	"are told":         "receive, are notified of",
+	"what is held":     "the stored objects, the cached objects",
+	"lets go of":       "releases, evicts, drops",
+	"anew":             "again",
+	"so many":          "N, up to N",
+	"besides":          "also, in addition, except",
+	"in its own words": "with its own message",
+}
+
+// notYetRewritten are the files and folders that still contain such phrases.
+var notYetRewritten = []string{
+	"ARCHITECTURE.md",
+	"CHANGELOG.md",
+	"Makefile",
+	"README.md",
+	"SECURITY.md",
+	"apiserver",
+	"bench/cmd",
+	"bench/internal",
+	"clientgo",
+	"cmd",
+	"controllerruntime",
+	"debug",
+	"deploy",
+	"docs/commands",
+	"docs/debug.md",
+	"docs/design.md",
+	"docs/differences.md",
+	"docs/doctor.md",
+	"docs/glossary.md",
+	"docs/incidents",
+	"docs/informer-metrics.md",
+	"docs/metrics.md",
+	"docs/migrating.md",
+	"docs/performance.md",
+	"docs/proxy.md",
+	"docs/reflector.md",
+	"docs/threat-model.md",
+	"e2e/clientgo",
+	"e2e/cluster",
+	"e2e/controllerruntime",
+	"e2e/debugpage",
+	"e2e/doctor",
+	"e2e/informer",
+	"e2e/monitoring",
+	"e2e/programs",
+	"e2e/proxy",
+	"e2e/proxyfuzz",
+	"e2e/release",
+	"e2e/soak",
+	"e2e/storage",
+	"examples",
+	"informertest",
+	"internal/audit",
+	"internal/chart",
+	"internal/child",
+	"internal/childserver",
+	"internal/codec",
+	"internal/command",
+	"internal/cost",
+	"internal/debugserver",
+	"internal/decode",
+	"internal/delivery",
+	"internal/diff",
+	"internal/discovery",
+	"internal/doctor",
+	"internal/engine",
+	"internal/golden",
+	"internal/pack",
+	"internal/pipe",
+	"internal/podsim",
+	"internal/populations",
+	"internal/reflector",
+	"internal/registry",
+	"internal/resourceversion",
+	"internal/rusage",
+	"internal/selfsigned",
+	"internal/shard",
+	"internal/sim",
+	"internal/source",
+	"internal/store",
+	"internal/watchcache",
+	"internal/wire",
+	"internal/words",
+	"internal/workers",
+	"metrics",
+	"proxy",
+	"scripts",
+	"tools",
+}
+
+// TestProsePhrases: no file contains an unclear phrase, nor does the name of a test.
+func TestProsePhrases(t *testing.T) {
+	unclear := phrasePattern(slices.Collect(maps.Keys(unclearPhrases)))
+	files := 0
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		path = filepath.ToSlash(path)
+		rewrites := func(of string) bool { return path == of || strings.HasPrefix(path, of+"/") }
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && slices.Contains([]string{".git", "bin", "dist", "fuzz"}, d.Name()):
+			return fs.SkipDir
+		case d.IsDir() || path == "phrases_test.go" || strings.HasSuffix(path, ".png") || slices.ContainsFunc(notYetRewritten, rewrites):
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		files++
+		for _, at := range unclear.FindAllIndex(text, -1) {
+			t.Errorf("%s:%d: %q", path, 1+bytes.Count(text[:at[0]], []byte("\n")), text[at[0]:at[1]])
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files == 0 {
+		t.Error("found no files")
+	}
+}
+
+// TestPhrasePattern: the pattern finds a phrase as whole words in any case, across the lines of a
+// comment, and in the name of a test.
+func TestPhrasePattern(t *testing.T) {
+	unclear := phrasePattern([]string{"nobody", "so many"})
+	for text, found := range map[string]bool{
+		"Nobody reads it":                true,
+		"// ends in so\n\t// many files": true,
+		"# ends in so\n# many files":     true,
+		"so  many":                       true,
+		"func TestNobodyReads(t":         true,
+		"func TestReadSoManyTimes(t":     true,
+		"func TestSoManyfold(t":          false,
+		"a nobodyReads, and also manys":  false,
+		"// ends in so\n\n// many":       false,
+	} {
+		if unclear.MatchString(text) != found {
+			t.Errorf("found in %q: %v", text, !found)
+		}
+	}
+}
+
+// phrasePattern returns an expression that matches the phrases.
+func phrasePattern(phrases []string) *regexp.Regexp {
+	var alternatives []string
+	for _, phrase := range phrases {
+		words := strings.Fields(phrase)
+		alternatives = append(alternatives, `\b(?i:`+strings.Join(words, `(?:[ \t]+|[ \t]*\n[ \t]*(?://|#|\*)?[ \t]*)`)+`)\b`)
+		for i, word := range words {
+			words[i] = strings.ToUpper(word[:1]) + word[1:]
+		}
+		alternatives = append(alternatives, `\bTest\w*?`+strings.Join(words, "")+`(?:[A-Z_]\w*)?\b`)
+	}
+	return regexp.MustCompile(strings.Join(alternatives, "|"))
+}
