@@ -21,7 +21,7 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// bodyReader reads the bodies of requests that have an object of one kind.
+// bodyReader reads request bodies that contain an object of one kind.
 type bodyReader struct {
 	gvk    schema.GroupVersionKind
 	goType reflect.Type // nil: unstructured
@@ -32,7 +32,7 @@ func newBodyReader(gvk schema.GroupVersionKind, goType reflect.Type) bodyReader 
 	return bodyReader{gvk, goType, codec.OfStruct(goType)}
 }
 
-// toJSON returns the JSON that patches are applied to, with apiVersion and kind.
+// toJSON returns the JSON, with apiVersion and kind, to which patches are applied.
 func (b *bodyReader) toJSON(o object) ([]byte, error) {
 	text, err := codec.MarshalAs(wire.JSON, o)
 	if err != nil {
@@ -46,7 +46,7 @@ func (b *bodyReader) typeMeta() wire.TypeMeta {
 	return wire.TypeMeta{APIVersion: apiVersion, Kind: kind}
 }
 
-// maxBody bounds the body of a request, in bytes.
+// maxBody limits the body of a request, in bytes.
 const maxBody = 3 << 20
 
 // readBody reads the body of a request. A body above maxBody is a 413.
@@ -95,7 +95,7 @@ func (b *bodyReader) fromProtobuf(body []byte) (object, error) {
 	if err := b.checkKind(tm.APIVersion, tm.Kind); err != nil {
 		return nil, err
 	}
-	if bytes.HasPrefix(raw, []byte("{")) { // which values would take for JSON
+	if bytes.HasPrefix(raw, []byte("{")) { // which values would parse as JSON
 		return nil, apierrors.NewBadRequest("reading the body: JSON in place of protobuf")
 	}
 	o, err := b.values.Decode(raw)
@@ -144,8 +144,8 @@ func (b *bodyReader) fromJSON(text []byte, strict bool) (object, error) {
 	return o, b.checkKind(gvk.ToAPIVersionAndKind())
 }
 
-// checkMetadata fails if the metadata of an unstructured object has wrong types, which its
-// accessors would ignore.
+// checkMetadata returns an error if the metadata of an unstructured object has wrong types, which
+// its accessors would ignore.
 func checkMetadata(u *unstructured.Unstructured) error {
 	metadata, ok := u.Object["metadata"]
 	if !ok || metadata == nil {
@@ -162,7 +162,8 @@ func checkMetadata(u *unstructured.Unstructured) error {
 	return nil
 }
 
-// checkKind fails if the body has another kind than the path. A body need not have one.
+// checkKind returns an error if the body states another kind than the path. A body need not state
+// one.
 func (b *bodyReader) checkKind(apiVersion, kind string) error {
 	want := b.typeMeta()
 	if apiVersion != "" && apiVersion != want.APIVersion {

@@ -12,13 +12,13 @@ import (
 // builtinKinds lists the built-in kinds: those that kube-apiserver v1.37 stores, each in its stable
 // version. A line is resource, kind, flags, short names. The flags are
 //
-//	namespaced           what the resource is
-//	status, scale        subresources that it has
-//	all, api-extensions  the category that it is in
+//	namespaced           the resource is namespaced
+//	status, scale        its subresources
+//	all, api-extensions  its category
 //	generation           new objects have generation 1
 //	increments           changes increment the generation
 //	conditional          an update must have a resourceVersion
-//	putCreates           a PUT creates what is missing
+//	putCreates           a PUT creates a missing object
 //	-                    none of these
 //
 // generation and the three below it are the strategy, which is in pkg/registry of kubernetes.
@@ -114,8 +114,8 @@ var crdResource = Resource{
 	Status:               true,
 }
 
-// builtin is a Resource with a Go type and a strategy. goType is nil where k8s.io/api, in the
-// version that this was built with, has none; the resource is then stored like a custom resource.
+// builtin is a Resource with a Go type and a strategy. goType is nil if the linked k8s.io/api has
+// none; the resource is then stored like a custom resource.
 type builtin struct {
 	Resource
 	goType   reflect.Type
@@ -167,7 +167,7 @@ func parseBuiltin(gv schema.GroupVersion, words []string) (builtin, error) {
 	return b, nil
 }
 
-// set sets what a flag of builtinKinds says. It returns false for one that there is not.
+// set applies a flag of builtinKinds. It returns false for an unknown flag.
 func (b *builtin) set(flag string) bool {
 	switch flag {
 	case "-":

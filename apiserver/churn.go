@@ -12,7 +12,7 @@ import (
 	"github.com/weirproject/weir/internal/podsim"
 )
 
-// churner changes simulated pods as a cluster does. Only one goroutine may use it.
+// churner changes simulated pods like a cluster. Only one goroutine may use it.
 type churner struct {
 	server *Server
 	pods   *servedResource
@@ -25,7 +25,7 @@ type churner struct {
 type podKey struct{ namespace, name string }
 
 const (
-	// churnTick is how often the churner runs: a compromise between steadiness and wake-ups.
+	// churnTick is how often the churner runs: a compromise between an even rate and few wake-ups.
 	churnTick = 10 * time.Millisecond
 	// replaceEvery is the number of changes of which one replaces a pod.
 	replaceEvery = 50
@@ -51,14 +51,14 @@ func (s *Server) startChurn(pods *servedResource, sim *podsim.Pods) {
 	s.churn.Go(func() { c.run(ctx, s.opts.Churn) })
 }
 
-// StopChurn ends the churn for good. It blocks until the last change is done.
+// StopChurn ends the churn permanently. It blocks until the last change is done.
 func (s *Server) StopChurn() {
 	s.stop()
 	s.churn.Wait()
 }
 
-// run makes rate changes a second until ctx ends. If it falls behind, it makes up for one second at
-// most.
+// run makes rate changes a second until ctx ends. If it falls behind, it catches up at most one
+// second.
 func (c *churner) run(ctx context.Context, rate float64) {
 	ticker := time.NewTicker(churnTick)
 	defer ticker.Stop()
@@ -77,7 +77,7 @@ func (c *churner) run(ctx context.Context, rate float64) {
 	}
 }
 
-// change makes one change. A pod that somebody else has deleted is not replaced.
+// change makes one change. It does not replace a pod that another client has deleted.
 func (c *churner) change() {
 	i := c.rnd.IntN(len(c.keys))
 	var err error

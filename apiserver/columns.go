@@ -9,7 +9,7 @@ import (
 	"github.com/weirproject/weir/internal/watchcache"
 )
 
-// columns are the columns of tables besides Name and Age.
+// columns are the columns of tables in addition to Name and Age.
 var columns = map[schema.GroupVersionKind][]watchcache.Column{
 	{Version: "v1", Kind: "Pod"}: {
 		{Name: "Ready", Type: "string", Cell: podCell(podReady)},

@@ -56,7 +56,7 @@ func TestConfigCannotStart(t *testing.T) {
 	}
 }
 
-// TestWebPages: a web page reads nothing by a name of its own, and writes nothing.
+// TestWebPages: a web page that resolves its own name to the server can neither read nor write.
 func TestWebPages(t *testing.T) {
 	s, err := apiserver.New(apiserver.Options{})
 	if err != nil {

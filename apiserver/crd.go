@@ -215,8 +215,8 @@ func (s *Server) afterWrite(res *servedResource, o object) error {
 	return nil
 }
 
-// afterUpdate runs after an object was updated, which had the given generation. A
-// CustomResourceDefinition whose spec is as it was leaves the watches of its resources alone.
+// afterUpdate runs after an object was updated, which had the given generation before. If the spec
+// of a CustomResourceDefinition is unchanged, the watches of its resources continue.
 func (s *Server) afterUpdate(res *servedResource, o object, generation int64) error {
 	if o.GetGeneration() == generation && !finalized(o) {
 		return nil

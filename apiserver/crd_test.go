@@ -50,7 +50,7 @@ func widget(name, color string) *unstructured.Unstructured {
 	}}
 }
 
-// defineWidgets defines widgets, and returns a client of them. With names, it creates one of each.
+// defineWidgets defines widgets, and returns a client for them. With names, it creates one of each.
 func defineWidgets(t *testing.T, ts *testServer, names ...string) dynamic.ResourceInterface {
 	t.Helper()
 	crd, err := ts.dynamic.Resource(crds).Create(ctx, widgetDefinition(), metav1.CreateOptions{})
@@ -133,7 +133,8 @@ func TestVersions(t *testing.T) {
 	})
 }
 
-// TestUndefined: a resource comes with its definition, and goes with it, and so do its objects.
+// TestUndefined: creating a definition adds its resource, and deleting it removes the resource and
+// its objects.
 func TestUndefined(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		client := ts.dynamic.Resource(widgets).Namespace("default")
@@ -185,7 +186,7 @@ func TestDefinitionChanges(t *testing.T) {
 	})
 }
 
-// TestDryDefinition: a definition that is created dry defines nothing.
+// TestDryDefinition: a definition that is created with dryRun defines nothing.
 func TestDryDefinition(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		definitions := ts.dynamic.Resource(crds)
@@ -211,8 +212,8 @@ func TestDryDefinition(t *testing.T) {
 	})
 }
 
-// TestDefinitionWithoutChange: watches go on where a write of the definition changes nothing that
-// is served.
+// TestDefinitionWithoutChange: watches continue if a write of the definition does not change the
+// served resource.
 func TestDefinitionWithoutChange(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		definitions := ts.dynamic.Resource(crds)
@@ -277,7 +278,7 @@ func as(u *unstructured.Unstructured, plural, group string) {
 	unstructured.SetNestedField(u.Object, plural, "spec", "names", "plural")
 }
 
-// versions has a definition define one version.
+// versions makes a definition define one version.
 func versions(u *unstructured.Unstructured, name string) {
 	unstructured.SetNestedSlice(u.Object, []any{map[string]any{"name": name, "served": true, "storage": true}}, "spec", "versions")
 }
@@ -296,7 +297,7 @@ func TestRegister(t *testing.T) {
 		if e := w.next(); !strings.HasPrefix(e, "ADDED blue@") {
 			t.Error(e)
 		}
-		// It is registered again, a little different: watches end, and the objects stay.
+		// It is registered again with a small change: watches end, and the objects remain.
 		widgetResource.SelectableFields = nil
 		if err := ts.server.Register(widgetResource); err != nil {
 			t.Fatal(err)

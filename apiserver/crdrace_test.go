@@ -14,8 +14,8 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// TestDefinedAndUndefinedAtOnce: a definition that is deleted while it is being created leaves
-// nothing that is served without it.
+// TestDefinedAndUndefinedAtOnce: a definition that is deleted while it is being created leaves no
+// resource that is served without it.
 func TestDefinedAndUndefinedAtOnce(t *testing.T) {
 	const rounds, versions = 200, 40
 	s, err := apiserver.New(apiserver.Options{})
@@ -29,7 +29,7 @@ func TestDefinedAndUndefinedAtOnce(t *testing.T) {
 		return w.Code
 	}
 	crd := widgetDefinition()
-	var all []any // so many that it takes a while to serve them
+	var all []any // enough to take a while
 	for i := range versions {
 		all = append(all, map[string]any{"name": fmt.Sprintf("v%d", i+1), "served": true, "storage": i == 0})
 	}

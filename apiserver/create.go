@@ -32,8 +32,8 @@ func dryRun(r *http.Request) bool { return r.URL.Query().Get("dryRun") == metav1
 // generateTries is how often a new name is generated if the last one is taken.
 const generateTries = 8
 
-// insert stores a new object and returns its stored bytes. Its uid, and its name if that is
-// generated, are made of random.
+// insert stores a new object and returns its stored bytes. It generates the uid, and a name with
+// generateName, from random.
 func (s *Server) insert(res *servedResource, o object, namespace string, dry bool, random io.Reader) ([]byte, error) {
 	if err := s.prepare(res, o, namespace, random); err != nil {
 		return nil, err
@@ -82,11 +82,11 @@ func (s *Server) prepare(res *servedResource, o object, namespace string, random
 	return s.admit(res, o)
 }
 
-// placeholderVersion stands in new objects where put writes their resourceVersion, so that their
-// members have the order that marshal gives them: an update without a change is known by its bytes.
+// placeholderVersion is the resourceVersion of new objects until put replaces it, so that their
+// members have marshal's order: an update without a change is recognized by its bytes.
 const placeholderVersion = "0"
 
-// insertNamed stores an object, or fails if one of that name exists.
+// insertNamed stores an object. It returns an error if one of that name exists.
 func (s *Server) insertNamed(res *servedResource, o object, dry bool) ([]byte, error) {
 	if !dry {
 		o.SetResourceVersion(placeholderVersion)
@@ -113,7 +113,8 @@ func (s *Server) insertNamed(res *servedResource, o object, dry bool) ([]byte, e
 	return raw, s.afterWrite(res, o)
 }
 
-// checkNamespace fails if the object is not in the path's namespace. It sets a missing namespace.
+// checkNamespace returns an error if the object is not in the path's namespace. It sets a missing
+// namespace.
 func (res *servedResource) checkNamespace(o object, namespace string) error {
 	switch {
 	case !res.Namespaced && o.GetNamespace() != "":
@@ -130,7 +131,7 @@ func (res *servedResource) checkNamespace(o object, namespace string) error {
 const (
 	generatedSuffix = 5
 	maxGenerated    = 63 - generatedSuffix
-	// suffixAlphabet has no vowels, so that no words arise.
+	// suffixAlphabet has no vowels, so that suffixes contain no words.
 	suffixAlphabet = "bcdfghjklmnpqrstvwxz2456789"
 )
 

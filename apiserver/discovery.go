@@ -33,7 +33,7 @@ func writeJSON(w http.ResponseWriter, contentType string, v any) {
 		return
 	}
 	w.Header().Set("Content-Type", contentType)
-	_, _ = w.Write(text) // an error means that the client has gone
+	_, _ = w.Write(text) // an error means that the client has disconnected
 }
 
 // acceptsAggregated reports whether the client accepts aggregated discovery.
@@ -74,8 +74,8 @@ type discoverable struct {
 	verbs []string
 }
 
-// discoverable returns all resources, those that only answer a POST too, sorted by group, version
-// (preferred first) and name.
+// discoverable returns all resources, including those that only answer a POST, sorted by group,
+// version (preferred first) and name.
 func (s *Server) discoverable() (out []discoverable) {
 	for _, res := range s.registry.all() {
 		out = append(out, discoverable{res.Resource, verbs})

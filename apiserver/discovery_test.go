@@ -14,7 +14,7 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// TestDiscovery reads the legacy documents and the aggregated one and wants the same from both.
+// TestDiscovery reads the legacy documents and the aggregated one and compares them.
 func TestDiscovery(t *testing.T) {
 	widgetResource := apiserver.Resource{GroupVersionResource: widgets, Kind: "Widget", Namespaced: true, ShortNames: []string{"wd"}}
 	withTestServer(t, apiserver.Options{Resources: []apiserver.Resource{widgetResource}}, func(t *testing.T, ts *testServer) {
@@ -76,8 +76,8 @@ func describe(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) string
 	}
 	for _, l := range lists {
 		for _, r := range l.APIResources {
-			// For a subresource client-go fills in the resource's singular name, where it reads the
-			// aggregated document.
+			// client-go fills in the resource's singular name for a subresource if it reads the aggregated
+			// document.
 			if strings.Contains(r.Name, "/") {
 				r.SingularName = ""
 			}

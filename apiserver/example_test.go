@@ -45,7 +45,7 @@ func Example() {
 	// configmaps "settings" already exists
 }
 
-// A server that is not well: what does your program do?
+// A server with faults, to test how a program reacts.
 func ExampleFaults() {
 	faults := &apiserver.Faults{}
 	server, err := apiserver.New(apiserver.Options{Faults: faults})

@@ -11,8 +11,9 @@ import (
 	"github.com/weirproject/weir/internal/watchcache"
 )
 
-// Faults makes servers misbehave on purpose. The zero value does nothing. It is safe for concurrent
-// use, also while the servers run, and may be used by several, at once or one after another.
+// Faults make servers misbehave on purpose. The zero value does nothing. It is safe for concurrent
+// use, also while the servers run, and may be used by several servers, at the same time or one
+// after another.
 type Faults struct {
 	mu            sync.Mutex
 	rules         []*Rule
@@ -87,8 +88,9 @@ func (f *Faults) Add(r Rule) (remove func()) {
 	}
 }
 
-// Bookmarks delays the bookmark that ends the initial events, for watches that begin from now on.
-// With never they get no bookmarks at all, as from a server that does not know sendInitialEvents.
+// Bookmarks delays the bookmark that ends the initial events, for watches that start from now on.
+// With never they receive no bookmarks at all, as from a server that does not know
+// sendInitialEvents.
 func (f *Faults) Bookmarks(late time.Duration, never bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -101,10 +103,10 @@ func (f *Faults) bookmarks() (time.Duration, bool) {
 	return f.bookmarkDelay, f.noBookmarks
 }
 
-// WatchBuffer closes watches for which more than so many changes wait, as kube-apiserver does when
-// the buffer of a slow watcher is full: without an error, and with what it was sent so far left
-// half done. It is for watches of all objects that begin from now on. 0: no watch is closed for
-// being slow.
+// WatchBuffer closes watches with more than that many waiting changes, as kube-apiserver does when
+// the buffer of a slow watcher is full: without an error, and possibly in the middle of an event.
+// It applies to watches of all objects that start from now on. 0: no watch is closed for being
+// slow.
 func (f *Faults) WatchBuffer(changes int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -135,8 +137,8 @@ func (f *Faults) ruleFor(r *http.Request) *Rule {
 	return nil
 }
 
-// apply applies the rule for a request. released ends holds. If done is false, the answer must be
-// written to out.
+// apply applies the rule for a request. Closing released ends holds. If done is false, the caller
+// must write the answer to out.
 func (f *Faults) apply(w http.ResponseWriter, r *http.Request, released <-chan struct{}) (out http.ResponseWriter, done bool) {
 	rule := f.ruleFor(r)
 	if rule == nil {

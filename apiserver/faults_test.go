@@ -63,7 +63,7 @@ func TestFaultCuts(t *testing.T) {
 				t.Errorf("cleanly=%v: %d bytes, %v", cleanly, len(body), err)
 			}
 		}
-		// Nothing at all, with and without an end.
+		// No bytes at all, with and without an end.
 		faults.Add(apiserver.Rule{Match: apiserver.Match("watch", "pods"), Times: 1, Cut: new(int64(0)), CutCleanly: true})
 		w := ts.watch("/api/v1/pods?watch=1")
 		defer w.close()
@@ -113,7 +113,7 @@ func TestFaultHolds(t *testing.T) {
 		done := make(chan answer)
 		go func() { done <- ts.get("/api/v1/namespaces/default", nil) }()
 		synctest.Wait()
-		if err := ts.server.Close(); err != nil { // ends what is held
+		if err := ts.server.Close(); err != nil { // ends held answers
 			t.Error(err)
 		}
 		if a := <-done; a.code != 503 {
@@ -122,8 +122,8 @@ func TestFaultHolds(t *testing.T) {
 	})
 }
 
-// TestFaultHoldsForSeveralServers: the end of one server, and one that could not be made, release
-// nothing that another one holds, before or after.
+// TestFaultHoldsForSeveralServers: closing one server, and a server that could not be created,
+// release no answer that another server holds.
 func TestFaultHoldsForSeveralServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		faults := &apiserver.Faults{}
@@ -153,7 +153,7 @@ func TestFaultHoldsForSeveralServers(t *testing.T) {
 	})
 }
 
-// TestFaultBookmarks: the server of old that never sends one, and one that is slow to.
+// TestFaultBookmarks: an old server that never sends one, and one that sends it late.
 func TestFaultBookmarks(t *testing.T) {
 	const path = configMaps + "?watch=1&timeoutSeconds=300&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
 	faults := &apiserver.Faults{}
@@ -176,15 +176,16 @@ func TestFaultBookmarks(t *testing.T) {
 	})
 }
 
-// TestFaultWatchBuffer: a watch that is not read is closed once more changes wait for it than its
-// buffer holds, while the state is sent and behind that; without a buffer it gets them all.
+// TestFaultWatchBuffer: the server closes a watch that is not read when more changes wait for it
+// than its buffer holds, during and after the initial state; without a buffer the watch receives
+// them all.
 func TestFaultWatchBuffer(t *testing.T) {
 	const (
 		path    = "/api/v1/configmaps?watch=1&timeoutSeconds=300&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
 		buffer  = 10
 		objects = 40
 	)
-	// Objects are large, so that the connection does not take them all.
+	// Objects are large, so that the connection does not buffer them all.
 	large := map[string]string{"filling": strings.Repeat("x", 256<<10)}
 	for _, when := range []string{"initial", "behind"} {
 		for _, limit := range []int{buffer, 0} {
@@ -215,7 +216,7 @@ func TestFaultWatchBuffer(t *testing.T) {
 	}
 }
 
-// filled creates so many ConfigMaps with data.
+// filled creates n ConfigMaps with data.
 func (ts *testServer) filled(prefix string, n int, data map[string]string) {
 	ts.t.Helper()
 	for i := range n {

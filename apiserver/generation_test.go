@@ -12,8 +12,8 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// TestGenerations: which generation new objects have, and which changes increment it, is by kind.
-// PriorityClasses never count, and CSIDrivers from 0 on.
+// TestGenerations: a kind determines the generation of new objects, and which changes increment it.
+// PriorityClasses have no generation, and CSIDrivers count from 0.
 func TestGenerations(t *testing.T) {
 	const spec = `{"spec":{"x":"y"}}`
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
@@ -95,7 +95,8 @@ func (ts *testServer) changeOne(gvr schema.GroupVersionResource, patch string) (
 	return created, o.GetGeneration()
 }
 
-// TestGenerationOfStatus: in custom resources a status that is no subresource counts like a spec.
+// TestGenerationOfStatus: in custom resources, a status that is not a subresource increments the
+// generation like a spec.
 func TestGenerationOfStatus(t *testing.T) {
 	for _, subresource := range []bool{true, false} {
 		widgetResource := apiserver.Resource{GroupVersionResource: widgets, Kind: "Widget", Namespaced: true, Status: subresource}
@@ -137,7 +138,7 @@ func TestGenerationOfStatus(t *testing.T) {
 	}
 }
 
-// TestGenerationOfDeletion: an object that waits for its finalizers has a new generation if it has
+// TestGenerationOfDeletion: an object that waits for its finalizers has a new generation, if it has
 // any.
 func TestGenerationOfDeletion(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
@@ -147,7 +148,7 @@ func TestGenerationOfDeletion(t *testing.T) {
 			want           int64
 		}{
 			{"ConfigMap", "configmaps", 0, 0},
-			{"ConfigMap", "configmaps", 6, 7}, // which its strategy does not touch
+			{"ConfigMap", "configmaps", 6, 7}, // which its strategy does not change
 			{"PodTemplate", "podtemplates", 6, 2},
 		} {
 			client := ts.dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: tt.resource}).Namespace("default")

@@ -21,8 +21,8 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// TestInformers has client-go's informers follow simulated pods through churn, through a compaction
-// and through broken connections, and compares what they hold at the end with a LIST.
+// TestInformers: client-go's informers follow simulated pods through churn, a compaction and broken
+// connections. Their stores must equal a LIST at the end.
 func TestInformers(t *testing.T) {
 	for _, watchList := range []bool{false, true} {
 		t.Run(fmt.Sprintf("WatchList=%v", watchList), func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestInformers(t *testing.T) {
 	}
 }
 
-// countThen counts what match is true for and is itself never true.
+// countThen counts the requests that match and never matches itself.
 func countThen(n *int, match func(r *http.Request) bool) func(r *http.Request) bool {
 	return func(r *http.Request) bool {
 		if match(r) {
@@ -78,7 +78,7 @@ func countThen(n *int, match func(r *http.Request) bool) func(r *http.Request) b
 	}
 }
 
-// compareStores waits until nothing more is under way, then compares each object.
+// compareStores waits until no event is in transit, then compares each object.
 func compareStores(t *testing.T, ts *testServer, stores map[string]cache.Store) {
 	t.Helper()
 	ts.server.StopChurn()

@@ -8,8 +8,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// The examples of RFC 6902, appendix A, and some more. Where kube-apiserver does otherwise, its
-// answer is wanted: it compares numbers by their text, counts negative indexes from the end, and
+// The examples of RFC 6902, appendix A, and some more. Where kube-apiserver differs, the test
+// expects its answer: it compares numbers by their text, counts negative indexes from the end, and
 // lets replace add a member.
 func TestJSONPatch(t *testing.T) {
 	const fails = ""
@@ -32,7 +32,7 @@ func TestJSONPatch(t *testing.T) {
 		{"test of null", `{"a":null}`, `[{"op":"test","path":"/a","value":null}]`, `{"a":null}`},
 		{"test is not of strings", `{"/":9,"~1":10}`, `[{"op":"test","path":"/~01","value":"10"}]`, fails},
 		{"a nested member", `{"foo":"bar"}`, `[{"op":"add","path":"/child","value":{"grandchild":{}}}]`, `{"child":{"grandchild":{}},"foo":"bar"}`},
-		{"members that nobody knows", `{"foo":"bar"}`, `[{"op":"add","path":"/baz","value":"qux","xyz":123}]`, `{"baz":"qux","foo":"bar"}`},
+		{"unknown members", `{"foo":"bar"}`, `[{"op":"add","path":"/baz","value":"qux","xyz":123}]`, `{"baz":"qux","foo":"bar"}`},
 		{"into nothing", `{"foo":"bar"}`, `[{"op":"add","path":"/baz/bat","value":"qux"}]`, fails},
 		{"escapes", `{"/":9,"~1":10}`, `[{"op":"test","path":"/~01","value":10},{"op":"remove","path":"/~1"}]`, `{"~1":10}`},
 		{"append", `{"foo":["bar"]}`, `[{"op":"add","path":"/foo/-","value":["abc","def"]}]`, `{"foo":["bar",["abc","def"]]}`},

@@ -22,13 +22,13 @@ const configMaps = "/api/v1/namespaces/default/configmaps"
 const future = "999999"
 
 // listSemantics has a row for each row of the LIST table of kube-apiserver. The history is: a, b
-// and c are created, b is changed, c is deleted. In a query, {b} stands for the resourceVersion at
+// and c are created, b is changed, c is deleted. In a query, {b} represents the resourceVersion at
 // which b was created, and so on.
 var listSemantics = []struct {
 	name, query string
 	code        int
-	want        string // names, then @ and what the list's resourceVersion must be
-	more        bool   // there is a continue token
+	want        string // names, then @ and the expected resourceVersion of the list
+	more        bool   // the list has a continue token
 }{
 	{"unset, empty", "", 200, "a b@now", false},
 	{"unset, empty, limit", "limit=1", 200, "a@now", true},
@@ -134,7 +134,7 @@ func listed(list *corev1.ConfigMapList) string {
 	return strings.Join(names, " ")
 }
 
-// checkStatus checks what a client needs in an error.
+// checkStatus checks the fields that a client needs in an error.
 func checkStatus(t *testing.T, a answer) {
 	t.Helper()
 	s := a.status(t)
@@ -170,7 +170,7 @@ func TestListPages(t *testing.T) {
 		if *first.RemainingItemCount != 6 || len(first.Items) != 4 {
 			t.Fatalf("first page: %d items, %d remain", len(first.Items), *first.RemainingItemCount)
 		}
-		// What happens between two pages is not seen.
+		// A change between two pages is not visible.
 		ts.remove("cm-1")
 		ts.remove("cm-6")
 		ts.configMap("cm-55", nil)
@@ -197,7 +197,7 @@ func TestListPages(t *testing.T) {
 			t.Errorf("got %s", names)
 		}
 
-		// Too old: the rest can still be had, as it is now.
+		// The token is too old: the server returns the rest in its current state.
 		ts.server.Compact()
 		_, err = maps.List(ctx, metav1.ListOptions{Limit: 3, Continue: first.Continue})
 		status := apierrors.APIStatus(nil)
@@ -220,7 +220,7 @@ func asStatus(err error, target *apierrors.APIStatus) bool {
 	return ok
 }
 
-// TestListClients sees the same through every kind of client.
+// TestListClients lists with every kind of client and compares the results.
 func TestListClients(t *testing.T) {
 	withTestServer(t, apiserver.Options{Pods: 300}, func(t *testing.T, ts *testServer) {
 		ctx := context.Background()
@@ -260,14 +260,14 @@ func TestListClients(t *testing.T) {
 		if err != nil || onePartial.UID != one.UID {
 			t.Fatalf("GET of the metadata: %v", err)
 		}
-		_, err = ts.typed.CoreV1().Pods("default").Get(ctx, "nobody", metav1.GetOptions{})
+		_, err = ts.typed.CoreV1().Pods("default").Get(ctx, "missing", metav1.GetOptions{})
 		if !apierrors.IsNotFound(err) {
 			t.Errorf("GET of nothing: %v", err)
 		}
 	})
 }
 
-// TestFieldSelectors compares what selectors choose with a filter over all.
+// TestFieldSelectors compares the selected objects with a filter over all.
 func TestFieldSelectors(t *testing.T) {
 	withTestServer(t, apiserver.Options{Pods: 200}, func(t *testing.T, ts *testServer) {
 		ctx := context.Background()

@@ -20,11 +20,11 @@ func (res *servedResource) validateName(o object) (errs field.ErrorList) {
 	return errs
 }
 
-// maxCronJobName leaves room for what is appended in names of Jobs.
+// maxCronJobName leaves room for the suffix of Job names.
 const maxCronJobName = 52
 
-// nameProblems returns what is wrong with the name of an object. Most names are DNS subdomains;
-// whatever has no rule of its own in pkg/apis of kubernetes must do as a segment of a path.
+// nameProblems returns what is wrong with the name of an object. Most names are DNS subdomains; a
+// kind without a rule in pkg/apis of kubernetes requires only a valid path segment.
 func nameProblems(kind string, o object) []string {
 	name := o.GetName()
 	switch kind {
@@ -52,8 +52,8 @@ func nameProblems(kind string, o object) []string {
 	return validation.IsDNS1123Subdomain(name)
 }
 
-// bundleNameProblems returns what is wrong with the name of a ClusterTrustBundle: that of a signer
-// begins with the signer's.
+// bundleNameProblems returns what is wrong with the name of a ClusterTrustBundle: if it has a
+// signer, its name starts with the signer's.
 func bundleNameProblems(name, signer string) []string {
 	if signer == "" {
 		if strings.Contains(name, ":") {

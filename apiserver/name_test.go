@@ -10,8 +10,7 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// TestNames creates objects of kinds whose names have rules of their own, beside some that have
-// not.
+// TestNames creates objects of kinds with special name rules, and of some without.
 func TestNames(t *testing.T) {
 	const (
 		inDefault    = "/api/v1/namespaces/default/"

@@ -7,9 +7,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// checkNamespaceExists fails if a new object's namespace does not exist or is being deleted, as
-// kube-apiserver's admission plugin NamespaceLifecycle does. A namespace that is deleted while the
-// object is stored keeps the object.
+// checkNamespaceExists returns an error if a new object's namespace does not exist or is being
+// deleted, like kube-apiserver's admission plugin NamespaceLifecycle. If a namespace is deleted
+// while the object is stored, the object remains.
 func (s *Server) checkNamespaceExists(res *servedResource, o object) error {
 	namespace := o.GetNamespace()
 	if namespace == "" || s.opts.AnyNamespace {

@@ -17,8 +17,7 @@ type object interface {
 
 func copyOf(o object) object { return o.DeepCopyObject().(object) } // a copy has the same type
 
-// marshal encodes an object for the store. An unstructured one gets the apiVersion that the store
-// has.
+// marshal encodes an object for the store. It sets the stored apiVersion in an unstructured one.
 func (res *servedResource) marshal(o object) ([]byte, error) {
 	if u, ok := o.(*unstructured.Unstructured); ok {
 		u.SetAPIVersion(res.storage.apiVersion)
@@ -27,7 +26,7 @@ func (res *servedResource) marshal(o object) ([]byte, error) {
 	return codec.Marshal(o)
 }
 
-// unmarshal decodes stored bytes. An unstructured object gets the apiVersion that is served.
+// unmarshal decodes stored bytes. It sets the served apiVersion in an unstructured object.
 func (res *servedResource) unmarshal(raw []byte) (object, error) {
 	value, err := res.values.Decode(raw)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// openAPISchemas are the schemas of Go types, by name. They say what kubectl explain shows and what
-// kubectl apply merges by; this server does not enforce them.
+// openAPISchemas are the schemas of Go types, by name. kubectl explain shows them and kubectl apply
+// merges by them; this server does not enforce them.
 type openAPISchemas map[string]any
 
 // addKind adds the schema of a resource's kind and of all types in it.
@@ -68,7 +68,7 @@ func (d openAPISchemas) define(t reflect.Type) string {
 	return name
 }
 
-// properties returns the schemas of a struct's fields, and the names of those that are required.
+// properties returns the schemas of a struct's fields, and the names of the required ones.
 func (d openAPISchemas) properties(t reflect.Type) (properties map[string]any, required []string) {
 	properties = map[string]any{}
 	docs := docsOf(t)
@@ -101,7 +101,7 @@ func (d openAPISchemas) properties(t reflect.Type) (properties map[string]any, r
 	return properties, required
 }
 
-// of returns the schema of a type, which for a struct refers to its definition.
+// of returns the schema of a type. For a struct it refers to the struct's definition.
 func (d openAPISchemas) of(t reflect.Type) map[string]any {
 	if text, ok := reflect.New(t).Interface().(textType); ok && t.Kind() == reflect.Struct {
 		return d.ofText(t, text)
@@ -132,14 +132,14 @@ func (d openAPISchemas) of(t reflect.Type) map[string]any {
 	return map[string]any{"type": "integer", "format": "int32"}
 }
 
-// textType is a struct that JSON has as text, such as a Time.
+// textType is a struct that JSON represents as text, such as a Time.
 type textType interface {
 	OpenAPISchemaType() []string
 	OpenAPISchemaFormat() string
 }
 
-// ofText returns the schema of a struct that JSON has as text. As in kube-apiserver's documents,
-// one that may be a number too has a definition.
+// ofText returns the schema of a struct that JSON represents as text. As in kube-apiserver's
+// documents, one that may be a number too has a definition.
 func (d openAPISchemas) ofText(t reflect.Type, text textType) map[string]any {
 	schema := map[string]any{}
 	if format := text.OpenAPISchemaFormat(); format != "" {
@@ -160,7 +160,7 @@ func (d openAPISchemas) ofText(t reflect.Type, text textType) map[string]any {
 	return map[string]any{"$ref": "#/components/schemas/" + name}
 }
 
-// described returns a schema with a description. A reference has no room for one.
+// described returns a schema with a description. A reference cannot have one itself.
 func described(schema map[string]any, text string) map[string]any {
 	if schema["$ref"] != nil {
 		schema = map[string]any{"allOf": []any{schema}}

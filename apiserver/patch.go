@@ -73,9 +73,9 @@ func (b *bodyReader) patcher(w http.ResponseWriter, r *http.Request) (patcher, e
 // maxPatchOperations bounds a JSON patch, as in kube-apiserver.
 const maxPatchOperations = 10_000
 
-// init bounds what the copy operations of a JSON patch may add: a document that is copied into
-// itself doubles each time. The library has one limit for the whole process. A limit that the
-// program has set stays.
+// init limits the bytes that the copy operations of a JSON patch may add: a document that is copied
+// into itself doubles each time. The library has one limit for the whole process. init keeps a
+// limit that the program has set.
 func init() {
 	if jsonpatch.AccumulatedCopySizeLimit == 0 {
 		jsonpatch.AccumulatedCopySizeLimit = maxBody

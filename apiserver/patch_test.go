@@ -17,7 +17,7 @@ import (
 type patched struct {
 	t    *testing.T
 	pods typedcorev1.PodInterface
-	pod  *corev1.Pod // as the last patch has made it
+	pod  *corev1.Pod // after the last patch
 }
 
 func newPatched(t *testing.T, ts *testServer) *patched {

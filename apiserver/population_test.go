@@ -38,7 +38,7 @@ func TestPopulations(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer w.Stop()
-			for range 200 { // of which some replace a pod
+			for range 200 { // some of which replace a pod
 				if _, ok := <-w.ResultChan(); !ok {
 					t.Fatal("the watch ended")
 				}
@@ -55,8 +55,8 @@ func TestPopulations(t *testing.T) {
 	}
 }
 
-// TestServesEveryKind checks that what is served of each kind is what the population has, and that
-// the resources that its definitions define are served too.
+// TestServesEveryKind checks that the server serves the population's objects of each kind, and the
+// resources of its definitions.
 func TestServesEveryKind(t *testing.T) {
 	const pods, seed = 60, 3
 	s, err := apiserver.New(apiserver.Options{Pods: pods, Population: names.Mixed, Seed: seed})

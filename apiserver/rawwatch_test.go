@@ -28,7 +28,7 @@ type rawWatch struct {
 	cancel context.CancelFunc
 }
 
-// watch begins a WATCH. header is a list of names and values.
+// watch starts a WATCH. header is a list of names and values.
 func (ts *testServer) watch(path string, header ...string) *rawWatch {
 	ts.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -51,8 +51,8 @@ func (w *rawWatch) close() {
 	_ = w.body.Close()
 }
 
-// next describes the next event: its type, the object's name and resourceVersion, and, of a
-// bookmark, whether it ends the initial events. "EOF" at the end.
+// next describes the next event: its type, the object's name and resourceVersion, and, for a
+// bookmark, whether it ends the initial events. It returns "EOF" at the end.
 func (w *rawWatch) next() string {
 	w.t.Helper()
 	e, err := w.events.Next()
@@ -95,8 +95,8 @@ func (w *rawWatch) until(stop func(string) bool) (events []string) {
 	}
 }
 
-// TestWatchLargeObject: a WATCH from the resourceVersion of an object that the store applies at
-// once, because it is large, does not tell of it again.
+// TestWatchLargeObject: a WATCH from the resourceVersion of a large object, which the store applies
+// immediately, does not repeat it.
 func TestWatchLargeObject(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "large"}, Data: map[string]string{"x": strings.Repeat("x", 300<<10)}}
@@ -113,8 +113,8 @@ func TestWatchLargeObject(t *testing.T) {
 	})
 }
 
-// TestGetIsNoWatch: a GET of one object stays one, as in kube-apiserver, which finds the verb by
-// the path first.
+// TestGetIsNoWatch: a GET of one object with watch=true is a GET, as in kube-apiserver, which
+// determines the verb by the path first.
 func TestGetIsNoWatch(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		ts.configMap("a", nil)

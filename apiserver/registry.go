@@ -18,7 +18,7 @@ type registry struct {
 	mu        sync.RWMutex
 	resources map[schema.GroupVersionResource]*servedResource
 	storages  map[schema.GroupResource]*storage // one for all versions of a resource
-	// retired are those of unregistered resources that requests still use.
+	// retired are storages of unregistered resources that requests still use.
 	retired map[*storage]struct{}
 	closed  bool
 }
@@ -53,11 +53,11 @@ func (g *registry) use(gvr schema.GroupVersionResource) (res *servedResource, re
 	if res, ok = g.resources[gvr]; !ok {
 		return nil, nil, false
 	}
-	res.storage.users.Add(1) // one is its registration, which g.mu keeps
+	res.storage.users.Add(1) // at least one: its registration, which g.mu keeps
 	return res, func() { g.release(res.storage) }, true
 }
 
-// release ends a use of a storage, and closes it after the last one.
+// release ends a use of a storage. The last one closes it.
 func (g *registry) release(st *storage) {
 	if st.users.Add(-1) > 0 {
 		return
@@ -85,13 +85,13 @@ func (g *registry) all() []*servedResource {
 	return out
 }
 
-// Register adds one version of a custom resource, or replaces it: its objects stay, and its watches
-// end. A built-in resource cannot be registered.
+// Register adds one version of a custom resource, or replaces it: its objects remain, and its
+// watches end. A built-in resource cannot be registered.
 func (s *Server) Register(r Resource) error {
 	return s.register(r, nil, customStrategy)
 }
 
-// register is Register for any resource: custom ones, and those that kube-apiserver has built in.
+// register is Register for any resource, including those built into kube-apiserver.
 func (s *Server) register(r Resource, goType reflect.Type, how strategy) error {
 	gvr := r.GroupVersionResource
 	if gvr.Version == "" || gvr.Resource == "" || r.Kind == "" {
@@ -129,13 +129,13 @@ func (s *Server) register(r Resource, goType reflect.Type, how strategy) error {
 }
 
 // Unregister removes one version of a custom resource, and with the last version its objects.
-// Watchers get the deletions, and then their watches end. It reports whether the version was
+// Watchers receive the deletions, and then their watches end. It reports whether the version was
 // registered.
 func (s *Server) Unregister(gvr schema.GroupVersionResource) bool {
 	return s.unregister(gvr)
 }
 
-// unregister removes several versions at once, so that the watchers of all of them get the
+// unregister removes several versions in one step, so that the watchers of all of them receive the
 // deletions. It reports whether any of them was removed.
 func (s *Server) unregister(gvrs ...schema.GroupVersionResource) bool {
 	var removed []*servedResource

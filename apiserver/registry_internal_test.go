@@ -18,7 +18,7 @@ var gadgets = Resource{GroupVersionResource: schema.GroupVersionResource{Group: 
 
 const gadgetsPath = "/apis/example.com/v1/gadgets"
 
-// registerGadgets registers a resource, makes some objects, and returns what holds them.
+// registerGadgets registers a resource, creates some objects, and returns their storage.
 func registerGadgets(t *testing.T, s *Server) *storage {
 	t.Helper()
 	if err := s.Register(gadgets); err != nil {
@@ -45,7 +45,7 @@ func expectRetired(t *testing.T, s *Server, st *storage, want int) {
 	}
 }
 
-// TestUnregisteredIsLetGo: what held an unregistered resource does not stay until the server
+// TestUnregisteredIsLetGo: the storage of an unregistered resource is freed before the server
 // closes.
 func TestUnregisteredIsLetGo(t *testing.T) {
 	s, err := New(Options{})
@@ -62,7 +62,7 @@ func TestUnregisteredIsLetGo(t *testing.T) {
 	}
 }
 
-// blocked is a client that takes nothing until it may.
+// blocked is a client that does not read until the test allows it.
 type blocked struct {
 	*httptest.ResponseRecorder
 	free chan struct{}
@@ -73,7 +73,7 @@ func (b blocked) Write(p []byte) (int, error) {
 	return b.ResponseRecorder.Write(p)
 }
 
-// TestWatcherKeepsUnregistered: a watcher still gets what it has not taken, and the deletions.
+// TestWatcherKeepsUnregistered: a watcher still receives its pending events, and the deletions.
 func TestWatcherKeepsUnregistered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := New(Options{})

@@ -12,7 +12,7 @@ import (
 )
 
 // review is a resource whose objects are answered when they are created, and not stored. The server
-// asks for no credentials: each caller is admin, and may do everything.
+// requires no credentials: each caller is admin, and may do everything.
 type review struct {
 	Resource
 	bodyReader
@@ -59,8 +59,8 @@ func (v *review) serve(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// admin is the user that each caller is. It is not in system:masters: a proxy in front of the
-// server treats it as it treats most users.
+// admin is the user of each caller. It is not in system:masters: a proxy in front of the server
+// treats it like most users.
 var admin = authenticationv1.UserInfo{Username: "admin", Groups: []string{"system:authenticated"}}
 
 // decide sets the status of a review.

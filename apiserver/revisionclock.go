@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// revisionClock counts resourceVersions; every write takes the next one. The zero value is at 0. It
+// revisionClock counts resourceVersions; every write uses the next one. The zero value is at 0. It
 // is safe for concurrent use.
 type revisionClock struct {
 	mu      sync.RWMutex
@@ -25,7 +25,7 @@ func (c *revisionClock) advance(write func(resourceVersion uint64) error) error 
 	return c.advanceBy(1, write)
 }
 
-// advanceBy takes n resourceVersions at once, and calls write with the last.
+// advanceBy reserves n resourceVersions, and calls write with the last.
 func (c *revisionClock) advanceBy(n uint64, write func(resourceVersion uint64) error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -55,9 +55,9 @@ func parsePath(path string) (q objectPath, ok bool) {
 	return q, true
 }
 
-// ServeHTTP answers one request. It asks for no credentials. So it answers 403 to web pages: to
-// requests that were sent to a loopback address under another name than localhost or an IP address,
-// and to writes of another origin.
+// ServeHTTP answers one request. It requires no credentials. So it answers 403 to web pages: to
+// requests to a loopback address under another name than localhost or an IP address, and to writes
+// from another origin.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
 // serve answers one request of a program.
@@ -177,14 +177,16 @@ func (s *Server) serveObjects(w http.ResponseWriter, r *http.Request, q objectPa
 	}
 }
 
-// answerError answers a request with an error, unless it is nil: then the request was answered.
+// answerError answers a request with an error. It does nothing for nil: then the request was
+// answered.
 func answerError(w http.ResponseWriter, r *http.Request, err error) {
 	if err != nil {
 		watchcache.WriteError(w, r, err)
 	}
 }
 
-// refuseWrite answers a write where only LIST and WATCH are: across namespaces, and below watch/.
+// refuseWrite answers a write to a path that supports only LIST and WATCH: across namespaces, and
+// below watch/.
 func (res *servedResource) refuseWrite(w http.ResponseWriter, r *http.Request) {
 	if res.strategy.custom {
 		notFound(w, r)

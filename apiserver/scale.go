@@ -24,7 +24,7 @@ type Scale struct {
 	Selector string
 }
 
-// builtinScale is where the built-in kinds have their scale. Their selector is an object.
+// builtinScale are the paths of the scale in the built-in kinds. Their selector is an object.
 var builtinScale = &Scale{SpecReplicas: "spec.replicas", StatusReplicas: "status.replicas", Selector: "spec.selector"}
 
 // pathOf splits the path of a field.

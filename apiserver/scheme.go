@@ -28,8 +28,8 @@ import (
 )
 
 // builtinScheme knows the Go types of the built-in kinds. client-go's knows those of all versions,
-// which are twice as many, and links them. What the oldest k8s.io/api that is supported lacks
-// cannot be named here: storagemigration.k8s.io/v1.
+// twice as many, and links them. It omits storagemigration.k8s.io/v1, which the oldest supported
+// k8s.io/api lacks.
 var builtinScheme = func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	metav1.AddToGroupVersion(s, schema.GroupVersion{Version: "v1"})

@@ -64,7 +64,7 @@ func (s *Server) seed() error {
 // seedChunk is how many objects are created before they are stored.
 const seedChunk = 512
 
-// seed stores all objects, each with a resourceVersion of its own, before the history begins.
+// seed stores all objects, each with its own resourceVersion, before the history starts.
 func (res *servedResource) seed(sim *populations.Kind) error {
 	st := res.storage
 	st.mu.Lock()

@@ -14,7 +14,7 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// servedKind is a kind that discovery tells of.
+// servedKind is a kind in discovery.
 type servedKind struct {
 	schema.GroupVersion
 	metav1.APIResource
@@ -43,7 +43,7 @@ func (ts *testServer) everyKind() []servedKind {
 	return out
 }
 
-// object returns an object of the kind that has nothing but a name.
+// object returns an object of the kind with only a name.
 func (k servedKind) object() *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{}}
 	o.SetGroupVersionKind(k.WithKind(k.Kind))
@@ -70,8 +70,7 @@ func (k servedKind) collection() string {
 	return strings.TrimSuffix(k.path(), k.Name) + "namespaces/default/" + k.Name
 }
 
-// TestEveryKind creates, reads, lists, watches and deletes one object of each kind that discovery
-// tells of.
+// TestEveryKind creates, reads, lists, watches and deletes one object of each kind in discovery.
 func TestEveryKind(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		for _, k := range ts.everyKind() {
@@ -104,8 +103,7 @@ func (ts *testServer) liveThrough(k servedKind) {
 		ts.t.Errorf("%s: listed %v, %v", k.Name, partial, err)
 	}
 	a := ts.do("GET", k.path()+"?"+selected, nil, "Accept", "application/vnd.kubernetes.protobuf")
-	// storagemigration.k8s.io/v1 is not in the oldest k8s.io/api, which lacks some other kinds as
-	// well.
+	// The oldest k8s.io/api lacks storagemigration.k8s.io/v1 and some other kinds.
 	switch hasType := scheme.Scheme.Recognizes(k.WithKind(k.Kind)) && k.GroupVersion.Group != "storagemigration.k8s.io"; {
 	case !hasType && a.code != 406:
 		ts.t.Errorf("%s: protobuf without a Go type: %d", k.Name, a.code)

@@ -15,15 +15,15 @@ import (
 	"github.com/weirproject/weir/internal/localonly"
 )
 
-// Server is an API server. It is an [http.Handler], ready as soon as New returns. Start, Run or
-// Config make it listen. Its methods are safe for concurrent use.
+// Server is an API server. It is an [http.Handler] and ready when New returns. Start, Run or Config
+// make it listen. Its methods are safe for concurrent use.
 type Server struct {
 	opts     Options
 	handler  http.Handler // serve, behind localonly
 	faults   *Faults
 	clock    *revisionClock
 	registry registry
-	released chan struct{} // closed by Close; ends what faults hold
+	released chan struct{} // closed by Close; ends held answers
 
 	stop  context.CancelFunc // ends the churn
 	churn sync.WaitGroup
@@ -40,11 +40,11 @@ type Server struct {
 var ErrClosed = errors.New("apiserver: closed")
 
 // firstVersion is the first resourceVersion of a server. Lower ones count as compacted; 0 and 1
-// would be mistaken for special values.
+// have special meanings.
 const firstVersion = 1000
 
-// New returns a seeded server that does not listen yet. It is usable as an [http.Handler] at once.
-// The caller must Close it.
+// New returns a seeded server that does not listen yet. It is immediately usable as an
+// [http.Handler]. The caller must Close it.
 func New(o Options) (*Server, error) {
 	s := &Server{
 		opts:   o,
@@ -154,12 +154,13 @@ type failing struct{ err error }
 
 func (f failing) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body != nil {
-		_ = r.Body.Close() // as the contract of a RoundTripper demands
+		_ = r.Body.Close() // required by the contract of RoundTripper
 	}
 	return nil, f.err
 }
 
-// Compact expires all earlier resourceVersions of all resources: they get 410 Expired.
+// Compact expires all earlier resourceVersions of all resources: requests for them receive 410
+// Expired.
 func (s *Server) Compact() {
 	for _, res := range s.registry.all() {
 		res.cache.Compact()
@@ -173,7 +174,7 @@ func (s *Server) ResourceVersion() uint64 {
 	return now
 }
 
-// begin admits a request, unless the server is closed.
+// begin admits a request. It reports false if the server is closed.
 func (s *Server) begin() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,7 +185,7 @@ func (s *Server) begin() bool {
 	return true
 }
 
-// Close ends every request, watches included, and waits for them. A second call does nothing. If
+// Close ends every request, including watches, and waits for them. A second call does nothing. If
 // another server calls ServeHTTP, that server must end requests whose client does not send the
 // body.
 func (s *Server) Close() error {

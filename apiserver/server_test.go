@@ -20,7 +20,7 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// TestLoopback uses the server as a program does: over TCP.
+// TestLoopback uses the server over TCP, like a program.
 func TestLoopback(t *testing.T) {
 	s, err := apiserver.New(apiserver.Options{Pods: 20, Churn: 100})
 	if err != nil {
@@ -47,7 +47,7 @@ func TestLoopback(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 20 { // the churn is seen
+	for range 20 { // the churn is visible
 		if e, ok := <-w.ResultChan(); !ok {
 			t.Fatal("the watch ended")
 		} else if _, ok := e.Object.(*corev1.Pod); !ok {
@@ -79,7 +79,8 @@ func TestListenFails(t *testing.T) {
 	}
 }
 
-// TestSeed: the same pods for the same seed, all of them running, and a steady count under churn.
+// TestSeed: the same seed creates the same pods, all of them running, and their number is constant
+// under churn.
 func TestSeed(t *testing.T) {
 	withTestServer(t, apiserver.Options{Pods: 1000, Seed: 7, Churn: 20}, func(t *testing.T, ts *testServer) {
 		before := ts.server.ResourceVersion()
@@ -98,7 +99,7 @@ func TestSeed(t *testing.T) {
 		time.Sleep(100 * time.Second) // of the bubble
 		ts.server.StopChurn()
 		writes := ts.server.ResourceVersion() - before
-		if writes < 2000 || writes > 2200 { // a replacement is three
+		if writes < 2000 || writes > 2200 { // a replacement is three writes
 			t.Errorf("%d writes in 100 s at 20/s", writes)
 		}
 		now, same := list(), 0
@@ -116,7 +117,7 @@ func TestSeed(t *testing.T) {
 	})
 }
 
-// TestChurnIsReproducible: with the same seed pods are replaced by the same others.
+// TestChurnIsReproducible: with the same seed, pods are replaced by the same pods.
 func TestChurnIsReproducible(t *testing.T) {
 	pods := func() (ids []string) {
 		withTestServer(t, apiserver.Options{Pods: 100, Seed: 7, Churn: 100}, func(t *testing.T, ts *testServer) {
@@ -138,7 +139,7 @@ func TestChurnIsReproducible(t *testing.T) {
 	}
 }
 
-// TestListCompression: gzip above 128 KB, and only for those who ask.
+// TestListCompression: gzip above 128 KB, and only for clients that accept it.
 func TestListCompression(t *testing.T) {
 	withTestServer(t, apiserver.Options{Pods: 100}, func(t *testing.T, ts *testServer) {
 		for _, accept := range []string{wire.ContentTypeJSON, wire.ContentTypeProtobuf} {

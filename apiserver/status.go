@@ -54,9 +54,9 @@ func resetStatus(o object) {
 	}
 }
 
-// specChanged reports whether anything but metadata and the status of a Go type differs. An
-// unstructured object's status counts, too: where only the status subresource can change it, it is
-// the same.
+// specChanged reports whether anything except metadata and the status of a Go type differs. An
+// unstructured object's status counts, too: if only the status subresource can change it, it is
+// equal here.
 func specChanged(a, b object) bool {
 	if ua, ok := a.(*unstructured.Unstructured); ok {
 		return !equality.Semantic.DeepEqual(specOf(ua), specOf(b.(*unstructured.Unstructured)))

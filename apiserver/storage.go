@@ -20,8 +20,8 @@ type storage struct {
 	// version.
 	apiVersion string
 
-	// users are the requests for the resource and, as long as it is registered, its registration.
-	// After the last one the registry closes the storage.
+	// users are the requests for the resource and, while it is registered, its registration. After the
+	// last one the registry closes the storage.
 	users atomic.Int64
 
 	store   *store.Store
@@ -86,8 +86,8 @@ func (s *storage) stamp(raw []byte, rv uint64) ([]byte, error) {
 	return out, wire.ReadMeta(s.encoding, out, &s.meta)
 }
 
-// apply publishes the write at rv, if there is one since the revision before. A large object is
-// published by the writer's Put itself.
+// apply publishes the write at rv, if the store has one after revision before. The writer's Put
+// publishes a large object itself.
 func (s *storage) apply(rv, before uint64) {
 	if s.writer.Flush(); s.store.Revision() > before {
 		s.history.Add(rv, s.store.Revision())

@@ -7,15 +7,14 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
-// strategy is how the objects of a kind are written, as in the strategy that kube-apiserver has of
-// the kind.
+// strategy is how the objects of a kind are written, like kube-apiserver's strategy of the kind.
 type strategy struct {
-	// custom is set for resources that kube-apiserver serves by a CustomResourceDefinition.
+	// custom is set for resources that a CustomResourceDefinition defines in kube-apiserver.
 	custom bool
-	// generation is that of new objects. 0: what the request says.
+	// generation is the generation of new objects. 0: the request's.
 	generation int64
-	// increments is set if changes outside metadata, and outside a status that is a subresource,
-	// increment the generation.
+	// increments is set if changes outside metadata, and outside a status subresource, increment the
+	// generation.
 	increments bool
 	// conditional is set if updates must have a resourceVersion.
 	conditional bool
@@ -36,7 +35,7 @@ func (s strategy) setGeneration(o, old object) {
 	}
 }
 
-// generationChanged reports whether an update changes what the generation counts.
+// generationChanged reports whether an update changes the fields that the generation counts.
 func generationChanged(o, old object) bool {
 	if specChanged(o, old) {
 		return true

@@ -17,7 +17,7 @@ import (
 	"github.com/weirproject/weir/internal/watchcache"
 )
 
-// subresource is a subresource with a kind of its own, below the objects of a resource.
+// subresource is a subresource with its own kind, below the objects of a resource.
 type subresource struct {
 	bodyReader
 	name  string
@@ -42,7 +42,7 @@ func init() { // they refer to each other
 	tokenSubresource.serve = (*Server).issueToken
 }
 
-// subresources returns the subresources of a resource but its status, in the order of discovery.
+// subresources returns the subresources of a resource except its status, in the order of discovery.
 func (r *Resource) subresources() (out []*subresource) {
 	switch r.GroupVersionResource {
 	case podsResource:
@@ -66,7 +66,7 @@ func (r *Resource) find(name string) *subresource {
 	return nil
 }
 
-// post decodes the object of a POST below an object. It may name that object and no other.
+// post decodes the object of a POST below an object. It may only name that object.
 func (sub *subresource) post(w http.ResponseWriter, r *http.Request, q objectPath) (object, error) {
 	if r.Method != http.MethodPost {
 		return nil, errMethod()
@@ -81,8 +81,8 @@ func (sub *subresource) post(w http.ResponseWriter, r *http.Request, q objectPat
 	return o, nil
 }
 
-// evict answers an eviction: it deletes the pod. There is no disruption controller, so it heeds no
-// PodDisruptionBudget.
+// evict answers an eviction: it deletes the pod. There is no disruption controller, so it ignores
+// PodDisruptionBudgets.
 func (s *Server) evict(w http.ResponseWriter, r *http.Request, res *servedResource, q objectPath) error {
 	o, err := evictionSubresource.post(w, r, q)
 	if err != nil {
@@ -101,10 +101,10 @@ func (s *Server) evict(w http.ResponseWriter, r *http.Request, res *servedResour
 	return nil
 }
 
-// defaultTokenLife is how long a token lasts whose request does not say that.
+// defaultTokenLife is the lifetime of a token whose request states none.
 const defaultTokenLife = time.Hour
 
-// issueToken answers a TokenRequest with a JWT without a signature, which guards nothing.
+// issueToken answers a TokenRequest with a JWT without a signature, which protects nothing.
 func (s *Server) issueToken(w http.ResponseWriter, r *http.Request, res *servedResource, q objectPath) error {
 	o, err := tokenSubresource.post(w, r, q)
 	if err != nil {

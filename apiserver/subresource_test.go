@@ -20,8 +20,8 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// TestScaleOfController: a ReplicationController's selector is a set of labels, and an update that
-// names an old version is refused.
+// TestScaleOfController: a ReplicationController's selector is a set of labels, and an update with
+// an old resourceVersion is refused.
 func TestScaleOfController(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		controllers := ts.protobuf.CoreV1().ReplicationControllers("default")
@@ -49,7 +49,7 @@ func TestScaleOfController(t *testing.T) {
 	})
 }
 
-// TestScaleOfCustomResource: a definition says where the scale is.
+// TestScaleOfCustomResource: a definition has the paths of the scale.
 func TestScaleOfCustomResource(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		crd := widgetDefinition()
@@ -88,7 +88,7 @@ func TestScaleOfCustomResource(t *testing.T) {
 	})
 }
 
-// TestToken: a token is a JWT without a signature, for an account that exists.
+// TestToken: a token is a JWT without a signature, for an existing account.
 func TestToken(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		accounts := ts.protobuf.CoreV1().ServiceAccounts("default")
@@ -154,7 +154,7 @@ func TestReviews(t *testing.T) {
 	})
 }
 
-// TestNamespaceMustExist: as in kube-apiserver, but for a server that is created with AnyNamespace.
+// TestNamespaceMustExist: as in kube-apiserver, except for a server with AnyNamespace.
 func TestNamespaceMustExist(t *testing.T) {
 	for _, anyNamespace := range []bool{false, true} {
 		withTestServer(t, apiserver.Options{AnyNamespace: anyNamespace}, func(t *testing.T, ts *testServer) {

@@ -36,7 +36,7 @@ type testServer struct {
 	metadata  metadata.Interface
 }
 
-// withTestServer runs f in a bubble of its own time with a server that is closed afterwards.
+// withTestServer runs f in a synctest bubble with a server, and closes the server afterwards.
 func withTestServer(t *testing.T, o apiserver.Options, f func(t *testing.T, ts *testServer)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -82,19 +82,19 @@ func (ts *testServer) close() {
 	}
 	_ = ts.listener.Close()
 	ts.transport.CloseIdleConnections()
-	// This is a second of the bubble: net/http lingers on a connection whose request body it did not
+	// This is a second of the bubble: net/http lingers on a connection whose request body it has not
 	// read to the end.
 	time.Sleep(time.Second)
 }
 
-// answer is what a raw request got.
+// answer is the answer to a raw request.
 type answer struct {
 	code   int
 	header http.Header
 	body   []byte
 }
 
-// send begins a request, and returns the answer when its head is there.
+// send sends a request, and returns when the head of the answer has arrived.
 func (ts *testServer) send(ctx context.Context, method, path string, body io.Reader, header []string) *http.Response {
 	ts.t.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, ts.config.Host+path, body)
@@ -191,7 +191,7 @@ func (ts *testServer) relabel(name string, labels map[string]string) string {
 	return cm.ResourceVersion
 }
 
-// remove deletes a ConfigMap and returns the resourceVersion of that.
+// remove deletes a ConfigMap and returns the resourceVersion of the deletion.
 func (ts *testServer) remove(name string) string {
 	ts.t.Helper()
 	if err := ts.typed.CoreV1().ConfigMaps("default").Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {

@@ -46,9 +46,9 @@ func (s *Server) replaceOrCreate(res *servedResource, q objectPath, dry bool, o 
 			return 0, nil, apierrors.NewConflict(res.groupResource(), q.name, fmt.Errorf("the uid is %s, and there is no object", uid))
 		}
 		created := copyOf(o)
-		created.SetResourceVersion("") // a PUT does not heed that of a missing object
+		created.SetResourceVersion("") // a PUT ignores the version of a missing object
 		raw, err = s.insert(res, created, q.namespace, dry, rand.Reader)
-		if !apierrors.IsAlreadyExists(err) { // nobody was faster
+		if !apierrors.IsAlreadyExists(err) { // no other client created it first
 			return http.StatusCreated, raw, err
 		}
 	}
@@ -56,9 +56,9 @@ func (s *Server) replaceOrCreate(res *servedResource, q objectPath, dry bool, o 
 
 const modifiedMessage = "the object has been modified; please apply your changes to the latest version and try again"
 
-// update replaces an object by the result of change, and returns its new bytes. change gets a copy.
-// A resourceVersion in its result must be the current one; without one the update is unconditional,
-// which not every kind allows.
+// update replaces an object by the result of change, and returns its new bytes. change receives a
+// copy. A resourceVersion in its result must be the current one; without one the update is
+// unconditional, which not every kind allows.
 func (s *Server) update(res *servedResource, q objectPath, dry bool, change func(object) (object, error)) ([]byte, error) {
 	st := res.storage
 	st.mu.Lock()
@@ -105,7 +105,7 @@ func (s *Server) update(res *servedResource, q objectPath, dry bool, change func
 	return raw, s.afterUpdate(res, o, generation)
 }
 
-// checkVersion checks the resourceVersion that an update of old has.
+// checkVersion checks the resourceVersion in an update of old.
 func (res *servedResource) checkVersion(q objectPath, o, old object) error {
 	switch v := o.GetResourceVersion(); {
 	case v == old.GetResourceVersion():
@@ -113,7 +113,7 @@ func (res *servedResource) checkVersion(q objectPath, o, old object) error {
 	case v != "" && v != "0":
 		return apierrors.NewConflict(res.groupResource(), q.name, errors.New(modifiedMessage))
 	case res.strategy.conditional:
-		// kube-apiserver names the resource in place of the kind, and a number, too.
+		// kube-apiserver names the resource instead of the kind, and its resourceVersion as a number.
 		kind := schema.GroupKind{Group: res.Group, Kind: res.GroupVersionResource.Resource}
 		return apierrors.NewInvalid(kind, q.name, field.ErrorList{
 			field.Invalid(field.NewPath("metadata", "resourceVersion"), uint64(0), "must be specified for an update")})

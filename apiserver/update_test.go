@@ -23,8 +23,8 @@ var (
 	madeByPut = strings.Fields(`ClusterRole ClusterRoleBinding Endpoints Event Lease LimitRange Role RoleBinding RuntimeClass Service`)
 )
 
-// TestUnconditionalUpdates puts an object of each kind without a resourceVersion, where there is
-// one and where there is none.
+// TestUnconditionalUpdates puts an object of each kind without a resourceVersion, where it exists
+// and where it does not.
 func TestUnconditionalUpdates(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		defineWidgets(t, ts)
@@ -38,7 +38,7 @@ func TestUnconditionalUpdates(t *testing.T) {
 			if a := put(); a.code != want {
 				t.Errorf("PUT of no %s: %d, want %d: %s", k.Kind, a.code, want, a.body)
 			}
-			if k.Kind == "CustomResourceDefinition" { // is there, and needs more than a name to be created
+			if k.Kind == "CustomResourceDefinition" { // exists, and requires more than a name to be created
 				o = widgetDefinition()
 			} else if want == http.StatusNotFound {
 				if a := ts.do(http.MethodPost, k.collection(), o); a.code != http.StatusCreated {
@@ -91,7 +91,7 @@ func TestConditionalUpdate(t *testing.T) {
 		if s.Reason != metav1.StatusReasonInvalid || s.Message != want || s.Details.Kind != "leases" || s.Details.Group != "coordination.k8s.io" {
 			t.Errorf("got %+v", s)
 		}
-		// A patch that removes the resourceVersion of the object is no different.
+		// A patch that removes the object's resourceVersion is treated the same.
 		client := ts.typed.CoordinationV1().Leases("default")
 		patch := []byte(`{"metadata":{"resourceVersion":null,"labels":{"a":"b"}}}`)
 		if _, err := client.Patch(ctx, "a", types.MergePatchType, patch, metav1.PatchOptions{}); !apierrors.IsInvalid(err) {
@@ -111,8 +111,8 @@ func TestConditionalUpdate(t *testing.T) {
 	})
 }
 
-// TestUpdateOfNothing: neither a resourceVersion nor an event comes of an update that changes
-// nothing, from the first one on.
+// TestUpdateOfNothing: an update that changes nothing creates neither a resourceVersion nor an
+// event, from the first update on.
 func TestUpdateOfNothing(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		defineWidgets(t, ts)

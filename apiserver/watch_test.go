@@ -22,7 +22,7 @@ import (
 )
 
 // TestWatchSemantics has a row for each row of the WATCH table of kube-apiserver. The history is as
-// in TestListSemantics; once the watch has begun, d is created, at {d}.
+// in TestListSemantics; after the watch has started, d is created, at {d}.
 func TestWatchSemantics(t *testing.T) {
 	const initial = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&"
 	for _, tt := range []struct {
@@ -76,7 +76,7 @@ func TestWatchSemantics(t *testing.T) {
 				if w.code != 200 {
 					return
 				}
-				synctest.Wait() // the watch stands
+				synctest.Wait() // the watch has started
 				ts.configMap("d", map[string]string{"colour": "blue"})
 				ts.configMap("e", map[string]string{"colour": "blue"})
 				want := fill.Replace(tt.want)
@@ -129,7 +129,7 @@ func TestWatchBookmarks(t *testing.T) {
 		from := ts.configMap("a", nil)
 		w := ts.watch(configMaps + "?watch=1&allowWatchBookmarks=true&timeoutSeconds=150&resourceVersion=" + from)
 		defer w.close()
-		// Another resource moves the counter: a bookmark says that nothing is missed here.
+		// Another resource increases the counter: a bookmark reports it here.
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "another"}}
 		ns, err := ts.typed.CoreV1().Namespaces().Create(context.Background(), ns, metav1.CreateOptions{})
 		if err != nil {
@@ -205,7 +205,7 @@ func TestWatchCompression(t *testing.T) {
 	})
 }
 
-// TestWatchCompressionForGo: the standard library's reader has all events when nothing more comes.
+// TestWatchCompressionForGo: the standard library's reader returns all events when no more follow.
 func TestWatchCompressionForGo(t *testing.T) {
 	withTestServer(t, apiserver.Options{Pods: 50}, func(t *testing.T, ts *testServer) {
 		began := time.Now()
@@ -276,8 +276,8 @@ func TestWatchHeadersComeAtOnce(t *testing.T) {
 	})
 }
 
-// TestSlowWatcher: a client that reads nothing while everything changes many times gets each object
-// once, and is not closed.
+// TestSlowWatcher: a client that reads nothing while everything changes many times receives each
+// object once, and is not closed.
 func TestSlowWatcher(t *testing.T) {
 	withTestServer(t, apiserver.Options{LogBytes: 4 << 10}, func(t *testing.T, ts *testServer) {
 		for i := range 50 {
@@ -286,10 +286,10 @@ func TestSlowWatcher(t *testing.T) {
 		from := ts.configMap("last", nil)
 		w := ts.watch(configMaps + "?watch=1&labelSelector=round&resourceVersion=" + from)
 		defer w.close()
-		// The pipe to the client holds nothing, so the server stands at the first event.
+		// The pipe to the client buffers nothing, so the server blocks at the first event.
 		for round := 1; round <= 10; round++ {
 			for i := range 50 {
-				if i == 7 && round == 5 { // leaves the selection, and changes on
+				if i == 7 && round == 5 { // no longer matches, and changes again
 					ts.relabel("cm-07", map[string]string{"out": "yes"})
 				} else if i == 7 && round > 5 {
 					ts.relabel("cm-07", map[string]string{"out": fmt.Sprint(round)})
@@ -320,8 +320,8 @@ func TestSlowWatcher(t *testing.T) {
 	})
 }
 
-// TestCloseEndsWatches: Close returns although clients hold their connections open, and the clients
-// get a clean end.
+// TestCloseEndsWatches: Close returns although clients hold their connections open, and the
+// clients' watches end cleanly.
 func TestCloseEndsWatches(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		idle := ts.watch(configMaps + "?watch=1")
@@ -345,7 +345,7 @@ func TestCloseEndsWatches(t *testing.T) {
 	})
 }
 
-// TestOldWatchPaths: /watch/ in the path is as good as watch=true.
+// TestOldWatchPaths: /watch/ in the path has the same effect as watch=true.
 func TestOldWatchPaths(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		a := ts.configMap("a", nil)
@@ -363,7 +363,7 @@ func TestOldWatchPaths(t *testing.T) {
 	})
 }
 
-// TestWatchIsNDJSON: whoever reads lines gets one event a line.
+// TestWatchIsNDJSON: each line is one event.
 func TestWatchIsNDJSON(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		ts.configMap("a", nil)

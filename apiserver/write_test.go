@@ -22,8 +22,8 @@ import (
 
 var ctx = context.Background()
 
-// TestObjectLife goes through what the server does to an object's metadata, with a JSON and a
-// protobuf client.
+// TestObjectLife checks the server's changes of an object's metadata, with a JSON and a protobuf
+// client.
 func TestObjectLife(t *testing.T) {
 	for _, encoding := range []string{"json", "protobuf"} {
 		t.Run(encoding, func(t *testing.T) {
@@ -53,7 +53,7 @@ func TestObjectLife(t *testing.T) {
 	}
 }
 
-// createDeployment creates a deployment, and checks what the server makes of it.
+// createDeployment creates a deployment, and checks the fields that the server sets.
 func createDeployment(t *testing.T, ts *testServer, deployments typedappsv1.DeploymentInterface) *appsv1.Deployment {
 	t.Helper()
 	d, err := deployments.Create(ctx, &appsv1.Deployment{
@@ -75,7 +75,7 @@ func createDeployment(t *testing.T, ts *testServer, deployments typedappsv1.Depl
 	return d
 }
 
-// updateDeployment updates a deployment and its status, and checks what changes with each.
+// updateDeployment updates a deployment and its status, and checks the changes of each.
 func updateDeployment(t *testing.T, deployments typedappsv1.DeploymentInterface, d *appsv1.Deployment) {
 	t.Helper()
 	d = d.DeepCopy()
@@ -98,7 +98,7 @@ func updateDeployment(t *testing.T, deployments typedappsv1.DeploymentInterface,
 	if status.Generation != 2 || *status.Spec.Replicas != 3 || status.Status.Replicas != 3 || status.Labels != nil {
 		t.Errorf("status updated: %+v", status)
 	}
-	// Somebody was faster.
+	// Another client updated it first.
 	d.ResourceVersion = first
 	if _, err := deployments.Update(ctx, d, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
 		t.Errorf("stale update: %v", err)
@@ -157,7 +157,7 @@ func TestFinalizers(t *testing.T) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 		released := waiting.DeepCopy()
-		released.Finalizers, released.DeletionTimestamp = nil, nil // which cannot be taken back
+		released.Finalizers, released.DeletionTimestamp = nil, nil // which cannot be undone
 		if _, err := maps.Update(ctx, released, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -214,8 +214,8 @@ func TestDeleteCollection(t *testing.T) {
 	})
 }
 
-// TestWritesAcrossNamespaces: there are none, as the collections of all namespaces can only be
-// read.
+// TestWritesAcrossNamespaces: they are refused, because the collections of all namespaces can only
+// be read.
 func TestWritesAcrossNamespaces(t *testing.T) {
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {
 		ts.configMap("kept", nil)
@@ -278,7 +278,7 @@ var badWrites = []struct {
 	{"POST to an object", "POST", configMaps + "/there", namedConfigMap("there"), 405, nil},
 	{"PUT of a collection", "PUT", configMaps, namedConfigMap("there"), 405, nil},
 	{"PUT of another name", "PUT", configMaps + "/there", namedConfigMap("here"), 400, nil},
-	{"PUT of nothing", "PUT", configMaps + "/nobody", namedConfigMap("nobody"), 404, nil},
+	{"PUT of nothing", "PUT", configMaps + "/missing", namedConfigMap("missing"), 404, nil},
 	{"PUT of another uid", "PUT", configMaps + "/there", `{"metadata":{"name":"there","uid":"other"}}`, 409, nil},
 	{"DELETE with a broken body", "DELETE", configMaps + "/there", "{", 400, nil},
 	{"DELETE of a subresource", "DELETE", "/api/v1/namespaces/default/status", "", 405, nil},

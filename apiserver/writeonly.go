@@ -10,7 +10,7 @@ import (
 )
 
 // applyWriteOnly applies the fields of an object that clients write and do not read back, and makes
-// equal what it says twice, as kube-apiserver's conversion of the built-in kinds does.
+// duplicate fields equal, like kube-apiserver's conversion of the built-in kinds.
 func applyWriteOnly(o object) {
 	if secret, ok := o.(*corev1.Secret); ok && len(secret.StringData) > 0 {
 		if secret.Data == nil {
@@ -33,8 +33,8 @@ func applyWriteOnly(o object) {
 	maps.DeleteFunc(annotations, func(name, _ string) bool { return slices.Contains(initContainerAnnotations, name) })
 }
 
-// initContainerAnnotations had the init containers of pods before Kubernetes 1.8. kube-apiserver
-// removes them.
+// initContainerAnnotations contained the init containers of pods before Kubernetes 1.8.
+// kube-apiserver removes them.
 var initContainerAnnotations = []string{
 	"pod.beta.kubernetes.io/init-containers", "pod.alpha.kubernetes.io/init-containers",
 	"pod.beta.kubernetes.io/init-container-statuses", "pod.alpha.kubernetes.io/init-container-statuses",

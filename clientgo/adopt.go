@@ -18,12 +18,12 @@ import (
 	"github.com/weirproject/weir"
 )
 
-// ErrLayout is what Err returns, beside ErrForeignInformer, if the linked client-go lays out its
-// informers in a way that this package does not know. Factories and Adopt then return client-go's
-// own informers. It is logged when the first factory is made, or Adopt called.
+// ErrLayout is returned by Err, together with ErrForeignInformer, if the linked client-go lays out
+// its informers in a way that this package does not know. Factories and Adopt then return
+// client-go's own informers. The first factory, or the first call of Adopt, logs it.
 var ErrLayout = errors.New("clientgo: this version of client-go lays out its informers in another way")
 
-// informerFields is what a client-go informer was built from.
+// informerFields are the arguments that a client-go informer was built from.
 type informerFields struct {
 	lw          cache.ListerWatcher
 	example     runtime.Object
@@ -32,15 +32,15 @@ type informerFields struct {
 	transform   cache.TransformFunc
 	onError     cache.WatchErrorHandlerWithContext
 	indexers    cache.Indexers
-	// published is the store that client-go has made for the informer, if that publishes, under the
-	// informer's name, how current it is.
+	// published is the store that client-go created for the informer, if it publishes the store's
+	// resourceVersion under the informer's name.
 	published cache.Store
 }
 
-// fieldsOf returns the fields of an informer that client-go has built and nobody has used. It reads
-// private fields: generated code passes its ListerWatcher, example and indexers to client-go's
-// constructor only, and a custom constructor (InformerFor) may have set a transform. fieldsOf
-// reports false for an informer of another type, one that has started and one with handlers.
+// fieldsOf returns the fields of an unused client-go informer. It reads private fields: generated
+// code passes its ListerWatcher, example and indexers only to client-go's constructor, and a custom
+// constructor (InformerFor) may have set a transform. fieldsOf reports false for an informer of
+// another type, one that has started and one with handlers.
 func fieldsOf(inf cache.SharedIndexInformer) (informerFields, bool) {
 	v := informerStruct(inf)
 	var p informerFields
@@ -62,7 +62,7 @@ func fieldsOf(inf cache.SharedIndexInformer) (informerFields, bool) {
 }
 
 // informerStruct returns the struct of client-go's informer. client-go's typed informer only wraps
-// another; any other wrapper has a meaning of its own, and the result is invalid.
+// another; any other wrapper may behave differently, and the result is invalid.
 func informerStruct(inf any) reflect.Value {
 	v := reflect.ValueOf(inf)
 	for v.Kind() == reflect.Interface || v.Kind() == reflect.Pointer {
@@ -77,8 +77,8 @@ func informerStruct(inf any) reflect.Value {
 	return v
 }
 
-// knownFields are the fields of client-go's informer that fieldsOf reads or that have no meaning
-// here: ours has no FIFO to publish metrics of, uses the keys that client-go's constructor sets,
+// knownFields are the fields of client-go's informer that fieldsOf reads, or that have no meaning
+// here: Weir's informer has no FIFO with metrics, uses the keys that client-go's constructor sets,
 // and has its own store, clock and mutation detector.
 var knownFields = []string{
 	"indexer", "controller", "synced", "processor", "cacheMutationDetector", "listerWatcher", "objectType", "objectDescription",
@@ -125,20 +125,20 @@ func countHandlers(v reflect.Value) int {
 	return listeners.Len()
 }
 
-// Adopt returns an informer of this package in place of one that client-go has built, which must
-// have neither started nor handlers. It returns any other informer unchanged; Err tells whether an
+// Adopt returns an informer of this package that replaces one built by client-go, which must have
+// neither started nor handlers. It returns any other informer unchanged; Err reports whether an
 // informer is of this package. Adopt is for code that builds its own informers, such as the
 // InformerFor of a factory that informer-gen has generated.
 //
-// All adopted informers share one weir.Server, because Adopt cannot know which of them are of one:
-// they take turns to list, and when one finds that its server was restored, all list again. A list
-// of unchanged objects calls no handler.
+// All adopted informers share one weir.Server, because Adopt cannot know which of them have the
+// same server: they share the limit of concurrent lists, and when one detects that its server was
+// restored, all list again. A list of unchanged objects calls no handler.
 func Adopt(inf cache.SharedIndexInformer) cache.SharedIndexInformer {
 	return AdoptWithOptions(inf, Options{})
 }
 
 // AdoptWithOptions is Adopt with options. A program with informers of several clusters sets one
-// Options.Server for each of them.
+// Options.Server per cluster.
 func AdoptWithOptions(inf cache.SharedIndexInformer, opts Options) cache.SharedIndexInformer {
 	if !layoutKnown() {
 		return inf
@@ -149,12 +149,11 @@ func AdoptWithOptions(inf cache.SharedIndexInformer, opts Options) cache.SharedI
 	return adopt(inf, "", opts)
 }
 
-// adoptedServer is what adopted informers know about servers. It does not keep informers alive that
-// do not watch.
+// adoptedServer is the Server of adopted informers. It does not keep stopped informers alive.
 var adoptedServer weir.Server
 
 // adopt builds an informer of this package from one that client-go has built. It returns an
-// informer whose fields it cannot read unchanged. description is for one that has none.
+// informer whose fields it cannot read unchanged. It uses description if the informer has none.
 func adopt(inf cache.SharedIndexInformer, description string, opts Options) cache.SharedIndexInformer {
 	p, ok := fieldsOf(inf)
 	if !ok {
@@ -169,10 +168,11 @@ func adopt(inf cache.SharedIndexInformer, description string, opts Options) cach
 	return ours
 }
 
-// layoutKnown reports whether client-go's informers can be adopted, and logs once what cannot be.
+// layoutKnown reports whether client-go's informers can be adopted. If not, it logs the reason
+// once.
 var layoutKnown = sync.OnceValue(func() bool {
 	logger := klog.Background()
-	// It is built as generated code does, and typed from 0.37 on.
+	// It is built like in generated code, and typed from 0.37 on.
 	if _, ok := fieldsOf(core.NewConfigMapInformer(nil, "", 0, nil)); !ok {
 		logger.Error(ErrLayout, "Informers that would be adopted stay client-go's")
 		return false

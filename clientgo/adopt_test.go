@@ -21,7 +21,7 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// counting is a wrapper around client-go's informer that does something of its own.
+// counting wraps client-go's informer and counts calls.
 type counting struct {
 	cache.SharedIndexInformer
 	handlers atomic.Int32
@@ -32,30 +32,30 @@ func (c *counting) AddEventHandler(h cache.ResourceEventHandler) (cache.Resource
 	return c.SharedIndexInformer.AddEventHandler(h)
 }
 
-// TestAdoptsClientGosAlone checks that a wrapper around client-go's informer stays as it is,
-// whatever it wraps.
+// TestAdoptsClientGosAlone checks that a wrapper around client-go's informer remains unchanged, for
+// any wrapped informer.
 func TestAdoptsClientGosAlone(t *testing.T) {
 	f := newFactory(t, &rest.Config{Host: "http://127.0.0.1:1"})
 	built := cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, nil)
 	own := &counting{SharedIndexInformer: built}
 	inf := f.InformerFor(&corev1.Pod{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return own })
 	if inf != cache.SharedIndexInformer(own) {
-		t.Errorf("an informer of somebody's became %T", inf)
+		t.Errorf("another program's informer became %T", inf)
 	}
 	if _, err := inf.AddEventHandler(newRecorder()); err != nil || own.handlers.Load() != 1 {
 		t.Errorf("its own method was not called: %v", err)
 	}
 }
 
-// TestAdoptsAllFields checks that adopting keeps what an informer was built with, its description
-// too, and that the linked client-go has informers with known fields only.
+// TestAdoptsAllFields checks that adopting keeps all arguments that an informer was built with,
+// including its description, and that the linked client-go's informers have only known fields.
 func TestAdoptsAllFields(t *testing.T) {
 	built := cache.NewSharedIndexInformerWithOptions(&cache.ListWatch{}, &corev1.Pod{}, cache.SharedIndexInformerOptions{ObjectDescription: "my pods"})
 	inf, ok := adopt(built, "", Options{}).(*informer)
 	if !ok || inf.name != "my pods" || !strings.Contains(inf.HasSyncedChecker().Name(), "my pods") {
 		t.Fatalf("%T with the description %q", inf, inf.name)
 	}
-	// The engine tells of the informer by that name in errors, metrics and the debug page.
+	// The engine uses that name for the informer in errors, metrics and the debug page.
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_ = inf.engine.Run(ctx)
@@ -108,8 +108,8 @@ func TestKeepsRateLimits(t *testing.T) {
 	}
 }
 
-// TestTransformErrorIsReported checks that a transform's error is reported with the object that it
-// leaves out.
+// TestTransformErrorIsReported checks that a transform's error is reported with the object that is
+// left out.
 func TestTransformErrorIsReported(t *testing.T) {
 	reported := make(chan error, 10)
 	defer func(was []utilruntime.ErrorHandler) { utilruntime.ErrorHandlers = was }(utilruntime.ErrorHandlers)
@@ -144,7 +144,7 @@ func TestTransformErrorIsReported(t *testing.T) {
 }
 
 // TestFactoryOfAClient checks that the factory of a client that was built elsewhere, such as a fake
-// one, has our informers.
+// one, returns Weir's informers.
 func TestFactoryOfAClient(t *testing.T) {
 	client := fake.NewClientset(configMap("one", "a", nil))
 	f := NewSharedInformerFactoryWithOptions(client, 0, WithNamespace("one"))
@@ -166,7 +166,7 @@ func TestFactoryOfAClient(t *testing.T) {
 	calls.wait(t, "add one/b@ v=")
 }
 
-// The following is what client-gen and informer-gen generate for custom resources, in short.
+// client-gen and informer-gen generate such code for custom resources.
 
 type widgetset interface{ Widgets() cache.ListerWatcher }
 
@@ -190,7 +190,7 @@ func (w widgetInformer) Informer() cache.SharedIndexInformer {
 	})
 }
 
-// TestGeneratedFactory checks that generated accessors of custom resources accept our factory.
+// TestGeneratedFactory checks that generated accessors of custom resources accept Weir's factory.
 func TestGeneratedFactory(t *testing.T) {
 	server := &widgetServer{keys: []string{"apiVersion", "items", "kind", "metadata"}, widgets: 3}
 	client := widgetClients{generated(t, serveWidgets(t, server))}

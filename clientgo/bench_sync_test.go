@@ -18,8 +18,8 @@ import (
 	"github.com/weirproject/weir/internal/podsim"
 )
 
-// BenchmarkSync lists 10,000 pods from a server that has their bytes ready, until a handler that
-// reads each has got all: as they come, or through a transform that sets their kind.
+// BenchmarkSync lists 10,000 pods from a server that has encoded them before, until a handler has
+// read all of them: untransformed, or through a transform that sets their kind.
 func BenchmarkSync(b *testing.B) {
 	const n = 10_000
 	server := httptest.NewServer(servePods(b, n))

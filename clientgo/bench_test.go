@@ -15,7 +15,7 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// BenchmarkRepeatedList lists 20,000 pods repeatedly, as a controller does that reads everything in
+// BenchmarkRepeatedList lists 20,000 pods repeatedly, like a controller that reads all objects in
 // each reconcile.
 func BenchmarkRepeatedList(b *testing.B) {
 	ours := NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, nil).(*informer)
@@ -52,9 +52,9 @@ func BenchmarkRepeatedList(b *testing.B) {
 	}
 }
 
-// BenchmarkUpdates stores changes of pods and passes old and new to a handler, all on one
-// goroutine: the CPU that an event costs from the store on. The changes are of the resourceVersion
-// only, or of the status too.
+// BenchmarkUpdates stores changes of pods and passes old and new versions to a handler, all on one
+// goroutine. It measures the CPU per event from the store to the handler. The changes affect the
+// resourceVersion only, or the status too.
 func BenchmarkUpdates(b *testing.B) {
 	const n = 5000
 	for _, what := range []string{"version", "status"} {
@@ -106,7 +106,7 @@ func BenchmarkUpdates(b *testing.B) {
 				version++
 				m := metas[at]
 				text = strconv.AppendUint(text[:0], version, 10)
-				copy(m.ResourceVersion, text) // in the raw bytes, too
+				copy(m.ResourceVersion, text) // also changes the raw bytes
 				if err := w.Put(&m, raws[at]); err != nil {
 					b.Fatal(err)
 				}
@@ -122,8 +122,8 @@ func BenchmarkUpdates(b *testing.B) {
 	}
 }
 
-// versionsOfPods returns two versions of each of n pods, all first ones before the second ones. The
-// second ones have another resourceVersion only, or another status too.
+// versionsOfPods returns two versions of each of n pods, all first versions before the second ones.
+// The second versions differ in the resourceVersion only, or in the status too.
 func versionsOfPods(b *testing.B, n int, status bool) (metas []wire.Meta, raws [][]byte) {
 	b.Helper()
 	pods, rnd := podsim.New(n, 1), rand.New(rand.NewPCG(1, 2))

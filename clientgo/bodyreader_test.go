@@ -15,7 +15,7 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// bodyReader is a RoundTripper that keeps the bodies of LISTs.
+// bodyReader is a RoundTripper that stores the bodies of LISTs.
 type bodyReader struct {
 	next http.RoundTripper
 
@@ -37,13 +37,13 @@ func (b bodyReader) Write(p []byte) (int, error) {
 	return b.text.Write(p)
 }
 
-// unwrapping is a bodyReader that shows what it wraps.
+// unwrapping is a bodyReader that also returns the RoundTripper that it wraps.
 type unwrapping struct{ bodyReader }
 
 func (u unwrapping) WrappedRoundTripper() http.RoundTripper { return u.next }
 
 // TestBodyReader checks that a RoundTripper that was installed before Wrap can read bodies, as with
-// client-go's informer, and that they are captured all the same.
+// client-go's informer, and that the bodies are still captured.
 func TestBodyReader(t *testing.T) {
 	server := serve(t, apiserver.Options{Pods: 300})
 	for which, newInformer := range map[string]func(cfg *rest.Config) cache.SharedIndexInformer{
@@ -84,8 +84,8 @@ func TestBodyReader(t *testing.T) {
 	}
 }
 
-// TestCompressionBelow checks that only RoundTrippers that others have made keep bodies from being
-// decompressed here.
+// TestCompressionBelow checks that only other packages' RoundTrippers keep this package from
+// decompressing bodies itself.
 func TestCompressionBelow(t *testing.T) {
 	plain := &http.Transport{DisableCompression: true}
 	var typed http.RoundTripper = &http.Transport{}
@@ -99,7 +99,7 @@ func TestCompressionBelow(t *testing.T) {
 		"opaque":             {bodyReader{next: typed}, decompressed},
 		"unwrapping":         {clienttransport.NewUserAgentRoundTripper("agent", unwrapping{bodyReader{next: typed}}), decompressed},
 		"off":                {clienttransport.NewUserAgentRoundTripper("agent", plain), uncompressed},
-		"off below somebody": {unwrapping{bodyReader{next: plain}}, uncompressed},
+		"off below another RoundTripper": {unwrapping{bodyReader{next: plain}}, uncompressed},
 	} {
 		if got := compressionBelow(test.below); got != test.want {
 			t.Errorf("%s: %d, want %d", name, got, test.want)

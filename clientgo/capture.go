@@ -12,7 +12,7 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// verb tells which requests a capture takes the response of.
+// verb selects the requests whose response a capture takes.
 type verb uint8
 
 const (
@@ -22,26 +22,26 @@ const (
 
 type captureKey struct{}
 
-// capture takes the response to one LIST or WATCH away from the client that sent the request. It
-// travels in the request's context. Once it has ended it takes nothing more: a ListerWatcher may
-// have left something running on that context, such as client-go's RetryWatcher, which sends its
-// requests when Watch has returned.
+// capture takes the response to one LIST or WATCH from the client that sent the request. The
+// request's context carries it. After it has ended it takes no response: a ListerWatcher may have
+// left something running on that context, such as client-go's RetryWatcher, which sends its
+// requests after Watch has returned.
 type capture struct {
 	verb    verb
-	context context.Context // the response's body lives as long as this context
-	matcher responseMatcher // a copy: a call that was left behind may still use it
-	page    string          // the continue token that the call was given
+	context context.Context // ends with the response's body
+	matcher responseMatcher // a copy: an abandoned call may still use it
+	page    string          // the continue token that the call received
 
 	mu         sync.Mutex
 	answer     *http.Response // the captured response, or nil
 	scope      *requestScope  // of its request
 	release    context.CancelCauseFunc
-	asked      bool // a request of the verb has come
+	asked      bool // a request of the verb was sent
 	answers    int  // responses to requests of the verb
-	stubbed    int  // of answers: those that the caller got a stub for
-	mismatched bool // the caller has got a response itself: from then on it gets every one
-	ownPages   bool // that was one to a request for another page
-	expired    bool // the page that was asked for is no more: a pager asks for everything then
+	stubbed    int  // of answers: those for which the caller received a stub
+	mismatched bool // the caller has received a response itself, and receives every later one
+	ownPages   bool // that was a response for another page
+	expired    bool // the requested page has expired: a pager then requests everything
 	closed     bool
 }
 
@@ -50,10 +50,11 @@ func (c *capture) withContext(ctx context.Context) context.Context {
 	return context.WithValue(ctx, captureKey{}, c)
 }
 
-// admit takes the response to a request of a resource, for which the caller gets a stub, and
-// reports true. It reports false for one that the caller is to get itself. matches says that the
-// response has the informer's objects. The first response is taken, unless the capture has ended,
-// or the caller has got one of other objects, or of another page than the call was to bring.
+// admit decides whether the capture takes the response to a request of a resource. It returns true
+// if it does; the caller then receives a stub. Otherwise the caller receives the response. matches
+// reports that the response has the informer's objects. The capture takes the first response,
+// unless it has ended, or the caller has received one with other objects or of another page than
+// the call requested.
 func (c *capture) admit(req *http.Request, resource schema.GroupVersionResource, resp *http.Response, matches bool, release context.CancelCauseFunc) bool {
 	samePage := c.isSamePage(req)
 	c.mu.Lock()
@@ -68,8 +69,8 @@ func (c *capture) admit(req *http.Request, resource schema.GroupVersionResource,
 		return false
 	}
 	if c.answers > 1 {
-		// Nothing is captured of a call that sends several requests. It may send them until an answer
-		// is not empty.
+		// A call that sends several requests is not captured: it may repeat them until an answer is not
+		// empty.
 		return false
 	}
 	c.stubbed++
@@ -78,7 +79,7 @@ func (c *capture) admit(req *http.Request, resource schema.GroupVersionResource,
 	return true
 }
 
-// refuse notes an error that the caller gets.
+// refuse records an error response that the caller receives.
 func (c *capture) refuse(status int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -89,9 +90,9 @@ func (c *capture) refuse(status int) {
 type captured struct {
 	answer   *http.Response // nil if nothing was captured, or if the caller sent several requests
 	scope    *requestScope
-	whole    bool // the caller got every response, so what it returned is complete
-	asked    bool // a request of the verb has come
-	ownPages bool // the caller asks for pages of its own choice
+	whole    bool // the caller received every response, so its result is complete
+	asked    bool // a request of the verb was sent
+	ownPages bool // the caller selects pages itself
 }
 
 // end stops capturing and returns what was captured.
@@ -124,7 +125,7 @@ func (c *capture) drop() {
 
 var errDropped = errors.New("the answer is not wanted")
 
-// isWatch reports whether a request, which reads, is a WATCH.
+// isWatch reports whether a read request is a WATCH.
 func isWatch(req *http.Request) bool {
 	watch, _ := strconv.ParseBool(req.URL.Query().Get("watch"))
 	return watch
@@ -145,21 +146,20 @@ func (c *capture) wants(req *http.Request) (schema.GroupVersionResource, bool) {
 	return resource, true
 }
 
-// isSamePage reports whether a request asks for the page that the call was to bring. A List that
-// pages by itself and begins with options of its own does not, but for the first page.
+// isSamePage reports whether a request is for the page that the call requested. A List that pages
+// by itself with its own options requests other pages, except for the first.
 func (c *capture) isSamePage(req *http.Request) bool {
 	return c.verb == verbWatch || req.URL.Query().Get("continue") == c.page
 }
 
-// inspect reports whether a response has the informer's objects, and for a LIST returns the type of
-// the list. It reads the first bytes of a list's body, puts them back and leaves the body
-// decompressed. It blocks until they have arrived or the context ends; the error is then the
-// context's cause.
+// inspect reports whether a response has the informer's objects, and for a LIST returns the list's
+// type. It reads the first bytes of a list's body, puts them back and decompresses the body. It
+// blocks until the bytes have arrived or the context ends; the error is then the context's cause.
 func (c *capture) inspect(ctx context.Context, resource schema.GroupVersionResource, resp *http.Response, enc wire.Encoding) (wire.TypeMeta, bool, error) {
 	if c.verb == verbWatch {
 		return wire.TypeMeta{}, c.matcher.matchWatch(resource), nil
 	}
-	body := resp.Body // closed by hand, because some bodies outlive their request's context
+	body := resp.Body // closed explicitly, because some bodies outlive their request's context
 	stop := context.AfterFunc(ctx, func() { _ = body.Close() })
 	defer stop()
 	if err := decompress(resp); err != nil {

@@ -36,8 +36,8 @@ func capturing(cfg *rest.Config) *rest.Config {
 	return cfg
 }
 
-// TestCaptureEncodings checks for each encoding, with and without gzip, that the informer gets the
-// bodies, and that the caller's client can decode the stub response.
+// TestCaptureEncodings checks for each encoding, with and without gzip, that the informer receives
+// the bodies, and that the caller's client can decode the stub response.
 func TestCaptureEncodings(t *testing.T) {
 	server := serve(t, apiserver.Options{Pods: 300})
 	for _, contentType := range []string{"", "application/json", "application/vnd.kubernetes.protobuf"} {
@@ -65,7 +65,7 @@ func TestCaptureEncodings(t *testing.T) {
 }
 
 // TestCaptureWatch checks that changes arrive through a captured watch, and that the caller's
-// client does not disturb it.
+// client does not interrupt it.
 func TestCaptureWatch(t *testing.T) {
 	server := serve(t, apiserver.Options{})
 	client := fill(t, server.Config())
@@ -101,8 +101,8 @@ func TestCaptureWatch(t *testing.T) {
 	}
 }
 
-// TestCaptureError checks that the caller gets a response that is no list, and makes an error of
-// it.
+// TestCaptureError checks that the caller receives a response that is not a list, and returns an
+// error for it.
 func TestCaptureError(t *testing.T) {
 	t.Parallel()
 	faults := &apiserver.Faults{}
@@ -129,7 +129,7 @@ func TestCaptureError(t *testing.T) {
 			t.Errorf("%v is not forbidden", err)
 		}
 	case <-time.After(waitTimeout):
-		t.Fatal("nobody was told")
+		t.Fatal("no handler was called")
 	}
 	if err := inf.SetWatchErrorHandler(func(*cache.Reflector, error) {}); err == nil {
 		t.Error("a watch error handler was set after the start")
@@ -142,7 +142,7 @@ func TestCaptureError(t *testing.T) {
 }
 
 // TestNotCaptured checks that a ListerWatcher that sends several requests, or adds to the response,
-// is not captured: what it returns counts.
+// is not captured: the informer uses its result.
 func TestNotCaptured(t *testing.T) {
 	server := serve(t, apiserver.Options{})
 	fill(t, server.Config(), configMap("one", "a", nil), configMap("two", "b", nil), configMap("three", "c", nil))
@@ -242,8 +242,8 @@ func TestCaptureLeavesAlone(t *testing.T) {
 	}
 }
 
-// TestCaptureDetached checks that the captured body outlives the caller's request, and ends with
-// the stream.
+// TestCaptureDetached checks that the captured body outlives the caller's request and is closed
+// with the stream.
 func TestCaptureDetached(t *testing.T) {
 	ended := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -282,8 +282,8 @@ func TestCaptureDetached(t *testing.T) {
 	_ = resp.Body.Close()
 }
 
-// TestCaptureCompression checks that compression is the innermost transport's, whenever it was
-// turned off.
+// TestCaptureCompression checks that the innermost transport's setting of compression applies, at
+// any time it was set.
 func TestCaptureCompression(t *testing.T) {
 	for name, test := range map[string]struct {
 		tls  bool
@@ -301,11 +301,11 @@ func TestCaptureCompression(t *testing.T) {
 			cfg.Transport = &http.Transport{DisableCompression: true}
 			return cfg
 		}, "identity"},
-		"somebody's": {false, func(cfg *rest.Config) *rest.Config {
+		"another RoundTripper": {false, func(cfg *rest.Config) *rest.Config {
 			cfg.Transport = opaque{}
 			return cfg
-		}, "gzip"}, // net/http asks for it
-		"somebody's, off": {false, func(cfg *rest.Config) *rest.Config {
+		}, "gzip"}, // net/http requests it
+		"another RoundTripper, off": {false, func(cfg *rest.Config) *rest.Config {
 			cfg.Transport = opaque{}
 			cfg.DisableCompression = true
 			return cfg
@@ -322,7 +322,7 @@ func TestCaptureCompression(t *testing.T) {
 			}))
 			defer server.Close()
 			defer http.DefaultTransport.(*http.Transport).CloseIdleConnections()
-			if test.tls { // without it client-go takes the default transport, whatever the config says
+			if test.tls { // without it client-go uses the default transport for any config
 				server.StartTLS()
 			} else {
 				server.Start()
@@ -351,7 +351,7 @@ func (opaque) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // TestRefusalAsContextEnds reads refusals whose context ends with their last byte. Closing the body
-// must not touch the body that the caller has by then; the race detector checks that.
+// must not touch the body that the caller has received; the race detector checks that.
 func TestRefusalAsContextEnds(t *testing.T) {
 	for range 100 {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -364,7 +364,7 @@ func TestRefusalAsContextEnds(t *testing.T) {
 	}
 }
 
-// endsWith is a reader that calls end at its end.
+// endsWith is a reader that calls end at EOF.
 type endsWith struct {
 	io.Reader
 	end func()

@@ -21,7 +21,7 @@ import (
 )
 
 // filteredFactories are the factories that take a client, a namespace and a tweak: client-go's, or
-// ours with the same arguments.
+// Weir's with the same arguments.
 type filteredFactories struct {
 	typed    func(kubernetes.Interface, string, func(*metav1.ListOptions)) informers.SharedInformerFactory
 	metadata func(metadata.Interface, string, func(*metav1.ListOptions)) metadatainformer.SharedInformerFactory
@@ -53,8 +53,8 @@ var bothFiltered = map[string]filteredFactories{
 	},
 }
 
-// TestFilteredFactoriesOfClients checks that factories of existing clients hold what their
-// namespace and tweak select, and that ours have our informers.
+// TestFilteredFactoriesOfClients checks that factories of existing clients store the objects that
+// their namespace and tweak select, and that Weir's return Weir's informers.
 func TestFilteredFactoriesOfClients(t *testing.T) {
 	server := serve(t, apiserver.Options{})
 	held := map[string]string{"held": "yes"}
@@ -89,7 +89,7 @@ func TestFilteredFactoriesOfClients(t *testing.T) {
 	}
 }
 
-// TestAdopt checks that Adopt replaces client-go's unused informers, whoever has built them, and no
+// TestAdopt checks that Adopt replaces client-go's unused informers, from any constructor, and no
 // others.
 func TestAdopt(t *testing.T) {
 	server := serve(t, apiserver.Options{})
@@ -118,8 +118,8 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-// TestAdoptFallsBack checks that Adopt looks whether client-go's informers can be adopted, which
-// logs that they cannot, and then leaves them alone.
+// TestAdoptFallsBack checks that Adopt returns client-go's informers unchanged, and logs why, if
+// they cannot be adopted.
 func TestAdoptFallsBack(t *testing.T) {
 	defer func(was func() bool) { layoutKnown = was }(layoutKnown)
 	layoutKnown = func() bool { return false }
@@ -129,7 +129,7 @@ func TestAdoptFallsBack(t *testing.T) {
 	}
 }
 
-// TestFactoriesFallBack checks that factories have client-go's informers, with all options, if
+// TestFactoriesFallBack checks that factories return client-go's informers, with all options, if
 // these cannot be adopted.
 func TestFactoriesFallBack(t *testing.T) {
 	defer func(was func() bool) { layoutKnown = was }(layoutKnown)

@@ -12,10 +12,10 @@ import (
 // waitTimeout bounds every wait of the tests.
 const waitTimeout = 2 * time.Minute
 
-// constructor makes an informer: client-go's or ours.
+// constructor builds an informer: client-go's or Weir's.
 type constructor func(cache.ListerWatcher, runtime.Object, time.Duration, cache.Indexers) cache.SharedIndexInformer
 
-// bothConstructors are the two that must behave alike.
+// bothConstructors must behave alike.
 var bothConstructors = map[string]constructor{
 	"client-go": cache.NewSharedIndexInformer,
 	"weir":      NewSharedIndexInformer,
@@ -32,7 +32,7 @@ func run(t *testing.T, inf cache.SharedIndexInformer) (stop func()) {
 	return stop
 }
 
-// synced waits until everything is done.
+// synced waits until every checker is done.
 func synced(t *testing.T, checkers ...cache.DoneChecker) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)

@@ -37,8 +37,8 @@ func (c *changingStore) change(t *testing.T, name string) *store.Object {
 	return c.put(t, pod(name, "v"))
 }
 
-// put puts an object with another resourceVersion, and unknown bytes behind its own, and returns
-// the new version.
+// put stores an object with another resourceVersion and with unknown bytes after its own, and
+// returns the new version.
 func (c *changingStore) put(t *testing.T, p *corev1.Pod, unknown ...byte) *store.Object {
 	t.Helper()
 	c.version++
@@ -59,7 +59,7 @@ func (c *changingStore) put(t *testing.T, p *corev1.Pod, unknown ...byte) *store
 	return o
 }
 
-// update returns what a handler gets for a change.
+// update returns the values that a handler receives for a change.
 func (c *changingStore) update(t *testing.T, was, is *store.Object, others int) (old, fresh *corev1.Pod) {
 	t.Helper()
 	a, b, err := c.inf.indexer.reader.updateValues(was, is, others)
@@ -73,9 +73,9 @@ func (c *changingStore) update(t *testing.T, was, is *store.Object, others int) 
 	return old, fresh
 }
 
-// TestNewVersionIsKept checks that the new value of one change is the old one of the next, decoded
-// once, and what readers get in between; that it is dropped once the object is idle; and that
-// nothing stays of a version that was replaced or deleted.
+// TestNewVersionIsKept checks that the new value of one change is the old value of the next,
+// decoded once, and that readers get it in between; that it is dropped when the object is idle; and
+// that nothing remains of a version that was replaced or deleted.
 func TestNewVersionIsKept(t *testing.T) {
 	for _, opts := range []Options{{}, {ShareDecoded: true}} {
 		synctest.Test(t, func(t *testing.T) { newVersionIsKept(t, opts) })
@@ -93,7 +93,7 @@ func newVersionIsKept(t *testing.T, opts Options) {
 	third := c.change(t, "a")
 	old, fresh := c.update(t, second, third, 0)
 	if redecoded, _ := c.update(t, second, third, 0); redecoded == old || second.IsDecoded() {
-		t.Error("the version before is held for nobody")
+		t.Error("the previous version is kept without a user")
 	}
 	fourth := c.change(t, "a")
 	if old, _ := c.update(t, third, fourth, 0); old != fresh {
@@ -118,8 +118,8 @@ func newVersionIsKept(t *testing.T, opts Options) {
 	}
 }
 
-// TestNothingStaysOfAnOldVersion: after a version with a field that this program does not know, the
-// next one has nothing of it that it does not have itself.
+// TestNothingStaysOfAnOldVersion: if a version has a field that this program does not know, the
+// next version does not inherit it.
 func TestNothingStaysOfAnOldVersion(t *testing.T) {
 	c := newChangingStore(t, Options{ShareDecoded: true})
 	labelled := pod("a", "v")
@@ -142,7 +142,7 @@ func TestNothingStaysOfAnOldVersion(t *testing.T) {
 	}
 }
 
-// TestSeveralHandlersGetTheSame checks that several handlers get the same values, though one is a
+// TestSeveralHandlersGetTheSame checks that several handlers get the same values, although one is a
 // change behind the other.
 func TestSeveralHandlersGetTheSame(t *testing.T) {
 	for _, opts := range []Options{{}, {ShareDecoded: true}} {
@@ -161,7 +161,7 @@ func TestSeveralHandlersGetTheSame(t *testing.T) {
 }
 
 // TestSeveralHandlersDecodeOnce checks that the versions of a change are decoded once for all
-// handlers, though there is no room to keep any for the next change.
+// handlers, although the budget has no room to keep one for the next change.
 func TestSeveralHandlersDecodeOnce(t *testing.T) {
 	const handlers, objects = 12, 100
 	for _, opts := range []Options{{}, {ShareDecoded: true}} {
@@ -196,7 +196,7 @@ func TestSeveralHandlersDecodeOnce(t *testing.T) {
 }
 
 // TestSeveralHandlersHoldNothing checks that several handlers of a first list leave nothing decoded
-// in the store, as one handler does.
+// in the store, like one handler.
 func TestSeveralHandlersHoldNothing(t *testing.T) {
 	server := serve(t, apiserver.Options{Pods: 300})
 	inf := NewSharedIndexInformer(podsOf(capturing(server.Config())), &corev1.Pod{}, 0, nil).(*informer)
@@ -217,8 +217,8 @@ func TestSeveralHandlersHoldNothing(t *testing.T) {
 	eventually(t, func() bool { return inf.store.Memory().Decoded == 0 })
 }
 
-// TestHandlersGetTransformed checks that handlers get what a transform returned, and that almost
-// nothing is decoded for them.
+// TestHandlersGetTransformed checks that handlers receive the results of a transform, and that
+// almost nothing is decoded for them.
 func TestHandlersGetTransformed(t *testing.T) {
 	for _, handlers := range []int{1, 3} {
 		synctest.Test(t, func(t *testing.T) {
@@ -258,7 +258,7 @@ func TestHandlersGetTransformed(t *testing.T) {
 				synctest.Wait()
 			}
 			mu.Lock()
-			// A handler may be faster than the value is cached.
+			// A handler may run before the value is cached.
 			if handled != 40*handlers || others > handled/10 {
 				t.Errorf("%d handlers were told of %d objects, of which %d are not what the transform returned", handlers, handled, others)
 			}

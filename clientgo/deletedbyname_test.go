@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// TestDeletedByName has a server tell of a deletion by an object that has only a name, as OpenShift
-// does of projects. OnDelete gets what client-go's does.
+// TestDeletedByName: a server reports a deletion by an object that has only a name, as OpenShift
+// does for projects. OnDelete receives the same as from client-go.
 func TestDeletedByName(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -12,9 +12,9 @@ import (
 	"github.com/weirproject/weir/internal/decode"
 )
 
-// deltaDecoder decodes the new version of an object over the old one. Fields that are equal in
-// both, such as the spec and the labels of a pod whose status has changed, are decoded once and
-// shared, so both values are read-only. It works for protobuf only. Safe for concurrent use.
+// deltaDecoder decodes the new version of an object over the old one. It decodes fields that are
+// equal in both, such as the spec and the labels of a pod whose status has changed, only once. Both
+// values share them and so are read-only. It works for protobuf only. Safe for concurrent use.
 type deltaDecoder struct {
 	codec    *codec.Codec
 	protobuf *decode.Decoder
@@ -22,14 +22,14 @@ type deltaDecoder struct {
 	buffers  sync.Pool  // of *deltaBuffers
 }
 
-// deltaBuffers is the memory of one decoding. The caller sets oldFields or oldRaw, and newRaw.
+// deltaBuffers is the memory of one decode call. The caller sets oldFields or oldRaw, and newRaw.
 type deltaBuffers struct {
 	oldRaw, newRaw       []byte
 	oldFields, newFields []wireField
-	changed              []byte // the changed fields, as an object
-	inner                []byte // the changed fields of its field outer
+	changed              []byte // the changed fields, encoded as an object
+	inner                []byte // the changed fields of the current field outer
 	outer                protowire.Number
-	changedPaths         []fieldPath // fields that have changed, come or gone
+	changedPaths         []fieldPath // changed, added and removed fields
 }
 
 func newDeltaDecoder(values *codec.Codec) *deltaDecoder {
@@ -40,16 +40,15 @@ func newDeltaDecoder(values *codec.Codec) *deltaDecoder {
 	return d
 }
 
-// release returns buffers to the pool, unless a large object has grown them beyond
-// maxVersionBuffers.
+// release returns buffers to the pool, unless a large object grew them beyond maxVersionBuffers.
 func (d *deltaDecoder) release(b *deltaBuffers) {
 	if cap(b.oldRaw)+cap(b.newRaw)+cap(b.changed)+cap(b.inner) <= maxVersionBuffers {
 		d.buffers.Put(b)
 	}
 }
 
-// decode returns the value of newRaw, which shares the fields that are equal with old, the value of
-// the old version. It reports false if it cannot.
+// decode decodes newRaw. The result shares its unchanged fields with old, the value of the old
+// version. decode reports false if it cannot do that.
 func (d *deltaDecoder) decode(old any, b *deltaBuffers) (any, bool) {
 	b.newFields = b.newFields[:0]
 	if d.fields == nil {
@@ -74,7 +73,7 @@ func (d *deltaDecoder) decode(old any, b *deltaBuffers) (any, bool) {
 	return d.codec.SetKind(value, kind), true
 }
 
-// decodeChanged returns old with the fields that have changed, come or gone. old may be nil.
+// decodeChanged returns old with the changed, added and removed fields applied. old may be nil.
 func (d *deltaDecoder) decodeChanged(old any, b *deltaBuffers) (any, error) {
 	if b.compare(); old == nil {
 		return d.protobuf.DecodeShared(b.changed)
@@ -88,7 +87,7 @@ func (d *deltaDecoder) decodeChanged(old any, b *deltaBuffers) (any, error) {
 	})
 }
 
-// compare collects in changed and changedPaths the fields that have changed, come or gone.
+// compare collects the changed, added and removed fields in changed and changedPaths.
 func (b *deltaBuffers) compare() {
 	b.changed, b.inner, b.changedPaths = b.changed[:0], b.inner[:0], b.changedPaths[:0]
 	before := b.oldFields
@@ -126,7 +125,7 @@ func (b *deltaBuffers) add(p *wireField) {
 	b.inner = append(b.inner, p.bytes...)
 }
 
-// endOuter appends the field whose own fields are in inner to changed.
+// endOuter appends the field whose own changed fields are in inner to changed.
 func (b *deltaBuffers) endOuter() {
 	if len(b.inner) > 0 {
 		b.changed = protowire.AppendTag(b.changed, b.outer, protowire.BytesType)
@@ -136,7 +135,7 @@ func (b *deltaBuffers) endOuter() {
 }
 
 // wireField is one field of a message with all its values: the bytes with their tags or, if those
-// are gone, their digest. Fields that are structs, such as metadata, spec and status, are split
+// were dropped, their digest. Fields that are structs, such as metadata, spec and status, are split
 // into their own fields.
 type wireField struct {
 	path   fieldPath
@@ -144,16 +143,16 @@ type wireField struct {
 	digest digest // set if bytes is nil
 }
 
-// fieldPath says where a field is: outer is the number of a field in the object, and inner that of
-// a field in the struct that outer is. inner is 0 if outer is not split.
+// fieldPath is the position of a field: outer is the number of a field in the object, inner the
+// number of a field in outer's struct. inner is 0 if outer is not split.
 type fieldPath struct{ outer, inner protowire.Number }
 
 func (p fieldPath) less(q fieldPath) bool {
 	return p.outer < q.outer || p.outer == q.outer && p.inner < q.inner
 }
 
-// digest stands for bytes that are gone. It has 128 bits, of two hashes with seeds of this process,
-// so that different bytes do not collide by chance or by design.
+// digest represents dropped bytes. It has 128 bits: two hashes with seeds of this process, so that
+// different bytes do not collide by chance or by design.
 type digest [2]uint64
 
 var digestSeeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
@@ -169,7 +168,8 @@ func (p wireField) equal(as wireField) bool {
 	return bytes.Equal(p.bytes, as.bytes)
 }
 
-// digests returns fields with digests in place of their bytes. Others can be compared with them.
+// digests returns fields with digests in place of their bytes. They can be compared with other
+// fields.
 func digests(fields []wireField) []wireField {
 	bare := make([]wireField, len(fields))
 	for i, p := range fields {
@@ -204,8 +204,8 @@ func (m fieldTable) field(v reflect.Value, p fieldPath) reflect.Value {
 	return v
 }
 
-// fieldTableOf returns the table of a struct; if inside is set, with the tables of the structs in
-// it.
+// fieldTableOf returns the table of a struct. If inside is set, it includes the tables of its
+// struct fields.
 func fieldTableOf(t reflect.Type, inside bool) (m fieldTable) {
 	for i := range t.NumField() {
 		f := t.Field(i)

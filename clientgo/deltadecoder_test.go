@@ -13,8 +13,8 @@ import (
 	"github.com/weirproject/weir/internal/podsim"
 )
 
-// TestDeltaDecoder checks that two versions that are decoded together equal those decoded one by
-// one, and share what is equal in both.
+// TestDeltaDecoder checks that two versions that are decoded together equal those that are decoded
+// separately, and share their equal fields.
 func TestDeltaDecoder(t *testing.T) {
 	full := podsim.New(1, 1).Pod(0)
 	status := full.DeepCopy()
@@ -72,8 +72,8 @@ func TestDeltaDecoder(t *testing.T) {
 	}
 }
 
-// TestDeltaDecoderOfKinds checks that the later of two versions has its own kind, whatever the
-// earlier one has, and shares with it what is equal in both all the same.
+// TestDeltaDecoderOfKinds checks that the later of two versions has its own kind, for any kind of
+// the earlier one, and still shares equal fields with it.
 func TestDeltaDecoderOfKinds(t *testing.T) {
 	kinds := []metav1.TypeMeta{{}, {APIVersion: "v1", Kind: "Pod"}, {Kind: "a/b"}, {APIVersion: "a/b/c"}}
 	c := codec.Of(&corev1.Pod{})
@@ -113,7 +113,7 @@ func encode(t testing.TB, c *codec.Codec, object any) []byte {
 	return raw
 }
 
-// sharesMemory reports whether the first map or slice that both have is the same one.
+// sharesMemory reports whether the first map or slice that both have is the same.
 func sharesMemory(a, b reflect.Value) bool {
 	switch a.Kind() {
 	case reflect.Map, reflect.Slice:
@@ -137,7 +137,7 @@ func marshal(t testing.TB, m interface{ Marshal() ([]byte, error) }) []byte {
 	return raw
 }
 
-// TestDeltaDecoderDeclines checks that it declines bytes that are not protobuf, have fields out of
+// TestDeltaDecoderDeclines checks that it rejects bytes that are not protobuf, have fields out of
 // order, or have unknown ones.
 func TestDeltaDecoderDeclines(t *testing.T) {
 	p := newDeltaDecoder(codec.Of(&corev1.Pod{}))

@@ -106,9 +106,9 @@ func metadataDependent(cfg *rest.Config) *cache.ListWatch {
 	}
 }
 
-// TestDependentList checks that a ListerWatcher whose List needs the response to another LIST gets
-// that, and that what it returns is held, with one namespace and with several, in client-go's
-// informer and ours. Changes follow.
+// TestDependentList checks that a ListerWatcher whose List needs the response to another LIST
+// receives it, and that the informer stores its result, with one namespace and with several, in
+// client-go's informer and Weir's. Changes follow.
 func TestDependentList(t *testing.T) {
 	for name, tc := range dependentListerWatchers {
 		for _, namespaces := range []int{1, 3} {
@@ -150,8 +150,8 @@ func TestDependentList(t *testing.T) {
 	}
 }
 
-// TestListUntilThereIsSomething checks that a ListerWatcher whose List asks until the answer is not
-// empty gets one that is not.
+// TestListUntilThereIsSomething checks that a ListerWatcher whose List repeats its request until
+// the answer is not empty receives one that is not.
 func TestListUntilThereIsSomething(t *testing.T) {
 	for which, newInformer := range bothConstructors {
 		t.Run(which, func(t *testing.T) {
@@ -177,14 +177,14 @@ func TestListUntilThereIsSomething(t *testing.T) {
 	}
 }
 
-// noWatchList keeps client-go from asking for initial events in place of a list.
+// noWatchList keeps client-go from requesting initial events instead of a list.
 type noWatchList struct{ *cache.ListWatch }
 
 func (noWatchList) IsWatchListSemanticsUnSupported() bool { return true }
 
-// TestOwnPages checks that a List that reads page after page itself brings every object, whether it
-// begins with the options that it was given or with its own, in client-go's informer and ours. In
-// the latter case it is not captured any more.
+// TestOwnPages checks that a List that reads page after page itself returns every object, whether
+// it starts with the options that it received or with its own, in client-go's informer and Weir's.
+// In the latter case it is no longer captured.
 func TestOwnPages(t *testing.T) {
 	for name, begin := range map[string]func(metav1.ListOptions) metav1.ListOptions{
 		"the options given": func(o metav1.ListOptions) metav1.ListOptions { o.Limit = 2; return o },
@@ -227,8 +227,8 @@ func TestOwnPages(t *testing.T) {
 	}
 }
 
-// TestExpiredPage checks that lists are still captured after a page had expired: client-go's pager
-// asks for everything then, by itself.
+// TestExpiredPage checks that lists are still captured after a page has expired: client-go's pager
+// then requests everything.
 func TestExpiredPage(t *testing.T) {
 	faults := &apiserver.Faults{}
 	server := serve(t, apiserver.Options{Faults: faults})
@@ -268,7 +268,7 @@ func TestExpiredPage(t *testing.T) {
 	}
 }
 
-// paging lists config maps page by page, from the options that begin returns for those given.
+// paging lists config maps page by page, from the options that begin returns for the given ones.
 func paging(cfg *rest.Config, begin func(metav1.ListOptions) metav1.ListOptions) *cache.ListWatch {
 	maps := kubernetes.NewForConfigOrDie(cfg).CoreV1().ConfigMaps("")
 	return &cache.ListWatch{
@@ -289,8 +289,7 @@ func paging(cfg *rest.Config, begin func(metav1.ListOptions) metav1.ListOptions)
 	}
 }
 
-// TestDependentWatch checks that a ListerWatcher can read a WATCH of something else that it opens
-// first.
+// TestDependentWatch checks that a ListerWatcher can first open and read another WATCH.
 func TestDependentWatch(t *testing.T) {
 	server := serve(t, apiserver.Options{})
 	plain := fill(t, server.Config(), configMap("one", "a", nil))
@@ -305,7 +304,7 @@ func TestDependentWatch(t *testing.T) {
 			if err != nil {
 				return nil, err
 			}
-			// It waits for the namespace to be there.
+			// It waits until the namespace exists.
 			defer namespaces.Stop()
 			for event := range namespaces.ResultChan() {
 				if ns, ok := event.Object.(*corev1.Namespace); ok && ns.Name == "one" {

@@ -12,7 +12,7 @@ import (
 )
 
 // TestIndexOfWhatHandlersGet checks that an index that exists from the start is built from the
-// values that handlers get, before they get them, so that its readers decode nothing.
+// values for handlers, before they receive them, so that its readers decode nothing.
 func TestIndexOfWhatHandlersGet(t *testing.T) {
 	const n = 50
 	for _, handlers := range []int{1, 2} {
@@ -35,7 +35,7 @@ func TestIndexOfWhatHandlersGet(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				handled[obj.(*corev1.Pod).Name] = obj
-				obj.(*corev1.Pod).Labels["v"] = "scribbled" // against the rules; the index has seen it before
+				obj.(*corev1.Pod).Labels["v"] = "scribbled" // forbidden; the index has read it before
 			}
 			if err := s.informer.RemoveEventHandler(s.registration); err != nil {
 				t.Fatal(err)
@@ -80,8 +80,8 @@ func TestIndexOfWhatHandlersGet(t *testing.T) {
 	}
 }
 
-// TestBlockedIndexFunction checks that the handler gets another copy while an index function still
-// reads an object.
+// TestBlockedIndexFunction checks that the handler receives another copy while an index function
+// still reads an object.
 func TestBlockedIndexFunction(t *testing.T) {
 	s := newRecordedInformer(t, NewSharedIndexInformer)
 	looking, release := make(chan any, 1), make(chan struct{})
@@ -110,7 +110,7 @@ func TestBlockedIndexFunction(t *testing.T) {
 }
 
 // TestIndexFunctionThatReads checks that an index function may read its indexer, except its own
-// index, while handlers get objects.
+// index, while handlers receive objects.
 func TestIndexFunctionThatReads(t *testing.T) {
 	const n = 60
 	for _, opts := range []Options{{}, {PrivateCopies: true}, {DetectMutation: true}, {ShareDecoded: true}} {

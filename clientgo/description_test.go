@@ -23,7 +23,7 @@ func (notServed) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // reflectorsDescription runs an informer whose lists fail, and returns how the Reflector that its
-// watch error handler gets describes what it lists. The default handler logs that.
+// watch error handler receives describes the listed objects. The default handler logs that.
 func reflectorsDescription(t *testing.T, inf cache.SharedIndexInformer) string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -39,9 +39,9 @@ func reflectorsDescription(t *testing.T, inf cache.SharedIndexInformer) string {
 	return description
 }
 
-// TestReflectorsDescription checks that watch error handlers learn what an informer lists: by its
-// description, or else by the example's type, as in client-go. An informer of the metadata factory,
-// which client-go does not describe, has its resource.
+// TestReflectorsDescription checks that watch error handlers receive a description of the listed
+// objects: the informer's description, or else the example's type, as in client-go. An informer of
+// the metadata factory, which client-go does not describe, has its resource.
 func TestReflectorsDescription(t *testing.T) {
 	cfg := &rest.Config{Host: "http://server", Transport: notServed{}}
 	typed, byResource, partial := kubernetes.NewForConfigOrDie(cfg), dynamic.NewForConfigOrDie(cfg), metadata.NewForConfigOrDie(cfg)

@@ -8,23 +8,24 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// drain receives what a stopped watch still sends: one around another watch, as watch.Filter makes,
-// may otherwise block in a send for ever. It ends when the channel is closed or a new watch has the
-// same channel, and after callGrace or maxDrained events at the latest, because not every Stop
-// closes the channel.
+// drain receives the events that a stopped watch still sends: a watch around another one, such as
+// watch.Filter's, may otherwise block in a send for ever. It ends when the channel is closed or a
+// new watch has the same channel, and after callGrace or maxDrained events at the latest, because
+// not every Stop closes the channel.
 type drain struct {
 	stop, done chan struct{}
-	events     []watch.Event // of the next watch that has the channel; to be read when done is closed
+	events     []watch.Event // for the next watch with the channel; read after done is closed
 }
 
-// maxDrained bounds the events that a drain receives.
+// maxDrained limits the events that a drain receives.
 const maxDrained = 1000
 
-// drains are the drains that run, by the channel, a <-chan watch.Event.
+// drains are the running drains, by channel, a <-chan watch.Event.
 var drains sync.Map
 
-// stopWatch stops a watch and drains it. Who sends to a watch.ProxyWatcher looks at its StopChan.
-// It does nothing more if the watch panics and utilruntime.ReallyCrash is false.
+// stopWatch stops a watch and drains it. A sender to a watch.ProxyWatcher checks its StopChan, so
+// that watch is not drained. If the watch panics and utilruntime.ReallyCrash is false, stopWatch
+// returns.
 func stopWatch(w watch.Interface) {
 	defer utilruntime.HandleCrash()
 	w.Stop()
@@ -57,8 +58,8 @@ func (d *drain) run(events <-chan watch.Event) {
 	}
 }
 
-// endDrain ends the drain of a channel that a ListerWatcher hands out again, and returns what the
-// drain has received.
+// endDrain ends the drain of a channel that a ListerWatcher returns again. It returns the events
+// that the drain has received.
 func endDrain(events <-chan watch.Event) []watch.Event {
 	d, ok := drains.LoadAndDelete(events)
 	if !ok {

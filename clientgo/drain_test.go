@@ -19,8 +19,8 @@ type openWatcher chan watch.Event
 func (w openWatcher) Stop()                          {}
 func (w openWatcher) ResultChan() <-chan watch.Event { return w }
 
-// TestSharedChannel checks that no event is lost, and that no goroutine is left behind, where all
-// watches of a ListerWatcher have one channel, which is never closed.
+// TestSharedChannel checks that no event is lost and no goroutine leaks if all watches of a
+// ListerWatcher share one channel, which is never closed.
 func TestSharedChannel(t *testing.T) {
 	for watcher, watchOf := range map[string]func(chan watch.Event) watch.Interface{
 		"ProxyWatcher":  func(events chan watch.Event) watch.Interface { return watch.NewProxyWatcher(events) },
@@ -59,6 +59,6 @@ func sharedChannel(t *testing.T, construct constructor, watchOf func(chan watch.
 	}
 	calls.waitCount(t, pods)
 	stop()
-	time.Sleep(callGrace) // in which a drain ends; the bubble reports goroutines that are left
+	time.Sleep(callGrace) // in which a drain ends; the bubble reports leaked goroutines
 	synctest.Wait()
 }

@@ -33,9 +33,9 @@ func NewDynamicSharedInformerFactory(cfg *rest.Config, resync time.Duration, opt
 }
 
 // NewDynamicSharedInformerFactoryWithOptions replaces
-// dynamicinformer.NewDynamicSharedInformerFactory. The client should be built from a config that
-// Wrap was called on; see NewSharedInformerFactoryWithOptions. If client-go's informers cannot be
-// adopted, it logs that, and the factory has client-go's.
+// dynamicinformer.NewDynamicSharedInformerFactory. Build the client from a config that Wrap was
+// called on; see NewSharedInformerFactoryWithOptions. If client-go's informers cannot be adopted,
+// it logs that, and the factory returns client-go's.
 func NewDynamicSharedInformerFactoryWithOptions(client dynamic.Interface, resync time.Duration, opts ...Option) dynamicinformer.DynamicSharedInformerFactory {
 	s := settingsOf(opts)
 	return newResourceFactory(s, func(gvr schema.GroupVersionResource) informers.GenericInformer {
@@ -90,7 +90,8 @@ func namespaceIndexers() cache.Indexers {
 	return cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 }
 
-// resourceFactory has one informer for each resource: the dynamic and the metadata factory.
+// resourceFactory has one informer per resource. It implements the dynamic and the metadata
+// factory.
 type resourceFactory struct {
 	settings settings
 	// build builds client-go's informer.
@@ -112,14 +113,14 @@ func newResourceFactory(
 	return &resourceFactory{settings: s, build: build, lister: lister, informers: newInformerSet[schema.GroupVersionResource]()}
 }
 
-// ForResource returns the informer of a resource. An unknown resource shows as the informer's error
-// once it runs.
+// ForResource returns the informer of a resource. If the server does not know the resource, the
+// running informer's Err returns an error.
 func (f *resourceFactory) ForResource(gvr schema.GroupVersionResource) informers.GenericInformer {
 	inf := f.informers.get(gvr, func() cache.SharedIndexInformer {
 		// client-go describes dynamic informers by their resource.
 		inf := f.settings.adopt(f.build(gvr).Informer(), gvr.String())
 		if i, err := informerOf(inf); err == nil {
-			i.listWatch.matcher.resource = gvr // the example does not say
+			i.listWatch.matcher.resource = gvr // the example does not state it
 		}
 		if f.settings.transform != nil {
 			_ = inf.SetTransform(f.settings.transform) // fails only if the informer has started
@@ -129,7 +130,7 @@ func (f *resourceFactory) ForResource(gvr schema.GroupVersionResource) informers
 	return genericInformer{inf, f.lister(inf.GetIndexer(), gvr)}
 }
 
-// Start starts the informers that were requested, until the channel is closed. It does not block.
+// Start runs the requested informers until the channel is closed. It does not block.
 func (f *resourceFactory) Start(stop <-chan struct{}) {
 	f.informers.start(wait.ContextForChannel(stop))
 }
@@ -137,11 +138,11 @@ func (f *resourceFactory) Start(stop <-chan struct{}) {
 // WaitForCacheSync blocks until all started informers have synced or the channel is closed, and
 // reports which have.
 func (f *resourceFactory) WaitForCacheSync(stop <-chan struct{}) map[schema.GroupVersionResource]bool {
-	// The map says which have not synced.
+	// The map shows which informers have not synced.
 	synced, _ := f.informers.waitForSync(wait.ContextForChannel(stop))
 	return synced
 }
 
 // Shutdown blocks until the informers have ended. The caller must close the channel that they were
-// started with. Nothing can be started after that.
+// started with. No informer can be started afterwards.
 func (f *resourceFactory) Shutdown() { f.informers.shutdown() }

@@ -16,9 +16,10 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// expectedObject is what an informer takes from watches. Events of other objects are reported and
-// skipped by the rules of client-go's reflector: the Go type must be the example's, an unstructured
-// object must be of the kind that the example states, and no object may be a Table.
+// expectedObject describes the objects that an informer accepts from watches. The informer reports
+// and skips events with other objects, by the rules of client-go's reflector: the Go type must be
+// the example's, an unstructured object must have the kind that the example states, and no object
+// may be a Table.
 type expectedObject struct {
 	goType reflect.Type            // nil is any
 	gvk    schema.GroupVersionKind // of an unstructured example that states a kind; else empty
@@ -32,7 +33,7 @@ func expectedOf(example runtime.Object) expectedObject {
 	return e
 }
 
-// check returns an error for an object that is to be skipped.
+// check returns an error for an object that the informer skips.
 func (e *expectedObject) check(object runtime.Object) error {
 	if is := reflect.TypeOf(object); e.goType != nil && is != e.goType {
 		return fmt.Errorf("expected %s, but watch event object had type %v", e.goType, is)
@@ -50,20 +51,20 @@ func (e *expectedObject) check(object runtime.Object) error {
 	return nil
 }
 
-// isTable reports whether an object is a table that a server made of others for printing.
+// isTable reports whether an object is a table, which a server renders for printing.
 func isTable(apiVersion, kind string) bool {
 	group, _, _ := strings.Cut(apiVersion, "/")
 	return kind == "Table" && group == metav1.GroupName
 }
 
-// capturedWatch is a captured watch without the events of objects that are not the informer's.
+// capturedWatch is a captured watch that skips events with objects that are not the informer's.
 type capturedWatch struct {
 	source.Watch
 	context  context.Context
 	name     string // of the informer
 	matcher  responseMatcher
 	resource schema.GroupVersionResource // of the request
-	accepted wire.TypeMeta               // what the last event was accepted with
+	accepted wire.TypeMeta               // the type of the last accepted event
 }
 
 // Next returns the next event of an object of the informer's kind. It reports and skips others.

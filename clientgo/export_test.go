@@ -7,8 +7,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// The following functions replace what client-go's own tests read from private fields. e2e/clientgo
-// runs those.
+// These functions replace accesses to private fields in client-go's own tests, which e2e/clientgo
+// runs.
 
 // NewTestInformer is NewSharedInformer with the result as a SharedIndexInformer.
 func NewTestInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Duration) cache.SharedIndexInformer {

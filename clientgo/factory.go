@@ -54,8 +54,8 @@ func NewSharedInformerFactory(cfg *rest.Config, resync time.Duration, opts ...Op
 }
 
 // NewSharedInformerFactoryWithOptions replaces informers.NewSharedInformerFactoryWithOptions and
-// informers.NewSharedInformerFactory. The client should be built from a config that Wrap was called
-// on; with any other client, such as a fake one, informers take what it returns. If client-go's
+// informers.NewSharedInformerFactory. Build the client from a config that Wrap was called on; with
+// any other client, such as a fake one, informers use the client's results. If client-go's
 // informers cannot be adopted, it logs that and returns client-go's factory.
 func NewSharedInformerFactoryWithOptions(client kubernetes.Interface, resync time.Duration, opts ...Option) informers.SharedInformerFactory {
 	s := settingsOf(opts)
@@ -73,9 +73,9 @@ func NewFilteredSharedInformerFactory(client kubernetes.Interface, resync time.D
 	return NewSharedInformerFactoryWithOptions(client, resync, WithNamespace(namespace), WithTweakListOptions(tweak))
 }
 
-// wrappedConfig returns a copy of cfg that Wrap was called on. It drops client-go's default rate
-// limit, which would only delay the start of a factory with many informers: they send few requests
-// and back off by themselves. It keeps a limit that is set. It returns an error if cfg is nil.
+// wrappedConfig returns a wrapped copy of cfg. It drops client-go's default rate limit, which would
+// only delay the start of a factory with many informers: they send few requests and back off. It
+// keeps a limit that is set. It returns an error if cfg is nil.
 func wrappedConfig(cfg *rest.Config) (*rest.Config, error) {
 	if cfg == nil {
 		return nil, errNoConfig
@@ -95,7 +95,7 @@ type factory struct {
 }
 
 // upstreamFactory is client-go's own factory. It serves the groups that were added after v0.36, the
-// oldest client-go that this package builds with: their accessors are promoted from it, and their
+// oldest client-go that this package supports: their accessors are promoted from it, and their
 // informers are client-go's.
 type upstreamFactory struct {
 	informers.SharedInformerFactory
@@ -103,21 +103,20 @@ type upstreamFactory struct {
 
 var _ informers.SharedInformerFactory = (*factory)(nil)
 
-// Start starts the informers that were requested, until the channel is closed. It does not block.
+// Start runs the requested informers until the channel is closed. It does not block.
 func (f *factory) Start(stop <-chan struct{}) { f.StartWithContext(wait.ContextForChannel(stop)) }
 
-// StartWithContext starts the informers that were requested, until the context ends. It does not
-// block.
+// StartWithContext runs the requested informers until the context ends. It does not block.
 func (f *factory) StartWithContext(ctx context.Context) {
 	f.Generated.StartWithContext(ctx)
 	f.upstreamFactory.Start(ctx.Done())
 }
 
-// Shutdown blocks until the informers have ended. The caller must end what they were started with.
-// Nothing can be started after that.
+// Shutdown blocks until the informers have ended. The caller must end their context or channel. No
+// informer can be started afterwards.
 func (f *factory) Shutdown() {
 	f.informers.shutdown()
-	f.upstreamFactory.Shutdown() // also releases the name
+	f.upstreamFactory.Shutdown() // also releases the informer name
 }
 
 // WaitForCacheSync blocks until all started informers have synced or the channel is closed, and
@@ -161,8 +160,7 @@ func (g genericInformer) Informer() cache.SharedIndexInformer { return g.informe
 func (g genericInformer) Lister() cache.GenericLister         { return g.lister }
 
 // builtinResource returns the type of a resource and a function that builds its informer as
-// client-go does. It asks client-go's own factory, because only generated code knows which
-// resources there are.
+// client-go does. It asks client-go's own factory, because only generated code knows the resources.
 func builtinResource(f *factory, resource schema.GroupVersionResource) (runtime.Object, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer, error) {
 	s := f.settings
 	build := func(client kubernetes.Interface, resync time.Duration, name *cache.InformerName) (cache.SharedIndexInformer, error) {
@@ -192,8 +190,8 @@ func builtinResource(f *factory, resource schema.GroupVersionResource) (runtime.
 	}, nil
 }
 
-// The accessors of the groups that client-go's factory has in v0.36. Generated code behind each
-// calls the factory's InformerFor.
+// The accessors of the groups in the v0.36 factory. The generated code of each calls the factory's
+// InformerFor.
 
 func (f *factory) Admissionregistration() admissionregistration.Interface {
 	return admissionregistration.New(f, f.settings.namespace, f.settings.tweak)

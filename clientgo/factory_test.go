@@ -46,7 +46,7 @@ func newFactory(t *testing.T, cfg *rest.Config, opts ...Option) informers.Shared
 	return f
 }
 
-// begin starts a factory until the test ends, and waits until it has synced.
+// begin runs a factory until the test ends, and waits until it has synced.
 func begin(t *testing.T, f informers.SharedInformerFactory) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -77,8 +77,8 @@ func fill(t *testing.T, cfg *rest.Config, maps ...*corev1.ConfigMap) kubernetes.
 	return client
 }
 
-// TestEveryResource checks that every resource of client-go's factory has one of our informers, of
-// the same type and with the same indexers, by each way to request it.
+// TestEveryResource checks that each resource of client-go's factory has one Weir informer, of the
+// same type and with the same indexers, by each way to request it.
 func TestEveryResource(t *testing.T) {
 	f := newFactory(t, &rest.Config{Host: "http://127.0.0.1:1"}).(*factory)
 	theirs := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
@@ -139,7 +139,7 @@ func TestEveryResource(t *testing.T) {
 	}
 }
 
-// TestFactoryOptions checks that options take effect on requests and on objects.
+// TestFactoryOptions checks that options affect requests and objects.
 func TestFactoryOptions(t *testing.T) {
 	server := serve(t, apiserver.Options{})
 	fill(t, server.Config(),
@@ -199,7 +199,7 @@ func TestFactoryOptions(t *testing.T) {
 	}
 }
 
-// TestInformerFor checks that InformerFor adopts what a custom constructor has built, with its
+// TestInformerFor checks that InformerFor adopts an informer from a custom constructor, with its
 // transform and selector, and returns informers unchanged that are not client-go's or have
 // handlers.
 func TestInformerFor(t *testing.T) {
@@ -254,8 +254,8 @@ func TestFactoryError(t *testing.T) {
 	}
 }
 
-// TestFactoryNotSynced checks that the factory's wait ends with its context and says what has not
-// synced, and that nothing starts after Shutdown.
+// TestFactoryNotSynced checks that the factory's wait ends with its context and reports which
+// informers have not synced, and that no informer starts after Shutdown.
 func TestFactoryNotSynced(t *testing.T) {
 	f := newFactory(t, &rest.Config{Host: "http://127.0.0.1:1"})
 	f.Core().V1().Pods().Informer()

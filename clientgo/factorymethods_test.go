@@ -39,7 +39,7 @@ type factoryCall[F any] struct {
 	opts []option
 }
 
-// option is an option of client-go's typed factory, and ours of that name.
+// option is an option of client-go's typed factory, and Weir's option of the same name.
 type option struct {
 	theirs informers.SharedInformerOption
 	ours   Option
@@ -57,7 +57,7 @@ func newEnding(t *testing.T) ending {
 	return ending{ctx, cancel}
 }
 
-// typesTold formats what typed factories report.
+// syncedTypes formats the result of typed factories' waits.
 func syncedTypes(synced map[reflect.Type]bool) string {
 	var out []string
 	for t, ok := range synced {
@@ -67,7 +67,7 @@ func syncedTypes(synced map[reflect.Type]bool) string {
 	return strings.Join(out, ", ")
 }
 
-// resourcesTold formats what the other factories report.
+// syncedResources formats the result of the other factories' waits.
 func syncedResources(synced map[schema.GroupVersionResource]bool) string {
 	var out []string
 	for gvr, ok := range synced {
@@ -77,14 +77,14 @@ func syncedResources(synced map[schema.GroupVersionResource]bool) string {
 	return strings.Join(out, ", ")
 }
 
-// held waits until an informer has synced and formats what it holds.
+// held waits until an informer has synced and formats its objects.
 func held(t *testing.T, inf cache.SharedIndexInformer) string {
 	t.Helper()
 	synced(t, inf.HasSyncedChecker())
 	return outcome(inf.GetStore().List())
 }
 
-// holding starts a factory's informer of ConfigMaps and formats what it holds.
+// holding starts a factory's informer of ConfigMaps and formats its objects.
 func holding(t *testing.T, f informers.SharedInformerFactory) string {
 	inf := f.Core().V1().ConfigMaps().Informer()
 	f.Start(newEnding(t).Done())
@@ -215,7 +215,7 @@ func withoutData(o any) (any, error) {
 	return o, nil
 }
 
-// generic returns what a generic lister returns.
+// generic returns the result of a generic lister.
 func generic(lister cache.GenericLister) []any {
 	all, err := lister.List(labels.Everything())
 	one, err2 := lister.ByNamespace("one").Get("a")
@@ -278,7 +278,7 @@ var resourceCalls = []factoryCall[untypedFactory]{
 }
 
 // TestFactoryMethods uses every method and every option of the three factories, and their listers,
-// with client-go's and with ours. It fails for a method that a later client-go adds.
+// with client-go's and with Weir's. It fails for a method that a later client-go adds.
 // TestEveryResource checks the accessors of groups.
 func TestFactoryMethods(t *testing.T) {
 	t.Parallel()
@@ -336,7 +336,7 @@ func oursOf(opts []option) (ours []Option) {
 	return ours
 }
 
-// calls makes the calls of a table with client-go's factory and with each of ours.
+// calls makes the calls of a table with client-go's factory and with each of Weir's.
 func calls[F any](t *testing.T, table []factoryCall[F], theirs func([]option) F, ours map[string]func([]option) F) {
 	t.Helper()
 	interfaceOf := reflect.TypeFor[F]()

@@ -10,21 +10,20 @@ import (
 	"github.com/weirproject/weir/internal/source"
 )
 
-// failures chooses the errors of a reflector that a watch error handler gets. client-go passes to
-// it what its ListAndWatch returns: lists that fail, and watches that are refused. A watch that
-// ends, however it does, and a server that cannot be reached while it does not list, it handles
-// without.
+// failures selects the errors of a reflector that a watch error handler receives. client-go passes
+// to it the errors that ListAndWatch returns: failed lists and refused watches. It handles the end
+// of a watch, and an unreachable server while it does not list, without it.
 type failures struct {
 	last error // of the status
-	// outage says that no server answered a watch, or one asked to try later. client-go goes on
-	// watching then. The reflector lists now and then.
+	// outage is set if no server answered a watch, or a server asked to retry later. client-go then
+	// continues to watch. The reflector lists now and then.
 	outage bool
-	// stale says that a list was refused for how new it had to be. client-go lists once more before it
-	// says so.
+	// stale is set if a list was refused because the server had not reached its version. client-go
+	// lists again before it reports that.
 	stale bool
 }
 
-// next takes the error of a new status and reports whether the handler gets it.
+// next records the error of a new status and reports whether the handler receives it.
 func (f *failures) next(err error) bool {
 	if err == nil {
 		*f = failures{}
@@ -44,7 +43,7 @@ func (f *failures) next(err error) bool {
 	return f.nextList(failed)
 }
 
-// nextList takes the error of a LIST, or of the one of a single object that asks for the newest
+// nextList records the error of a LIST, or of a LIST of a single object for the newest
 // resourceVersion.
 func (f *failures) nextList(err *reflector.Error) bool {
 	stale := err.Sentinel == reflector.ErrExpired || err.Sentinel == reflector.ErrServerBehind
@@ -67,16 +66,15 @@ func (f *failures) nextWatch(err *reflector.Error) bool {
 	return !endsEmpty(err)
 }
 
-// isRetried reports whether client-go sends a WATCH with this error again before it does anything
-// else.
+// isRetried reports whether client-go immediately sends a WATCH with this error again.
 func isRetried(err error) bool {
 	return utilnet.IsConnectionRefused(err) || apierrors.IsTooManyRequests(err)
 }
 
-// endsEmpty reports whether client-go's REST client would have made an empty watch of the error.
+// endsEmpty reports whether client-go's REST client would turn the error into an empty watch.
 func endsEmpty(err error) bool {
 	if errors.Is(err, source.ErrStalled) {
-		return true // there it would still wait
+		return true // client-go would still wait
 	}
 	broken, ok := errors.AsType[*brokenError](err)
 	return ok && endsWatch(broken.err)

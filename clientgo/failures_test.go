@@ -23,7 +23,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// podInformers make informers that begin with a LIST.
+// podInformers build informers that start with a LIST.
 var podInformers = map[string]func(cfg *rest.Config) cache.SharedIndexInformer{
 	"client-go": func(cfg *rest.Config) cache.SharedIndexInformer {
 		return cache.NewSharedIndexInformer(noWatchList{podsOf(cfg)}, &corev1.Pod{}, 0, cache.Indexers{})
@@ -36,8 +36,8 @@ var podInformers = map[string]func(cfg *rest.Config) cache.SharedIndexInformer{
 	},
 }
 
-// TestWatchErrorHandlerCalls counts the calls of watch error handlers for one failure each, of
-// client-go's informer and ours.
+// TestWatchErrorHandlerCalls counts the calls of watch error handlers for one failure each, with
+// client-go's informer and Weir's.
 func TestWatchErrorHandlerCalls(t *testing.T) {
 	defer func(was []utilruntime.ErrorHandler) { utilruntime.ErrorHandlers = was }(utilruntime.ErrorHandlers)
 	utilruntime.ErrorHandlers = nil
@@ -51,7 +51,7 @@ func TestWatchErrorHandlerCalls(t *testing.T) {
 	late := &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}
 	for name, test := range map[string]struct {
 		first error             // of the first LIST
-		fails func(*failServer) // once the informer has synced, and was told nothing for a while
+		fails func(*failServer) // called after a quiet time once the informer has synced
 		calls int
 	}{
 		"nothing":                  {},
@@ -91,8 +91,8 @@ func TestWatchErrorHandlerCalls(t *testing.T) {
 	}
 }
 
-// watchErrors runs an informer whose first LIST may fail with an error, and returns those that its
-// watch error handler gets. fails is called once the informer has synced.
+// watchErrors runs an informer whose first LIST may fail with an error, and returns the errors that
+// its watch error handler receives. It calls fails after the informer has synced.
 func watchErrors(t *testing.T, build func(*rest.Config) cache.SharedIndexInformer, first error, fails func(*failServer)) (errs []error) {
 	server := &failServer{refusals: map[string][]error{}}
 	if first != nil {
@@ -118,10 +118,10 @@ func watchErrors(t *testing.T, build func(*rest.Config) cache.SharedIndexInforme
 	return errs
 }
 
-// errEnd has a watch end as soon as it has begun.
+// errEnd ends a watch as soon as it has started.
 var errEnd = errors.New("the watch ends")
 
-// failServer is a transport to a server that has no pods, and fails as it is told.
+// failServer is a transport to a server without pods. It fails as a test asks.
 type failServer struct {
 	mu       sync.Mutex
 	down     error
@@ -129,7 +129,7 @@ type failServer struct {
 	stream   *io.PipeWriter     // of the watch
 }
 
-// refuse ends the watch, and has the next requests of a verb fail.
+// refuse ends the watch, and makes the next requests of a verb fail.
 func (s *failServer) refuse(verb string, errs ...error) {
 	s.mu.Lock()
 	s.refusals[verb] = errs
@@ -137,7 +137,7 @@ func (s *failServer) refuse(verb string, errs ...error) {
 	s.end(io.EOF)
 }
 
-// relist ends the watch with an error, and has the list that follows fail.
+// relist ends the watch with an error, and makes the next list fail.
 func (s *failServer) relist(watch, list error) {
 	s.mu.Lock()
 	s.refusals["list"] = []error{list}
@@ -145,7 +145,7 @@ func (s *failServer) relist(watch, list error) {
 	s.send("ERROR", statusOf(watch))
 }
 
-// outage ends the watch, and has all requests fail for a while.
+// outage ends the watch, and makes all requests fail for a while.
 func (s *failServer) outage(err error, d time.Duration) {
 	s.setDown(err)
 	s.end(io.EOF)
@@ -210,7 +210,7 @@ func (s *failServer) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// TestNoWatchErrorHandler checks that the default handler stays where a program sets none.
+// TestNoWatchErrorHandler checks that the default handler is used if a program sets none.
 func TestNoWatchErrorHandler(t *testing.T) {
 	defer func(was []utilruntime.ErrorHandler) { utilruntime.ErrorHandlers = was }(utilruntime.ErrorHandlers)
 	for maker, make := range map[string]constructor{"client-go": cache.NewSharedIndexInformer, "weir": NewSharedIndexInformer} {

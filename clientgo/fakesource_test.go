@@ -12,8 +12,8 @@ import (
 	cachetest "k8s.io/client-go/tools/cache/testing"
 )
 
-// watches counts opened watches, so that a test can wait for the next: some fakes lose what changes
-// between a list and its watch, and others make the informer list again.
+// watches receives a value for each opened watch, so that a test can wait for the next: some fakes
+// lose changes between a list and its watch, and others make the informer list again.
 type watches chan struct{}
 
 func newWatches() watches { return make(watches, 100) }
@@ -56,8 +56,7 @@ type plainListerWatcher struct {
 func (p plainListerWatcher) List(o metav1.ListOptions) (runtime.Object, error)   { return p.list(o) }
 func (p plainListerWatcher) Watch(o metav1.ListOptions) (watch.Interface, error) { return p.watch(o) }
 
-// IsWatchListSemanticsUnSupported keeps client-go from asking for initial events in place of a
-// list.
+// IsWatchListSemanticsUnSupported keeps client-go from requesting initial events instead of a list.
 func (plainListerWatcher) IsWatchListSemanticsUnSupported() bool { return true }
 
 func pod(name, v string) *corev1.Pod {

@@ -18,18 +18,18 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// finalStates keeps the states that DELETED events carried, for OnDelete; the store has only the
-// version before. Its bound is maxFinalStates states and maxFinalStateBytes bytes, which are
-// estimated for values; the oldest go first. All are dropped finalStateIdle after the last
-// deletion. A handler that comes later gets the version before the deletion. Safe for concurrent
-// use.
+// finalStates keeps the states from DELETED events for OnDelete; the store has only the previous
+// version. It keeps at most maxFinalStates states and maxFinalStateBytes bytes, which are estimated
+// for values, and drops the oldest first. It drops all of them finalStateIdle after the last
+// deletion. A handler that lags longer receives the version before the deletion. Safe for
+// concurrent use.
 type finalStates struct {
 	mu     sync.Mutex
-	states []finalState // a ring once it has maxFinalStates
+	states []finalState // a ring when it has maxFinalStates
 	next   int          // index of the oldest
 	bytes  int
 	last   time.Time   // time of the last put
-	timer  *time.Timer // runs while there are states; ends with close
+	timer  *time.Timer // runs while there are states; close stops it
 	closed bool
 }
 
@@ -39,29 +39,30 @@ const (
 	finalStateIdle     = time.Minute
 )
 
-// finalState is the state that one object was deleted in. It is found by the version that it ended,
-// or by the deletion's own if that is a number: it costs nothing to know.
+// finalState is the state in which one object was deleted. It is found by the version that it ended
+// or, if that is unknown, by the deletion's own version if that is a number, which is cheaper to
+// determine.
 type finalState struct {
 	key     string
 	version uint64 // of the deletion; 0: not a number
-	ended   uint64 // revision of the version that it ended; 0: not known
-	event   string // uid and resourceVersion of the deletion, where that is not a number
+	ended   uint64 // revision of the version that it ended; 0: unknown
+	event   string // uid and resourceVersion of the deletion if the version is not a number
 	raw     []byte
 	value   any // set if it cannot be encoded
 	bytes   int
 }
 
-// putRaw keeps the bytes of a state that ended a version, which may be nil. A state is not kept if
-// it is larger than maxFinalStateBytes, or if there is neither a version nor a number to find it
-// by. A state that was kept before is not kept again: the event has come again, and states that
-// came since are later.
+// putRaw keeps the bytes of a state that ended a version, which may be nil. It does not keep a
+// state that is larger than maxFinalStateBytes, or that has neither a version nor a number to find
+// it by. It does not keep a state again: if the event is repeated, later states have been received
+// since.
 func (f *finalStates) putRaw(m *wire.Meta, ended *store.Object, raw []byte) {
 	if len(raw) > 0 {
 		f.put(m, ended, finalState{raw: raw, bytes: len(raw)})
 	}
 }
 
-// putValue keeps a state as a value, under the same condition.
+// putValue keeps a state as a value, under the same conditions.
 func (f *finalStates) putValue(m *wire.Meta, ended *store.Object, value any) {
 	f.put(m, ended, finalState{value: value, bytes: valueSize(value, maxFinalStateBytes)})
 }
@@ -100,14 +101,15 @@ func (f *finalStates) put(m *wire.Meta, ended *store.Object, s finalState) {
 	}
 }
 
-// deletionVersion returns the resourceVersion of a deletion, or 0 if it is no number for the store.
+// deletionVersion returns the resourceVersion of a deletion, or 0 if the store cannot use it as a
+// number.
 func deletionVersion(m *wire.Meta) uint64 {
 	version, _ := resourceversion.ParseCanonical(m.ResourceVersion)
 	return version
 }
 
-// get returns the state that ended the version with a revision; where that is not known of a state,
-// the version of the deletion counts.
+// get returns the state that ended the version with a revision. If a state does not know that, get
+// compares the version of the deletion.
 func (f *finalStates) get(key string, version, ended uint64) (finalState, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -136,7 +138,7 @@ func (f *finalStates) expire() {
 	f.states, f.next, f.bytes, f.timer = nil, 0, 0, nil
 }
 
-// close drops all states for good.
+// close drops all states permanently.
 func (f *finalStates) close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -147,15 +149,15 @@ func (f *finalStates) close() {
 	f.states, f.bytes = nil, 0
 }
 
-// footprint returns about how many bytes the states take.
+// footprint returns the estimated bytes of the states.
 func (f *finalStates) footprint() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return int64(f.bytes) + int64(cap(f.states))*int64(unsafe.Sizeof(finalState{}))
 }
 
-// decode returns the value of the state. It is the caller's own if the state has bytes or copies
-// are private.
+// decode returns the value of the state. The caller owns it if the state has bytes or PrivateCopies
+// is set.
 func (s *finalState) decode(c *codec.Codec, private bool) (any, error) {
 	if s.raw != nil {
 		return c.Decode(s.raw)
@@ -168,7 +170,7 @@ func (s *finalState) decode(c *codec.Codec, private bool) (any, error) {
 	return s.value, nil
 }
 
-// lastValue returns the last version of a deleted object, which need not be kept any more.
+// lastValue returns the last version of a deleted object, which does not stay decoded.
 func (r *reader) lastValue(o *store.Object, others int) (any, error) {
 	value, err := r.valueOnce(o)
 	r.store.ReleaseLatest(o, others)
@@ -176,9 +178,8 @@ func (r *reader) lastValue(o *store.Object, others int) (any, error) {
 }
 
 // deletedValue returns the final state of a deleted object. If that is not kept, it returns the
-// last version, with the deletion's resourceVersion; a value whose metadata cannot be copied is
-// returned as it is held. number is the resourceVersion of the deletion, or 0 if it is not a
-// number.
+// last version with the deletion's resourceVersion; a value whose metadata cannot be copied is
+// returned unchanged. number is the resourceVersion of the deletion, or 0 if it is not a number.
 func (r *reader) deletedValue(o *store.Object, number uint64, others int) (any, error) {
 	value, ok := r.finalValue(o, number)
 	if !ok && number == 0 {
@@ -209,17 +210,17 @@ func (r *reader) deletedValue(o *store.Object, number uint64, others int) (any, 
 	return value, nil
 }
 
-// finalValue returns the final state of an object, if it is kept and can be decoded.
+// finalValue returns the final state of an object if it is kept and can be decoded.
 func (r *reader) finalValue(o *store.Object, number uint64) (any, bool) {
 	state, ok := r.finalStates.get(o.Key(), number, o.Revision())
 	if !ok {
 		return nil, false
 	}
 	value, err := state.decode(r.codec, r.private)
-	return value, err == nil // if not, perhaps the version before can be decoded
+	return value, err == nil // otherwise the previous version may be decodable
 }
 
-// tombstone returns what OnDelete gets if the final state is unknown.
+// tombstone returns the argument of OnDelete if the final state is unknown.
 func (r *reader) tombstone(key string, last *store.Object, others int) cache.DeletedFinalStateUnknown {
 	value, err := r.lastValue(last, others)
 	if err != nil {
@@ -256,7 +257,7 @@ func withResourceVersion(value any, version string) any {
 	return c.Interface()
 }
 
-// ownsMetadata reports whether a copy of a value is known to have other metadata than the value.
+// ownsMetadata reports whether a copy of a value certainly has its own metadata.
 func ownsMetadata(duplicate, value any) (owns bool) {
 	defer func() {
 		if recover() != nil { // the type does not implement GetObjectMeta

@@ -16,8 +16,8 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// TestFinalStates checks that OnDelete gets the state in the DELETED event, transformed like all
-// others, as with client-go, whatever the transform does to uids.
+// TestFinalStates checks that OnDelete receives the state in the DELETED event, transformed like
+// all others, as with client-go, for any change of uids by the transform.
 func TestFinalStates(t *testing.T) {
 	for maker, make := range bothConstructors {
 		for name, uid := range map[string]types.UID{"the server's uid": "uid-1", "no uid": "", "another uid": "uid-2"} {
@@ -40,8 +40,8 @@ func TestFinalStates(t *testing.T) {
 	}
 }
 
-// TestFinalStatesOfBytes checks the same for captured events, and that the last version takes the
-// state's place if that is unknown.
+// TestFinalStatesOfBytes checks the same for captured events, and that the last version replaces an
+// unknown state.
 func TestFinalStatesOfBytes(t *testing.T) {
 	bad := errors.New("not this one")
 	mark := func(obj any) (any, error) {
@@ -88,8 +88,8 @@ func TestFinalStatesOfBytes(t *testing.T) {
 	}
 }
 
-// TestFinalStatesAreBounded checks that the newest states are kept, within the bounds in number and
-// bytes, and that none stays for good.
+// TestFinalStatesAreBounded checks that the newest states are kept, up to the limits in number and
+// bytes, and that none is kept permanently.
 func TestFinalStatesAreBounded(t *testing.T) { synctest.Test(t, finalStatesAreBounded) }
 
 func finalStatesAreBounded(t *testing.T) {
@@ -140,8 +140,8 @@ func finalStatesAreBounded(t *testing.T) {
 	}
 }
 
-// TestFinalValuesAreBounded checks that the bound in bytes holds for states that are values too,
-// and that the informer's memory has them.
+// TestFinalValuesAreBounded checks that the limit in bytes also applies to states that are values,
+// and that the informer's memory includes them.
 func TestFinalValuesAreBounded(t *testing.T) {
 	const size = maxFinalStateBytes / 10
 	c := newChangingStore(t, Options{})

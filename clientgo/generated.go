@@ -10,10 +10,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Generated is a factory for the informers that informer-gen has generated. It implements the
-// interface that the generated package internalinterfaces calls SharedInformerFactory. C is the
-// Interface of the clientset, F that package's NewInformerFunc. The accessors of a group are the
-// generated ones:
+// Generated is a factory for informers that informer-gen has generated. It implements the interface
+// that the generated package internalinterfaces calls SharedInformerFactory. C is the Interface of
+// the clientset, F that package's NewInformerFunc. The accessors of a group are the generated ones:
 //
 //	clientgo.Wrap(cfg)
 //	client := versioned.NewForConfigOrDie(cfg)
@@ -22,7 +21,7 @@ import (
 //	widgets := shop.New(f, metav1.NamespaceAll, nil).V1().Widgets()
 //
 // Generated code builds client-go's informers; InformerFor adopts them. Generated has no accessors
-// of groups. A program that passes its factory on as the generated interface, which has them, calls
+// of groups. A program that passes its factory as the generated interface, which has them, calls
 // Adopt in the generated InformerFor instead. All methods are safe for concurrent use.
 type Generated[C any, F ~func(C, time.Duration) cache.SharedIndexInformer] struct {
 	client       C
@@ -34,7 +33,7 @@ type Generated[C any, F ~func(C, time.Duration) cache.SharedIndexInformer] struc
 
 // NewGenerated returns a factory. WithNamespace and WithTweakListOptions have no effect: they are
 // arguments of a group's New. If client-go's informers cannot be adopted, it logs that, and the
-// factory has client-go's.
+// factory returns client-go's.
 func NewGenerated[C any, F ~func(C, time.Duration) cache.SharedIndexInformer](client C, resync time.Duration, opts ...Option) *Generated[C, F] {
 	return newGenerated[C, F](client, resync, settingsOf(opts))
 }
@@ -66,17 +65,16 @@ func (f *Generated[C, F]) InformerFor(obj runtime.Object, newFunc F) cache.Share
 // InformerName returns the name that WithInformerName has set, or nil.
 func (f *Generated[C, F]) InformerName() *cache.InformerName { return f.settings.name }
 
-// Start starts the informers that were requested, until the channel is closed. It does not block.
+// Start runs the requested informers until the channel is closed. It does not block.
 func (f *Generated[C, F]) Start(stop <-chan struct{}) {
 	f.StartWithContext(wait.ContextForChannel(stop))
 }
 
-// StartWithContext starts the informers that were requested, until the context ends. It does not
-// block.
+// StartWithContext runs the requested informers until the context ends. It does not block.
 func (f *Generated[C, F]) StartWithContext(ctx context.Context) { f.informers.start(ctx) }
 
-// Shutdown blocks until the informers have ended. The caller must end what they were started with.
-// Nothing can be started after that.
+// Shutdown blocks until the informers have ended. The caller must end their context or channel. No
+// informer can be started afterwards.
 func (f *Generated[C, F]) Shutdown() {
 	f.informers.shutdown()
 	f.settings.name.Release()

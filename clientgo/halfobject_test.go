@@ -15,9 +15,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// halfObject implements as little of an API object as client-go's informers need: the rest of
-// metav1.Object is of a nil interface, so each other method panics. The tests' own recorder calls
-// GetLabels.
+// halfObject implements only the methods of an API object that client-go's informers call: every
+// other method of metav1.Object panics, because its receiver is a nil interface. The tests' own
+// recorder calls GetLabels.
 type halfObject struct {
 	metav1.Object
 	namespace, name, version string
@@ -42,7 +42,7 @@ func (h *halfObject) UnmarshalJSON([]byte) error          { panic("not implement
 func (h *halfObject) GetAnnotations() map[string]string   { panic("not implemented") }
 func (h *halfObject) GetObjectMeta() (none metav1.Object) { panic("not implemented") }
 
-// slimObject can be encoded, and its metadata has all methods, of which most panic.
+// slimObject can be encoded. Its metadata has all methods, most of which panic.
 type slimObject struct {
 	metav1.TypeMeta `json:",inline"`
 	slimMeta        `json:"metadata"`
@@ -67,7 +67,7 @@ func (s *slimObject) DeepCopyObject() runtime.Object {
 	return &c
 }
 
-// halfMade makes the objects of a test, in a version with a label.
+// halfMade builds the objects of a test, in a version with a label.
 var halfMade = map[string]struct {
 	example runtime.Object
 	object  func(name, version, v string) runtime.Object
@@ -83,7 +83,7 @@ var halfMade = map[string]struct {
 	}},
 }
 
-// TestHalfImplementedObjects plays a story with objects of which only those methods work that
+// TestHalfImplementedObjects plays a story with objects on which only those methods work that
 // client-go's informers call.
 func TestHalfImplementedObjects(t *testing.T) {
 	makers := map[string]constructor{"client-go": cache.NewSharedIndexInformer}
@@ -137,7 +137,7 @@ func tellOfHalfObjects(t *testing.T, make constructor, example runtime.Object, t
 	first.Add(object("c", "4", "1"))
 	first.Modify(object("a", "5", "3"))
 	calls.wait(t, "update d/a@3 v=2 -> d/a@5 v=3")
-	first.Error(statusOf(apierrors.NewResourceExpired("too old"))) // b is gone, and a has changed
+	first.Error(statusOf(apierrors.NewResourceExpired("too old"))) // b was deleted, and a has changed
 	calls.wait(t, "delete tombstone d/b d/b@2 v=1")
 	calls.wait(t, "update d/a@5 v=3 -> d/a@6 v=4")
 	second.Delete(object("c", "7", "1"))
@@ -151,7 +151,7 @@ func tellOfHalfObjects(t *testing.T, make constructor, example runtime.Object, t
 	stop()
 }
 
-// listOf returns a list that needs no more of its items than that they are objects.
+// listOf returns a list that requires only that its items are objects.
 func listOf(version string, items ...runtime.Object) *corev1.List {
 	list := &corev1.List{ListMeta: metav1.ListMeta{ResourceVersion: version}}
 	for _, item := range items {
@@ -160,8 +160,9 @@ func listOf(version string, items ...runtime.Object) *corev1.List {
 	return list
 }
 
-// TestDeletedHalfObject checks that OnDelete gets the version before where the final state cannot
-// be transformed, though neither a copy can be made of it nor its resourceVersion be set.
+// TestDeletedHalfObject checks that OnDelete receives the previous version if the final state
+// cannot be transformed, although that version can neither be copied nor be given another
+// resourceVersion.
 func TestDeletedHalfObject(t *testing.T) {
 	events := watch.NewFakeWithChanSize(10, false)
 	object := halfMade["with a uid"].object

@@ -19,13 +19,13 @@ func (i *informer) AddEventHandler(handler cache.ResourceEventHandler) (cache.Re
 	return i.AddEventHandlerWithOptions(handler, cache.HandlerOptions{})
 }
 
-// AddEventHandlerWithResyncPeriod adds a handler with a resync period of its own; 0 is none.
+// AddEventHandlerWithResyncPeriod adds a handler with a separate resync period; 0 is none.
 func (i *informer) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler, resync time.Duration) (cache.ResourceEventHandlerRegistration, error) {
 	return i.AddEventHandlerWithOptions(handler, cache.HandlerOptions{ResyncPeriod: &resync})
 }
 
 // AddEventHandlerWithOptions adds a handler: before, during or after the first list. The handler
-// first gets what the informer holds. It returns an error if the informer has stopped.
+// first receives the stored objects. It returns an error if the informer has stopped.
 func (i *informer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler, options cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
 	logger := klog.Background()
 	if options.Logger != nil {
@@ -54,15 +54,15 @@ func (i *informer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler
 	return r, nil
 }
 
-// otherHandlers returns the number of handlers besides one.
+// otherHandlers returns the number of handlers minus one.
 func (i *informer) otherHandlers() int { return max(0, int(i.handlerCount.Load())-1) }
 
 // minimumResync is the shortest resync period.
 const minimumResync = time.Second
 
-// resyncPeriod returns the period that a handler gets for the one that it asks for: none if the
-// informer has none, and no shorter than the shortest that was requested before the start. The
-// caller holds mu.
+// resyncPeriod returns the resync period of a handler that requests period: none if the informer
+// has none, and no shorter than the shortest that was requested before the start. The caller holds
+// mu.
 func (i *informer) resyncPeriod(logger klog.Logger, period time.Duration) time.Duration {
 	if period <= 0 {
 		return 0
@@ -122,11 +122,11 @@ type registration struct {
 	undecodable undecodable // nil for most handlers
 }
 
-// HasSynced reports whether the handler has handled all of what the informer's first list brought,
-// and of what was held when the handler was added.
+// HasSynced reports whether the handler has handled every object of the informer's first list, and
+// every object that was stored when the handler was added.
 func (r *registration) HasSynced() bool { return r.delivery.HasSynced() }
 
-// HasSyncedChecker returns HasSynced as a channel to wait for.
+// HasSyncedChecker returns HasSynced as a channel.
 func (r *registration) HasSyncedChecker() cache.DoneChecker {
 	return checker{"SharedIndexInformer " + r.informer.name + " + event handler " + r.delivery.Name(), r.delivery.Synced()}
 }
@@ -135,15 +135,15 @@ func (r *registration) HasSyncedChecker() cache.DoneChecker {
 // stopped, and no call of the handler is running.
 func (r *registration) ShutdownChan() <-chan struct{} { return r.delivery.Done() }
 
-// handle delivers an event to the handler. Whoever calls it recovers from the handler's panics.
+// handle delivers an event to the handler. Its caller recovers the handler's panics.
 func (r *registration) handle(_ context.Context, e delivery.Event) {
 	if err := r.call(e); err != nil {
 		utilruntime.HandleErrorWithLogger(r.logger, err, "An event is left out", "handler", handlerName(r.handler), "key", e.Key())
 	}
 }
 
-// call decodes what the handler's callback gets, and calls it. The error says what could not be
-// decoded.
+// call decodes the arguments of the handler's callback and calls it. The error names the object
+// that could not be decoded.
 func (r *registration) call(e delivery.Event) error {
 	e, deliverable := r.undecodable.adjust(e)
 	if !deliverable {
@@ -184,8 +184,8 @@ func (r *registration) call(e delivery.Event) error {
 	return nil
 }
 
-// derive runs the index functions on a version before the handler gets it, and returns what the
-// handler gets: another copy if one of the functions blocks.
+// derive runs the index functions on a version before the handler receives it. It returns the value
+// for the handler: another copy if one of the functions blocks.
 func (r *registration) derive(o *store.Object, value any) any {
 	if r.informer.store.Derive(o, value) {
 		return value
@@ -196,8 +196,8 @@ func (r *registration) derive(o *store.Object, value any) any {
 	return value
 }
 
-// record notes whether an event can be delivered, before it is. It returns the error to report, if
-// any.
+// record records whether an event can be delivered, before it is. It returns the error to report,
+// if any.
 func (r *registration) record(e delivery.Event, err error) error {
 	if err == nil && len(r.undecodable) == 0 {
 		return nil
@@ -218,7 +218,8 @@ func (r *registration) addedValue(e delivery.Event) (any, error) {
 }
 
 // updateValues returns the values of the two versions of an update. The error is the new version's.
-// If the old version cannot be decoded, the handler has never got it, and gets a placeholder.
+// If the old version cannot be decoded, the handler has never received it, and receives a
+// placeholder.
 func (r *registration) updateValues(e delivery.Event) (was, is any, err error) {
 	reader, others := r.informer.indexer.reader, r.informer.otherHandlers()
 	if e.Old == e.New {
@@ -234,8 +235,8 @@ func (r *registration) updateValues(e delivery.Event) (was, is any, err error) {
 	return reader.placeholder(e.Old), is, nil
 }
 
-// deletedValue returns what OnDelete gets: the object with the resourceVersion of its deletion, or
-// a tombstone if the deletion or a change before it was missed.
+// deletedValue returns the argument of OnDelete: the object with the resourceVersion of its
+// deletion, or a tombstone if the deletion or a change before it was missed.
 func (r *registration) deletedValue(e delivery.Event) any {
 	reader, others := r.informer.indexer.reader, r.informer.otherHandlers()
 	if e.FinalStateUnknown() {
@@ -248,13 +249,13 @@ func (r *registration) deletedValue(e delivery.Event) any {
 	return gone
 }
 
-// crashDepth is how many frames below a function that logs a panic the one stands that raised it:
-// crash, delivery's deferred function and the runtime's are between.
+// crashDepth is the number of frames between a function that logs a panic and the frame that raised
+// it: crash, delivery's deferred function and the runtime's.
 const crashDepth = 4
 
-// crash does what utilruntime.HandleCrashWithLogger does of a handler's panic: logs it, and ends
-// the process unless that is turned off. It is called while the frames that panicked are still on
-// the stack, which is logged.
+// crash handles a handler's panic like utilruntime.HandleCrashWithLogger: it logs the panic, and
+// ends the process unless that is turned off. It is called while the stack, which it logs, still
+// has the frames that panicked.
 func (r *registration) crash(e *delivery.PanicError) {
 	ctx := klog.NewContext(context.Background(), r.logger.WithCallDepth(crashDepth))
 	for _, handle := range utilruntime.PanicHandlers {
@@ -265,7 +266,7 @@ func (r *registration) crash(e *delivery.PanicError) {
 	}
 }
 
-// callbacks says which callbacks a handler has. Objects are decoded only for these.
+// callbacks records which callbacks a handler has. Objects are decoded only for these.
 type callbacks struct{ added, updated, deleted bool }
 
 func callbacksOf(handler cache.ResourceEventHandler) callbacks {

@@ -15,12 +15,12 @@ import (
 )
 
 // indexer is the cache.Indexer of an informer. Its results are shared and read-only unless
-// Options.PrivateCopies is set. Each list shows one moment; those read by an index are ordered by
-// key. All methods are safe for concurrent use.
+// Options.PrivateCopies is set. Each list is consistent; those from an index are in key order. All
+// methods are safe for concurrent use.
 type indexer struct {
 	store    *store.Store
 	reader   *reader
-	informer *informer // the informer it belongs to
+	informer *informer // the informer that it belongs to
 	writes   manualWrites
 
 	mu       sync.RWMutex
@@ -42,7 +42,7 @@ func (x *indexer) Get(obj any) (item any, exists bool, err error) {
 	return x.GetByKey(key)
 }
 
-// GetByKey returns the object with a key. The error says that it cannot be decoded.
+// GetByKey returns the object with a key. It returns an error if the object cannot be decoded.
 func (x *indexer) GetByKey(key string) (item any, exists bool, err error) {
 	o, ok := x.store.Get(key)
 	if !ok {
@@ -55,7 +55,7 @@ func (x *indexer) GetByKey(key string) (item any, exists bool, err error) {
 	return value, true, nil
 }
 
-// List returns all objects, in no order. Objects that cannot be decoded are reported and left out.
+// List returns all objects, in no order. It reports and leaves out objects that cannot be decoded.
 func (x *indexer) List() []any {
 	if x.reader.sharesValues {
 		return x.store.List(utilruntime.HandleError)
@@ -70,7 +70,7 @@ func (x *indexer) ListKeys() []string {
 	return keysOf(snap.All(), snap.Len())
 }
 
-// decodeAll returns the values of objects. One that cannot be decoded is reported and left out.
+// decodeAll returns the values of objects. It reports and leaves out those that cannot be decoded.
 func (x *indexer) decodeAll(objects iter.Seq[*store.Object], n int) []any {
 	values := make([]any, 0, n)
 	for o := range objects {
@@ -99,8 +99,8 @@ func (x *indexer) GetIndexers() cache.Indexers {
 	return maps.Clone(x.indexers)
 }
 
-// AddIndexers adds all of newIndexers, or none if one of the names is taken. Objects that are held
-// already are indexed when the index is first read.
+// AddIndexers adds all of newIndexers, or none if one of the names is in use. Objects that are
+// already stored are indexed when the index is first read.
 func (x *indexer) AddIndexers(newIndexers cache.Indexers) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -120,7 +120,7 @@ func (x *indexer) AddIndexers(newIndexers cache.Indexers) error {
 	return nil
 }
 
-// Index returns the objects that share a value of the index with obj, in the order of their keys.
+// Index returns the objects that share an index value with obj, in key order.
 func (x *indexer) Index(indexName string, obj any) ([]any, error) {
 	fn, err := x.indexFunc(indexName)
 	if err != nil {
@@ -138,11 +138,11 @@ func (x *indexer) Index(indexName string, obj any) ([]any, error) {
 		return nil, err
 	}
 	slices.SortFunc(objects, func(a, b *store.Object) int { return strings.Compare(a.Key(), b.Key()) })
-	objects = slices.Compact(objects) // of one moment: a key has one version
+	objects = slices.Compact(objects) // of one snapshot: a key has one version
 	return x.decodeAll(slices.Values(objects), len(objects)), nil
 }
 
-// ByIndex returns the objects that have a value in the index, in the order of their keys.
+// ByIndex returns the objects with a value in the index, in key order.
 func (x *indexer) ByIndex(indexName, indexedValue string) ([]any, error) {
 	sc := lookupBufferPool.Get().(*lookupBuffer)
 	defer sc.release()
@@ -153,8 +153,8 @@ func (x *indexer) ByIndex(indexName, indexedValue string) ([]any, error) {
 	return x.decodeAll(slices.Values(sc.objects), len(sc.objects)), nil
 }
 
-// IndexKeys returns the keys of the objects that have a value in the index, in order. It decodes
-// only objects that the index has not seen yet.
+// IndexKeys returns the keys of the objects with a value in the index, in order. It decodes only
+// objects that the index has not read yet.
 func (x *indexer) IndexKeys(indexName, indexedValue string) ([]string, error) {
 	sc := lookupBufferPool.Get().(*lookupBuffer)
 	defer sc.release()
@@ -184,13 +184,13 @@ func (x *indexer) indexFunc(name string) (cache.IndexFunc, error) {
 	defer x.mu.RUnlock()
 	fn, ok := x.indexers[name]
 	if !ok {
-		// client-go's text, which callers may look for.
+		// This is client-go's text, which callers may search.
 		return nil, fmt.Errorf("Index with name %s does not exist", name)
 	}
 	return fn, nil
 }
 
-// lookup appends the objects that have each of several values in the index, all of one moment.
+// lookup appends the objects with each of several index values, all from one snapshot.
 func (x *indexer) lookup(objects []*store.Object, name string, values ...string) ([]*store.Object, error) {
 	fn, err := x.indexFunc(name)
 	if err != nil {
@@ -206,8 +206,8 @@ func (x *indexer) lookup(objects []*store.Object, name string, values ...string)
 	return objects, nil
 }
 
-// lookupBuffer has the objects that a lookup found while they are decoded. Buffers are pooled,
-// unless they have grown beyond maxLookupBuffer.
+// lookupBuffer holds the objects that a lookup found while they are decoded. Buffers are pooled,
+// unless they grew beyond maxLookupBuffer.
 type lookupBuffer struct{ objects []*store.Object }
 
 const maxLookupBuffer = 4096 // objects

@@ -26,7 +26,7 @@ func indexers() cache.Indexers {
 	return cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc, "node": byNode}
 }
 
-// TestIndexerSame writes into client-go's indexer and into that of an informer that never runs, and
+// TestIndexerSame writes to client-go's indexer and to that of an informer that never runs, and
 // compares them.
 func TestIndexerSame(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
@@ -82,7 +82,7 @@ func TestIndexerSame(t *testing.T) {
 	}
 }
 
-// dump reads an indexer in all ways.
+// dump reads an indexer with all its methods.
 func dump(x cache.Indexer, probe *corev1.Pod) string {
 	var b strings.Builder
 	keys := x.ListKeys()
@@ -136,8 +136,8 @@ func TestIndexerKeyError(t *testing.T) {
 	}
 }
 
-// TestManualWriteRefused checks that the write of an object without a name, or of a tombstone,
-// changes nothing, not even what a Replace has no more.
+// TestManualWriteRefused checks that writing an object without a name, or a tombstone, changes
+// nothing: a Replace does not even delete the objects that it lacks.
 func TestManualWriteRefused(t *testing.T) {
 	a, b, changed := pod("a", "1"), pod("b", "1"), pod("a", "2")
 	tomb := cache.DeletedFinalStateUnknown{Key: "d/c", Obj: pod("c", "1")}
@@ -161,7 +161,7 @@ func TestManualWriteRefused(t *testing.T) {
 	}
 }
 
-// TestManualWriteWhileRunning checks that an object that is written manually is held as it is, that
+// TestManualWriteWhileRunning checks that a manually written object is stored unchanged, that
 // handlers are called, and that a change by the server replaces it.
 func TestManualWriteWhileRunning(t *testing.T) {
 	s := newRecordedInformer(t, NewSharedIndexInformer)
@@ -184,7 +184,7 @@ func TestManualWriteWhileRunning(t *testing.T) {
 	s.calls.wait(t, "delete d/a@2 v=2")
 }
 
-// TestManualDelete checks that a relist brings back what was deleted manually.
+// TestManualDelete checks that a relist restores an object that was deleted manually.
 func TestManualDelete(t *testing.T) {
 	for name, remove := range map[string]func(cache.Store) error{
 		"Delete":  func(s cache.Store) error { return s.Delete(&metav1.ObjectMeta{Namespace: "d", Name: "a"}) },
@@ -221,8 +221,8 @@ func TestManualDelete(t *testing.T) {
 	}
 }
 
-// TestIndexFuncError checks that an index function's error goes to the reader of the index, and
-// causes no panic.
+// TestIndexFuncError checks that the reader of an index receives the index function's error, and
+// that it causes no panic.
 func TestIndexFuncError(t *testing.T) {
 	x := NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, cache.Indexers{
 		"bad": func(any) ([]string, error) { return nil, errors.New("no value") },

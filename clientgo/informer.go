@@ -26,10 +26,10 @@ import (
 )
 
 // NewSharedIndexInformer replaces client-go's function of that name. If lw's client was built from
-// a config that Wrap was called on, the informer reads lists and watches as they arrive; otherwise
-// it takes what lw returns. example must be a pointer to a struct. If it is nil, nothing is
-// captured and objects are held as lw returns them. Index functions may be called on any
-// goroutine. The calls of one function do not overlap, except for those by Index.
+// a config that Wrap was called on, the informer reads the bodies of lists and watches; otherwise
+// it uses lw's results. example must be a pointer to a struct. If it is nil, nothing is captured
+// and objects are stored as lw returns them. Index functions may be called on any goroutine. Calls
+// of one function do not overlap, except those by Index.
 func NewSharedIndexInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
 	return NewSharedIndexInformerWithOptions(lw, example, resync, indexers, Options{})
 }
@@ -60,7 +60,7 @@ type informer struct {
 	indexer              *indexer
 	listWatch            *listWatch
 	stats                source.Stats
-	synced               chan struct{} // closed when the store has synced, by whoever sees it first
+	synced               chan struct{} // closed by the first goroutine that sees the store synced
 	syncing              sync.Once
 	ended                chan struct{}    // closed when the informer has stopped
 	placeholderReflector *cache.Reflector // passed to watch error handlers; it never runs
@@ -74,16 +74,16 @@ type informer struct {
 	onError        cache.WatchErrorHandlerWithContext
 	runContext     context.Context // set when the informer starts
 	handlers       map[*registration]struct{}
-	failures       failures // that onStatus has seen
-	skipped        error    // Status.SkippedErr that onStatus has seen
-	relists        int      // that onStatus has seen
+	failures       failures // as of the last onStatus
+	skipped        error    // Status.SkippedErr of the last onStatus
+	relists        int      // as of the last onStatus
 	resyncOnRelist bool     // resync all handlers after a relist
 }
 
 var _ cache.SharedIndexInformer = (*informer)(nil)
 
-// newInformer returns an informer that errors, metrics and the debug page call by the description,
-// or by the example's type if that is "".
+// newInformer returns an informer. Errors, metrics and the debug page use the description as its
+// name, or the example's type if that is "".
 func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers, description string, opts Options) *informer {
 	example = nonNil(example)
 	values := codec.Of(example)
@@ -104,7 +104,7 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 		resyncOnRelist: opts.ResyncOnRelist,
 	}
 	if opts.DetectMutation || opts.PrivateCopies {
-		opts.ShareDecoded = false // so that a change shows in the object that was changed
+		opts.ShareDecoded = false // so that a change appears only in the object that was changed
 	}
 	if err := opts.Shard.Validate(); err != nil {
 		panic(fmt.Errorf("clientgo: %w", err))
@@ -139,13 +139,13 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 	i.engine.Reflect(i.listWatch, store.Scope{}, "")
 	i.placeholderReflector = cache.NewReflectorWithOptions(lw, example, i.indexer, cache.ReflectorOptions{Name: "weir/clientgo", TypeDescription: description})
 	if err := i.indexer.AddIndexers(indexers); err != nil {
-		panic(err) // cannot happen: a map has no name twice
+		panic(err) // cannot happen: the names in a map are unique
 	}
 	return i
 }
 
-// nonNil returns an example for one that is a nil pointer to a struct: the type says all that is to
-// be known. It returns any other example as it is.
+// nonNil replaces an example that is a nil pointer to a struct, because the type is sufficient. It
+// returns any other example unchanged.
 func nonNil(example runtime.Object) runtime.Object {
 	if v := reflect.ValueOf(example); v.Kind() == reflect.Pointer && v.IsNil() && v.Type().Elem().Kind() == reflect.Struct {
 		return reflect.New(v.Type().Elem()).Interface().(runtime.Object)
@@ -153,7 +153,7 @@ func nonNil(example runtime.Object) runtime.Object {
 	return example
 }
 
-// storeConfig returns the configuration of the store of an informer of such values.
+// storeConfig returns the configuration of an informer's store of such values.
 func (o *Options) storeConfig(values *codec.Codec) store.Config {
 	cfg := store.Config{Decode: values.Decode, DecodeCopy: values.Decode, DecodedBudget: o.DecodedBudget, DecodedIdle: o.DecodedIdle, LogBytes: o.LogBytes}
 	if o.ShareDecoded {
@@ -165,12 +165,12 @@ func (o *Options) storeConfig(values *codec.Codec) store.Config {
 	return cfg
 }
 
-// Run does what RunWithContext does, until the channel is closed.
+// Run calls RunWithContext with a context that ends when the channel is closed.
 func (i *informer) Run(stop <-chan struct{}) { i.RunWithContext(wait.ContextForChannel(stop)) }
 
 // RunWithContext lists, watches and calls handlers until the context ends. Then it blocks until
-// lists, watches and their transforms have ended, and until the handlers have returned, for at most
-// 10 s. A second call logs a warning and returns.
+// lists, watches and their transforms have ended, and up to 10 s until the handlers have returned.
+// A second call logs a warning and returns.
 func (i *informer) RunWithContext(ctx context.Context) {
 	logger := klog.FromContext(ctx)
 	i.mu.Lock()
@@ -184,7 +184,7 @@ func (i *informer) RunWithContext(ctx context.Context) {
 
 	var waiting sync.WaitGroup
 	waiting.Go(func() {
-		_ = i.store.WaitSynced(ctx) // if ctx ends, it may have synced in that moment
+		_ = i.store.WaitSynced(ctx) // when ctx ends, it may have just synced
 		i.HasSynced()
 	})
 	waiting.Go(func() { i.indexer.reader.runMutationDetector(ctx) })
@@ -196,8 +196,8 @@ func (i *informer) RunWithContext(ctx context.Context) {
 	close(i.ended)
 }
 
-// HasSynced reports whether the first list is held. Handlers may not have handled all of it yet.
-// But once one of them has, HasSynced is true on every goroutine.
+// HasSynced reports whether the first list is stored. Handlers may not have handled all of it yet.
+// But after one of them has, HasSynced is true on every goroutine.
 func (i *informer) HasSynced() bool {
 	select {
 	case <-i.synced:
@@ -211,7 +211,7 @@ func (i *informer) HasSynced() bool {
 	return false
 }
 
-// HasSyncedChecker returns HasSynced as a channel to wait for.
+// HasSyncedChecker returns HasSynced as a channel.
 func (i *informer) HasSyncedChecker() cache.DoneChecker {
 	return checker{"SharedIndexInformer " + i.name, i.synced}
 }
@@ -225,7 +225,8 @@ type checker struct {
 func (c checker) Name() string          { return c.name }
 func (c checker) Done() <-chan struct{} { return c.done }
 
-// LastSyncResourceVersion returns the resourceVersion up to which everything is held.
+// LastSyncResourceVersion returns the resourceVersion up to which the informer has received
+// everything.
 func (i *informer) LastSyncResourceVersion() string { return i.store.ResourceVersion() }
 
 // IsStopped reports whether the informer has stopped.
@@ -245,8 +246,8 @@ func (i *informer) AddIndexers(indexers cache.Indexers) error {
 	return i.indexer.AddIndexers(indexers)
 }
 
-// SetTransform sets the transform that objects go through before they are held. It returns an error
-// after the start.
+// SetTransform sets the transform for objects before they are stored. It returns an error after the
+// start.
 func (i *informer) SetTransform(transform cache.TransformFunc) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -267,16 +268,16 @@ type controller struct{ *informer }
 func (controller) Run(<-chan struct{})            {}
 func (controller) RunWithContext(context.Context) {}
 
-// SetWatchErrorHandler sets the handler of lists that fail and of watches that are refused. It
-// returns an error after the start.
+// SetWatchErrorHandler sets the handler for failed lists and refused watches. It returns an error
+// after the start.
 func (i *informer) SetWatchErrorHandler(handler cache.WatchErrorHandler) error {
 	return i.SetWatchErrorHandlerWithContext(func(_ context.Context, r *cache.Reflector, err error) { handler(r, err) })
 }
 
-// SetWatchErrorHandlerWithContext sets the handler of lists that fail and of watches that are
-// refused. It returns an error after the start. The handler gets the context of Run. It runs on the
-// goroutine that lists and watches, and blocks it. Its Reflector has only a name and a description
-// of the objects. nil is client-go's default handler, which logs.
+// SetWatchErrorHandlerWithContext sets the handler for failed lists and refused watches. It returns
+// an error after the start. The handler receives the context of Run. It runs on the goroutine that
+// lists and watches, and blocks it. Its Reflector has only a name and a description of the objects.
+// nil is client-go's default handler, which logs.
 func (i *informer) SetWatchErrorHandlerWithContext(handler cache.WatchErrorHandlerWithContext) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -291,8 +292,8 @@ func (i *informer) SetWatchErrorHandlerWithContext(handler cache.WatchErrorHandl
 }
 
 // onStatus handles each change of the reflector's status. After a relist it resyncs the handlers if
-// resyncOnRelist is set. Until the context of Run ends, it passes what client-go would pass to the
-// watch error handler.
+// resyncOnRelist is set. Until the context of Run ends, it passes the errors that client-go would
+// pass to the watch error handler.
 func (i *informer) onStatus(s engine.Status) {
 	i.mu.Lock()
 	ctx, handler := i.runContext, i.onError
@@ -320,8 +321,8 @@ func (i *informer) onStatus(s engine.Status) {
 	}
 }
 
-// reportSkipped reports an object that the reflector cannot read. The sink has reported those that
-// it has refused.
+// reportSkipped reports an object that the reflector cannot read. The sink reports those that it
+// refuses itself.
 func (i *informer) reportSkipped(ctx context.Context, err error) {
 	if _, reported := errors.AsType[reflector.Refusal](err); !reported {
 		utilruntime.HandleErrorWithContext(ctx, err, "An object is left out", "type", i.name)

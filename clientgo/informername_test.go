@@ -2,7 +2,7 @@
 
 package clientgo
 
-// The oldest client-go's informers do not publish to the provider that a program sets.
+// The informers of the oldest client-go do not publish to the provider that a program sets.
 
 import (
 	"strconv"
@@ -18,7 +18,7 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// gauges is a provider of client-go's metrics. A process takes one, whose values it keeps.
+// gauges is a provider of client-go's metrics. A process accepts one and keeps its values.
 type gauges struct {
 	mu      sync.Mutex
 	changed chan struct{}
@@ -40,7 +40,7 @@ func (g *gauges) set(name string, value float64) {
 	g.changed = make(chan struct{})
 }
 
-// provide makes a series, as component-base does: it has the value 0 from the beginning.
+// provide creates a series with the value 0, like component-base.
 func (g *gauges) provide(metric string, id cache.InformerNameAndResource) gauge {
 	name := metric + " " + id.Name() + " " + id.GroupVersionResource().Resource
 	g.set(name, 0)
@@ -78,8 +78,8 @@ func (g *gauges) await(t *testing.T, name, value string) {
 	}
 }
 
-// TestInformerNamePublishes checks that a name publishes how current the store of an informer is,
-// from its first list on, as in client-go.
+// TestInformerNamePublishes checks that a named informer publishes its store's resourceVersion from
+// its first list on, as in client-go.
 func TestInformerNamePublishes(t *testing.T) {
 	cache.SetInformerMetricsProvider(publishedGauges)
 	server := serve(t, apiserver.Options{})

@@ -7,21 +7,21 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// informerSet has a factory's informers, those requested and those started, by what the factory
-// tells them apart by. Safe for concurrent use.
+// informerSet has a factory's informers, requested and started ones, by the factory's key. Safe for
+// concurrent use.
 type informerSet[K comparable] struct {
 	mu        sync.Mutex
 	informers map[K]cache.SharedIndexInformer
 	started   map[K]bool
 	closing   bool
-	runs      sync.WaitGroup // one for each started informer; they end with the context that Start got
+	runs      sync.WaitGroup // one per started informer; they end with the context of Start
 }
 
 func newInformerSet[K comparable]() informerSet[K] {
 	return informerSet[K]{informers: map[K]cache.SharedIndexInformer{}, started: map[K]bool{}}
 }
 
-// get returns the informer of a key, and builds it first if there is none.
+// get returns the informer of a key. It builds the informer if there is none.
 func (s *informerSet[K]) get(key K, build func() cache.SharedIndexInformer) cache.SharedIndexInformer {
 	s.mu.Lock()
 	defer s.mu.Unlock()

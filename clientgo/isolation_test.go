@@ -22,7 +22,7 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// isolatedInformers are informers of pods that hold and deliver objects in each possible way. None
+// isolatedInformers are informers of pods that store and deliver objects in each possible way. None
 // of them shares anything mutable between two objects, or between two versions of one.
 var isolatedInformers = map[string]func(t *testing.T, cfg *rest.Config) cache.SharedIndexInformer{
 	"client-go": func(_ *testing.T, cfg *rest.Config) cache.SharedIndexInformer {
@@ -57,8 +57,8 @@ func withContentType(contentType string, opts Options) func(*testing.T, *rest.Co
 	}
 }
 
-// TestNothingMutableIsShared checks that whoever changes one version of an object harms no other
-// object and no other version: not the one before, not the one after, not what OnDelete gets for a
+// TestNothingMutableIsShared checks that changing one version of an object affects no other object
+// and no other version: not the previous one, not the next one, and not OnDelete's argument for a
 // DELETED event.
 func TestNothingMutableIsShared(t *testing.T) {
 	for name, build := range isolatedInformers {
@@ -121,7 +121,7 @@ func TestNothingMutableIsShared(t *testing.T) {
 	}
 }
 
-// isClean checks that nobody has scribbled over an object.
+// isClean checks that no handler has overwritten an object.
 func isClean(t *testing.T, what string, obj any) {
 	t.Helper()
 	text, err := json.Marshal(obj)
@@ -130,13 +130,13 @@ func isClean(t *testing.T, what string, obj any) {
 	}
 }
 
-// scribbler scribbles over the old version of each update, over every second new one, and over
-// deleted objects, and checks the objects that it gets. Of each object only one version is read
-// after its call: the old one of the next update.
+// scribbler overwrites the old version of each update, every second new version, and deleted
+// objects, and checks the objects that it receives. After its call only one version of each object
+// is read again: the old one of the next update.
 type scribbler struct {
 	t *testing.T
 	*recorder
-	held bool // the store holds the very values, so only old versions may be changed
+	held bool // the store has these same values, so only old versions may be changed
 }
 
 func name(obj any) string {
@@ -172,8 +172,8 @@ func (s *scribbler) OnDelete(obj any) {
 	s.note("delete %s", name(obj))
 }
 
-// TestShareDecoded checks that with ShareDecoded equal parts of two pods of a workload, or of two
-// versions of one, exist once.
+// TestShareDecoded checks that equal parts of two pods of a workload, or of two versions of one,
+// exist once with ShareDecoded.
 func TestShareDecoded(t *testing.T) {
 	for _, share := range []bool{false, true} {
 		inf := NewSharedIndexInformerWithOptions(&cache.ListWatch{}, &corev1.Pod{}, 0, nil, Options{ShareDecoded: share}).(*informer)
@@ -207,7 +207,7 @@ func TestShareDecoded(t *testing.T) {
 		}
 		a, b := put(sim.Pod(0)), put(sim.Pod(1))
 		shared := false
-		for range 100 { // a new value is not shared at once, and shared ones are in a sync.Pool
+		for range 100 { // a new value is not shared immediately, and shared ones are in a sync.Pool
 			shared = shared || &see(a).Spec.Tolerations[0] == &see(b).Spec.Tolerations[0]
 		}
 		if shared != share {

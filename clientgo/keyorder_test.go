@@ -49,7 +49,7 @@ func asWidget(object interface {
 	return object
 }
 
-// widgetReader is a way in which an informer, client-go's or ours, gets at custom resources.
+// widgetReader is a way in which an informer, client-go's or Weir's, reads custom resources.
 type widgetReader struct {
 	name     string
 	partial  bool
@@ -111,8 +111,8 @@ func metadataOfFactory(t *testing.T, cfg *rest.Config, which string) cache.Share
 	return f.ForResource(widgetResource).Informer()
 }
 
-// TestListsInAnyKeyOrder checks for each order of a list's keys that the informer holds the list's
-// objects, as client-go's does. Ours takes one LIST and reads it itself, so the client that sent
+// TestListsInAnyKeyOrder checks for each order of a list's keys that the informer stores the list's
+// objects, as client-go's does. Weir's sends one LIST and reads it itself, so the client that sent
 // the request must be able to decode the stub response.
 func TestListsInAnyKeyOrder(t *testing.T) {
 	for _, reader := range widgetReaders {

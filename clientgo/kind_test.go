@@ -21,7 +21,7 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// statedKinds are what pods state, by their label v.
+// statedKinds are the kinds that pods state, by their label v.
 var statedKinds = map[string]metav1.TypeMeta{
 	"1": {APIVersion: "v1", Kind: "Pod"},
 	"2": {APIVersion: "v1", Kind: "Pod"},
@@ -54,7 +54,7 @@ func showKind(obj any) string {
 	return fmt.Sprintf("%s %q %q", show(p), p.APIVersion, p.Kind)
 }
 
-// heldKinds returns what an indexer's readers get.
+// heldKinds returns the kinds that an indexer's readers see.
 func heldKinds(t *testing.T, x cache.Indexer) string {
 	t.Helper()
 	listed, err := corelisters.NewPodLister(x).Pods("d").List(labels.Everything())
@@ -88,8 +88,8 @@ func heldKinds(t *testing.T, x cache.Indexer) string {
 	return strings.Join(lines, "\n")
 }
 
-// kindStory has pods change the kinds that they state, through watches and lists, and returns what
-// a handler and readers got to see.
+// kindStory changes the kinds that pods state, through watches and lists, and returns the kinds
+// that a handler and readers saw.
 func kindStory(t *testing.T, make constructor, transform cache.TransformFunc) (told string) {
 	s := newRecordedInformer(t, make)
 	kinds := kindRecorder{newRecorder()}
@@ -119,7 +119,7 @@ func kindStory(t *testing.T, make constructor, transform cache.TransformFunc) (t
 	s.source.Add(version("c", "4"))
 	s.calls.wait(t, "add d/c@11 v=4")
 	told = heldKinds(t, s.informer.GetIndexer())
-	// What the watch misses, a list tells.
+	// A list returns the changes that the watch misses.
 	s.source.DeleteDropWatch(version("b", "1"))
 	s.source.ModifyDropWatch(version("a", "5"))
 	s.source.ResetWatch()
@@ -138,7 +138,7 @@ func kindStory(t *testing.T, make constructor, transform cache.TransformFunc) (t
 	return told
 }
 
-// isProtobuf checks that an informer holds all its objects in protobuf.
+// isProtobuf checks that an informer stores all its objects in protobuf.
 func isProtobuf(t *testing.T, inf *informer) {
 	t.Helper()
 	for o := range inf.store.Snapshot().All() {
@@ -148,8 +148,8 @@ func isProtobuf(t *testing.T, inf *informer) {
 	}
 }
 
-// TestStatedKinds has transforms, or a ListerWatcher, set apiVersion and kind, usual ones and odd
-// ones, and compares what handlers, listers and indexers get with client-go's.
+// TestStatedKinds: transforms, or a ListerWatcher, set apiVersion and kind to usual and unusual
+// values. It compares the values for handlers, listers and indexers with client-go's.
 func TestStatedKinds(t *testing.T) {
 	withOptions := func(opts Options) constructor {
 		return func(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
@@ -201,9 +201,8 @@ func (c kindChecker) OnAdd(obj any, initial bool) { c.check(obj); c.recorder.OnA
 func (c kindChecker) OnUpdate(was, is any)        { c.check(was, is); c.recorder.OnUpdate(was, is) }
 func (c kindChecker) OnDelete(obj any)            { c.check(obj); c.recorder.OnDelete(obj) }
 
-// TestStatedKindsCaptured has a transform set the kind of pods that are captured, from a first
-// list, watches and a relist. It checks that all who get them see it, and that they are held in
-// protobuf.
+// TestStatedKindsCaptured: a transform sets the kind of pods that are captured, from a first list,
+// watches and a relist. All readers see it, and the pods are stored in protobuf.
 func TestStatedKindsCaptured(t *testing.T) {
 	for _, contentType := range []string{runtime.ContentTypeProtobuf, runtime.ContentTypeJSON} {
 		for _, opts := range []Options{{}, {ShareDecoded: true}} {
@@ -248,7 +247,7 @@ func captureKinds(t *testing.T, contentType string, opts Options) {
 		}
 		checker.until(t, "an update", func(lines []string) bool { return strings.Contains(lines[len(lines)-1], " -> "+show(p)) })
 	}
-	// No watch tells of the deletion, and the server forgets it.
+	// No watch reports the deletion, and the server forgets it.
 	cut := int64(0)
 	remove := faults.Add(apiserver.Rule{Match: apiserver.Match("watch", "pods"), Cut: &cut, CutCleanly: true})
 	line.breakOff()
@@ -266,7 +265,7 @@ func captureKinds(t *testing.T, contentType string, opts Options) {
 	stop()
 }
 
-// breakableLine dials connections that a test breaks.
+// breakableLine dials connections that a test can break.
 type breakableLine struct {
 	mu    sync.Mutex
 	conns []net.Conn

@@ -25,7 +25,7 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// takenWatch is a watch that tells when somebody reads it.
+// takenWatch is a watch that reports when it is read.
 type takenWatch struct {
 	watch.Interface
 	taken func()
@@ -36,8 +36,8 @@ func (w takenWatch) ResultChan() <-chan watch.Event {
 	return w.Interface.ResultChan()
 }
 
-// TestLateWatch checks that a Watch that returns before it has sent a request, as one of
-// client-go's RetryWatcher does, brings changes, in client-go's informer and ours.
+// TestLateWatch checks that a Watch that returns before it has sent a request, such as one of
+// client-go's RetryWatcher, delivers changes, in client-go's informer and Weir's.
 func TestLateWatch(t *testing.T) {
 	for which, newInformer := range bothConstructors {
 		t.Run(which, func(t *testing.T) {
@@ -84,8 +84,8 @@ func watchAfter(gate <-chan struct{}, maps typedcorev1.ConfigMapInterface) *cach
 	}}
 }
 
-// TestCaptureEnds checks that who sends a request on the context of a call that has returned gets
-// the response, whether the request was sent before that or after.
+// TestCaptureEnds checks that a request on the context of a call that has returned receives its
+// response, whether it was sent before or after the return.
 func TestCaptureEnds(t *testing.T) {
 	for _, v := range []verb{verbList, verbWatch} {
 		for _, before := range []bool{false, true} {
@@ -126,8 +126,7 @@ func TestCaptureEnds(t *testing.T) {
 	}
 }
 
-// firstOf returns the name of the first config map that a LIST or a WATCH brings, or what came in
-// its place.
+// firstOf returns the name of the first config map from a LIST or a WATCH, or the error.
 func firstOf(ctx context.Context, v verb, maps typedcorev1.ConfigMapInterface) string {
 	if v == verbList {
 		list, err := maps.List(ctx, metav1.ListOptions{})
@@ -148,9 +147,9 @@ func firstOf(ctx context.Context, v verb, maps typedcorev1.ConfigMapInterface) s
 	return name(event.Object)
 }
 
-// TestLateRequestFails checks that client-go's REST client sends a request again that is refused
-// with Retry-After, or whose connection breaks, if it is sent on the context of a call that has
-// returned. The reflector hears of neither.
+// TestLateRequestFails checks that client-go's REST client retries a request that is refused with
+// Retry-After, or whose connection breaks, if it is sent on the context of a call that has
+// returned. The reflector sees neither.
 func TestLateRequestFails(t *testing.T) {
 	for name, fail := range map[string]func(*http.Request) (*http.Response, error){
 		"refused": func(req *http.Request) (*http.Response, error) {

@@ -8,24 +8,24 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// maxTypeMetaPrefix bounds the bytes of a captured LIST that are searched for types.
+// maxTypeMetaPrefix limits the bytes of a captured LIST that are searched for types.
 const maxTypeMetaPrefix = 512
 
-// listTypeMeta is what the first bytes of a list say about types. kube-apiserver sends the list's
-// own type first, except for custom resources: there the keys are sorted, so the items precede the
-// list's kind, and each item begins with its own type.
+// listTypeMeta contains the types in the first bytes of a list. kube-apiserver sends the list's own
+// type first, except for custom resources: there the keys are sorted, so the items precede the
+// list's kind, and each item starts with its own type.
 type listTypeMeta struct {
 	list wire.TypeMeta
 	item wire.TypeMeta // of the first item
 }
 
-// isComplete reports whether reading on could reveal nothing more.
+// isComplete reports whether reading further could find nothing more.
 func (h listTypeMeta) isComplete() bool {
 	return h.list.Kind != "" && h.list.APIVersion != "" || h.list.Kind == "" && h.item.Kind != "" && h.item.APIVersion != ""
 }
 
-// readListTypeMeta reads no further into a list than it must, and returns a reader of the whole
-// list. The result is empty for a body that is not a list. The error is the reader's.
+// readListTypeMeta reads no more of a list than necessary, and returns a reader of the whole list.
+// The result is empty for a body that is not a list. The error is the reader's.
 func readListTypeMeta(r io.Reader, enc wire.Encoding) (listTypeMeta, io.Reader, error) {
 	var types listTypeMeta
 	buf := make([]byte, 0, maxTypeMetaPrefix)
@@ -48,10 +48,10 @@ func readListTypeMeta(r io.Reader, enc wire.Encoding) (listTypeMeta, io.Reader, 
 	}
 }
 
-// protobufListTypeMeta reads the envelope, which has the list's type.
+// protobufListTypeMeta reads the envelope, which contains the list's type.
 func protobufListTypeMeta(text []byte) listTypeMeta {
 	reader := wire.NewListReader(bytes.NewReader(text), wire.Protobuf, wire.Limits{})
-	_, _ = reader.Next() // the text ends somewhere; the type precedes that, or is not known yet
+	_, _ = reader.Next() // the text is cut off; the type precedes that, or remains unknown
 	return listTypeMeta{list: reader.TypeMeta()}
 }
 

@@ -24,23 +24,24 @@ import (
 // returns the bodies of the responses; otherwise the objects that List and Watch return.
 type listWatch struct {
 	lw cache.ListerWatcherWithContext
-	// The resource of matcher is used by the reflector's goroutine. The rest does not change.
+	// The reflector's goroutine sets the resource of matcher. The rest does not change.
 	matcher responseMatcher
 	stats   *source.Stats
 	shard   string // the shardSelector of each request
 	name    string // the informer's, for messages
-	// expected is what is taken from the watches that the ListerWatcher returns.
+	// expected describes the objects that are accepted from the ListerWatcher's watches.
 	expected expectedObject
-	// noCapture is set once the ListerWatcher has proved to do more than pass a response on.
+	// noCapture is set when the ListerWatcher has been seen to change the response.
 	noCapture atomic.Bool
-	// failed says, by verb, that the last captured call failed and then went well without capturing.
-	// The reflector's goroutine uses it.
+	// failed records, by verb, that the last captured call failed and then succeeded without
+	// capturing. Only the reflector's goroutine uses it.
 	failed [2]bool
-	// told says that the log has why an answer was not captured. The reflector's goroutine uses it.
+	// told records that the reason why an answer was not captured was logged. Only the reflector's
+	// goroutine uses it.
 	told   bool
 	asking atomic.Bool                  // a List for the newest version has not returned
 	scope  atomic.Pointer[requestScope] // of the last captured request
-	// pagesItself says that a List for the newest version seems to have read page after page.
+	// pagesItself is set if a List for the newest version seems to have read page after page.
 	pagesItself atomic.Bool
 }
 
@@ -50,12 +51,12 @@ func newListWatch(lw cache.ListerWatcher, matcher responseMatcher, stats *source
 	return l
 }
 
-// ServerVersion returns a version that streams its lists. The real one cannot be learned from a
-// ListerWatcher, and older servers answer the same request.
+// ServerVersion returns a version that streams its lists. A ListerWatcher does not provide the real
+// one, and older servers answer the same request.
 func (l *listWatch) ServerVersion(context.Context) (major, minor int, err error) { return 1, 33, nil }
 
-// List calls the ListerWatcher's List once, and a second time without capturing if the first result
-// is more than the stub response.
+// List calls the ListerWatcher's List once, and again without capturing if the first result is more
+// than the stub response.
 func (l *listWatch) List(ctx context.Context, o source.ListOptions) (source.List, error) {
 	var after retryAfter
 	list, err := l.list(after.withContext(ctx), o)
@@ -116,8 +117,8 @@ func (l *listWatch) callList(ctx context.Context, options metav1.ListOptions) (r
 	return callWithContext(ctx, func() (runtime.Object, error) { return l.lw.ListWithContext(ctx, options) }, func(runtime.Object) {})
 }
 
-// Watch calls the ListerWatcher's Watch once, and a second time without capturing if the first call
-// brought no response that can be captured.
+// Watch calls the ListerWatcher's Watch once, and again without capturing if the first call
+// received no response that can be captured.
 func (l *listWatch) Watch(ctx context.Context, o source.WatchOptions) (source.Watch, error) {
 	var after retryAfter
 	w, err := l.watch(after.withContext(ctx), o)
@@ -179,8 +180,8 @@ func (l *listWatch) watch(ctx context.Context, o source.WatchOptions) (source.Wa
 	return &capturedWatch{Watch: events, context: ctx, name: l.name, matcher: l.matcher, resource: got.scope.resource}, nil
 }
 
-// watchTimeout returns after which time a server was asked to end a watch; 0 if it was not. The
-// ListerWatcher may have asked for another time than it was told.
+// watchTimeout returns the timeout that the server was asked for; 0 if none. The ListerWatcher may
+// have requested another timeout than it received.
 func watchTimeout(answer *http.Response, requested time.Duration) time.Duration {
 	if answer.Request == nil || answer.Request.URL == nil {
 		return requested
@@ -205,9 +206,10 @@ func (l *listWatch) callWatch(ctx context.Context, options metav1.ListOptions) (
 	})
 }
 
-// failedCaptured notes that a call failed with err while it was captured, and what the same call
-// came to without. If it went well, the client may be unable to read stub responses, or a limit of
-// the ListerWatcher's own was met by chance. So the second such failure in a row stops capturing.
+// failedCaptured records that a captured call failed with err, and the result of the same call
+// without capturing. If that succeeded, the client may be unable to read stub responses, or the
+// call may have hit a limit of the ListerWatcher by chance. So the second such failure in a row
+// stops capturing.
 func (l *listWatch) failedCaptured(ctx context.Context, v verb, err, without error) {
 	switch {
 	case without != nil:
@@ -218,27 +220,27 @@ func (l *listWatch) failedCaptured(ctx context.Context, v verb, err, without err
 	}
 }
 
-// Why a ListerWatcher is no longer captured.
+// The reasons why a ListerWatcher is no longer captured.
 var (
 	errOwnAnswer = errors.New("it sends several requests, or adds to the answer")
 	errOwnPages  = errors.New("it asks for pages of its own choice")
 )
 
-// stopCapturing takes from now on what the ListerWatcher returns.
+// stopCapturing makes the informer use the ListerWatcher's results from now on.
 func (l *listWatch) stopCapturing(ctx context.Context, why error) {
 	l.noCapture.Store(true)
 	l.told = true
 	klog.FromContext(ctx).Info("An informer takes decoded objects from its ListerWatcher from now on", "type", l.name, "listerWatcher", fmt.Sprintf("%T", l.lw), "why", why)
 }
 
-// Why an answer was not captured.
+// The reasons why an answer was not captured.
 var (
 	errOtherKind = errors.New("it is not known to have objects of the example's kind")
 	errNoRequest = errors.New("no request with the call's context came through a wrapped transport")
 )
 
 // notCaptured logs, once, why an answer was not captured. It logs nothing in a program that has
-// wrapped no transport: there nobody expects otherwise.
+// wrapped no transport, because that program does not expect capturing.
 func (l *listWatch) notCaptured(ctx context.Context, got captured) {
 	why := errOtherKind
 	if !got.asked {
@@ -251,7 +253,7 @@ func (l *listWatch) notCaptured(ctx context.Context, got captured) {
 	klog.FromContext(ctx).Info("An informer takes decoded objects from its ListerWatcher, because it cannot capture the answer", "type", l.name, "listerWatcher", fmt.Sprintf("%T", l.lw), "why", why)
 }
 
-// callGrace is how long a ListerWatcher may go on after its context has ended.
+// callGrace is how long a ListerWatcher may continue after its context has ended.
 const callGrace = time.Second
 
 var (
@@ -261,8 +263,8 @@ var (
 
 // callWithContext calls a ListerWatcher, which may ignore contexts. It returns at most callGrace
 // after the context ended; the error then wraps errNotReturned and the context's cause, and late
-// gets the call's value once there is one. The goroutine ends with the call. If the call panics and
-// utilruntime.ReallyCrash is false, the error is errPanicked.
+// receives the call's value when it returns. The goroutine ends with the call. If the call panics
+// and utilruntime.ReallyCrash is false, the error is errPanicked.
 func callWithContext[T any](ctx context.Context, call func() (T, error), late func(T)) (T, error) {
 	type answer struct {
 		value T

@@ -23,7 +23,7 @@ import (
 	"github.com/weirproject/weir/internal/source"
 )
 
-// blocked is a ListerWatcher that ignores contexts. Its List, the one of a single object or its
+// blocked is a ListerWatcher that ignores contexts. Its List, its List of a single object or its
 // Watch blocks until the channel is closed.
 type blocked struct {
 	list, probe, watch chan struct{} // nil does not block
@@ -49,8 +49,8 @@ func (b blocked) Watch(metav1.ListOptions) (watch.Interface, error) {
 
 func (blocked) IsWatchListSemanticsUnSupported() bool { return true }
 
-// quiet has errors logged nowhere: client-go's handler sleeps until the time of the last error that
-// it logged is past, which outside of a bubble of synctest is years later.
+// quiet turns off the logging of errors: client-go's handler sleeps until some time after the last
+// logged error, which outside of a synctest bubble is years later.
 func quiet(t *testing.T, inf cache.SharedIndexInformer) {
 	t.Helper()
 	if err := inf.SetWatchErrorHandler(func(*cache.Reflector, error) {}); err != nil {
@@ -59,7 +59,7 @@ func quiet(t *testing.T, inf cache.SharedIndexInformer) {
 }
 
 // TestStopWhileBlocked checks that an informer stops although its ListerWatcher blocks and ignores
-// contexts, and that a watch which the call returns later is stopped. client-go 0.37 waits for
+// contexts, and that a watch that the call returns later is stopped. client-go 0.37 waits for
 // Watch.
 func TestStopWhileBlocked(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -81,7 +81,7 @@ func TestStopWhileBlocked(t *testing.T) {
 				ctx, cancel := context.WithCancel(context.Background())
 				ended := make(chan struct{})
 				go func() { defer close(ended); inf.RunWithContext(ctx) }()
-				time.Sleep(2 * time.Minute) // until a watch that is silent is probed
+				time.Sleep(2 * time.Minute) // until a silent watch is probed
 				cancel()
 				select {
 				case <-ended:
@@ -99,8 +99,8 @@ func TestStopWhileBlocked(t *testing.T) {
 	}
 }
 
-// TestWatchAfterBlockedProbe checks that a watch which ends is begun anew although the List that
-// asks how new the server is does not return, and that no second such List is left behind.
+// TestWatchAfterBlockedProbe checks that a watch that ends is restarted although the List that
+// probes the server's version does not return, and that no second such List is started.
 func TestWatchAfterBlockedProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
@@ -151,7 +151,7 @@ func TestWatchAfterBlockedProbe(t *testing.T) {
 	})
 }
 
-// lateEvent is a server whose watches bring one event, after half an hour.
+// lateEvent is a server whose watches send one event, after half an hour.
 type lateEvent struct{}
 
 func (lateEvent) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -164,8 +164,8 @@ func (lateEvent) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: body, Request: req}, nil
 }
 
-// TestWatchTimeout checks that a watch may last as long as its ListerWatcher has asked the server
-// for, not as long as it was told to ask for, and no longer.
+// TestWatchTimeout checks that a watch may last as long as its ListerWatcher has asked of the
+// server, even if that differs from the requested timeout, and no longer.
 func TestWatchTimeout(t *testing.T) {
 	for name, test := range map[string]struct {
 		seconds *int64
@@ -196,8 +196,8 @@ func TestWatchTimeout(t *testing.T) {
 	}
 }
 
-// TestFailsWhileCaptured checks that capturing ends with the second List, or Watch, in a row that
-// fails while it is captured and not without.
+// TestFailsWhileCaptured checks that capturing stops after the second List, or Watch, in a row that
+// fails while it is captured and succeeds without.
 func TestFailsWhileCaptured(t *testing.T) {
 	server := serve(t, apiserver.Options{Pods: 3})
 	inner := podsOf(capturing(server.Config()))

@@ -11,8 +11,8 @@ import (
 func TestMain(m *testing.M) {
 	testgc.Relax()
 	goleak.VerifyTestMain(m,
-		// Idle connections of the tests' own clients, which client-go shares between clients and
-		// never closes.
+		// Idle connections of the tests' own clients. client-go shares them between clients and never
+		// closes them.
 		goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
 		goleak.IgnoreAnyFunction("internal/poll.runtime_pollWait"),
 	)

@@ -10,9 +10,10 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// manualWrites writes objects that a program puts into an informer's store: tests mostly, and
-// controllers that remember their own writes. Such an object is held as it is, as in client-go,
-// until the server sends news of it or a relist lacks it. Unlike in client-go, handlers are called.
+// manualWrites writes objects that a program puts into an informer's store: mostly tests, and
+// controllers that cache their own writes. Such an object is stored unchanged, as in client-go,
+// until the server sends a change of it or a relist lacks it. Unlike in client-go, handlers are
+// called.
 type manualWrites struct {
 	mu              sync.Mutex
 	writer          *store.Writer // nil before the first write
@@ -23,7 +24,7 @@ type manualWrites struct {
 // informer has ended.
 func (x *indexer) Add(obj any) error { return x.Update(obj) }
 
-// Update puts an object into the store, as Add does.
+// Update puts an object into the store, like Add.
 func (x *indexer) Update(obj any) error {
 	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
 	if err != nil {
@@ -45,8 +46,8 @@ func (x *indexer) Delete(obj any) error {
 	return x.write(func(w *store.Writer) error { return x.deleteManually(w, key) })
 }
 
-// Replace makes the store hold these objects and no others. If it returns an error because of one
-// of them, it has changed nothing.
+// Replace makes these objects the store's only ones. If it returns an error about one of them, it
+// has changed nothing.
 func (x *indexer) Replace(objects []any, resourceVersion string) error {
 	type listed struct {
 		meta   *wire.Meta
@@ -82,7 +83,7 @@ func (x *indexer) Replace(objects []any, resourceVersion string) error {
 	})
 }
 
-// LastStoreSyncResourceVersion returns the resourceVersion up to which the store has everything.
+// LastStoreSyncResourceVersion returns the resourceVersion up to which the store is complete.
 func (x *indexer) LastStoreSyncResourceVersion() string {
 	if rv := x.store.ResourceVersion(); rv != "" {
 		return rv
@@ -92,7 +93,7 @@ func (x *indexer) LastStoreSyncResourceVersion() string {
 	return x.writes.resourceVersion
 }
 
-// Bookmark sets what LastStoreSyncResourceVersion returns until the informer knows a
+// Bookmark sets the result of LastStoreSyncResourceVersion until the informer has received a
 // resourceVersion itself.
 func (x *indexer) Bookmark(rv string) {
 	x.writes.mu.Lock()
@@ -111,8 +112,8 @@ func (x *indexer) write(do func(*store.Writer) error) error {
 	return err
 }
 
-// manualMeta returns the metadata of an object that is to be put under a key. It returns an error
-// if there is none, as of a DeletedFinalStateUnknown, or no name.
+// manualMeta returns the metadata of an object to be put under a key. It returns an error if it has
+// none, like a DeletedFinalStateUnknown, or no name.
 func manualMeta(key string, obj any) (*wire.Meta, error) {
 	m := new(wire.Meta)
 	if err := wire.ReadMetaOf(obj, m); err != nil {

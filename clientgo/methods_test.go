@@ -29,7 +29,7 @@ type method struct {
 	name string // the interface's method, and the arguments
 	call func(t *testing.T, s *recordedInformer) string
 	// differs has, by phase, outcomes that differ from client-go's on purpose: docs/differences.md
-	// lists them, or only the text of an error differs.
+	// lists them, or only an error text differs.
 	differs map[string]string
 }
 
@@ -55,13 +55,13 @@ func outcome(results ...any) string {
 	return strings.Join(out, "; ")
 }
 
-// addHandler calls fn with each way to add a handler.
+// addHandler calls fn with each method that adds a handler.
 func addHandler(add func(inf cache.SharedIndexInformer, h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error)) func(t *testing.T, s *recordedInformer) string {
 	return func(t *testing.T, s *recordedInformer) string {
 		h := newRecorder()
 		reg, err := add(s.informer, h)
 		if err != nil {
-			// The text before has the handler's type.
+			// The preceding text has the handler's type.
 			_, text, _ := strings.Cut(err.Error(), " was not added")
 			return outcome(reg == nil, text)
 		}
@@ -73,7 +73,7 @@ func addHandler(add func(inf cache.SharedIndexInformer, h cache.ResourceEventHan
 	}
 }
 
-// ended reports how a run ends that is told to end at once.
+// ended returns how a run ends whose context has ended already.
 func ended(run func()) string {
 	done := make(chan struct{})
 	go func() { defer close(done); run() }()
@@ -105,7 +105,7 @@ const (
 
 var perNode = cache.Indexers{"node": func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Spec.NodeName}, nil }}
 
-// noRegistration is a registration of somebody's own.
+// noRegistration is a registration of another implementation.
 type noRegistration struct {
 	cache.ResourceEventHandlerRegistration
 }
@@ -166,7 +166,8 @@ var informerMethods = []method{
 	}, differs: map[string]string{beforeStart: conflict, whileRunning: conflict}},
 }
 
-// onStore formats what a method of the store or the indexer returns, and what the store holds then.
+// onStore formats the results of a method of the store or the indexer, and the store's objects
+// afterwards.
 func onStore(call func(x cache.Indexer) []any) func(t *testing.T, s *recordedInformer) string {
 	return func(t *testing.T, s *recordedInformer) string {
 		x := s.informer.GetIndexer()
@@ -261,7 +262,7 @@ var controllerMethods = []method{
 }
 
 // TestMethods calls every method of informers, indexers and controllers in every phase of an
-// informer, with client-go's and with ours. It fails for a method that a later client-go adds.
+// informer, with client-go's and with Weir's. It fails for a method that a later client-go adds.
 func TestMethods(t *testing.T) {
 	for what, table := range map[reflect.Type][]method{
 		reflect.TypeFor[cache.SharedIndexInformer](): informerMethods,

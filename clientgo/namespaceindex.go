@@ -10,7 +10,7 @@ import (
 )
 
 // The namespace index, which every generated informer has, is not stored: the store is ordered by
-// key, and keys begin with the namespace. So this index costs no memory and decodes nothing.
+// key, and keys start with the namespace. So this index uses no memory and decodes nothing.
 
 var metaNamespaceIndex = reflect.ValueOf(cache.MetaNamespaceIndexFunc).Pointer()
 
@@ -19,7 +19,7 @@ func isNamespaceIndex(fn cache.IndexFunc) bool {
 	return fn != nil && reflect.ValueOf(fn).Pointer() == metaNamespaceIndex
 }
 
-// inNamespace returns the objects of a namespace; for "" those that have none.
+// inNamespace returns the objects of a namespace; for "" those without one.
 func inNamespace(snap *store.Snapshot, namespace string) iter.Seq[*store.Object] {
 	if namespace != "" {
 		return snap.Namespace(namespace)
@@ -33,7 +33,7 @@ func inNamespace(snap *store.Snapshot, namespace string) iter.Seq[*store.Object]
 	}
 }
 
-// namespacesOf returns the namespaces that have objects, in order. It seeks from one to the next.
+// namespacesOf returns the namespaces with objects, in order. It seeks from one to the next.
 func namespacesOf(snap *store.Snapshot) []string {
 	namespaces, from := []string{}, ""
 	cluster := false

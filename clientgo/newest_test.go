@@ -2,7 +2,7 @@
 
 package clientgo
 
-// These tests need what the oldest client-go does not have.
+// These tests need functions that the oldest client-go lacks.
 
 import (
 	"context"
@@ -20,8 +20,8 @@ import (
 // shutDownHandler removes a handler and waits until it has ended.
 var shutDownHandler = cache.ShutDownEventHandler
 
-// TestAdoptsTyped checks that the informer in client-go's typed wrapper, which does nothing of its
-// own, is adopted.
+// TestAdoptsTyped checks that the informer in client-go's typed wrapper, which adds no behaviour,
+// is adopted.
 func TestAdoptsTyped(t *testing.T) {
 	typed := Adopt(cache.NewTypedSharedIndexInformer[*corev1.ConfigMap](cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.ConfigMap{}, 0, nil)))
 	if _, ok := typed.(*informer); !ok {
@@ -29,7 +29,7 @@ func TestAdoptsTyped(t *testing.T) {
 	}
 }
 
-// TestTypedInformer checks that the typed informer of a factory is the one that it has untyped.
+// TestTypedInformer checks that a factory's typed informer wraps its untyped one.
 func TestTypedInformer(t *testing.T) {
 	pods := NewSharedInformerFactoryWithOptions(fake.NewClientset(), 0).Core().V1().Pods()
 	if err := pods.TypedInformer().AddTypedIndexers(coreinformers.PodIndexers{"probe": func(*corev1.Pod) ([]string, error) { return nil, nil }}); err != nil {
@@ -40,8 +40,8 @@ func TestTypedInformer(t *testing.T) {
 	}
 }
 
-// TestLaterGroups checks that a group which client-go's factory got after v0.36 is served by
-// client-go's factory, which is started, awaited and ended with ours.
+// TestLaterGroups checks that client-go's factory serves a group that it added after v0.36, and
+// that it starts, waits and ends with Weir's.
 func TestLaterGroups(t *testing.T) {
 	f := NewSharedInformerFactoryWithOptions(fake.NewClientset(), 0, WithCustomResyncConfig(map[metav1.Object]time.Duration{
 		&lifecyclev1alpha1.Eviction{}: time.Hour, &corev1.Pod{}: 2 * time.Hour,
@@ -65,8 +65,8 @@ func TestLaterGroups(t *testing.T) {
 	}
 }
 
-// TestIssueTypedTombstone checks that a typed handler gets a tombstone as one (calico 12793 and
-// 13663, meshsync 566: deletions lost, or panics, on tombstones).
+// TestIssueTypedTombstone checks that a typed handler receives a tombstone as a tombstone (calico
+// 12793 and 13663, meshsync 566: lost deletions, or panics, on tombstones).
 func TestIssueTypedTombstone(t *testing.T) {
 	s := newRecordedInformer(t, NewSharedIndexInformer)
 	deleted := make(chan coreinformers.DeletedPod, 1)

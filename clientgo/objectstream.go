@@ -22,10 +22,10 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// objectList is the source.List of a list that List returned.
+// objectList is the source.List for a list that List returned.
 type objectList struct {
 	mu    sync.Mutex
-	items []runtime.Object // those that are not yet read
+	items []runtime.Object // those that are not read yet
 	meta  wire.ListMeta
 }
 
@@ -35,7 +35,7 @@ func newObjectList(object runtime.Object) (source.List, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The items are copies, so that none pins the whole list.
+	// The items are copies, so that none keeps the whole list in memory.
 	items, err := meta.ExtractListWithAlloc(object)
 	if err != nil {
 		return nil, fmt.Errorf("items of %T: %w", object, err)
@@ -43,8 +43,8 @@ func newObjectList(object runtime.Object) (source.List, error) {
 	return &objectList{items: items, meta: m}, nil
 }
 
-// listMetaOf returns the metadata of what List returned. It returns an error if that is no list: if
-// it is nil, or a nil pointer, or a Table.
+// listMetaOf returns the metadata of List's result. It returns an error if that is not a list: if
+// it is nil, a nil pointer, or a Table.
 func listMetaOf(object runtime.Object) (m wire.ListMeta, err error) {
 	if isNil(object) {
 		return m, fmt.Errorf("List returned a nil %T", object)
@@ -84,8 +84,8 @@ func (l *objectList) Next() (source.Object, error) {
 	return source.Object{Value: item}, nil
 }
 
-// noItem is in place of an item that is nil. As it has no metadata, it is left out and reported, as
-// is an item that is a nil pointer.
+// noItem replaces an item that is nil. Because it has no metadata, it is left out and reported,
+// like an item that is a nil pointer.
 type noItem struct{}
 
 func (l *objectList) Meta() wire.ListMeta         { return l.meta }
@@ -93,7 +93,7 @@ func (l *objectList) ItemTypeMeta() wire.TypeMeta { return wire.TypeMeta{} }
 func (l *objectList) Encoding() wire.Encoding     { return wire.JSON }
 func (l *objectList) Offset() int64               { return 0 }
 
-// Close drops what was not read.
+// Close drops the unread items.
 func (l *objectList) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -101,12 +101,12 @@ func (l *objectList) Close() error {
 	return nil
 }
 
-// objectWatch is the source.Watch of a watch that Watch returned. It ends with its context.
+// objectWatch is the source.Watch for a watch that Watch returned. It ends with its context.
 type objectWatch struct {
 	context  context.Context
 	events   watch.Interface
 	expected expectedObject
-	drained  []watch.Event // come before those of events
+	drained  []watch.Event // delivered before the watch's events
 	before   func()        // see source.Watch.BeforeRead
 	closed   chan struct{}
 	close    sync.Once
@@ -126,9 +126,9 @@ func newObjectWatch(ctx context.Context, w watch.Interface, expected expectedObj
 	}, nil
 }
 
-// Next returns the next event as it is, and the status of an ERROR event as an error. It reports
-// and skips events that client-go would not take either. The error is errPanicked if the watch
-// panics and utilruntime.ReallyCrash is false.
+// Next returns the next event unchanged, and the status of an ERROR event as an error. It reports
+// and skips events that client-go would reject too. The error is errPanicked if the watch panics
+// and utilruntime.ReallyCrash is false.
 func (w *objectWatch) Next() (_ source.Event, err error) {
 	err = errPanicked
 	defer utilruntime.HandleCrashWithContext(w.context)
@@ -172,7 +172,7 @@ func (w *objectWatch) receive() (watch.Event, error) {
 	}
 }
 
-// eventOf returns an event of a watch, or why its object cannot be taken.
+// eventOf returns an event of a watch, or why its object is rejected.
 func (e *expectedObject) eventOf(event watch.Event) (source.Event, error) {
 	t, ok := wire.ParseEventType(string(event.Type))
 	if !ok {
@@ -225,7 +225,7 @@ func statusError(object runtime.Object) error {
 	}
 	status = status.DeepCopy()
 	if isDecodeFailure(status) {
-		// A resumed watch would bring the event again. A list, as in client-go, may have a later
+		// A resumed watch would receive the event again. A list, as in client-go, may return a later
 		// version.
 		status.Code, status.Reason = http.StatusGone, metav1.StatusReasonExpired
 	}

@@ -21,8 +21,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// TestFakeClientset checks that handlers get each change in order, and none twice, though a fake
-// clientset sets no resourceVersions.
+// TestFakeClientset checks that handlers receive each change in order and none twice, although a
+// fake clientset sets no resourceVersions.
 func TestFakeClientset(t *testing.T) {
 	for name, make := range bothConstructors {
 		t.Run(name, func(t *testing.T) {
@@ -79,8 +79,8 @@ func TestFakeClientset(t *testing.T) {
 	}
 }
 
-// TestHeldObjects checks that returned objects are held as bytes if the encoding loses nothing, and
-// as values otherwise.
+// TestHeldObjects checks that returned objects are stored as bytes if the encoding loses nothing,
+// and as values otherwise.
 func TestHeldObjects(t *testing.T) {
 	typed := pod("kind", "1")
 	typed.TypeMeta = metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}
@@ -173,9 +173,9 @@ func TestFakeDynamic(t *testing.T) {
 	stop()
 }
 
-// TestObjectStreamErrors checks that an informer reports a result that is not a list, and a list
-// that fails, and that it survives, and does not tell the watch error handler of, an event of
-// another type and a watch that ends with a status.
+// TestObjectStreamErrors checks that an informer reports a result that is not a list, and a failed
+// list. It survives, without a call of the watch error handler, an event with another type and a
+// watch that ends with a status.
 func TestObjectStreamErrors(t *testing.T) {
 	t.Parallel()
 	gone := apierrors.NewResourceExpired("too old").ErrStatus
@@ -186,7 +186,7 @@ func TestObjectStreamErrors(t *testing.T) {
 			lists++
 			switch lists {
 			case 1:
-				return pod("a", "1"), nil // no list
+				return pod("a", "1"), nil // not a list
 			case 2:
 				return nil, errors.New("try again")
 			}
@@ -225,11 +225,11 @@ func TestObjectStreamErrors(t *testing.T) {
 	}
 	stop()
 	if len(errs) > 0 {
-		t.Errorf("told %v besides", <-errs)
+		t.Errorf("also received %v", <-errs)
 	}
 }
 
-// TestOddEvents checks that a watch goes on after events that mean nothing.
+// TestOddEvents checks that a watch continues after meaningless events.
 func TestOddEvents(t *testing.T) {
 	for name, make := range bothConstructors {
 		t.Run(name, func(t *testing.T) {
@@ -259,7 +259,7 @@ func TestOddEvents(t *testing.T) {
 	}
 }
 
-// TestNoExample checks that an informer without an example holds objects of any type.
+// TestNoExample checks that an informer without an example stores objects of any type.
 func TestNoExample(t *testing.T) {
 	lw := plainListerWatcher{
 		list: func(metav1.ListOptions) (runtime.Object, error) {
@@ -276,7 +276,7 @@ func TestNoExample(t *testing.T) {
 	stop()
 }
 
-// TestObjectListHeals checks that a list with other content under the held version replaces that.
+// TestObjectListHeals checks that a list that has other content for the stored version replaces it.
 func TestObjectListHeals(t *testing.T) {
 	content, watches := "1", make(chan *watch.FakeWatcher, 2)
 	lw := plainListerWatcher{

@@ -20,18 +20,18 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// oddProgram is a program whose functions return what they should not. The server has pods a and b,
-// and after the first list adds pod z.
+// oddProgram is a program whose functions return invalid results. The server has pods a and b, and
+// adds pod z after the first list.
 type oddProgram struct {
-	example runtime.Object // nil is a pod
-	// first and later are what List returns; nil is pods a and b, and then with z.
+	example runtime.Object // nil: a pod
+	// first and later are the results of List; nil means pods a and b, later with z.
 	first, later func() (runtime.Object, error)
 	watch        func() (watch.Interface, error) // the first Watch; nil sends events and pod z
 	events       []watch.Event
 	set          func(inf cache.SharedIndexInformer) error
 	handler      cache.ResourceEventHandler
-	// want is whether the informer has synced, and its keys a minute later. clientGo is what
-	// client-go's comes to, unless that is the same.
+	// want is whether the informer has synced, and its keys a minute later. clientGo is client-go's
+	// result, if it differs.
 	want, clientGo string
 }
 
@@ -47,7 +47,7 @@ func (m oddMap) GetObjectMeta() metav1.Object {
 // brokenWatch is a watch whose methods panic.
 type brokenWatch struct{ watch.Interface }
 
-// transformA sets a transform that does something with pod a only.
+// transformA sets a transform that changes only pod a.
 func transformA(f func(p *corev1.Pod) (any, error)) func(cache.SharedIndexInformer) error {
 	return func(inf cache.SharedIndexInformer) error {
 		return inf.SetTransform(func(obj any) (any, error) {
@@ -145,9 +145,9 @@ var oddPrograms = map[string]oddProgram{
 	"an error is a pod":            {events: []watch.Event{{Type: watch.Error, Object: pod("b", "1")}}, want: "synced a b z"},
 }
 
-// TestOddResults runs programs whose functions return nil, or what they should not, or panic, over
-// client-go's informer and ours, with utilruntime.ReallyCrash off. Neither may end the process, and
-// ours must go on where client-go's does.
+// TestOddResults runs programs whose functions return nil or invalid results, or panic, with
+// client-go's informer and Weir's, and with utilruntime.ReallyCrash off. Neither may end the
+// process, and Weir's must continue if client-go's does.
 func TestOddResults(t *testing.T) {
 	survive(t)
 	silent(t)
@@ -168,8 +168,8 @@ func TestOddResults(t *testing.T) {
 	}
 }
 
-// silent turns off the logs of panics and errors, one of which waits until some time after the last
-// error.
+// silent turns off the logging of panics and errors. One of the loggers waits until some time after
+// the last error.
 func silent(t *testing.T) {
 	handlers, panics := utilruntime.ErrorHandlers, utilruntime.PanicHandlers
 	utilruntime.ErrorHandlers, utilruntime.PanicHandlers = nil, nil

@@ -14,65 +14,64 @@ import (
 
 // Options configure one informer. The zero value is what NewSharedIndexInformer uses.
 type Options struct {
-	// PinDecoded holds every object as a decoded value instead of packed bytes, as client-go does.
-	// It takes client-go's memory, and reads never decode.
+	// PinDecoded stores every object as a decoded value instead of packed bytes, as client-go does. It
+	// uses as much memory as client-go, and reads never decode.
 	PinDecoded bool
-	// ShareDecoded lets decoded objects share what is equal in them: slices, maps and pointers
-	// outside their metadata, and between versions of one object everything that has not changed.
-	// Decoding then takes about two thirds of the CPU and a third of the memory. No handler, reader
-	// or index function may then change an object that it got: a change shows in other objects too,
-	// even in some that are decoded later. Without ShareDecoded two objects or versions share
-	// nothing mutable, as in client-go. It has no effect together with PinDecoded, PrivateCopies or
-	// DetectMutation.
+	// ShareDecoded lets decoded objects share equal slices, maps and pointers outside their metadata,
+	// and versions of one object everything that has not changed. Decoding then uses about two thirds
+	// of the CPU and a third of the memory. No handler, reader or index function may then change an
+	// object: the change would appear in other objects too, even in some that are decoded later.
+	// Without ShareDecoded two objects or versions share nothing mutable, as in client-go. It has no
+	// effect together with PinDecoded, PrivateCopies or DetectMutation.
 	ShareDecoded bool
-	// PrivateCopies gives every reader and every handler a deep copy of its own, which it may
-	// change. An object whose DeepCopyObject panics or returns nil is shared all the same.
+	// PrivateCopies gives every reader and every handler its own deep copy, which it may change. An
+	// object whose DeepCopyObject panics or returns nil is still shared.
 	PrivateCopies bool
 	// DetectMutation panics with the key of a shared object that was changed, like client-go's
 	// mutation detector. It costs a copy of each object that is read. The environment variable
 	// KUBE_CACHE_MUTATION_DETECTOR=true sets it for all informers, as with client-go.
 	DetectMutation bool
-	// NoCapture takes the objects from what List and Watch return even if the transport is wrapped.
-	// Set it for a ListerWatcher that changes its client's response: filters it, fills in fields.
-	// Set it too for one whose client has a codec that sets defaults or converts: the informer
-	// decodes what the server has sent.
+	// NoCapture makes the informer use the results of List and Watch even if the transport is wrapped.
+	// Set it for a ListerWatcher that changes its client's response, for example filters it or fills
+	// in fields. Set it too for one whose client has a codec that sets defaults or converts: otherwise
+	// the informer decodes the objects as the server sent them.
 	NoCapture bool
-	// Scheme is asked for the kind of the example before client-go's own scheme is. A type that
-	// neither knows has the kind that the example states, or else its Go type's name. Only
-	// responses with objects of the example's kind are captured.
+	// Scheme is asked for the kind of the example before client-go's own scheme. If neither knows the
+	// type, its kind is the one that the example states, or else the name of its Go type. Only
+	// responses with objects of that kind are captured.
 	Scheme *runtime.Scheme
-	// ResyncOnRelist hands all objects to every handler again after each relist, as client-go does
-	// for handlers that are due for a resync. Without it handlers get only what a relist found
-	// changed.
+	// ResyncOnRelist passes all objects to every handler again after each relist, as client-go does
+	// for handlers that are due for a resync. Otherwise handlers receive only the changes that a
+	// relist found.
 	ResyncOnRelist bool
-	// DecodedBudget bounds, in estimated bytes, the decoded objects that are held: those that are
-	// read often, those that have just changed, and those that handlers are about to get. The second
-	// take half of it at most, and so do the third: together they can take all of it for a while. If
-	// it is 0 the first have no bound, and the second and the third 32 MiB each. The second use an
-	// eighth of their bound while more objects change in turn than it has room for.
+	// DecodedBudget limits, in estimated bytes, the decoded objects in the cache: those that are read
+	// often, those that have just changed, and those that handlers are about to receive. The second
+	// and the third kind each use at most half of it; together they can use all of it for a while. If
+	// it is 0 the first kind has no limit, and the second and third have 32 MiB each. The second uses
+	// an eighth of its limit while more objects change in turn than it has room for.
 	DecodedBudget int64
-	// DecodedIdle is how long an object stays decoded after its last read, from its second read
-	// within that time on. 0 means 15 seconds. If everything is listed twice within a minute, all
+	// DecodedIdle is how long an object stays decoded after its last read, from its second read within
+	// that time on. The default is 15 seconds. If everything is listed twice within a minute, all
 	// objects stay decoded until a minute after the last List, unless they exceed DecodedBudget.
 	DecodedIdle time.Duration
-	// LogBytes bounds the change log, in bytes. A handler that falls behind it is caught up by object.
-	// 0 means 8 MiB.
+	// LogBytes limits the change log, in bytes. A handler that lags behind the log receives the newest
+	// state of each changed object. The default is 8 MiB.
 	LogBytes int64
-	// Shard restricts the informer to one of Count equal parts of the objects, by a hash of their
-	// uid: each of N replicas of a program holds 1/N of the objects and, if the server selects by
-	// shard, receives no others. Objects of other shards are dropped without being decoded. The
-	// zero value selects all objects. An invalid shard panics; see Shard.Validate. Objects of a
-	// fake clientset have no uid, so they are all in one shard.
+	// Shard restricts the informer to one of Count equal parts of the objects, by a hash of their uid:
+	// each of N replicas of a program stores 1/N of the objects and, if the server supports shard
+	// selectors, receives no others. The informer drops objects of other shards undecoded. The zero
+	// value selects all objects. An invalid shard panics; see Shard.Validate. Objects of a fake
+	// clientset have no uid, so they are all in one shard.
 	Shard weir.Shard
 	// ListWatch configures lists and watches. ModeAuto means ModeList, because a ListerWatcher does
 	// not know which server it talks to.
 	ListWatch weir.ListWatch
-	// Server is shared by informers of one API server. If it is nil, an informer of a factory shares
+	// Server is shared by the informers of one API server. If it is nil, an informer of a factory uses
 	// the factory's, and any other informer has its own.
 	Server *weir.Server
 }
 
-// reflectorConfig returns what a reflector takes of the options.
+// reflectorConfig returns the reflector's configuration.
 func (o *Options) reflectorConfig() reflector.Config {
 	cfg := reflector.ListWatch[weir.Mode, weir.Consistency, weir.Backoff](o.ListWatch).Config()
 	cfg.Server = (*reflector.Server)(o.Server)
@@ -111,8 +110,8 @@ func settingsOf(opts []Option) settings {
 	return s
 }
 
-// adopt returns an informer of this package in place of client-go's, if that can be adopted.
-// description is for one that has none.
+// adopt returns an informer of this package that replaces client-go's, if that can be adopted. It
+// uses description if the informer has none.
 func (s *settings) adopt(inf cache.SharedIndexInformer, description string) cache.SharedIndexInformer {
 	if !s.canAdopt {
 		return inf
@@ -120,7 +119,7 @@ func (s *settings) adopt(inf cache.SharedIndexInformer, description string) cach
 	return adopt(inf, description, s.informer)
 }
 
-// WithNamespace limits the factory's informers to one namespace.
+// WithNamespace restricts the factory's informers to one namespace.
 func WithNamespace(namespace string) Option { return func(s *settings) { s.namespace = namespace } }
 
 // WithTweakListOptions sets a function that changes the options of each LIST and WATCH, for example
@@ -129,8 +128,8 @@ func WithTweakListOptions(tweak func(*metav1.ListOptions)) Option {
 	return func(s *settings) { s.tweak = tweak }
 }
 
-// WithTransform sets a transform on all the factory's informers. docs/differences.md says what a
-// transform may do.
+// WithTransform sets a transform on all the factory's informers. docs/differences.md describes what
+// a transform may do.
 func WithTransform(transform cache.TransformFunc) Option {
 	return func(s *settings) { s.transform = transform }
 }
@@ -143,10 +142,10 @@ func WithCustomResyncConfig(resync map[metav1.Object]time.Duration) Option {
 	}
 }
 
-// WithInformerName sets a name that Shutdown releases. Of client-go's metrics our informers publish
-// informer_store_resource_version under it, and none of a FIFO, which they do not have. Before
-// client-go 0.37 neither its informers nor ours publish any. It has no effect on the dynamic and
-// the metadata factory.
+// WithInformerName sets a name that Shutdown releases. Under it, Weir's informers publish
+// client-go's metric informer_store_resource_version, but none of a FIFO, which they do not have.
+// Before client-go 0.37 neither its informers nor Weir's publish any. It has no effect on the
+// dynamic and the metadata factory.
 func WithInformerName(name *cache.InformerName) Option { return func(s *settings) { s.name = name } }
 
 // WithOptions sets the options of the factory's informers.

@@ -18,7 +18,7 @@ import (
 	"github.com/weirproject/weir/internal/mutation"
 )
 
-// TestPinDecoded checks that with PinDecoded every reader gets the same value, and nothing is
+// TestPinDecoded checks that with PinDecoded every reader receives the same value, and nothing is
 // packed.
 func TestPinDecoded(t *testing.T) {
 	server := serve(t, apiserver.Options{Pods: 20})
@@ -37,7 +37,7 @@ func TestPinDecoded(t *testing.T) {
 	stop()
 }
 
-// TestPrivateCopies checks that objects are shared unless copies are private.
+// TestPrivateCopies checks that objects are shared unless PrivateCopies is set.
 func TestPrivateCopies(t *testing.T) {
 	for _, private := range []bool{false, true} {
 		inf := NewSharedIndexInformerWithOptions(&cache.ListWatch{}, &corev1.Pod{}, 0, nil, Options{PrivateCopies: private})
@@ -52,8 +52,7 @@ func TestPrivateCopies(t *testing.T) {
 	}
 }
 
-// TestDetectMutation checks that the detector names the key of an object that was changed, and no
-// other.
+// TestDetectMutation checks that the detector names the key of exactly the object that was changed.
 func TestDetectMutation(t *testing.T) {
 	c := newChangingStore(t, Options{DetectMutation: true})
 	var found []string
@@ -73,8 +72,8 @@ func TestDetectMutation(t *testing.T) {
 	}
 }
 
-// TestMutationOfOwnObject checks that a program may change what it has put into the store itself,
-// to put it there again, whoever has read it, as with client-go.
+// TestMutationOfOwnObject checks that a program may change an object that it put into the store, to
+// put it there again, also after others have read it, as with client-go.
 func TestMutationOfOwnObject(t *testing.T) {
 	c := newChangingStore(t, Options{DetectMutation: true})
 	reader, handed := c.inf.indexer.reader, c.change(t, "a")
@@ -163,7 +162,7 @@ func TestHandlerLogger(t *testing.T) {
 				s.source.Add(pod("a", "1"))
 				s.start(t)
 				s.source.Add(pod("b", "1"))
-				next.wait(t, "add d/b@2 v=1") // it was told of a before
+				next.wait(t, "add d/b@2 v=1") // it has received a before
 				if header, text, _ := strings.Cut(log.String(), "] "); !strings.Contains(header, "options_test.go:") ||
 					!strings.Contains(text, "a is too much") || !strings.Contains(text, "TestHandlerLogger") {
 					t.Errorf("its logger has %q", log.String())
@@ -174,8 +173,8 @@ func TestHandlerLogger(t *testing.T) {
 	}
 }
 
-// TestResync checks that resyncs come once per period, for the handlers that asked, no faster than
-// once a second, and not at all if the informer has none.
+// TestResync checks that handlers with a resync period receive one resync per period, no faster
+// than once a second, and none if the informer has none.
 func TestResync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := cachetest.NewFakeControllerSource()
@@ -230,7 +229,7 @@ func TestResync(t *testing.T) {
 	}
 }
 
-// TestLifeCycle checks what an informer returns before, while and after it runs.
+// TestLifeCycle checks the results of an informer's methods before, during and after its run.
 func TestLifeCycle(t *testing.T) {
 	for name, make := range bothConstructors {
 		t.Run(name, func(t *testing.T) {
@@ -259,7 +258,7 @@ func TestLifeCycle(t *testing.T) {
 			if err := inf.AddIndexers(cache.Indexers{"node": byNode}); err == nil {
 				t.Error("the same index twice")
 			}
-			inf.Run(nil) // returns at once
+			inf.Run(nil) // returns immediately
 			s.stop()
 			if !inf.IsStopped() || !inf.HasSynced() {
 				t.Error("after the end")

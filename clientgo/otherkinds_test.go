@@ -27,7 +27,7 @@ import (
 
 // otherKinds answers a WATCH of ConfigMaps with objects of other kinds, and then one ConfigMap.
 type otherKinds struct {
-	metadata bool   // ConfigMaps come as metadata
+	metadata bool   // ConfigMaps are sent as metadata
 	table    bool   // a Table is among them
 	relist   string // the first WATCH ends after them, and this is the list that follows
 	lists    atomic.Int32
@@ -82,7 +82,7 @@ func (s *otherKinds) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// tables returns the event of a Table, if there is to be one.
+// tables returns the event of a Table, if the test wants one.
 func (s *otherKinds) tables(object string) string {
 	if !s.table {
 		return ""
@@ -90,7 +90,7 @@ func (s *otherKinds) tables(object string) string {
 	return `{"type":"ADDED","object":` + object + `}`
 }
 
-// otherKindInformers make informers of ConfigMaps in all ways.
+// otherKindInformers build informers of ConfigMaps in all ways.
 var otherKindInformers = map[string]func(cfg *rest.Config) cache.SharedIndexInformer{
 	"typed": func(cfg *rest.Config) cache.SharedIndexInformer {
 		return coreinformers.NewConfigMapInformer(kubernetes.NewForConfigOrDie(cfg), "", 0, nil)
@@ -122,8 +122,8 @@ var otherKindInformers = map[string]func(cfg *rest.Config) cache.SharedIndexInfo
 	},
 }
 
-// TestObjectsOfOtherKinds checks that events of other objects than the informer's are skipped where
-// client-go's informer skips them.
+// TestObjectsOfOtherKinds checks that Weir's informer skips events with other objects than its own
+// where client-go's does.
 func TestObjectsOfOtherKinds(t *testing.T) {
 	for kind, make := range otherKindInformers {
 		t.Run(strings.ReplaceAll(kind, " ", "_"), func(t *testing.T) {
@@ -135,7 +135,7 @@ func TestObjectsOfOtherKinds(t *testing.T) {
 			// client-go's metadata client cannot decode the others.
 			want := "add d/a@1 v=1 initial\nadd d/z@7 v=1"
 			if kind != "metadata" {
-				want = toldOfOtherKinds(t, make(config()))
+				want = receivedOfOtherKinds(t, make(config()))
 			}
 			if kind != "dynamic" && strings.Contains(want, "d/s") {
 				t.Fatalf("client-go was told of a Secret:\n%s", want)
@@ -145,7 +145,7 @@ func TestObjectsOfOtherKinds(t *testing.T) {
 					continue
 				}
 				inf := AdoptWithOptions(make(capturing(config())), opts)
-				if got := toldOfOtherKinds(t, inf); got != want {
+				if got := receivedOfOtherKinds(t, inf); got != want {
 					t.Errorf("%s: told\n%s\nwant\n%s", name, got, want)
 				}
 				if captured := inf.(*informer).stats.BodyBytes.Load() > 0; captured == opts.NoCapture {
@@ -156,8 +156,8 @@ func TestObjectsOfOtherKinds(t *testing.T) {
 	}
 }
 
-// toldOfOtherKinds returns what a handler receives until the last ConfigMap.
-func toldOfOtherKinds(t *testing.T, inf cache.SharedIndexInformer) string {
+// receivedOfOtherKinds returns the events that a handler receives until the last ConfigMap.
+func receivedOfOtherKinds(t *testing.T, inf cache.SharedIndexInformer) string {
 	t.Helper()
 	calls := newRecorder()
 	if _, err := inf.AddEventHandler(calls); err != nil {
@@ -169,8 +169,8 @@ func toldOfOtherKinds(t *testing.T, inf cache.SharedIndexInformer) string {
 	return calls.sorted()
 }
 
-// TestListOfAnotherKind checks that a captured relist of another kind is not taken for the
-// informer's objects: the typed client makes of it a list without a resourceVersion.
+// TestListOfAnotherKind checks that a captured relist of another kind is not used as the informer's
+// objects: the typed client decodes it as a list without a resourceVersion.
 func TestListOfAnotherKind(t *testing.T) {
 	relist := `{"apiVersion":"v1","kind":"SecretList","metadata":{"resourceVersion":"8"},"items":[` + fmt.Sprintf(statedObject, "v1", "Secret", "s", 8) + `]}`
 	server := httptest.NewServer(&otherKinds{relist: relist})

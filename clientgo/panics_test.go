@@ -18,14 +18,14 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// survive has panics of the program's functions logged, and no more, as programs can have client-go
-// do.
+// survive makes panics of the program's functions be logged only, as programs can configure
+// client-go to do.
 func survive(t *testing.T) {
 	utilruntime.ReallyCrash = false
 	t.Cleanup(func() { utilruntime.ReallyCrash = true })
 }
 
-// TestPanickingHandler checks that a handler that panics goes on if crashing is turned off, and
+// TestPanickingHandler checks that a handler continues after a panic if crashing is turned off, and
 // that its panics are counted.
 func TestPanickingHandler(t *testing.T) {
 	survive(t)
@@ -55,12 +55,12 @@ func panicsAtA(to *recorder) cache.ResourceEventHandler {
 	}}
 }
 
-// crashing is the environment variable that has TestPanicEndsProcess panic, with the constructor
+// crashing is the environment variable that makes TestPanicEndsProcess panic, with the constructor
 // that it names.
 const crashing = "WEIR_TEST_CRASHING"
 
-// TestPanicEndsProcess checks that a handler that panics ends the process, another one than the
-// test's, and that the log says where it did, as with client-go.
+// TestPanicEndsProcess checks that a handler's panic ends the process (a child of the test's), and
+// that the log shows where it happened, as with client-go.
 func TestPanicEndsProcess(t *testing.T) {
 	if make := bothConstructors[os.Getenv(crashing)]; make != nil {
 		s := newRecordedInformer(t, make)
@@ -71,7 +71,7 @@ func TestPanicEndsProcess(t *testing.T) {
 		s.source.Add(pod("a", "1"))
 		s.start(t)
 		s.source.Add(pod("b", "1"))
-		panicking.wait(t, "add d/b@2 v=1") // never comes
+		panicking.wait(t, "add d/b@2 v=1") // never arrives
 		return
 	}
 	for maker := range bothConstructors {
@@ -90,8 +90,8 @@ func TestPanicEndsProcess(t *testing.T) {
 	}
 }
 
-// TestPanickingTransform checks that an object at which a transform panics is left out, if crashing
-// is turned off.
+// TestPanickingTransform checks that an object for which a transform panics is left out, if
+// crashing is turned off.
 func TestPanickingTransform(t *testing.T) {
 	survive(t)
 	s := newRecordedInformer(t, NewSharedIndexInformer)
@@ -113,8 +113,8 @@ func TestPanickingTransform(t *testing.T) {
 	s.stop()
 }
 
-// TestPanickingList checks that a List that panics is tried again, and that a watch error handler
-// that panics stops nothing, if crashing is turned off.
+// TestPanickingList checks that a List that panics is retried, and that a panicking watch error
+// handler stops nothing, if crashing is turned off.
 func TestPanickingList(t *testing.T) {
 	survive(t)
 	var lists, told atomic.Int32

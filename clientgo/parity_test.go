@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// parityStories are told to an informer over a source. want is what its handler is told, as sorted
-// lines.
+// parityStories are played to an informer over a source. want are the events that its handler
+// receives, as sorted lines.
 var parityStories = map[string]struct {
 	tell func(t *testing.T, s *recordedInformer)
 	want string
@@ -36,7 +36,7 @@ var parityStories = map[string]struct {
 		},
 		"add d/a@1 v=1 initial\nadd d/b@3 v=1\ndelete d/a@5 v=3\nupdate d/a@1 v=1 -> d/a@2 v=2\nupdate d/a@2 v=2 -> d/a@4 v=3",
 	},
-	"a handler that comes late is told what is there": {
+	"a handler that is added late receives the current state": {
 		func(t *testing.T, s *recordedInformer) {
 			s.source.Add(pod("a", "1"))
 			s.start(t)
@@ -100,7 +100,7 @@ var parityStories = map[string]struct {
 		},
 		"add d/a@1 v=1 initial\nupdate d/a@1 v=1 -> d/a@2 v=2\nupdate d/a@2 v=2 -> d/a@3 v=3",
 	},
-	"a removed handler is told nothing more": {
+	"a removed handler receives no more events": {
 		func(t *testing.T, s *recordedInformer) {
 			other := newRecorder()
 			reg, err := s.informer.AddEventHandler(other)
@@ -157,13 +157,13 @@ var parityStories = map[string]struct {
 	},
 }
 
-// TestParity plays stories with client-go's informer and with ours, over client-go's
-// FakeControllerSource. Handlers must get the same events, and stores hold the same objects.
+// TestParity plays stories with client-go's informer and with Weir's, over client-go's
+// FakeControllerSource. Handlers must receive the same events, and stores contain the same objects.
 func TestParity(t *testing.T) {
 	for name, story := range parityStories {
 		for maker, make := range bothConstructors {
 			t.Run(name+"/"+maker, func(t *testing.T) {
-				// In virtual time: after a watch has ended, informers wait for a second.
+				// Virtual time, because informers wait for a second after a watch has ended.
 				synctest.Test(t, func(t *testing.T) {
 					s := newRecordedInformer(t, make)
 					story.tell(t, s)

@@ -29,9 +29,9 @@ type replicaEvent struct {
 	object  *corev1.ConfigMap
 }
 
-// replica serves config maps as the replica of an API server that lags may, up to what it has
-// reached, and is the http.RoundTripper to itself. Whoever asks for a version that it has not
-// reached waits for it, as a watch does with kube-apiserver. It knows no initial events.
+// replica serves config maps like the replica of an API server that may lag, up to the version that
+// it has reached. It is its own http.RoundTripper. A request for a version that it has not reached
+// waits for it, like a watch with kube-apiserver. It supports no initial events.
 type replica struct {
 	history []replicaEvent
 
@@ -41,8 +41,8 @@ type replica struct {
 	watches []*io.PipeWriter
 }
 
-// move lets the replica reach a version. A lower one is that of another replica, to which a load
-// balancer leads all clients from now on.
+// move makes the replica reach a version. A lower version represents another replica, to which a
+// load balancer directs all clients from then on.
 func (r *replica) move(to uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -57,7 +57,7 @@ func (r *replica) move(to uint64) {
 	r.moved = make(chan struct{})
 }
 
-// state returns what has been reached, by name.
+// state returns the objects that the replica has reached, by name.
 func (r *replica) state() (objects []corev1.ConfigMap, version uint64, moved <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -99,11 +99,11 @@ func (r *replica) RoundTrip(req *http.Request) (*http.Response, error) {
 	}), nil
 }
 
-// watch sends what comes after a version; after 0, the state before that.
+// watch sends the changes after a version; after 0, first the current state.
 func (r *replica) watch(ctx context.Context, out *io.PipeWriter, from uint64) {
 	send := func(event string, o *corev1.ConfigMap) bool {
 		o = o.DeepCopy()
-		// The items of a list do not say it.
+		// The items of a list lack it.
 		o.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}
 		return json.NewEncoder(out).Encode(map[string]any{"type": event, "object": o}) == nil
 	}
@@ -140,11 +140,11 @@ func answerJSON(req *http.Request, code int, body any) *http.Response {
 	return &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(string(text))), Request: req}
 }
 
-// TestPinnedVersion checks that an informer whose tweak asks for any resourceVersion, whatever the
-// reflector wants, and that transforms its objects, comes to hold and tell what there is after a
-// replica that lags has answered it, and transforms no object twice. What is told in between must
-// be consistent, and ours goes back only where the lag lasts so long that the server seems to be
-// restored.
+// TestPinnedVersion: a factory's tweak requests any resourceVersion, also where the reflector
+// requests another, and a transform changes the objects. After a lagging replica has answered, the
+// informer's store and handlers still reach the current state, and no object is transformed twice.
+// All intermediate events must be consistent. Weir's goes back only if the lag lasts so long that
+// the server seems to have been restored.
 func TestPinnedVersion(t *testing.T) {
 	for which, adopted := range map[string]func(*rest.Config) cache.SharedIndexInformer{
 		"client-go":                          pinnedInformer,
@@ -211,11 +211,11 @@ func pinnedVersion(t *testing.T, build func(*rest.Config) cache.SharedIndexInfor
 	stop()
 }
 
-// told returns what a handler knows after the calls that a recorder has noted, each of which must
-// fit those before.
+// told returns a handler's state after the calls that a recorder has recorded, each of which must
+// be consistent with the previous ones.
 func told(t *testing.T, lines []string) string {
 	t.Helper()
-	known := map[string]string{} // by key, as shown
+	known := map[string]string{} // by key, as formatted
 	for _, line := range lines {
 		verb, rest, _ := strings.Cut(strings.TrimSuffix(line, " initial"), " ")
 		is := rest

@@ -19,7 +19,7 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// probePage is the limit of a List that seems to read page after page itself. It is that of
+// probePage is the limit for a List that seems to read page after page itself. It is the limit of
 // client-go's pager.
 const probePage = 500
 
@@ -32,7 +32,7 @@ func (l *listWatch) NewestVersion(ctx context.Context, atLeast string) (string, 
 	}
 	l.stats.Requests.Add(1)
 	l.stats.Lists.Add(1)
-	// Only one call that never returns is left behind, not one for each probe.
+	// Only one call that never returns is abandoned, not one per probe.
 	if !l.asking.CompareAndSwap(false, true) {
 		return "", fmt.Errorf("asked for the newest version before: %w", errNotReturned)
 	}
@@ -47,7 +47,7 @@ func (l *listWatch) NewestVersion(ctx context.Context, atLeast string) (string, 
 	}, func(runtime.Object) {})
 	if err = after.restore(err); err != nil {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) && !p.seen.Load() {
-			l.pagesItself.Store(true) // perhaps it was at it
+			l.pagesItself.Store(true) // it may have been reading pages
 		}
 		return "", err
 	}
@@ -66,12 +66,12 @@ func (l *listWatch) NewestVersion(ctx context.Context, atLeast string) (string, 
 
 type probeKey struct{}
 
-// probe is a List of which only the resourceVersion is wanted. It travels in the context of the
-// List's requests. A List that reads page after page itself would send as many as there are
-// objects, so the page after the first is made up: it is empty, and the last.
+// probe is a List that only determines the resourceVersion. The context of the List's requests
+// carries it. A List that reads page after page itself would send one request per object, so the
+// transport makes up the page after the first: it is empty, and the last.
 type probe struct {
-	limit int64       // the List was asked for pages of that many objects
-	seen  atomic.Bool // it has sent a request: its transport is wrapped
+	limit int64       // the number of objects per page that the List was asked for
+	seen  atomic.Bool // it has sent a request, so its transport is wrapped
 	first atomic.Pointer[firstPage]
 }
 
@@ -80,8 +80,8 @@ func (p *probe) withContext(ctx context.Context) context.Context {
 	return context.WithValue(ctx, probeKey{}, p)
 }
 
-// roundTrip answers a request for a page after the first, if it can. It sends all others. A List
-// with a limit of its own gets every page.
+// roundTrip answers a request for a page after the first, if it can, and sends all others. A List
+// with its own limit receives every page.
 func (p *probe) roundTrip(next http.RoundTripper, req *http.Request) (*http.Response, error) {
 	p.seen.Store(true)
 	query := req.URL.Query()
@@ -104,7 +104,8 @@ func (p *probe) roundTrip(next http.RoundTripper, req *http.Request) (*http.Resp
 	return resp, err
 }
 
-// firstPage has what a caller has read of a first page, if that is at most maxFirstPage bytes.
+// firstPage has the part of a first page that its caller has read, if that is at most maxFirstPage
+// bytes.
 type firstPage struct {
 	head http.Response // without the body
 
@@ -125,8 +126,9 @@ func (f *firstPage) Write(p []byte) (int, error) {
 	return f.body.Write(p)
 }
 
-// lastPage returns an empty page, with the resourceVersion of the first one, for a request with the
-// first one's continue token. It returns false if the token is another's, or the page not known.
+// lastPage returns an empty page with the first page's resourceVersion for a request with the first
+// page's continue token. It returns false if the token is of another page, or the first page is
+// unknown.
 func (f *firstPage) lastPage(req *http.Request, token string) (*http.Response, bool) {
 	if f == nil {
 		return nil, false

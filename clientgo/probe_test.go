@@ -24,7 +24,7 @@ import (
 	"github.com/weirproject/weir/internal/source"
 )
 
-// byPager returns a List of client-go's pager, which keeps the limit that it is given.
+// byPager returns a List of client-go's pager, which keeps the limit that it receives.
 func byPager(list pager.ListPageFunc) *cache.ListWatch {
 	pages := pager.New(list)
 	return &cache.ListWatch{ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -38,8 +38,8 @@ func typedPager(cfg *rest.Config) *cache.ListWatch {
 	return byPager(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return maps.List(ctx, o) })
 }
 
-// TestProbeOfPages checks that a List that reads page after page itself sends one LIST if it is
-// asked for the newest resourceVersion, and returns that; and that one with a limit of its own gets
+// TestProbeOfPages checks that a List that reads page after page itself sends one LIST when it is
+// asked for the newest resourceVersion, and returns that; and that one with its own limit receives
 // every page.
 func TestProbeOfPages(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -97,8 +97,8 @@ func TestProbeOfPages(t *testing.T) {
 	}
 }
 
-// TestProbeLimit has probes made by clients whose config is not wrapped. Those that seem to read
-// page after page are asked for larger pages the next time, until it turns out that they do not.
+// TestProbeLimit probes with clients whose config is not wrapped. Those that seem to read page
+// after page receive a larger limit the next time, until they prove not to.
 func TestProbeLimit(t *testing.T) {
 	for name, test := range map[string]struct {
 		pages   bool // the List reads page after page
@@ -146,7 +146,7 @@ func TestProbeLimit(t *testing.T) {
 	}
 }
 
-// TestSlowProbe: a List is asked for one object again after a probe that was not answered in time.
+// TestSlowProbe: after a probe that was not answered in time, a List is asked for one object again.
 // Its config is wrapped, so it cannot have read page after page.
 func TestSlowProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -173,7 +173,8 @@ func TestSlowProbe(t *testing.T) {
 	})
 }
 
-// pageOf returns a page of a list of so many objects. Its continue token is where the next begins.
+// pageOf returns a page of a list of that many objects. Its continue token is the start of the
+// next.
 func pageOf(objects int, o metav1.ListOptions) *corev1.ConfigMapList {
 	at := 0
 	_, _ = fmt.Sscan(o.Continue, &at)

@@ -9,8 +9,8 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
-// reader returns the values of objects to readers and handlers, as the options say. The store holds
-// what stays decoded. Safe for concurrent use.
+// reader returns the values of objects to readers and handlers, as the options require. The store
+// caches decoded values. Safe for concurrent use.
 type reader struct {
 	store            *store.Store
 	codec            *codec.Codec
@@ -18,7 +18,7 @@ type reader struct {
 	delta            *deltaDecoder // nil if versions share nothing
 	private          bool
 	mutationDetector *mutation.Detector // nil if off
-	// sharesValues says that it is neither: readers and handlers may get the same value.
+	// sharesValues is set if both are nil: readers and handlers may receive the same value.
 	sharesValues bool
 }
 
@@ -34,17 +34,17 @@ func newReader(opts Options, s *store.Store, values *codec.Codec, finals *finalS
 	return r
 }
 
-// value returns the value of an object for a reader. The result is shared unless copies are
-// private.
+// value returns the value of an object for a reader. The result is shared unless PrivateCopies is
+// set.
 func (r *reader) value(o *store.Object) (any, error) { return r.applyOptions(o, o.Decoded) }
 
-// valueOnce returns the value of an object for somebody who reads it once: it does not stay
+// valueOnce returns the value of an object for a caller that reads it once: it does not stay
 // decoded.
 func (r *reader) valueOnce(o *store.Object) (any, error) { return r.applyOptions(o, o.DecodeOnce) }
 
-// handlerValue returns the value of a version for one of several handlers that get it at about the
-// same time, or for the only one; others is the number of the others. It is mostly decoded once for
-// all of them, and does not stay decoded.
+// handlerValue returns the value of a version for one of several handlers that receive it at about
+// the same time, or for the only one; others is the number of the others. It is usually decoded
+// once for all of them, and does not stay decoded.
 func (r *reader) handlerValue(o *store.Object, others int) (any, error) {
 	switch {
 	case others == 0:
@@ -62,8 +62,8 @@ func (r *reader) handlerValue(o *store.Object, others int) (any, error) {
 	return r.store.CacheForHandlers(o, value, others), nil
 }
 
-// applyOptions decodes an object, copies it if copies are private, and registers it with the
-// mutation detector, unless the program has put it into the store itself, and may change it.
+// applyOptions decodes an object, copies it if PrivateCopies is set, and registers it with the
+// mutation detector, unless the program has put it into the store itself and so may change it.
 func (r *reader) applyOptions(o *store.Object, decode func() (any, error)) (any, error) {
 	value, err := decode()
 	if err != nil {
@@ -87,8 +87,8 @@ func (r *reader) runMutationDetector(ctx context.Context) {
 	}
 }
 
-// newValue returns the value of a version that has just arrived, and has it kept for the object's
-// next change and for the other handlers.
+// newValue returns the value of a version that has just arrived, and keeps it for the object's next
+// change and for the other handlers.
 func (r *reader) newValue(o *store.Object, others int) (any, error) {
 	if !r.sharesValues || o.Size() == 0 {
 		return r.valueOnce(o)
@@ -102,8 +102,8 @@ func (r *reader) newValue(o *store.Object, others int) (any, error) {
 	return r.newDeltaValue(nil, o, others, buf)
 }
 
-// updateValues returns the values of the two versions of an update, and has the new one kept in
-// place of the old one. They share what is equal in both if ShareDecoded is set.
+// updateValues returns the values of the two versions of an update, and keeps the new one in place
+// of the old one. They share equal parts if ShareDecoded is set.
 func (r *reader) updateValues(was, is *store.Object, others int) (old, fresh any, err error) {
 	if !r.sharesValues || was.Size() == 0 || is.Size() == 0 {
 		if old, err = r.valueOnce(was); err == nil {
@@ -122,8 +122,8 @@ func (r *reader) updateValues(was, is *store.Object, others int) (old, fresh any
 	return old, fresh, err
 }
 
-// separateValues returns the values of the two versions of an update, and has the new one kept.
-// They share nothing mutable.
+// separateValues returns the values of the two versions of an update, and keeps the new one. They
+// share nothing mutable.
 func (r *reader) separateValues(was, is *store.Object, others int) (old, fresh any, err error) {
 	if old, fresh, ok := r.decodeTogether(was, is); ok {
 		r.store.AddDecodedMisses(2)
@@ -135,16 +135,16 @@ func (r *reader) separateValues(was, is *store.Object, others int) (old, fresh a
 	return old, fresh, err
 }
 
-// keepNew has the value of an object's latest version kept for the next change, and for the other
-// handlers. It returns the value that all of them get.
+// keepNew keeps the value of an object's latest version for the next change and for the other
+// handlers. It returns the value that all of them receive.
 func (r *reader) keepNew(o *store.Object, value any, note func() any, others int) any {
 	value = r.store.CacheForHandlers(o, value, others)
 	r.store.CacheLatest(o, value, note)
 	return value
 }
 
-// decodeTogether decodes two versions at once. It reports false if one of them is decoded already,
-// or on an error, which decoding them one by one returns again.
+// decodeTogether decodes two versions in one pass. It reports false if one of them is decoded
+// already, or on an error, which decoding them separately returns again.
 func (r *reader) decodeTogether(was, is *store.Object) (old, fresh any, ok bool) {
 	if was.IsDecoded() || is.IsDecoded() {
 		return nil, nil, false
@@ -160,7 +160,7 @@ func (r *reader) decodeTogether(was, is *store.Object) (old, fresh any, ok bool)
 }
 
 // versionBuffers holds the bytes of two versions while they are decoded. Buffers are pooled, unless
-// they have grown beyond maxVersionBuffers.
+// they grew beyond maxVersionBuffers.
 type versionBuffers struct{ was, is []byte }
 
 const maxVersionBuffers = 1 << 20 // bytes, of all buffers together
@@ -173,7 +173,7 @@ func (buf *versionBuffers) release() {
 	}
 }
 
-// newSeparateValue returns the value of a version that has just arrived, and has it kept for the
+// newSeparateValue returns the value of a version that has just arrived, and keeps it for the
 // object's next change and for the other handlers. It shares nothing mutable with other versions.
 func (r *reader) newSeparateValue(o *store.Object, others int) (any, error) {
 	value, err := r.handlerValue(o, others)
@@ -183,9 +183,9 @@ func (r *reader) newSeparateValue(o *store.Object, others int) (any, error) {
 	return value, err
 }
 
-// freshValue returns a copy of a version that nobody else has, because handlers may have changed
-// theirs. own is false if that cannot be made, because the version is a value without a
-// DeepCopyObject that works. Then the result is the value that is held, and must not be changed.
+// freshValue returns an unshared copy of a version, because handlers may have changed theirs. own
+// is false if that is impossible, because the version is a value without a working DeepCopyObject.
+// Then the result is the stored value and must not be changed.
 func (r *reader) freshValue(o *store.Object) (value any, own bool, err error) {
 	if o.Size() > 0 {
 		value, err = o.DecodeCopy()
@@ -200,10 +200,10 @@ func (r *reader) freshValue(o *store.Object) (value any, own bool, err error) {
 	return value, false, err
 }
 
-// deltaValues returns the values of the two versions of an update, and has the new one kept. They
-// share what is equal in both.
+// deltaValues returns the values of the two versions of an update, and keeps the new one. They
+// share equal parts.
 func (r *reader) deltaValues(was, is *store.Object, others int) (old, fresh any, err error) {
-	if others > 0 && was.IsDecoded() && is.IsDecoded() { // by another handler, mostly
+	if others > 0 && was.IsDecoded() && is.IsDecoded() { // usually by another handler
 		if old, err = r.handlerValue(was, others); err == nil {
 			fresh, err = r.newSeparateValue(is, others)
 		}
@@ -217,7 +217,7 @@ func (r *reader) deltaValues(was, is *store.Object, others int) (old, fresh any,
 	return old, fresh, err
 }
 
-// oldDeltaValue returns the value of the old version, and leaves its fields or its bytes in buf.
+// oldDeltaValue returns the value of the old version, and stores its fields or its bytes in buf.
 func (r *reader) oldDeltaValue(was *store.Object, others int, buf *deltaBuffers) (value any, err error) {
 	buf.oldRaw, buf.oldFields = buf.oldRaw[:0], buf.oldFields[:0]
 	value, note, taken := was.Cached()
@@ -236,7 +236,7 @@ func (r *reader) oldDeltaValue(was *store.Object, others int, buf *deltaBuffers)
 }
 
 // newDeltaValue returns the value of the new version, which shares unchanged fields with old, and
-// has it kept.
+// keeps it.
 func (r *reader) newDeltaValue(old any, is *store.Object, others int, buf *deltaBuffers) (value any, err error) {
 	if value, note, ok := is.Cached(); ok {
 		r.store.CacheLatest(is, value, func() any { return note })

@@ -40,7 +40,7 @@ func (r *recorder) OnAdd(obj any, initial bool) {
 func (r *recorder) OnUpdate(was, is any) { r.note("update %s -> %s", show(was), show(is)) }
 func (r *recorder) OnDelete(obj any)     { r.note("delete %s", show(obj)) }
 
-// show formats what tests compare of an object: key, resourceVersion, the label v.
+// show formats the parts of an object that tests compare: key, resourceVersion, the label v.
 func show(obj any) string {
 	if tomb, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		return "tombstone " + tomb.Key + " " + show(tomb.Obj)

@@ -20,7 +20,7 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// TestIssue111370NoPinnedArray checks that one object does not keep the array of its list alive
+// TestIssue111370NoPinnedArray checks that one object does not keep its list's array in memory
 // (kubernetes 111370).
 func TestIssue111370NoPinnedArray(t *testing.T) {
 	var array weak.Pointer[corev1.Pod]
@@ -54,9 +54,9 @@ func TestIssue111370NoPinnedArray(t *testing.T) {
 	stop()
 }
 
-// TestIssue1326BoundedPending checks that a handler that hangs costs a bounded number of old
-// versions and delays nobody else (client-go 1326, controller-runtime 3496). When it continues it
-// gets the newest state of each object, once.
+// TestIssue1326BoundedPending checks that a handler that hangs keeps a bounded number of old
+// versions in memory and delays no other handler (client-go 1326, controller-runtime 3496). When it
+// continues it receives the newest state of each object, once.
 func TestIssue1326BoundedPending(t *testing.T) {
 	source := cachetest.NewFakeControllerSource()
 	t.Cleanup(source.Shutdown)
@@ -102,8 +102,8 @@ func TestIssue1326BoundedPending(t *testing.T) {
 	stop()
 }
 
-// TestBehindByUID checks that a handler that hangs is told of each object that there was meanwhile,
-// as in client-go.
+// TestBehindByUID checks that a handler that hangs receives each object that existed meanwhile, as
+// in client-go.
 func TestBehindByUID(t *testing.T) {
 	byObject := func(lw cache.ListerWatcher, example kruntime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
 		return NewSharedIndexInformerWithOptions(lw, example, resync, indexers, Options{LogBytes: 1})
@@ -147,9 +147,9 @@ func TestBehindByUID(t *testing.T) {
 	}
 }
 
-// TestIssue119646QuietRelist checks that a relist that finds everything unchanged calls no handler
-// (kubernetes 119646: 100,000 updates after an apiserver's restart), and does not change the memory
-// (client-go 1377).
+// TestIssue119646QuietRelist checks that a relist without changes calls no handler (kubernetes
+// 119646: 100,000 updates after an apiserver's restart), and does not change the memory (client-go
+// 1377).
 func TestIssue119646QuietRelist(t *testing.T) {
 	faults := &apiserver.Faults{}
 	server := serve(t, apiserver.Options{Pods: 100, Faults: faults})

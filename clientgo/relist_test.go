@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestResyncOnRelist checks that the option brings client-go's updates for unchanged objects back.
+// TestResyncOnRelist checks that the option restores client-go's updates for unchanged objects.
 func TestResyncOnRelist(t *testing.T) {
 	synctest.Test(t, testResyncOnRelist)
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// renames records, by the server's keys, under which name and namespace the objects are held to
-// which a transform has given others. So an object is found also if its newest version, or its
-// final state, cannot be transformed. It is nil until there is such an object. A deletion removes
-// the object from it, and a relist all that are not held any more.
+// renames maps the server's keys of objects that a transform has renamed to the name and namespace
+// under which they are stored. So an object is found even if its newest version, or its final
+// state, cannot be transformed. It is nil until there is such an object. A deletion removes the
+// object from it, and a relist all that are no longer stored.
 type renames map[string]types.NamespacedName
 
-// note records what an object that was taken is held as. namespace and name are the server's, and
-// those in m are what it is held under. gone tells that it was deleted.
+// note records the name under which an accepted object is stored. namespace and name are the
+// server's; m has the stored ones. gone reports that the object was deleted.
 func (r renames) note(namespace, name []byte, m *wire.Meta, gone bool) {
 	if r == nil {
 		return
@@ -32,15 +32,14 @@ func (r renames) note(namespace, name []byte, m *wire.Meta, gone bool) {
 	r[string(key)] = types.NamespacedName{Namespace: string(m.Namespace), Name: string(m.Name)}
 }
 
-// apply sets the name and namespace in m, which are the server's, to those that the object is held
-// under.
+// apply replaces the server's name and namespace in m by the stored ones.
 func (r renames) apply(m *wire.Meta) {
 	if is, ok := r[string(wire.AppendKey(nil, m))]; ok {
 		m.Namespace, m.Name = []byte(is.Namespace), []byte(is.Name)
 	}
 }
 
-// prune forgets the objects that are not held any more.
+// prune forgets the objects that are no longer stored.
 func (r renames) prune(s *store.Store) {
 	for key, is := range r {
 		m := wire.Meta{Namespace: []byte(is.Namespace), Name: []byte(is.Name)}

@@ -18,8 +18,8 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// renaming is a transform that gives each pod another name and namespace, as caches of several
-// clusters do. It fails if it gets what it has renamed.
+// renaming is a transform that gives each pod another name and namespace, like caches of several
+// clusters do. It fails if its argument is already renamed.
 func renaming(obj any) (any, error) {
 	p := obj.(*corev1.Pod)
 	if strings.HasPrefix(p.Name, "one.") {
@@ -29,7 +29,7 @@ func renaming(obj any) (any, error) {
 	return p, nil
 }
 
-// TestRenamingTransform compares what a handler is told, and what is held, where a transform
+// TestRenamingTransform compares handler calls and stored objects with client-go's if a transform
 // renames objects.
 func TestRenamingTransform(t *testing.T) {
 	var got []string
@@ -57,8 +57,8 @@ func TestRenamingTransform(t *testing.T) {
 	}
 }
 
-// TestRenamingTransformOfBytes checks the same for what is captured: a deletion, and a list that
-// repeats what is held.
+// TestRenamingTransformOfBytes checks the same for captured responses: a deletion, and a list that
+// repeats the stored objects.
 func TestRenamingTransformOfBytes(t *testing.T) {
 	c := newChangingStore(t, Options{})
 	sink := c.inf.sink
@@ -100,8 +100,9 @@ func TestRenamingTransformOfBytes(t *testing.T) {
 	holds()
 }
 
-// TestRenamedAndRefused checks that an object that a transform has renamed stays as it was if its
-// next version cannot be transformed, in a relist too, and goes if its final state cannot be.
+// TestRenamedAndRefused checks that an object that a transform has renamed keeps its version if its
+// next version cannot be transformed, also in a relist, and is deleted even if its final state
+// cannot be.
 func TestRenamedAndRefused(t *testing.T) {
 	t.Run("bytes", func(t *testing.T) { renamedAndRefused(t, false) })
 	t.Run("objects", func(t *testing.T) { renamedAndRefused(t, true) })
@@ -163,8 +164,8 @@ func renamedAndRefused(t *testing.T, returned bool) {
 	holds()
 }
 
-// TestRepeatedDeletion checks that where a watch tells its last events again, OnDelete gets what
-// the handler had, and not the state of before, be it of the same object or of one that had the
+// TestRepeatedDeletion checks that if a watch repeats its last events, OnDelete receives the
+// version that the handler had, and not an earlier state of the same object or of one with the same
 // name.
 func TestRepeatedDeletion(t *testing.T) {
 	for _, captured := range []bool{false, true} {
@@ -211,8 +212,8 @@ func repeatDeletion(t *testing.T, captured bool, first, deleted, last, uid strin
 	}
 }
 
-// TestSameVersionDeleted checks that OnDelete gets the state of a DELETED event also if its
-// resourceVersion is that of the version held, or none, as those of fake clientsets are.
+// TestSameVersionDeleted checks that OnDelete receives the state of a DELETED event also if its
+// resourceVersion is that of the stored version, or missing, as with fake clientsets.
 func TestSameVersionDeleted(t *testing.T) {
 	for maker, make := range bothConstructors {
 		for _, version := range []string{"7", ""} {

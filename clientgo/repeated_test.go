@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// TestRepeatedEvent: an object that a ListerWatcher returns in an older version than is held
-// changes nothing, as in an event that a server sends again before the watch breaks off. Where
+// TestRepeatedEvent: if a ListerWatcher returns an older version of an object than the stored one,
+// nothing changes. An example is an event that a server repeats before the watch breaks off. If
 // objects have no uid, as with fake clientsets, the order of events counts.
 func TestRepeatedEvent(t *testing.T) {
 	events := watch.NewFake()
@@ -46,7 +46,7 @@ func TestRepeatedEvent(t *testing.T) {
 	events.Add(version("known", "1", "5"))
 	events.Add(version("again", "2", "6"))
 	events.Add(version("again", "1", "4"))    // which had the name before
-	events.Modify(version("again", "2", "6")) // a list that broke off had it
+	events.Modify(version("again", "2", "6")) // a list that broke off contained it
 	events.Delete(version("again", "1", "5"))
 	events.Modify(version("again", "1", "4"))
 	events.Add(version("fake", "", "7"))
@@ -67,8 +67,8 @@ func TestRepeatedEvent(t *testing.T) {
 	eventually(t, func() bool { return calls.Load() == want })
 }
 
-// TestChangeOfSameVersion checks that a MODIFIED event that changes an object, and not its
-// resourceVersion, is an update, also if the object cannot be encoded or compared.
+// TestChangeOfSameVersion checks that a MODIFIED event that changes an object but not its
+// resourceVersion is an update, even if the object cannot be encoded or compared.
 func TestChangeOfSameVersion(t *testing.T) {
 	packed := func(name, rv, v string) runtime.Object {
 		p := pod(name, v)

@@ -9,7 +9,7 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// requestScope is what a request asks for.
+// requestScope is the namespace and the selector of a request.
 type requestScope struct {
 	resource  schema.GroupVersionResource
 	namespace string // "" is all
@@ -27,8 +27,8 @@ func scopeOf(req *http.Request, resource schema.GroupVersionResource) *requestSc
 	return s
 }
 
-// Scope returns what the last captured request asked for. A ListerWatcher does not tell, so nothing
-// is known before the first one, nor where the ListerWatcher's own results count.
+// Scope returns the scope of the last captured request. A ListerWatcher does not provide it, so it
+// is unknown before the first one, and while the ListerWatcher's own results are used.
 func (l *listWatch) Scope() (namespace, selector string, ok bool) {
 	s := l.scope.Load()
 	if s == nil || l.noCapture.Load() {

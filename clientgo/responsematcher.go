@@ -17,8 +17,8 @@ import (
 )
 
 // responseMatcher recognizes the responses that have an informer's objects. A ListerWatcher may
-// send other requests too: it may list namespaces first, and then the pods of each. It must get
-// those responses itself, so a response is captured only if its objects are known to be of the
+// send other requests too: it may list namespaces first, and then the pods of each. It must receive
+// those responses itself, so a response is captured only if its objects are known to have the
 // example's kind. The reflector's goroutine uses the matcher and, during a request, the transport.
 type responseMatcher struct {
 	// gvks are the kinds of the example's type, usually one. Empty means unknown.
@@ -27,14 +27,15 @@ type responseMatcher struct {
 	// name of its kind.
 	goTypeName string
 	partial    bool // the example is PartialObjectMetadata
-	// resource is what the informer lists and watches, if that is known: from the start, or since
-	// the first captured list.
+	// resource is the informer's resource, if that is known: from the start, or since the first
+	// captured list.
 	resource schema.GroupVersionResource
 }
 
 // newResponseMatcher returns a matcher for objects like example. userScheme is asked for the
-// example's kind before client-go's own; it may be nil. What a typed example states counts where
-// neither knows its type: controller-runtime passes a caller's object, which may state anything.
+// example's kind before client-go's own; it may be nil. The kind that a typed example states is
+// used only if neither knows its type: controller-runtime passes a caller's object, which may state
+// any kind.
 func newResponseMatcher(example runtime.Object, userScheme *runtime.Scheme) responseMatcher {
 	if v := reflect.ValueOf(example); v.Kind() != reflect.Pointer || v.IsNil() {
 		return responseMatcher{}
@@ -59,8 +60,9 @@ func newResponseMatcher(example runtime.Object, userScheme *runtime.Scheme) resp
 	return responseMatcher{goTypeName: reflect.TypeOf(example).Elem().Name()}
 }
 
-// describe sets the resource of an example without a kind from what client-go's informer calls its
-// objects. Of a dynamic informer that is the resource: NewFilteredDynamicInformer is given it.
+// describe sets the resource of an example without a kind from client-go's description of the
+// informer's objects. For a dynamic informer that is the resource, which NewFilteredDynamicInformer
+// receives.
 func (m *responseMatcher) describe(objects string) {
 	groupVersion, resource, _ := strings.Cut(objects, ", Resource=")
 	group, version, _ := strings.Cut(groupVersion, "/")
@@ -70,8 +72,8 @@ func (m *responseMatcher) describe(objects string) {
 	}
 }
 
-// statedKind returns the kind that an example states. It states none if its GetObjectKind, which
-// client-go does not call of typed examples, panics.
+// statedKind returns the kind that an example states. It returns none if its GetObjectKind, which
+// client-go does not call on typed examples, panics.
 func statedKind(example runtime.Object) (gvk schema.GroupVersionKind) {
 	defer func() { _ = recover() }()
 	return example.GetObjectKind().GroupVersionKind()
@@ -119,7 +121,7 @@ func (m *responseMatcher) matchList(resource schema.GroupVersionResource, types 
 	return m.emptyListType(resource, types), true
 }
 
-// knowsKind reports whether it is known of which kind the informer's objects are.
+// knowsKind reports whether the kind of the informer's objects is known.
 func (m *responseMatcher) knowsKind() bool { return len(m.gvks) > 0 || m.goTypeName != "" }
 
 // matchObject reports whether an object in a WATCH of the resource may be the informer's. One that
@@ -135,7 +137,7 @@ func (m *responseMatcher) matchObject(resource schema.GroupVersionResource, t wi
 		return true
 	case m.knowsKind():
 		return m.matchesType(resource, t)
-	case m.partial: // the server does not know metadata, and has sent the object
+	case m.partial: // the server does not support metadata, and has sent the object
 		gvk := schema.GroupVersionKind{Group: group, Version: version, Kind: t.Kind}
 		if version == "" {
 			gvk.Group, gvk.Version = "", group
@@ -147,7 +149,7 @@ func (m *responseMatcher) matchObject(resource schema.GroupVersionResource, t wi
 }
 
 // matchesType reports whether objects of type t are the informer's. If t has no apiVersion, the
-// path's counts.
+// path's is used.
 func (m *responseMatcher) matchesType(resource schema.GroupVersionResource, t wire.TypeMeta) bool {
 	version := resource.GroupVersion().String()
 	if t.APIVersion == "" {
@@ -175,7 +177,7 @@ func (m *responseMatcher) matchesPlural(resource schema.GroupVersionResource) bo
 	return false
 }
 
-// matchWatch reports whether a WATCH of the resource brings the informer's objects.
+// matchWatch reports whether a WATCH of the resource sends the informer's objects.
 func (m *responseMatcher) matchWatch(resource schema.GroupVersionResource) bool {
 	if !m.resource.Empty() {
 		return m.resource == resource
@@ -183,8 +185,8 @@ func (m *responseMatcher) matchWatch(resource schema.GroupVersionResource) bool 
 	return m.matchesPlural(resource)
 }
 
-// isUnknown reports whether the first bytes leave the objects' kind open. Lists of metadata do not
-// say of which kind the metadata is.
+// isUnknown reports whether the first bytes do not show the objects' kind. Lists of metadata do not
+// state the kind of the objects.
 func (h listTypeMeta) isUnknown() bool {
 	if h.list.Kind != "" {
 		return h.list.Kind == partialMetadataList.Kind
@@ -194,8 +196,8 @@ func (h listTypeMeta) isUnknown() bool {
 
 var partialMetadataList = wire.TypeMeta{APIVersion: metav1.SchemeGroupVersion.String(), Kind: "PartialObjectMetadataList"}
 
-// emptyListType returns the type of an empty list for the caller: what the captured list says, or
-// what its items or the example imply.
+// emptyListType returns the type of an empty list for the caller: the captured list's, or the one
+// that its items or the example imply.
 func (m *responseMatcher) emptyListType(resource schema.GroupVersionResource, types listTypeMeta) wire.TypeMeta {
 	version := types.list.APIVersion
 	if version == "" {

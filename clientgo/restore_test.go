@@ -18,8 +18,8 @@ import (
 
 // TestFactoryRestore breaks the watch of one of a factory's informers when the server is restored.
 // The watch of another informer stays open and silent, at a version that the server has reached
-// again; that informer must list once all the same. Another factory's informer must not list,
-// unless the informers were adopted one by one, so that nobody knows which belong together.
+// again; that informer must list again too. Another factory's informer must not list, unless the
+// informers were adopted one by one, so that their servers are unknown.
 func TestFactoryRestore(t *testing.T) {
 	resource := schema.GroupVersion{Version: "v1"}.WithResource
 	for name, build := range map[string]func(t *testing.T, cfg *rest.Config) (configMaps, secrets cache.SharedIndexInformer){

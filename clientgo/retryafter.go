@@ -14,11 +14,10 @@ import (
 )
 
 // retryAfter moves the Retry-After header of a refusal into its error. client-go's REST client
-// sends a request that was refused with this header up to ten times again before it returns the
-// refusal; a server that reports it has not reached a resourceVersion would be heard only after
-// that. The reflector decides when to ask again. What a ListerWatcher sends when the call has
-// returned, as client-go's RetryWatcher does, is none of the reflector's requests, and is left
-// alone.
+// repeats a request that was refused with this header up to ten times before it returns the
+// refusal; the reflector would only then learn that a server has not reached a resourceVersion. The
+// reflector decides when to retry. Requests that a ListerWatcher sends after the call has returned,
+// as client-go's RetryWatcher does, are not the reflector's and are not changed.
 type retryAfter struct {
 	seconds atomic.Int32
 	ended   atomic.Bool // the call has returned
@@ -42,12 +41,12 @@ func stripRetryAfter(req *http.Request, resp *http.Response) {
 	resp.Header.Del("Retry-After")
 }
 
-// brokenError hides that a connection broke, or could not be made in time. client-go's REST client
-// sends a LIST of which the connection broke up to ten times again, and makes an empty one of a
-// WATCH. The reflector decides that too.
+// brokenError hides that a connection broke, or could not be opened in time. client-go's REST
+// client repeats a LIST whose connection broke up to ten times, and returns an empty WATCH for it.
+// The reflector decides that too.
 type brokenError struct {
 	err   error
-	shown atomic.Bool // since client-go has handed it on
+	shown atomic.Bool // since client-go has returned it
 }
 
 func (e *brokenError) Error() string {
@@ -57,7 +56,7 @@ func (e *brokenError) Error() string {
 	return "the request broke off"
 }
 
-// Is finds the cause, which callers may ask for. client-go's REST client looks for it by errors.As.
+// Is finds the cause, for callers. client-go's REST client looks for it with errors.As.
 func (e *brokenError) Is(target error) bool { return errors.Is(e.err, target) }
 
 func (e *brokenError) Unwrap() error {
@@ -67,12 +66,12 @@ func (e *brokenError) Unwrap() error {
 	return nil
 }
 
-// endsWatch reports whether client-go's REST client makes an empty watch of an error, after it has
-// sent the WATCH ten times again, each of which may take half a minute where nobody answers.
+// endsWatch reports whether client-go's REST client turns an error into an empty watch, after it
+// has repeated the WATCH ten times, each of which may take half a minute if no server answers.
 func endsWatch(err error) bool { return utilnet.IsProbableEOF(err) || utilnet.IsTimeout(err) }
 
-// hideBroken hides err, if it says that the connection of an informer's request broke, or that a
-// WATCH took too long to begin.
+// hideBroken hides err if the connection of an informer's request broke, or a WATCH took too long
+// to start.
 func hideBroken(req *http.Request, err error) error {
 	r, ok := req.Context().Value(retryAfterKey{}).(*retryAfter)
 	if !ok || r.ended.Load() {
@@ -87,8 +86,8 @@ func hideBroken(req *http.Request, err error) error {
 	return &brokenError{err: err}
 }
 
-// restore shows what was hidden, and hides nothing from now on. It puts the header's value into the
-// error that the client made of the response, unless the body had a longer one.
+// restore shows the hidden error, and hides none from now on. It puts the header's value into the
+// error that the client created from the response, unless the body had a longer one.
 func (r *retryAfter) restore(err error) error {
 	r.ended.Store(true)
 	if broken, ok := errors.AsType[*brokenError](err); ok {

@@ -26,8 +26,8 @@ import (
 	"github.com/weirproject/weir/internal/source"
 )
 
-// TestBrokenConnection checks that a connection that breaks is reported at once, as what it is,
-// though client-go's REST client would send a LIST ten times again, and make an empty WATCH.
+// TestBrokenConnection checks that a broken connection is reported immediately and with its cause,
+// although client-go's REST client would repeat a LIST ten times, and return an empty WATCH.
 func TestBrokenConnection(t *testing.T) {
 	t.Run("reset", func(t *testing.T) { brokenConnection(t, "read", syscall.ECONNRESET) })
 	t.Run("timeout", func(t *testing.T) { brokenConnection(t, "dial", os.ErrDeadlineExceeded) })
@@ -70,7 +70,7 @@ func brokenConnection(t *testing.T, op string, why error) {
 	}
 }
 
-// asks are the requests that a reflector makes.
+// asks are the requests that a reflector sends.
 func (l *listWatch) asks(ctx context.Context) map[string]func() error {
 	return map[string]func() error{
 		"newest": func() error { _, err := l.NewestVersion(ctx, "100"); return err },
@@ -90,8 +90,8 @@ func podListWatch(client kubernetes.Interface) *cache.ListWatch {
 	}
 }
 
-// TestRetryAfterIsHeardAtOnce checks that a refusal with Retry-After is reported at once, though
-// client-go's REST client would ask ten times again before it returns it.
+// TestRetryAfterIsHeardAtOnce checks that a refusal with Retry-After is reported immediately,
+// although client-go's REST client would repeat the request ten times before it returns it.
 func TestRetryAfterIsHeardAtOnce(t *testing.T) {
 	var requests atomic.Int32
 	var header atomic.Value

@@ -31,8 +31,9 @@ func (g gatedRecorder) OnAdd(obj any, initial bool) { <-g.gate; g.recorder.OnAdd
 func (g gatedRecorder) OnUpdate(was, is any)        { <-g.gate; g.recorder.OnUpdate(was, is) }
 func (g gatedRecorder) OnDelete(obj any)            { <-g.gate; g.recorder.OnDelete(obj) }
 
-// addLate adds a handler that has handled nothing yet when another one is told the given line.
-// Then it goes on. addLate returns a function that waits for that, and returns what it was told.
+// addLate adds a handler that has handled nothing when another one receives the given line, and
+// then continues. The returned function waits for that line and returns the lines that the handler
+// received.
 func addLate(t *testing.T, inf cache.SharedIndexInformer, line string) (told func() []string) {
 	t.Helper()
 	late, first := gatedRecorder{newRecorder(), make(chan struct{})}, newRecorder()
@@ -50,9 +51,9 @@ func addLate(t *testing.T, inf cache.SharedIndexInformer, line string) (told fun
 	}
 }
 
-// TestDeletedTwice checks that a handler that is behind gets of each object that had a name the
-// state in its own DELETED event, though the objects have neither uids nor resourceVersions, as
-// those of fake clientsets. A state that is not kept is not taken from the object before.
+// TestDeletedTwice checks that a lagging handler receives, for each object that had a name, the
+// state in its own DELETED event, although the objects have neither uids nor resourceVersions, as
+// with fake clientsets. A missing state is not replaced by another object's.
 func TestDeletedTwice(t *testing.T) {
 	for which, newInformer := range bothConstructors {
 		for name, bytes := range map[string]int{"small": 0, "too large to be kept": maxFinalStateBytes} {
@@ -92,9 +93,9 @@ func TestDeletedTwice(t *testing.T) {
 	}
 }
 
-// TestDeletedAtOpaqueVersions checks that OnDelete gets the state in the DELETED event where
-// resourceVersions are no numbers, and each time the one of its own event if an object has left the
-// informer's selection twice.
+// TestDeletedAtOpaqueVersions checks that OnDelete receives the state in the DELETED event if
+// resourceVersions are not numbers, and the state of its own event each time if an object has left
+// the informer's selection twice.
 func TestDeletedAtOpaqueVersions(t *testing.T) {
 	const widget = `{"type":"%s","object":{"apiVersion":"shop.example/v1","kind":"Widget","metadata":` +
 		`{"namespace":"shop","name":"%s","uid":"u-%[2]s","resourceVersion":"x%[3]d","labels":{"v":"%[3]d"}}}}`
@@ -142,8 +143,8 @@ func TestDeletedAtOpaqueVersions(t *testing.T) {
 	}
 }
 
-// TestDeletedBefore checks that the state of an object that had the name before is not taken for
-// that of the object held, where resourceVersions are no numbers.
+// TestDeletedBefore checks that the state of an earlier object of the same name is not used for the
+// stored object if resourceVersions are not numbers.
 func TestDeletedBefore(t *testing.T) {
 	c := newChangingStore(t, Options{})
 	held := c.change(t, "a")

@@ -17,7 +17,7 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// unsharded returns a config for a server that ignores shardSelector, as most do.
+// unsharded returns a config for a server that ignores shardSelector, as most servers do.
 func unsharded(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -36,7 +36,7 @@ type roundTripperFunc func(*http.Request) (*http.Response, error)
 
 func (f roundTripperFunc) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// TestShards checks that the informers of a split have each object once, by lists and watches,
+// TestShards checks that the informers of a split store each object once, from lists and watches,
 // whether or not the server selects, and whether or not bodies are captured.
 func TestShards(t *testing.T) {
 	for _, selects := range []bool{true, false} {
@@ -118,8 +118,8 @@ func eventually(t *testing.T, cond func() bool) {
 	}
 }
 
-// TestFactoryOfShard checks that all informers of a factory are of its shard, in whatever order its
-// options are given.
+// TestFactoryOfShard checks that all informers of a factory have its shard, for any order of its
+// options.
 func TestFactoryOfShard(t *testing.T) {
 	server := serve(t, apiserver.Options{Pods: 200})
 	n := 0
@@ -147,7 +147,7 @@ func TestFactoryOfShard(t *testing.T) {
 	}
 }
 
-// TestShardRefused checks that an invalid shard panics and says why.
+// TestShardRefused checks that an invalid shard panics with the reason.
 func TestShardRefused(t *testing.T) {
 	defer func() {
 		if err, ok := recover().(error); !ok || !strings.Contains(err.Error(), "Index 2 is not one of 0 to 1") {

@@ -15,9 +15,9 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// sink is the reflector's Sink. It writes what an informer's reflector receives into the store.
-// Captured bytes are stored as they came. Returned objects are encoded if the encoding loses
-// nothing, and stored as values otherwise. Only the reflector's goroutine uses it.
+// sink is the reflector's Sink. It writes the objects that an informer's reflector receives to the
+// store. It stores captured bytes unchanged. It encodes returned objects if the encoding loses
+// nothing, and stores them as values otherwise. Only the reflector's goroutine uses it.
 type sink struct {
 	*store.Writer
 	name      string // of the informer, for errors
@@ -26,22 +26,22 @@ type sink struct {
 	finals    finalStates
 	transform cache.TransformFunc // nil for none; set before the start
 	pin       bool                // store every object as a value
-	// syntheticVersions counts the versions made up for objects whose own do not increase.
+	// syntheticVersions counts the versions made up for objects whose own versions do not increase.
 	syntheticVersions uint64
-	renames           renames // what the transform has given another name or namespace
+	renames           renames // objects to which the transform gave another name or namespace
 	meta              wire.Meta
-	// onTransformed gets each version that was stored encoded, and the value that a transform
-	// returned for it. It may be nil.
-	onTransformed func(o *store.Object, value any)
-	// published is an empty store of client-go's, which publishes the resourceVersion that it is told.
+	// onTransformed receives each version that was stored encoded, and the transform's result for it.
 	// It may be nil.
+	onTransformed func(o *store.Object, value any)
+	// published is an empty store of client-go's, which publishes the resourceVersion that it
+	// receives. It may be nil.
 	published cache.Store
 	failures  transformLog
 }
 
-// Take implements reflector.Sink. An object that cannot be taken is left out and reported, because
-// no other log may say why it is missing. The version before stays, in a relist too. That is so
-// for a version that the transform excludes, which is not reported.
+// Take implements reflector.Sink. It leaves out and reports an object that it cannot store, because
+// no other log may explain why it is missing. The previous version stays, also in a relist. The
+// same applies to a version that the transform excludes, but that is not reported.
 func (s *sink) Take(t wire.EventType, m *wire.Meta, raw []byte, value any) error {
 	namespace, name := m.Namespace, m.Name
 	err := s.take(t, m, raw, value)
@@ -79,7 +79,7 @@ func (s *sink) take(t wire.EventType, m *wire.Meta, raw []byte, object any) erro
 	}
 	if s.renames == nil {
 		if unchanged, err := s.Unchanged(m, raw); unchanged || err != nil {
-			return err // the version is held, and was transformed before
+			return err // the version is stored, and was transformed before
 		}
 	}
 	value, err := s.codec.Decode(raw)
@@ -89,7 +89,7 @@ func (s *sink) take(t wire.EventType, m *wire.Meta, raw []byte, object any) erro
 	return s.transformAndPut(m, raw, func() (any, error) { return s.transformed(value) })
 }
 
-// takeDeleted takes a DELETED event. A transform may have given the object another key.
+// takeDeleted handles a DELETED event. A transform may have given the object another key.
 func (s *sink) takeDeleted(m *wire.Meta, raw []byte) error {
 	if s.transform == nil {
 		s.finals.putRaw(m, s.endedBy(m), bytes.Clone(raw))
@@ -101,19 +101,19 @@ func (s *sink) takeDeleted(m *wire.Meta, raw []byte) error {
 	}
 	if err == nil && s.rename(m, value) {
 		s.keepFinalValue(m, s.endedBy(m), value)
-	} else { // the object goes all the same, and OnDelete gets the version before
+	} else { // the object is deleted anyway, and OnDelete receives the previous version
 		s.renames.apply(m)
 	}
 	return s.Delete(m, raw)
 }
 
 // endedBy returns the version that a DELETED event ends, so that its final state is found, if the
-// event has no resourceVersion that is a number. It returns nil otherwise.
+// event's resourceVersion is not a number. It returns nil otherwise.
 func (s *sink) endedBy(m *wire.Meta) *store.Object {
 	if deletionVersion(m) != 0 {
 		return nil
 	}
-	s.Flush() // the store must hold what came before this event
+	s.Flush() // the store needs the previous events first
 	held, ok := s.store.Get(string(wire.AppendKey(nil, m)))
 	if !ok || len(m.UID) > 0 && string(m.UID) != held.UID() {
 		return nil
@@ -134,7 +134,7 @@ func (s *sink) Progress(resourceVersion string) {
 	s.publish()
 }
 
-// publish publishes how current the store is.
+// publish publishes the store's resourceVersion.
 func (s *sink) publish() {
 	if s.published != nil {
 		s.published.Bookmark(s.ResourceVersion())
@@ -158,7 +158,7 @@ func (s *sink) rename(m *wire.Meta, value any) bool {
 }
 
 // keepFinalValue keeps the final state of an object, transformed, and encoded if possible. ended is
-// the version that it has ended, if that is known.
+// the version that it has ended, if known.
 func (s *sink) keepFinalValue(m *wire.Meta, ended *store.Object, value any) {
 	if raw := s.encoded(value); raw != nil {
 		s.finals.putRaw(m, ended, raw)
@@ -167,17 +167,17 @@ func (s *sink) keepFinalValue(m *wire.Meta, ended *store.Object, value any) {
 	}
 }
 
-// takeObject takes an object that the ListerWatcher returned.
+// takeObject handles an object that the ListerWatcher returned.
 func (s *sink) takeObject(t wire.EventType, m *wire.Meta, object any) error {
 	if t != 0 {
-		s.Flush() // the store must hold what came before this event
+		s.Flush() // the store needs the previous events first
 	}
 	transformed := func() (any, error) { return s.transformed(object) }
-	if s.renames != nil { // what is held under which key only the transform can say
+	if s.renames != nil { // only the transform knows the stored key
 		changed, err := s.transformed(copied(object))
 		switch {
 		case err == nil && s.rename(m, changed):
-		case t == wire.Deleted: // the object goes all the same
+		case t == wire.Deleted: // the object is deleted anyway
 			s.renames.apply(m)
 		case err != nil:
 			return transformError{err}
@@ -192,10 +192,10 @@ func (s *sink) takeObject(t wire.EventType, m *wire.Meta, object any) error {
 		}
 		return s.deleteObject(m, object, held, transformed)
 	case ok && t != 0 && !s.Replacing() && isEarlierVersion(object, held):
-		return nil // a repeated event; a watch that breaks off here is not resumed before it
+		return nil // a repeated event; a watch that breaks off here resumes after it
 	case ok && s.repeats(t, object, held):
 		m.UID, m.ResourceVersion = []byte(held.UID()), []byte(held.ResourceVersion())
-		// The version is held, and was transformed before. The content may differ all the same.
+		// The version is stored, and was transformed before. Its content may still differ.
 		received := s.encoded(object)
 		if unchanged, err := s.Unchanged(m, received); unchanged || err != nil {
 			return err
@@ -207,27 +207,27 @@ func (s *sink) takeObject(t wire.EventType, m *wire.Meta, object any) error {
 	return s.transformAndPut(m, s.encoded(object), transformed)
 }
 
-// repeats reports whether an object that was told of is in the version that is held. A change that
-// cannot be compared is news, as with client-go.
+// repeats reports whether a received object is the stored version. A change that cannot be compared
+// is new, as with client-go.
 func (s *sink) repeats(t wire.EventType, object any, held *store.Object) bool {
-	if t == 0 || t == wire.Added { // a list or initial events may repeat what is held
+	if t == 0 || t == wire.Added { // a list or initial events may repeat the stored objects
 		return sameVersion(object, held) || s.unchanged(object, held)
 	}
-	// So may the changes that come after a list which broke off. Fake clientsets, which set no uid,
-	// change objects without giving them new versions.
+	// So may the changes after a list that broke off. Fake clientsets, which set no uid, change
+	// objects without new versions.
 	if held.UID() == "" || !sameVersion(object, held) {
 		return false
 	}
 	if s.encoded(object) != nil {
-		return true // the contents are compared by their bytes
+		return true // contents are compared by their bytes
 	}
 	value, err := held.Decoded()
 	return s.transform == nil && err == nil && codec.Equal(object, value)
 }
 
-// deleteObject takes the returned object of a DELETED event. held is the version held under its
-// key, or nil. OnDelete gets the returned object, unless the object cannot be transformed or is
-// older than held, as in an event that comes again.
+// deleteObject handles the returned object of a DELETED event. held is the stored version under its
+// key, or nil. OnDelete receives the returned object, unless the object cannot be transformed or is
+// older than held, as in a repeated event.
 func (s *sink) deleteObject(m *wire.Meta, object any, held *store.Object, transformed func() (any, error)) error {
 	final := held != nil && isFinal(object, held)
 	if held != nil {
@@ -242,15 +242,15 @@ func (s *sink) deleteObject(m *wire.Meta, object any, held *store.Object, transf
 	return s.Delete(m, nil)
 }
 
-// isFinal reports whether a deleted object is the one that is held, and no lower number says that
-// it is older.
+// isFinal reports whether a deleted object is the stored one, and no lower number shows that it is
+// older.
 func isFinal(object any, held *store.Object) bool {
 	is, err := wire.IdentityOf(object)
 	return err == nil && (is.UID == "" || is.UID == held.UID()) && !isBefore(is, held)
 }
 
-// copied returns a copy of a returned object, which a transform may change. It returns an object
-// that cannot be copied itself.
+// copied returns a copy of a returned object, which a transform may change. An object that cannot
+// be copied is returned itself.
 func copied(object any) any {
 	if duplicate, ok := codec.Copy(object); ok {
 		return duplicate
@@ -258,35 +258,35 @@ func copied(object any) any {
 	return object
 }
 
-// encoded returns the bytes that stand for a returned object, or nil if it cannot be encoded.
+// encoded returns the bytes of a returned object, or nil if it cannot be encoded.
 func (s *sink) encoded(object any) []byte {
 	raw, _ := s.codec.Encode(object)
 	return raw
 }
 
-// isEarlierObject reports whether a deleted object had the name before the one that is held.
+// isEarlierObject reports whether a deleted object had the name before the stored one.
 func isEarlierObject(object any, held *store.Object) bool {
 	is, err := wire.IdentityOf(object)
 	return err == nil && is.UID != "" && is.UID != held.UID() && isBefore(is, held)
 }
 
-// isEarlierVersion reports whether an object is an earlier version than the one that is held, of
-// the same object or of one that had the name before. It is false without a uid, which fake
-// clientsets do not set.
+// isEarlierVersion reports whether an object is an earlier version than the stored one, of the same
+// object or of an earlier one with the name. It is false without a uid, which fake clientsets do
+// not set.
 func isEarlierVersion(object any, held *store.Object) bool {
 	is, err := wire.IdentityOf(object)
 	return err == nil && is.UID != "" && held.UID() != "" && isBefore(is, held)
 }
 
-// isBefore reports whether an object's resourceVersion and that of the held one are numbers, and
-// the object's is the lower.
+// isBefore reports whether the resourceVersions of an object and of the stored one are numbers, and
+// the object's is lower.
 func isBefore(object wire.Identity, held *store.Object) bool {
 	has, err := resourceversion.Parse(object.ResourceVersion)
 	had, number := ownVersion(held)
 	return err == nil && number && has < had
 }
 
-// ownVersion returns the number of a held object's own resourceVersion, and false if it is no
+// ownVersion returns the number of a stored object's own resourceVersion, and false if it is not a
 // number or cannot be read. The store's version of the object may be made up; see advanceVersion.
 func ownVersion(held *store.Object) (uint64, bool) {
 	if had, number := held.ResourceVersionNumber(); number {
@@ -304,15 +304,15 @@ func ownVersion(held *store.Object) (uint64, bool) {
 	return had, err == nil
 }
 
-// sameVersion reports whether an object has the uid and resourceVersion of the held one.
+// sameVersion reports whether an object has the uid and resourceVersion of the stored one.
 func sameVersion(object any, held *store.Object) bool {
 	is, err := wire.IdentityOf(object)
 	return err == nil && is.ResourceVersion != "" && is.ResourceVersion == held.ResourceVersion() && is.UID == held.UID()
 }
 
-// unchanged reports whether a listed object is the held one, if the held resourceVersion was made
-// up or is missing: fake clientsets set none. It compares the objects, unless the held one is the
-// result of a transform. An object that codec.Equal cannot compare counts as changed.
+// unchanged reports whether a listed object equals the stored one, if the stored resourceVersion
+// was made up or is missing: fake clientsets set none. It compares the objects, unless the stored
+// one is the result of a transform. An object that codec.Equal cannot compare counts as changed.
 func (s *sink) unchanged(object any, held *store.Object) bool {
 	value, err := held.Decoded()
 	if err != nil {
@@ -333,8 +333,8 @@ func (s *sink) unchanged(object any, held *store.Object) bool {
 }
 
 // advanceVersion makes up a version for the store unless the object's own is a number above the
-// held one: the order of events is what counts. A version that is made up is not a number, so it is
-// never compared. The object keeps its own.
+// stored one, because the order of events counts. A made-up version is not a number, so it is never
+// compared. The object keeps its own.
 func (s *sink) advanceVersion(m *wire.Meta, held *store.Object) {
 	had, number := held.ResourceVersionNumber()
 	has, err := resourceversion.Parse(m.ResourceVersion)
@@ -345,5 +345,5 @@ func (s *sink) advanceVersion(m *wire.Meta, held *store.Object) {
 	m.ResourceVersion = strconv.AppendUint([]byte(syntheticVersion), s.syntheticVersions, 10)
 }
 
-// syntheticVersion begins resourceVersions that are made up.
+// syntheticVersion is the prefix of made-up resourceVersions.
 const syntheticVersion = "weir/"

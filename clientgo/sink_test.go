@@ -13,8 +13,8 @@ import (
 )
 
 // TestTransformOnRelist checks that a relist transforms only objects whose bytes differ from those
-// received before, whatever the transform makes of them and of their uids, even if the server has
-// gone back. Objects that are returned are compared like bytes.
+// received before, for any change by the transform, also of uids, even if the server has gone back.
+// Returned objects are compared like bytes.
 func TestTransformOnRelist(t *testing.T) {
 	for name, test := range map[string]struct {
 		returned bool
@@ -41,7 +41,7 @@ func TestTransformOnRelist(t *testing.T) {
 	}
 }
 
-// relistedPod is a sink with a transform, and a pod that lists bring.
+// relistedPod is a sink with a transform, and a pod that each list contains.
 type relistedPod struct {
 	*sink
 	returned bool // the lists are of objects, and not of bytes
@@ -63,8 +63,8 @@ func newRelistedPod(t *testing.T, returned bool, change func(*corev1.Pod)) *reli
 	return l
 }
 
-// list brings the pod, at the version that it has always, and checks how often it is transformed
-// and that it is held as the transform made it.
+// list lists the pod at its constant version, and checks how often it is transformed and that the
+// store has the transform's result.
 func (l *relistedPod) list(t *testing.T, rebase bool, node string, wantCalls int) {
 	t.Helper()
 	l.calls = 0
@@ -98,8 +98,8 @@ func (l *relistedPod) list(t *testing.T, rebase bool, node string, wantCalls int
 	}
 }
 
-// TestOpaqueDeletion checks that an object goes with its DELETED event where a transform drops uids
-// and the server's versions cannot be compared.
+// TestOpaqueDeletion checks that a DELETED event deletes an object if a transform drops uids and
+// the server's versions cannot be compared.
 func TestOpaqueDeletion(t *testing.T) {
 	l := newRelistedPod(t, false, func(p *corev1.Pod) { p.UID = "" })
 	for _, event := range []wire.EventType{wire.Added, wire.Deleted} {
@@ -120,8 +120,8 @@ func TestOpaqueDeletion(t *testing.T) {
 	}
 }
 
-// TestListedEarlier checks that a list, and initial events in its place, are the state whatever
-// versions are held: those of a server that was restored from a backup are earlier.
+// TestListedEarlier checks that a list, and initial events instead of one, replace the state for
+// any stored versions: those of a server that was restored from a backup are lower.
 func TestListedEarlier(t *testing.T) {
 	for _, event := range []wire.EventType{0, wire.Added} {
 		values := codec.Of(&corev1.Pod{})
@@ -150,8 +150,8 @@ func TestListedEarlier(t *testing.T) {
 	}
 }
 
-// TestListedValueAfterRestore checks that a list of a server that has gone back leaves a value
-// whole that cannot be encoded and has no resourceVersion.
+// TestListedValueAfterRestore checks that a list of a server that has gone back does not change a
+// value that cannot be encoded and has no resourceVersion.
 func TestListedValueAfterRestore(t *testing.T) {
 	values := codec.Of(&corev1.Pod{})
 	s := store.New(store.Config{Decode: values.Decode})

@@ -10,11 +10,11 @@ import (
 	"github.com/weirproject/weir/internal/engine"
 )
 
-// Err returns what keeps an informer from being current now, or nil if nothing does. The informer
-// recovers by itself; Err then returns nil again. errors.Is finds a sentinel of package weir, such
-// as weir.ErrForbidden, and apierrors.IsForbidden and its kin hold too. inf is an informer of this
-// package or a wrapper of one, such as generated factories return; for any other informer, and for
-// nil, Err returns ErrForeignInformer. Err does not block.
+// Err returns the error that keeps an informer from being current, or nil. The informer recovers
+// automatically; Err then returns nil again. errors.Is finds a sentinel of package weir, such as
+// weir.ErrForbidden; apierrors.IsForbidden and similar functions work too. inf is an informer of
+// this package or a wrapper of one, such as generated factories return; for any other informer, and
+// for nil, Err returns ErrForeignInformer. Err does not block.
 func Err(inf cache.SharedIndexInformer) error {
 	i, err := informerOf(inf)
 	if err != nil {
@@ -23,12 +23,12 @@ func Err(inf cache.SharedIndexInformer) error {
 	return i.engine.Err()
 }
 
-// WaitForSync blocks until the first list of each informer is held, as cache.WaitForCacheSync does.
-// If the context ends first, the error says what keeps each of the remaining informers from
+// WaitForSync blocks until the first list of each informer is stored, like cache.WaitForCacheSync.
+// If the context ends first, the error names what keeps each of the remaining informers from
 // syncing: errors.Is finds the context's error and, if there is a reason, a sentinel of package
-// weir. WaitForSync waits for an informer that is not started yet, but not for one that has stopped
-// before it synced: the error then says so. It returns ErrForeignInformer at once if an informer is
-// not of this package.
+// weir. WaitForSync waits for an informer that is not started yet, but returns an error for one
+// that stopped before it synced. It immediately returns ErrForeignInformer if an informer is not of
+// this package.
 func WaitForSync(ctx context.Context, inf ...cache.SharedIndexInformer) error {
 	all := make([]*informer, len(inf))
 	for n := range inf {
@@ -68,8 +68,8 @@ func (i *informer) waitHasSynced(ctx context.Context) error {
 	}
 }
 
-// informerOf returns the informer behind inf, which it finds by the store: wrappers, client-go's
-// typed ones among them, pass that on.
+// informerOf returns the informer inside inf. It finds it by the store: wrappers, such as
+// client-go's typed ones, return the inner informer's.
 func informerOf(inf cache.SharedIndexInformer) (*informer, error) {
 	if inf != nil {
 		if x, ok := inf.GetStore().(*indexer); ok && x.informer != nil {

@@ -94,8 +94,8 @@ func TestErrOfOthers(t *testing.T) {
 	}
 }
 
-// TestWaitForSyncContext checks that the wait for HasSynced finds the context's error, and the
-// cause that it was ended with.
+// TestWaitForSyncContext checks that the wait for HasSynced returns the context's error and its
+// cause.
 func TestWaitForSyncContext(t *testing.T) {
 	inf := NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, nil).(*informer)
 	t.Cleanup(inf.store.Close)
@@ -117,8 +117,8 @@ func (silentServer) RoundTrip(req *http.Request) (*http.Response, error) {
 	return nil, context.Cause(req.Context())
 }
 
-// TestHeaderTimeout checks that a request whose response does not begin is given up, and that Err
-// says so.
+// TestHeaderTimeout checks that a request whose response does not start is cancelled, and that Err
+// reports that.
 func TestHeaderTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := &rest.Config{Host: "http://none.invalid", Transport: silentServer{}}
@@ -153,8 +153,8 @@ func (r stuckRefusal) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: r.code, Header: http.Header{"Content-Type": {r.contentType}}, Body: text, Request: req}, nil
 }
 
-// TestRefusalTimeout checks that a refusal that does not end is given up too, and that its code
-// counts.
+// TestRefusalTimeout checks that a refusal that does not end is cancelled too, and that its code is
+// reported.
 func TestRefusalTimeout(t *testing.T) {
 	for _, c := range []struct {
 		server stuckRefusal
@@ -180,8 +180,8 @@ func TestRefusalTimeout(t *testing.T) {
 	}
 }
 
-// otherEncoding is a server whose LISTs are JSON and whose WATCHes are in an encoding that is not
-// known here, and bring nothing yet.
+// otherEncoding is a server whose LISTs are JSON and whose WATCHes have an encoding that this
+// package does not know, and send nothing yet.
 type otherEncoding struct{}
 
 func (otherEncoding) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -193,7 +193,7 @@ func (otherEncoding) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: list, Request: req}, nil
 }
 
-// TestWatchInAnotherEncoding checks that a WATCH which only its caller can read begins at once.
+// TestWatchInAnotherEncoding checks that a WATCH that only its caller can read starts immediately.
 func TestWatchInAnotherEncoding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := &rest.Config{Host: "http://none.invalid", Transport: otherEncoding{}}
@@ -213,7 +213,7 @@ func TestWatchInAnotherEncoding(t *testing.T) {
 	})
 }
 
-// TestHandlerSyncsAfterInformer checks that where a handler has synced, its informer has.
+// TestHandlerSyncsAfterInformer checks that the informer has synced if a handler has.
 func TestHandlerSyncsAfterInformer(t *testing.T) {
 	for range 100 {
 		inf := NewSharedIndexInformer(noWatchList{&cache.ListWatch{
@@ -235,8 +235,8 @@ func TestHandlerSyncsAfterInformer(t *testing.T) {
 	}
 }
 
-// TestWrappedTwice checks that a config that was wrapped twice is captured once, and read as it
-// arrives.
+// TestWrappedTwice checks that the responses of a config that was wrapped twice are captured once,
+// and read as they arrive.
 func TestWrappedTwice(t *testing.T) {
 	server := serve(t, apiserver.Options{Pods: 30})
 	inf := NewSharedIndexInformer(podsOf(capturing(capturing(server.Config()))), &corev1.Pod{}, 0, nil).(*informer)
@@ -247,7 +247,8 @@ func TestWrappedTwice(t *testing.T) {
 	}
 }
 
-// TestStopTakesTheRest checks that stopping a watch around another one takes what it still sends.
+// TestStopTakesTheRest checks that stopping a watch around another one receives the events that it
+// still sends.
 func TestStopTakesTheRest(t *testing.T) {
 	inner := watch.NewFake()
 	w := watch.Filter(inner, func(e watch.Event) (watch.Event, bool) { return e, true })
@@ -255,9 +256,9 @@ func TestStopTakesTheRest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inner.Add(pod("a", "1")) // the filter takes it and blocks in its send
+	inner.Add(pod("a", "1")) // the filter receives it and blocks in its send
 	if err := body.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// goleak reports the filter's goroutine if it stays.
+	// goleak reports the filter's goroutine if it leaks.
 }

@@ -10,17 +10,17 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// transformLogEvery bounds how often failed transforms are logged: a transform may fail for every
+// transformLogEvery limits how often failed transforms are logged: a transform may fail for every
 // version.
 const transformLogEvery = time.Minute
 
-// transformError is why a transform's result cannot be stored.
+// transformError is the reason why a transform's result cannot be stored.
 type transformError struct{ error }
 
 func (e transformError) Error() string { return fmt.Sprintf("transform: %v", e.error) }
 func (e transformError) Unwrap() error { return e.error }
 
-// transformed returns what the transform makes of a value. A panic of the transform is an error if
+// transformed returns the transform's result for a value. A panic of the transform is an error if
 // utilruntime.ReallyCrash is false.
 func (s *sink) transformed(value any) (changed any, err error) {
 	if s.transform == nil {
@@ -31,7 +31,7 @@ func (s *sink) transformed(value any) (changed any, err error) {
 	return s.transform(value)
 }
 
-// transformAndPut stores what transformed returns.
+// transformAndPut stores the result of transformed.
 func (s *sink) transformAndPut(m *wire.Meta, received []byte, transformed func() (any, error)) error {
 	value, err := transformed()
 	if err != nil {
@@ -40,9 +40,9 @@ func (s *sink) transformAndPut(m *wire.Meta, received []byte, transformed func()
 	return s.putTransformed(m, received, value)
 }
 
-// putTransformed stores a transformed value, encoded if possible. received is what the value was
-// decoded from, or nil. The store keeps the server's uid, even if the transform changes it: an
-// object that is received again is recognized by it.
+// putTransformed stores a transformed value, encoded if possible. received are the bytes that the
+// value was decoded from, or nil. The store keeps the server's uid, even if the transform changes
+// it, to recognize the object when it is received again.
 func (s *sink) putTransformed(m *wire.Meta, received []byte, value any) error {
 	if _, err := wire.IdentityOf(value); err != nil {
 		return transformError{err}
@@ -65,10 +65,10 @@ func (s *sink) putTransformed(m *wire.Meta, received []byte, value any) error {
 	return s.PutValue(&s.meta, received, value)
 }
 
-// transformLog says which failed transforms to log.
+// transformLog selects the failed transforms to log.
 type transformLog struct {
 	last   time.Time // of the last one that was logged
-	silent int       // those that were not, since then
+	silent int       // those that were not logged since then
 }
 
 // next reports whether to log the next one, and how many were not logged since the last.
@@ -82,7 +82,7 @@ func (l *transformLog) next() (log bool, silent int) {
 	return true, silent
 }
 
-// report logs why an object is left out. Of the errors of the transform it logs one a minute.
+// report logs why an object is left out. It logs one error of the transform per minute.
 func (s *sink) report(m *wire.Meta, err error) {
 	if _, ok := errors.AsType[transformError](err); ok {
 		log, silent := s.failures.next()

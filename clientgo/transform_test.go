@@ -22,7 +22,7 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// slimPod is a type that a transform makes of pods.
+// slimPod is the type to which a transform reduces pods.
 type slimPod struct {
 	metav1.ObjectMeta
 	Node string
@@ -104,7 +104,7 @@ func TestTransformCaptured(t *testing.T) {
 		if calls == 7 {
 			return nil, errors.New("not this one")
 		}
-		p.Spec.Tolerations[0].Key += "+" // in place: no other pod may have that slice
+		p.Spec.Tolerations[0].Key += "+" // in place: no other pod may share that slice
 		p.ManagedFields, p.Spec, p.Status = nil, corev1.PodSpec{NodeName: "transformed", Tolerations: p.Spec.Tolerations}, corev1.PodStatus{}
 		return p, nil
 	}); err != nil {
@@ -127,9 +127,9 @@ func TestTransformCaptured(t *testing.T) {
 	stop()
 }
 
-// TestSlimmingTransform has a transform copy a few strings and the start time of each pod into
-// another pod, and a handler keep the start time. The pods that were decoded for the transform must
-// not stay in memory, and none may come through the client.
+// TestSlimmingTransform: a transform copies a few strings and the start time of each pod into
+// another pod, and a handler keeps the start time. The pods that were decoded for the transform
+// must not stay in memory, and no pod may be decoded by the client.
 func TestSlimmingTransform(t *testing.T) {
 	const pods = 50
 	server := serve(t, apiserver.Options{Pods: pods})

@@ -26,8 +26,8 @@ func refusing(obj any) (any, error) {
 	return obj, nil
 }
 
-// TestTransformErrorOnRelist checks that an object whose newest version cannot be transformed stays
-// as it was before, after a watch and after a relist, and goes when it is deleted.
+// TestTransformErrorOnRelist checks that an object whose newest version cannot be transformed keeps
+// its previous version, after a watch and after a relist, and is deleted with its DELETED event.
 func TestTransformErrorOnRelist(t *testing.T) {
 	defer func(was []utilruntime.ErrorHandler) { utilruntime.ErrorHandlers = was }(utilruntime.ErrorHandlers)
 	utilruntime.ErrorHandlers = nil // one of them waits until some time after the last error
@@ -59,17 +59,17 @@ func transformErrorOnRelist(t *testing.T) {
 	s.stop()
 }
 
-// TestRefusedOnRelist checks the same for a list that has an object which cannot be decoded or
-// transformed, and that another object of its name does not keep what is held.
+// TestRefusedOnRelist checks the same for a list with an object that cannot be decoded or
+// transformed, and that another object of its name does not keep the stored version.
 func TestRefusedOnRelist(t *testing.T) {
 	for name, test := range map[string]struct {
 		pin      bool
 		returned bool   // the list is of objects, and not of bytes
 		cut      bool   // the bytes cannot be decoded
 		restored bool   // the list is of a server that has gone back
-		version  string // that is listed where 3 is held
+		version  string // the listed version; version 3 is stored
 		uid      types.UID
-		held     types.UID // what the transform makes of uids, unless ""
+		held     types.UID // the uid that the transform sets, unless ""
 		wantGone bool
 	}{
 		"bytes":            {version: "4", uid: "uid-1"},
@@ -101,7 +101,7 @@ func TestRefusedOnRelist(t *testing.T) {
 					t.Fatal(err)
 				}
 				if cut {
-					raw = append(raw, "\x2a\x01"...) // a field that is cut off
+					raw = append(raw, "\x2a\x01"...) // a truncated field
 				}
 				sink.BeginReplace(rebase)
 				defer sink.EndReplace("9")
@@ -129,12 +129,12 @@ func TestRefusedOnRelist(t *testing.T) {
 	}
 }
 
-// pointedPod is a type of a transform, and a shallow copy of it has the same metadata.
+// pointedPod is a transform's type. A shallow copy of it shares the metadata.
 type pointedPod struct{ *metav1.ObjectMeta }
 
-// TestHeldValueIsNotChanged checks that OnDelete gets the version before where the final state
-// cannot be transformed, and that what handlers and readers have of that version is not changed,
-// though its type cannot be copied.
+// TestHeldValueIsNotChanged checks that OnDelete receives the previous version if the final state
+// cannot be transformed, and that the value that handlers and readers have of it is not changed,
+// although its type cannot be copied.
 func TestHeldValueIsNotChanged(t *testing.T) {
 	for name, test := range map[string]struct {
 		transformed func(metav1.ObjectMeta) any
@@ -183,9 +183,9 @@ func TestHeldValueIsNotChanged(t *testing.T) {
 	}
 }
 
-// TestExcludedVersions checks what becomes of versions that a transform excludes, and of those that
-// it fails for: handlers and the store have the version before, until the object is deleted. Only
-// the failures are logged, once a minute, and counted.
+// TestExcludedVersions checks the versions that a transform excludes, and those for which it fails:
+// handlers and the store have the previous version until the object is deleted. Only the failures
+// are logged, once a minute, and counted.
 func TestExcludedVersions(t *testing.T) {
 	for name, test := range map[string]struct {
 		result  func() (any, error)

@@ -19,9 +19,9 @@ import (
 
 // Wrap installs the capturing transport in cfg. Call it before clients are built from cfg. It
 // affects only the LISTs and WATCHes of this package's informers: the informer reads the response
-// as it arrives, and the client that sent the request gets an empty list or a watch that has ended.
-// Only responses with objects of the informer's kind are captured, so a ListerWatcher gets whatever
-// else it asks for.
+// as it arrives, and the client that sent the request receives an empty list or a watch that has
+// ended. Only responses with objects of the informer's kind are captured, so a ListerWatcher
+// receives the responses to its other requests.
 //
 // A ListerWatcher that changes its client's response (filters it, fills in fields), or whose client
 // has a codec that sets defaults or converts, therefore needs Options.NoCapture. Changes to the
@@ -41,23 +41,23 @@ func Wrap(cfg *rest.Config) {
 	})
 }
 
-// wrapped is set once a config of this process was wrapped.
+// wrapped is set after a config of this process was wrapped.
 var wrapped atomic.Bool
 
-// compression says how the bodies of long responses come through the transports below.
+// compression is the form in which the transports below return the bodies of long responses.
 type compression uint8
 
 const (
 	// compressed bodies are decompressed here, so that the bytes on the wire can be counted.
 	compressed compression = iota
-	// decompressed bodies are asked for and decompressed by net/http, as client-go has it: a
-	// RoundTripper that others have installed may read them.
+	// decompressed bodies are requested and decompressed by net/http, as in client-go: a RoundTripper
+	// of another package may read them.
 	decompressed
 	uncompressed
 )
 
-// compressionBelow returns what the innermost transport and those on the way to it call for. Those
-// that are client-go's own, or of this package, do not read bodies.
+// compressionBelow returns the form that the innermost transport and those on the way to it
+// require. client-go's and this package's do not read bodies.
 func compressionBelow(rt http.RoundTripper) compression {
 	for c := compressed; ; {
 		if at, ok := rt.(*http.Transport); ok {
@@ -77,7 +77,7 @@ func compressionBelow(rt http.RoundTripper) compression {
 	}
 }
 
-// readsNoBodies reports whether a RoundTripper is of client-go or of this package.
+// readsNoBodies reports whether a RoundTripper is client-go's or this package's.
 func readsNoBodies(rt http.RoundTripper) bool {
 	t := reflect.TypeOf(rt)
 	if t != nil && t.Kind() == reflect.Pointer {
@@ -86,17 +86,17 @@ func readsNoBodies(rt http.RoundTripper) bool {
 	return t == reflect.TypeFor[transport]() || t != nil && strings.HasPrefix(t.PkgPath(), "k8s.io/client-go/")
 }
 
-// transport hands the responses to captured requests over to their captures.
+// transport passes the responses to captured requests to their captures.
 type transport struct {
 	next        http.RoundTripper
 	compression compression
 }
 
-// WrappedRoundTripper returns the transport below. client-go walks chains of transports by it.
+// WrappedRoundTripper returns the transport below. client-go uses it to walk chains of transports.
 func (t *transport) WrappedRoundTripper() http.RoundTripper { return t.next }
 
-// headerTimeout bounds the time until the response to a captured request begins. kube-apiserver
-// answers or gives up a request within a minute.
+// headerTimeout limits the time until the response to a captured request starts. kube-apiserver
+// answers or cancels a request within a minute.
 const headerTimeout = 75 * time.Second
 
 // RoundTrip sends the request, captured or not.
@@ -107,8 +107,8 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // roundTrip sends the request. A captured request outlives the caller's context, which ends as soon
-// as the caller has its empty list: once the response has begun the request ends with the capture's
-// context.
+// as the caller has its empty list: after the response has started, the request ends with the
+// capture's context.
 func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 	c, ok := req.Context().Value(captureKey{}).(*capture)
 	if !ok {
@@ -121,7 +121,7 @@ func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 	if !ok {
 		return t.next.RoundTrip(req)
 	}
-	// The request goes on without the capture, because another such transport may be below.
+	// The request continues without the capture, because another such transport may be below.
 	ctx, cancel := context.WithCancelCause(context.WithValue(context.WithoutCancel(req.Context()), captureKey{}, nil))
 	ours := req.Clone(ctx)
 	if accepts := t.acceptEncoding(req, c.verb); accepts != "" {
@@ -141,8 +141,8 @@ func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 	}
 	enc, err := wire.EncodingOf(resp.Header.Get("Content-Type"))
 	if err != nil {
-		// Most likely a proxy's error page, of which the caller makes an error; or a watch in an
-		// encoding that only the caller knows, whose events must not wait for each other.
+		// This is probably a proxy's error page, which the caller turns into an error; or a watch in an
+		// encoding that only the caller knows, whose events must not be delayed.
 		if c.verb == verbList || isText(resp) {
 			readRefusal(ctx, resp)
 		}
@@ -152,7 +152,7 @@ func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return passThrough(resp, err, cancel)
 	}
-	// The stub is made first, because a response that was admitted is the informer's.
+	// The stub is built first, because an admitted response belongs to the informer.
 	stub, err := stubResponse(req, resp, c.verb, enc, listType, wire.ListMeta{})
 	if err != nil || !c.admit(req, resource, resp, matches, cancel) {
 		return passThrough(resp, err, cancel)
@@ -162,13 +162,13 @@ func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 	return stub, nil
 }
 
-// isText reports whether a response says that it is text, as error pages do.
+// isText reports whether a response has a text type, like error pages.
 func isText(resp *http.Response) bool {
 	return strings.HasPrefix(resp.Header.Get("Content-Type"), "text/")
 }
 
 // acceptEncoding returns gzip for long responses and identity for others. It returns "" for long
-// ones that net/http is to decompress: it does so only if it has asked for gzip by itself.
+// ones that net/http decompresses: it does so only if it has requested gzip itself.
 func (t *transport) acceptEncoding(req *http.Request, v verb) string {
 	long := v == verbList || req.URL.Query().Get("sendInitialEvents") == "true"
 	switch {
@@ -180,8 +180,8 @@ func (t *transport) acceptEncoding(req *http.Request, v verb) string {
 	return "gzip"
 }
 
-// passThrough returns a response that is not captured, decompressed, because the caller did not ask
-// for the encoding. It returns err if that is set.
+// passThrough returns a response that is not captured. It decompresses it, because the caller did
+// not request the encoding. It returns err if that is set.
 func passThrough(resp *http.Response, err error, cancel context.CancelCauseFunc) (*http.Response, error) {
 	if err == nil {
 		err = decompress(resp)
@@ -198,7 +198,7 @@ func passThrough(resp *http.Response, err error, cancel context.CancelCauseFunc)
 }
 
 // readRefusal reads the body of a refusal until it ends or the context does; client-go would read
-// all of it without a limit. If the body breaks off, the caller gets the bytes that came, with the
+// all of it without a limit. If the body breaks off, the caller receives the bytes so far, with the
 // response's status code.
 func readRefusal(ctx context.Context, resp *http.Response) {
 	body := resp.Body // resp may have another body by the time the context ends
@@ -213,7 +213,7 @@ func readRefusal(ctx context.Context, resp *http.Response) {
 	resp.Body = readCloser{io.MultiReader(bytes.NewReader(text), rest), rest}
 }
 
-// maxRefusal bounds the bytes of a refusal that are read ahead. A Status takes some hundred.
+// maxRefusal limits the bytes of a refusal that are read ahead. A Status has a few hundred.
 const maxRefusal = 64 << 10
 
 // decompress replaces a compressed body by its content.
@@ -233,9 +233,9 @@ func decompress(resp *http.Response) error {
 	return nil
 }
 
-// stubResponse returns a response that the caller gets in place of another, such as the captured
-// one: an empty list of the given type and metadata, or a watch that has ended. It has the other's
-// encoding, which the caller asked for and may be unable to do without.
+// stubResponse returns the response that the caller receives in place of another, such as the
+// captured one: an empty list of the given type and metadata, or a watch that has ended. It has the
+// other's encoding, which the caller requested and may be unable to do without.
 func stubResponse(req *http.Request, resp *http.Response, v verb, enc wire.Encoding, t wire.TypeMeta, m wire.ListMeta) (*http.Response, error) {
 	stub := *resp
 	stub.Request = req

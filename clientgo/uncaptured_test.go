@@ -40,15 +40,15 @@ func (l *logLines) withContext(ctx context.Context) context.Context {
 	}, funcr.Options{}))
 }
 
-// uncaptured returns the lines which say that an informer is not captured.
+// uncaptured returns the lines about an informer that is not captured.
 func (l *logLines) uncaptured() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(l.lines), func(line string) bool { return !strings.Contains(line, "decoded objects") })
 }
 
-// runLogged runs an informer until it holds the objects of its first list and gets a new one from
-// its watch, and returns the lines which say that it is not captured.
+// runLogged runs an informer until it has stored the objects of its first list and received a new
+// one from its watch, and returns the lines about not capturing it.
 func runLogged(t *testing.T, inf cache.SharedIndexInformer, client kubernetes.Interface, name string) []string {
 	t.Helper()
 	calls, log := newRecorder(), &logLines{}
@@ -69,8 +69,8 @@ func runLogged(t *testing.T, inf cache.SharedIndexInformer, client kubernetes.In
 }
 
 // TestInformersWithoutAKind checks that informers whose example states no kind, or a wrong one, are
-// captured if what they are built from says what they have, and that a line in the log says so if
-// not.
+// captured if their constructor's other arguments identify their objects, and that the log says so
+// if they are not.
 func TestInformersWithoutAKind(t *testing.T) {
 	server := serve(t, apiserver.Options{})
 	plain := fill(t, server.Config(), configMap("one", "a", nil), configMap("one", "b", nil))
@@ -122,7 +122,7 @@ func TestInformersWithoutAKind(t *testing.T) {
 	}
 }
 
-// contextless lists and watches as older generated code does, which has no context to pass on.
+// contextless lists and watches like older generated code, without a context.
 type contextless struct {
 	client typedcorev1.ConfigMapInterface
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// undecodable holds, by key, the objects whose newest version could not be delivered to a handler
-// because it cannot be decoded. Its bound is the number of objects that cannot be decoded now. Only
-// the handler's calls use it, of which there is one at a time.
+// undecodable contains, by key, the objects whose newest version could not be delivered to a
+// handler because it cannot be decoded. Its size is at most the number of objects that cannot be
+// decoded now. Only the handler's calls use it, one at a time.
 type undecodable map[string]undelivered
 
 type undelivered struct {
@@ -17,15 +17,15 @@ type undelivered struct {
 	reported *store.Object // the newest version, whose error was reported
 }
 
-// adjust puts the version that was delivered last in place of one that could not be delivered. It
-// reports false for an event of an object that the handler has never seen.
+// adjust replaces a version that could not be delivered by the version that was delivered last. It
+// reports false for an event of an object that the handler has never received.
 func (u undecodable) adjust(e delivery.Event) (delivery.Event, bool) {
 	object, ok := u[e.Key()]
 	switch {
 	case !ok || e.Type == delivery.Added:
 	case object.last != nil:
 		e.Old = object.last
-		e.Missed = e.Missed || e.New == nil // what was delivered is not the final state
+		e.Missed = e.Missed || e.New == nil // the delivered version is not the final state
 	case e.New == nil:
 		return e, false
 	default:
@@ -34,7 +34,7 @@ func (u undecodable) adjust(e delivery.Event) (delivery.Event, bool) {
 	return e, true
 }
 
-// record notes the outcome of an adjusted event. It returns err unless that has been reported for
+// record records the outcome of an adjusted event. It returns err unless that has been reported for
 // this version.
 func (u undecodable) record(e delivery.Event, err error) error {
 	if err == nil || e.New == nil {
@@ -48,7 +48,7 @@ func (u undecodable) record(e delivery.Event, err error) error {
 	return err
 }
 
-// placeholder returns an object with what is known of one that cannot be decoded: its names, uid
+// placeholder returns an object with the known parts of one that cannot be decoded: its names, uid
 // and resourceVersion.
 func (r *reader) placeholder(o *store.Object) any {
 	if r.codec.Type() == nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// TestUndecodable checks that a handler gets each version that can be decoded, with the last one
-// that it got as old, and that a version that cannot be decoded is reported once, not with each
+// TestUndecodable checks that a handler receives each version that can be decoded, with its last
+// received version as old, and that a version that cannot be decoded is reported once, not at each
 // resync.
 func TestUndecodable(t *testing.T) {
 	var reports int
@@ -33,7 +33,7 @@ func TestUndecodable(t *testing.T) {
 			var m wire.Meta
 			err := wire.ReadMeta(wire.Protobuf, raw, &m)
 			if !good {
-				raw = append(raw, "\x2a\x01"...) // a field that is cut off
+				raw = append(raw, "\x2a\x01"...) // a truncated field
 			}
 			if err == nil {
 				err = w.Put(&m, raw)

@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// gadget is a custom resource whose spec may have fields that reflection cannot read, as protobuf
-// messages and times do.
+// gadget is a custom resource whose spec may have fields that reflection cannot read, like protobuf
+// messages and times.
 type gadget[S any] struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -55,14 +55,14 @@ type sizedSpec struct {
 	size int32
 }
 
-// timedSpec has a time that is not Kubernetes'.
+// timedSpec has a time that is not Kubernetes' type.
 type timedSpec struct {
 	A  string    `json:"a"`
 	At time.Time `json:"at"`
 }
 
 // TestUnexportedFields plays a story with objects that equality.Semantic cannot compare: returned
-// ones, and captured ones that go through a transform.
+// ones, and captured ones with a transform.
 func TestUnexportedFields(t *testing.T) {
 	t.Run("size", func(t *testing.T) {
 		testUnexportedFields(t, func(a string) sizedSpec { return sizedSpec{a, 7} })
@@ -101,8 +101,8 @@ func testUnexportedFields[S any](t *testing.T, spec func(string) S) {
 	}
 }
 
-// tellOfGadgets adds, changes, lists anew and deletes a gadget. whole says that the informer gets
-// its unexported fields too.
+// tellOfGadgets adds, changes, lists again and deletes a gadget. whole reports that the informer
+// receives its unexported fields too.
 func tellOfGadgets[S any](t *testing.T, source fakeSource, inf cache.SharedIndexInformer, spec func(string) S, whole bool) {
 	gadgetOf := func(name, v string) *gadget[S] {
 		g := &gadget[S]{ObjectMeta: pod(name, v).ObjectMeta, Spec: spec(v)}
@@ -146,8 +146,8 @@ func gadgetScheme[S any]() *runtime.Scheme {
 	return s
 }
 
-// gadgetsOf returns a ListerWatcher of a client that captures, of a server that serves the gadgets
-// of a source.
+// gadgetsOf returns a ListerWatcher of a capturing client, of a server that serves the gadgets of a
+// source.
 func gadgetsOf[S any](t *testing.T, source fakeSource, gadgets *runtime.Scheme) cache.ListerWatcher {
 	t.Helper()
 	server := httptest.NewServer(sourceServer{source})
@@ -162,7 +162,7 @@ func gadgetsOf[S any](t *testing.T, source fakeSource, gadgets *runtime.Scheme) 
 	return cache.NewListWatchFromClient(client, "gadgets", "", fields.Everything())
 }
 
-// sourceServer answers LISTs and WATCHes with what a source has.
+// sourceServer answers LISTs and WATCHes with a source's objects.
 type sourceServer struct{ fakeSource }
 
 func (s sourceServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -181,7 +181,7 @@ func (s sourceServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		list := got.(*corev1.List)
 		list.SetGroupVersionKind(widgetVersion.WithKind("GadgetList"))
-		_ = json.NewEncoder(w).Encode(list) // the client may be gone
+		_ = json.NewEncoder(w).Encode(list) // the client may have disconnected
 	}
 }
 

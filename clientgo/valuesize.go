@@ -2,26 +2,26 @@ package clientgo
 
 import "reflect"
 
-// valueSize estimates the bytes of what a value refers to. It does not follow private fields: what
-// is behind them, of a protobuf message say, may be shared by the whole program. What is referred
-// to twice counts twice. Where the sum exceeds most, or the value is nested more than maxValueDepth
-// deep, the result is only more than most, so the walk ends for values that refer to themselves
-// too.
+// valueSize estimates the bytes that a value refers to. It does not follow private fields: the
+// whole program may share what they refer to, for example in a protobuf message. Values that are
+// referred to twice count twice. If the sum exceeds most, or the value is nested deeper than
+// maxValueDepth, the result is only larger than most, so the walk also ends for values that refer
+// to themselves.
 func valueSize(value any, most int) int {
 	s := sizer{most: most}
 	s.add(reflect.ValueOf(&value).Elem(), maxValueDepth)
 	return s.sum
 }
 
-// maxValueDepth is far more than API objects have.
+// maxValueDepth is far more than the depth of API objects.
 const maxValueDepth = 200
 
-// mapEntry is about what a map takes for an entry besides the key and the value.
+// mapEntry is the approximate size of a map entry without the key and the value.
 const mapEntry = 8
 
 type sizer struct{ sum, most int }
 
-// add adds the bytes that v refers to; v itself has been counted by what holds it.
+// add adds the bytes that v refers to. v itself is part of its container.
 func (s *sizer) add(v reflect.Value, depth int) {
 	if depth == 0 {
 		s.sum = max(s.sum, s.most+1)
@@ -42,7 +42,7 @@ func (s *sizer) add(v reflect.Value, depth int) {
 		s.addItems(v, depth)
 	case reflect.Struct:
 		for i := 0; i < v.NumField() && s.sum <= s.most; i++ {
-			if f := v.Field(i); f.CanInterface() { // it is not private
+			if f := v.Field(i); f.CanInterface() { // it is exported
 				s.add(f, depth-1)
 			}
 		}
@@ -56,7 +56,7 @@ func (s *sizer) add(v reflect.Value, depth int) {
 	}
 }
 
-// addItems adds what the items of a slice or an array refer to.
+// addItems adds the bytes that the items of a slice or an array refer to.
 func (s *sizer) addItems(v reflect.Value, depth int) {
 	if kind := v.Type().Elem().Kind(); kind >= reflect.Bool && kind <= reflect.Complex128 {
 		return // they refer to nothing

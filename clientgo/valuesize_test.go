@@ -15,8 +15,8 @@ type ring struct {
 	All  []any
 }
 
-// TestValueSize checks that the estimate is near to what a value takes, whatever holds the bytes,
-// that it does not follow private fields, and that it ends.
+// TestValueSize checks that the estimate is close to a value's actual size for all containers, that
+// it does not follow private fields, and that it ends.
 func TestValueSize(t *testing.T) {
 	const size, most = 100 << 10, 1 << 20
 	text := strings.Repeat("x", size)

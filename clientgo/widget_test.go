@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Widget is a custom resource as its users declare one.
+// Widget is a custom resource as users declare it.
 type Widget struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -66,7 +66,7 @@ func widgetScheme() *runtime.Scheme {
 	return s
 }
 
-// widgetClient returns the REST client of a generated clientset. It captures.
+// widgetClient returns the capturing REST client of a generated clientset.
 func widgetClient(t *testing.T, cfg *rest.Config) *rest.RESTClient {
 	t.Helper()
 	cfg = capturing(cfg)
@@ -112,7 +112,7 @@ func (s *widgetServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.lists.Add(1)
-	// The client may be gone.
+	// The client may have disconnected.
 	_, _ = w.Write([]byte(s.list()))
 }
 

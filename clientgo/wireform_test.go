@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// widget is the internal type of widgets. Its name is that of their kind, but for the case.
+// widget is the internal type of widgets. Its name is their kind in lower case.
 type widget struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -45,8 +45,8 @@ func (l *widgetList) DeepCopyObject() runtime.Object {
 	return &c
 }
 
-// internalWidgets returns a ListerWatcher of a client that captures, and whose codec converts
-// widgets to the internal type.
+// internalWidgets returns a ListerWatcher of a capturing client whose codec converts widgets to the
+// internal type.
 func internalWidgets(t *testing.T, cfg *rest.Config) *cache.ListWatch {
 	t.Helper()
 	known := widgetScheme()
@@ -83,8 +83,7 @@ func internalWidgets(t *testing.T, cfg *rest.Config) *cache.ListWatch {
 	}
 }
 
-// TestInternalType checks that an informer of an internal type gets what its client's codec makes
-// of the answer.
+// TestInternalType checks that an informer of an internal type receives its client codec's result.
 func TestInternalType(t *testing.T) {
 	for maker, make := range bothConstructors {
 		t.Run(maker, func(t *testing.T) {

@@ -15,11 +15,11 @@ import (
 	"github.com/weirproject/weir/controllerruntime"
 )
 
-// foreign is an informer of a program's own, around client-go's.
+// foreign is a program's own informer around client-go's.
 type foreign struct{ toolscache.SharedIndexInformer }
 
-// TestNewInformerOfTheProgram checks that the informers of a cache are ours though the program
-// makes them itself, and that one that cannot be ours is an error.
+// TestNewInformerOfTheProgram checks that a cache uses Weir's informers although the program builds
+// them itself, and that one that cannot be replaced by Weir's is an error.
 func TestNewInformerOfTheProgram(t *testing.T) {
 	for name, test := range map[string]struct {
 		make   func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer

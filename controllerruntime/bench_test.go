@@ -20,8 +20,8 @@ const benchPods = 10_000
 
 // BenchmarkListByIndex lists the 20 pods of one app of 10,000 pods by an index on a label, as a
 // controller does in each reconcile. heap-MB is the process's heap afterwards, including the
-// server's share, which is the same for both. first-ms is the time of the first List, in which our
-// informers call the index's function for all objects.
+// server's share, which is the same for both. first-ms is the time of the first List, in which
+// Weir's informers call the index function for all objects.
 func BenchmarkListByIndex(b *testing.B) {
 	benchmarkReads(b, func(ctx context.Context, b *testing.B, c cache.Cache, apps []string, _ []client.ObjectKey) {
 		for b.Loop() {
@@ -99,7 +99,7 @@ func benchmarkReads(b *testing.B, read func(context.Context, *testing.B, cache.C
 				cancel()
 				<-done
 			}()
-			if !c.WaitForCacheSync(ctx) { // of the informer that IndexField made
+			if !c.WaitForCacheSync(ctx) { // of the informer from IndexField
 				b.Fatal("not synced")
 			}
 			began := time.Now()

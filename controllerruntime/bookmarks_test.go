@@ -23,14 +23,14 @@ import (
 	"github.com/weirproject/weir/informertest"
 )
 
-// TestEnableWatchBookmarks checks that WATCHes ask for bookmarks unless the options of all kinds,
-// of one kind or of a namespace say otherwise. The server sends no initial events in place of a
-// list: client-go asks for them all the same, and without bookmarks it would wait for ever for the
-// one that ends them.
+// TestEnableWatchBookmarks checks that WATCHes request bookmarks unless the options of all kinds,
+// of one kind or of a namespace turn them off. The server sends no initial events: client-go
+// requests them anyway, and without bookmarks it would wait for ever for the bookmark that ends
+// them.
 func TestEnableWatchBookmarks(t *testing.T) {
 	for name, tc := range map[string]struct {
 		options cache.Options
-		ask     []string // the namespaces whose WATCHes ask for bookmarks
+		ask     []string // the namespaces whose WATCHes request bookmarks
 	}{
 		"by default":   {cache.Options{DefaultNamespaces: map[string]cache.Config{"a": {}, "b": {}}}, []string{"a", "b"}},
 		"of all kinds": {cache.Options{DefaultEnableWatchBookmarks: new(false), DefaultNamespaces: map[string]cache.Config{"a": {}, "b": {}}}, nil},
@@ -75,7 +75,7 @@ func (l *watchLog) of(namespace string) []string {
 	return slices.Clone(l.asked["/api/v1/namespaces/"+namespace+"/pods"])
 }
 
-// recordWatches refuses the WATCHes of pods that ask for initial events, and records all others.
+// recordWatches refuses the WATCHes of pods that request initial events, and records all others.
 func recordWatches(s *setup) *watchLog {
 	l := &watchLog{asked: map[string][]string{}}
 	watch := apiserver.Match("watch", "pods")
@@ -95,17 +95,16 @@ func recordWatches(s *setup) *watchLog {
 	return l
 }
 
-// TestListsWithoutBookmarks watches pods that do not change for twelve hours, without bookmarks,
-// while other things change at the server. An open watch looks as one does of a server that hangs.
-// So our informers list, five times in the first half hour, and then less and less often, as
-// docs/differences.md promises. Of the changes that come in the end, one each twenty minutes, each
-// is told once.
+// TestListsWithoutBookmarks watches unchanged pods for twelve hours, without bookmarks, while other
+// objects change on the server. Such a watch looks like one of a server that hangs. So Weir's
+// informers list, five times in the first half hour, and then less and less often, as
+// docs/differences.md promises. At the end, one change per twenty minutes is delivered once each.
 func TestListsWithoutBookmarks(t *testing.T) {
 	eachWithoutBookmarks(t, informertest.Refused, listsWithoutBookmarks)
 }
 
-// TestSyncWithoutBookmarks checks that our caches sync where the server has initial events.
-// controller-runtime's own asks for them, and without bookmarks gets none that ends them.
+// TestSyncWithoutBookmarks checks that Weir's caches sync if the server supports initial events.
+// controller-runtime's own request them, and without bookmarks never receive the end of them.
 func TestSyncWithoutBookmarks(t *testing.T) {
 	eachWithoutBookmarks(t, informertest.Honoured, func(s *setup, _ *informertest.Server, c cache.Cache) {
 		inf, err := c.GetInformer(s.ctx, &corev1.Pod{}, cache.BlockUntilSynced(false))
@@ -120,10 +119,10 @@ func TestSyncWithoutBookmarks(t *testing.T) {
 }
 
 // eachWithoutBookmarks runs a test with every builder in virtual time, with a server of one pod and
-// a running cache that asks for no bookmarks.
+// a running cache that requests no bookmarks.
 func eachWithoutBookmarks(t *testing.T, initial informertest.InitialEvents, test func(*setup, *informertest.Server, cache.Cache)) {
 	defer func(was []utilruntime.ErrorHandler) { utilruntime.ErrorHandlers = was }(utilruntime.ErrorHandlers)
-	// The pause between logged errors has a clock outside of the bubble.
+	// The pause between logged errors uses a clock outside of the bubble.
 	utilruntime.ErrorHandlers = nil
 	for _, b := range builders {
 		t.Run(b.name, func(t *testing.T) {
@@ -189,14 +188,15 @@ func listsWithoutBookmarks(s *setup, server *informertest.Server, c cache.Cache)
 	}
 }
 
-// changeOthers changes what is not watched.
+// changeOthers changes objects that are not watched.
 func changeOthers(server *informertest.Server, d time.Duration) {
 	for began := time.Now(); time.Since(began) < d; time.Sleep(30 * time.Second) {
 		server.Advance(1)
 	}
 }
 
-// fullLists returns when a server was listed, probes aside. No WATCH may have asked for bookmarks.
+// fullLists returns the times of a server's LISTs, without probes. No WATCH may have requested
+// bookmarks.
 func fullLists(t *testing.T, server *informertest.Server) []time.Time {
 	t.Helper()
 	var lists []time.Time

@@ -15,16 +15,15 @@ import (
 
 // NewCache returns a function for the Options.NewCache of a manager or a cluster. The function
 // builds controller-runtime's own cache with the informers of NewInformer, on a client that
-// captures. It does not change the config and the HTTP client that it gets. It returns an error if
-// the config is nil or invalid, and otherwise the error of cache.New. It may be called any number
-// of times, concurrently.
+// captures. It does not change the config and the HTTP client that it receives. It returns an error
+// if the config is nil or invalid, and otherwise the error of cache.New. It may be called any
+// number of times, concurrently.
 //
-// If cache.Options.NewInformer is set, the cache has the informers of this package in place of
-// those that the function returns, with the same ListerWatcher, indexers and watch error handler;
-// see clientgo.Adopt. An informer that is of this package already is used as it is. If another one
-// cannot be adopted, such as a wrapper around client-go's, GetInformer and reads return
-// ErrNotAdopted. A function must not keep what it returns to read it: the cache runs the informer
-// that has adopted it.
+// If cache.Options.NewInformer is set, the cache uses Weir informers instead of those that the
+// function returns, with the same ListerWatcher, indexers and watch error handler; see
+// clientgo.Adopt. A Weir informer is used unchanged. If another one cannot be adopted, such as a
+// wrapper around client-go's, GetInformer and reads return ErrNotAdopted. A function must not keep
+// its result to read it: the cache runs the informer that has adopted it.
 func NewCache(opts ...Option) cache.NewCacheFunc {
 	s := newSettings(opts)
 	return func(cfg *rest.Config, o cache.Options) (cache.Cache, error) {

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// TestDefaultFieldSelector checks that the default field selector selects.
+// TestDefaultFieldSelector checks that the default field selector takes effect.
 func TestDefaultFieldSelector(t *testing.T) {
 	each(t, func(t *testing.T, s *setup) {
 		s.create(pod("a", "1"), pod("a", "2", node("n2")))
@@ -23,8 +23,8 @@ func TestDefaultFieldSelector(t *testing.T) {
 	})
 }
 
-// TestReaderFailOnMissingInformer checks that a read of a kind without an informer fails, and makes
-// none, if the options say so.
+// TestReaderFailOnMissingInformer checks that a read of a kind without an informer fails, and
+// creates none, if the options say so.
 func TestReaderFailOnMissingInformer(t *testing.T) {
 	each(t, func(t *testing.T, s *setup) {
 		s.create(pod("a", "1"))
@@ -45,7 +45,7 @@ func TestReaderFailOnMissingInformer(t *testing.T) {
 	})
 }
 
-// TestSyncPeriods checks that the period of all kinds, and that of one namespace, resync.
+// TestSyncPeriods checks that the sync periods of all kinds, and of one namespace, cause resyncs.
 func TestSyncPeriods(t *testing.T) {
 	for name, o := range map[string]cache.Options{
 		"of all":         {SyncPeriod: new(time.Second)},
@@ -61,7 +61,8 @@ func TestSyncPeriods(t *testing.T) {
 	}
 }
 
-// TestConfigOfANamespace checks the transform of one namespace, beside another without deep copies.
+// TestConfigOfANamespace checks the transform of one namespace, next to another namespace without
+// deep copies.
 func TestConfigOfANamespace(t *testing.T) {
 	each(t, func(t *testing.T, s *setup) {
 		s.create(pod("a", "1"), pod("b", "1"))
@@ -81,8 +82,8 @@ func TestConfigOfANamespace(t *testing.T) {
 	})
 }
 
-// TestInformerForKind checks that an informer is had by its kind, the same as by an object, and
-// that a page after the first is not to be had.
+// TestInformerForKind checks that GetInformerForKind returns the same informer as GetInformer, and
+// that a List with a continue token fails.
 func TestInformerForKind(t *testing.T) {
 	each(t, func(t *testing.T, s *setup) {
 		s.create(pod("a", "1"))

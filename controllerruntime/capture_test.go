@@ -90,7 +90,7 @@ func TestCaptured(t *testing.T) {
 					return newInformer(spied{toolscache.ToListerWatcherWithContext(lw), items}, example, resync, indexers)
 				},
 			}))
-			// controller-runtime does not heed what typed objects state.
+			// controller-runtime ignores the kind that typed objects state.
 			odd := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "core/v1", Kind: "Pod"}}
 			for _, o := range []client.Object{odd, untyped(podKind), metadataOf(podKind)} {
 				s.informer(c, o)

@@ -17,8 +17,8 @@ import (
 	"github.com/weirproject/weir/controllerruntime"
 )
 
-// gatedInformer holds the calls of all its handlers at an object, but for those that the tests
-// add themselves.
+// gatedInformer blocks the calls of all its handlers at an object, except those that the tests add
+// themselves.
 type gatedInformer struct {
 	toolscache.SharedIndexInformer
 	gate *gate
@@ -31,11 +31,11 @@ func (i gatedInformer) AddEventHandler(handler toolscache.ResourceEventHandler) 
 	return i.SharedIndexInformer.AddEventHandler(handler)
 }
 
-// gate holds who comes with an object of its name.
+// gate blocks each caller that passes an object of its name.
 type gate struct {
 	name    string
 	once    sync.Once
-	held    chan struct{} // closed when somebody has come
+	held    chan struct{} // closed when a caller has arrived
 	release chan struct{}
 }
 
@@ -52,8 +52,8 @@ func (h gatedHandler) OnAdd(obj any, initial bool) {
 	h.ResourceEventHandler.OnAdd(obj, initial)
 }
 
-// TestReadYourWrites checks that a consistent read returns though the handler that it waits for was
-// behind while an object came and went, and another one was created again.
+// TestReadYourWrites checks that a consistent read returns although the handler that it waits for
+// lagged while an object was created, deleted and created again.
 func TestReadYourWrites(t *testing.T) {
 	for name, newInformer := range map[string]func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer{
 		"client-go": toolscache.NewSharedIndexInformer,

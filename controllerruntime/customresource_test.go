@@ -22,7 +22,7 @@ import (
 	"github.com/weirproject/weir/controllerruntime"
 )
 
-// serveSorted lists n widgets as kube-apiserver lists custom resources, with sorted keys, and
+// serveSorted lists n widgets with sorted keys, as kube-apiserver lists custom resources, and
 // watches them without events.
 func serveSorted(t *testing.T, n int) *rest.Config {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -57,7 +57,7 @@ func serveSorted(t *testing.T, n int) *rest.Config {
 	return &rest.Config{Host: server.URL, QPS: -1}
 }
 
-// gear is a widget in a Go type of another name.
+// gear is a widget whose Go type has another name.
 type gear struct{ widget }
 
 type gearList struct {
@@ -84,8 +84,8 @@ func (l *gearList) DeepCopyObject() runtime.Object {
 	return &c
 }
 
-// TestCustomResourcesAlone checks that a manager syncs that uses only its own custom resources,
-// with a scheme of nothing else, and that its client decodes none of them, if that can be counted.
+// TestCustomResourcesAlone checks that a manager that uses only its own custom resources, with a
+// scheme of only those, syncs, and that its client decodes none of them, if that can be counted.
 func TestCustomResourcesAlone(t *testing.T) {
 	own := func(object, list runtime.Object) *runtime.Scheme {
 		s := runtime.NewScheme()

@@ -48,7 +48,7 @@ func ExampleNewCache() {
 	// Output: red
 }
 
-// If cache.Options.NewInformer is set, clientgo.Wrap is called on the config first.
+// If cache.Options.NewInformer is set, the program calls clientgo.Wrap on the config first.
 func ExampleNewInformer() {
 	cfg, stop := server()
 	defer stop()
@@ -76,8 +76,8 @@ func ExampleNewInformer() {
 	// Output: 1 settings
 }
 
-// A controller that reads every Node all the time has the Nodes held decoded, as client-go does.
-// Other kinds are not affected.
+// A controller that reads every Node all the time keeps the Nodes decoded, as client-go does. Other
+// kinds are not affected.
 func ExampleWithObjectOptions() {
 	_ = ctrl.Options{
 		NewCache: controllerruntime.NewCache(

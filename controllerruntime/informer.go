@@ -15,23 +15,23 @@ import (
 // NewInformer returns a function for controller-runtime's cache.Options.NewInformer. Any number of
 // caches may use it, concurrently.
 //
-// Call clientgo.Wrap on the config of those caches before clients are built from it, so that bodies
-// are read as they arrive. Without that the informers take objects from the lists and watches that
-// controller-runtime has decoded. They do so too for a Go type that does not have its kind's name,
-// unless the informer's options have a scheme that knows the type. NewCache does both by itself.
+// Call clientgo.Wrap on the config of those caches before clients are built from it, so that the
+// informers read bodies as they arrive. Otherwise the informers use the objects that
+// controller-runtime has decoded. They do so too for a Go type whose name is not its kind, unless
+// the informer's options have a scheme that knows the type. NewCache does both automatically.
 //
 // All informers of the function share a weir.Server unless their options have one, because the
-// function cannot know which of them are of one API server: take another function for the caches of
-// another cluster.
+// function cannot know which of them have the same API server: create another function for the
+// caches of another cluster.
 func NewInformer(opts ...Option) func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer {
 	return newInformer(newSettings(opts), nil, &weir.Server{})
 }
 
-// informerFunc makes the informers of a cache: cache.Options.NewInformer.
+// informerFunc is the type of cache.Options.NewInformer: it creates the informers of a cache.
 type informerFunc = func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer
 
 // newInformer returns NewInformer's function for a scheme, which may be nil, and a server. They are
-// used where an informer's options have none.
+// used if an informer's options have none.
 func newInformer(s *settings, scheme *runtime.Scheme, server *weir.Server) informerFunc {
 	return func(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 		return clientgo.NewSharedIndexInformerWithOptions(lw, example, resync, indexers, s.optionsOf(example, scheme, server))
@@ -39,8 +39,7 @@ func newInformer(s *settings, scheme *runtime.Scheme, server *weir.Server) infor
 }
 
 // ErrNotAdopted is returned by reads and by GetInformer of a cache of NewCache, if the informer
-// that cache.Options.NewInformer returned is neither of this package nor one that clientgo.Adopt
-// takes.
+// that cache.Options.NewInformer returned is neither Weir's nor one that clientgo.Adopt can adopt.
 var ErrNotAdopted = errors.New("controllerruntime: the informer of cache.Options.NewInformer cannot be adopted")
 
 // adopting returns a function that adopts the informers that make returns.
@@ -54,8 +53,8 @@ func adopting(make informerFunc, s *settings, scheme *runtime.Scheme, server *we
 	}
 }
 
-// notAdopted is an informer that cannot be used. controller-runtime returns the error of
-// SetTransform, which it calls of each informer that it has made.
+// notAdopted is an informer that cannot be used. controller-runtime calls SetTransform on each new
+// informer and returns its error.
 type notAdopted struct {
 	toolscache.SharedIndexInformer
 	err error

@@ -23,7 +23,7 @@ import (
 	"github.com/weirproject/weir/controllerruntime"
 )
 
-// sameLabels reports whether two objects share their labels' map, or the map that holds it.
+// sameLabels reports whether two objects share their labels' map, or its container.
 func sameLabels(a, b client.Object) bool {
 	if a, ok := a.(*unstructured.Unstructured); ok {
 		return reflect.ValueOf(a.Object).Pointer() == reflect.ValueOf(b.(*unstructured.Unstructured).Object).Pointer()
@@ -31,8 +31,8 @@ func sameLabels(a, b client.Object) bool {
 	return reflect.ValueOf(a.GetLabels()).Pointer() == reflect.ValueOf(b.GetLabels()).Pointer()
 }
 
-// TestHandlers checks that handlers of all forms get every event, in order, and that objects
-// without a Go type of their own state their kind.
+// TestHandlers checks that handlers of all forms receive every event, in order, and that
+// unstructured and metadata objects state their kind.
 func TestHandlers(t *testing.T) {
 	each(t, func(t *testing.T, s *setup) {
 		s.create(pod("a", "1"))
@@ -96,8 +96,8 @@ func TestRemoveInformer(t *testing.T) {
 	})
 }
 
-// TestRemoveBeforeStart checks that an informer that never ran can be removed and leaves nothing
-// behind; goleak looks for goroutines.
+// TestRemoveBeforeStart checks that an informer that never ran can be removed and leaks nothing;
+// goleak looks for goroutines.
 func TestRemoveBeforeStart(t *testing.T) {
 	each(t, func(t *testing.T, s *setup) {
 		c := s.cache(cache.Options{})
@@ -134,7 +134,7 @@ func TestMultiNamespaceRemove(t *testing.T) {
 	})
 }
 
-// TestSyncPeriod checks that a handler gets every object again each sync period.
+// TestSyncPeriod checks that a handler receives every object again each sync period.
 func TestSyncPeriod(t *testing.T) {
 	each(t, func(t *testing.T, s *setup) {
 		s.create(pod("a", "1"))
@@ -145,8 +145,8 @@ func TestSyncPeriod(t *testing.T) {
 	})
 }
 
-// TestWatchErrorHandler checks that the watch error handler gets the server's error, and that the
-// informer recovers.
+// TestWatchErrorHandler checks that the watch error handler receives the server's error, and that
+// the informer recovers.
 func TestWatchErrorHandler(t *testing.T) {
 	each(t, func(t *testing.T, s *setup) {
 		s.create(pod("a", "1"))
@@ -182,7 +182,7 @@ func TestWatchErrorHandler(t *testing.T) {
 	})
 }
 
-// TestExampleIsNotKept checks that an informer does not read the object again with which it was
+// TestExampleIsNotKept checks that an informer does not keep the object with which it was
 // requested.
 func TestExampleIsNotKept(t *testing.T) {
 	each(t, func(t *testing.T, s *setup) {
@@ -215,7 +215,7 @@ func TestNewCacheErrors(t *testing.T) {
 }
 
 // TestNewCacheLeavesAlone checks that NewCache changes neither the config nor the client that it
-// gets, and keeps a NewInformer that is set.
+// receives, and keeps a NewInformer that is set.
 func TestNewCacheLeavesAlone(t *testing.T) {
 	s := newSetup(t, builders[0])
 	s.create(pod("a", "1"))

@@ -11,8 +11,8 @@ import (
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())
 	goleak.VerifyTestMain(m,
-		// controller-runtime's own metadata informers, which the same stories are told of, leave
-		// the goroutine of a watch.Filter behind: a stopped watch is drained by nobody.
+		// controller-runtime's own metadata informers, which run the same tests, leak the goroutine of a
+		// watch.Filter: they do not drain a stopped watch.
 		goleak.IgnoreAnyFunction("k8s.io/apimachinery/pkg/watch.(*filteredWatch).loop"),
 	)
 }

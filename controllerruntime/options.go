@@ -16,14 +16,14 @@ import (
 // Option configures the informers of a cache. A later option takes precedence over an earlier one.
 type Option func(*settings)
 
-// settings is what options set. It does not change once NewInformer has returned.
+// settings are the result of the options. It does not change after NewInformer has returned.
 type settings struct {
 	all    clientgo.Options
 	byType map[objectType]clientgo.Options
 }
 
-// objectType tells informers apart as controller-runtime does: by Go type and, for Go types that
-// stand for all kinds, by kind.
+// objectType identifies informers as controller-runtime does: by Go type and, for Go types that
+// represent all kinds, by kind.
 type objectType struct {
 	goType reflect.Type
 	gvk    schema.GroupVersionKind

@@ -20,8 +20,8 @@ import (
 	"github.com/weirproject/weir/controllerruntime"
 )
 
-// TestSelectors checks that the cache holds only what ByObject and the defaults select, also as
-// objects change.
+// TestSelectors checks that the cache contains only the objects that ByObject and the defaults
+// select, also when objects change.
 func TestSelectors(t *testing.T) {
 	web := labels.SelectorFromSet(labels.Set{"app": "web"})
 	n2 := fields.OneTermEqualSelector("spec.nodeName", "n2")
@@ -125,7 +125,7 @@ func TestTransform(t *testing.T) {
 }
 
 // TestTransformToAnotherType checks that a transform may change the type, and that the cache
-// reports the type that it has.
+// reports the new type.
 func TestTransformToAnotherType(t *testing.T) {
 	each(t, func(t *testing.T, s *setup) {
 		s.create(pod("a", "1"))
@@ -140,8 +140,8 @@ func TestTransformToAnotherType(t *testing.T) {
 	})
 }
 
-// TestDisableDeepCopy checks that readers share values with UnsafeDisableDeepCopy, unless copies
-// are private.
+// TestDisableDeepCopy checks that readers share values with UnsafeDisableDeepCopy, unless
+// PrivateCopies is set.
 func TestDisableDeepCopy(t *testing.T) {
 	each(t, func(t *testing.T, s *setup) {
 		s.create(pod("a", "1"))
@@ -179,7 +179,7 @@ func TestUnknownNamespace(t *testing.T) {
 	})
 }
 
-// TestShard checks that the shards of a split have each object once, together.
+// TestShard checks that the shards of a split together store each object once.
 func TestShard(t *testing.T) {
 	for i := range 2 {
 		s := newSetup(t, cacheBuilder{newCache: controllerruntime.NewCache(

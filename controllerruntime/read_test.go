@@ -54,7 +54,8 @@ func TestGet(t *testing.T) {
 	})
 }
 
-// TestCopies checks that readers own what they read, unless the cache is configured otherwise.
+// TestCopies checks that readers own the objects that they read, unless the cache is configured
+// otherwise.
 func TestCopies(t *testing.T) {
 	each(t, func(t *testing.T, s *setup) {
 		s.create(pod("a", "p"))

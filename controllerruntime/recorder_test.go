@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// recorder records a handler's calls, for others to wait for.
+// recorder records a handler's calls and lets tests wait for them.
 type recorder struct {
 	t       *testing.T
 	ctx     context.Context
@@ -66,7 +66,7 @@ func (r *recorder) note(what string, obj any) {
 	}
 }
 
-// waitFor waits for a call after the one that was waited for last, and returns its object.
+// waitFor waits for a call after the previous one that was waited for, and returns its object.
 func (r *recorder) waitFor(entry string) client.Object {
 	r.t.Helper()
 	for {

@@ -20,8 +20,8 @@ import (
 )
 
 // TestNewInformerRestore breaks the watch of one informer of a function when the server is
-// restored. The function's other informer, whose watch stays open and silent, must list all the
-// same; that of another function must not.
+// restored. The function's other informer, whose watch stays open and silent, must list too; that
+// of another function must not.
 func TestNewInformerRestore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := rewound.New()

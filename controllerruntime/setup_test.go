@@ -18,11 +18,11 @@ import (
 	"github.com/weirproject/weir/controllerruntime"
 )
 
-// deadline bounds every wait. It is generous, because nothing is timed here.
+// deadline bounds every wait. It is generous because no test measures time.
 const deadline = 2 * time.Minute
 
-// cacheBuilder is a way to build a cache. Every test runs with each: our informers must do what
-// controller-runtime's own do.
+// cacheBuilder is a way to build a cache. Every test runs with each: Weir's informers must behave
+// like controller-runtime's own.
 type cacheBuilder struct {
 	name     string
 	newCache cache.NewCacheFunc
@@ -46,7 +46,7 @@ func withNewInformer(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
 	return cache.New(cfg, o)
 }
 
-// wrapped does what NewCache does, by NewInformer and Wrap.
+// wrapped does the same as NewCache with NewInformer and Wrap.
 func wrapped(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
 	cfg = rest.CopyConfig(cfg)
 	clientgo.Wrap(cfg)
@@ -71,7 +71,7 @@ func each(t *testing.T, test func(t *testing.T, s *setup)) {
 	}
 }
 
-// setup is a server and what one test does with it.
+// setup is the server and the state of one test.
 type setup struct {
 	t       *testing.T
 	ctx     context.Context

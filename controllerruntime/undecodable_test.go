@@ -12,8 +12,8 @@ import (
 )
 
 // TestUndecodableByField checks that one object that cannot be decoded makes no List fail, with a
-// field selector or without, and that it is found once it can be. In controller-runtime's own cache
-// such an object fails the informer's list as a whole.
+// field selector or without, and that List finds it after it became decodable. In
+// controller-runtime's own cache such an object makes the informer's whole list fail.
 func TestUndecodableByField(t *testing.T) {
 	for name, opts := range map[string]clientgo.Options{"packed": {}, "pinned": {PinDecoded: true}} {
 		t.Run(name, func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	"github.com/weirproject/weir/debug"
 )
 
-// The page, and what it shows as JSON. Serve it on an address of the machine alone:
+// The page and its data as JSON. Serve it only on a local address:
 // http.ListenAndServe("127.0.0.1:6060", mux).
 func ExampleHandler() {
 	mux := http.NewServeMux()

@@ -15,37 +15,39 @@ import (
 var page embed.FS
 
 const (
-	// maxStreams bounds the pages that are open at once. Each has a goroutine, that of its
-	// request, and a report a second.
+	// maxStreams limits the open pages. Each has its request's goroutine, and receives a report per
+	// second.
 	maxStreams = 32
-	// maxHistories bounds how many objects are looked at at once. Each has a goroutine, that of
-	// its request, and a cursor that reads all changes of the object's store.
+	// maxHistories limits the open histories. Each has its request's goroutine, and a cursor that
+	// reads all changes of the object's store.
 	maxHistories = 8
-	// streamEvery is how often an open page is told of the state.
+	// streamEvery is the interval at which an open page receives a report.
 	streamEvery = time.Second
-	// writeTimeout bounds the wait for a client that takes nothing.
+	// writeTimeout limits the wait for a client that does not read.
 	writeTimeout = 10 * time.Second
 )
 
-// policy has the page ask its own server and nobody else, and run nothing but its own script.
+// policy allows the page to send requests only to its own server, and to run only its own script.
 const policy = "default-src 'none'; style-src 'self'; img-src data:; script-src 'self'; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
-// Handler returns the page at / of where it is mounted, and what it shows as JSON:
+// Handler returns a handler that serves the page at / of its mount point, and the page's data as
+// JSON:
 //
 //	/informers                                     everything
 //	/stream                                        the same, as server-sent events, once a second
-//	/history?informer=NAME&key=NAMESPACE/NAME      the changes of one object that the change log has still
+//	/history?informer=NAME&key=NAMESPACE/NAME      the changes of one object in the change log
 //	/history?informer=NAME&key=…&for=30s           and those of the next 30 s; five minutes at most
 //	/history/stream?informer=NAME&key=…            the same as server-sent events, without an end
 //
-// In a process with a proxy, proxy=URL&resource=deployments.apps is in the place of informer=NAME.
+// In a process with a proxy, proxy=URL&resource=deployments.apps replaces informer=NAME.
 //
-// It takes GET and HEAD alone. By a loopback address it answers requests whose Host is an IP
-// address or localhost, and refuses others with 403: they may be of a web page whose name leads
-// there. Nothing is collected, and no object is read, while nobody asks. At most 32 streams, and 8
-// histories, are served at once; others get 503. They end with their requests, for which
-// http.Server.Shutdown waits, so give the server a BaseContext that ends before. The handler is
-// safe for concurrent use. The JSON's fields may change with a minor version.
+// The handler accepts only GET and HEAD. On a loopback address it answers requests whose Host is an
+// IP address or localhost, and refuses others with 403: a web page whose name resolves to the
+// loopback address may have sent them. Without a request it collects nothing and reads no object.
+// It serves at most 32 streams and 8 histories; further requests receive 503. Streams and histories
+// end with their requests, for which http.Server.Shutdown waits, so give the server a BaseContext
+// that ends earlier. The handler is safe for concurrent use. The JSON's fields may change in a
+// minor version.
 func Handler() http.Handler {
 	streams, histories := make(limit, maxStreams), make(limit, maxHistories)
 	mux := http.NewServeMux()
@@ -59,7 +61,7 @@ func Handler() http.Handler {
 	return localonly.Handler(mux)
 }
 
-// limit bounds how many requests are served at once.
+// limit limits the number of concurrent requests.
 type limit chan struct{}
 
 func (l limit) bound(serve http.HandlerFunc) http.HandlerFunc {
@@ -74,7 +76,7 @@ func (l limit) bound(serve http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// header sets what all answers have in common.
+// header sets the headers that all answers share.
 func header(w http.ResponseWriter, contentType string) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Cache-Control", "no-store")
@@ -85,7 +87,7 @@ func header(w http.ResponseWriter, contentType string) {
 
 func servePage(w http.ResponseWriter, name string) {
 	text, err := page.ReadFile(name)
-	if err != nil { // it is embedded
+	if err != nil { // cannot happen: it is embedded
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}

@@ -23,10 +23,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// secret is what no page may show.
+// secret is a text that no page may show.
 const secret = "hunter2"
 
-// mounted serves the handler under a path, beside an informer of Secrets with a handler.
+// mounted serves the handler under a path, next to an informer of Secrets with a handler.
 func mounted(t *testing.T) (url string) {
 	t.Helper()
 	server, err := apiserver.New(apiserver.Options{})
@@ -68,8 +68,8 @@ func run(t *testing.T, server *apiserver.Server) {
 	untilWatching(t, inf)
 }
 
-// untilWatching waits until the informer says that it watches, which is after its handlers have
-// seen its first list.
+// untilWatching waits until the informer reports that it watches, which is after its handlers have
+// received its first list.
 func untilWatching(t *testing.T, inf *weir.Informer[*corev1.Secret]) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -77,7 +77,7 @@ func untilWatching(t *testing.T, inf *weir.Informer[*corev1.Secret]) {
 	eventually.True(t, ctx, "it watches", func() bool { return inf.Status()[0].Phase == weir.PhaseWatching })
 }
 
-// untilEnd has something run until the test ends, once it has synced.
+// untilEnd runs run until the test ends, and returns after it has synced.
 func untilEnd(t *testing.T, run, synced func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -93,7 +93,7 @@ func untilEnd(t *testing.T, run, synced func(context.Context) error) {
 	within(t, synced)
 }
 
-// within waits for something, for a minute at the most.
+// within calls wait with a deadline of a minute.
 func within(t *testing.T, wait func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -103,7 +103,7 @@ func within(t *testing.T, wait func(context.Context) error) {
 	}
 }
 
-// get makes a request, and returns the answer and its body.
+// get sends a request, and returns the answer and its body.
 func get(t *testing.T, method, url string) (*http.Response, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, nil)
@@ -150,7 +150,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// TestPage: nothing is asked of another host, and nothing is kept by caches.
+// TestPage: the page sends no request to another host, and caches store nothing.
 func TestPage(t *testing.T) {
 	url := mounted(t)
 	resp, body := get(t, http.MethodGet, url)
@@ -238,7 +238,7 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestStreamsAreBounded: one more than may be open is refused, until one has ended.
+// TestStreamsAreBounded: a stream beyond the limit is refused until another has ended.
 func TestStreamsAreBounded(t *testing.T) {
 	url := mounted(t)
 	var ends []func()

@@ -18,45 +18,46 @@ import (
 )
 
 const (
-	// maxLines bounds the lines of one change, and maxChanges how many changes one answer has.
+	// maxLines limits the lines of one change, and maxChanges the changes in one answer.
 	maxLines   = 100
 	maxChanges = 200
-	// readBatch is how many changes are taken from the cursor at a time.
+	// readBatch is how many changes are read from the cursor at a time.
 	readBatch = 128
 )
 
 // change is one change of an object.
 type change struct {
-	// Time is when the change was seen. nil: before anybody looked; the change log had it still.
+	// Time is when the change was observed. It is nil if the change log already had it when the
+	// request started.
 	Time *time.Time `json:"time,omitempty"`
 	// Type is ADDED, MODIFIED or DELETED.
 	Type            string   `json:"type"`
 	ResourceVersion string   `json:"resourceVersion,omitempty"`
-	Coalesced       bool     `json:"coalesced,omitempty"` // it stands for several
-	Lines           []string `json:"lines"`               // what changed, path by path
-	More            int      `json:"more,omitempty"`      // lines that are left out
+	Coalesced       bool     `json:"coalesced,omitempty"` // it represents several changes
+	Lines           []string `json:"lines"`               // the changes, path by path
+	More            int      `json:"more,omitempty"`      // the number of omitted lines
 }
 
-// history reads the changes of one object. Its owner is one request: from its beginning to its end
-// the store keeps changes for its cursor, and nothing before or after.
+// history reads the changes of one object. It belongs to one request: the store keeps changes for
+// its cursor only while the request lasts.
 type history struct {
 	objects inspect.Objects
 	key     string
 	cursor  *store.Cursor
-	began   uint64 // the store's revision when the reading began
+	began   uint64 // the store's revision when reading started
 	batch   [readBatch]store.Change
 }
 
 var (
 	errNotReachable = errors.New("the store changes too fast, or has stopped")
-	// errNotDecoded does not say why, which might show a value.
+	// errNotDecoded omits the cause, which might show a value.
 	errNotDecoded = errors.New("it cannot be decoded")
 )
 
-// newHistory returns a history of what the change log has still, and of what comes. The caller must
+// newHistory returns a history of the changes in the change log, and of later ones. The caller must
 // close its cursor.
 func newHistory(objects inspect.Objects, key string) (*history, error) {
-	for range 10 { // the log may move on meanwhile
+	for range 10 { // the log may advance meanwhile
 		h := &history{objects: objects, key: key, began: objects.Store.Revision()}
 		first := sort.Search(int(h.began), func(revision int) bool {
 			c, err := objects.Store.CursorAt(uint64(revision))
@@ -73,8 +74,8 @@ func newHistory(objects inspect.Objects, key string) (*history, error) {
 	return nil, errNotReachable
 }
 
-// next calls tell with the changes of the object that there are, without waiting for more. It
-// reports false when no more can come.
+// next calls tell with the available changes of the object, without waiting for more. It reports
+// false when no more can follow.
 func (h *history) next(tell func(change) error) (more bool, err error) {
 	for {
 		n := h.cursor.Next(h.batch[:])
@@ -90,8 +91,8 @@ func (h *history) next(tell func(change) error) (more bool, err error) {
 	}
 }
 
-// follow calls tell with the changes of the object as they come, until the context or the store
-// ends, or tell returns an error. alive is called now and then while nothing comes.
+// follow calls tell with the changes of the object as they arrive, until the context or the store
+// ends, or tell returns an error. It calls alive now and then while none arrives.
 func (h *history) follow(ctx context.Context, tell func(change) error, alive func() error) error {
 	tick := time.NewTicker(10 * streamEvery)
 	defer tick.Stop()
@@ -111,7 +112,7 @@ func (h *history) follow(ctx context.Context, tell func(change) error, alive fun
 	}
 }
 
-// changeOf says what a change of the store changed.
+// changeOf describes a change of the store.
 func (h *history) changeOf(c *store.Change) change {
 	out := change{Type: "MODIFIED", Coalesced: c.Coalesced, Lines: []string{}}
 	if c.Revision > h.began {
@@ -147,8 +148,8 @@ func (h *history) changeOf(c *store.Change) change {
 	return out
 }
 
-// decode returns an object as its JSON says, and whether it may be a Secret. What is of no known
-// kind may be one, such as metadata, which does not say whose it is.
+// decode returns an object as decoded JSON, and whether it may be a Secret. An object of unknown
+// kind may be one, for example metadata, which does not state its object's kind.
 func (h *history) decode(o *store.Object) (object map[string]any, secret bool, err error) {
 	value, err := h.objects.Decode(o)
 	if err != nil {
@@ -170,5 +171,5 @@ func (h *history) decode(o *store.Object) (object map[string]any, secret bool, e
 	return object, typed || isUnknown(kind) || kind == "Secret", nil
 }
 
-// isUnknown reports whether a kind says nothing of what an object is.
+// isUnknown reports whether a kind does not identify the object's type.
 func isUnknown(kind string) bool { return kind == "" || kind == source.PartialObjectMetadata }

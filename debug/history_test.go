@@ -25,7 +25,7 @@ import (
 	"github.com/weirproject/weir/internal/engine"
 )
 
-// looking is a server with an informer whose objects are looked at.
+// looking is a server and an informer whose objects are observed.
 type looking struct {
 	t      *testing.T
 	config *rest.Config
@@ -68,12 +68,13 @@ func look[T weir.Object](t *testing.T, handler func(context.Context, weir.Event[
 	return l
 }
 
-// query is the path and the query that ask for the history of an object.
+// query returns the path and query for the history of an object.
 func query(path, key string) string {
 	return path + "?" + url.Values{"informer": {engine.Running()[0].Name}, "key": {key}}.Encode()
 }
 
-// stream opens the history of an object, and returns its events as they come, and what ends it.
+// stream opens the history of an object. It returns a function that waits for the next event, and
+// one that ends the stream.
 func (l *looking) stream(key string) (next func(into any) string, end func()) {
 	l.t.Helper()
 	ctx, cancel := context.WithCancel(l.t.Context())
@@ -110,7 +111,7 @@ func (l *looking) stream(key string) (next func(into any) string, end func()) {
 	return next, end
 }
 
-// pod is one whose environment nobody may see.
+// pod returns a pod whose environment must stay hidden.
 func pod(value string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "default"},
@@ -118,7 +119,7 @@ func pod(value string) *corev1.Pod {
 	}
 }
 
-// TestHistory: an object's changes are shown as they come, path by path, without a value of its
+// TestHistory: an object's changes are shown as they arrive, path by path, without a value of its
 // environment.
 func TestHistory(t *testing.T) {
 	l := look(t, func(context.Context, weir.Event[*corev1.Pod]) {})
@@ -155,7 +156,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestHistoryOfSecret: which keys changed is shown, and no value.
+// TestHistoryOfSecret: the page shows which keys changed, and no value.
 func TestHistoryOfSecret(t *testing.T) {
 	l := look(t, func(context.Context, weir.Event[*corev1.Secret]) {})
 	secrets := l.client.CoreV1().Secrets("default")
@@ -167,7 +168,7 @@ func TestHistoryOfSecret(t *testing.T) {
 	l.expectUpdate(s, "~ data.k: (hidden), differs", "+ data.new: (hidden)")
 }
 
-// expectUpdate updates a Secret, and demands that the history shows the change so.
+// expectUpdate updates a Secret, and checks that the history shows want.
 func (l *looking) expectUpdate(s *corev1.Secret, want ...string) {
 	l.t.Helper()
 	next, _ := l.stream(s.Namespace + "/" + s.Name)
@@ -185,7 +186,8 @@ func (l *looking) expectUpdate(s *corev1.Secret, want ...string) {
 	}
 }
 
-// TestHistoryOfSecretMetadata: metadata does not say whose it is, so it is hidden as a Secret's is.
+// TestHistoryOfSecretMetadata: metadata does not state its object's kind, so it is hidden like a
+// Secret's.
 func TestHistoryOfSecretMetadata(t *testing.T) {
 	resource := corev1.SchemeGroupVersion.WithResource("secrets")
 	for name, begin := range map[string]func(*testing.T, *rest.Config) (run, synced func(context.Context) error){
@@ -222,7 +224,7 @@ func TestHistoryOfSecretMetadata(t *testing.T) {
 	}
 }
 
-// TestHistoryBefore: what the change log has still is shown too, as JSON without a stream.
+// TestHistoryBefore: the changes in the change log are shown too, as JSON without a stream.
 func TestHistoryBefore(t *testing.T) {
 	release, seen := make(chan struct{}), make(chan struct{}, 1)
 	l := look(t, func(ctx context.Context, _ weir.Event[*corev1.ConfigMap]) {
@@ -241,7 +243,7 @@ func TestHistoryBefore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	<-seen // the handler is in the call of it, and holds the log
+	<-seen // the handler is handling it, which keeps the log
 	const changes = maxChanges + 5
 	for i := range changes {
 		m.Data["k"] = fmt.Sprint(i + 1)
@@ -263,7 +265,7 @@ func TestHistoryBefore(t *testing.T) {
 	}
 }
 
-// TestHistoryEnds: when nobody looks any more, the store keeps nothing for it.
+// TestHistoryEnds: after the last history has ended, the store keeps no changes for it.
 func TestHistoryEnds(t *testing.T) {
 	l := look(t, func(context.Context, weir.Event[*corev1.ConfigMap]) {})
 	next, end := l.stream("default/m")
@@ -272,8 +274,8 @@ func TestHistoryEnds(t *testing.T) {
 	l.expectNothingKept()
 }
 
-// expectNothingKept makes changes of a config map, and expects the store to keep none of them for
-// somebody.
+// expectNothingKept changes a config map and checks that the store keeps none of the changes for a
+// cursor.
 func (l *looking) expectNothingKept() {
 	l.t.Helper()
 	maps := l.client.CoreV1().ConfigMaps("default")
@@ -293,15 +295,15 @@ func (l *looking) expectNothingKept() {
 	store := engine.Running()[0].Value.Store()
 	within(l.t, func(ctx context.Context) error { return store.WaitResourceVersion(ctx, m.ResourceVersion) })
 	deadline := time.Now().Add(time.Minute)
-	// The log keeps nothing but free slots then.
+	// The log then consists of free slots only.
 	for held := store.Memory(); held.Log+held.Cursors > size; held = store.Memory() {
 		if time.Now().After(deadline) {
-			l.t.Fatalf("%d bytes are kept for somebody", held.Log+held.Cursors)
+			l.t.Fatalf("%d bytes are kept for a cursor", held.Log+held.Cursors)
 		}
 	}
 }
 
-// stuckWriter is a client that takes nothing until it has looked around.
+// stuckWriter is a client that reads nothing until the test has checked the store.
 type stuckWriter struct {
 	*httptest.ResponseRecorder
 	look     func()
@@ -318,8 +320,8 @@ func (w *stuckWriter) Write(p []byte) (int, error) {
 	return w.ResponseRecorder.Write(p)
 }
 
-// TestStuckClient: whoever does not read an answer of JSON is waited for until a deadline, and
-// meanwhile nothing is kept.
+// TestStuckClient: the handler waits for a client that does not read a JSON answer until a
+// deadline, and the store keeps nothing meanwhile.
 func TestStuckClient(t *testing.T) {
 	l := look(t, func(context.Context, weir.Event[*corev1.ConfigMap]) {})
 	for path, look := range map[string]func(){"informers": func() {}, query("history", "default/m"): l.expectNothingKept} {
@@ -331,8 +333,8 @@ func TestStuckClient(t *testing.T) {
 	}
 }
 
-// TestHistoriesAreBounded: one more than may be open is refused, and so is what cannot be looked
-// at.
+// TestHistoriesAreBounded: a history beyond the limit is refused, and so is one of an unknown
+// object source.
 func TestHistoriesAreBounded(t *testing.T) {
 	l := look(t, func(context.Context, weir.Event[*corev1.Pod]) {})
 	for path, want := range map[string]int{

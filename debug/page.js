@@ -1,7 +1,7 @@
 "use strict";
 // What was shown in the last five minutes, by informer: the server keeps nothing.
 const kept = 300, past = new Map();
-// The details that are open, since the page is drawn anew each second.
+// The details that are open, because the page is redrawn each second.
 const opened = new Set();
 
 const by = id => document.getElementById(id);
@@ -162,7 +162,7 @@ let following = null;
 
 function keyButton(of, key) {
   const b = el("button", {class: "key", type: "button", title: "the changes of this object"}, key);
-  // Not at the click: the button is drawn anew before that ends.
+  // Not at the click: the button is redrawn before that ends.
   b.addEventListener("pointerdown", () => follow(of, key));
   b.addEventListener("click", () => follow(of, key)); // by the keyboard
   return b;

@@ -5,14 +5,14 @@ import (
 	"github.com/weirproject/weir/internal/registry"
 )
 
-// proxy is what the page shows of a proxy.
+// proxy is the page's data about a proxy.
 type proxy struct {
 	Name string `json:"name"` // its URL
 	inspect.State
 	Resources []resource `json:"resources"` // by full name
 }
 
-// resource is what the page shows of a resource of a proxy.
+// resource is the page's data about a resource of a proxy.
 type resource struct {
 	inspect.Resource
 	RawBytes    int64            `json:"rawBytes"`

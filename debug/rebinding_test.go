@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestRebinding: a web page whose name leads to a loopback address reads nothing.
+// TestRebinding: a web page whose name resolves to a loopback address can read nothing.
 func TestRebinding(t *testing.T) {
 	web := httptest.NewServer(Handler())
 	t.Cleanup(web.Close)

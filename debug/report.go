@@ -13,7 +13,7 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// report is what the page shows at one moment.
+// report is the page's data at one moment.
 type report struct {
 	Time      time.Time  `json:"time"`
 	Informers []informer `json:"informers"` // by name
@@ -22,16 +22,16 @@ type report struct {
 
 type informer struct {
 	Name       string `json:"name"`
-	APIVersion string `json:"apiVersion,omitempty"` // "" until the server has told it
-	// Kind is also "" for metadata that does not say whose it is.
+	APIVersion string `json:"apiVersion,omitempty"` // "" until the server has sent it
+	// Kind is also "" for metadata, which does not state its object's kind.
 	Kind            string           `json:"kind,omitempty"`
-	Resource        string           `json:"resource,omitempty"` // "" where only the server knows
+	Resource        string           `json:"resource,omitempty"` // "" if only the server knows it
 	Objects         int              `json:"objects"`
 	ResourceVersion string           `json:"resourceVersion"`
 	RawBytes        int64            `json:"rawBytes"`
 	MemoryBytes     map[string]int64 `json:"memoryBytes"` // by purpose
 	Requests        *requests        `json:"requests,omitempty"`
-	// RelistsBy are the relists by reason, without the reasons that there was no relist for.
+	// RelistsBy are the relists by reason, without reasons that did not occur.
 	RelistsBy  map[string]int   `json:"relistsBy,omitempty"`
 	Reflectors []reflectorState `json:"reflectors"`
 	Handlers   []handlerState   `json:"handlers"` // by name
@@ -47,8 +47,8 @@ type requests struct {
 type reflectorState struct {
 	Namespace string `json:"namespace,omitempty"`
 	Selector  string `json:"selector,omitempty"`
-	// ScopeUnknown says that the informer does not know its namespace and selector, as a drop-in
-	// that takes what a ListerWatcher returns.
+	// ScopeUnknown reports that the informer does not know its namespace and selector, like a drop-in
+	// that uses a ListerWatcher's results.
 	ScopeUnknown bool         `json:"scopeUnknown,omitempty"`
 	Phase        string       `json:"phase"`
 	Since        time.Time    `json:"since"`
@@ -63,7 +63,7 @@ type reflectorState struct {
 	NextRetry    *time.Time   `json:"nextRetry,omitempty"`
 	Queued       bool         `json:"queued,omitempty"` // waits for its turn to list
 	Relists      int          `json:"relists"`
-	Transitions  []transition `json:"transitions"` // the last ones, the least recent first
+	Transitions  []transition `json:"transitions"` // the last ones, oldest first
 	Listed       int64        `json:"listed"`
 	Remaining    int64        `json:"remaining"` // -1: the server does not say
 	Unreadable   int          `json:"unreadable"`
@@ -72,11 +72,11 @@ type reflectorState struct {
 // transition is one step of a reflector.
 type transition struct {
 	Time   time.Time `json:"time"`
-	After  string    `json:"after"` // what happened
+	After  string    `json:"after"` // the input
 	Error  string    `json:"error,omitempty"`
-	Phase  string    `json:"phase"`            // what followed
-	Next   string    `json:"next,omitempty"`   // the request or wait that followed
-	Reason string    `json:"reason,omitempty"` // of a list that follows
+	Phase  string    `json:"phase"`            // the resulting phase
+	Next   string    `json:"next,omitempty"`   // the next request or wait
+	Reason string    `json:"reason,omitempty"` // of the next list
 }
 
 type handlerState struct {
@@ -95,7 +95,7 @@ type handlerState struct {
 	ResyncFraction float64 `json:"resyncFraction,omitempty"` // of the current round
 }
 
-// newReport collects the informers that run.
+// newReport returns a report of the running informers.
 func newReport(now time.Time) report {
 	r := report{Time: now, Informers: []informer{}}
 	for _, e := range engine.Running() {
@@ -159,7 +159,7 @@ func reflectorOf(s reflector.Status, last []reflector.Transition) reflectorState
 	return r
 }
 
-// relistsBy returns the reasons that there was a relist for.
+// relistsBy returns the counts of the reasons that occurred.
 func relistsBy(relists reflector.Relists) map[string]int {
 	all := map[string]int{}
 	for reason, n := range relists.All() {

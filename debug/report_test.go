@@ -12,7 +12,7 @@ import (
 	"github.com/weirproject/weir/clientgo"
 )
 
-// dropIn returns what runs a drop-in, and what waits until it has synced.
+// dropIn returns functions that run a drop-in and wait until it has synced.
 func dropIn(inf cache.SharedIndexInformer) (run, synced func(context.Context) error) {
 	run = func(ctx context.Context) error { inf.RunWithContext(ctx); return nil }
 	synced = func(ctx context.Context) error {
@@ -24,8 +24,8 @@ func dropIn(inf cache.SharedIndexInformer) (run, synced func(context.Context) er
 	return run, synced
 }
 
-// TestDropInScope: a drop-in's reflector is of the namespace and the selectors that its requests
-// name, and of none that is known where it sees no request.
+// TestDropInScope: a drop-in's reflector has the namespace and the selectors of its requests, and
+// an unknown scope if it sees no request.
 func TestDropInScope(t *testing.T) {
 	server, err := apiserver.New(apiserver.Options{})
 	if err != nil {

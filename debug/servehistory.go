@@ -12,20 +12,20 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
-// longestHistory bounds how long a history that is no stream may go on.
+// longestHistory limits the duration of a history that is not a stream.
 const longestHistory = 5 * time.Minute
 
 // historyReport is the history of one object.
 type historyReport struct {
 	Time            time.Time `json:"time"`
 	Key             string    `json:"key"`
-	Held            bool      `json:"held"` // it is held now
+	Held            bool      `json:"held"` // the store has the object now
 	ResourceVersion string    `json:"resourceVersion,omitempty"`
 	Changes         []change  `json:"changes"`        // the last ones
 	More            int       `json:"more,omitempty"` // changes before those
 }
 
-// objectsOf returns the objects that a request is about.
+// objectsOf returns the object source that a request names.
 func objectsOf(q url.Values) (inspect.Objects, bool) {
 	for _, p := range inspect.Proxies() {
 		if p.Name == q.Get("proxy") {
@@ -47,7 +47,7 @@ func objectsOf(q url.Values) (inspect.Objects, bool) {
 	return inspect.Objects{}, false
 }
 
-// openHistory returns the history that a request is about, with the report of what is held now. If
+// openHistory returns the history that a request asks for, with a report of the current object. If
 // there is none, it answers the request and reports false.
 func openHistory(w http.ResponseWriter, r *http.Request) (h *history, now historyReport, ok bool) {
 	q := r.URL.Query()
@@ -83,8 +83,7 @@ func (r *historyReport) add(c change) error {
 	return nil
 }
 
-// serveHistory answers with the changes that the log has, and those of the time that the request
-// asks for.
+// serveHistory answers with the changes in the log, and those during the requested time.
 func serveHistory(w http.ResponseWriter, r *http.Request) {
 	wait := time.Duration(0)
 	if text := r.URL.Query().Get("for"); text != "" {
@@ -107,18 +106,18 @@ func serveHistory(w http.ResponseWriter, r *http.Request) {
 		err = h.follow(ctx, report.add, func() error { return nil })
 	}
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-		return // nobody is there any more
+		return // the client has disconnected
 	}
 	if o, held := h.objects.Store.Get(h.key); held {
 		report.Held, report.ResourceVersion = true, o.ResourceVersion()
 	} else {
 		report.Held, report.ResourceVersion = false, ""
 	}
-	h.cursor.Close() // the store is to keep nothing while the client reads
+	h.cursor.Close() // the store keeps nothing while the client reads
 	writeJSON(w, report)
 }
 
-// streamHistory sends what is held now as an event, and then each change.
+// streamHistory sends the current object as an event, and then each change.
 func streamHistory(w http.ResponseWriter, r *http.Request) {
 	h, now, ok := openHistory(w, r)
 	if !ok {

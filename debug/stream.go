@@ -12,14 +12,14 @@ type events struct {
 	control *http.ResponseController
 }
 
-// newEvents begins an answer of events. It reports false for a HEAD request, which is answered
-// then: net/http drops its body, so no write would ever fail.
+// newEvents starts an answer of events. It answers a HEAD request and reports false: net/http drops
+// its body, so no write would ever fail.
 func newEvents(w http.ResponseWriter, r *http.Request) (*events, bool) {
 	header(w, "text/event-stream")
 	return &events{w, http.NewResponseController(w)}, r.Method != http.MethodHead
 }
 
-// send sends a value as JSON. An error says that the client takes no more.
+// send sends a value as JSON. It returns an error if the client does not accept more.
 func (e *events) send(value any) error {
 	data, err := json.Marshal(value)
 	if err != nil {
@@ -28,12 +28,12 @@ func (e *events) send(value any) error {
 	return e.write(append(append([]byte("data: "), data...), "\n\n"...))
 }
 
-// alive sends what clients ignore.
+// alive sends a comment, which clients ignore.
 func (e *events) alive() error { return e.write([]byte(":\n\n")) }
 
 func (e *events) write(text []byte) error {
-	// A server's own WriteTimeout would end the stream, and a client that takes nothing would hold
-	// it. Not every ResponseWriter has deadlines.
+	// A server's own WriteTimeout would end the stream, and without a deadline a client that does not
+	// read would block it. Not every ResponseWriter supports deadlines.
 	_ = e.control.SetWriteDeadline(time.Now().Add(writeTimeout))
 	if _, err := e.w.Write(text); err != nil {
 		return err
@@ -41,8 +41,8 @@ func (e *events) write(text []byte) error {
 	return e.control.Flush()
 }
 
-// serveStream sends a report at once, and every streamEvery, until the request ends or the client
-// takes no more.
+// serveStream sends a report immediately and every streamEvery, until the request ends or the
+// client does not accept more.
 func serveStream(w http.ResponseWriter, r *http.Request) {
 	to, ok := newEvents(w, r)
 	if !ok {

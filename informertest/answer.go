@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Op is the operation that a request asks for.
+// Op is the operation of a request.
 type Op uint8
 
 const (
@@ -39,32 +39,32 @@ type Request struct {
 	At    time.Time
 }
 
-// Answer is an exceptional way to answer requests. The zero value is the ordinary way.
+// Answer is an exceptional answer to requests. The zero value is the normal answer.
 type Answer struct {
-	// Delay is the time before anything is answered.
+	// Delay is the time before the answer starts.
 	Delay time.Duration
-	// Hang answers nothing until the client gives up.
+	// Hang sends no answer until the client gives up.
 	Hang bool
 	// Status is the answer, with its code, and its details.retryAfterSeconds as Retry-After.
 	Status *metav1.Status
-	// InStream answers 200 and sends Status in an ERROR event, as kube-apiserver does for a watch
-	// that cannot begin.
+	// InStream answers 200 and sends Status in an ERROR event, as kube-apiserver does for a watch that
+	// cannot start.
 	InStream bool
-	// Page answers 200 and a web page, as a proxy does that wants a login.
+	// Page answers 200 and a web page, like a proxy that requires a login.
 	Page bool
-	// End ends a WATCH with 200 and without an event.
+	// End ends a WATCH with 200 and no event.
 	End bool
 	// Cut, between 0 and 1, breaks the connection after that share of a LIST's body, or after one
 	// of the initial events of a WATCH.
 	Cut float64
-	// InitialOnly restricts the answer to WATCHes that ask for initial events, ResumeOnly to those
+	// InitialOnly restricts the answer to WATCHes that request initial events, ResumeOnly to those
 	// that do not. They do not affect LISTs.
 	InitialOnly, ResumeOnly bool
 	// Hold keeps back the last item of a LIST, or the bookmark that ends initial events, until the
 	// channel is closed.
 	Hold <-chan struct{}
-	// Stall sends that many bytes of a LIST's body, and then nothing more on an open connection. It
-	// sends nothing of the body of a WATCH with initial events.
+	// Stall sends that many bytes of a LIST's body, and then nothing more on an open connection. For a
+	// WATCH with initial events it sends nothing of the body.
 	Stall *int
 	// NoBookmarks omits every bookmark of a WATCH, including the one that ends initial events.
 	NoBookmarks bool
@@ -76,16 +76,16 @@ type rule struct {
 	times  int
 }
 
-// hammering is how many requests between two calls of ForgetRequests are too many. Further requests
-// are not answered: an informer that sends requests without a pause would let no time pass in a
+// hammering is the number of requests between two calls of ForgetRequests after which the server
+// stops answering: an informer that sends requests without a pause would let no time pass in a
 // bubble.
 const hammering = 2000
 
-// Always is a number of times without end.
+// Always is an unlimited number of times.
 const Always = int(^uint(0) >> 1)
 
-// Answer sets the answer to the next requests of an operation, for that many times. It replaces an
-// earlier answer for the operation.
+// Answer sets the answer to the next requests of an operation, the given number of times. It
+// replaces an earlier answer for the operation.
 func (s *Server) Answer(op Op, times int, a Answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,7 +129,7 @@ func (s *Server) Requests() []Request {
 	return append([]Request(nil), s.requests...)
 }
 
-// Hammered reports whether so many requests came that the server has stopped answering.
+// Hammered reports whether the server received too many requests and stopped answering.
 func (s *Server) Hammered() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,7 +161,7 @@ func Gone() *metav1.Status {
 
 // Forbidden returns status 403.
 func Forbidden() *metav1.Status {
-	return failure(http.StatusForbidden, metav1.StatusReasonForbidden, `pods is forbidden: User "somebody" cannot list resource "pods"`)
+	return failure(http.StatusForbidden, metav1.StatusReasonForbidden, `pods is forbidden: User "stranger" cannot list resource "pods"`)
 }
 
 // Unauthorized returns status 401.
@@ -224,8 +224,7 @@ func (s *Server) BreakWatchesMidEvent(key string) {
 // FailWatches sends an ERROR event on all watches and ends them.
 func (s *Server) FailWatches(status *metav1.Status) { s.toWatchers(frame{status: status, last: ended}) }
 
-// Repeat sends a pod in its current state again, on all watches, as an event of type ADDED or
-// MODIFIED.
+// Repeat sends a pod's current state again, on all watches, as an event of type ADDED or MODIFIED.
 func (s *Server) Repeat(eventType, key string) { s.Inject(eventType, s.Pod(key)) }
 
 // Inject sends an event of a pod on all open watches. It does not change the server's state.
@@ -233,7 +232,7 @@ func (s *Server) Inject(eventType string, pod *corev1.Pod) {
 	s.toWatchers(frame{change: change{eventType, &entry{key: pod.Namespace + "/" + pod.Name, pod: pod}}})
 }
 
-// Garble sends an event on all watches whose frame is sound and whose object is not a pod.
+// Garble sends an event with a valid frame on all watches whose object is not a pod.
 func (s *Server) Garble() { s.toWatchers(frame{garbled: true}) }
 
 // Bookmark sends a bookmark with the server's resourceVersion on all watches.

@@ -25,8 +25,8 @@ var basics = []Story{
 		Issue: "kubernetes 79610", play: stopOneOfTwo},
 }
 
-// firstList creates pods before the start. Each comes once, as an initial addition, and the
-// handler's HasSynced follows.
+// firstList creates pods before the start. Each is delivered once, as an initial addition, before
+// the handler's HasSynced.
 func firstList(s *storyRun) {
 	s.fill(300)
 	inf := s.informer(Options{})
@@ -121,8 +121,8 @@ func addUpdateDelete(s *storyRun) {
 	}
 }
 
-// burstInOrder makes 500 changes at once. A handler that is not slow gets all of them in the
-// server's order.
+// burstInOrder makes 500 changes at the same time. A handler that is not slow receives all of them
+// in the server's order.
 func burstInOrder(s *storyRun) {
 	s.fill(5)
 	inf, l := s.follower()
@@ -140,8 +140,7 @@ func burstInOrder(s *storyRun) {
 	}
 }
 
-// notSyncedHalfWay keeps back the last item of the first list, or the bookmark after it, for a
-// while.
+// notSyncedHalfWay delays the last item of the first list, or the bookmark after it.
 func notSyncedHalfWay(s *storyRun) {
 	s.fill(20)
 	hold := make(chan struct{})
@@ -159,8 +158,8 @@ func notSyncedHalfWay(s *storyRun) {
 	inf.current(time.Second)
 }
 
-// heldBeforeTold reads one object and all objects from the informer within the handler's calls.
-// Except in a deletion, both reads must find the version that the handler got, or a newer one.
+// heldBeforeTold reads one object and all objects from the informer during the handler's calls.
+// Except in a deletion, both reads must find the version that the handler received, or a newer one.
 func heldBeforeTold(s *storyRun) {
 	s.fill(20)
 	inf := s.informer(Options{})
@@ -181,7 +180,7 @@ func heldBeforeTold(s *storyRun) {
 	inf.current(time.Second)
 }
 
-// runTwice calls Run again while the first call goes on.
+// runTwice calls Run again while the first call is active.
 func runTwice(s *storyRun) {
 	s.fill(3)
 	inf := s.informer(Options{})
@@ -209,7 +208,7 @@ func runTwice(s *storyRun) {
 	}
 }
 
-// stopBeforeSync stops an informer whose first request the server accepts and does not answer.
+// stopBeforeSync stops an informer whose first request the server accepts but does not answer.
 func stopBeforeSync(s *storyRun) {
 	s.server.Answer(List, Always, Answer{Hang: true})
 	s.server.Answer(Watch, Always, Answer{Hang: true})
@@ -226,7 +225,7 @@ func stopBeforeSync(s *storyRun) {
 	}
 }
 
-// stopInAnswer stops the informer while an answer stalls: at each of the first bytes, which have
+// stopInAnswer stops the informer while an answer stalls: after each of the first bytes, which have
 // the types, and in the middle of the items.
 func stopInAnswer(s *storyRun) {
 	s.fill(20)
@@ -247,7 +246,7 @@ func stopInAnswer(s *storyRun) {
 }
 
 // stopInBackoff keeps the server down until backoffs are long, and stops several informers. Their
-// backoffs differ, so one of them may be about to try again. None should need that to stop.
+// backoffs differ, so one of them may be about to retry. None may need a retry to stop.
 func stopInBackoff(s *storyRun) {
 	s.server.SetDown(true)
 	var all []*storyInformer

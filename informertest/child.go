@@ -17,21 +17,21 @@ const childVariable = "INFORMERTEST_CHILD"
 
 func inChild() bool { return os.Getenv(childVariable) != "" }
 
-// childFaults begins the line on which such a process writes the story's faults, as JSON. A process
-// that the informer brings down within the story writes none.
+// childFaults starts the line on which such a process writes the story's faults, as JSON. A process
+// that the informer kills during the story writes none.
 const childFaults = "informertest: faults: "
 
-// reportFaults writes the faults that a story of this process had for the process that started it.
+// reportFaults writes the faults of a story in this process for the process that started it.
 func reportFaults(t *testing.T, faults []string) {
 	line, err := json.Marshal(faults)
 	if err != nil {
 		t.Fatal(err)
 	}
-	fmt.Printf("\n%s%s\n", childFaults, line) // what stands before it may lack its line's end
+	fmt.Printf("\n%s%s\n", childFaults, line) // the output before it may lack a newline
 }
 
-// playInChild plays the running test again in a process of its own, which the informer may bring
-// down, and returns what went wrong in the story.
+// playInChild plays the running test again in a child process, which the informer may kill, and
+// returns the story's faults.
 func playInChild(t *testing.T) []string {
 	var pattern []string
 	for part := range strings.SplitSeq(t.Name(), "/") {
@@ -49,7 +49,7 @@ func playInChild(t *testing.T) []string {
 			if err == nil || len(faults) > 0 {
 				return faults
 			}
-			// It was brought down, or had a race, behind the story.
+			// It was killed, or had a race, after the story.
 		}
 	}
 	if err == nil {
@@ -77,7 +77,7 @@ func goroutines() []string {
 		buf = make([]byte, 2*len(buf))
 	}
 	all := strings.Split(string(buf), "\n\n")
-	own := inBubble.FindStringSubmatch(all[0]) // the caller comes first
+	own := inBubble.FindStringSubmatch(all[0]) // the caller is first
 	return slices.DeleteFunc(all, func(stack string) bool {
 		m := inBubble.FindStringSubmatch(stack)
 		return m == nil || own == nil || m[1] != own[1]

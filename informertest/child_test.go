@@ -16,8 +16,8 @@ import (
 // judgedVariable is set in the environment of a process in which the suite judges a rig.
 const judgedVariable = "INFORMERTEST_JUDGED"
 
-// TestFatalStoryIsJudged: a rig that is stated to fail a fatal story passes if it fails it, however
-// it does so, and fails if it does not. What the suite's own test says is seen from outside.
+// TestFatalStoryIsJudged: a rig that is declared to fail a fatal story passes if it fails it in any
+// way, and fails if it does not. The test observes the suite's own test from outside.
 func TestFatalStoryIsJudged(t *testing.T) {
 	const story = "PanickingHandler"
 	sound := newNative(weir.ModeAuto)
@@ -57,10 +57,11 @@ func TestFatalStoryIsJudged(t *testing.T) {
 	}
 }
 
-// diesBehind is the case in which the story is played to its end, and brings its process down then.
+// diesBehind is the case in which the story is played to its end, and the informer kills its
+// process afterwards.
 const diesBehind = "DiesBehind"
 
-// untilPanic swallows the panic of a handler and calls it no more.
+// untilPanic recovers the panic of a handler and does not call it again.
 func untilPanic(h informertest.Handler) informertest.Handler {
 	over := false
 	added := h.Added
@@ -75,7 +76,7 @@ func untilPanic(h informertest.Handler) informertest.Handler {
 	return h
 }
 
-// onGoroutine calls a handler where nobody expects its panic.
+// onGoroutine calls a handler on a goroutine that does not recover its panic.
 func onGoroutine(h informertest.Handler) informertest.Handler {
 	added := h.Added
 	h.Added = func(p *corev1.Pod, initial bool) {

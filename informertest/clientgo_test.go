@@ -19,7 +19,7 @@ import (
 	"github.com/weirproject/weir/informertest"
 )
 
-// podLists lists and watches pods as generated informers do.
+// podLists lists and watches pods like generated informers.
 func podLists(cfg *rest.Config) (*cache.ListWatch, kubernetes.Interface, error) {
 	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
@@ -28,8 +28,8 @@ func podLists(cfg *rest.Config) (*cache.ListWatch, kubernetes.Interface, error) 
 	return cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "pods", "", fields.Everything()), client, nil
 }
 
-// given returns the ListerWatcher that the options have for objects of the example's type, or the
-// rig's own.
+// given returns the ListerWatcher that the options have for objects of the example's type, or else
+// the rig's own.
 func given(o informertest.Options, cfg *rest.Config, example runtime.Object, own func() (cache.ListerWatcher, error)) (cache.ListerWatcher, error) {
 	if o.ListerWatcher == nil {
 		return own()
@@ -57,7 +57,7 @@ func newSharedInformer(inf cache.SharedIndexInformer, o informertest.Options) (*
 			return nil, err
 		}
 	}
-	// All that client-go tells of errors: that one has happened. Nothing tells that it is over.
+	// client-go reports only that an error has happened, not that it is over.
 	return s, inf.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -110,7 +110,7 @@ func (r *sharedInformerRegistration) Remove() error {
 	return r.informer.RemoveEventHandler(r.ResourceEventHandlerRegistration)
 }
 
-// errNotSynced is all that cache.WaitForCacheSync has to say.
+// errNotSynced is the only error that cache.WaitForCacheSync provides.
 var errNotSynced = errors.New("timed out waiting for the caches to sync")
 
 func (s *sharedInformer) WaitForSync(ctx context.Context) error {
@@ -151,7 +151,7 @@ func (s *sharedInformer) Err() error {
 	return s.err
 }
 
-// listOnly is a ListerWatcher that keeps client-go from asking for initial events.
+// listOnly is a ListerWatcher that keeps client-go from requesting initial events.
 type listOnly struct{ *cache.ListWatch }
 
 func (listOnly) IsWatchListSemanticsUnSupported() bool { return true }
@@ -174,14 +174,14 @@ func clientGo(list bool, contentType string) func(*rest.Config, informertest.Opt
 	}
 }
 
-// clientGoFails is what client-go 0.37 fails in both of its modes.
+// clientGoFails are the stories that client-go 0.37 fails in both of its modes.
 var clientGoFails = map[string]string{
 	"BlockedIndexFunction":    "index functions run on the way from the WATCH to the store, under the store's lock",
 	"PanickingHandler":        "a panic in a handler ends the process",
 	"ResyncIsSpread":          "a resync queues every object at once",
 	"RelistTellsOnlyChanges":  "a relist is an update event for every object",
 	"RelistIsNoResync":        "a relist is an update event for every object",
-	"RepeatedEvents":          "an event is told whether the version is held already or not",
+	"RepeatedEvents":          "an event is delivered even if its version is already stored",
 	"StaleEvent":              "the store takes whatever version comes last",
 	"RestoredFromBackup":      "a WATCH from a resourceVersion that the server has not reached is silent, and is begun again and again",
 	"HangingRequest":          "a request has no deadline",
@@ -195,7 +195,7 @@ var clientGoFails = map[string]string{
 	"RelistHoldsNothingTwice": "a list is complete in memory before the store sees it",
 }
 
-// clientGoWatchListFails is what it fails besides when it asks for initial events, its default.
+// clientGoWatchListFails are those that it also fails when it requests initial events, its default.
 var clientGoWatchListFails = map[string]string{
 	"StopInBackoff":        "the wait before the next try does not end with the context",
 	"InitialEventsTooOld":  "410 in place of initial events is tried again at once, without end",

@@ -41,13 +41,13 @@ func ofWorkload(p *corev1.Pod) {
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, Reason: "AllContainersAreReady"}}
 }
 
-// isAsServed reports whether a pod equals what the informer must make of the server's.
+// isAsServed reports whether a pod equals the server's, transformed.
 func (i *storyInformer) isAsServed(p *corev1.Pod) bool {
 	served := i.s.server.Pod(p.Namespace + "/" + p.Name)
 	return served != nil && sameContent(p, i.transformed(served))
 }
 
-// transformed returns what the informer must make of a pod, which it leaves alone.
+// transformed returns a transformed copy of a pod.
 func (i *storyInformer) transformed(p *corev1.Pod) *corev1.Pod {
 	if i.transform == nil {
 		return p
@@ -57,15 +57,15 @@ func (i *storyInformer) transformed(p *corev1.Pod) *corev1.Pod {
 	return p
 }
 
-// sameContent reports whether two pods are equal but for the kind, which is the same for all.
+// sameContent reports whether two pods are equal, ignoring the kind, which is the same for all.
 func sameContent(a, b *corev1.Pod) bool {
 	c := *a
 	c.TypeMeta = b.TypeMeta
 	return equality.Semantic.DeepEqual(&c, b)
 }
 
-// forgottenCopy scribbles over every third pod each time that it reads it. The other pods, which it
-// reads in between, must not change, and later versions must be what the server has.
+// forgottenCopy overwrites every third pod each time it reads it. The other pods, which it reads in
+// between, must not change, and later versions must equal the server's.
 func forgottenCopy(s *storyRun) {
 	const pods = 30
 	s.fill(pods, ofWorkload)
@@ -96,9 +96,8 @@ func forgottenCopy(s *storyRun) {
 	}
 }
 
-// forgottenCopyOfOld scribbles over the old version of each update, within the handler's call. It
-// compares the new version with the server's, and then scribbles over every second one of these
-// too.
+// forgottenCopyOfOld overwrites the old version of each update during the handler's call. It
+// compares the new version with the server's, and then also overwrites every second one of these.
 func forgottenCopyOfOld(s *storyRun) {
 	const pods, updates = 5, 8
 	s.fill(pods, ofWorkload)

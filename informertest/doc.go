@@ -8,18 +8,18 @@
 //		})
 //	}
 //
-// A [Rig] makes an [Informer] of the implementation under test from a rest.Config. Each story has a
-// name, a contract and, if there is one, the issue in which somebody reported a violation;
-// [Stories] returns them. Rig.Fails names the stories that an implementation is known to fail. The
-// suite then requires that it does fail them, so that the list stays true, and logs them as a table
-// at the end.
+// A [Rig] creates an [Informer] of the implementation under test from a rest.Config. Each story has
+// a name, a contract and, if there is one, the issue that reported a violation; [Stories] returns
+// them. Rig.Fails names the stories that an implementation is known to fail. The suite then
+// requires that it fails them, so that the list stays true, and logs them as a table at the end.
 //
 // Stories run in testing/synctest bubbles, with the server on in-memory connections. So backoff,
-// resyncs and deadlines of minutes take no time, and a test can be certain that nothing more will
+// resyncs and deadlines of minutes take no time, and a test can prove that nothing more will
 // happen. In return an informer under test must start its goroutines, timers and channels in New
-// and Run, must use the time package's clock, and must reach the server by the rest.Config's
-// transport only. Its goroutines must end when Run returns.
+// and Run, must use the time package's clock, and must reach the server only by the rest.Config's
+// transport. Its goroutines must end when Run returns.
 //
-// [Server] can be used on its own, in a bubble or not. To clients that ask for metadata alone it
-// sends what [MetadataOf] returns, of which an informer of metadata can make pods by [PodOf].
+// [Server] can be used separately, in a bubble or not. To clients that request only metadata it
+// sends the result of [MetadataOf], from which an informer of metadata can restore pods with
+// [PodOf].
 package informertest

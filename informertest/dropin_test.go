@@ -21,17 +21,17 @@ import (
 	"github.com/weirproject/weir/informertest"
 )
 
-// lister makes a ListerWatcher of pods.
+// lister returns a ListerWatcher of pods.
 type lister func(cfg *rest.Config) (*cache.ListWatch, error)
 
-// wholeClientset is a clientset of everything that is built in.
+// wholeClientset is a clientset of all built-in types.
 func wholeClientset(cfg *rest.Config) (*cache.ListWatch, error) {
 	lw, _, err := podLists(cfg)
 	return lw, err
 }
 
-// podsOnly is the client of a clientset that knows nothing but pods, as those that are generated
-// for custom resources know nothing but theirs.
+// podsOnly is the client of a clientset that knows only pods, like those that are generated for
+// custom resources.
 func podsOnly(cfg *rest.Config) (*cache.ListWatch, error) {
 	podScheme := runtime.NewScheme()
 	podScheme.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Pod{}, &corev1.PodList{}, &metav1.WatchEvent{}, &metav1.Status{})
@@ -44,8 +44,8 @@ func podsOnly(cfg *rest.Config) (*cache.ListWatch, error) {
 	return cache.NewListWatchFromClient(client, "pods", "", fields.Everything()), nil
 }
 
-// dropIn is Weir's informer behind client-go's interface: with the transport wrapped it reads the
-// bodies itself, else it takes what the client has decoded.
+// dropIn is Weir's informer behind client-go's interface. With a wrapped transport it reads the
+// bodies itself, otherwise it uses the objects that the client has decoded.
 func dropIn(wrapped bool, contentType string, list lister) func(*rest.Config, informertest.Options) (informertest.Informer, error) {
 	return func(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
 		cfg.ContentType = contentType
@@ -60,8 +60,8 @@ func dropIn(wrapped bool, contentType string, list lister) func(*rest.Config, in
 	}
 }
 
-// fromFactory is the informer of pods of Weir's factory. A ListerWatcher is one of those that the
-// factory makes no informers of by itself.
+// fromFactory is the pod informer of Weir's factory. For a ListerWatcher, which a factory does not
+// support, it adopts an informer.
 func fromFactory(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
 	cfg.ContentType = runtime.ContentTypeProtobuf
 	if o.ListerWatcher != nil {
@@ -83,7 +83,7 @@ func fromFactory(cfg *rest.Config, o informertest.Options) (informertest.Informe
 	}), o)
 }
 
-// adopted is Weir's informer in place of the one of client-go's factory.
+// adopted is Weir's informer, adopted from client-go's factory.
 func adopted(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
 	clientgo.Wrap(cfg)
 	if o.ListerWatcher != nil {
@@ -108,7 +108,7 @@ func asDropIn(inf cache.SharedIndexInformer, o informertest.Options) (informerte
 	return dropInInformer{shared}, nil
 }
 
-// dropInInformer is Weir's informer where it can tell more than client-go's interface.
+// dropInInformer is Weir's informer with methods that client-go's interface lacks.
 type dropInInformer struct{ *sharedInformer }
 
 func (d dropInInformer) Err() error { return clientgo.Err(d.SharedIndexInformer) }
@@ -117,13 +117,13 @@ func (d dropInInformer) WaitForSync(ctx context.Context) error {
 	return clientgo.WaitForSync(ctx, d.SharedIndexInformer)
 }
 
-// dropInFails is what client-go's interface, and what its users expect, keep it from doing better
-// than client-go does.
+// dropInFails are the stories that client-go's interface and its users' expectations keep it from
+// passing where client-go fails.
 var dropInFails = map[string]string{
 	"PanickingHandler": "as with client-go a panic in a handler ends the process, unless utilruntime.ReallyCrash is false",
 }
 
-// unwrappedFails is what it fails besides when it can only take what List and Watch return.
+// unwrappedFails are those that it also fails when it can only use the results of List and Watch.
 var unwrappedFails = map[string]string{
 	"HangingRequest":          "the request is the ListerWatcher's, and has no deadline",
 	"StalledList":             "the list is the ListerWatcher's, and has no deadline",

@@ -11,15 +11,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Bodies are framed here from the documented formats, not with package wire: a suite that wrote
-// with the package under test what that package reads would not notice a mistake in both.
+// This file frames bodies from the documented formats, not with package wire: a suite that wrote
+// bodies with the package under test would not notice a mistake that the package makes in both
+// directions.
 
 const (
 	typeJSON     = "application/json"
 	typeProtobuf = "application/vnd.kubernetes.protobuf"
 )
 
-// entry is a version of an object with its bytes, which are made once and shared by all answers.
+// entry is a version of an object with its bytes, which are encoded once and shared by all answers.
 type entry struct {
 	key string
 	rv  uint64
@@ -35,7 +36,7 @@ type encoding int
 const (
 	asJSON encoding = iota
 	asProtobuf
-	asJSONMetadata // of a pod its metadata alone: see MetadataOf
+	asJSONMetadata // only the metadata of a pod: see MetadataOf
 	asProtobufMetadata
 	encodings
 )
@@ -90,7 +91,7 @@ func (e *entry) bytes(enc encoding) []byte {
 	return e.raw[enc]
 }
 
-// spoil replaces the object's bytes by some that are no pod.
+// spoil replaces the object's bytes by bytes that are not a pod.
 func (e *entry) spoil() {
 	for enc := range encodings {
 		e.once[enc].Do(func() {
@@ -180,7 +181,7 @@ func jsonListBody(enc encoding, meta metav1.ListMeta, items []*entry, keys []str
 	return append(pieces, append(text, "}\n"...))
 }
 
-// namespacesBody returns a LIST's body of namespaces, which have nothing but a name.
+// namespacesBody returns a LIST's body of namespaces, which have only a name.
 func namespacesBody(enc encoding, meta metav1.ListMeta, names []string) []byte {
 	if enc.isMetadata() {
 		list := metav1.PartialObjectMetadataList{ListMeta: meta}

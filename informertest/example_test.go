@@ -13,7 +13,7 @@ import (
 	"github.com/weirproject/weir/informertest"
 )
 
-// The server by itself: a client's first list is refused, its second one is not.
+// The server alone: it refuses a client's first list, and answers the second.
 func ExampleServer() {
 	server := informertest.NewServer()
 	defer server.Close()

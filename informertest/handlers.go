@@ -23,8 +23,8 @@ var handlers = []Story{
 	{Name: "HandlerRemovesItself", Contract: "a handler may remove itself from within a call", play: handlerRemovesItself},
 	{Name: "HandlerAddsHandler", Contract: "a handler may add another one from within a call", play: handlerAddsHandler},
 	{Name: "HandlerAfterStop", Contract: "a handler that is added after the stop is refused", play: handlerAfterStop},
-	{Name: "SlowHandlerDelaysNobody", Contract: "a handler that blocks delays no other handler", Issue: "controller-runtime 3496",
-		play: slowHandlerDelaysNobody},
+	{Name: "SlowHandlerDelaysNoOther", Contract: "a handler that blocks delays no other handler", Issue: "controller-runtime 3496",
+		play: slowHandlerDelaysNoOther},
 	{Name: "SlowHandlerKeepsTheWatch", Contract: "the WATCH is read as fast as the server sends, whatever handlers do, so that no server closes it",
 		Issue: "kubernetes 97798, 121438, 129197", play: slowHandlerKeepsTheWatch},
 	{Name: "BlockedHandlerCatchesUp", Contract: "a handler that was blocked gets the newest state; the old version is the one that it got last",
@@ -62,7 +62,7 @@ func lateHandler(s *storyRun) {
 	}
 }
 
-// handlerDuringFirstList keeps back the list's last item while the handler is added.
+// handlerDuringFirstList delays the list's last item while the handler is added.
 func handlerDuringFirstList(s *storyRun) {
 	s.fill(50)
 	hold := make(chan struct{})
@@ -117,12 +117,12 @@ func manyHandlers(s *storyRun) {
 	inf.current(time.Second)
 }
 
-// removedHandler adds and removes 200 handlers. Nothing of them may stay.
+// removedHandler adds and removes 200 handlers. Nothing of them may remain.
 func removedHandler(s *storyRun) {
 	s.fill(10)
 	inf := s.informer(Options{})
 	inf.synced()
-	gone := []*listener{inf.passing()} // with what an informer starts once for all handlers
+	gone := []*listener{inf.passing()} // includes what an informer starts once for all handlers
 	before := len(goroutines())
 	for range 200 {
 		gone = append(gone, inf.passing())
@@ -143,7 +143,7 @@ func removedHandler(s *storyRun) {
 	}
 }
 
-// passing adds a handler and removes it once it has got the state.
+// passing adds a handler and removes it after it has received the state.
 func (i *storyInformer) passing() *listener {
 	l := newListener(i)
 	reg, err := i.Handle(l.handler(), HandlerOptions{})
@@ -158,8 +158,8 @@ func (i *storyInformer) passing() *listener {
 	return l
 }
 
-// handlerRemovesItself removes the handler in its third call. A call that was under way may still
-// come (client-go has one object there); later changes may not.
+// handlerRemovesItself removes the handler in its third call. One call that was already started may
+// follow (client-go has one object there); later changes may not.
 func handlerRemovesItself(s *storyRun) {
 	s.fill(10)
 	inf := s.informer(Options{})
@@ -239,8 +239,8 @@ func handlerAfterStop(s *storyRun) {
 	}
 }
 
-// slowHandlerDelaysNobody blocks one handler for good and makes changes.
-func slowHandlerDelaysNobody(s *storyRun) {
+// slowHandlerDelaysNoOther blocks one handler permanently and makes changes.
+func slowHandlerDelaysNoOther(s *storyRun) {
 	s.fill(10)
 	inf := s.informer(Options{})
 	slow := inf.listen(HandlerOptions{})
@@ -273,7 +273,7 @@ func slowHandlerKeepsTheWatch(s *storyRun) {
 		return s.server.Sent()-before >= 5000
 	})
 	if !maps.Equal(inf.ResourceVersions(), s.server.ResourceVersions()) {
-		s.failf("what is held has not followed while a handler was blocked")
+		s.failf("the stored objects were not updated while a handler was blocked")
 	}
 	slow.letGo()
 	inf.current(10 * time.Second)
@@ -322,14 +322,14 @@ func panickingHandler(s *storyRun) {
 	}
 }
 
-// syncedUnderChurn changes two of 100 pods every 5 ms, while the handler takes 10 ms for a call.
-// The handler must have synced within a second after it was told of each pod, and not before.
+// syncedUnderChurn changes two of 100 pods every 5 ms, while the handler takes 10 ms per call. The
+// handler must sync within a second after it has received each pod, and not before.
 func syncedUnderChurn(s *storyRun) {
 	const pods, takes = 100, 10 * time.Millisecond
 	s.fill(pods)
 	inf := s.informer(Options{})
 	first := map[string]bool{}
-	var names time.Time // when it was told of the last
+	var names time.Time // when the last was received
 	slow := inf.listen(HandlerOptions{}, calling(func(e event) {
 		time.Sleep(takes)
 		if first[e.key] = true; len(first) == pods && names.IsZero() {
@@ -357,7 +357,7 @@ func syncedUnderChurn(s *storyRun) {
 	}
 }
 
-// deletedFinalState deletes a pod in a state that no handler got before.
+// deletedFinalState deletes a pod in a state that no handler received before.
 func deletedFinalState(s *storyRun) {
 	s.fill(3)
 	inf := s.informer(Options{})

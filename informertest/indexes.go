@@ -75,7 +75,7 @@ func indexAddedLater(s *storyRun) {
 	}
 }
 
-// indexNameTaken checks that the first index of a name stays.
+// indexNameTaken checks that the first index of a name remains.
 func indexNameTaken(s *storyRun) {
 	s.fill(1)
 	inf := s.informer(Options{Indexes: map[string]IndexFunc{"node": byNode}})
@@ -86,8 +86,8 @@ func indexNameTaken(s *storyRun) {
 	inf.expectIndex("node", "node-1", nth(0))
 }
 
-// blockedIndexFunction reads an index whose function blocks on one object. Nobody else may wait for
-// that: the handler must be told of a change of another object.
+// blockedIndexFunction reads an index whose function blocks on one object. No other goroutine may
+// wait for that: the handler must receive a change of another object.
 func blockedIndexFunction(s *storyRun) {
 	s.fill(5)
 	gate := make(chan struct{})
@@ -104,8 +104,8 @@ func blockedIndexFunction(s *storyRun) {
 	s.server.Put(pod(nth(0), onNode("slow")))
 	s.elapse(time.Second)
 	read := make(chan struct{})
-	// An informer that has called the function by itself may hold a lock now, which nobody must
-	// wait for: in a bubble no time passes then.
+	// An informer that has called the function itself may hold a lock now, for which no goroutine may
+	// wait: in a bubble no time passes then.
 	if entered.Load() {
 		close(read)
 	} else {

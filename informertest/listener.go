@@ -13,7 +13,7 @@ import (
 	"github.com/weirproject/weir/internal/resourceversion"
 )
 
-// verb says which function of a handler was called.
+// verb is the function of a handler that was called.
 type verb string
 
 const (
@@ -35,14 +35,14 @@ type event struct {
 	oldContent, content digest
 }
 
-// digest stands for the content of a pod, without its kind. That of a forgetful listener is 0.
+// digest represents the content of a pod, without its kind. It is 0 for a forgetful listener.
 type digest uint64
 
 var digestSeed = maphash.MakeSeed()
 
 func digestOf(raw []byte) digest { return digest(maphash.Bytes(digestSeed, raw)) }
 
-// told is what a handler was told of an object last.
+// told is the last state of an object that a handler received.
 type told struct {
 	version
 	content digest
@@ -58,10 +58,10 @@ func (e event) String() string {
 	return fmt.Sprintf("%s %s %s", e.verb, e.key, e.rv)
 }
 
-// listener is a handler that records its calls and compares each with the calls before: an addition
-// must be of an unknown object, an update or deletion of a known one, no version may be older than
-// the last, and the old version of an update must be the last one. What it is told must equal the
-// server's version, and an old version what it was told before.
+// listener is a handler that records its calls and compares each with the previous ones: an
+// addition must be of an unknown object, an update or deletion of a known one, no version may be
+// older than the last, and the old version of an update must be the last one. Each received version
+// must equal the server's, and an old version the one that the handler received before.
 type listener struct {
 	Registration
 	s  *storyRun
@@ -112,7 +112,7 @@ func (l *listener) hold() {
 	l.gate = make(chan struct{})
 }
 
-// mayGoBack allows older versions, because the server itself went back.
+// mayGoBack allows older versions, because the server itself went back in time.
 func (l *listener) mayGoBack() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -192,7 +192,7 @@ func (l *listener) compare(e *event, old, p *corev1.Pod) {
 	}
 }
 
-// check compares a call with what the handler knows, and updates that. The caller holds the lock.
+// check compares a call with the handler's state and updates the state. The caller holds the lock.
 func (l *listener) check(e event) {
 	was, had := l.current[e.key]
 	switch {
@@ -218,7 +218,7 @@ func (l *listener) check(e event) {
 	}
 }
 
-// view returns what the handler knows: resourceVersions by key.
+// view returns the handler's state: resourceVersions by key.
 func (l *listener) view() map[string]string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -238,14 +238,14 @@ func (l *listener) takeEvents() []event {
 	return all
 }
 
-// count returns the number of calls that have begun.
+// count returns the number of calls that have started.
 func (l *listener) count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.calls
 }
 
-// knows reports whether the handler knows exactly what the server has.
+// knows reports whether the handler's state equals the server's.
 func (l *listener) knows(s *Server) bool { return maps.Equal(l.view(), s.ResourceVersions()) }
 
 // changes returns the events that are not resyncs.

@@ -27,12 +27,12 @@ var listerWatchers = []Story{
 		play: blockedList},
 }
 
-// NewListerWatcher makes what an informer lists and watches with, from the config of its clients.
-// example is of the type of the informer's objects: *corev1.Pod, *unstructured.Unstructured or
+// NewListerWatcher creates an informer's ListerWatcher from the config of its clients. example has
+// the type of the informer's objects: *corev1.Pod, *unstructured.Unstructured or
 // *metav1.PartialObjectMetadata.
 type NewListerWatcher func(cfg *rest.Config, example runtime.Object) (cache.ListerWatcher, error)
 
-// requests are those of a client of one type of objects.
+// requests are the methods of a client of one type of objects.
 type requests struct {
 	namespaces func(ctx context.Context) (names []string, rv string, err error)
 	pods       func(ctx context.Context, namespace string, o metav1.ListOptions) (runtime.Object, error)
@@ -41,7 +41,7 @@ type requests struct {
 	join func(rv string, lists []runtime.Object) runtime.Object
 }
 
-// requestsOf returns the requests of the client that has objects of the example's type.
+// requestsOf returns the requests of the client for objects of the example's type.
 func requestsOf(cfg *rest.Config, example runtime.Object) (requests, error) {
 	switch example.(type) {
 	case *corev1.Pod:
@@ -158,8 +158,8 @@ func namesIn[L interface {
 	return names, list.GetResourceVersion(), err
 }
 
-// dependentLists makes ListerWatchers that list the namespaces, and then the pods of each. lists
-// counts those that went well.
+// dependentLists creates ListerWatchers that list the namespaces, and then the pods of each. lists
+// counts the successful ones.
 func dependentLists(lists *atomic.Int32) NewListerWatcher {
 	return func(cfg *rest.Config, example runtime.Object) (cache.ListerWatcher, error) {
 		to, err := requestsOf(cfg, example)
@@ -186,7 +186,7 @@ func dependentLists(lists *atomic.Int32) NewListerWatcher {
 	}
 }
 
-// onlyLists keeps client-go from asking for initial events, which no such List can give.
+// onlyLists keeps client-go from requesting initial events, which no such List can provide.
 type onlyLists struct{ *cache.ListWatch }
 
 func (onlyLists) IsWatchListSemanticsUnSupported() bool { return true }
@@ -214,7 +214,7 @@ func dependentList(s *storyRun) {
 		inf.current(time.Second)
 		l.takeEvents()
 		before := lists.Load()
-		s.server.SetDown(true) // so that no watch is begun anew before the server has forgotten
+		s.server.SetDown(true) // so that no watch restarts before the server has forgotten
 		s.missed()
 		s.server.SetDown(false)
 		inf.current(2 * time.Minute)
@@ -227,7 +227,7 @@ func dependentList(s *storyRun) {
 	}
 }
 
-// contextless lists and watches as code does that has no contexts.
+// contextless lists and watches like code without contexts.
 type contextless struct {
 	list  func(metav1.ListOptions) (runtime.Object, error)
 	watch func(metav1.ListOptions) (watch.Interface, error)
@@ -240,8 +240,8 @@ func (contextless) IsWatchListSemanticsUnSupported() bool { return true }
 
 var errReleased = errors.New("the List was blocked")
 
-// blockedLists makes ListerWatchers without contexts. Each List fails once gate has a channel that
-// is then closed.
+// blockedLists creates ListerWatchers without contexts. After gate has received a channel, each
+// List fails when that channel is closed.
 func blockedLists(gate *atomic.Pointer[chan struct{}]) NewListerWatcher {
 	return func(cfg *rest.Config, example runtime.Object) (cache.ListerWatcher, error) {
 		to, err := requestsOf(cfg, example)
@@ -262,7 +262,7 @@ func blockedLists(gate *atomic.Pointer[chan struct{}]) NewListerWatcher {
 }
 
 // blockedList blocks the first List, which fails in the end so that another follows, and then a
-// later one. It stops the informer in each.
+// later one. It stops the informer during each.
 func blockedList(s *storyRun) {
 	s.fill(3)
 	for _, later := range []bool{false, true} {

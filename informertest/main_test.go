@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) {
 	testgc.Relax() // stories that measure memory collect garbage first
-	// Informers that are led into trouble log a lot.
+	// Informers log a lot about the faults that the stories cause.
 	flags := flag.NewFlagSet("klog", flag.PanicOnError)
 	klog.InitFlags(flags)
 	for name, value := range map[string]string{"logtostderr": "false", "stderrthreshold": "FATAL"} {

@@ -19,8 +19,7 @@ var memories = []Story{
 	{Name: "StopFreesEverything", Contract: "an informer that has stopped and is unreferenced frees its memory", play: stopFreesEverything},
 }
 
-// bulk returns a function that gives a pod an annotation of that many bytes, which nothing can
-// compress.
+// bulk returns a function that adds an annotation of that many incompressible bytes to a pod.
 func bulk(bytes int) func(*corev1.Pod) {
 	random := rand.NewChaCha8([32]byte{1})
 	return func(p *corev1.Pod) {
@@ -36,8 +35,8 @@ const (
 	mB = 1 << 20
 )
 
-// pinnedArray lists 500 pods of 10 KB at once and deletes all but five, which are spread evenly
-// over the list. At most a quarter of the list's size may stay in memory.
+// pinnedArray lists 500 pods of 10 KB in one LIST and deletes all except five, which are spread
+// evenly over the list. At most a quarter of the list's size may stay in memory.
 func pinnedArray(s *storyRun) {
 	const pods, keep, size = 500, 5, 10 * kB
 	inf := s.informer(Options{})
@@ -89,7 +88,7 @@ func blockedHandlerIsBounded(s *storyRun) {
 	}
 }
 
-// relistHoldsNothingTwice relists 500 pods of 10 KB and keeps back the last item, or the bookmark.
+// relistHoldsNothingTwice relists 500 pods of 10 KB and delays the last item, or the bookmark.
 func relistHoldsNothingTwice(s *storyRun) {
 	const pods, size = 500, 10 * kB
 	s.fill(pods, bulk(size))
@@ -104,7 +103,7 @@ func relistHoldsNothingTwice(s *storyRun) {
 	s.server.ForgetRequests()
 	s.server.Answer(List, 1, Answer{Hold: hold})
 	s.server.FailWatches(Gone())
-	// The WATCH that resumes is answered as usual, 410; what lists after it is held.
+	// The WATCH that resumes is answered with 410 as usual; the request that lists after it is held.
 	s.server.Answer(Watch, Always, Answer{Hold: hold})
 	s.eventually(time.Minute, "a relist", func() bool {
 		for _, r := range s.server.Requests() {
@@ -128,7 +127,7 @@ func relistHoldsNothingTwice(s *storyRun) {
 func stopFreesEverything(s *storyRun) {
 	const informers, pods, size = 3, 500, 10 * kB
 	s.fill(pods, bulk(size))
-	s.follow() // once before, for what is made once for all
+	s.follow() // once before, for data that is created once for all
 	before := heap()
 	for range informers {
 		s.follow()
@@ -138,7 +137,7 @@ func stopFreesEverything(s *storyRun) {
 	}
 }
 
-// follow runs an informer to its sync, stops it and lets it go.
+// follow runs an informer until it has synced, stops it and drops it.
 func (s *storyRun) follow() {
 	inf := s.informer(Options{})
 	inf.listen(HandlerOptions{}, forgetful)

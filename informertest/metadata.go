@@ -9,12 +9,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// restOfPod is the annotation that has, as JSON, all of a pod but its metadata.
+// restOfPod is the annotation that contains, as JSON, everything of a pod except its metadata.
 const restOfPod = "informertest.weir/rest"
 
-// MetadataOf returns what the server sends of a pod to clients that ask for metadata alone. All
-// else that the pod has is in an annotation, so that stories can be told of informers of metadata
-// too.
+// MetadataOf returns the metadata of a pod as the server sends it to clients that request only
+// metadata. An annotation has the rest of the pod, so that stories can be played to informers of
+// metadata too.
 func MetadataOf(p *corev1.Pod) *metav1.PartialObjectMetadata {
 	rest, err := json.Marshal(&corev1.Pod{Spec: p.Spec, Status: p.Status})
 	if err != nil {
@@ -33,8 +33,8 @@ func metadataOf(p *corev1.Pod, rest string) *metav1.PartialObjectMetadata {
 	return m
 }
 
-// PodOf returns the pod that MetadataOf was given. If the annotation is no pod, the result has the
-// metadata alone. It shares memory with m.
+// PodOf returns the pod that MetadataOf received. If the annotation is not a pod, the result has
+// only the metadata. It shares memory with m.
 func PodOf(m *metav1.PartialObjectMetadata) *corev1.Pod {
 	p := &corev1.Pod{}
 	if json.Unmarshal([]byte(m.Annotations[restOfPod]), p) != nil {

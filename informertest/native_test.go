@@ -23,8 +23,8 @@ type native struct {
 }
 
 func (n *native) Run(ctx context.Context) {
-	// ErrRunning of a second Run, and ErrHandlerStuck, are the informer's way to say what the suite
-	// sees for itself.
+	// A second Run returns ErrRunning, and a stuck handler ErrHandlerStuck; the suite observes both
+	// itself.
 	_ = n.Informer.Run(ctx)
 }
 
@@ -72,11 +72,11 @@ func (n *native) Handle(h informertest.Handler, o informertest.HandlerOptions) (
 	return nativeRegistration{reg}, nil
 }
 
-// eventAdapter calls a handler. Natively a handler gets versions that cannot be decoded, too: what
-// it makes of them is its own affair. This one waits for the next, as the suite wants it.
+// eventAdapter calls a handler. A native handler also receives versions that cannot be decoded, and
+// decides what to do with them. This one waits for the next, as the suite requires.
 type eventAdapter struct {
 	informertest.Handler
-	// undecoded has, by key, the last version that could be decoded. The zero Item: none.
+	// undecoded has, by key, the last version that could be decoded, or the zero Item.
 	undecoded map[string]weir.Item[*corev1.Pod]
 }
 
@@ -108,7 +108,7 @@ func (t eventAdapter) handle(e weir.Event[*corev1.Pod]) {
 	}
 }
 
-// decoded is an item's object, or what is known of it.
+// decoded returns an item's object, or the known part of it.
 func decoded(i weir.Item[*corev1.Pod]) *corev1.Pod {
 	pod, err := i.Object()
 	if err != nil {
@@ -154,9 +154,9 @@ func (n *native) ByIndex(name, value string) ([]string, error) {
 	return keys, nil
 }
 
-// nativeFails is what is otherwise on purpose.
+// nativeFails are intended differences.
 var nativeFails = map[string]string{
-	"DeletedFinalState": "a deletion is told with the version that the handler saw last, which costs nothing to keep",
+	"DeletedFinalState": "a deletion is delivered with the version that the handler saw last, which costs nothing to keep",
 
 	"Transform":            noTransforms,
 	"TransformOnRelist":    noTransforms,

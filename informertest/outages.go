@@ -36,7 +36,7 @@ func downAtStart(s *storyRun) {
 }
 
 // downForLong makes changes at the end of an outage of ten minutes. The server still has them in
-// its history when it is back.
+// its history when it has recovered.
 func downForLong(s *storyRun) {
 	s.fill(20)
 	inf, l := s.follower()
@@ -75,12 +75,12 @@ func watchBroken(s *storyRun) {
 	s.noLists()
 }
 
-// noLists checks that nothing was listed since ForgetRequests. A LIST of one object, which asks for
+// noLists checks that nothing was listed since ForgetRequests. A LIST of one object, which probes
 // the server's resourceVersion, does not count.
 func (s *storyRun) noLists() {
 	for _, r := range s.server.Requests() {
 		if r.Op == List && r.Query.Get("limit") != "1" || r.Query.Get("sendInitialEvents") == "true" {
-			s.errorf("the state was listed anew: %s %v", r.Op, r.Query)
+			s.errorf("the state was listed again: %s %v", r.Op, r.Query)
 		}
 	}
 }
@@ -133,7 +133,7 @@ func stalledList(s *storyRun) {
 	s.syncsWithin(5 * time.Minute)
 }
 
-// stalledHead sends nothing of the body, or too little to have the types.
+// stalledHead sends nothing of the body, or too little to contain the types.
 func stalledHead(s *storyRun) {
 	s.fill(5)
 	for _, n := range []int{0, 1, 10, 30} {

@@ -15,7 +15,7 @@ const (
 	notOlderThan = string(metav1.ResourceVersionMatchNotOlderThan)
 )
 
-// refuseList returns the error of a LIST's parameters that contradict each other, or nil.
+// refuseList returns an error if a LIST's parameters contradict each other, or nil.
 func refuseList(q url.Values) *metav1.Status {
 	rv, match, token := q.Get("resourceVersion"), q.Get("resourceVersionMatch"), q.Get("continue")
 	_, err := resourceversion.Parse(rv)
@@ -38,7 +38,7 @@ func refuseList(q url.Values) *metav1.Status {
 	return nil
 }
 
-// refuseWatch returns the error of a WATCH's parameters that contradict each other, or nil.
+// refuseWatch returns an error if a WATCH's parameters contradict each other, or nil.
 func refuseWatch(q url.Values, e InitialEvents) *metav1.Status {
 	rv, match, initial := q.Get("resourceVersion"), q.Get("resourceVersionMatch"), q.Get("sendInitialEvents") != ""
 	_, err := resourceversion.Parse(rv)

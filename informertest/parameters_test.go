@@ -11,7 +11,7 @@ import (
 	"github.com/weirproject/weir/informertest"
 )
 
-// TestParametersAreRefused as kube-apiserver does. The server is at 1003.
+// TestParametersAreRefused: like kube-apiserver's. The server is at 1003.
 func TestParametersAreRefused(t *testing.T) {
 	server := informertest.NewServer()
 	defer server.Close()
@@ -55,7 +55,7 @@ func TestParametersAreRefused(t *testing.T) {
 	}
 }
 
-// get asks for the pods and returns the code of the answer, and the metadata if it is a list.
+// get requests the pods and returns the code of the answer, and the metadata if it is a list.
 func get(t *testing.T, server *informertest.Server, query string) (int, metav1.ListMeta) {
 	t.Helper()
 	cfg := server.Config()

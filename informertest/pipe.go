@@ -9,8 +9,8 @@ import (
 )
 
 // pipes is a network of one host: a listener whose connections are net.Pipes, which block durably
-// in a synctest bubble. Its bound is the number of connections that its users dial. Close ends
-// every connection.
+// in a synctest bubble. Its users' dials limit the number of connections. Close ends every
+// connection.
 type pipes struct {
 	accept chan net.Conn
 	closed chan struct{}
@@ -26,7 +26,7 @@ func newPipes() *pipes {
 	return &pipes{accept: make(chan net.Conn), closed: make(chan struct{}), open: map[*pipeConn]struct{}{}}
 }
 
-// errRefused is what a dial gets while the server is down.
+// errRefused is the error of a dial while the server is down.
 var errRefused = &net.OpError{Op: "dial", Net: "pipe", Err: syscall.ECONNREFUSED}
 
 // Dial connects a client.

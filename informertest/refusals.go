@@ -48,7 +48,7 @@ func names(err error, is func(error) bool, word string) bool {
 	return err != nil && (is(err) || strings.Contains(strings.ToLower(err.Error()), word))
 }
 
-// forbiddenIsNoTimeout waits for the sync for a minute at most.
+// forbiddenIsNoTimeout waits up to a minute for the sync.
 func forbiddenIsNoTimeout(s *storyRun) {
 	s.refuse(Forbidden())
 	inf := s.informer(Options{})
@@ -75,7 +75,7 @@ func forbiddenThenGranted(s *storyRun) {
 }
 
 // errorEnds refuses access until the informer has an error, and grants it then. The informer must
-// sync, and the error must go.
+// sync, and its error must become nil.
 func errorEnds(s *storyRun) {
 	s.fill(5)
 	s.refuse(Forbidden())
@@ -88,8 +88,8 @@ func errorEnds(s *storyRun) {
 	s.eventually(10*time.Second, "no error any more", func() bool { return inf.Err() == nil })
 }
 
-// forbiddenLater refuses for ten minutes after the sync, with changes that the server has forgotten
-// by the end.
+// forbiddenLater refuses for ten minutes after the sync, and makes changes that the server has
+// forgotten at the end.
 func forbiddenLater(s *storyRun) {
 	s.fill(5)
 	inf, l := s.follower()
@@ -151,7 +151,7 @@ func refusedWithPatience(s *storyRun) {
 	}
 }
 
-// tooManyRequests checks that no request comes too early, after two refusals.
+// tooManyRequests checks that no request is sent too early, after two refusals.
 func tooManyRequests(s *storyRun) {
 	const patience = 7 * time.Second
 	s.fill(5)

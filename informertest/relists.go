@@ -36,7 +36,7 @@ func (s *storyRun) missed() {
 	s.server.Compact()
 }
 
-// tellsMissed checks that handlers got exactly the changes that missed made.
+// tellsMissed checks that handlers received exactly the changes that missed made.
 func (s *storyRun) tellsMissed(events []event) {
 	var got []string
 	for _, e := range changes(events) {
@@ -65,7 +65,7 @@ func goneEvent(s *storyRun) {
 	s.tellsMissed(l.takeEvents())
 }
 
-// goneStatus answers the WATCH that resumes with a status, as some servers and proxies do.
+// goneStatus answers the WATCH that resumes with a status, like some servers and proxies.
 func goneStatus(s *storyRun) {
 	s.fill(20)
 	inf, l := s.follower()
@@ -94,8 +94,8 @@ func relistTellsOnlyChanges(s *storyRun) {
 	}
 }
 
-// relistIsNoResync makes an informer with a resync period of ten hours list once more. No resync is
-// due in the two minutes after that.
+// relistIsNoResync makes an informer with a resync period of ten hours list again. No resync is due
+// in the two minutes after that.
 func relistIsNoResync(s *storyRun) {
 	s.fill(100)
 	inf := s.informer(Options{Resync: 10 * time.Hour})
@@ -106,14 +106,14 @@ func relistIsNoResync(s *storyRun) {
 	s.server.Compact()
 	s.server.FailWatches(Gone())
 	s.elapse(2 * time.Minute)
-	// A sweep that is spread over the period may have handed out a few objects.
+	// A sweep that is spread over the period may have delivered a few objects.
 	if events := l.takeEvents(); len(events) > 5 {
 		s.failf("told %d times of nothing, 2 minutes into a period of 10 hours", len(events))
 	}
 }
 
 // deletedUnseen deletes ten pods while the server is down. The listener checks that each deleted
-// object is the one that it knew.
+// object is the one that it received.
 func deletedUnseen(s *storyRun) {
 	s.fill(20)
 	inf, l := s.follower()
@@ -167,7 +167,7 @@ func passedUnseen(s *storyRun) {
 	}
 }
 
-// firstListBroken breaks the first list twice, at different places, whichever request it is.
+// firstListBroken breaks the first list twice, at different places, for each kind of request.
 func firstListBroken(s *storyRun) {
 	s.fill(100)
 	s.server.Answer(List, 2, Answer{Cut: 0.5})
@@ -182,7 +182,7 @@ func firstListBroken(s *storyRun) {
 	}
 }
 
-// relistBroken breaks a relist three times. Everything must still be held.
+// relistBroken breaks a relist three times. All objects must still be stored.
 func relistBroken(s *storyRun) {
 	s.fill(100)
 	inf, l := s.follower()
@@ -194,7 +194,7 @@ func relistBroken(s *storyRun) {
 	s.tellsMissed(l.takeEvents())
 }
 
-// endlessTooOld lets no watch begin for ten minutes.
+// endlessTooOld lets no watch start for ten minutes.
 func endlessTooOld(s *storyRun) {
 	s.fill(50)
 	inf, l := s.follower()
@@ -219,7 +219,7 @@ func endlessTooOld(s *storyRun) {
 	}
 }
 
-// initialEventsTooOld ends every watch that asks for initial events with 410 in its stream.
+// initialEventsTooOld ends every watch that requests initial events with 410 in its stream.
 func initialEventsTooOld(s *storyRun) {
 	s.fill(50)
 	s.server.Answer(Watch, Always, Answer{Status: Gone(), InStream: true, InitialOnly: true})
@@ -282,7 +282,7 @@ func restoredFromBackup(s *storyRun) {
 	s.server.Bookmark()
 	inf.current(time.Second)
 	l.takeEvents()
-	// What the handler is told now goes back in time, as it must.
+	// The events from now on go back in time, as they must.
 	l.mayGoBack()
 	s.server.Restore(1005, kept, changed)
 	s.server.Put(pod("ns/after"))

@@ -13,8 +13,7 @@ type Rig struct {
 	// Name names the implementation in the report.
 	Name string
 	// New returns an informer of the pods of all namespaces on the server that cfg reaches. It must
-	// neither run nor send requests yet. The config is the informer's own; New may set its content
-	// types.
+	// neither run nor send requests yet. The informer owns the config; New may set its content types.
 	New func(cfg *rest.Config, o Options) (Informer, error)
 	// Fails names the stories that the implementation is known to fail, each with the reason. The
 	// suite requires that it fails them. It may be nil.
@@ -23,46 +22,45 @@ type Rig struct {
 
 // Options are the options of an informer under test.
 type Options struct {
-	// Resync is the resync period of handlers without one of their own. 0 means no resyncs.
+	// Resync is the resync period of handlers without their own period. 0 means no resyncs.
 	Resync time.Duration
 	// Indexes exist from the start.
 	Indexes map[string]IndexFunc
-	// Transform changes each object before it is held, indexed or delivered. The pod is its own. It
-	// may be called twice for one object. nil means that objects stay as the server sends them. New
+	// Transform changes each object before it is stored, indexed or delivered. It owns the pod. It may
+	// be called twice for one object. nil means that objects stay as the server sends them. New
 	// returns an error if the implementation has no transforms.
 	Transform func(*corev1.Pod)
-	// ListerWatcher makes what the informer lists and watches with. nil means what the implementation
-	// has of its own. New returns an error if the implementation takes no ListerWatcher.
+	// ListerWatcher creates the informer's ListerWatcher. nil means the implementation's own. New
+	// returns an error if the implementation takes no ListerWatcher.
 	ListerWatcher NewListerWatcher
 }
 
-// IndexFunc returns the values under which an index has a pod.
+// IndexFunc returns the values under which an index finds a pod.
 type IndexFunc func(*corev1.Pod) []string
 
-// Informer is what the suite asks of an informer. All methods may be called from any goroutine.
+// Informer is the interface that the suite needs. All methods may be called from any goroutine.
 type Informer interface {
-	// Run lists, watches and calls handlers until ctx ends. It returns when everything that it
-	// started has ended. A second call returns at once and does nothing.
+	// Run lists, watches and calls handlers until ctx ends. It returns when everything that it started
+	// has ended. A second call returns immediately and does nothing.
 	Run(ctx context.Context)
 	// Handle registers a handler: before, during or after the first list. It returns an error after
 	// Run.
 	Handle(h Handler, o HandlerOptions) (Registration, error)
-	// HasSynced reports whether everything that the first list brought is held.
+	// HasSynced reports whether every object of the first list is stored.
 	HasSynced() bool
-	// WaitForSync waits for HasSynced as users of the implementation do. If ctx ends first, the
-	// error is all that the user learns.
+	// WaitForSync waits for HasSynced like users of the implementation. If ctx ends first, the error
+	// is all that the user learns.
 	WaitForSync(ctx context.Context) error
-	// ResourceVersions returns the resourceVersions of the objects that are held, by key
-	// ("namespace/name").
+	// ResourceVersions returns the resourceVersions of the stored objects, by key ("namespace/name").
 	ResourceVersions() map[string]string
-	// Get returns an object that is held. The object is shared and read-only.
+	// Get returns a stored object. The object is shared and read-only.
 	Get(key string) (*corev1.Pod, bool)
-	// AddIndex adds an index, at any time. It returns an error if the name is taken.
+	// AddIndex adds an index, at any time. It returns an error if the name is in use.
 	AddIndex(name string, f IndexFunc) error
-	// ByIndex returns the keys of the objects that an index has under a value, in any order.
+	// ByIndex returns the keys of the objects under a value of an index, in any order.
 	ByIndex(name, value string) ([]string, error)
-	// Err returns what keeps the informer from being current now, or nil. An implementation that
-	// cannot tell returns what it can, or always nil.
+	// Err returns the error that keeps the informer from being current now, or nil. An implementation
+	// without that information returns an approximation, or always nil.
 	Err() error
 }
 
@@ -72,11 +70,10 @@ type Handler struct {
 	// Added is called for an object that the handler does not know. initial says that the object is
 	// part of the first list, or of the state at the handler's registration.
 	Added func(pod *corev1.Pod, initial bool)
-	// Updated is called for a change. old is the version that the handler got last; on a resync old
-	// and pod are the same version.
+	// Updated is called for a change. old is the version that the handler received last; on a resync
+	// old and pod are the same version.
 	Updated func(old, pod *corev1.Pod)
-	// Deleted is called for an object that is gone, with its final state or with the last one that
-	// is known.
+	// Deleted is called for a deleted object, with its final state or the last known one.
 	Deleted func(pod *corev1.Pod)
 }
 
@@ -89,7 +86,7 @@ type HandlerOptions struct {
 
 // Registration is a handler of an informer.
 type Registration interface {
-	// HasSynced reports whether the handler has handled everything of the first list, or of the
+	// HasSynced reports whether the handler has handled every object of the first list, or of the
 	// state at its registration.
 	HasSynced() bool
 	// Remove removes the handler: it is not called for later changes. The handler may call Remove

@@ -14,13 +14,13 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
 
-// Story is one thing that an informer must do.
+// Story is one requirement for an informer.
 type Story struct {
 	Name     string
-	Contract string // what must hold, in one sentence
+	Contract string // the requirement, in one sentence
 	Issue    string // the report of a violation; "" if there is none
-	// Fatal says that an informer which fails this story brings down its process. If a rig states
-	// that it does, the story runs in a process of its own.
+	// Fatal reports that an informer that fails this story kills its process. If a rig is declared to
+	// fail it, the story runs in a child process.
 	Fatal bool
 
 	play func(*storyRun)
@@ -32,7 +32,7 @@ func Stories() []Story {
 }
 
 // Run plays every story with the rig's informer, each as a subtest of its name. At the end it logs
-// which stories the rig is stated to fail.
+// the stories that the rig is declared to fail.
 //
 // While Run runs, apimachinery's process-wide pause after logged errors is off, because it compares
 // the clocks of different bubbles.
@@ -110,17 +110,17 @@ func firstLine(s string) string {
 }
 
 // endWithin is how long an informer may take to stop, in the bubble's time: longer than any
-// implementation waits itself.
+// implementation waits.
 const endWithin = 2 * time.Minute
 
 // hangs is how long a story may take by the real clock. Most take milliseconds.
 const hangs = 2 * time.Minute
 
-// play plays one story in a bubble and returns what went wrong.
+// play plays one story in a bubble and returns its faults.
 func play(t *testing.T, rig Rig, story Story) []string {
 	watchdog := time.AfterFunc(hangs, func() {
 		debug.SetTraceback("all")
-		panic(fmt.Sprintf("informertest: %s, story %s: no time passes in the bubble: somebody spins, or waits for a lock", rig.Name, story.Name))
+		panic(fmt.Sprintf("informertest: %s, story %s: no time passes in the bubble: a goroutine spins, or waits for a lock", rig.Name, story.Name))
 	})
 	defer watchdog.Stop()
 	s := &storyRun{rig: rig}
@@ -136,7 +136,7 @@ func play(t *testing.T, rig Rig, story Story) []string {
 			s.elapse(endWithin) // some only sleep
 		}
 		if left := goroutines(); len(left) > len(before) {
-			// The bubble cannot end with them, and what it would say then names no story.
+			// The bubble cannot end with them, and its own message names no story.
 			panic(fmt.Sprintf("informertest: %s, story %s: goroutines are left for good:\n%s", rig.Name, story.Name, strings.Join(left, "\n\n")))
 		}
 	})

@@ -13,7 +13,7 @@ import (
 	"github.com/weirproject/weir/informertest"
 )
 
-// sabotage is a way to do wrong what an informer must do, and the stories that must notice.
+// sabotage violates a requirement, and names the stories that must notice.
 type sabotage struct {
 	name    string
 	make    maker // nil: Weir's native informer
@@ -26,7 +26,7 @@ type sabotage struct {
 
 type maker func(*rest.Config, informertest.Options) (informertest.Informer, error)
 
-// sabotages are made of Weir's informers, which fail none of these stories by themselves.
+// sabotages change Weir's informers, which pass all of these stories unchanged.
 var sabotages = []sabotage{
 	{
 		name: "deletions are not told",
@@ -51,7 +51,7 @@ var sabotages = []sabotage{
 		noticed: []string{"RecreatedUnseen"},
 	},
 	{
-		name: "another content is told",
+		name: "objects are delivered with another content",
 		wrap: handlers(func(h informertest.Handler) informertest.Handler {
 			added := h.Added
 			h.Added = func(p *corev1.Pod, initial bool) { added(misplaced(p), initial) }
@@ -60,7 +60,7 @@ var sabotages = []sabotage{
 		noticed: []string{"FirstList", "ManyHandlers"},
 	},
 	{
-		name: "another content is told of updates",
+		name: "updates are delivered with another content",
 		wrap: handlers(func(h informertest.Handler) informertest.Handler {
 			updated := h.Updated
 			h.Updated = func(old, p *corev1.Pod) { updated(old, misplaced(p)) }
@@ -69,7 +69,7 @@ var sabotages = []sabotage{
 		noticed: []string{"AddUpdateDelete", "BurstInOrder", "HeldBeforeTold", "GoneEvent"},
 	},
 	{
-		name: "another content is told of old versions",
+		name: "old versions are delivered with another content",
 		wrap: handlers(func(h informertest.Handler) informertest.Handler {
 			updated := h.Updated
 			h.Updated = func(old, p *corev1.Pod) { updated(misplaced(old), p) }
@@ -78,12 +78,12 @@ var sabotages = []sabotage{
 		noticed: []string{"AddUpdateDelete", "BurstInOrder", "GoneStatus"},
 	},
 	{
-		name:    "another content is told of what is deleted",
+		name:    "deleted objects are delivered with another content",
 		wrap:    handlers(misplacesDeleted),
 		noticed: []string{"AddUpdateDelete", "ManyHandlers", "DeletedUnseen", "GoneEvent"},
 	},
 	{
-		name:    "final states are told with another content",
+		name:    "final states are delivered with another content",
 		make:    dropIn(true, runtime.ContentTypeProtobuf, wholeClientset),
 		wrap:    handlers(misplacesDeleted),
 		noticed: []string{"AddUpdateDelete"},
@@ -94,7 +94,7 @@ var sabotages = []sabotage{
 		noticed: []string{"SyncedUnderChurn"},
 	},
 	{
-		name: "additions are told twice",
+		name: "additions are delivered twice",
 		wrap: handlers(func(h informertest.Handler) informertest.Handler {
 			added := h.Added
 			h.Added = func(p *corev1.Pod, initial bool) { added(p, initial); added(p, initial) }
@@ -126,7 +126,7 @@ var sabotages = []sabotage{
 			turn := make(chan struct{}, 1)
 			return handlers(func(h informertest.Handler) informertest.Handler { return inTurn(h, turn) })(inf)
 		},
-		noticed: []string{"SlowHandlerDelaysNobody"},
+		noticed: []string{"SlowHandlerDelaysNoOther"},
 	},
 	{
 		name:    "everything has synced always",
@@ -261,7 +261,7 @@ func TestSabotage(t *testing.T) {
 	}
 }
 
-// TestEveryStoryCanFail: by one of the sabotages, or by client-go.
+// TestEveryStoryCanFail: one of the sabotages, or client-go, fails each story.
 func TestEveryStoryCanFail(t *testing.T) {
 	failed := map[string]bool{}
 	for _, s := range sabotages {

@@ -49,8 +49,8 @@ func misplacesDeleted(h informertest.Handler) informertest.Handler {
 	return h
 }
 
-// idleSync is an informer whose handlers say that they have synced once they were told of nothing
-// for a while.
+// idleSync is an informer whose handlers report that they have synced after they have received
+// nothing for a while.
 type idleSync struct{ informertest.Informer }
 
 func (i idleSync) Handle(h informertest.Handler, o informertest.HandlerOptions) (informertest.Registration, error) {
@@ -108,7 +108,7 @@ func keepAll(inf informertest.Informer) informertest.Informer {
 			Deleted: h.Deleted,
 		}
 	})(inf)
-	// A second handler, as the one of the story may be blocked.
+	// A second handler, because the story's may be blocked.
 	_, err := inf.Handle(informertest.Handler{Updated: func(_, p *corev1.Pod) { keep(p) }}, informertest.HandlerOptions{})
 	if err != nil {
 		panic(err)
@@ -291,7 +291,7 @@ func once(next http.RoundTripper) trip {
 	}
 }
 
-// firstNamespace asks for the pods of one namespace only, whichever is asked for.
+// firstNamespace requests only the pods of one namespace, for any requested one.
 func firstNamespace(next http.RoundTripper) trip {
 	var mu sync.Mutex
 	first := ""
@@ -325,7 +325,7 @@ func emptied(next http.RoundTripper) trip {
 		}
 		if err == nil {
 			body, broken := io.ReadAll(resp.Body)
-			_ = resp.Body.Close() // it has been read, as far as it goes
+			_ = resp.Body.Close() // it has been read until it broke off
 			if broken == nil && resp.StatusCode == http.StatusOK {
 				resp.Body = io.NopCloser(bytes.NewReader(body))
 				return resp, nil

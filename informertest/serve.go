@@ -36,7 +36,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if a.Page {
 		w.Header().Set("Content-Type", "text/html")
-		// The error says that the client has gone.
+		// An error means that the client has disconnected.
 		_, _ = w.Write([]byte("<html><body>Please log in</body></html>"))
 		return
 	}
@@ -54,7 +54,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// operation returns what a request asks for, and the namespace of a LIST, "" for all.
+// operation returns the operation of a request, and the namespace of a LIST, "" for all.
 func operation(path, watch string) (op Op, namespace string) {
 	watches := watch != "" && watch != "false" && watch != "0"
 	switch path {
@@ -77,7 +77,7 @@ func operation(path, watch string) (op Op, namespace string) {
 	return Unknown, ""
 }
 
-// pause waits. It reports false if the client has gone.
+// pause waits. It reports false if the client has disconnected.
 func pause(r *http.Request, d time.Duration) bool {
 	if d <= 0 {
 		return true
@@ -118,7 +118,7 @@ func writeStatus(w http.ResponseWriter, enc encoding, status *metav1.Status) {
 		w.Header().Set("Retry-After", strconv.Itoa(int(d.RetryAfterSeconds)))
 	}
 	w.WriteHeader(int(status.Code))
-	// The error says that the client has gone.
+	// An error means that the client has disconnected.
 	_, _ = w.Write(statusBody(enc, status))
 }
 
@@ -127,7 +127,7 @@ func (s *Server) serveVersion(w http.ResponseWriter) {
 	minor := strconv.Itoa(s.minor)
 	s.mu.Unlock()
 	w.Header().Set("Content-Type", typeJSON)
-	// The error says that the client has gone.
+	// An error means that the client has disconnected.
 	_ = json.NewEncoder(w).Encode(map[string]string{"major": "1", "minor": minor, "gitVersion": "v1." + minor + ".0"})
 }
 
@@ -142,7 +142,7 @@ func (s *Server) serveNamespaces(w http.ResponseWriter, enc encoding) {
 	}
 	s.mu.Unlock()
 	w.Header().Set("Content-Type", enc.mediaType())
-	// The error says that the client has gone.
+	// An error means that the client has disconnected.
 	_, _ = w.Write(namespacesBody(enc, meta, names))
 }
 
@@ -184,8 +184,8 @@ func (s *Server) serveList(w http.ResponseWriter, r *http.Request, namespace str
 	writeList(w, r, listBody(enc, meta, p.items, keys), a)
 }
 
-// firstPage returns all of the requested list from where the request continues. A LIST with a limit
-// and a resourceVersion wants that one exactly unless it says otherwise.
+// firstPage returns the requested list from where the request continues. A LIST with a limit and a
+// resourceVersion requests exactly that version unless it says otherwise.
 func (s *Server) firstPage(namespace string, q url.Values, limit int) (page, *metav1.Status) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -215,8 +215,8 @@ func (s *Server) keep(p page) string {
 	return token
 }
 
-// writeList writes the pieces of a body, as far as the answer allows. It stops if the client has
-// gone.
+// writeList writes the pieces of a body, up to the point that the answer allows. It stops if the
+// client has disconnected.
 func writeList(w http.ResponseWriter, r *http.Request, pieces [][]byte, a Answer) {
 	out := http.NewResponseController(w)
 	size := 0

@@ -17,10 +17,10 @@ import (
 	"github.com/weirproject/weir/internal/resourceversion"
 )
 
-// Server is an API server for one resource, pods, that behaves as a story says. It speaks LIST and
-// WATCH in JSON and protobuf, with kube-apiserver's semantics unless told otherwise; of single
-// namespaces, and of which there are, LIST alone. It keeps every change until Compact. All methods
-// are safe for concurrent use.
+// Server is an API server for one resource, pods, that behaves as a story says. It serves LIST and
+// WATCH in JSON and protobuf, with kube-apiserver's semantics unless a story changes them; for
+// single namespaces, and for the namespaces themselves, only LIST. It keeps every change until
+// Compact. All methods are safe for concurrent use.
 type Server struct {
 	http    *http.Server
 	pipes   *pipes
@@ -53,9 +53,9 @@ type InitialEvents uint8
 const (
 	// Honoured sends the state and then the bookmark. It is the zero value.
 	Honoured InitialEvents = iota
-	// Ignored ignores the parameter, as servers do that do not know it.
+	// Ignored ignores the parameter, like servers that do not know it.
 	Ignored
-	// Refused answers 422, as servers do whose feature gate is off.
+	// Refused answers 422, like servers whose feature gate is off.
 	Refused
 )
 
@@ -143,8 +143,8 @@ func (s *Server) SetInitialEvents(e InitialEvents) {
 }
 
 // SetBookmarks sets the period of the bookmarks of watches that are opened later; 0 means none.
-// They come whether or not the resourceVersion has moved on; kube-apiserver's moves on all the
-// time, with other resources. Advance moves it on.
+// They are sent whether or not the resourceVersion has increased; kube-apiserver's increases
+// continuously, with other resources. Advance increases it.
 func (s *Server) SetBookmarks(period time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,8 +180,8 @@ func (s *Server) Put(pod *corev1.Pod) string {
 	return c.ResourceVersion
 }
 
-// Spoil updates a pod, which must exist, to a version whose metadata can be decoded and whose spec
-// cannot. It returns the new resourceVersion.
+// Spoil updates a pod, which must exist, to a version with metadata that can be decoded and a spec
+// that cannot. It returns the new resourceVersion.
 func (s *Server) Spoil(key string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -197,7 +197,7 @@ func (s *Server) Spoil(key string) string {
 // pod.
 func (s *Server) Delete(key string) string { return s.DeleteAs(key, func(*corev1.Pod) {}) }
 
-// DeleteAs deletes a pod as Delete does, in a final state that differs from the one before: final
+// DeleteAs deletes a pod like Delete, in a final state that differs from the previous one: final
 // changes a copy of the pod. final runs while the server is locked and must not call its methods.
 func (s *Server) DeleteAs(key string, final func(*corev1.Pod)) string {
 	s.mu.Lock()
@@ -221,7 +221,7 @@ func (s *Server) entry(pod *corev1.Pod) *entry {
 	return &entry{key: pod.Namespace + "/" + pod.Name, rv: s.rv, pod: pod}
 }
 
-// publish adds a change to the history and to every watch that began before it. The caller holds
+// publish adds a change to the history and to every watch that started before it. The caller holds
 // the lock.
 func (s *Server) publish(c change) {
 	s.history = append(s.history, c)
@@ -233,8 +233,8 @@ func (s *Server) publish(c change) {
 	}
 }
 
-// Advance increases the server's resourceVersion by n without a change of a pod, as changes of
-// other resources do.
+// Advance increases the server's resourceVersion by n without a change of a pod, like changes of
+// other resources.
 func (s *Server) Advance(n uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -242,7 +242,7 @@ func (s *Server) Advance(n uint64) {
 }
 
 // Compact drops all changes so far and all continue tokens. Requests with an older resourceVersion
-// or token get 410.
+// or token receive 410.
 func (s *Server) Compact() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -259,7 +259,7 @@ func (s *Server) keepVersions() {
 	}
 }
 
-// version returns a version of a pod, read-only, or nil if it is not known any more.
+// version returns a version of a pod, read-only, or nil if it has been dropped.
 func (s *Server) version(v version) *entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -316,7 +316,7 @@ func (s *Server) Pod(key string) *corev1.Pod {
 	return e.pod.DeepCopy()
 }
 
-// Sent returns the number of events that watchers have taken, including bookmarks and errors.
+// Sent returns the number of events that watchers have received, including bookmarks and errors.
 func (s *Server) Sent() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

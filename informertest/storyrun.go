@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// storyRun is one run of a story: a server, the informers that it starts, and what went wrong. Only
+// storyRun is one run of a story: a server, the informers that it starts, and its faults. Only
 // errorf may be called from other goroutines than the story's.
 type storyRun struct {
 	rig    Rig
@@ -47,7 +47,7 @@ func (s *storyRun) perform(story Story) {
 	story.play(s)
 }
 
-// end stops what the story left running.
+// end stops everything that the story left running.
 func (s *storyRun) end() {
 	for _, i := range s.informers {
 		i.release()
@@ -100,7 +100,7 @@ func (s *storyRun) eventually(within time.Duration, what string, cond func() boo
 	}
 }
 
-// becomes reports whether a condition becomes true. It looks less often the longer that takes.
+// becomes reports whether a condition becomes true. It checks less often the longer that takes.
 func (s *storyRun) becomes(within time.Duration, cond func() bool) bool {
 	step := 20 * time.Millisecond
 	for end := time.Now().Add(within); ; time.Sleep(step) {
@@ -140,7 +140,7 @@ func (s *storyRun) informer(o Options) *storyInformer {
 	return i
 }
 
-// follower returns an informer that has synced, and a listener that has been told of all there is.
+// follower returns an informer that has synced, and a listener that has received the whole state.
 func (s *storyRun) follower() (*storyInformer, *listener) {
 	inf := s.informer(Options{})
 	l := inf.listen(HandlerOptions{})
@@ -149,7 +149,8 @@ func (s *storyRun) follower() (*storyInformer, *listener) {
 	return inf, l
 }
 
-// syncsWithin starts an informer with a handler that must have synced by then, and is current soon.
+// syncsWithin starts an informer with a handler that must sync within the given time, and be
+// current soon after.
 func (s *storyRun) syncsWithin(within time.Duration) *storyInformer {
 	inf := s.informer(Options{})
 	inf.listen(HandlerOptions{})
@@ -211,7 +212,7 @@ func (i *storyInformer) stopped(within time.Duration) bool {
 	}
 }
 
-// current waits until the informer and its listeners have what the server has.
+// current waits until the state of the informer and its listeners equals the server's.
 func (i *storyInformer) current(within time.Duration) {
 	i.s.eventually(within, "holding what the server has", func() bool {
 		return maps.Equal(i.ResourceVersions(), i.s.server.ResourceVersions())
@@ -261,7 +262,7 @@ func nth(i int) string { return fmt.Sprintf("ns/pod-%05d", i) }
 // heap returns the number of bytes that are reachable now.
 func heap() int64 {
 	var m runtime.MemStats
-	for range 3 { // what finalizers and weak pointers held goes in a later round
+	for range 3 { // data behind finalizers and weak pointers is freed in a later round
 		runtime.GC()
 	}
 	runtime.ReadMemStats(&m)

@@ -19,8 +19,8 @@ var transforms = []Story{
 	{Name: "TransformFreesMemory", Contract: "what a transform drops does not stay in memory", play: transformFreesMemory},
 }
 
-// slim is a transform that drops what takes room and marks the pod. It may run twice on one pod:
-// client-go transforms what a resync queues once more.
+// slim is a transform that drops large fields and marks the pod. It may run twice on one pod:
+// client-go transforms again what a resync queues.
 func slim(p *corev1.Pod) {
 	p.Annotations, p.Spec.Containers = nil, nil
 	if p.Labels == nil {
@@ -31,8 +31,8 @@ func slim(p *corev1.Pod) {
 
 func bySlimNode(p *corev1.Pod) []string { return []string{p.Labels["slim"] + " " + p.Spec.NodeName} }
 
-// slimCheck is a handler that reports what is not transformed, and keeps the last version of each
-// object, and of the deleted ones the final state.
+// slimCheck is a handler that reports objects that are not transformed, and keeps the last version
+// of each object, and the final state of deleted ones.
 type slimCheck struct {
 	s *storyRun
 
@@ -65,7 +65,7 @@ func (c *slimCheck) handler() Handler {
 	}
 }
 
-// node returns the node of the last version of a pod that the handler got.
+// node returns the node of the last version of a pod that the handler received.
 func (c *slimCheck) node(key string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,7 +76,7 @@ func (c *slimCheck) node(key string) string {
 }
 
 // slimFollower returns an informer with the transform slim that has synced, a listener that has
-// been told of all there is, and a second handler.
+// received the whole state, and a second handler.
 func (s *storyRun) slimFollower() (*storyInformer, *listener, *slimCheck) {
 	inf := s.informer(Options{Transform: slim, Indexes: map[string]IndexFunc{"node": bySlimNode}})
 	l := inf.listen(HandlerOptions{})
@@ -89,7 +89,7 @@ func (s *storyRun) slimFollower() (*storyInformer, *listener, *slimCheck) {
 	return inf, l, c
 }
 
-// expectSlim checks that the informer holds the server's pods, transformed.
+// expectSlim checks that the informer stores the server's pods, transformed.
 func (i *storyInformer) expectSlim() {
 	for key := range i.s.server.ResourceVersions() {
 		p, ok := i.Get(key)
@@ -140,9 +140,10 @@ func transformOnRelist(s *storyRun) {
 	s.eventually(time.Second, "telling the second handler", func() bool { return c.node(nth(5)) == "third" })
 }
 
-// transformOnRestore restores an earlier state. Some of its pods are held in that version, some in
-// a later one. Another one is changed once more and gets the version that the informer holds, with
-// another content. The WATCH that resumes is answered with 410, so that every informer lists.
+// transformOnRestore restores an earlier state. The informer stores some of its pods in that
+// version, some in a later one. Another one changes again and receives the version that the
+// informer stores, with other content. The WATCH that resumes is answered with 410, so that every
+// informer lists.
 func transformOnRestore(s *storyRun) {
 	s.fill(6)
 	inf, l, c := s.slimFollower()
@@ -181,7 +182,7 @@ func transformOnRestore(s *storyRun) {
 func transformFreesMemory(s *storyRun) {
 	const pods, size = 100, 50 * kB
 	s.fill(pods, bulk(size))
-	s.follow() // once before, for what is made once for all
+	s.follow() // once before, for data that is created once for all
 	s.elapse(10 * time.Minute)
 	inf := s.informer(Options{Transform: slim})
 	inf.listen(HandlerOptions{}, forgetful)

@@ -13,7 +13,7 @@ var undecodables = []Story{
 	{Name: "UndecodableIsAlone", Contract: "one object that cannot be decoded does not affect others: they are held, found, indexed and delivered", play: undecodableIsAlone},
 }
 
-// undecodableThenGood puts a good version behind one that cannot be decoded, and later behind two.
+// undecodableThenGood puts a good version after one that cannot be decoded, and later after two.
 func undecodableThenGood(s *storyRun) {
 	s.fill(3)
 	inf, l := s.follower()
@@ -35,13 +35,13 @@ func undecodableThenGood(s *storyRun) {
 	}
 }
 
-// undecodableThenDeleted expects a deletion with the pod's name and uid at least.
+// undecodableThenDeleted expects a deletion with at least the pod's name and uid.
 func undecodableThenDeleted(s *storyRun) {
 	s.fill(3)
 	inf := s.informer(Options{})
 	l := inf.listen(HandlerOptions{})
 	gone := make(chan *corev1.Pod, 1)
-	// It looks at no other events.
+	// It ignores other events.
 	if _, err := inf.Handle(Handler{Deleted: func(p *corev1.Pod) { gone <- p }}, HandlerOptions{}); err != nil {
 		s.failf("add a handler: %v", err)
 	}

@@ -22,8 +22,8 @@ import (
 
 var podsResource = corev1.SchemeGroupVersion.WithResource("pods")
 
-// podOf returns the pod that an informer has as an object of its own type. An unstructured object
-// that is no pod becomes one with nothing but its metadata.
+// podOf returns the pod of an informer's object. An unstructured object that is not a pod becomes a
+// pod with only metadata.
 func podOf(obj any) *corev1.Pod {
 	if m, ok := obj.(*metav1.PartialObjectMetadata); ok {
 		return informertest.PodOf(m)
@@ -94,8 +94,7 @@ func clientGoOf(cfg *rest.Config, example runtime.Object, o informertest.Options
 	return newSharedInformer(cache.NewSharedIndexInformer(lw, example, o.Resync, cache.Indexers{}), o)
 }
 
-// listOnlyDynamic is a client that keeps client-go from asking for initial events, as listOnly
-// does.
+// listOnlyDynamic is a client that keeps client-go from requesting initial events, like listOnly.
 type listOnlyDynamic struct{ dynamic.Interface }
 
 func (listOnlyDynamic) IsWatchListSemanticsUnSupported() bool { return true }
@@ -113,7 +112,7 @@ func clientGoDynamic(cfg *rest.Config, o informertest.Options) (informertest.Inf
 	return newSharedInformer(inf.Informer(), o)
 }
 
-// dropInDynamic is the same of Weir's dynamic factory.
+// dropInDynamic is the informer of Weir's dynamic factory.
 func dropInDynamic(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
 	if o.ListerWatcher != nil {
 		return dropInOf(cfg, untypedPod(), o)
@@ -159,7 +158,7 @@ func dropInMetadata(cfg *rest.Config, o informertest.Options) (informertest.Info
 	return asDropIn(f.ForResource(podsResource).Informer(), o)
 }
 
-// clientGoMetadata is the same of client-go.
+// clientGoMetadata is client-go's informer of metadata.
 func clientGoMetadata(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
 	if o.ListerWatcher != nil {
 		return clientGoOf(cfg, podMetadata(), o)
@@ -172,7 +171,7 @@ func clientGoMetadata(cfg *rest.Config, o informertest.Options) (informertest.In
 	return newSharedInformer(inf.Informer(), o)
 }
 
-// listOnlyMetadata is a client that keeps client-go from asking for initial events.
+// listOnlyMetadata is a client that keeps client-go from requesting initial events.
 type listOnlyMetadata struct{ metadata.Interface }
 
 func (listOnlyMetadata) IsWatchListSemanticsUnSupported() bool { return true }

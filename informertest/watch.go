@@ -16,25 +16,25 @@ import (
 type frame struct {
 	change
 	bookmark bool           // the entry is made when it is sent
-	garbled  bool           // noise in place of the object
-	status   *metav1.Status // an ERROR event in place of the change
+	garbled  bool           // noise instead of the object
+	status   *metav1.Status // an ERROR event instead of the change
 	last     last
 	hold     <-chan struct{} // wait for this first
 }
 
-// last says whether a watch goes on after a frame.
+// last is what happens to a watch after a frame.
 type last uint8
 
 const (
 	goesOn   last = iota
-	ended         // well, after the frame
+	ended         // cleanly, after the frame
 	broken        // after the frame
 	midEvent      // in the middle of the frame
 )
 
-// watcher is one watch. Its queue is bounded by what the story does.
+// watcher is one watch. The story's changes limit its queue.
 type watcher struct {
-	from  uint64        // the resourceVersion it was asked for, which the server may have yet to reach
+	from  uint64        // the requested resourceVersion, which the server may not have reached
 	wake  chan struct{} // capacity 1: queue is not empty
 	queue []frame       // guarded by Server.mu
 }
@@ -91,7 +91,7 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, enc encoding
 	s.pump(w, r, enc, sub, a.NoBookmarks || q.Get("allowWatchBookmarks") != "true")
 }
 
-// subscribe registers a watch and queues what it must send first.
+// subscribe registers a watch and queues its first frames.
 func (s *Server) subscribe(w *watcher, q url.Values, a Answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,7 +141,7 @@ func (s *Server) bookmark(initialEnd bool) change {
 	return change{"BOOKMARK", &entry{rv: s.rv, pod: pod}}
 }
 
-// pump sends frames until the watch's deadline, or until the client goes.
+// pump sends frames until the watch's deadline, or until the client disconnects.
 func (s *Server) pump(w http.ResponseWriter, r *http.Request, enc encoding, sub *watcher, silent bool) {
 	out := http.NewResponseController(w)
 	var deadline, tick <-chan time.Time
@@ -193,7 +193,7 @@ func (s *Server) pump(w http.ResponseWriter, r *http.Request, enc encoding, sub 
 	}
 }
 
-// write sends one frame and reports whether the watch goes on.
+// write sends one frame and reports whether the watch continues.
 func (s *Server) write(w http.ResponseWriter, enc encoding, f frame) bool {
 	var bytes []byte
 	switch {

@@ -19,8 +19,8 @@ func podNamed(name string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
 }
 
-// TestWatchFromAhead: a WATCH from a resourceVersion that the server has yet to reach is silent
-// until then, as kube-apiserver's is. Bookmarks come every minute.
+// TestWatchFromAhead: a WATCH from a resourceVersion that the server has not reached is silent
+// until then, like kube-apiserver's. Bookmarks are sent every minute.
 func TestWatchFromAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := informertest.NewServer()

@@ -22,7 +22,7 @@ var watches = []Story{
 }
 
 // watchEndsAtOnce ends every watch for ten minutes, and then makes changes that only a list can
-// bring.
+// return.
 func watchEndsAtOnce(s *storyRun) {
 	s.fill(20)
 	inf, l := s.follower()
@@ -55,7 +55,7 @@ func bookmarkMovesOn(s *storyRun) {
 	}
 }
 
-// initialEventsIgnored sends the state as an ordinary watch does, without a bookmark at its end.
+// initialEventsIgnored sends the state like an ordinary watch, without a bookmark at its end.
 func initialEventsIgnored(s *storyRun) {
 	s.fill(5)
 	s.server.SetVersion(24)
@@ -64,7 +64,7 @@ func initialEventsIgnored(s *storyRun) {
 	s.syncsAll()
 }
 
-// syncsAll runs an informer that must sync within two minutes and follow.
+// syncsAll runs an informer that must sync within two minutes and stay current.
 func (s *storyRun) syncsAll() {
 	inf := s.syncsWithin(2 * time.Minute)
 	s.server.Put(pod("ns/new"))
@@ -104,8 +104,8 @@ func noBookmarks(s *storyRun) {
 	}
 }
 
-// repeatedEvents sends every pod again, as ADDED and as MODIFIED, as a server does that has lost
-// its place.
+// repeatedEvents sends every pod again, as ADDED and as MODIFIED, like a server that has lost its
+// position.
 func repeatedEvents(s *storyRun) {
 	s.fill(20)
 	inf, l := s.follower()

@@ -40,7 +40,7 @@ func TestAges(t *testing.T) {
 	} {
 		began, before := time.Now(), of(inf.Status()[0])
 		age := gauge(name)
-		// The watch may have begun meanwhile, which the server is heard by.
+		// The watch may have started meanwhile, which also counts as contact.
 		after, ended := of(inf.Status()[0]), time.Now()
 		if before.IsZero() || age < began.Sub(after).Seconds() || age > ended.Sub(before).Seconds() {
 			t.Errorf("%s is %v: from %v to %v, which had happened at %v and %v", name, age, began, ended, before, after)

@@ -8,8 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// TestClientGoNames: a registry takes both collectors, and the second one's metrics have
-// client-go's names and labels, and the values of the first one's.
+// TestClientGoNames: a registry accepts both collectors. The second one's metrics have client-go's
+// names and labels, and the first one's values.
 func TestClientGoNames(t *testing.T) {
 	native(t, serve(t), "pods")
 	registry := prometheus.NewPedanticRegistry()
@@ -42,8 +42,7 @@ func TestClientGoNames(t *testing.T) {
 	}
 }
 
-// TestGuessResource: names of resources are Kubernetes' own, or nothing where the kind is not
-// known.
+// TestGuessResource: names of resources are Kubernetes' own, or empty if the kind is unknown.
 func TestGuessResource(t *testing.T) {
 	for kind, want := range map[string]string{"Pod": "pods", "Endpoints": "endpoints", "NetworkPolicy": "networkpolicies", "Ingress": "ingresses", "": ""} {
 		if got := guessResource("", "v1", kind); got != want {

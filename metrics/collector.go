@@ -12,10 +12,10 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// NewCollector returns a collector of all informers that run in this process, from the beginning of
-// their Run to its end, whether they began before this call or after it. Of informers that share a
-// name, those after the first have a number behind it, from #2 on. The collector holds nothing and
-// starts nothing. It is safe for concurrent use. A registry takes one such collector.
+// NewCollector returns a collector of all informers that run in this process, from the start of
+// their Run to its end, including informers that started before this call. If several informers
+// share a name, a number is added to the names of later ones, from #2 on. The collector has no
+// state and no goroutine. It is safe for concurrent use. A registry accepts one such collector.
 func NewCollector() prometheus.Collector { return collector{time.Now} }
 
 type collector struct{ now func() time.Time }
@@ -49,12 +49,12 @@ func eachInformer(to chan<- prometheus.Metric, send func(*informer)) {
 type informer struct {
 	to       chan<- prometheus.Metric
 	labels   []string
-	resource string // in place of the kind
+	resource string // replaces the kind
 	engine   *engine.Engine
 }
 
 // labelsOf returns the values of the labels that all metrics have, and the resource. They are empty
-// until the server has told what it sends.
+// until the server has sent them.
 func labelsOf(e registry.Named[*engine.Engine]) (labels []string, resource string) {
 	for _, s := range e.Value.Statuses() {
 		if s.ItemType == (wire.TypeMeta{}) {
@@ -70,8 +70,8 @@ func labelsOf(e registry.Named[*engine.Engine]) (labels []string, resource strin
 	return []string{e.Name, "", "", ""}, ""
 }
 
-// valid returns a text that may be a label's value: Prometheus refuses all metrics for one that is
-// no UTF-8.
+// valid returns a text that can be a label's value: Prometheus rejects all metrics if one label is
+// not UTF-8.
 func valid(text string) string { return strings.ToValidUTF8(text, "\ufffd") }
 
 func (i *informer) gauge(d *prometheus.Desc, value float64, more ...string) {
@@ -87,7 +87,7 @@ func (i *informer) send(d *prometheus.Desc, t prometheus.ValueType, value float6
 	i.to <- prometheus.MustNewConstMetric(d, t, value, values...)
 }
 
-// state sends how current the informer is. The worst of its reflectors counts.
+// state sends how current the informer is, by the least current of its reflectors.
 func (i *informer) state(now time.Time) {
 	synced, heard, current, failing, attempts, skipped := true, now, now, 0, 0, 0
 	for _, s := range i.engine.Statuses() {
@@ -105,7 +105,7 @@ func (i *informer) state(now time.Time) {
 		skipped += s.Skipped
 	}
 	i.gauge(syncedDesc, number(synced))
-	if !heard.IsZero() { // else there is no age to tell
+	if !heard.IsZero() { // otherwise there is no age
 		i.gauge(ageDesc, now.Sub(heard).Seconds())
 	}
 	if !current.IsZero() {
@@ -127,7 +127,7 @@ func number(b bool) float64 {
 	return 0
 }
 
-// contents sends what the informer holds, and what memory that takes.
+// contents sends the number of the informer's objects and the memory that they use.
 func (i *informer) contents() {
 	store := i.engine.Store()
 	i.gauge(objectsDesc, float64(store.Len()))
@@ -144,7 +144,7 @@ func (i *informer) contents() {
 	i.counter(decodedReadsDesc, float64(misses), "miss")
 }
 
-// requests sends what the informer has asked of the server.
+// requests sends the counts of the informer's requests.
 func (i *informer) requests() {
 	r := i.engine.Requests()
 	if r == nil {
@@ -157,9 +157,9 @@ func (i *informer) requests() {
 	i.counter(bodyDesc, float64(r.BodyBytes.Load()))
 }
 
-// handlerState is how the handlers of one name are doing. There are several of one name where that
-// is the type of the handler: the worst of them counts, and the totals of all, those that were
-// removed included, which else would fall.
+// handlerState is the state of the handlers of one name. Several share a name if it is the type of
+// the handler: then the state is that of the worst, and the totals include all, also removed ones,
+// because totals must not fall.
 type handlerState struct {
 	lag, pending, busy, longest float64
 	synced                      bool
@@ -183,7 +183,7 @@ func (s *handlerState) add(group engine.HandlerGroup) {
 	}
 }
 
-// handlers sends how the informer's handlers are doing.
+// handlers sends the state of the informer's handlers.
 func (i *informer) handlers() {
 	byName := map[string]*handlerState{}
 	for name, group := range i.engine.HandlerGroups() {

@@ -92,7 +92,7 @@ func wait(t *testing.T, until func(context.Context) error) {
 	}
 }
 
-// compare demands that the named metrics are as want says.
+// compare checks that the named metrics equal want.
 func compare(t *testing.T, want string, names ...string) {
 	t.Helper()
 	for n := range names {
@@ -168,8 +168,8 @@ weir_informer_handler_events_total{group="",handler="cache.ResourceEventHandlerF
 	}
 }
 
-// TestRemovedHandler: totals of one name do not fall when one of its handlers is removed, since a
-// rate would take that for a restart. They go with the last one.
+// TestRemovedHandler: the totals of a name do not fall when one of its handlers is removed, because
+// a rate would read that as a restart. They disappear with the last one.
 func TestRemovedHandler(t *testing.T) {
 	server := serve(t)
 	factory, err := clientgo.NewSharedInformerFactory(server.Config(), 0)
@@ -208,8 +208,8 @@ weir_informer_handler_events_total{group="",handler="cache.ResourceEventHandlerF
 	}
 }
 
-// TestNotHeard has an informer whose server has never answered: it has no age, no resourceVersion
-// and no kind.
+// TestNotHeard: an informer whose server has never answered has no age, no resourceVersion and no
+// kind.
 func TestNotHeard(t *testing.T) {
 	cfg := &rest.Config{Host: "http://127.0.0.1:1"}
 	failed := make(chan struct{}, 1)
@@ -236,8 +236,7 @@ weir_informer_synced{group="",kind="",name="lost",version=""} 0
 `, "failing_reflectors", "synced", "age_seconds", "state_age_seconds", "store_resource_version")
 }
 
-// TestRelists: each reason is a series from the beginning, so that the first relist can be seen to
-// happen.
+// TestRelists: each reason has a series from the start, so that a rate shows the first relist.
 func TestRelists(t *testing.T) {
 	server := serve(t, apiserver.Rule{Match: apiserver.Match("watch", "pods"), Times: 1, Err: apierrors.NewResourceExpired("gone")})
 	relisted := make(chan struct{}, 1)
@@ -265,7 +264,7 @@ func TestRelists(t *testing.T) {
 	compare(t, want, "relists_total")
 }
 
-// TestBounded: no series comes with an object.
+// TestBounded: an additional object adds no series.
 func TestBounded(t *testing.T) {
 	server := serve(t)
 	native(t, server, "pods")
@@ -290,7 +289,7 @@ func TestBounded(t *testing.T) {
 	}
 }
 
-// TestLongestCall: a call is counted while it goes on.
+// TestLongestCall: a call is counted while it runs.
 func TestLongestCall(t *testing.T) {
 	server := serve(t)
 	inf, err := weir.NewInformer[*corev1.Pod](server.Config(), weir.Options{Name: "pods"})
@@ -323,7 +322,7 @@ func TestLongestCall(t *testing.T) {
 	}
 }
 
-// TestRegistry has Prometheus' own registry check the descriptions, and its linter the names.
+// TestRegistry: Prometheus' own registry checks the descriptions, and its linter the names.
 func TestRegistry(t *testing.T) {
 	server := serve(t)
 	native(t, server, "pods")

@@ -6,15 +6,15 @@ import (
 	"github.com/weirproject/weir/internal/resourceversion"
 )
 
-// prefix is that of all names, also where client-go has a metric of the same meaning: a registry
-// refuses two collectors of one name, and programs of Kubernetes register client-go's. Those under
-// client-go's names have a collector of their own.
+// prefix starts all names, also of metrics that client-go has with the same meaning: a registry
+// rejects two collectors of one name, and programs of Kubernetes register client-go's. Metrics
+// under client-go's names have a separate collector.
 const prefix = "weir_informer_"
 
 // descriptions are all metrics of a collector.
 var descriptions []*prometheus.Desc
 
-// describe makes the description of a metric with the labels that all have, and more.
+// describe returns the description of a metric with the labels that all have, and more.
 func describe(name, help string, more ...string) *prometheus.Desc {
 	d := prometheus.NewDesc(prefix+name, help, append([]string{"name", "group", "version", "kind"}, more...), nil)
 	descriptions = append(descriptions, d)
@@ -24,7 +24,7 @@ func describe(name, help string, more ...string) *prometheus.Desc {
 var (
 	syncedDesc     = describe("synced", "1 once the first list of each reflector is held.")
 	ageDesc        = describe("age_seconds", "How long ago the server was heard last.")
-	stateAgeDesc   = describe("state_age_seconds", "How long ago what is held was last shown to be the server's state.")
+	stateAgeDesc   = describe("state_age_seconds", "Time since the server last confirmed that the informer's state is current.")
 	failingDesc    = describe("failing_reflectors", "Reflectors that something keeps from being current.")
 	attemptsDesc   = describe("failed_attempts", "Tries that have failed in a row.")
 	relistsDesc    = describe("relists_total", "Complete states got after the first.", "reason")
@@ -50,10 +50,10 @@ var (
 	handlerSyncedDesc = describe("handler_synced", "1 once the handler has handled all of what the informer's first list brought, and of what was held when the handler was added.", "handler")
 )
 
-// digits returns the 15 least significant digits of a resourceVersion, which a float64 holds
-// exactly; client-go's informer_store_resource_version is the same. A resourceVersion may have more
-// digits than a number of 64 bits, so they are cut from its text. digits reports false for one that
-// is no integer.
+// digits returns the 15 least significant digits of a resourceVersion, which a float64 represents
+// exactly; client-go's informer_store_resource_version does the same. A resourceVersion may exceed
+// a 64-bit number, so digits cuts its text. It reports false for a resourceVersion that is not an
+// integer.
 func digits(rv string) (float64, bool) {
 	if !resourceversion.IsInteger(rv) {
 		return 0, false

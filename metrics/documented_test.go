@@ -11,8 +11,8 @@ import (
 	"github.com/weirproject/weir/internal/reflector"
 )
 
-// TestDocumented: docs/informer-metrics.md lists exactly the metrics that there are, with their
-// types and labels.
+// TestDocumented: docs/informer-metrics.md lists exactly the existing metrics, with their types and
+// labels.
 func TestDocumented(t *testing.T) {
 	want := documented(t)
 	native(t, serve(t), "pods")
@@ -70,8 +70,8 @@ func TestReasonsDocumented(t *testing.T) {
 	}
 }
 
-// TestShown: the dashboard shows every metric, and it and the rules name no other. The page names
-// every alert.
+// TestShown: the dashboard shows every metric, the dashboard and the rules name no other, and the
+// page names every alert.
 func TestShown(t *testing.T) {
 	all := documented(t)
 	dashboard, rules, page := read(t, "../deploy/informers/dashboard.json"), read(t, "../deploy/informers/rules.yaml"), read(t, "../docs/informer-metrics.md")

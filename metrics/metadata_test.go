@@ -21,8 +21,8 @@ import (
 	"github.com/weirproject/weir/internal/eventually"
 )
 
-// TestMetadata: informers of metadata alone, which does not say whose it is, are told apart by what
-// they ask for, and have the kind that their example states.
+// TestMetadata: informers of metadata, which does not state its object's kind, are distinguished by
+// their requests, and have the kind that their example states.
 func TestMetadata(t *testing.T) {
 	server := serve(t)
 	factory, err := clientgo.NewMetadataSharedInformerFactory(server.Config(), 0)
@@ -63,8 +63,8 @@ informer_queued_items{group="apps",name="*v1.PartialObjectMetadata",resource="de
 	}
 }
 
-// untilSame waits until the named metrics are as want says: of a reflector that has synced, they
-// say so some moments later than its informer.
+// untilSame waits until the named metrics equal want: a reflector reports that it has synced some
+// moments later than its informer.
 func untilSame(t *testing.T, want string, names ...string) {
 	t.Helper()
 	for n := range names {
@@ -77,7 +77,7 @@ func untilSame(t *testing.T, want string, names ...string) {
 	})
 }
 
-// startDropIn runs a drop-in until the test ends, and returns once it has synced.
+// startDropIn runs a drop-in until the test ends, and returns after it has synced.
 func startDropIn(t *testing.T, inf cache.SharedIndexInformer) {
 	t.Helper()
 	start(t, inf.RunWithContext)
@@ -89,8 +89,8 @@ func startDropIn(t *testing.T, inf cache.SharedIndexInformer) {
 	})
 }
 
-// ofDeployments returns a drop-in of metadata whose example states a kind, as controller-runtime's
-// do.
+// ofDeployments returns a drop-in of metadata whose example states a kind, like
+// controller-runtime's.
 func ofDeployments(t *testing.T, server *apiserver.Server) cache.SharedIndexInformer {
 	t.Helper()
 	cfg := server.Config()
