@@ -24,10 +24,10 @@ func newLab() *cobra.Command {
 	}, "lab")
 }
 
-// measures makes cmd run the program that measures. The program gets the arguments first, and then
+// measures makes cmd run the measuring program. The program receives the arguments first, and then
 // all of cmd's.
 func measures(cmd *cobra.Command, first ...string) *cobra.Command {
-	cmd.DisableFlagParsing = true // they are the other program's
+	cmd.DisableFlagParsing = true // they belong to the other program
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		file, done, err := command.Bench.Find(cmd.Context(), cmd.ErrOrStderr())
 		if err != nil {

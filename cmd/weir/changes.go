@@ -19,7 +19,7 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// The columns behind the name of a pod, and those that -o wide adds.
+// The columns after the name of a pod, and the additional ones of -o wide.
 var (
 	podColumns  = []string{"PHASE", "READY", "NODE"}
 	wideColumns = []string{"RESTARTS", "IP"}
@@ -27,8 +27,8 @@ var (
 
 var podKind = corev1.SchemeGroupVersion.WithKind("Pod")
 
-// changes prints what happens after the first sync. handle is called by one goroutine, the rest by
-// another.
+// changes prints the events after the first sync. One goroutine calls handle, another one the other
+// methods.
 type changes[T weir.Object] struct {
 	w      *watch
 	inf    *weir.Informer[T]
@@ -48,11 +48,11 @@ func newChanges[T weir.Object](w *watch, inf *weir.Informer[T]) (*changes[T], er
 	return &changes[T]{w: w, inf: inf, begun: make(chan struct{}), sheet: w.sheet, format: format}, nil
 }
 
-// begin lets changes be printed from now on: what is held has been told. It must be called once.
+// begin starts printing changes. The initial state has been printed. It must be called once.
 func (c *changes[T]) begin() { close(c.begun) }
 
-// handle counts an event and prints it. It ignores what came with the first list: that is no
-// change. It blocks until begin was called or ctx ends. A write that fails is told by the sheet.
+// handle counts an event and prints it. It ignores the events of the first list, which are not
+// changes. It blocks until begin was called or ctx ends. The sheet reports a failed write.
 func (c *changes[T]) handle(ctx context.Context, e weir.Event[T]) {
 	if e.Initial {
 		return
@@ -84,14 +84,14 @@ func (c *changes[T]) handle(ctx context.Context, e weir.Event[T]) {
 	}
 }
 
-// summary returns how many objects are held, and how many changes there were of each type.
+// summary returns the number of stored objects, and the number of changes of each type.
 func (c *changes[T]) summary() string {
 	a, m, d := c.added.Load(), c.modified.Load(), c.deleted.Load()
 	return fmt.Sprintf("%s objects, %s changes (%s added, %s modified, %s deleted)", quantity.Count(int64(c.inf.Len())),
 		quantity.Count(a+m+d), quantity.Count(a), quantity.Count(m), quantity.Count(d))
 }
 
-// printRow prints an event as a row of the table, and below it, if that is asked for, what changed.
+// printRow prints an event as a row of the table and, if requested, the changed fields below it.
 func (c *changes[T]) printRow(e weir.Event[T]) error {
 	more, err := c.more(e.Item())
 	if err != nil {
@@ -112,8 +112,8 @@ func (c *changes[T]) printRow(e weir.Event[T]) error {
 	return c.sheet.row(c.sheet.cells(at, e.Type.String(), item.Namespace(), c.shown(item), more), below)
 }
 
-// shown returns what the table calls an object: its name, as kubectl does, or its name with its
-// kind if there are several resources.
+// shown returns an object's name in the table: its name, like kubectl, or its name and kind if
+// there are several resources.
 func (c *changes[T]) shown(item weir.Item[T]) string {
 	if c.sheet.several {
 		return c.name(item)
@@ -121,8 +121,8 @@ func (c *changes[T]) shown(item weir.Item[T]) string {
 	return item.Name()
 }
 
-// fit makes the columns wide enough for what is held now, as far as that is known without decoding
-// it, and for the first row.
+// fit makes the columns wide enough for the first row and for the stored objects, where their width
+// is known without decoding.
 func (c *changes[T]) fit(first []string) {
 	var namespace, name string
 	for item := range c.inf.Snapshot().Items() {
@@ -140,8 +140,7 @@ func (c *changes[T]) fit(first []string) {
 	c.sheet.fit(c.sheet.cells("15:04:05.000", weir.Updated.String(), namespace, name, more)...)
 }
 
-// more returns the cells behind the name. For pods it decodes the object. For other kinds there are
-// none.
+// more returns the cells after the name. For pods it decodes the object. Other kinds have none.
 func (c *changes[T]) more(item weir.Item[T]) ([]string, error) {
 	if c.w.resource.Kind != podKind {
 		return nil, nil
@@ -153,7 +152,7 @@ func (c *changes[T]) more(item weir.Item[T]) ([]string, error) {
 	return podCells(pod, c.format.output == outputWide), nil
 }
 
-// name returns the object's name as kubectl writes it: "pod/web-0", "deployment.apps/web".
+// name returns the object's name in kubectl's form: "pod/web-0", "deployment.apps/web".
 func (c *changes[T]) name(item weir.Item[T]) string {
 	kind := strings.ToLower(c.w.resource.Kind.Kind)
 	if group := c.w.resource.Group; group != "" {
@@ -162,7 +161,7 @@ func (c *changes[T]) name(item weir.Item[T]) string {
 	return kind + "/" + item.Name()
 }
 
-// changeLine is what -o json and yaml print for each change, as a WATCH has it.
+// changeLine is the output of -o json and yaml for each change, in a WATCH's form.
 type changeLine struct {
 	Type   string          `json:"type"`
 	Object json.RawMessage `json:"object"`
@@ -189,7 +188,7 @@ func (c *changes[T]) printDocument(value any) error {
 	return err
 }
 
-// printItem prints what -o asks for of an object, whatever happened to it.
+// printItem prints the output that -o selects for an object, for any event.
 func (c *changes[T]) printItem(item weir.Item[T]) error {
 	if c.format.output == outputName {
 		_, err := fmt.Fprintln(c.sheet, c.name(item))
@@ -214,7 +213,7 @@ func (c *changes[T]) printItem(item weir.Item[T]) error {
 	return err
 }
 
-// text returns the JSON of an object, with its apiVersion and kind in it. The informer must hold
+// text returns the JSON of an object, including its apiVersion and kind. The informer must store
 // JSON.
 func (c *changes[T]) text(item weir.Item[T]) ([]byte, error) {
 	raw, err := item.AppendRaw(nil)
@@ -225,7 +224,7 @@ func (c *changes[T]) text(item weir.Item[T]) ([]byte, error) {
 	return wire.AppendObject(nil, wire.JSON, kind, raw), nil
 }
 
-// printOnce prints what --once asks for.
+// printOnce prints the output of --once.
 func (c *changes[T]) printOnce(s syncSummary) error {
 	switch c.format.output {
 	case outputJSON, outputYAML:
@@ -245,7 +244,7 @@ func (c *changes[T]) printOnce(s syncSummary) error {
 	return err
 }
 
-// fitCells makes the columns that -o names wide enough for what is held.
+// fitCells makes the columns of -o wide enough for the stored objects.
 func (c *changes[T]) fitCells() error {
 	if c.format.output != outputCustomColumns {
 		return nil

@@ -7,8 +7,8 @@ type writeError struct{ error }
 
 func (e writeError) Unwrap() error { return e.error }
 
-// checkedWriter passes on what is written. It sends the error of a write that failed, unless one
-// waits to be received already.
+// checkedWriter passes its input on. It sends the error of a failed write, unless another error
+// waits to be received.
 type checkedWriter struct {
 	to     io.Writer
 	failed chan error // of capacity one

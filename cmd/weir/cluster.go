@@ -11,21 +11,22 @@ import (
 	"github.com/weirproject/weir/internal/command"
 )
 
-// demoChurn is how many pods of the embedded server change in a second when it is only there to
-// show something.
+// demoChurn is how many pods of the embedded server change per second when it runs only for a
+// demonstration.
 const demoChurn = 5
 
-// cluster is a server to talk to.
+// cluster is the server to use.
 type cluster struct {
 	config    *rest.Config
-	namespace string // the one that the kubeconfig or -n says
+	namespace string // from the kubeconfig or -n
 	embedded  bool
 	pods      int // of the embedded server
 	close     func() error
 }
 
-// open opens the cluster that flags choose. With embedded > 0 it starts an embedded server with so
-// many pods and a steady churn instead, and tells log so if that has to be built first.
+// open opens the cluster that flags choose. With embedded > 0 it starts an embedded server with
+// that many pods and a steady churn instead. If that server must be built first, open writes that
+// to log.
 func open(ctx context.Context, log io.Writer, c *command.ClusterFlags, embedded int) (*cluster, error) {
 	if embedded > 0 {
 		server, err := startEmbedded(ctx, log, childserver.Spec{Pods: embedded, Churn: demoChurn, Seed: 1})

@@ -18,18 +18,18 @@ import (
 )
 
 const (
-	// completionTimeout is how long somebody who has pressed the tab key is kept waiting.
+	// completionTimeout is how long a user who has pressed the tab key waits at most.
 	completionTimeout = 2 * time.Second
-	// completionLimit bounds how many namespaces are read: a list that long helps nobody.
+	// completionLimit limits how many namespaces are read: a longer list does not help.
 	completionLimit = "500"
 )
 
-// completion offers a shell what may come next. If it cannot find out, for example because no
-// server answers, it offers nothing and is silent.
+// completion offers completions to a shell. If it cannot find any, for example because no server
+// answers, it offers nothing and prints nothing.
 type completion struct{ *command.ClusterFlags }
 
-// complete registers what the shell is offered for the argument and the flags of a command. It
-// panics if the command lacks one of these flags.
+// complete registers the completions for the argument and the flags of a command. It panics if the
+// command lacks one of these flags.
 func (c completion) complete(cmd *cobra.Command) {
 	cmd.ValidArgsFunction = c.resources
 	none := cobra.ShellCompDirectiveNoFileComp
@@ -47,7 +47,7 @@ func (c completion) complete(cmd *cobra.Command) {
 	}
 }
 
-// resources offers the resources that can be watched. Behind a comma it offers those that are not
+// resources offers the resources that can be watched. After a comma it offers those that are not
 // named yet.
 func (c completion) resources(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
@@ -55,7 +55,7 @@ func (c completion) resources(cmd *cobra.Command, args []string, word string) ([
 	}
 	before := word[:strings.LastIndexByte(word, ',')+1]
 	names := c.ask(cmd.Context(), func(ctx context.Context, client *discovery.Client) []string {
-		lists, _ := client.All(ctx) // of those groups that answer
+		lists, _ := client.All(ctx) // of the groups that answer
 		return watchableNames(lists)
 	})
 	given := strings.Split(before, ",")
@@ -69,7 +69,7 @@ func (c completion) resources(cmd *cobra.Command, args []string, word string) ([
 }
 
 // watchableNames returns the names of the resources that can be listed and watched, with their
-// groups. Each comes once, also if it has several versions.
+// groups. Each is returned once, even if it has several versions.
 func watchableNames(lists []*metav1.APIResourceList) []string {
 	var names []string
 	for _, list := range lists {
@@ -82,7 +82,7 @@ func watchableNames(lists []*metav1.APIResourceList) []string {
 			if grouped {
 				name += "." + group
 			}
-			if !slices.Contains(names, name) { // in the version that is preferred
+			if !slices.Contains(names, name) { // in the preferred version
 				names = append(names, name)
 			}
 		}
@@ -107,7 +107,7 @@ func (c completion) namespaces(cmd *cobra.Command, _ []string, word string) ([]s
 	return matching(names, word), cobra.ShellCompDirectiveNoFileComp
 }
 
-// ofKubeconfig returns a function that offers names out of the kubeconfig.
+// ofKubeconfig returns a function that offers names from the kubeconfig.
 func (c completion) ofKubeconfig(names func(*clientcmdapi.Config) []string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
 		raw, err := c.Rules.Load()
@@ -118,8 +118,8 @@ func (c completion) ofKubeconfig(names func(*clientcmdapi.Config) []string) cobr
 	}
 }
 
-// ask asks the server that is configured, within completionTimeout. It returns nil if none is
-// configured or the configuration is of no use.
+// ask asks the configured server, within completionTimeout. It returns nil if none is configured or
+// the configuration is invalid.
 func (c completion) ask(ctx context.Context, question func(context.Context, *discovery.Client) []string) []string {
 	if configured, err := c.Configured(); err != nil || !configured {
 		return nil
@@ -139,7 +139,7 @@ func (c completion) ask(ctx context.Context, question func(context.Context, *dis
 	return question(ctx, client)
 }
 
-// matching returns the words that begin with what has been typed, in order. It changes words.
+// matching returns the words that start with the typed text, in order. It changes words.
 func matching(words []string, begun string) []string {
 	words = slices.DeleteFunc(words, func(word string) bool { return !strings.HasPrefix(word, begun) })
 	slices.Sort(words)

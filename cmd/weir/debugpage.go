@@ -9,7 +9,7 @@ import (
 	"github.com/weirproject/weir/internal/debugserver"
 )
 
-// debugAddress returns where --debug-addr has the page served; "" is nowhere.
+// debugAddress returns the address of --debug-addr; "" means none.
 func debugAddress(flag string) (string, error) {
 	address, err := debugserver.Address(flag)
 	if err != nil {
@@ -18,8 +18,8 @@ func debugAddress(flag string) (string, error) {
 	return address, nil
 }
 
-// serveDebug serves the page of package debug as --debug-addr says, until the function that it
-// returns is called, and tells where.
+// serveDebug serves the page of package debug at the address of --debug-addr, until stop is called,
+// and prints the address.
 func serveDebug(ctx context.Context, flag string, stderr io.Writer) (stop func(), err error) {
 	address, err := debugAddress(flag)
 	if address == "" || err != nil {

@@ -13,10 +13,10 @@ import (
 	"github.com/weirproject/weir/internal/diff"
 )
 
-// maxDifferences bounds the lines of one change: a ConfigMap can have thousands of keys.
+// maxDifferences limits the lines of one change: a ConfigMap can have thousands of keys.
 const maxDifferences = 100
 
-// difference returns the lines that say what an event changed in an object.
+// difference returns the lines for an event's changes of an object.
 func (c *changes[T]) difference(e weir.Event[T]) ([]byte, error) {
 	before, err := c.decoded(e.OldItem())
 	if err != nil {
@@ -31,7 +31,7 @@ func (c *changes[T]) difference(e weir.Event[T]) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// decoded returns an object as its JSON decodes.
+// decoded returns an object as decoded JSON.
 func (c *changes[T]) decoded(item weir.Item[T]) (map[string]any, error) {
 	text, err := c.text(item)
 	if err != nil {
@@ -44,11 +44,11 @@ func (c *changes[T]) decoded(item weir.Item[T]) (map[string]any, error) {
 	return object, nil
 }
 
-// indent sets the lines of a change apart from the rows.
+// indent sets the lines of a change off from the rows.
 const indent = "    "
 
-// writeDiff writes what changed, each change in a line of at most width runes. A width of 0 is that
-// of a file.
+// writeDiff writes the changes, each as a line of at most width runes. A width of 0 is that of a
+// file.
 func writeDiff(out *bytes.Buffer, changed []diff.Change, width int, colour bool) {
 	if len(changed) == 0 {
 		out.WriteString(indent + "nothing but the resourceVersion and managedFields\n")
@@ -69,12 +69,12 @@ func writeDiff(out *bytes.Buffer, changed []diff.Change, width int, colour bool)
 	}
 }
 
-// The colours of a diff, as git has them.
+// The colours of a diff, as in git.
 var colours = map[byte]string{'+': "\x1b[32m", '-': "\x1b[31m", '~': "\x1b[33m"}
 
 const plain = "\x1b[0m"
 
-// coloured reports whether out is a terminal whose user has nothing against colours.
+// coloured reports whether out is a terminal whose user has not turned colours off.
 func coloured(out io.Writer) bool {
 	_, ok := terminal(out)
 	return ok && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"

@@ -19,7 +19,7 @@ import (
 	"github.com/weirproject/weir/internal/diff"
 )
 
-// A change of nothing that counts is one line, and many changes are not more than are read.
+// A change of nothing relevant is one line, and the number of printed changes is limited.
 func TestWriteDiff(t *testing.T) {
 	var out bytes.Buffer
 	writeDiff(&out, nil, 0, false)
@@ -44,7 +44,7 @@ func TestWriteDiff(t *testing.T) {
 	}
 }
 
-// lineSignal tells of lines that have been written.
+// lineSignal sends the lines that are written.
 type lineSignal struct{ lines chan string }
 
 func (l lineSignal) Write(p []byte) (int, error) {
@@ -77,7 +77,7 @@ func patch(t *testing.T, server *apiserver.Server, of schema.GroupVersionResourc
 	}
 }
 
-// The whole command tells what was changed on a server.
+// The whole command prints a change on a server.
 func TestDiff(t *testing.T) {
 	server := startServer(t, 0)
 	out, says := lineSignal{make(chan string, 64)}, lineSignal{make(chan string, 64)}
@@ -102,7 +102,7 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// A field that this version of the built-in types does not know is told as others are.
+// A field that the linked built-in types do not know is printed like others.
 func TestDiffOfUnknownField(t *testing.T) {
 	leases := coordinationv1.SchemeGroupVersion.WithResource("futureleases")
 	server := startPlain(t, apiserver.Options{
@@ -118,7 +118,7 @@ func TestDiffOfUnknownField(t *testing.T) {
 	}
 	for n, tc := range []struct {
 		flag, want string
-		lines      int // after which there is nothing more to come
+		lines      int // after which no more lines follow
 	}{
 		{"--diff", "    + spec.fromTheFuture: 0", 5},
 		{"--output=json", `"fromTheFuture":1`, 2},
@@ -144,7 +144,7 @@ func TestDiffOfUnknownField(t *testing.T) {
 	}
 }
 
-// What a Secret has is not told.
+// The values of a Secret are not printed.
 func TestDiffOfSecret(t *testing.T) {
 	server := startPlain(t, apiserver.Options{})
 	client, err := kubernetes.NewForConfig(server.Config())

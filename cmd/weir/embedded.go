@@ -8,15 +8,15 @@ import (
 	"github.com/weirproject/weir/internal/command"
 )
 
-// embeddedServer is a running embedded API server. It is a program of its own, because most
-// commands need none, and it links the Go types of all built-in kinds.
+// embeddedServer is a running embedded API server. It is a separate program, because most commands
+// do not need it, and it links the Go types of all built-in kinds.
 type embeddedServer struct {
 	*childserver.Server
-	remove func() // what was built for it
+	remove func() // removes the program that was built for it
 }
 
 // startEmbedded starts an embedded API server, which ends with Close, with ctx or with this
-// process. Where its program has to be built first it tells log so.
+// process. If its program must be built first, it writes that to log.
 func startEmbedded(
 	ctx context.Context, log io.Writer, spec childserver.Spec,
 ) (*embeddedServer, error) {

@@ -8,14 +8,14 @@ import (
 	"github.com/weirproject/weir/internal/command"
 )
 
-// errInterrupted is what a command ends with that was interrupted before it had anything to show.
+// errInterrupted is the error of a command that was interrupted before it printed anything.
 var errInterrupted = errors.New("interrupted")
 
-// patience is how many tries may fail in a row before the first sync, of those that another try may
-// mend.
+// patience is how many consecutive failures are tolerated before the first sync, if a retry may
+// succeed.
 const patience = 3
 
-// hopeless reports whether an error before the first sync is one that waiting does not mend.
+// hopeless reports whether waiting cannot resolve an error before the first sync.
 func hopeless(s weir.Status) bool {
 	if skips(s) {
 		return false
@@ -30,10 +30,10 @@ func hopeless(s weir.Status) bool {
 	return errors.Is(s.Err, weir.ErrUnreachable) && s.Attempts >= patience
 }
 
-// skips reports whether nothing is wrong but that objects cannot be read, which are left out.
+// skips reports whether the only error is that objects cannot be read and are left out.
 func skips(s weir.Status) bool { return s.Err != nil && s.Err == s.SkippedErr }
 
-// troubleText says what is wrong, and what is done about it, on one line.
+// troubleText returns one line about the error and the informer's reaction.
 func troubleText(s weir.Status) string {
 	why := command.OneLine(command.Explain(s.Err))
 	if skips(s) {

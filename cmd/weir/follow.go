@@ -15,23 +15,24 @@ import (
 	"github.com/weirproject/weir/internal/reflector"
 )
 
-// watch is one run of `weir watch`, whatever the type.
+// watch is one run of `weir watch`, for any type.
 type watch struct {
 	*watchFlags
 	resource  resource.Resource
 	config    *rest.Config
 	namespace string // "" is all
-	expected  int    // objects, where that is known ahead; else 0
+	expected  int    // objects, or 0 if the number is not known in advance
 	sheet     *sheet
 	err       io.Writer
-	said      error // what err was told last, by its sentinel; nil: all is well
+	said      error // the sentinel of the last printed error; nil: no error
 }
 
-// stopTimeout bounds the wait for a row that stdout does not take, so that an interrupt ends the
-// command in time.
+// stopTimeout limits the wait for a row that stdout does not accept, so that an interrupt soon ends
+// the command.
 const stopTimeout = 500 * time.Millisecond
 
-// follow syncs an informer of T, says what it holds, and prints what changes until ctx ends.
+// follow syncs an informer of T, prints a summary of its objects, and prints changes until ctx
+// ends.
 func follow[T weir.Object](ctx context.Context, w *watch) error {
 	statuses := make(chan weir.Status, 64)
 	opts := weir.Options{
@@ -41,7 +42,7 @@ func follow[T weir.Object](ctx context.Context, w *watch) error {
 		OnStatus: func(s weir.Status) {
 			select {
 			case statuses <- s:
-			default: // one that is missed is only a line that is not printed
+			default: // a missed status is only a line that is not printed
 			}
 		},
 	}
@@ -88,12 +89,12 @@ func follow[T weir.Object](ctx context.Context, w *watch) error {
 	return err
 }
 
-// waitSynced waits for the first sync and shows how it is coming on. It gives up after an error
-// that waiting does not mend.
+// waitSynced waits for the first sync and shows its progress. It gives up after an error that
+// waiting cannot resolve.
 func waitSynced[T weir.Object](ctx context.Context, inf *weir.Informer[T], w *watch, statuses <-chan weir.Status) error {
 	bar := newProgress(w.err, w.resource.Resource, w.expected)
 	if w.sheet.several {
-		bar.bar = nil // bars would draw over each other
+		bar.bar = nil // bars would overwrite each other
 	}
 	defer bar.end()
 	synced := make(chan error, 1)
@@ -109,12 +110,12 @@ func waitSynced[T weir.Object](ctx context.Context, inf *weir.Informer[T], w *wa
 				return fmt.Errorf("%w before %s was in sync", errInterrupted, w.resource)
 			}
 			for len(statuses) > 0 {
-				<-statuses // it is older than those below
+				<-statuses // it is older than the ones below
 			}
 			w.saySkipped(bar, inf.Status())
 			return err
 		case s := <-statuses:
-			if s.Err == nil || skips(s) { // there may be more of those
+			if s.Err == nil || skips(s) { // there may be more of these
 				continue
 			}
 			if hopeless(s) {
@@ -128,7 +129,7 @@ func waitSynced[T weir.Object](ctx context.Context, inf *weir.Informer[T], w *wa
 	}
 }
 
-// saySkipped says how many objects are left out of what is held.
+// saySkipped prints how many objects are left out.
 func (w *watch) saySkipped(bar *progress, statuses []weir.Status) {
 	for _, s := range statuses {
 		if skips(s) {
@@ -138,8 +139,8 @@ func (w *watch) saySkipped(bar *progress, statuses []weir.Status) {
 	}
 }
 
-// report says on stderr when the copy stops being current and when it is current again, until ctx
-// ends, or what is printed cannot be written, whose error it returns.
+// report prints to stderr when the copy stops being current and when it is current again. It
+// returns when ctx ends, or with the error of a failed write.
 func (w *watch) report(ctx context.Context, statuses <-chan weir.Status, unwritten <-chan error) error {
 	for {
 		select {
@@ -162,7 +163,7 @@ func (w *watch) report(ctx context.Context, statuses <-chan weir.Status, unwritt
 	}
 }
 
-// label returns the name of the resource that a line is about, or "" if there is only one.
+// label returns the resource's name for a line, or "" if there is only one.
 func (w *watch) label() string {
 	if w.sheet == nil || !w.sheet.several {
 		return ""
@@ -170,8 +171,8 @@ func (w *watch) label() string {
 	return w.resource.String() + ": "
 }
 
-// sentinelOf returns the sentinel of a reflector's error. Any other error, and nil, is returned as
-// it is.
+// sentinelOf returns the sentinel of a reflector's error. It returns other errors, and nil,
+// unchanged.
 func sentinelOf(err error) error {
 	if own, ok := errors.AsType[*reflector.Error](err); ok {
 		return own.Sentinel

@@ -26,7 +26,7 @@ var podResource = resource.Resource{
 	Namespaced:           true,
 }
 
-// synced runs an informer of pods on an embedded server and gives its changes printer.
+// synced runs an informer of pods on an embedded server and returns its changes printer.
 func synced[T weir.Object](t *testing.T, out *bytes.Buffer, output string) *changes[T] {
 	t.Helper()
 	server, err := apiserver.New(apiserver.Options{Pods: 3, Seed: 1})
@@ -62,7 +62,7 @@ func synced[T weir.Object](t *testing.T, out *bytes.Buffer, output string) *chan
 	return c
 }
 
-// The JSON of an object says what it is and loses nothing.
+// The JSON of an object states its kind and loses nothing.
 func TestText(t *testing.T) {
 	var out bytes.Buffer
 	c := synced[*unstructured.Unstructured](t, &out, outputJSON)
@@ -81,7 +81,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// A pod's row is the same, whatever the encoding.
+// A pod's row is the same for both encodings.
 func TestPodOf(t *testing.T) {
 	var out bytes.Buffer
 	typed := synced[*corev1.Pod](t, &out, outputWide)
@@ -175,7 +175,7 @@ func TestHopeless(t *testing.T) {
 	}
 }
 
-// report tells each kind of trouble once, and when it is over.
+// report prints each kind of error once, and when it is resolved.
 func TestReport(t *testing.T) {
 	var out bytes.Buffer
 	statuses := make(chan weir.Status)

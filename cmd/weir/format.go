@@ -11,7 +11,7 @@ import (
 	"github.com/weirproject/weir/internal/command"
 )
 
-// The outputs that have no expression. None is a table.
+// The outputs without an expression. None is a table.
 const (
 	outputJSON = "json"
 	outputYAML = "yaml"
@@ -19,18 +19,18 @@ const (
 	outputWide = "wide"
 )
 
-// The outputs that an expression follows, behind a "=".
+// The outputs with an expression after "=".
 const (
 	outputJSONPath      = "jsonpath"
 	outputCustomColumns = "custom-columns"
 )
 
-// format is what -o says. A template is parsed for each object: a JSONPath with a range in it can
-// be evaluated once only.
+// format is the parsed value of -o. A template is parsed again for each object, because a JSONPath
+// with a range can be evaluated only once.
 type format struct {
 	output    string   // one of the outputs, "" for the table
 	headers   []string // of -o custom-columns
-	templates []string // that can be parsed
+	templates []string // valid ones
 }
 
 // parseFormat parses the value of -o.
@@ -83,7 +83,7 @@ func (f *format) parse(expression string) error {
 	return nil
 }
 
-// relaxed matches a path as kubectl takes it in a column, with or without braces and a first dot.
+// relaxed matches a path in kubectl's forms for a column, with or without braces and a first dot.
 var relaxed = regexp.MustCompile(`^\{\.?([^{}]+)\}$|^\.?([^{}]+)$`)
 
 // add adds a template. It returns an error if the template does not parse.
@@ -99,8 +99,8 @@ func parsePath(template string) (*jsonpath.JSONPath, error) {
 	return path, path.Parse(template)
 }
 
-// line returns what -o jsonpath prints of an object, with a newline at its end. Nothing in it is
-// replaced, as with kubectl: programs read it.
+// line returns the output of -o jsonpath for an object, with a newline at its end. It replaces no
+// characters, like kubectl: programs read it.
 func (f *format) line(object map[string]any) ([]byte, error) {
 	path, err := parsePath(f.templates[0])
 	if err != nil {
@@ -116,7 +116,7 @@ func (f *format) line(object map[string]any) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// cells returns what -o custom-columns prints of an object, each cell on one line. The cell of a
+// cells returns the output of -o custom-columns for an object, each cell on one line. The cell of a
 // field that the object lacks is "<none>".
 func (f *format) cells(object map[string]any) ([]string, error) {
 	var cells []string

@@ -11,7 +11,7 @@ var cog = map[string]any{
 	"spec":     map[string]any{"teeth": int64(12), "of": []any{map[string]any{"n": "x"}, map[string]any{"n": "y"}}, "note": "one\ntwo"},
 }
 
-// An object is printed as kubectl prints it.
+// An object is printed like kubectl prints it.
 func TestFormat(t *testing.T) {
 	for _, tc := range []struct{ output, want string }{
 		{"jsonpath={.metadata.name}", "cog\n"},
@@ -26,7 +26,7 @@ func TestFormat(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range 2 { // a path with a range in it can be evaluated once only
+		for range 2 { // a path with a range can be evaluated only once
 			if f.output == outputCustomColumns {
 				cells, err := f.cells(cog)
 				if got := strings.Join(cells, "|"); err != nil || got != tc.want {

@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// followers are the kinds that are watched as protobuf: those that clusters have many of. All
-// others are watched as JSON, and so are these where objects are printed.
+// followers are the kinds that are watched as protobuf: those of which clusters have many objects.
+// All others are watched as JSON; so are these if objects are printed.
 var followers = map[schema.GroupVersionKind]func(context.Context, *watch) error{
 	corev1.SchemeGroupVersion.WithKind("Pod"):                   follow[*corev1.Pod],
 	corev1.SchemeGroupVersion.WithKind("Node"):                  follow[*corev1.Node],
@@ -53,8 +53,8 @@ var followers = map[schema.GroupVersionKind]func(context.Context, *watch) error{
 	storagev1.SchemeGroupVersion.WithKind("VolumeAttachment"):   follow[*storagev1.VolumeAttachment],
 }
 
-// follow follows the resource as the Go type that it has. A type has only the fields that this
-// version knows, so where objects are printed it is followed as the JSON that it is.
+// follow follows the resource as its Go type. A type has only the fields that this version knows,
+// so if objects are printed, the resource is followed as JSON.
 func (w *watch) follow(ctx context.Context) error {
 	if typed, ok := followers[w.resource.Kind]; ok && !w.printsObjects() {
 		return typed(ctx, w)

@@ -31,8 +31,8 @@ import (
 	"github.com/weirproject/weir/internal/command"
 )
 
-// TestMain is the command itself when it runs under the command's name, or its server under that of
-// weir-serve: that is how scripts run them.
+// TestMain is the command itself when it runs under the command's name, or its server under the
+// name weir-serve: scripts run them that way.
 func TestMain(m *testing.M) {
 	testscript.Main(leakless{m}, map[string]func(){
 		"weir": func() { os.Exit(run()) },
@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// leakless fails when tests that have passed left a goroutine behind.
+// leakless fails if tests that passed leaked a goroutine.
 type leakless struct{ m *testing.M }
 
 func (l leakless) Run() int {
@@ -71,8 +71,9 @@ func startPlain(t *testing.T, o apiserver.Options) *apiserver.Server {
 	return server
 }
 
-// startServer starts an API server: 40 pods, two widgets of a custom resource, secrets that nobody
-// may list, and nodes that ask for patience the first time. churn is how many pods change a second.
+// startServer starts an API server: 40 pods, two widgets of a custom resource, secrets that no user
+// may list, and nodes whose first request receives Retry-After. churn is the number of pod changes
+// per second.
 func startServer(t *testing.T, churn float64) *apiserver.Server {
 	t.Helper()
 	faults := &apiserver.Faults{}
@@ -109,8 +110,8 @@ func startServer(t *testing.T, churn float64) *apiserver.Server {
 	return server
 }
 
-// writeKubeconfig writes a kubeconfig with the contexts shop, of the server, and nowhere, of one
-// that is not there.
+// writeKubeconfig writes a kubeconfig with the contexts shop, for the server, and nowhere, for one
+// that does not exist.
 func writeKubeconfig(path, server string) error {
 	cfg := clientcmdapi.NewConfig()
 	for name, url := range map[string]string{"shop": server, "nowhere": "http://127.0.0.1:1"} {
@@ -127,8 +128,8 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("SERVER", still.URL())
-			e.Setenv("CHANGING", changing.URL())    // pods come and go: their number is not to be relied on
-			e.Setenv("GORACE", "atexit_sleep_ms=0") // else each command takes a second to end under -race
+			e.Setenv("CHANGING", changing.URL())    // pods are created and deleted: tests must not rely on their number
+			e.Setenv("GORACE", "atexit_sleep_ms=0") // otherwise each command takes a second to end under -race
 			return writeKubeconfig(filepath.Join(e.WorkDir, "kubeconfig"), still.URL())
 		},
 		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "until": until},
@@ -157,7 +158,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // until REGEXP PROGRAM ARGS… runs a program, interrupts it when a line of its stdout or stderr
-// matches, and expects it to end well.
+// matches, and expects a clean end.
 func until(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: until REGEXP PROGRAM ARGS…")
@@ -184,7 +185,7 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// lookPath finds a program as the script's shell would.
+// lookPath finds a program like the script's shell.
 func lookPath(ts *testscript.TestScript, program string) (string, error) {
 	for _, dir := range filepath.SplitList(ts.Getenv("PATH")) {
 		path := filepath.Join(dir, program)
@@ -195,7 +196,7 @@ func lookPath(ts *testscript.TestScript, program string) (string, error) {
 	return "", exec.ErrNotFound
 }
 
-// lineWatcher keeps what is written and calls found when a line of it matches.
+// lineWatcher keeps its input and calls found when a line matches.
 type lineWatcher struct {
 	wanted *regexp.Regexp
 	found  func()

@@ -12,8 +12,9 @@ import (
 
 const pagesDir = "../../docs/commands"
 
-// TestPages: docs/commands has a page of each command, as its help has it, and no other. Of a
-// command that runs another program that program's tests write it, which know its flags and verbs.
+// TestPages: docs/commands has exactly one page per command, equal to its help. The page of a
+// command that runs another program is written by that program's tests, which know its flags and
+// verbs.
 func TestPages(t *testing.T) {
 	root := newRoot()
 	pages := map[string]bool{}
@@ -40,11 +41,11 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// pageOf returns what the page of a command says.
+// pageOf returns the contents of a command's page.
 func pageOf(cmd *cobra.Command) helppage.Page {
 	page := helppage.Page{
 		Command: cmd.CommandPath(), Short: cmd.Short, Long: cmd.Long, Example: cmd.Example,
-		// In this order: only then UseLine knows of flags that the verbs share.
+		// The order matters: only after LocalFlags does UseLine know the flags that verbs share.
 		Flags: cmd.LocalFlags().FlagUsages(), Use: cmd.UseLine(),
 	}
 	for _, verb := range cmd.Commands() { // by their names

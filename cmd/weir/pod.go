@@ -9,7 +9,7 @@ import (
 	"github.com/weirproject/weir"
 )
 
-// podOf decodes a pod, whatever an informer holds of it.
+// podOf decodes a pod from an informer's item in any encoding.
 func podOf[T weir.Object](item weir.Item[T], encoding weir.Encoding) (*corev1.Pod, error) {
 	if encoding != weir.JSON {
 		object, err := item.Object()
@@ -29,7 +29,7 @@ func podOf[T weir.Object](item weir.Item[T], encoding weir.Encoding) (*corev1.Po
 	return pod, nil
 }
 
-// podCells returns the cells behind a pod's name: those of podColumns and, if it is wide, of
+// podCells returns the cells after a pod's name: those of podColumns and, if wide is set, of
 // wideColumns.
 func podCells(pod *corev1.Pod, wide bool) []string {
 	phase := string(pod.Status.Phase)
@@ -48,9 +48,9 @@ func podCells(pod *corev1.Pod, wide bool) []string {
 // were restarted.
 type containerCount struct{ ready, all, restarts int }
 
-// countContainers counts as the API server does for kubectl. A sidecar, which is an init container
-// that is restarted always, is a container as others are. Other init containers count for no more
-// than their restarts, and that only until the pod is initialized.
+// countContainers counts like the API server does for kubectl. A sidecar, an init container that is
+// always restarted, counts as a container. Of other init containers only the restarts count, and
+// only until the pod is initialized.
 func countContainers(pod *corev1.Pod) containerCount {
 	sidecars := map[string]bool{}
 	for _, c := range pod.Spec.InitContainers {
@@ -72,7 +72,7 @@ func countContainers(pod *corev1.Pod) containerCount {
 			count.ready++
 		}
 		if initialized = succeeded || serves; !initialized {
-			break // those behind it wait for it
+			break // later ones wait for it
 		}
 	}
 	if !initialized && !saysInitialized(pod) {

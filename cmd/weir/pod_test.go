@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// What a pod's row says of its containers is what the API server tells kubectl.
+// The container cells of a pod's row equal the API server's for kubectl.
 func TestPodCells(t *testing.T) {
 	always, yes := corev1.ContainerRestartPolicyAlways, true
 	plain, sidecar := corev1.Container{Name: "plain"}, corev1.Container{Name: "sidecar", RestartPolicy: &always}

@@ -15,22 +15,22 @@ import (
 
 const (
 	progressEvery = 100 * time.Millisecond // on a terminal
-	progressLine  = 2 * time.Second        // elsewhere
+	progressLine  = 2 * time.Second        // otherwise
 )
 
-// progress shows how a first list, or a log, is coming on: a bar on a terminal, a line now and then
-// elsewhere.
+// progress shows the progress of a first list, or of a log: a bar on a terminal, otherwise a line
+// now and then.
 type progress struct {
 	out  io.Writer
 	what string
-	unit string                   // what is counted
-	bar  *progressbar.ProgressBar // nil when out is no terminal
+	unit string                   // of the count
+	bar  *progressbar.ProgressBar // nil if out is not a terminal
 
 	begin, said time.Time
 }
 
-// newProgress returns a progress that is shown on out. expected is how many objects will come, 0 if
-// nobody knows.
+// newProgress returns a progress that is shown on out. expected is the number of objects, or 0 if
+// it is unknown.
 func newProgress(out io.Writer, what string, expected int) *progress {
 	now := time.Now()
 	p := &progress{out: out, what: what, unit: "objects", begin: now, said: now}
@@ -46,7 +46,7 @@ func newProgress(out io.Writer, what string, expected int) *progress {
 		progressbar.OptionSetDescription(what),
 		progressbar.OptionSetWidth(24),
 		progressbar.OptionSpinnerType(14),
-		// Else the spinner draws itself, from a goroutine that goes on after end.
+		// Otherwise the spinner draws itself, from a goroutine that continues after end.
 		progressbar.OptionSetSpinnerChangeInterval(0),
 		progressbar.OptionSetPredictTime(false),
 		progressbar.OptionSetElapsedTime(false),
@@ -55,13 +55,13 @@ func newProgress(out io.Writer, what string, expected int) *progress {
 	return p
 }
 
-// show shows how many objects are there and how many bytes of them have come.
+// show shows the number of received objects and bytes.
 func (p *progress) show(objects int, bytes int64) {
 	now := time.Now()
 	text := p.text(objects, bytes, now.Sub(p.begin))
 	if p.bar != nil {
-		if limit := p.bar.GetMax(); limit <= 0 || objects < limit { // a full bar would be gone
-			_ = p.bar.Set(objects) // only drawing can fail, and then there is nobody to tell
+		if limit := p.bar.GetMax(); limit <= 0 || objects < limit { // a full bar would disappear
+			_ = p.bar.Set(objects) // only drawing can fail, and then the error cannot be shown
 		}
 		p.bar.Describe(text)
 		return
@@ -77,8 +77,8 @@ func (p *progress) text(objects int, bytes int64, elapsed time.Duration) string 
 	return fmt.Sprintf("%s: %s %s, %s, %s/s", p.what, quantity.Count(int64(objects)), p.unit, quantity.Bytes(bytes), quantity.Count(int64(rate)))
 }
 
-// passed shows how much of a period has passed. If out is not a terminal, it prints a line at the
-// beginning alone.
+// passed shows how much of a period has passed. If out is not a terminal, it prints one line at the
+// start.
 func (p *progress) passed(elapsed, period time.Duration) {
 	switch {
 	case p.bar != nil:
@@ -91,7 +91,7 @@ func (p *progress) passed(elapsed, period time.Duration) {
 	}
 }
 
-// say prints a line, past the bar.
+// say prints a line above the bar.
 func (p *progress) say(line string) {
 	if p.bar != nil {
 		_ = p.bar.Clear()
@@ -117,7 +117,7 @@ func terminal(w io.Writer) (int, bool) {
 	return int(f.Fd()), true
 }
 
-// terminalWidth returns how wide the terminal w is, or 0 if w is not one or does not tell.
+// terminalWidth returns the width of the terminal w, or 0 if w is not one or does not report it.
 func terminalWidth(w io.Writer) int {
 	fd, ok := terminal(w)
 	if !ok {

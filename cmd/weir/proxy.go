@@ -25,7 +25,7 @@ func newProxy() *cobra.Command {
 		Long: "Proxy answers LIST, WATCH and GET of everybody out of one LIST and one WATCH upstream, with each caller's own permissions,\n" +
 			"and forwards everything else. It runs " + command.Proxy.Name() + ", which is installed beside this command, or built in a checkout; see\n" +
 			"weir proxy --help. Where no cluster is configured it is put in front of an embedded API server.",
-		DisableFlagParsing: true, // they are the other program's
+		DisableFlagParsing: true, // they belong to the other program
 		RunE:               func(cmd *cobra.Command, args []string) error { return runProxy(cmd, args) },
 	}
 }
@@ -37,8 +37,8 @@ func runProxy(cmd *cobra.Command, args []string) error {
 	}
 	defer done()
 	if wantsUpstream(args) {
-		// What is wrong with the arguments is told before anything is started for them. The flag comes
-		// first: behind a "--" it would be no flag.
+		// Report wrong arguments before starting anything for them. The flag is first, because after a
+		// "--" it would not be a flag.
 		check := append([]string{"--check-arguments"}, args...)
 		if err := command.Exec(cmd.Context(), path, check, io.Discard, cmd.ErrOrStderr()); err != nil {
 			return err
@@ -53,13 +53,13 @@ func runProxy(cmd *cobra.Command, args []string) error {
 	return command.Exec(cmd.Context(), path, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
 }
 
-// wantsUpstream says whether the proxy is to run and there is no cluster for it: no flag chooses
-// one, and none is configured. What is wrong with a configuration is the proxy's to say.
+// wantsUpstream reports whether the proxy is to run and has no cluster: no flag chooses one, and
+// none is configured. The proxy reports errors in a configuration itself.
 func wantsUpstream(args []string) bool {
 	chooses := []string{"--kubeconfig", "--context", "--cluster", "--server", "--help", "-h", "--version", "help"}
 	for _, arg := range args {
 		name, _, _ := strings.Cut(arg, "=")
-		short := strings.HasPrefix(arg, "-s") // -shttps://host, too
+		short := strings.HasPrefix(arg, "-s") // also -shttps://host
 		if short || slices.Contains(chooses, name) {
 			return false
 		}
@@ -69,8 +69,8 @@ func wantsUpstream(args []string) bool {
 }
 
 // demoUpstream starts an embedded API server, and returns the arguments that put the proxy in front
-// of it; and, where the arguments do not say so themselves, have it cache its pods and write a
-// kubeconfig for its clients.
+// of it. Unless the arguments say otherwise, these also make the proxy cache the server's pods and
+// write a kubeconfig for its clients.
 func demoUpstream(cmd *cobra.Command, args []string) (more []string, stop func(), err error) {
 	dir, err := os.MkdirTemp("", "weir-proxy-")
 	if err != nil {
@@ -87,7 +87,7 @@ func demoUpstream(cmd *cobra.Command, args []string) (more []string, stop func()
 		return nil, nil, fmt.Errorf("start the embedded server: %w", err)
 	}
 	stop = func() {
-		_ = server.Close() // it holds nothing that would be lost
+		_ = server.Close() // it stores nothing that could be lost
 		remove()
 	}
 	cfg := server.Config()
@@ -114,7 +114,7 @@ func demoUpstream(cmd *cobra.Command, args []string) (more []string, stop func()
 	return more, stop, nil
 }
 
-// hasFlag says whether a flag is among the arguments.
+// hasFlag reports whether a flag is among the arguments.
 func hasFlag(args []string, flag string) bool {
 	return slices.ContainsFunc(args, func(arg string) bool { return arg == flag || strings.HasPrefix(arg, flag+"=") })
 }

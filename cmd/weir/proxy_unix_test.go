@@ -21,11 +21,11 @@ import (
 	"github.com/weirproject/weir/internal/command"
 )
 
-// TestProxyFromCheckout: in a checkout weir proxy builds its program, and where no cluster is
-// configured it puts that in front of an embedded API server, says so, and names a kubeconfig by
-// which the proxy answers. An interrupt ends all of it and leaves nothing behind.
+// TestProxyFromCheckout: in a checkout, weir proxy builds its program. If no cluster is configured,
+// it runs the program in front of an embedded API server, prints that, and prints the path of a
+// kubeconfig for the proxy. An interrupt ends everything and leaves nothing behind.
 func TestProxyFromCheckout(t *testing.T) {
-	// Nothing may have been compiled yet.
+	// Possibly nothing has been compiled yet.
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	named := make(chan string, 1)
@@ -33,7 +33,7 @@ func TestProxyFromCheckout(t *testing.T) {
 	stderr.found = func() {
 		select {
 		case named <- string(stderr.wanted.FindSubmatch(stderr.all.Bytes())[1]):
-		default: // it was told already
+		default: // it was printed already
 		}
 	}
 	cmd := exec.CommandContext(ctx, linkPrograms(t), "proxy", "--listen=127.0.0.1:0")
@@ -74,8 +74,8 @@ func TestProxyFromCheckout(t *testing.T) {
 	}
 }
 
-// linkPrograms puts weir and weir-serve, which TestMain is, beside each other, and returns the path
-// of weir.
+// linkPrograms creates links named weir and weir-serve, next to each other, to this test binary,
+// and returns the path of weir.
 func linkPrograms(t *testing.T) string {
 	t.Helper()
 	self, err := os.Executable()
@@ -91,7 +91,7 @@ func linkPrograms(t *testing.T) string {
 	return filepath.Join(dir, "weir")
 }
 
-// withoutCluster returns the environment of a user who has no cluster, but this one's Go toolchain.
+// withoutCluster returns the environment of a user without a cluster, with this one's Go toolchain.
 func withoutCluster(t *testing.T) []string {
 	t.Helper()
 	env := []string{"HOME=" + t.TempDir(), "KUBECONFIG=", "KUBERNETES_SERVICE_HOST="}
@@ -106,7 +106,7 @@ func withoutCluster(t *testing.T) []string {
 	return env
 }
 
-// listsPods reports whether there is such a kubeconfig, and a page of pods by it.
+// listsPods reports whether the kubeconfig exists and a page of pods can be listed with it.
 func listsPods(ctx context.Context, kubeconfig string) bool {
 	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/weirproject/weir/internal/command"
 )
 
-// run runs the command that this process was started with and returns its exit code.
+// run runs the command of this process and returns its exit code.
 func run() int { return command.Run(newRoot().ExecuteContext) }
 
 func newRoot() *cobra.Command {
@@ -41,7 +41,7 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// unknown returns an error for a name that root has no command of.
+// unknown returns an error for an unknown command of root.
 func unknown(root *cobra.Command, name string) error {
 	if like := root.SuggestionsFor(name); len(like) > 0 {
 		return command.Usagef("unknown command %q; did you mean %s?", name, strings.Join(like, " or "))

@@ -68,13 +68,13 @@ func serve(cmd *cobra.Command, spec childserver.Spec) error {
 	fmt.Fprintf(cmd.ErrOrStderr(), "serving %s pods, %v changes a second; try: kubectl -s %s get pods -A, or %s watch pods -A -s %s\n",
 		quantity.Count(int64(spec.Pods)), spec.Churn, server.URL, cmd.Root().CommandPath(), server.URL)
 	if err := server.Wait(); ctx.Err() == nil {
-		return err // it ended by itself
+		return err // it ended on its own
 	}
 	return server.Close()
 }
 
-// parseResource reads plural.version.group=Kind, with a "/cluster" behind it for a resource without
-// namespaces.
+// parseResource parses plural.version.group=Kind, with a "/cluster" at the end for a resource
+// without namespaces.
 func parseResource(s string) (childserver.Resource, error) {
 	name, kind, ok := strings.Cut(s, "=")
 	kind, where, _ := strings.Cut(kind, "/")

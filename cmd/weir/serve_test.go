@@ -8,7 +8,7 @@ import (
 	"github.com/weirproject/weir/internal/command"
 )
 
-// TestServeWithoutItsProgram: who has installed weir alone is told what else there is.
+// TestServeWithoutItsProgram: a user who has installed only weir receives a hint about weir-serve.
 func TestServeWithoutItsProgram(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("PATH", "")

@@ -13,7 +13,7 @@ import (
 	"github.com/weirproject/weir/internal/command"
 )
 
-// TestServeWhoseProgramEnds: a server that goes away does not leave the command waiting.
+// TestServeWhoseProgramEnds: a server that ends does not leave the command waiting.
 func TestServeWhoseProgramEnds(t *testing.T) {
 	program := filepath.Join(t.TempDir(), command.Serve.Name())
 	script := "#!/bin/sh\nread spec\necho '{\"URL\":\"http://127.0.0.1:1\"}'\necho gone >&2\n"

@@ -8,22 +8,22 @@ import (
 	"github.com/weirproject/weir/cmd/weir/internal/columns"
 )
 
-// sheet is what changes are printed on: one table for all resources that are watched together. It
-// is safe for concurrent use, and what is written at once stays together.
+// sheet is the output of changes: one table for all resources that are watched together. It is safe
+// for concurrent use, and does not interleave writes.
 type sheet struct {
-	several    bool // resources: names have their kind ahead
+	several    bool // resources: names start with their kind
 	namespaced bool // one of them is
 	header     []string
 
 	mu     sync.Mutex
 	out    checkedWriter
-	width  int // of the terminal; 0: none
+	width  int // of the terminal; 0: no terminal
 	colour bool
 	table  *columns.Printer
 	headed bool
 }
 
-// newSheet makes a sheet for watches that print to the same place.
+// newSheet returns a sheet for watches that print to the same writer.
 func newSheet(out io.Writer, watches ...*watch) *sheet {
 	s := &sheet{several: len(watches) > 1, out: newCheckedWriter(out), width: terminalWidth(out), colour: coloured(out)}
 	s.table = columns.New(s.out, s.width)
@@ -48,7 +48,7 @@ func (s *sheet) fit(cells ...string) {
 	s.table.Fit(cells...)
 }
 
-// row prints a row, under the names of the columns if it is the first, and what belongs below it.
+// row prints a row and the lines below it. The first row follows the names of the columns.
 func (s *sheet) row(cells []string, below []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,7 +65,7 @@ func (s *sheet) row(cells []string, below []byte) error {
 	return err
 }
 
-// cells returns the cells of a row. The namespace is left out if no resource has one.
+// cells returns the cells of a row. It omits the namespace if no resource has one.
 func (s *sheet) cells(at, event, namespace, name string, more []string) []string {
 	cells := []string{at, event}
 	if s.namespaced {
@@ -74,7 +74,7 @@ func (s *sheet) cells(at, event, namespace, name string, more []string) []string
 	return append(append(cells, name), more...)
 }
 
-// Write writes what is not a row.
+// Write writes output that is not a row.
 func (s *sheet) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// maxSize is how large weir may be as go install leaves it, in bytes.
+// maxSize is the maximum size of weir after go install, in bytes.
 const maxSize = 30e6
 
-// TestSize: weir does not grow by what links far more than it needs. With html/template, for which
-// the linker keeps all exported methods, it has 8 MB more.
+// TestSize: weir does not link far more than it needs. html/template, for which the linker keeps
+// all exported methods, would add 8 MB.
 func TestSize(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "weir")
 	cmd := exec.CommandContext(t.Context(), "go", "build", "-ldflags=", "-o", program, ".")

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// start runs the command in this process and returns what interrupts it and waits for its end.
+// start runs the command in this process and returns a function that interrupts it and waits for
+// its end.
 func start(t *testing.T, stdout, stderr io.Writer, args ...string) (end func() error) {
 	t.Helper()
 	root := newRoot()

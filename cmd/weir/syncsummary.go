@@ -10,18 +10,18 @@ import (
 	"github.com/weirproject/weir/internal/rusage"
 )
 
-// syncSummary is what is held after a sync, and what it took.
+// syncSummary is the informer's contents after a sync, and the cost of the sync.
 type syncSummary struct {
 	resource string
 	weir.Stats
 	elapsed time.Duration
 }
 
-// syncReport is what --once -o json prints. Its names are a promise.
+// syncReport is the output of --once -o json. Its names are stable.
 type syncReport struct {
 	Resource        string  `json:"resource"`
 	Objects         int     `json:"objects"`
-	WireBytes       int64   `json:"wireBytes"` // received, compressed if they came so
+	WireBytes       int64   `json:"wireBytes"` // received, compressed if they were sent so
 	HeldBytes       int64   `json:"heldBytes"` // in memory, for all purposes
 	SyncSeconds     float64 `json:"syncSeconds"`
 	Requests        int64   `json:"requests"` // of the informer
@@ -42,14 +42,14 @@ func (s syncSummary) report() syncReport {
 	}
 }
 
-// String returns one line that says what is held and what it took.
+// String returns one line about the contents and the cost.
 func (s syncSummary) String() string {
 	return fmt.Sprintf("%s %s in sync after %s: %s on the wire, %s held (%s), %s", quantity.Count(int64(s.Objects)), s.resource,
 		quantity.Seconds(s.elapsed.Seconds()), quantity.Bytes(s.WireBytes), quantity.Bytes(s.Memory.Total()), purposes(s.Memory),
 		plural(s.Requests, "request"))
 }
 
-// purposes returns what memory is held for, without the purposes that take none.
+// purposes returns the memory by purpose, without unused purposes.
 func purposes(m weir.Memory) string {
 	var parts []string
 	for _, p := range []struct {

@@ -31,7 +31,7 @@ func newVersion() *cobra.Command {
 	return cmd
 }
 
-// versionText says what was built of what. weir --version has it too.
+// versionText returns the versions from which weir was built. weir --version prints it too.
 func versionText(v command.VersionInfo) string {
 	return fmt.Sprintf("%s (%s, client-go %s, %s)", v.Version, v.Go, v.ClientGo, v.Platform)
 }

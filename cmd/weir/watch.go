@@ -82,7 +82,7 @@ func newWatch() *cobra.Command {
 	return cmd
 }
 
-// check checks the flags as far as that needs no server, and returns what -o says.
+// check checks the flags without a server, and returns the parsed -o.
 func (f *watchFlags) check() (*format, error) {
 	if f.allNamespaces && f.Overrides.Context.Namespace != "" {
 		return nil, command.Usagef("-n %s and -A exclude each other", f.Overrides.Context.Namespace)
@@ -114,13 +114,13 @@ func (f *watchFlags) check() (*format, error) {
 	return parseFormat(f.output)
 }
 
-// printsObjects reports whether what objects have is printed, and not only their names.
+// printsObjects reports whether fields of objects are printed, and not only their names.
 func (f *watchFlags) printsObjects() bool {
 	switch output, _, _ := strings.Cut(f.output, "="); output {
 	case outputJSONPath, outputCustomColumns:
 		return true
 	case outputJSON, outputYAML:
-		return !f.once // which says in numbers what is held
+		return !f.once // which prints numbers about the contents
 	}
 	return f.diff
 }
@@ -148,8 +148,8 @@ func (f *watchFlags) run(cmd *cobra.Command, names []string) error {
 	return f.follow(ctx, f.watches(cmd, c, found, format.headers))
 }
 
-// watches returns the runs of the resources, which share a sheet. headers are those of the columns
-// that -o names, if it does.
+// watches returns the runs of the resources, which share a sheet. headers are the columns of -o, if
+// it has any.
 func (f *watchFlags) watches(cmd *cobra.Command, c *cluster, found []resource.Resource, headers []string) []*watch {
 	var watches []*watch
 	for _, r := range found {
@@ -169,8 +169,8 @@ func (f *watchFlags) watches(cmd *cobra.Command, c *cluster, found []resource.Re
 	return watches
 }
 
-// follow follows all resources until ctx ends or one cannot be followed. With --once they come one
-// after the other, in the order in which they were named.
+// follow follows all resources until ctx ends or one cannot be followed. With --once it follows
+// them one after the other, in the order in which they were named.
 func (f *watchFlags) follow(ctx context.Context, watches []*watch) error {
 	if f.once {
 		for _, w := range watches {
@@ -196,8 +196,8 @@ func (f *watchFlags) follow(ctx context.Context, watches []*watch) error {
 	return first
 }
 
-// openOrEmbed opens the cluster that is configured, or starts an embedded server if none is or
-// --embedded asks for one.
+// openOrEmbed opens the configured cluster. It starts an embedded server if none is configured or
+// --embedded is set.
 func (f *watchFlags) openOrEmbed(cmd *cobra.Command) (*cluster, error) {
 	pods := f.embedded
 	if pods == 0 {
@@ -220,7 +220,7 @@ func (f *watchFlags) openOrEmbed(cmd *cobra.Command) (*cluster, error) {
 }
 
 // scope returns the namespace to watch, or "" for all of them. On an embedded server that is the
-// default, because nobody has chosen a namespace and "default" is empty there.
+// default, because the user has not chosen a namespace and "default" is empty there.
 func (f *watchFlags) scope(c *cluster, r resource.Resource) string {
 	if f.allNamespaces || !r.Namespaced || c.embedded && f.Overrides.Context.Namespace == "" {
 		return ""
@@ -228,8 +228,8 @@ func (f *watchFlags) scope(c *cluster, r resource.Resource) string {
 	return c.namespace
 }
 
-// discover returns the resources that names stand for on the server. It answers or fails within
-// seconds. A resource that is named twice, as pods,po, is returned once.
+// discover returns the server's resources for the names. It answers or fails within seconds. A
+// resource that is named twice, as pods,po, is returned once.
 func discover(ctx context.Context, cfg *rest.Config, names []string) ([]resource.Resource, error) {
 	client, err := discovery.New(command.Impatient(cfg))
 	if err != nil {
@@ -249,7 +249,7 @@ func discover(ctx context.Context, cfg *rest.Config, names []string) ([]resource
 			err = fmt.Errorf("%w; it has not told all: %w", err, failed)
 		}
 		if err != nil {
-			return nil, err // Explain would tell of failed alone
+			return nil, err // Explain would report only failed
 		}
 		if !slices.Contains(meant, r) {
 			meant = append(meant, r)

@@ -17,8 +17,8 @@ import (
 	"github.com/weirproject/weir/internal/command"
 )
 
-// gadgets is what a server with one resource, some of whose objects cannot be read, answers. It
-// knows nothing of aggregated discovery.
+// gadgets are the answers of a server with one resource, some of whose objects cannot be read. It
+// does not support aggregated discovery.
 var gadgets = map[string]string{
 	"/api": `{"kind":"APIVersions","versions":[]}`,
 	"/apis": `{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"example.com",` +
@@ -31,8 +31,8 @@ var gadgets = map[string]string{
 		`{"metadata":{"name":"c","namespace":"shop","resourceVersion":"6"}}]}`,
 }
 
-// serveAnswers starts a server that answers a request by its path. It holds a WATCH open, and is
-// not there for what has an empty answer.
+// serveAnswers starts a server that answers a request by its path. It holds a WATCH open, and
+// closes the connection if the answer is empty.
 func serveAnswers(t *testing.T, answers map[string]string) *httptest.Server {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -57,7 +57,7 @@ func serveAnswers(t *testing.T, answers map[string]string) *httptest.Server {
 	return server
 }
 
-// execute runs the command to its end, and returns its exit code and what it has printed.
+// execute runs the command to its end, and returns its exit code and output.
 func execute(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -69,7 +69,7 @@ func execute(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-// TestUnreadable: objects that cannot be read are left out, and that is told once.
+// TestUnreadable: objects that cannot be read are left out, and the command reports that once.
 func TestUnreadable(t *testing.T) {
 	server := serveAnswers(t, gadgets)
 	code, stdout, stderr := execute(t, "watch", "gadgets", "-A", "--once", "-o", "name", "-s", server.URL)
@@ -81,7 +81,8 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// TestUnknownResource: what the server has not got is named, also where it has not told all.
+// TestUnknownResource: the error names a resource that the server lacks, also if some groups did
+// not answer.
 func TestUnknownResource(t *testing.T) {
 	answers := maps.Clone(gadgets)
 	answers["/apis"] = strings.Replace(answers["/apis"], `"groups":[`, `"groups":[{"name":"broken.com",`+
@@ -101,7 +102,7 @@ type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
 
-// TestFullDisk: the command ends by itself, and says why once, when nobody takes what it prints.
+// TestFullDisk: the command ends, and reports the reason once, if its output cannot be written.
 func TestFullDisk(t *testing.T) {
 	server := startServer(t, 50)
 	for _, args := range [][]string{

@@ -21,7 +21,7 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// TestBoltSink follows a server through changes, restarts of which one comes in a replace, and a
+// TestBoltSink follows a server through changes, restarts, one of them during a replace, and a
 // resourceVersion that the server has forgotten.
 func TestBoltSink(t *testing.T) {
 	server, err := apiserver.New(apiserver.Options{Pods: 1200})
@@ -47,7 +47,7 @@ func TestBoltSink(t *testing.T) {
 		catchUp(t, ctx, server.Config(), path, client)
 	}
 
-	// A process that ended in a replace leaves what there was.
+	// A process that ended during a replace leaves the previous state.
 	sink := open(t, path)
 	before := contents(t, sink)
 	if err := errors.Join(sink.BeginReplace(), sink.Put(weir.Record{Name: "x", Raw: []byte("{}")}), sink.db.Update(sink.write), sink.Close()); err != nil {
@@ -62,7 +62,7 @@ func TestBoltSink(t *testing.T) {
 	}
 	catchUp(t, ctx, server.Config(), path, client)
 
-	// An EndReplace that took effect and told of an error is aborted.
+	// An EndReplace that took effect but returned an error is aborted.
 	sink = open(t, path)
 	rv, err := sink.ResourceVersion()
 	if err := errors.Join(err, sink.BeginReplace(), sink.EndReplace("5"), sink.AbortReplace(), sink.BeginReplace(), sink.AbortReplace()); err != nil {
@@ -105,7 +105,7 @@ func touch(t *testing.T, ctx context.Context, client kubernetes.Interface, n int
 	}
 }
 
-// catchUp runs Reflect until the database has what the server has.
+// catchUp runs Reflect until the database equals the server's state.
 func catchUp(t *testing.T, ctx context.Context, cfg *rest.Config, path string, client kubernetes.Interface) {
 	t.Helper()
 	sink := open(t, path)
@@ -144,7 +144,7 @@ func open(t *testing.T, path string) *boltSink {
 	return sink
 }
 
-// contents returns what is held, in the order of keys.
+// contents returns the stored objects, in key order.
 func contents(t *testing.T, sink *boltSink) string {
 	t.Helper()
 	var out strings.Builder
@@ -161,7 +161,7 @@ func contents(t *testing.T, sink *boltSink) string {
 	return out.String()
 }
 
-// TestRunRefuses says what is wrong with arguments.
+// TestRunRefuses: run returns errors for wrong arguments.
 func TestRunRefuses(t *testing.T) {
 	dir := t.TempDir()
 	locked, other, missing := filepath.Join(dir, "locked.db"), filepath.Join(dir, "other.db"), filepath.Join(dir, "missing.db")

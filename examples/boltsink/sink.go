@@ -14,10 +14,11 @@ import (
 )
 
 // boltSink is a weir.Sink that keeps objects in a bbolt database, by "namespace/name". It survives
-// a restart with the resourceVersion that it is current to, and reads as one state at any moment.
+// a restart with the resourceVersion up to which it is current, and readers see one state at any
+// moment.
 //
-// A replace is written to a bucket of its own, in transactions of batchRecords changes, and takes
-// the place of the one before when it ends. So neither the list nor its transaction is ever held
+// A replace is written to a separate bucket, in transactions of batchRecords changes, and replaces
+// the previous one when it ends. So neither the list nor its transaction is ever in memory as a
 // whole. Changes are collected and written with the resourceVersion at each Commit.
 type boltSink struct {
 	db      *bbolt.DB
@@ -33,7 +34,7 @@ type change struct {
 	deleted     bool
 }
 
-// What is collected in a replace is written when it has this many changes or bytes. Commit bounds
+// Collected records of a replace are written when they reach this number or size. Commit limits
 // other changes.
 const (
 	batchRecords = 1000
@@ -44,7 +45,7 @@ var (
 	meta            = []byte("meta") // a bucket with:
 	generation      = []byte("generation")
 	resourceVersion = []byte("resourceVersion")
-	holds           = []byte("holds") // what is kept, such as "pods of https://server"
+	holds           = []byte("holds") // the contents, such as "pods of https://server"
 )
 
 var (
@@ -57,8 +58,8 @@ func bucketOf(generation uint64) []byte {
 	return binary.BigEndian.AppendUint64([]byte("objects"), generation)
 }
 
-// openBoltSink opens a database, or makes it, for what it is to hold: the kept resourceVersion
-// means nothing for anything else. The error is errOther if it holds something else. The caller
+// openBoltSink opens or creates a database for the described contents: the stored resourceVersion
+// is invalid for any other. It returns errOther if the database has other contents. The caller
 // calls Close.
 func openBoltSink(path, what string) (*boltSink, error) {
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: 1}) // does not wait for another process
@@ -81,7 +82,7 @@ func openBoltSink(path, what string) (*boltSink, error) {
 			return err
 		}
 		s.to = currentGeneration(m)
-		// A process that ended in a replace has left its bucket.
+		// A process that ended during a replace has left its bucket.
 		if err := dropBucket(tx, s.to+1); err != nil {
 			return err
 		}
@@ -89,7 +90,7 @@ func openBoltSink(path, what string) (*boltSink, error) {
 			return nil
 		}
 		_, err = tx.CreateBucket(bucketOf(s.to))
-		return errors.Join(err, m.Delete(resourceVersion)) // nothing is held
+		return errors.Join(err, m.Delete(resourceVersion)) // nothing is stored
 	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), db.Close())
@@ -132,7 +133,7 @@ func (s *boltSink) Delete(r weir.Record) error { return s.add(change{key: key(r)
 
 func key(r weir.Record) []byte { return []byte(r.Namespace + "/" + r.Name) }
 
-// add collects a change. It writes those of a replace when they are many; others wait for Commit.
+// add collects a change. It writes those of a replace when there are many; others wait for Commit.
 func (s *boltSink) add(c change) error {
 	s.batch, s.bytes = append(s.batch, c), s.bytes+len(c.object)
 	if s.replace && (len(s.batch) == batchRecords || s.bytes >= batchBytes) {
@@ -141,7 +142,7 @@ func (s *boltSink) add(c change) error {
 	return nil
 }
 
-// write writes what is collected.
+// write writes the collected changes.
 func (s *boltSink) write(tx *bbolt.Tx) error {
 	objects := tx.Bucket(bucketOf(s.to))
 	for _, c := range s.batch {
@@ -178,8 +179,8 @@ func (s *boltSink) BeginReplace() error {
 	})
 }
 
-// AbortReplace implements weir.Sink. It asks the database which generation counts: an EndReplace
-// that has failed may have taken effect all the same.
+// AbortReplace implements weir.Sink. It reads the valid generation from the database, because a
+// failed EndReplace may have taken effect.
 func (s *boltSink) AbortReplace() error {
 	s.batch, s.bytes, s.replace = nil, 0, false
 	return s.db.Update(func(tx *bbolt.Tx) error {
@@ -188,8 +189,8 @@ func (s *boltSink) AbortReplace() error {
 	})
 }
 
-// EndReplace implements weir.Sink. The new generation counts, and the one before goes, in one
-// transaction.
+// EndReplace implements weir.Sink. In one transaction the new generation becomes valid, and the old
+// one is deleted.
 func (s *boltSink) EndReplace(rv string) error {
 	err := s.db.Update(func(tx *bbolt.Tx) error {
 		if err := s.write(tx); err != nil {
@@ -208,11 +209,11 @@ func (s *boltSink) EndReplace(rv string) error {
 	return err
 }
 
-// each calls f with each object of a database that no process has open, in the order of their keys.
-// The bytes are valid during the call.
+// each calls f with each object of a database that no process has open, in key order. The bytes are
+// valid during the call.
 func each(path string, f func(key string, object []byte) error) error {
 	if _, err := os.Stat(path); err != nil {
-		return err // it would be made
+		return err // it would be created
 	}
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: 1})
 	if errors.Is(err, bolterrors.ErrTimeout) {
@@ -224,7 +225,7 @@ func each(path string, f func(key string, object []byte) error) error {
 	return errors.Join(view(db, f), db.Close())
 }
 
-// view calls f with each object that is held, as of one moment.
+// view calls f with each stored object, in one consistent state.
 func view(db *bbolt.DB, f func(key string, object []byte) error) error {
 	return db.View(func(tx *bbolt.Tx) error {
 		m := tx.Bucket(meta)

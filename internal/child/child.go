@@ -1,10 +1,10 @@
-// Package child runs this executable again, or another, as a child process that lives no longer
-// than its parent.
+// Package child runs this executable again, or another, as a child process that ends no later than
+// its parent.
 //
 // A child is started with a role and a specification. It reads the specification from the first
 // line of its standard input and answers with lines of JSON on its standard output. Its standard
-// input stays open for as long as it is wanted: when it ends, because the parent closed it or died,
-// the child ends too. Interrupts are left to the parent.
+// input stays open while the parent needs it: when it ends, because the parent closed it or died,
+// the child ends too. Only the parent handles interrupts.
 package child
 
 import (
@@ -26,16 +26,16 @@ import (
 // Verb is the hidden subcommand under which a program serves as its own child.
 const Verb = "child"
 
-// ErrExited is what waiting for a line returns when the child has ended without one.
+// ErrExited is returned by a wait for a line if the child has ended without one.
 var ErrExited = errors.New("process ended early")
 
-// grace is how long a child gets to end in good order before it is killed.
+// grace is how long a child may take to end cleanly before it is killed.
 const grace = 3 * time.Second
 
-// maxLine bounds a line of JSON, in bytes.
+// maxLine limits a line of JSON, in bytes.
 const maxLine = 1 << 20
 
-// Become serves in place of the program, and ends this process, if it was started as a child.
+// Become runs serve instead of the program, and ends this process, if it was started as a child.
 // Otherwise it returns. It is for TestMain of tests, whose children are the test's own executable.
 func Become(serve func(role string) error) {
 	if len(os.Args) < 3 || os.Args[1] != Verb {
@@ -48,7 +48,7 @@ func Become(serve func(role string) error) {
 	os.Exit(0)
 }
 
-// Process is a running child. Its methods are not safe for concurrent use, but for Stop.
+// Process is a running child. Its methods, except Stop, are not safe for concurrent use.
 type Process struct {
 	role  string
 	cmd   *exec.Cmd
@@ -60,22 +60,21 @@ type Process struct {
 	err    error
 }
 
-// Start starts this executable as a child. args are put behind the role on its command line; env is
-// added to its environment. The child is stopped when ctx ends, and must be stopped with Stop in
-// any case.
+// Start starts this executable as a child. args follow the role on its command line; env is added
+// to its environment. The child is stopped when ctx ends, and must be stopped with Stop in any
+// case.
 func Start(ctx context.Context, role string, args, env []string, spec any) (*Process, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	cmd := exec.Command(self)
-	// Under the name that this process has: a test binary knows by it that it is to be the command.
+	// Use this process's name: it makes a test binary act as the command.
 	cmd.Args = []string{os.Args[0]}
 	return start(ctx, cmd, role, args, env, spec)
 }
 
-// StartProgram starts another program as a child, in place of this executable. All else is as in
-// Start.
+// StartProgram is like Start, for another program instead of this executable.
 func StartProgram(ctx context.Context, file, role string, args, env []string, spec any) (*Process, error) {
 	return start(ctx, exec.Command(file), role, args, env, spec)
 }
@@ -110,8 +109,8 @@ func start(ctx context.Context, cmd *exec.Cmd, role string, args, env []string, 
 	return p, nil
 }
 
-// Receive waits for the child's next line and decodes it into v. When the child ends instead, the
-// error says what it wrote last on its standard error.
+// Receive waits for the child's next line and decodes it into v. If the child ends instead, the
+// error has the last line of its standard error.
 func (p *Process) Receive(v any) error {
 	if p.lines.Scan() {
 		if err := json.Unmarshal(p.lines.Bytes(), v); err != nil {
@@ -126,7 +125,7 @@ func (p *Process) Receive(v any) error {
 	return fmt.Errorf("%s: %w", p.role, p.failure(err))
 }
 
-// failure ends the child and puts what it wrote on its standard error into err.
+// failure ends the child and adds the last line of its standard error to err.
 func (p *Process) failure(err error) error {
 	p.stop.Do(p.end)
 	if said := p.stderr.Last(); said != "" {
@@ -135,8 +134,8 @@ func (p *Process) failure(err error) error {
 	return err
 }
 
-// Stop ends the child, in good order if it can, and waits for its end. It may be called more than
-// once. The error says how it ended, if not well.
+// Stop ends the child, cleanly if possible, and waits for its end. It may be called more than once.
+// It returns an error if the child did not end cleanly.
 func (p *Process) Stop() error {
 	p.stop.Do(p.end)
 	if p.err != nil {
@@ -152,9 +151,9 @@ func (p *Process) end() {
 	p.err = p.cmd.Wait()
 }
 
-// Serve does the child's part. It reads the specification into spec and runs f until f returns. f's
-// context ends when ctx does, or when the parent is gone or wants no more. send writes a line to
-// the parent; it is safe for concurrent use.
+// Serve is the child's side. It reads the specification into spec and runs f until f returns. f's
+// context ends when ctx does, or when the parent has ended or closed the input. send writes a line
+// to the parent; it is safe for concurrent use.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, spec any, f func(ctx context.Context, send func(any) error) error) error {
 	r := bufio.NewReader(in)
 	line, err := r.ReadBytes('\n')
@@ -180,8 +179,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, spec any, f func(ct
 	})
 }
 
-// Tail keeps the end of what is written to it, at most 4 KiB. The zero value is empty. Safe for
-// concurrent use.
+// Tail keeps the end of its input, up to 4 KiB. The zero value is empty. Safe for concurrent use.
 type Tail struct {
 	mu  sync.Mutex
 	buf []byte
@@ -199,9 +197,8 @@ func (t *Tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Last returns the last line that has something in it, without "error: " before it. That is the
-// error of a command that behaves. After a panic or a fatal error it returns the line that tells of
-// that.
+// Last returns the last nonempty line, without "error: " before it, which is a normal command's
+// error. After a panic or a fatal error it returns the line that reports that.
 func (t *Tail) Last() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

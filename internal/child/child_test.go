@@ -12,15 +12,15 @@ import (
 	"go.uber.org/goleak"
 )
 
-// task is what the children of these tests are told.
+// task is the specification of the children in these tests.
 type task struct {
 	Say   []string
-	Fail  string // on stderr, and end
-	Stay  bool   // until nobody wants it any more
-	Shout bool   // more on stderr than anybody keeps
+	Fail  string // write this to stderr and end
+	Stay  bool   // until the parent closes the input
+	Shout bool   // write more to stderr than is kept
 }
 
-// answer is a line of theirs.
+// answer is a line of the children.
 type answer struct{ Role, Said, Env string }
 
 func TestMain(m *testing.M) {
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Setenv("GORACE", "atexit_sleep_ms=0") // else each child takes a second to end under -race
+	os.Setenv("GORACE", "atexit_sleep_ms=0") // otherwise each child takes a second to end under -race
 	goleak.VerifyTestMain(m)
 }
 

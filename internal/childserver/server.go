@@ -1,5 +1,5 @@
 // Package childserver starts the embedded API server in a child process, so that its memory and CPU
-// are not this process's. It does not link the server: package embedded is what the child links.
+// do not count as this process's. It does not link the server: the child links package embedded.
 package childserver
 
 import (
@@ -18,38 +18,38 @@ import (
 // Role is that of the child process.
 const Role = "apiserver"
 
-// Token is what a caller of a server with [Spec.Metrics] sends. It guards nothing.
+// Token is the token of callers of a server with [Spec.Metrics]. It protects nothing.
 const Token = "bench"
 
-// Spec is what the server holds.
+// Spec configures the server.
 type Spec struct {
 	Pods       int
-	Population string // of these pods, as apiserver.Options has it
-	Churn      Rate   // pods that change in a second
+	Population string // of these pods, see apiserver.Options
+	Churn      Rate   // changed pods per second
 	Seed       uint64
-	Listen     string     // the address, as apiserver.Options has it; not with Metrics
-	Resources  []Resource // custom resources to serve as well
-	// Metrics has the server answer /metrics, and Config return a token, which a proxy in front of it
-	// asks for. The server accepts every token.
+	Listen     string     // the address, see apiserver.Options; not with Metrics
+	Resources  []Resource // custom resources to serve
+	// Metrics makes the server answer /metrics, and Config return a token, which a proxy in front of
+	// it requires. The server accepts every token.
 	Metrics bool
-	// TLS has a server with Metrics serve TLS, as every kube-apiserver does.
+	// TLS makes a server with Metrics serve TLS, like every kube-apiserver.
 	TLS bool
-	// WatchBuffer closes watches for which more than so many changes wait; see apiserver.Faults. 0:
+	// WatchBuffer closes watches with more than this many waiting changes; see apiserver.Faults. 0:
 	// none.
 	WatchBuffer int
 	// Whole builds each LIST in memory before it is sent.
 	Whole bool
 }
 
-// Rate is a number that may be infinite, which JSON has none for.
+// Rate is a number that may be infinite, which JSON cannot represent.
 type Rate float64
 
-// MarshalText returns the number as Go writes it.
+// MarshalText returns the number in Go's format.
 func (r Rate) MarshalText() ([]byte, error) {
 	return strconv.AppendFloat(nil, float64(r), 'g', -1, 64), nil
 }
 
-// UnmarshalText reads what MarshalText returns.
+// UnmarshalText parses the result of MarshalText.
 func (r *Rate) UnmarshalText(text []byte) error {
 	v, err := strconv.ParseFloat(string(text), 64)
 	*r = Rate(v)
@@ -63,13 +63,13 @@ type Resource struct {
 	Namespaced bool
 }
 
-// Ready is the child's first line: where it serves, or why it does not.
+// Ready is the child's first line: its address, or its error.
 type Ready struct {
 	URL string
 	CA  []byte // of its certificate; empty: it serves plain HTTP
-	// Failure is why the server could not be started; empty: it was.
+	// Failure is why the server could not be started, or empty.
 	Failure string
-	// Address is what is wrong with Spec.Listen, if that is why; empty: it is not.
+	// Address is the error of Spec.Listen if it is the cause, or empty.
 	Address string
 }
 
@@ -81,7 +81,7 @@ type Server struct {
 	process *child.Process
 }
 
-// Start starts a server in this program, which has to serve Role as its own child, and returns when
+// Start starts a server in this program, which must serve Role as its own child, and returns when
 // it answers. The server ends with Close, with ctx or with this process.
 func Start(ctx context.Context, spec Spec) (*Server, error) {
 	p, err := child.Start(ctx, Role, nil, nil, spec)
@@ -91,8 +91,7 @@ func Start(ctx context.Context, spec Spec) (*Server, error) {
 	return ready(p, spec)
 }
 
-// StartProgram starts a server in another program, which serves Role, in place of this one. All
-// else is as in Start.
+// StartProgram is like Start, for another program that serves Role instead of this one.
 func StartProgram(ctx context.Context, file string, spec Spec) (*Server, error) {
 	p, err := child.StartProgram(ctx, file, Role, nil, nil, spec)
 	if err != nil {
@@ -101,15 +100,15 @@ func StartProgram(ctx context.Context, file string, spec Spec) (*Server, error) 
 	return ready(p, spec)
 }
 
-// ready waits until the server answers. An error is in the server's own words; where it is about
-// the address to listen on it wraps a net.AddrError, as that of net.Listen does.
+// ready waits until the server answers. It returns the server's own error message; if that is about
+// the address to listen on, the error wraps a net.AddrError, like that of net.Listen.
 func ready(p *child.Process, spec Spec) (*Server, error) {
 	var r Ready
 	if err := p.Receive(&r); err != nil {
 		return nil, err
 	}
 	if r.Failure != "" {
-		_ = p.Stop() // it ends with the failure that it has told
+		_ = p.Stop() // it ends with the failure that it has reported
 		if r.Address != "" {
 			return nil, fmt.Errorf("%s: %w", r.Failure, &net.AddrError{Err: r.Address, Addr: spec.Listen})
 		}
@@ -127,9 +126,9 @@ func (s *Server) Config() *rest.Config {
 	return &rest.Config{Host: s.URL, BearerToken: s.token, TLSClientConfig: rest.TLSClientConfig{CAData: s.ca}, QPS: -1}
 }
 
-// Wait blocks until the server has ended, and returns why. Close may be called meanwhile.
+// Wait blocks until the server has ended, and returns the reason. Close may be called meanwhile.
 func (s *Server) Wait() error {
-	var nothing struct{} // a server says no more than that it is ready
+	var nothing struct{} // after Ready a server sends no lines
 	return s.process.Receive(&nothing)
 }
 

@@ -9,11 +9,11 @@ import (
 	"github.com/weirproject/weir/internal/podsim"
 )
 
-// benchKinds are what the pods of the benchmarks state: nothing, as servers send them, or what a
-// transform sets.
+// benchKinds are the kinds that the benchmarks' pods state: none, as servers send them, or one that
+// a transform sets.
 var benchKinds = map[string]metav1.TypeMeta{"bare": {}, "kind": {APIVersion: "v1", Kind: "Pod"}}
 
-// BenchmarkEncode encodes pods as what a transform returns.
+// BenchmarkEncode encodes pods like a transform's results.
 func BenchmarkEncode(b *testing.B) {
 	sim := podsim.New(100, 1)
 	for name, stated := range benchKinds {
@@ -34,7 +34,7 @@ func BenchmarkEncode(b *testing.B) {
 	}
 }
 
-// BenchmarkDecode decodes what BenchmarkEncode encodes.
+// BenchmarkDecode decodes the output of BenchmarkEncode.
 func BenchmarkDecode(b *testing.B) {
 	sim := podsim.New(100, 1)
 	for name, stated := range benchKinds {

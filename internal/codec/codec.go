@@ -1,6 +1,6 @@
-// Package codec turns the bytes of objects into Go values, and back: protobuf by package decode,
-// JSON as client-go does. In protobuf, which has no room for an object's apiVersion and kind, they
-// stand in front of it if the object states them.
+// Package codec converts the bytes of objects to Go values, and back: protobuf with package decode,
+// JSON like client-go. Protobuf has no room for an object's apiVersion and kind; if the object
+// states them, the codec writes them before it.
 package codec
 
 import (
@@ -25,12 +25,12 @@ import (
 // Codec decodes the bytes of an informer's objects into values of one type, and encodes them. Its
 // methods are safe for concurrent use.
 type Codec struct {
-	// goType is a pointer to a struct. nil stands for any type, which is never encoded.
+	// goType is a pointer to a struct. nil represents any type, which is never encoded.
 	goType   reflect.Type
 	protobuf *decode.Decoder               // nil if the type has no protobuf form
-	gvk      schema.GroupVersionKind       // what Of's example states
-	given    metav1.TypeMeta               // what objects in protobuf get that have no kind in front
-	kind     atomic.Pointer[Kind]          // the last one that was read or made
+	gvk      schema.GroupVersionKind       // the kind that Of's example states
+	given    metav1.TypeMeta               // set on protobuf objects that have no kind before them
+	kind     atomic.Pointer[Kind]          // the last one that was read or created
 	itemType atomic.Pointer[wire.TypeMeta] // the type that lists state for their items
 }
 
@@ -54,7 +54,8 @@ func New(t reflect.Type) *Codec {
 }
 
 // Of returns the codec of an example's type. If the example is unstructured or metadata only, the
-// codec sets the example's kind on objects that state none; see setTypeMeta. nil is as in New.
+// codec sets the example's kind on objects that state none; see setTypeMeta. For nil it returns the
+// same as New.
 func Of(example runtime.Object) *Codec {
 	c := New(reflect.TypeOf(example))
 	switch example.(type) {
@@ -79,14 +80,14 @@ func OfStruct(t reflect.Type) *Codec {
 // Type returns the type, a pointer to a struct, or nil.
 func (c *Codec) Type() reflect.Type { return c.goType }
 
-// New returns a new zero value of the type, with the kind that its objects are given.
+// New returns a new zero value of the type, with the kind that the codec sets.
 func (c *Codec) New() any { return c.setTypeMeta(reflect.New(c.goType.Elem()).Interface()) }
 
 // SetItemType sets the type of lists' items: in JSON, items of built-in kinds do not state their
 // own.
 func (c *Codec) SetItemType(t wire.TypeMeta) { c.itemType.Store(&t) }
 
-// ItemType returns what SetItemType was given last, or the zero value before that.
+// ItemType returns the last argument of SetItemType, or the zero value.
 func (c *Codec) ItemType() wire.TypeMeta {
 	if t := c.itemType.Load(); t != nil {
 		return *t
@@ -94,8 +95,8 @@ func (c *Codec) ItemType() wire.TypeMeta {
 	return wire.TypeMeta{}
 }
 
-// Decode decodes an object. The caller may change the result. The bytes themselves show their
-// encoding: no protobuf message of an object begins with a brace, which would be field 15.
+// Decode decodes an object. The caller may change the result. Decode detects the encoding: no
+// protobuf message of an object starts with a brace, which would be field 15.
 func (c *Codec) Decode(raw []byte) (any, error) { return c.decodeBy(raw, (*decode.Decoder).Decode) }
 
 // DecodeShared decodes an object for callers that only read it. The result may share memory with
@@ -152,9 +153,9 @@ func (c *Codec) decodeBy(raw []byte, decode func(*decode.Decoder, []byte) (any, 
 	return c.setTypeMeta(object), nil
 }
 
-// setTypeMeta sets the type of an object that needs one, and returns the object. One that is
-// metadata only gets the example's type. An unstructured one without a kind gets the type that its
-// list states, or else the example's. If none is stated, the object stays as it is.
+// setTypeMeta sets the type of an object that needs one, and returns the object. Metadata receives
+// the example's type. An unstructured object without a kind receives the type that its list states,
+// or else the example's. If none is stated, the object is unchanged.
 func (c *Codec) setTypeMeta(object any) any {
 	switch object := object.(type) {
 	case *metav1.PartialObjectMetadata:
@@ -175,8 +176,8 @@ func (c *Codec) setTypeMeta(object any) any {
 	return object
 }
 
-// AppendProtobuf appends the protobuf of an object that came in JSON, because its server has
-// nothing else. The type must have a protobuf form.
+// AppendProtobuf appends the protobuf of an object that was received as JSON, because its server
+// supports nothing else. The type must have a protobuf form.
 func (c *Codec) AppendProtobuf(dst, object []byte) ([]byte, error) {
 	value := reflect.New(c.goType.Elem()).Interface()
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(object, value); err != nil {
@@ -193,9 +194,9 @@ func (c *Codec) AppendProtobuf(dst, object []byte) ([]byte, error) {
 }
 
 // Encode encodes a value for Decode: as protobuf if its type has that, with its apiVersion and kind
-// in front unless Decode would give it those anyway, else as JSON. It reports false if the value
-// has another type, would decode to something else, or is of a type of which Equal cannot tell. Nil
-// slices and maps in place of empty ones, and a time's zone, do not count as a difference.
+// before it unless Decode would set them anyway, otherwise as JSON. It reports false if the value
+// has another type, would decode to another value, or has a type that Equal cannot compare. Nil
+// slices and maps instead of empty ones, and a time's zone, do not count as a difference.
 func (c *Codec) Encode(value any) ([]byte, bool) {
 	if c.goType == nil || reflect.TypeOf(value) != c.goType || reflect.ValueOf(value).IsNil() || !isComparable(c.goType) {
 		return nil, false
@@ -212,8 +213,8 @@ func (c *Codec) Encode(value any) ([]byte, bool) {
 	return raw, true
 }
 
-// Marshal encodes an object as protobuf if its type has that, else as JSON. In protobuf it loses
-// the kind that the object states.
+// Marshal encodes an object as protobuf if its type has that, otherwise as JSON. Protobuf loses the
+// kind that the object states.
 func Marshal(object runtime.Object) ([]byte, error) {
 	if m, ok := object.(message); ok {
 		return marshalBehind("", m)
@@ -221,8 +222,8 @@ func Marshal(object runtime.Object) ([]byte, error) {
 	return marshalJSON(object)
 }
 
-// MarshalAs encodes an object in an encoding. The error is ErrNotProtobuf if that is protobuf and
-// the object's type has no protobuf form.
+// MarshalAs encodes an object in an encoding. It returns ErrNotProtobuf if that is protobuf and the
+// object's type has no protobuf form.
 func MarshalAs(enc wire.Encoding, object any) ([]byte, error) {
 	if enc == wire.JSON {
 		return marshalJSON(object)
@@ -247,18 +248,18 @@ func marshalJSON(value any) (raw []byte, err error) {
 	return json.Marshal(value)
 }
 
-// roundTripsJSON reports whether an unstructured object is known to decode to itself from its JSON.
+// roundTripsJSON reports whether an unstructured object certainly decodes to itself from its JSON.
 func roundTripsJSON(value any) bool {
 	u, ok := value.(*unstructured.Unstructured)
-	// setTypeMeta would give a kind to an object without one.
+	// setTypeMeta would set a kind on an object without one.
 	return ok && u.GetKind() != "" && isPlainJSON(u.Object, maxPlainDepth)
 }
 
-// maxPlainDepth bounds the depth to which isPlainJSON looks.
+// maxPlainDepth limits the depth that isPlainJSON visits.
 const maxPlainDepth = 100
 
-// isPlainJSON reports whether a value consists of what JSON decodes to, and encodes to itself. A
-// whole number in a float64 comes back as an int64, and a nil map as null.
+// isPlainJSON reports whether a value consists of types to which JSON decodes, and encodes to
+// itself. A whole number in a float64 decodes to an int64, and a nil map encodes to null.
 func isPlainJSON(value any, depth int) bool {
 	if depth == 0 {
 		return false

@@ -16,7 +16,8 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// TestMarshal: objects with a protobuf form have it, and lose their kind; others are JSON.
+// TestMarshal: objects with a protobuf form are encoded in it, and lose their kind; others are
+// JSON.
 func TestMarshal(t *testing.T) {
 	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Name: "a"}}
 	thing := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Thing", "size": 3.0}}
@@ -36,8 +37,8 @@ func TestMarshal(t *testing.T) {
 	}
 }
 
-// TestMarshalAs: an encoding is what was asked for, or the type does not have it; OfStruct decodes
-// either.
+// TestMarshalAs: MarshalAs uses the requested encoding, or returns an error if the type does not
+// have it; OfStruct decodes either.
 func TestMarshalAs(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
 	for _, enc := range []wire.Encoding{wire.Protobuf, wire.JSON} {
@@ -121,7 +122,7 @@ func (s *sparse) Marshal() (raw []byte, err error) {
 	return raw, nil
 }
 
-// TestMarshalPanics checks that a value is held as JSON, or refused, where its type's Marshal
+// TestMarshalPanics checks that a value is encoded as JSON, or rejected, if its type's Marshal
 // panics.
 func TestMarshalPanics(t *testing.T) {
 	thing := &sparse{TypeMeta: metav1.TypeMeta{APIVersion: "example.com/v1", Kind: "Thing"}, Items: []*metav1.Status{nil}}

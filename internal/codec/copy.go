@@ -31,8 +31,8 @@ func Copy(value any) (duplicate any, ok bool) {
 	return made, true
 }
 
-// SetIdentity sets what names a version in the metadata of a value. It returns false if the value
-// has no metadata, or one of the setters panics.
+// SetIdentity sets the fields that identify a version in the metadata of a value. It returns false
+// if the value has no metadata, or one of the setters panics.
 func SetIdentity(value any, id wire.Identity) (ok bool) {
 	return setMeta(value, func(m metav1.Object) {
 		m.SetNamespace(id.Namespace)

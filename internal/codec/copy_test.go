@@ -27,7 +27,7 @@ type uncopied struct{ metav1.TypeMeta }
 
 func (*uncopied) DeepCopyObject() runtime.Object { return (*uncopied)(nil) }
 
-// TestUnimplemented checks that a panic of an object's own code ends nothing.
+// TestUnimplemented checks that a panic in an object's own code is recovered.
 func TestUnimplemented(t *testing.T) {
 	object := &unimplemented{}
 	c := New(reflect.TypeOf(object))
@@ -42,7 +42,7 @@ func TestUnimplemented(t *testing.T) {
 	}
 }
 
-// TestCopy checks of what a copy can be made.
+// TestCopy checks which values can be copied.
 func TestCopy(t *testing.T) {
 	for _, value := range []any{&unimplemented{}, &uncopied{}, (*uncopied)(nil), "text", nil} {
 		if duplicate, ok := Copy(value); ok || duplicate != nil {

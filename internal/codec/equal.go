@@ -7,25 +7,25 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// Equal reports whether two values are equal as equality.Semantic has it, which panics at a field
-// that reflection may not read. Equal is false for values of a type with such a field.
+// Equal reports whether two values are equal by equality.Semantic, which panics at a field that
+// reflection may not read. Equal is false for values of a type with such a field.
 func Equal(a, b any) (equal bool) {
 	if t := reflect.TypeOf(a); t != nil && !isComparable(t) {
 		return false
 	}
 	defer func() {
-		if recover() != nil { // an interface in the values holds such a type
+		if recover() != nil { // an interface in the values has such a type
 			equal = false
 		}
 	}()
 	return equality.Semantic.DeepEqual(a, b)
 }
 
-// comparables caches isComparable by reflect.Type: as many as the program has types.
+// comparables caches isComparable by reflect.Type. The program's types limit its size.
 var comparables sync.Map
 
-// isComparable reports whether equality.Semantic can compare any two values of a type, but for what
-// interfaces in them hold.
+// isComparable reports whether equality.Semantic can compare any two values of a type, except for
+// the contents of interfaces.
 func isComparable(t reflect.Type) bool {
 	if known, ok := comparables.Load(t); ok {
 		return known.(bool)
@@ -40,8 +40,8 @@ type access uint8
 
 const (
 	exported   access = iota
-	promoted          // of the value itself nothing; its fields are those of the struct around it
-	unexported        // nothing with it, nor with what is in it
+	promoted          // none of the value itself; its fields belong to the surrounding struct
+	unexported        // none of it, nor of its contents
 )
 
 // comparison is the comparison of two values of a type.
@@ -50,13 +50,13 @@ type comparison struct {
 	access access
 }
 
-// comparisons are those that have been looked at. A type may be inside itself.
+// comparisons are those already checked. A type may contain itself.
 type comparisons map[comparison]struct{}
 
 // allow reports whether values of a type can be compared.
 func (cs comparisons) allow(t reflect.Type, a access) bool {
 	if _, ok := cs[comparison{t, a}]; ok {
-		return true // or where it was met first says otherwise
+		return true // otherwise its first occurrence returns false
 	}
 	cs[comparison{t, a}] = struct{}{}
 	if _, ok := equality.Semantic.Equalities[t]; ok {

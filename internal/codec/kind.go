@@ -8,11 +8,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A value in protobuf that states another kind than Decode gives it has the kind in a field in
-// front of its message, which has no room for it. The field is a message with the apiVersion and
-// the kind as its fields 1 and 2, as in runtime.Unknown. Whoever does not know the field skips it,
-// and no field of Kubernetes' types has its number, or one near it. It is for bytes that stay in
-// the process: no server sends it, and it is sent to none.
+// A protobuf value that states another kind than Decode would set has the kind in a field before
+// its message, which has no room for it. The field is a message with the apiVersion and the kind as
+// its fields 1 and 2, as in runtime.Unknown. Readers that do not know the field skip it, and no
+// field of Kubernetes' types has its number, or one near it. These bytes stay in the process: they
+// are neither received from a server nor sent to one.
 const (
 	kindField       = 60_000
 	apiVersionField = 1
@@ -25,15 +25,15 @@ var (
 	nameTag       = string(protowire.AppendTag(nil, nameField, protowire.BytesType))
 )
 
-// Kind is the apiVersion and kind that stand in front of an object's message. It is immutable. All
-// objects of an informer mostly have the same one.
+// Kind is the apiVersion and kind before an object's message. It is immutable. Usually all objects
+// of an informer share one.
 type Kind struct {
 	stated metav1.TypeMeta
 	field  string // with its tag
 }
 
-// CutKind returns what stands in front of an object's message, or nil if there is nothing, and the
-// message. The message aliases raw.
+// CutKind returns the kind before an object's message, or nil if there is none, and the message.
+// The message aliases raw.
 func (c *Codec) CutKind(raw []byte) (k *Kind, message []byte) {
 	if len(raw) < len(kindTag) || string(raw[:len(kindTag)]) != kindTag {
 		return nil, raw
@@ -42,14 +42,14 @@ func (c *Codec) CutKind(raw []byte) (k *Kind, message []byte) {
 		return k, raw[len(k.field):]
 	}
 	if k = parseKind(raw); k == nil {
-		return nil, raw // it is not ours, and skipped with what else is unknown
+		return nil, raw // it is not Weir's, and is skipped like any unknown field
 	}
 	c.kind.Store(k)
 	return k, raw[len(k.field):]
 }
 
-// parseKind returns the kind in the field that raw begins with, or nil if the field is not as
-// kindOf makes it.
+// parseKind returns the kind in the first field of raw, or nil if the field does not have kindOf's
+// form.
 func parseKind(raw []byte) *Kind {
 	content, n := protowire.ConsumeBytes(raw[len(kindTag):])
 	apiVersion, content, ok := cutText(content, apiVersionTag)
@@ -60,8 +60,8 @@ func parseKind(raw []byte) *Kind {
 	return &Kind{metav1.TypeMeta{APIVersion: string(apiVersion), Kind: string(name)}, string(raw[:len(kindTag)+n])}
 }
 
-// cutText returns the text in the field that a message begins with, which must have the tag, and
-// the rest of the message.
+// cutText returns the text in the first field of a message, which must have the tag, and the rest
+// of the message.
 func cutText(message []byte, tag string) (text, rest []byte, ok bool) {
 	if !bytes.HasPrefix(message, []byte(tag)) {
 		return nil, nil, false
@@ -73,7 +73,7 @@ func cutText(message []byte, tag string) (text, rest []byte, ok bool) {
 	return text, message[len(tag)+n:], true
 }
 
-// kindOf returns what stands in front of the messages of values that state an apiVersion and kind.
+// kindOf returns the field before the messages of values that state an apiVersion and kind.
 func (c *Codec) kindOf(stated *metav1.TypeMeta) *Kind {
 	if k := c.kind.Load(); k != nil && k.stated == *stated {
 		return k
@@ -85,8 +85,8 @@ func (c *Codec) kindOf(stated *metav1.TypeMeta) *Kind {
 	return k
 }
 
-// front returns what has to stand in front of a value's message: nothing, if the value states what
-// Decode gives it anyway. The type must have a protobuf form.
+// front returns the field before a value's message: none, if the value states the kind that Decode
+// would set anyway. The type must have a protobuf form.
 func (c *Codec) front(value any) string {
 	stated := c.protobuf.TypeMeta(value)
 	if stated == nil || *stated == c.given {
@@ -95,8 +95,8 @@ func (c *Codec) front(value any) string {
 	return c.kindOf(stated).field
 }
 
-// SetKind gives a value that was decoded from a message what stood in front of it, and returns the
-// value. Without a kind the value gets what Decode gives it then.
+// SetKind sets the kind that preceded a value's message, and returns the value. Without a kind it
+// sets the same as Decode.
 func (c *Codec) SetKind(value any, k *Kind) any {
 	switch stated := c.protobuf.TypeMeta(value); {
 	case stated == nil:
@@ -108,14 +108,14 @@ func (c *Codec) SetKind(value any, k *Kind) any {
 	return value
 }
 
-// sizedMessage is a message whose Marshal does no more than to make a buffer and fill it.
+// sizedMessage is a message whose Marshal only allocates a buffer and fills it.
 type sizedMessage interface {
 	Size() int
 	MarshalToSizedBuffer(buf []byte) (int, error)
 }
 
-// marshalBehind returns a message's bytes with something in front of them. It returns an error if
-// the type's own code panics, as generated code does at a nil element of a slice of pointers.
+// marshalBehind returns a message's bytes after a prefix. It returns an error if the type's own
+// code panics, as generated code does at a nil element of a slice of pointers.
 func marshalBehind(front string, m message) (raw []byte, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {

@@ -51,7 +51,7 @@ func eachMessage(t *testing.T, check func(t *testing.T, c *Codec, value any)) {
 }
 
 // TestKindOfEveryType checks that a value of each built-in type that states its kind is encoded as
-// protobuf and comes back as it was, and that its bytes can be read by whoever reads protobuf.
+// protobuf and decoded unchanged, and that other protobuf readers can read its bytes.
 func TestKindOfEveryType(t *testing.T) {
 	stated := metav1.TypeMeta{APIVersion: "some/v1", Kind: "Thing"}
 	eachMessage(t, func(t *testing.T, c *Codec, value any) {
@@ -91,7 +91,7 @@ func TestKindOfEveryType(t *testing.T) {
 }
 
 // TestNoTypeHasTheKindsField checks that no message of a built-in type has a field whose number is
-// near that of the kind in front.
+// near that of the kind's.
 func TestNoTypeHasTheKindsField(t *testing.T) {
 	seen := map[reflect.Type]bool{}
 	var walk func(of reflect.Type)
@@ -117,7 +117,7 @@ func TestNoTypeHasTheKindsField(t *testing.T) {
 	}
 }
 
-// statedKinds are kinds that values may state, odd ones too.
+// statedKinds are kinds that values may state, including odd ones.
 var statedKinds = map[string]metav1.TypeMeta{
 	"usual":           {APIVersion: "v1", Kind: "Pod"},
 	"none":            {},
@@ -130,8 +130,8 @@ var statedKinds = map[string]metav1.TypeMeta{
 	"braces":          {APIVersion: "{", Kind: `{"kind":"Pod"}`},
 }
 
-// TestStatedKinds checks that a value that follows any other comes back with exactly the kind that
-// it states, however it is decoded, and whatever its codec gives to values that state none.
+// TestStatedKinds checks that a value decoded after any other has exactly the kind that it states,
+// with each way to decode, and for any kind that its codec sets.
 func TestStatedKinds(t *testing.T) {
 	codecs := map[string]*Codec{
 		"typed":           Of(&corev1.Pod{}),
@@ -169,7 +169,7 @@ func TestStatedKinds(t *testing.T) {
 	}
 }
 
-// TestKindGiven checks that nothing stands in front of a message whose kind the codec gives it.
+// TestKindGiven checks that no field precedes a message whose kind the codec sets.
 func TestKindGiven(t *testing.T) {
 	value := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Name: "a"}}
 	want, err := value.Marshal()
@@ -181,8 +181,8 @@ func TestKindGiven(t *testing.T) {
 	}
 }
 
-// TestForeignKindField checks that a field with the number of the kind in front that is not as
-// Encode writes it is skipped like any unknown one, or malformed as for the type's own Unmarshal.
+// TestForeignKindField checks that a field with the kind's number, but not in Encode's form, is
+// skipped like any unknown one, or malformed as for the type's own Unmarshal.
 func TestForeignKindField(t *testing.T) {
 	message, err := (&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a"}}).Marshal()
 	if err != nil {
@@ -214,8 +214,8 @@ func TestForeignKindField(t *testing.T) {
 	}
 }
 
-// TestKindsAreShared checks that the strings of a kind are there once for all objects that are
-// decoded, and that a kind costs no allocation, neither to encode it nor to decode it.
+// TestKindsAreShared checks that all decoded objects share the strings of a kind, and that a kind
+// costs no allocation to encode or decode.
 func TestKindsAreShared(t *testing.T) {
 	c := Of(&corev1.Pod{})
 	bare, stating := podsim.New(1, 1).Pod(0), podsim.New(1, 1).Pod(0)
@@ -249,8 +249,8 @@ func TestKindsAreShared(t *testing.T) {
 	}
 }
 
-// FuzzKind compares what is decoded with what the type's own Unmarshal makes of the same bytes,
-// which skips the kind in front, and encodes it once more.
+// FuzzKind compares Decode with the type's own Unmarshal of the same bytes, which skips the kind,
+// and encodes the value again.
 func FuzzKind(f *testing.F) {
 	c := Of(&corev1.ConfigMap{})
 	for _, stated := range statedKinds {

@@ -7,10 +7,9 @@ import (
 	"runtime"
 )
 
-// checkout returns the checkout that this program was built from, if the working directory is in it
-// and there is a Go toolchain. No other directory is one, whatever it says of itself: to build what
-// is there would run the code of whoever wrote it. Nor is there one for a program that was built
-// with -trimpath, as those of releases are.
+// checkout returns the checkout from which this program was built, if the working directory is in
+// it and there is a Go toolchain. No other directory is trusted: building its content would run
+// foreign code. A program that was built with -trimpath, like those of releases, has no checkout.
 func checkout() (dir string, ok bool) {
 	_, file, _, ok := runtime.Caller(0)
 	if !ok || !filepath.IsAbs(file) {

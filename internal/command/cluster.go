@@ -16,16 +16,17 @@ import (
 )
 
 const (
-	// dialTimeout bounds how long a server may take to accept a connection, so that one that is not
-	// there is told in seconds.
+	// dialTimeout limits how long a server may take to accept a connection, so that a missing one is
+	// reported in seconds.
 	dialTimeout = 4 * time.Second
-	// discoveryTimeout bounds each request that finds out what RESOURCE is.
+	// discoveryTimeout limits each request that looks up RESOURCE.
 	discoveryTimeout = 10 * time.Second
 )
 
 // ClusterFlags are kubectl's flags that choose a cluster. They come from client-go's clientcmd and
-// not from cli-runtime, which links kustomize and Go's plugin package: the command would be 115 MB
-// and 25 MB more of it resident, which is half of what a measured informer of 50,000 pods takes.
+// not from cli-runtime, which links kustomize and Go's plugin package: the command would have 115
+// MB, 25 MB more of them resident, which is half of the memory of a measured informer of 50,000
+// pods.
 type ClusterFlags struct {
 	Rules     *clientcmd.ClientConfigLoadingRules
 	Overrides clientcmd.ConfigOverrides
@@ -38,17 +39,16 @@ func NewClusterFlags() *ClusterFlags {
 	c.Flags.StringVar(&c.Rules.ExplicitPath, "kubeconfig", "", "Path to the kubeconfig file")
 	names := clientcmd.RecommendedConfigOverrideFlags("")
 	names.ClusterOverrideFlags.APIServer.ShortName = "s"
-	names.AuthOverrideFlags.Username = clientcmd.FlagInfo{} // kubectl has no such flags any more
+	names.AuthOverrideFlags.Username = clientcmd.FlagInfo{} // kubectl has removed these flags
 	names.AuthOverrideFlags.Password = clientcmd.FlagInfo{}
 	clientcmd.BindOverrideFlags(&c.Overrides, c.Flags, names)
-	// Shown is what people reach for; the rest of kubectl's are there too, but do not fill the
-	// help.
+	// The help shows the common ones; kubectl's others work too, but are hidden.
 	shown := []string{"kubeconfig", "context", "cluster", "user", "namespace", "server", "token", "as", "as-group", "request-timeout"}
 	c.Flags.VisitAll(func(f *pflag.Flag) { f.Hidden = !slices.Contains(shown, f.Name) })
 	return c
 }
 
-// Given returns the flags as they were given, for another process.
+// Given returns the given flags, for another process.
 func (c *ClusterFlags) Given() []string {
 	var args []string
 	c.Flags.VisitAll(func(f *pflag.Flag) {
@@ -66,8 +66,8 @@ func (c *ClusterFlags) Given() []string {
 	return args
 }
 
-// AboutCluster returns the first flag that was given and means nothing to an embedded server: any
-// but the namespace. "" if there is none.
+// AboutCluster returns the first given flag that an embedded server does not support: any but the
+// namespace. It returns "" if there is none.
 func (c *ClusterFlags) AboutCluster() (name string) {
 	c.Flags.VisitAll(func(f *pflag.Flag) {
 		if f.Changed && f.Name != "namespace" && name == "" {
@@ -103,12 +103,12 @@ func (c *ClusterFlags) Configured() (bool, error) {
 	return !errors.Is(err, rest.ErrNotInCluster), nil
 }
 
-// Loader returns what loads the chosen cluster's configuration.
+// Loader returns the loader of the chosen cluster's configuration.
 func (c *ClusterFlags) Loader() clientcmd.ClientConfig {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(c.Rules, &c.Overrides)
 }
 
-// RestConfig returns the configuration of the chosen cluster, Prepared.
+// RestConfig returns the configuration of the chosen cluster, after Prepared.
 func (c *ClusterFlags) RestConfig() (*rest.Config, error) {
 	raw, err := c.Rules.Load()
 	if missing, ok := errors.AsType[*fs.PathError](err); ok {
@@ -130,14 +130,14 @@ func (c *ClusterFlags) RestConfig() (*rest.Config, error) {
 	return Prepared(cfg), nil
 }
 
-// Prepared returns cfg without a limit on its request rate, which one informer never comes near.
+// Prepared returns cfg without a limit on its request rate, which one informer never reaches.
 func Prepared(cfg *rest.Config) *rest.Config {
 	cfg.QPS = -1
 	cfg.UserAgent = "weir/" + ReadVersion().Version
 	return cfg
 }
 
-// Impatient returns a copy of cfg for requests that must come to something within seconds.
+// Impatient returns a copy of cfg for requests that must end within seconds.
 func Impatient(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	if cfg.Timeout == 0 {

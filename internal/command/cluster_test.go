@@ -11,7 +11,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// configured is what flags make of a kubeconfig with two of everything.
+// configured applies flags to a kubeconfig with two entries of each kind.
 func configured(t *testing.T, args ...string) *rest.Config {
 	t.Helper()
 	raw := clientcmdapi.NewConfig()
@@ -36,7 +36,7 @@ func configured(t *testing.T, args ...string) *rest.Config {
 	return cfg
 }
 
-// Each of kubectl's flags has the effect that it has there, and all are in the help.
+// Each of kubectl's flags has the same effect as there, and all are in the help.
 func TestClusterFlags(t *testing.T) {
 	for _, tc := range []struct {
 		args []string

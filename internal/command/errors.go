@@ -15,19 +15,19 @@ import (
 	"github.com/weirproject/weir/internal/reflector"
 )
 
-// UsageError is a mistake of whoever typed the command.
+// UsageError is a mistake in the command line.
 type UsageError struct{ err error }
 
 func (e UsageError) Error() string { return e.err.Error() }
 func (e UsageError) Unwrap() error { return e.err }
 
-// Usage makes a UsageError of an error.
+// Usage wraps an error in a UsageError.
 func Usage(err error) error { return UsageError{err} }
 
-// Usagef makes a UsageError.
+// Usagef returns a formatted UsageError.
 func Usagef(format string, args ...any) error { return UsageError{fmt.Errorf(format, args...)} }
 
-// FlagError makes a UsageError of what is wrong with a flag. path is what the command is called.
+// FlagError returns a UsageError for an error about a flag. path is the command's name.
 func FlagError(path string, err error) error {
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		return Usagef("%w; see %s --help", unknown, path)
@@ -43,14 +43,14 @@ func FlagError(path string, err error) error {
 	return Usage(err)
 }
 
-// wanted says what flags take, by their type, where Go's parsers do not say it to people.
+// wanted describes flags' values by type, for types whose Go parsers return unclear errors.
 var wanted = map[string]string{
 	"int": "a whole number", "uint64": "a whole number, not negative", "float64": "a number",
 	"bool": "true or false", "duration": "a duration, such as 30s",
 }
 
-// Listen returns a UsageError if err says that a flag's address is invalid, and err itself
-// otherwise.
+// Listen returns a UsageError if err reports an invalid address of a flag, and otherwise err
+// itself.
 func Listen(flag, address string, err error) error {
 	if wrong, ok := errors.AsType[*net.AddrError](err); ok {
 		return Usagef("--%s %s: %s", flag, address, wrong.Err)
@@ -58,8 +58,9 @@ func Listen(flag, address string, err error) error {
 	return err
 }
 
-// NoArgs returns a UsageError if there is an argument. It is for the Args of a *cobra.Command that
-// takes none. C stands for that type, so that not all who use this package require cobra.
+// NoArgs returns a UsageError if there is an argument. It is for the Args of a *cobra.Command
+// without arguments. C represents that type, so that packages that import this one need not require
+// cobra.
 func NoArgs[C interface{ CommandPath() string }](cmd C, args []string) error {
 	if len(args) > 0 {
 		return Usagef("%s takes no argument, got %q", cmd.CommandPath(), args[0])
@@ -67,8 +68,8 @@ func NoArgs[C interface{ CommandPath() string }](cmd C, args []string) error {
 	return nil
 }
 
-// Explain turns the error of a request into one that a person can read. It tells what the server
-// said, or that the server did not answer. Other errors stay as they are.
+// Explain turns the error of a request into a readable one. It reports the server's message, or
+// that the server did not answer. Other errors are unchanged.
 func Explain(err error) error {
 	if status, ok := errors.AsType[*apierrors.StatusError](err); ok {
 		return explainStatus(err, status)
@@ -100,13 +101,13 @@ func explainStatus(err error, status *apierrors.StatusError) error {
 // OneLine returns an error on one line.
 func OneLine(err error) string { return OneLineText(err.Error()) }
 
-// OneLineText returns a text on one line, as Printable has it.
+// OneLineText returns a text on one line, after Printable.
 func OneLineText(text string) string {
 	return Printable(strings.Join(strings.Fields(strings.ReplaceAll(strings.TrimSpace(text), "\n", "; ")), " "))
 }
 
-// Printable replaces what would move a terminal's cursor, or turn the direction of what it writes:
-// clients choose their own names, and objects have whatever text their writers put there.
+// Printable replaces characters that would move a terminal's cursor, or change its text direction:
+// clients choose their own names, and objects contain arbitrary text.
 func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

@@ -8,13 +8,13 @@ import (
 	"syscall"
 )
 
-// attributes returns those of a program that is to be started, in a process group of its own if it
-// is to be apart.
+// attributes returns the attributes of a program to start, in a separate process group if apart is
+// set.
 func attributes(apart bool) *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{Setpgid: apart}
 	dieWithParent(a)
 	return a
 }
 
-// handOn sends a signal to a program. One that has just ended gets none.
+// handOn sends a signal to a program. It does nothing if the program has ended.
 func handOn(child *exec.Cmd, s os.Signal) { _ = child.Process.Signal(s) }

@@ -4,5 +4,5 @@ package command
 
 import "syscall"
 
-// dieWithParent does nothing: only Linux can tell a program of its parent's end.
+// dieWithParent does nothing: only Linux can report the parent's end to a program.
 func dieWithParent(*syscall.SysProcAttr) {}

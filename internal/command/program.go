@@ -17,10 +17,10 @@ import (
 	"golang.org/x/term"
 )
 
-// Program is a program of its own that a verb of weir runs, as kubectl's plugins are: its libraries
-// would double what the others take to build, and hold.
+// Program is a separate program that a verb of weir runs, like kubectl's plugins: its libraries
+// would double the build time and memory of the other verbs.
 type Program struct {
-	Package string // the path of its main package, whose last part is its name
+	Package string // the path of its main package; the last part is its name
 }
 
 // The programs.
@@ -30,13 +30,13 @@ var (
 	Serve = Program{"github.com/weirproject/weir/cmd/weir/weir-serve"}
 )
 
-// Name returns what the program is called.
+// Name returns the program's name.
 func (p Program) Name() string { return path.Base(p.Package) }
 
-// Find looks for the program beside this one. If it is not there and the working directory is in
-// the checkout that this program was built from, Find builds it there, and tells log so; that can
-// take minutes and ends with ctx. Anywhere else it looks in the path. The caller calls done, which
-// removes what was built.
+// Find looks for the program next to this one. If it is not there and the working directory is in
+// the checkout from which this program was built, Find builds it there and writes that to log; this
+// can take minutes and ends with ctx. Otherwise it searches the path. The caller calls done, which
+// removes a built program.
 func (p Program) Find(ctx context.Context, log io.Writer) (file string, done func(), err error) {
 	name := p.Name()
 	if runtime.GOOS == "windows" {
@@ -71,8 +71,8 @@ func (p Program) Find(ctx context.Context, log io.Writer) (file string, done fun
 	return file, done, nil
 }
 
-// executable returns this program's file, behind the links that lead to it: package managers link
-// the one that they were asked for alone.
+// executable returns this program's file, after following links: package managers link only the
+// program that they were asked for.
 func executable() (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -81,17 +81,16 @@ func executable() (string, error) {
 	return filepath.EvalSymlinks(self)
 }
 
-// Exec runs a program that Find has found, with this process's standard input, and blocks until it
-// has ended. Interrupts, SIGTERM, SIGHUP and SIGQUIT to this process are passed to the program; the
-// third one kills it. On Linux the program gets SIGTERM, perhaps several times, if this process is
-// killed. The error is an ExitCode if the program failed, nil if it was interrupted and ended in
-// good order.
+// Exec runs a program from Find, with this process's standard input, and blocks until it has ended.
+// It passes interrupts, SIGTERM, SIGHUP and SIGQUIT to the program; the third one kills it. On
+// Linux the program receives SIGTERM, perhaps several times, if this process is killed. The error
+// is an ExitCode if the program failed, and nil if it was interrupted and ended cleanly.
 //
 // The terminal sends interrupts to the foreground process group. A program that reads the terminal
-// must be in that group, and gets the first interrupt from the terminal. Others get a group of
-// their own, where the system has groups, so that each signal reaches them once.
+// must be in that group, and receives the first interrupt from the terminal. Others have a separate
+// group, if the system has groups, so that they receive each signal once.
 func Exec(ctx context.Context, file string, args []string, stdout, stderr io.Writer) error {
-	signals := make(chan os.Signal, 4) // more than people send before they give up
+	signals := make(chan os.Signal, 4) // more than users send before they give up
 	signal.Notify(signals, handedOn()...)
 	defer signal.Stop(signals)
 	if err := ctx.Err(); err != nil {
@@ -101,7 +100,7 @@ func Exec(ctx context.Context, file string, args []string, stdout, stderr io.Wri
 	child.Stdin, child.Stdout, child.Stderr = os.Stdin, stdout, stderr
 	reads := term.IsTerminal(int(os.Stdin.Fd()))
 	child.SysProcAttr = attributes(!reads)
-	// Linux takes the end of the thread that starts the program for that of the process.
+	// Linux treats the end of the thread that starts the program as the end of the process.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := child.Start(); err != nil {
@@ -114,7 +113,7 @@ func Exec(ctx context.Context, file string, args []string, stdout, stderr io.Wri
 		case s := <-signals:
 			switch got++; {
 			case got > 2:
-				_ = child.Process.Kill() // or it has ended
+				_ = child.Process.Kill() // an error means that it has ended
 			case got > 1 || s != os.Interrupt || !reads:
 				handOn(child, s)
 			}
@@ -127,8 +126,8 @@ func Exec(ctx context.Context, file string, args []string, stdout, stderr io.Wri
 	}
 }
 
-// handedOn returns the signals that Exec hands on. Those of a terminal that goes are not among them
-// if this process was told to ignore them, as by nohup.
+// handedOn returns the signals that Exec passes on. It omits SIGHUP if this process ignores it, as
+// under nohup.
 func handedOn() []os.Signal {
 	all := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGQUIT} {

@@ -33,8 +33,8 @@ func terminal(t *testing.T) (user, program *os.File) {
 	return user, program
 }
 
-// TestExecTerminal: a program that Exec runs on a terminal can read it, and gets its interrupts,
-// each once.
+// TestExecTerminal: a program that Exec runs on a terminal can read it, and receives each of its
+// interrupts once.
 func TestExecTerminal(t *testing.T) {
 	user, program := terminal(t)
 	cmd := outer(innerCounts)

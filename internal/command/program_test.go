@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// withGo makes a path of directories, and that of the Go toolchain.
+// withGo sets a path of the directories and the Go toolchain's.
 func withGo(t *testing.T, dirs ...string) {
 	t.Helper()
 	toolchain, err := exec.LookPath("go")
@@ -32,8 +32,8 @@ func TestCheckout(t *testing.T) {
 	}
 }
 
-// TestForeign: what the working directory takes for the program is not built elsewhere, where it is
-// somebody else's code.
+// TestForeign: a directory that only looks like the checkout is not built, because its code may be
+// foreign.
 func TestForeign(t *testing.T) {
 	withGo(t)
 	module := strings.TrimSuffix(Proxy.Package, "/cmd/weir-proxy")
@@ -76,8 +76,8 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// TestFind: in the path is what other directories than the checkout take, as it is. In the checkout
-// an older one there would be a surprise.
+// TestFind: outside the checkout, Find uses the program in the path, unbuilt. In the checkout an
+// older one in the path would be a surprise.
 func TestFind(t *testing.T) {
 	dir := t.TempDir()
 	withGo(t, dir)
@@ -86,7 +86,7 @@ func TestFind(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := exec.LookPath(Proxy.Name()); err != nil {
-		return // a system where that is no program
+		return // a system where it is not executable
 	}
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -17,19 +17,19 @@ import (
 	"go.uber.org/goleak"
 )
 
-// The parts of this test binary in the tests of Exec, by its environment.
+// The roles of this test binary in the tests of Exec, by its environment.
 const (
 	partVariable = "WEIR_COMMAND_TEST"
 	partOuter    = "outer" // runs the inner one by Exec, as weir does
-	partInner    = "inner" // drains when it is interrupted
-	// innerVariable says what the inner one does besides.
+	partInner    = "inner" // drains on an interrupt
+	// innerVariable selects what the inner one does in addition.
 	innerVariable = "WEIR_COMMAND_TEST_INNER"
 	innerCounts   = ""         // counts the interrupts
 	innerPlain    = "plain"    // nothing
-	innerStubborn = "stubborn" // ignores what should end it
+	innerStubborn = "stubborn" // ignores the signals that should end it
 )
 
-// patience bounds how long a part may take, whatever becomes of the test. It is generous.
+// patience limits how long a role may run, for any outcome of the test. It is generous.
 const patience = time.Minute
 
 func TestMain(m *testing.M) {
@@ -54,7 +54,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// drain drains when it is interrupted, until a line is typed.
+// drain drains after an interrupt, until a line is typed.
 func drain(ctx context.Context) error {
 	interrupts := make(chan os.Signal, 8)
 	counts := os.Getenv(innerVariable) == innerCounts
@@ -64,7 +64,7 @@ func drain(ctx context.Context) error {
 	fmt.Println("ready")
 	<-ctx.Done()
 	if counts {
-		<-interrupts // the one that ended ctx, which may come here later
+		<-interrupts // the one that ended ctx, which may arrive later
 	}
 	fmt.Println("draining")
 	_, err := bufio.NewReader(os.Stdin).ReadString('\n')
@@ -72,14 +72,14 @@ func drain(ctx context.Context) error {
 	return err
 }
 
-// outer is a command that runs the outer part, and with it the inner one, which is as told.
+// outer is a command that runs the outer role, and with it the given inner one.
 func outer(inner string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), partVariable+"="+partOuter, innerVariable+"="+inner)
 	return cmd
 }
 
-// begin starts a command and returns what it says.
+// begin starts a command and returns its output.
 func begin(t *testing.T, cmd *exec.Cmd) *bufio.Scanner {
 	t.Helper()
 	stdout, err := cmd.StdoutPipe()
@@ -92,8 +92,8 @@ func begin(t *testing.T, cmd *exec.Cmd) *bufio.Scanner {
 	return bufio.NewScanner(stdout)
 }
 
-// drained starts a command, calls ready when it says that it is, and gives it the line that its
-// draining waits for. It returns what the command says until it ends.
+// drained starts a command, calls ready when the command reports that, and writes the line that
+// ends its draining. It returns the command's output.
 func drained(t *testing.T, cmd *exec.Cmd, ready func()) string {
 	t.Helper()
 	stdin, err := cmd.StdinPipe()
@@ -113,7 +113,7 @@ func drained(t *testing.T, cmd *exec.Cmd, ready func()) string {
 	return strings.Join(said, " ")
 }
 
-// insist calls a function again and again until it has been enough.
+// insist calls a function repeatedly until enough is called.
 func insist(call func()) (enough func()) {
 	tick, done := time.NewTicker(5*time.Millisecond), make(chan struct{})
 	go func() {
@@ -129,8 +129,8 @@ func insist(call func()) (enough func()) {
 	return func() { tick.Stop(); close(done) }
 }
 
-// TestExecInterrupt sends a process group an interrupt, as a terminal does: the program that Exec
-// runs gets one and ends in good order. Further ones end it at once, and with it Exec.
+// TestExecInterrupt sends a process group an interrupt, like a terminal: the program that Exec runs
+// receives one and ends cleanly. Further ones end it and Exec immediately.
 func TestExecInterrupt(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		cmd := outer(innerCounts)
@@ -143,7 +143,7 @@ func TestExecInterrupt(t *testing.T) {
 			t.Fatal(err)
 		}
 		interrupt := func() {
-			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) // or it has ended
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) // an error means that it has ended
 		}
 		enough := func() {}
 		var said []string
@@ -153,7 +153,7 @@ func TestExecInterrupt(t *testing.T) {
 			case lines.Text() == "ready":
 				interrupt()
 			case lines.Text() == "draining" && again:
-				enough = insist(interrupt) // the program stops to listen to interrupts soon after the first one
+				enough = insist(interrupt) // the program stops handling interrupts soon after the first one
 			case lines.Text() == "draining":
 				fmt.Fprintln(stdin)
 			}
@@ -170,8 +170,8 @@ func TestExecInterrupt(t *testing.T) {
 	}
 }
 
-// TestExecStubborn: a program that ignores what should end it is killed in the end, and Exec
-// returns.
+// TestExecStubborn: a program that ignores the signals that should end it is killed in the end, and
+// Exec returns.
 func TestExecStubborn(t *testing.T) {
 	cmd := outer(innerStubborn)
 	enough := func() {}
@@ -182,16 +182,16 @@ func TestExecStubborn(t *testing.T) {
 		}
 	}
 	enough()
-	err := cmd.Wait() // one signal more than Exec takes ends its process, too
+	err := cmd.Wait() // one signal more than Exec handles also ends its process
 	if got := strings.Join(said, " "); got != "ready" || err == nil {
 		t.Errorf("it said %q and ended with %v", got, err)
 	}
 }
 
-// TestExecHangup: the program that Exec runs gets what ends a process whose terminal is gone, and
-// Exec returns when it has ended.
+// TestExecHangup: the program that Exec runs receives the signal of a closed terminal, and Exec
+// returns when it has ended.
 func TestExecHangup(t *testing.T) {
-	// It is caught so that programs do not inherit that it is ignored, as under nohup.
+	// The test handles it so that programs do not inherit that it is ignored, as under nohup.
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, syscall.SIGHUP)
 	defer signal.Stop(caught)
@@ -208,7 +208,7 @@ func TestExecHangup(t *testing.T) {
 			}
 		}
 		err = cmd.Wait()
-		// exitUsage is also what a Go program ends with on SIGQUIT.
+		// exitUsage is also the exit code of a Go program on SIGQUIT.
 		if code := cmd.ProcessState.ExitCode(); err == nil || code != exitFailure && code != exitUsage {
 			t.Errorf("%v: it ended with %v", s, err)
 		}

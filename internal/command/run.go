@@ -1,5 +1,5 @@
-// Package command is what Weir's programs have in common: the flags that choose a cluster, errors
-// that people read, exit codes, and how one program finds another.
+// Package command is shared by Weir's programs: the flags that choose a cluster, readable errors,
+// exit codes, and finding other programs.
 package command
 
 import (
@@ -22,29 +22,29 @@ const (
 )
 
 // ExitCode is the error of a command that ran another program, which ended with this code and has
-// said why.
+// reported why.
 type ExitCode int
 
 func (e ExitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
-// ErrInterrupted is the cause of a command's context that an interrupt has ended, not a SIGTERM.
+// ErrInterrupted is the cause of a command's context if an interrupt, not SIGTERM, has ended it.
 var ErrInterrupted = errors.New("interrupted")
 
-// Run runs the command that this process was started with and returns its exit code, as Report
-// does. The first interrupt or SIGTERM ends the command's context, a second one the process.
+// Run runs the command of this process and returns its exit code, see Report. The first interrupt
+// or SIGTERM ends the command's context, a second one the process.
 func Run(execute func(context.Context) error) int {
 	ctx, stop := untilSignal()
 	defer stop()
 
-	// What a library would log is either in our own messages already or of no use to whoever types
-	// the command. The proxy sets a logger of its own.
+	// Libraries' logs either repeat our own messages or do not help the user. The proxy sets its own
+	// logger.
 	klog.SetLogger(logr.Discard())
 
 	return Report(os.Stderr, execute(ctx))
 }
 
 // Report writes the error of a command to w, on one line, and returns the command's exit code: 1
-// for a failure, 2 for a UsageError, an ExitCode as it is.
+// for a failure, 2 for a UsageError, and an ExitCode unchanged.
 func Report(w io.Writer, err error) int {
 	if err == nil {
 		return 0

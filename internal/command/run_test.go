@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestReport: an error is one line and the exit code of its kind, and who has run another program
-// repeats nothing of what that has said.
+// TestReport: an error is one line and the exit code of its kind. A command that has run another
+// program does not repeat its error.
 func TestReport(t *testing.T) {
 	for _, c := range []struct {
 		err  error

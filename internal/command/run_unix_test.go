@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestUntilSignal: a signal ends the context, whose cause tells an interrupt from a SIGTERM.
+// TestUntilSignal: a signal ends the context, whose cause distinguishes an interrupt from SIGTERM.
 func TestUntilSignal(t *testing.T) {
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		ctx, stop := untilSignal()

@@ -5,7 +5,7 @@ import (
 	"runtime/debug"
 )
 
-// VersionInfo is what `version -o json` prints.
+// VersionInfo is the output of `version -o json`.
 type VersionInfo struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`
@@ -14,7 +14,7 @@ type VersionInfo struct {
 	Platform string `json:"platform"`
 }
 
-// ReadVersion returns what this program was built of.
+// ReadVersion returns the versions from which this program was built.
 func ReadVersion() VersionInfo {
 	v := VersionInfo{
 		Version:  "(devel)",

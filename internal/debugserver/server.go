@@ -1,4 +1,4 @@
-// Package debugserver serves the page of package debug where a flag of a command says.
+// Package debugserver serves the page of package debug at the address of a command's flag.
 package debugserver
 
 import (
@@ -12,11 +12,11 @@ import (
 	"github.com/weirproject/weir/debug"
 )
 
-// ErrAddress is wrapped by errors about an address that is none.
+// ErrAddress is wrapped by errors about an invalid address.
 var ErrAddress = errors.New("no address")
 
-// Address returns the address that a flag means: "" is none, and one without a host is one of this
-// machine alone. The error is ErrAddress.
+// Address returns the address for a flag's value: "" means none, and one without a host means
+// loopback. The error is ErrAddress.
 func Address(flag string) (string, error) {
 	if flag == "" {
 		return "", nil
@@ -37,14 +37,14 @@ func Address(flag string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// addressError is an ErrAddress that says what is wrong.
+// addressError is an ErrAddress with a reason.
 type addressError string
 
 func (e addressError) Error() string        { return string(e) }
 func (e addressError) Is(target error) bool { return target == ErrAddress }
 
-// Serve serves the page at an address, until the function that it returns is called. That ends all
-// requests and waits for the server's goroutine.
+// Serve serves the page at an address, until stop is called. That ends all requests and waits for
+// the server's goroutine.
 func Serve(ctx context.Context, address string) (url string, stop func(), err error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -62,20 +62,20 @@ func Serve(ctx context.Context, address string) (url string, stop func(), err er
 	}, nil
 }
 
-// newServer returns a server of the page that waits for no client without an end.
+// newServer returns a server of the page that limits how long it waits for a client.
 func newServer() *http.Server {
 	return &http.Server{Handler: withoutBodies(debug.Handler()), ReadHeaderTimeout: readTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
 }
 
-// readTimeout is how long a request may take to come.
+// readTimeout limits the time to receive a request.
 const readTimeout = 10 * time.Second
 
-// withoutBodies has requests wait no longer for a body that does not come: net/http reads it before
-// it answers.
+// withoutBodies limits the wait for a body that does not arrive: net/http reads it before it
+// answers.
 func withoutBodies(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 {
-			// Where that is not supported, neither are bodies.
+			// A ResponseWriter that does not support deadlines has no bodies.
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTimeout))
 		}
 		h.ServeHTTP(w, r)

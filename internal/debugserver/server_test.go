@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestAddress: what names no host is of this machine alone.
+// TestAddress: an address without a host means loopback.
 func TestAddress(t *testing.T) {
 	for flag, want := range map[string]string{
 		"": "", ":8080": "127.0.0.1:8080", ":0": "127.0.0.1:0", "0.0.0.0:8080": "0.0.0.0:8080", "[::]:8080": "[::]:8080", ":http": "127.0.0.1:http",
@@ -34,7 +34,7 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-// TestServe serves the page until it is stopped, though a stream is open.
+// TestServe: the page is served until stop, although a stream is open.
 func TestServe(t *testing.T) {
 	url, stop, err := Serve(t.Context(), "127.0.0.1:0")
 	if err != nil {
@@ -57,8 +57,7 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// TestIdle: connections that nobody uses any more are closed, and so are those on which a body is
-// waited for in vain.
+// TestIdle: idle connections are closed, and so are those whose body does not arrive.
 func TestIdle(t *testing.T) {
 	for name, tt := range map[string]struct{ request, answer string }{
 		"idle":    {"HEAD /page.css HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP/1.1 200 "},

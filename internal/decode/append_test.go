@@ -13,8 +13,8 @@ import (
 	"github.com/weirproject/weir/internal/podsim"
 )
 
-// TestAppend: who appends to a slice of a decoded value writes into nothing else, though all slices
-// of the value lie in one piece of memory.
+// TestAppend: appending to a slice of a decoded value overwrites nothing else, although all slices
+// of the value share one allocation.
 func TestAppend(t *testing.T) {
 	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), rand.NewSource(1), scheme.Codecs).NilChance(0.3).NumElements(0, 3)
 	slices := 0
@@ -39,7 +39,7 @@ func appends(t *testing.T, d *Decoder, raw []byte) (slices int) {
 	if err := want.Unmarshal(raw); err != nil {
 		t.Fatal(err)
 	}
-	for range 4 { // as it comes, by a shape, by a plan, as a copy
+	for range 4 { // plainly, by a shape, by a plan, as a copy
 		a, err := d.Decode(raw)
 		b, c, other := d.DecodeVersions(raw, raw)
 		if err != nil || other != nil {
@@ -57,8 +57,8 @@ func appends(t *testing.T, d *Decoder, raw []byte) (slices int) {
 	return slices
 }
 
-// appendTo appends to each slice in v, in vain if it is full as it should be, and returns how many
-// there are.
+// appendTo appends to each slice in v, which must be full so that append copies it, and returns the
+// number of slices.
 func appendTo(v reflect.Value) (slices int) {
 	switch v.Kind() {
 	case reflect.Pointer:

@@ -12,8 +12,8 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// trusted are the packages whose protobuf tags are known to have the meaning that this package
-// gives them. Tests compare all of their types.
+// trusted are the packages whose protobuf tags have the meaning that this package assumes. Tests
+// compare all of their types.
 var trusted = []string{"k8s.io/api/", "k8s.io/apimachinery/"}
 
 // maxNumber bounds the numbers of fields, and so the tables.
@@ -58,7 +58,7 @@ func (c *compiler) message(t reflect.Type) (*message, bool) {
 		}
 		m.fields[number] = f
 	}
-	for i := range m.fields { // now that they stay where they are
+	for i := range m.fields { // now that they no longer move
 		f := &m.fields[i]
 		f.index = uint32(len(c.fields))
 		c.fields = append(c.fields, f)

@@ -44,8 +44,8 @@ func types() []reflect.Type {
 	return out
 }
 
-// TestEveryType compares what is decoded here with what the type's Unmarshal makes, for random
-// values of every built-in type.
+// TestEveryType compares decoded random values of every built-in type with the results of the
+// type's Unmarshal.
 func TestEveryType(t *testing.T) {
 	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), rand.NewSource(1), scheme.Codecs).NilChance(0.3).NumElements(0, 3)
 	for _, typ := range types() {
@@ -75,7 +75,7 @@ func TestEveryType(t *testing.T) {
 	}
 }
 
-// unusual are bytes that a Go encoder does not write, or that are wrong.
+// unusual are bytes that a Go encoder does not write, or that are malformed.
 var unusual = map[string][]byte{
 	"empty":                 nil,
 	"repeated, in two ways": message1(2, append(message1(2, []byte("aaaaaaaa")), append([]byte{0x92, 0, 8}, "\x0a\x06bbbbbb"...)...)),
@@ -100,7 +100,7 @@ var unusual = map[string][]byte{
 	"managed fields of 0":   message1(1, message1(17, message1(7, nil))),
 }
 
-// message1 is one field that holds a block of bytes; entry an entry of a map.
+// message1 is one field that contains a block of bytes; entry is an entry of a map.
 func message1(number protowire.Number, content []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), content)
 }
@@ -120,9 +120,8 @@ func pod(pods ...corev1.Pod) (raw []byte) {
 	return raw
 }
 
-// same checks that both ways of decoding do what Unmarshal does, for better or worse: what can be
-// shared is when it comes for the second time, and there are a shape and a plan from the second and
-// third time on.
+// same checks that both ways of decoding return the same as Unmarshal, including errors: sharing
+// starts at the second occurrence, and a shape and a plan exist from the second and third on.
 func same(t *testing.T, typ reflect.Type, raw []byte) {
 	t.Helper()
 	want := reflect.New(typ.Elem()).Interface().(Message)
@@ -161,8 +160,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// TestPlans: pods of a workload are decoded by one plan from the third on, and one that has a field
-// more or less is not.
+// TestPlans: pods of a workload are decoded by one plan from the third on; a pod with a field more
+// or less is not.
 func TestPlans(t *testing.T) {
 	d := &Decoder{goType: reflect.TypeFor[corev1.Pod]()}
 	d.compile()
@@ -215,8 +214,8 @@ func TestForeignTypes(t *testing.T) {
 	}
 }
 
-// TestNothingIsShared: whoever changes a value of his own, of any type, changes no other value, and
-// nothing that values are made of.
+// TestNothingIsShared: changing a private value, of any type, changes no other value, and no cached
+// data.
 func TestNothingIsShared(t *testing.T) {
 	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), rand.NewSource(1), scheme.Codecs).NilChance(0.3).NumElements(0, 3)
 	for _, typ := range types() {
@@ -238,7 +237,7 @@ func nothingIsShared(t *testing.T, typ reflect.Type, raw []byte) {
 	if err := want.Unmarshal(raw); err != nil {
 		t.Fatal(err)
 	}
-	for range 4 { // so that what is shared is
+	for range 4 { // so that the shareable parts are
 		_, errShared := d.DecodeShared(raw)
 		a, err := d.Decode(raw)
 		b, other := d.Decode(raw)
@@ -262,8 +261,8 @@ func nothingIsShared(t *testing.T, typ reflect.Type, raw []byte) {
 	}
 }
 
-// TestShared: values that nobody changes have in common what is the same, other than metadata; and
-// a value of somebody's own has none of it.
+// TestShared: read-only values share their equal parts, except metadata; a private value shares
+// none of them.
 func TestShared(t *testing.T) {
 	d := For(reflect.TypeFor[*corev1.Pod]())
 	d.once.Do(d.compile)
@@ -282,7 +281,7 @@ func TestShared(t *testing.T) {
 		s.reset()
 	}
 	a, b, own := pods[5], pods[6], pods[7]
-	// Two pieces may fall on one place, and then only one of them is shared.
+	// Two pieces may have the same place, and then only one of them is shared.
 	if n := inCommon(a, b); n < 7 {
 		t.Errorf("%d pieces are shared", n)
 	}
@@ -297,7 +296,7 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// inCommon counts of 14 pieces that all pods of a workload have how many are the same ones.
+// inCommon counts which of 14 pieces, which all pods of a workload have, two pods share.
 func inCommon(a, b *corev1.Pod) (n int) {
 	pieces := func(p *corev1.Pod) []any {
 		all := []any{&p.Spec.Tolerations[0], p.Spec.Volumes[1].Projected}

@@ -18,7 +18,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// survives reports whether a value comes back as it is, but for its own TypeMeta.
+// survives reports whether a value is unchanged after encoding and decoding, except for its own
+// TypeMeta.
 func survives(t *testing.T, object marshaler) bool {
 	t.Helper()
 	d := For(reflect.TypeOf(object))
@@ -39,8 +40,8 @@ func survives(t *testing.T, object marshaler) bool {
 	return equality.Semantic.DeepEqual(decoded, object)
 }
 
-// What Keeps says is kept is, in random values of every built-in type, as they are and with what a
-// server sends. Of the latter it says so.
+// Values that Keeps accepts survive, for random values of every built-in type, unchanged and as a
+// server sends them. It accepts all of the latter.
 func TestKeepsEveryType(t *testing.T) {
 	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), rand.NewSource(1), scheme.Codecs).NilChance(0.3).NumElements(0, 3)
 	sent, kept := 0, 0

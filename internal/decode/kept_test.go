@@ -17,10 +17,9 @@ import (
 	"github.com/weirproject/weir/internal/podsim"
 )
 
-// TestWhatIsKeptKeepsNothingElse: whoever keeps texts, maps and copied owner references of a
-// decoded value, or numbers and times of the structs that it consists of, behind a pointer or not,
-// does not keep the value, however it was decoded. Handlers keep such, of each object, for as long
-// as it lives.
+// TestWhatIsKeptKeepsNothingElse: keeping texts, maps and copied owner references of a decoded
+// value, or numbers and times of its structs, behind a pointer or not, does not keep the value in
+// memory, for each way to decode. Handlers keep such parts of each object while it exists.
 func TestWhatIsKeptKeepsNothingElse(t *testing.T) {
 	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), rand.NewSource(1), scheme.Codecs).NilChance(0.3).NumElements(0, 3)
 	var kept keptParts
@@ -53,18 +52,18 @@ func TestWhatIsKeptKeepsNothingElse(t *testing.T) {
 	runtime.KeepAlive(kept)
 }
 
-// keptParts is what is kept of values.
+// keptParts are the kept parts of values.
 type keptParts struct {
 	texts    []string
-	pointers []any // to what holds no others, and maps
+	pointers []any // to values without pointers, and maps
 }
 
-// of decodes a value in all ways and keeps what it may of it. It returns checks that the values are
-// gone.
+// of decodes a value in all ways and keeps the allowed parts. It returns checks that the values
+// were freed.
 func (k *keptParts) of(t *testing.T, typ reflect.Type, raw []byte) (gone []func() error) {
 	t.Helper()
 	d := For(typ)
-	for way := range 5 { // as it comes, by a shape, by a plan, as a copy
+	for way := range 5 { // plainly, by a shape, by a plan, as a copy
 		a, err := d.Decode(raw)
 		b, c, other := d.DecodeVersions(raw, raw)
 		shared, another := d.DecodeShared(raw)
@@ -85,7 +84,8 @@ func (k *keptParts) of(t *testing.T, typ reflect.Type, raw []byte) (gone []func(
 	return gone
 }
 
-// keep keeps what it may of v. direct says that no slice or pointer is between the value and v.
+// keep keeps the allowed parts of v. direct reports that no slice or pointer is between the value
+// and v.
 func (k *keptParts) keep(v reflect.Value, direct bool) {
 	switch v.Kind() {
 	case reflect.String:
@@ -118,7 +118,7 @@ func (k *keptParts) keep(v reflect.Value, direct bool) {
 	}
 }
 
-// holdsNoOthers reports whether a type is that of a text, number or time.
+// holdsNoOthers reports whether a type is a text, number or time.
 func holdsNoOthers(t reflect.Type) bool {
 	switch t {
 	case reflect.TypeFor[metav1.Time](), reflect.TypeFor[metav1.MicroTime]():

@@ -18,7 +18,7 @@ import (
 	"github.com/weirproject/weir/internal/scribble"
 )
 
-// copier decodes as a Decoder does, and knows which objects were made by copying a template.
+// copier decodes like a Decoder, and records which objects were copied from a template.
 type copier struct {
 	*Decoder
 	scratch
@@ -31,7 +31,7 @@ func newCopier(t reflect.Type) *copier {
 	return c
 }
 
-// decode returns nil where the bytes are left to Unmarshal.
+// decode returns nil if the bytes are left to Unmarshal.
 func (c *copier) decode(raw []byte) any {
 	defer c.scratch.reset()
 	if p, ok := c.Decoder.decodeLikeOthers(&c.scratch, raw); ok {
@@ -44,8 +44,8 @@ func (c *copier) decode(raw []byte) any {
 	return nil
 }
 
-// TestCopies: an object that is copied is what Unmarshal makes of its bytes, whatever differs from
-// the template, and however wrong that is. The template stays as it is.
+// TestCopies: an object that is copied equals Unmarshal's result, for any difference from the
+// template, also malformed ones. The template does not change.
 func TestCopies(t *testing.T) {
 	random := rand.New(rand.NewSource(1))
 	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), random, scheme.Codecs).NilChance(0.3).NumElements(0, 3)
@@ -93,7 +93,7 @@ func copies(t *testing.T, typ reflect.Type, raw []byte, random *rand.Rand, n int
 	return c.copied
 }
 
-// scrambled returns bytes in which something differs.
+// scrambled returns a modified copy of the bytes.
 func scrambled(raw []byte, random *rand.Rand) []byte {
 	changed := slices.Clone(raw)
 	switch random.Intn(20) {
@@ -109,8 +109,8 @@ func scrambled(raw []byte, random *rand.Rand) []byte {
 	return changed
 }
 
-// TestNoCopiesOfUnknownFields: what stands between the fields that are known is not compared, so
-// such an object is no template.
+// TestNoCopiesOfUnknownFields: bytes between the known fields are not compared, so an object with
+// unknown fields is no template.
 func TestNoCopiesOfUnknownFields(t *testing.T) {
 	raw := pod(*podsim.New(1, 1).Pod(0))
 	_, begin := cut(raw, 1, protowire.BytesType) // of the spec
@@ -120,8 +120,8 @@ func TestNoCopiesOfUnknownFields(t *testing.T) {
 	}
 }
 
-// TestBigQuantitiesAreNotCopied: a quantity that does not fit a number has a pointer, which a copy
-// would have in common with the template.
+// TestBigQuantitiesAreNotCopied: a quantity that exceeds a number has a pointer, which a copy would
+// share with the template.
 func TestBigQuantitiesAreNotCopied(t *testing.T) {
 	want, big := podsim.New(1, 1).Pod(0), resource.MustParse("123456789012345678901234567890")
 	want.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = big
@@ -142,8 +142,8 @@ func TestBigQuantitiesAreNotCopied(t *testing.T) {
 	}
 }
 
-// TestSecretsAreNotKept: a template is held for good, so there is none of a secret, nor of metadata
-// that may have a secret's data in it.
+// TestSecretsAreNotKept: a template is kept permanently, so there is none of a secret, nor of
+// metadata that may contain a secret's data.
 func TestSecretsAreNotKept(t *testing.T) {
 	secret := &corev1.Secret{Type: corev1.SecretTypeOpaque, StringData: map[string]string{"key": "value"}}
 	secret.Name = "s"

@@ -10,8 +10,8 @@ import (
 	"github.com/weirproject/weir/internal/podsim"
 )
 
-// BenchmarkUnlike decodes pods of which each workload has its own shape, in the order of a list and
-// all over it, and two versions of each.
+// BenchmarkUnlike decodes pods of workloads with different shapes, in list order and in random
+// order, and two versions of each.
 func BenchmarkUnlike(b *testing.B) {
 	sim := podsim.NewUnlike(20000, 1)
 	raws := make([][]byte, sim.Len())

@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// DecodeVersions decodes two versions of an object as [Decoder.Decode] does. It costs less than two
-// calls, because the later version mostly becomes a copy of the earlier one. The two values share
+// DecodeVersions decodes two versions of an object like [Decoder.Decode]. It costs less than two
+// calls, because the later version is usually copied from the earlier one. The two values share
 // only strings.
 func (d *Decoder) DecodeVersions(was, is []byte) (old, fresh any, err error) {
 	if d.once.Do(d.compile); d.message != nil {
@@ -45,8 +45,8 @@ func (d *Decoder) decodeVersions(s *scratch, was, is []byte) (before, after unsa
 	return nil, nil, false
 }
 
-// decodeInTurn decodes two versions that have no plan. Most of the later one equals the earlier:
-// its texts, and mostly whole fields such as the spec, which it copies.
+// decodeInTurn decodes two versions that have no plan. Most of the later one equals the earlier: it
+// copies texts, and often whole fields such as the spec.
 func (d *Decoder) decodeInTurn(s *scratch, was, is []byte) (before, after unsafe.Pointer, ok bool) {
 	defer s.earlier.forget()
 	if before, ok = d.decodeEarlier(s, was); !ok {
@@ -102,10 +102,10 @@ const (
 	takeTexts                   // the later one is
 )
 
-// textsBeside is how many texts in a row may be in one of the versions alone.
+// textsBeside is how many consecutive texts may be in only one of the versions.
 const textsBeside = 8
 
-// note notes the fields of the earlier version, whose tokens s has.
+// note records the fields of the earlier version, whose tokens s has.
 func (e *earlierVersion) note(s *scratch) {
 	e.raw, e.fields, e.copied = s.raw, e.fields[:0], false
 	for i := 0; i < len(s.tokens); i += int(s.tokens[i].span) {

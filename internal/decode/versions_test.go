@@ -19,9 +19,8 @@ import (
 	"github.com/weirproject/weir/internal/scribble"
 )
 
-// TestVersions: each of two versions is what Unmarshal makes of its bytes, whatever differs between
-// them and however wrong that is. Who changes one changes neither the other nor what is decoded
-// later.
+// TestVersions: each of two versions equals Unmarshal's result, for any difference between them,
+// also malformed ones. Changing one changes neither the other nor later decoded values.
 func TestVersions(t *testing.T) {
 	random := rand.New(rand.NewSource(1))
 	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), random, scheme.Codecs).NilChance(0.3).NumElements(0, 3)
@@ -51,7 +50,7 @@ func versions(t *testing.T, typ reflect.Type, raw []byte, random *rand.Rand, n i
 	}
 }
 
-// sameVersions compares two versions with what Unmarshal makes of each.
+// sameVersions compares two versions with Unmarshal's results.
 func sameVersions(t *testing.T, d *Decoder, was, is []byte) {
 	t.Helper()
 	unmarshal := func(raw []byte) (Message, error) {
@@ -84,8 +83,8 @@ func sameVersions(t *testing.T, d *Decoder, was, is []byte) {
 	}
 }
 
-// TestVersionsOfBigQuantities: the quantities of two versions are apart also where those of the
-// objects before them could be copied and theirs cannot.
+// TestVersionsOfBigQuantities: two versions share no quantity, also if the previous objects' could
+// be copied and theirs cannot.
 func TestVersionsOfBigQuantities(t *testing.T) {
 	big := resource.MustParse("123456789012345678901234567890")
 	p := podsim.New(1, 1).Pod(0)
@@ -123,7 +122,7 @@ func TestVersionsOfBigQuantities(t *testing.T) {
 	}
 }
 
-// TestVersionsOfPods: the later version of a pod is a copy of the earlier one where it has the same
+// TestVersionsOfPods: the later version of a pod is a copy of the earlier one if it has the same
 // fields.
 func TestVersionsOfPods(t *testing.T) {
 	sim, random := podsim.New(100, 1), randv2.New(randv2.NewPCG(1, 2))
@@ -167,8 +166,8 @@ func TestVersionsOfPods(t *testing.T) {
 	}
 }
 
-// TestVersionsOfUnlikePods: versions of pods that nothing is known of are right, whatever differs
-// and however much is inserted or left out, and the later one has the strings of the earlier one.
+// TestVersionsOfUnlikePods: versions of pods without a known shape are correct, for any changed,
+// inserted or removed fields, and the later one shares the strings of the earlier one.
 func TestVersionsOfUnlikePods(t *testing.T) {
 	sim, random := podsim.NewUnlike(4000, 1), rand.New(rand.NewSource(1))
 	d := For(reflect.TypeFor[*corev1.Pod]())
@@ -208,8 +207,8 @@ func TestVersionsOfUnlikePods(t *testing.T) {
 	}
 }
 
-// TestRepeatedKeys: of entries of one key the last counts, whichever of them differs from the
-// object that is copied.
+// TestRepeatedKeys: the last of several entries with one key counts, for each entry that may differ
+// from the copied object.
 func TestRepeatedKeys(t *testing.T) {
 	labels := func(entries ...string) []byte {
 		var meta []byte
@@ -248,8 +247,8 @@ func FuzzVersions(f *testing.F) {
 	f.Fuzz(func(t *testing.T, was, is []byte) { sameVersions(t, d, was, is) })
 }
 
-// TestVersionsOfUnlike: the later version of a pod whose shape is not known is what Unmarshal makes
-// of it, also where it copies the spec or the status of the earlier one.
+// TestVersionsOfUnlike: the later version of a pod without a known shape equals Unmarshal's result,
+// also if it copies the spec or the status of the earlier one.
 func TestVersionsOfUnlike(t *testing.T) {
 	sim, random := podsim.NewUnlike(200, 1), randv2.New(randv2.NewPCG(1, 2))
 	d := For(reflect.TypeFor[*corev1.Pod]())

@@ -7,8 +7,8 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
-// calls measures the calls of one handler, one of which is made at a time. Stats may be read by
-// others meanwhile. Times are since base: that asks for one clock, time.Now for two.
+// calls measures the calls of one handler, which do not overlap. Stats may read it at the same
+// time. Times are durations since base, because time.Since reads one clock and time.Now two.
 type calls struct {
 	base    time.Time
 	began   atomic.Int64 // a nanosecond after the start of the current call; 0: none
@@ -18,11 +18,11 @@ type calls struct {
 	longest [2]atomic.Uint64             // of a window each, see pack
 }
 
-// longestWindow is how long the longest call counts at the least. It counts for twice as long at
-// the most.
+// longestWindow is the least time for which the longest call is reported. It is reported for at
+// most twice that.
 const longestWindow = 5 * time.Minute
 
-// begin notes that a call begins, and returns when.
+// begin records the start of a call and returns its time.
 func (c *calls) begin(e *Event) time.Duration {
 	now := time.Since(c.base)
 	c.doing.Store(uint32(e.Type))
@@ -31,7 +31,7 @@ func (c *calls) begin(e *Event) time.Duration {
 	return now
 }
 
-// end notes that the call has ended that began at the given time.
+// end records the end of the call that started at the given time.
 func (c *calls) end(began time.Duration) {
 	now := time.Since(c.base)
 	took := now - began
@@ -45,8 +45,8 @@ func (c *calls) end(began time.Duration) {
 	}
 }
 
-// current returns how long the current call has lasted, and what it is about. object is nil outside
-// a call.
+// current returns how long the current call has lasted, and its event type and object. object is
+// nil outside a call.
 func (c *calls) current() (lasted time.Duration, doing Type, object *store.Object) {
 	object, began := c.object.Load(), c.began.Load()
 	if object == nil || began == 0 {
@@ -68,7 +68,7 @@ func (c *calls) longestRecent() (longest time.Duration) {
 
 func windowOf(since time.Duration) uint64 { return uint64(since / longestWindow) }
 
-// windowBits is enough for the windows of 159 years. The rest of a word is for a duration in
+// windowBits is enough for the windows of 159 years. The rest of a word is a duration in
 // microseconds, of up to 12 days.
 const windowBits = 24
 

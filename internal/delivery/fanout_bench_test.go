@@ -12,7 +12,7 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
-// BenchmarkFanOut measures how long it takes until the last of many handlers was told of a change.
+// BenchmarkFanOut measures the time until the last of many handlers has received a change.
 func BenchmarkFanOut(b *testing.B) {
 	for _, handlers := range []int{1, 100, 1000} {
 		b.Run(fmt.Sprint(handlers), func(b *testing.B) { fanOut(b, handlers) })

@@ -22,13 +22,13 @@ func (w *testStore) load(ctx context.Context, all []string) {
 }
 
 // TestSyncedUnderSteadyLoad: a handler that takes 10 ms, while two objects change every 5 ms, has
-// synced when it has handled what the first list brought, however far behind it is.
+// synced when it has handled the objects of the first list, for any lag.
 func TestSyncedUnderSteadyLoad(t *testing.T) {
 	const objects = 1000
 	for _, tc := range []struct {
 		name string
 		cfg  store.Config
-		late bool // the handler comes when the list is there
+		late bool // the handler is added after the list
 	}{
 		{"log", store.Config{}, false},
 		{"no log", store.Config{LogBytes: 1}, false},
@@ -76,8 +76,8 @@ func TestSyncedUnderSteadyLoad(t *testing.T) {
 	}
 }
 
-// TestResyncNowUnderSteadyLoad: a resync that is asked for begins soon, hands out what does not
-// change, and nothing that is older than what the handler has seen.
+// TestResyncNowUnderSteadyLoad: a requested resync starts soon, delivers the unchanged objects, and
+// nothing older than the handler has seen.
 func TestResyncNowUnderSteadyLoad(t *testing.T) {
 	for _, cfg := range []store.Config{{}, {LogBytes: 1}, {LogBytes: 20 << 10}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -125,8 +125,8 @@ func TestResyncNowUnderSteadyLoad(t *testing.T) {
 	}
 }
 
-// TestSweepOfNothing: an empty store is not looked at again and again; the sweep goes on when there
-// is something.
+// TestSweepOfNothing: the sweep does not poll an empty store; it continues when the store has an
+// object.
 func TestSweepOfNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -158,7 +158,7 @@ RESYNC d/a 1→1 after 1h1m0s`)
 	})
 }
 
-// TestCloseAndRunTwice: a registration is run once and closed at any time, and doing either again
+// TestCloseAndRunTwice: a registration runs once and can be closed at any time; repeating either
 // does nothing.
 func TestCloseAndRunTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -170,11 +170,11 @@ func TestCloseAndRunTwice(t *testing.T) {
 		r, log := follow(ctx, w.store, Options{})
 		w.sync("a")
 		synctest.Wait()
-		r.Run(ctx) // is running
+		r.Run(ctx) // it is running
 		r.Close()
 		<-r.Done()
 		r.Close()
-		r.Run(ctx) // has run
+		r.Run(ctx) // it has run
 		w.put("b", "")
 		synctest.Wait()
 		expect(t, *log, `ADDED d/a -→1 initial`)
@@ -194,9 +194,9 @@ func TestCloseAndRunTwice(t *testing.T) {
 	})
 }
 
-// TestSyncedAfterWhatIsInHand: a handler has taken changes of one writer, and has handled the first
-// of them, when the first list of another writer turns out to have one of the others as well. It
-// has synced when it has handled that one, and not later.
+// TestSyncedAfterWhatIsInHand: a handler has read several changes of one writer and handled the
+// first, when the first list of another writer turns out to contain one of the other objects. The
+// handler has synced when it has handled that one, and not later.
 func TestSyncedAfterWhatIsInHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -218,7 +218,7 @@ func TestSyncedAfterWhatIsInHand(t *testing.T) {
 		one.writer.BeginReplace(false)
 		one.writer.EndReplace("0")
 		one.put("first", "")
-		synctest.Wait() // while it is handled, three more come
+		synctest.Wait() // during its call, three more arrive
 		one.put("a", "")
 		one.put("b", "")
 		one.put("c", "")

@@ -12,41 +12,40 @@ import (
 )
 
 // Func handles one event. It is called with one event at a time, not always by the same goroutine.
-// Its context ends when the registration is stopped; a Func that blocks should return then.
+// Its context ends when the registration is stopped; a Func that blocks should then return.
 type Func func(context.Context, Event)
 
-// Options configure how a handler is served. The zero value delivers every change and makes no
-// resync.
+// Options configure a handler. The zero value delivers every change and makes no resync.
 type Options struct {
 	// Name names the handler in errors and statistics.
 	Name string
-	// Resync is the period in which the handler gets every object once more, spread evenly over the
+	// Resync is the period in which the handler receives every object again, spread evenly over the
 	// period. 0 turns it off.
 	Resync time.Duration
 	// ResyncStart, in [0, 1), sets where in the key space the first resync sweep starts, so that
 	// several handlers do not sweep the same objects at the same time.
 	ResyncStart float64
-	// Filter, if set, decides which versions of an object the handler sees. An object that begins
-	// to pass is Added; one that no longer passes is Deleted. Filter is called in turn with the
-	// handler and should decode no more than it needs.
+	// Filter, if set, decides which versions of an object the handler sees. The handler receives Added
+	// when an object starts to pass, and Deleted when it no longer passes. Calls of Filter and of the
+	// handler do not overlap. Filter should decode no more than it needs.
 	Filter func(*store.Object) bool
-	// UpdateNamesakes has a handler that keeps up get one Updated event where another object has
-	// taken the name of one and no DELETED event came, as client-go's handlers do. Without it, and
-	// whenever the handler is behind, it gets a Deleted event and an Added one.
+	// UpdateNamesakes applies if another object has taken the name of one and no DELETED event was
+	// received. A handler that keeps up then receives one Updated event, like client-go's handlers.
+	// Without it, and whenever the handler lags, it receives a Deleted event and an Added one.
 	UpdateNamesakes bool
-	// OnPanic is called for each panic of the handler or its filter; the handler then goes on with
+	// OnPanic is called for each panic of the handler or its filter; the handler then continues with
 	// the next event. OnPanic must not block. If it is nil, panics are only counted.
 	OnPanic func(*PanicError)
-	// Workers call the handler. The handlers of one store should share them. If it is nil, the
-	// handler has workers of its own.
+	// Workers call the handler. The handlers of one store should share them. If it is nil, the handler
+	// has its own workers.
 	Workers *Workers
 }
 
 // PanicError describes a panic of a handler or its filter.
 type PanicError struct {
 	Handler string // Options.Name
-	Key     string // of the object whose event was being handled
-	Value   any    // what was passed to panic
+	Key     string // of the object that the handler was handling
+	Value   any    // the argument of panic
 	Stack   []byte
 }
 
@@ -54,24 +53,24 @@ func (e *PanicError) Error() string {
 	return fmt.Sprintf("handler %q panicked at %s: %v", e.Handler, e.Key, e.Value)
 }
 
-// Unwrap returns the value passed to panic if that is an error, else nil.
+// Unwrap returns Value if it is an error, otherwise nil.
 func (e *PanicError) Unwrap() error {
 	err, _ := e.Value.(error)
 	return err
 }
 
-// batchSize is how many changes are taken from the cursor at a time. It bounds how many changes a
+// batchSize is how many changes are read from the cursor at a time. It limits the changes that a
 // worker holds.
 const batchSize = 128
 
-// A registration that is served handles a lagFraction'th of the changes that it is behind, and
-// maxTurn at most, if that is more than a batch.
+// In one turn, a registration handles a lagFraction'th of the changes that it lags, if that is more
+// than a batch, and at most maxTurn.
 const (
 	lagFraction = 8
 	maxTurn     = 16 * batchSize
 )
 
-// Registration is one handler of a store. Make one with [New] and serve it with Run. All methods
+// Registration is one handler of a store. Create one with [New] and serve it with Run. All methods
 // are safe for concurrent use.
 type Registration struct {
 	store  *store.Store
@@ -80,9 +79,9 @@ type Registration struct {
 	opts   Options
 
 	state atomic.Uint32 // a serveState
-	left  chan struct{} // closed by a worker once ctx has ended, after the last call
+	left  chan struct{} // closed by a worker after ctx has ended and the last call has returned
 
-	// Of the worker that serves the registration.
+	// These belong to the worker that serves the registration.
 	ctx        context.Context // set by Run
 	sweep      *sweep
 	fullResync fullResync
@@ -108,10 +107,10 @@ const (
 	ended
 )
 
-// New registers a handler. The handler first gets everything that the store holds now, as Added
-// events, and then every later change. It is not called until Run is. From New until Run returns,
-// the store keeps up to one old version per changed key for it. A registration that is never run
-// must therefore be closed.
+// New registers a handler. The handler first receives every object in the store, as Added events,
+// and then every later change. It is not called until Run is. From New until Run returns, the store
+// keeps up to one old version per changed key for it. A registration that is never run must
+// therefore be closed.
 func New(s *store.Store, handle Func, opts Options) *Registration {
 	if opts.Workers == nil {
 		opts.Workers = &Workers{}
@@ -130,13 +129,13 @@ func New(s *store.Store, handle Func, opts Options) *Registration {
 	return r
 }
 
-// wake queues the registration, so that a worker looks for something to do for the handler. It does
-// not block.
+// wake queues the registration, so that a worker checks for events for the handler. It does not
+// block.
 func (r *Registration) wake() { r.opts.Workers.wake(r) }
 
 // Run serves the handler until the context ends or Close is called. It blocks, and returns after
 // the handler's last call has returned. A registration runs only once: if it is running, has run or
-// was closed, Run returns at once.
+// was closed, Run returns immediately.
 func (r *Registration) Run(ctx context.Context) {
 	ctx, ok := r.begin(ctx)
 	if !ok {
@@ -172,15 +171,15 @@ func (r *Registration) end() {
 	close(r.done)
 }
 
-// closeCursor closes the cursor, which nobody reads any more: who keeps the registration keeps no
-// version of an object.
+// closeCursor closes the cursor, which is no longer read: a kept registration keeps no version of
+// an object in memory.
 func (r *Registration) closeCursor() {
 	r.cursor.Close()
 	r.cursor.Discard()
 }
 
 // Close ends the registration. If Run is running, it returns after the handler's current call;
-// Close does not wait for that. If Run was not called, it never serves the handler. Closing again
+// Close does not wait for that. If Run was not called, it never serves the handler. A second Close
 // does nothing.
 func (r *Registration) Close() {
 	r.mu.Lock()
@@ -195,20 +194,20 @@ func (r *Registration) Close() {
 	}
 }
 
-// serve delivers what there is, up to two batches of it. It reports whether there may be more to do
-// at once. Otherwise the cursor, the timer or ResyncNow wakes the registration.
+// serve delivers the available changes, up to two batches. It reports whether more may be
+// available. Otherwise the cursor, the timer or ResyncNow wakes the registration.
 func (r *Registration) serve(changes []store.Change) (more bool) {
-	// Handlers of the same objects come close to each other, and find decoded what one of them has
-	// decoded, because those that are further behind do more at a time.
+	// Handlers of the same objects stay close to each other, and find objects decoded that another has
+	// decoded, because those that lag more handle more per turn.
 	left := int(min(r.cursor.Lag()/lagFraction, maxTurn))
-	// Mostly the second round finds nothing more, which costs less than to be queued again.
+	// Usually the second round finds nothing, which is cheaper than being queued again.
 	for round := 0; round < 2 || left > 0; round++ {
 		if r.ctx.Err() != nil {
 			return false
 		}
 		n := r.cursor.Next(changes)
 		r.deliverAll(r.ctx, changes[:n])
-		clear(changes[:n]) // an idle worker keeps no version alive
+		clear(changes[:n]) // an idle worker keeps no version in memory
 		r.resync(r.ctx)
 		resyncing := r.continueResync(r.ctx)
 		if n == 0 && !resyncing {
@@ -222,7 +221,7 @@ func (r *Registration) serve(changes []store.Change) (more bool) {
 	return true
 }
 
-// wakeForSweep sets the timer to when the sweep has something to do.
+// wakeForSweep sets the timer for the sweep's next object.
 func (r *Registration) wakeForSweep() {
 	if r.sweep.period == 0 {
 		return
@@ -255,7 +254,7 @@ func (r *Registration) deliverAll(ctx context.Context, changes []store.Change) {
 	}
 }
 
-// deliver hands a change of the store to the handler.
+// deliver passes a change of the store to the handler.
 func (r *Registration) deliver(ctx context.Context, c store.Change) {
 	e := Event{Old: c.Old, New: c.New, Initial: c.Initial, Coalesced: c.Coalesced, Missed: c.Missed, ResourceVersion: c.ResourceVersion}
 	if c.Old != nil && c.New != nil && !r.opts.UpdateNamesakes && !c.Old.SameUID(c.New) {
@@ -268,8 +267,8 @@ func (r *Registration) deliver(ctx context.Context, c store.Change) {
 	r.deliverFiltered(ctx, e)
 }
 
-// deliverFiltered makes of two versions what they are by the handler's filter, and calls the
-// handler if it has seen one of them.
+// deliverFiltered removes the versions that the handler's filter rejects, and calls the handler if
+// one remains.
 func (r *Registration) deliverFiltered(ctx context.Context, e Event) {
 	if r.opts.Filter != nil {
 		if e.Old != nil && !r.passes(e.Old) {
@@ -325,9 +324,9 @@ func (r *Registration) noteSynced(unhandled ...store.Change) {
 	}
 }
 
-// Synced returns a channel that is closed once the handler has handled every object of the store's
-// first sync, and of what the store held when the registration was made, in that version or a later
-// one. Later changes do not delay it.
+// Synced returns a channel that is closed after the handler has handled every object of the store's
+// first sync, and every object that was stored when the registration was created, in that version
+// or a later one. Later changes do not delay it.
 func (r *Registration) Synced() <-chan struct{} { return r.synced }
 
 // HasSynced reports whether Synced is closed.

@@ -13,7 +13,7 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
-// line is an event as the stories below write it.
+// line formats an event for the stories below.
 func line(e Event) string {
 	version := func(o *store.Object) string {
 		if o == nil {
@@ -47,7 +47,7 @@ func expect(t *testing.T, got []string, want string) {
 	}
 }
 
-// follow runs a registration inside a synctest bubble and gives what it has been told.
+// follow runs a registration inside a synctest bubble and returns the received events.
 func follow(ctx context.Context, s *store.Store, opts Options) (*Registration, *[]string) {
 	var log []string
 	r := New(s, func(_ context.Context, e Event) { log = append(log, line(e)) }, opts)
@@ -193,8 +193,8 @@ func TestPanicHurtsOnlyItsOwnCall(t *testing.T) {
 	})
 }
 
-// TestBlockedHandler is client-go issue 1326: what is pending for a handler that blocks is bounded
-// by the distinct keys.
+// TestBlockedHandler covers client-go issue 1326: the distinct keys limit the pending events of a
+// handler that blocks.
 func TestBlockedHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -235,7 +235,8 @@ func TestBlockedHandler(t *testing.T) {
 	})
 }
 
-// checkChains checks that each event's old version is the one seen before, and where the keys end.
+// checkChains checks that each event's old version is the previously seen one, and the final
+// version of each key.
 func checkChains(t *testing.T, log []string, want map[string]string) {
 	t.Helper()
 	last := map[string]string{}

@@ -7,7 +7,7 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
-// resync calls the handler with the objects that are due by the sweep.
+// resync calls the handler with the objects that the sweep has reached.
 func (r *Registration) resync(ctx context.Context) {
 	if r.sweep.period == 0 {
 		return
@@ -20,9 +20,9 @@ func (r *Registration) resync(ctx context.Context) {
 	}
 }
 
-// resynced calls the handler with an object once more. It skips an object whose change the handler
-// has not seen: the change must come first. It skips a version that is no longer the newest,
-// because that may never have had a change of its own. It reports whether it called the handler.
+// resynced calls the handler with an object again. It skips an object whose change the handler has
+// not seen: the change must be delivered first. It skips a version that is no longer the newest,
+// because that may never have had its own change. It reports whether it called the handler.
 func (r *Registration) resynced(ctx context.Context, o *store.Object) bool {
 	if !r.cursor.Saw(o) || r.opts.Filter != nil && !r.passes(o) {
 		return false
@@ -31,16 +31,16 @@ func (r *Registration) resynced(ctx context.Context, o *store.Object) bool {
 	return true
 }
 
-// ResyncNow asks for every object once more, without delay. It does not wait. The handler gets
-// batches of 128 objects in turn with batches of changes. Several calls before the resync begins
-// ask for one resync. An object that changes or is deleted during the resync may come only with its
-// change.
+// ResyncNow requests every object again, without delay. It does not wait. The handler receives
+// batches of 128 objects alternating with batches of changes. Several calls before the resync
+// starts request one resync. An object that changes or is deleted during the resync may be
+// delivered only with its change.
 func (r *Registration) ResyncNow() {
 	r.resyncs.Store(true)
 	r.wake()
 }
 
-// fullResync is a resync that ResyncNow asked for: a position in the key space.
+// fullResync is a resync requested by ResyncNow: a position in the key space.
 type fullResync struct {
 	on    bool
 	after string // the last key visited
@@ -48,7 +48,7 @@ type fullResync struct {
 
 func (w *fullResync) begin() { w.on, w.after = true, "" }
 
-// continueResync delivers the next batch of the resync that ResyncNow asked for. It returns false
+// continueResync delivers the next batch of the resync that ResyncNow requested. It returns false
 // if there is none.
 func (r *Registration) continueResync(ctx context.Context) bool {
 	w := &r.fullResync

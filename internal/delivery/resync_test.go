@@ -8,12 +8,12 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
-// TestResyncNowOfWhatGoes: an object that goes while a resync is under way is not resynced any
-// more. The handler need not have been told of it, or of the version that went.
+// TestResyncNowOfWhatGoes: an object that is deleted during a resync is not resynced afterwards.
+// The handler need not have received its deletion, or the deleted version.
 func TestResyncNowOfWhatGoes(t *testing.T) {
 	for _, tc := range []struct {
 		name string
-		held []string // by the store, when the handler begins
+		held []string // by the store, when the handler starts
 		want string
 	}{
 		{"created", []string{"a"}, `
@@ -36,7 +36,7 @@ DELETED d/b 2→- coalesced unknown`},
 				w.sync(tc.held...)
 				var log []string
 				var r *Registration
-				r = New(w.store, func(_ context.Context, e Event) { // nobody else writes meanwhile
+				r = New(w.store, func(_ context.Context, e Event) { // no other goroutine writes meanwhile
 					log = append(log, line(e))
 					switch {
 					case len(log) == len(tc.held):

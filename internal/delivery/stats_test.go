@@ -10,8 +10,8 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
-// TestCalls: a call is told of while it lasts, the longest for five to ten minutes after, and the
-// time in calls for good. What panics is a call too.
+// TestCalls: a call is reported while it lasts, the longest for five to ten minutes after, and the
+// total time permanently. A call that panics counts.
 func TestCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -56,8 +56,8 @@ func TestCalls(t *testing.T) {
 	})
 }
 
-// TestLongestIsPacked: a window and a duration come back as they were, and a duration that is too
-// long as the longest that there is room for.
+// TestLongestIsPacked: a window and a duration are unpacked unchanged, and a duration that is too
+// long as the longest possible.
 func TestLongestIsPacked(t *testing.T) {
 	now := windowOf(159 * 365 * 24 * time.Hour)
 	for d, want := range map[time.Duration]time.Duration{
@@ -70,7 +70,7 @@ func TestLongestIsPacked(t *testing.T) {
 	}
 }
 
-// TestSwept: the sweep tells how far it is.
+// TestSwept: the sweep reports its progress.
 func TestSwept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

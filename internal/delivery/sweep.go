@@ -11,36 +11,36 @@ import (
 const (
 	// sweepTick is the shortest time between two batches of a sweep.
 	sweepTick = 5 * time.Millisecond
-	// sweepLate bounds how much of a late sweep is made up for at once. Beyond it, the rest of the
-	// sweep is delayed instead of delivered in a burst.
+	// sweepLate limits how much of a delayed sweep is caught up in one batch. The rest of the sweep is
+	// delayed instead of delivered in a burst.
 	sweepLate = 20 * time.Millisecond
 )
 
-// sweep visits every key of a store once per period, at a constant rate. It holds a position and no
-// queue. It must be used by one goroutine at a time.
+// sweep visits every key of a store once per period, at a constant rate. It has a position but no
+// queue. One goroutine at a time may use it.
 type sweep struct {
 	store  *store.Store
 	period time.Duration // 0: off
 	start  float64       // where in the key space to start, in [0, 1)
 
-	idle   bool      // there was nothing to sweep at the last call
+	idle   bool      // the store was empty at the last call
 	began  bool      // the start position was set from start
 	at     time.Time // time up to which credit is counted
 	credit float64   // number of objects that are due
 	after  string    // the last key visited
 
-	passed atomic.Int64 // about how many keys are not above after; for others to read
+	passed atomic.Int64 // the approximate number of keys up to after; read by other goroutines
 }
 
 func newSweep(s *store.Store, period time.Duration, start float64) *sweep {
 	return &sweep{store: s, period: max(period, 0), start: start}
 }
 
-// beginAt sets the time at which the sweep begins.
+// beginAt sets the time at which the sweep starts.
 func (w *sweep) beginAt(now time.Time) { w.at = now }
 
-// next returns how long to sleep until an object is due. It returns false when the sweep is off,
-// and while the store is empty or not synced. The cursor notifies when that changes.
+// next returns the time until an object is due. It returns false when the sweep is off, and while
+// the store is empty or not synced. The cursor notifies when that changes.
 func (w *sweep) next(now time.Time) (time.Duration, bool) {
 	if w.period == 0 {
 		return 0, false
@@ -76,20 +76,21 @@ func (w *sweep) due(now time.Time) iter.Seq[*store.Object] {
 	}
 }
 
-// note counts a batch in passed, of n objects in all. before is the key that was visited last ahead
-// of it; first tells that it began where start says.
+// note adds a batch to passed, of n objects in all. before is the last key visited before the
+// batch; first reports that the batch started at start.
 func (w *sweep) note(first bool, before string, batch, n int) {
 	switch passed := w.passed.Load(); {
 	case first:
 		w.passed.Store(int64(w.start*float64(n)) + int64(batch))
-	case w.after <= before: // it went round
+	case w.after <= before: // it wrapped around
 		w.passed.Store(0)
 	default:
 		w.passed.Store(passed + int64(batch))
 	}
 }
 
-// swept returns how much of the current round is done, from 0 to 1. It is safe for concurrent use.
+// swept returns the completed part of the current round, from 0 to 1. It is safe for concurrent
+// use.
 func (w *sweep) swept() float64 {
 	n := w.store.Len()
 	if w.period == 0 || n == 0 {
@@ -98,8 +99,8 @@ func (w *sweep) swept() float64 {
 	return min(float64(w.passed.Load())/float64(n), 1)
 }
 
-// yieldBatch yields the next batch of objects in key order. After the last key it goes on with the
-// first.
+// yieldBatch yields the next batch of objects in key order. After the last key it continues with
+// the first.
 func (w *sweep) yieldBatch(batch int, yield func(*store.Object) bool) {
 	snap := w.store.Snapshot()
 	if !w.began {
@@ -121,7 +122,7 @@ func (w *sweep) yieldBatch(batch int, yield func(*store.Object) bool) {
 }
 
 // keyAt returns the last key of the first start·n objects, or "" if there are none. It visits them
-// all, once in the life of a sweep.
+// all, once per sweep.
 func keyAt(snap *store.Snapshot, start float64) (key string) {
 	left := int(start * float64(snap.Len()))
 	for o := range snap.All() {

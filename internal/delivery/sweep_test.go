@@ -10,7 +10,7 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
-// TestResyncIsLevel: every object exactly once a period, in equal parts of it.
+// TestResyncIsLevel: every object is delivered exactly once per period, at an even rate.
 func TestResyncIsLevel(t *testing.T) {
 	const objects, period, bucket = 1200, 30 * time.Second, 100 * time.Millisecond
 	synctest.Test(t, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestResyncIsLevel(t *testing.T) {
 	})
 }
 
-// TestResyncAfterABusyHandler: the time that a handler was in a call is not made up for in a burst.
+// TestResyncAfterABusyHandler: the time that a handler spent in a call is not caught up in a burst.
 func TestResyncAfterABusyHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -13,8 +13,8 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
-// TestUIDs: a handler sees each object that there was, however far it is behind, and never one
-// object become another, unless it asks for that.
+// TestUIDs: a handler sees each object that existed, for any lag, and never sees one object become
+// another, unless it has UpdateNamesakes.
 func TestUIDs(t *testing.T) {
 	const keepingUp = `
 ADDED d/a -→1 initial
@@ -105,8 +105,8 @@ MODIFIED d/a 7→8`},
 	}
 }
 
-// TestNamesakeAfterRemoval: a handler that is removed while it learns of the end of an object gets
-// nothing of the object that has taken its name.
+// TestNamesakeAfterRemoval: a handler that is removed while it handles a deletion receives no event
+// of the object that has taken the name.
 func TestNamesakeAfterRemoval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestStore(t, store.Config{})
@@ -133,9 +133,9 @@ DELETED d/a 1→- unknown`)
 
 var histories = flag.Int("histories", 300, "how many random histories TestUIDsOfHistories plays")
 
-// TestUIDsOfHistories plays random histories to handlers that block for random times. Whatever a
-// handler misses, each object comes to it once and goes once, in one piece, and what is said of its
-// last state is true.
+// TestUIDsOfHistories plays random histories to handlers that block for random times. For any
+// missed changes, a handler receives each object's addition and deletion once, without gaps, and
+// correct information about its last state.
 func TestUIDsOfHistories(t *testing.T) {
 	for seed := range uint64(*histories) {
 		synctest.Test(t, func(t *testing.T) { playHistory(t, seed) })
@@ -145,7 +145,7 @@ func TestUIDsOfHistories(t *testing.T) {
 	}
 }
 
-// life is what happened to one object.
+// life is the history of one object.
 type life struct {
 	key    string
 	last   string // version
@@ -169,7 +169,7 @@ func playHistory(t *testing.T, seed uint64) {
 		name := string(rune('a' + rnd.IntN(4)))
 		uid, there := held[name]
 		switch rnd.IntN(4) {
-		case 0: // another object, whether or not the end of one was told
+		case 0: // another object, with or without a deletion of the first
 			end(name, "")
 			uid = "u" + strconv.Itoa(len(lives))
 			held[name], lives[uid] = uid, &life{key: "d/" + name}
@@ -218,13 +218,13 @@ func playHistory(t *testing.T, seed uint64) {
 	}
 }
 
-// uidWatcher is a handler that notes what it learns of each uid.
+// uidWatcher is a handler that records the events of each uid.
 type uidWatcher struct {
 	r       *Registration
 	pause   time.Duration
 	seen    map[string]*life
 	current map[string]string // uid by key
-	before  map[string]bool   // uids that were gone before it began
+	before  map[string]bool   // uids that were deleted before it started
 	wrong   []string
 }
 
@@ -259,7 +259,7 @@ func (h *uidWatcher) handle(_ context.Context, e Event) {
 	}
 }
 
-// compare returns how what the handler has learned differs from what there was.
+// compare returns the differences between the recorded events and the actual histories.
 func (h *uidWatcher) compare(lives map[string]*life) (wrong []string) {
 	for uid, was := range lives {
 		l := h.seen[uid]

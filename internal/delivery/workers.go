@@ -9,47 +9,46 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
-// Workers are goroutines that call the handlers of several registrations. A change that a thousand
-// handlers are told of wakes a few goroutines instead of a thousand. The zero value is ready for
-// use. It must not be copied.
+// Workers are goroutines that call the handlers of several registrations. A change for a thousand
+// handlers wakes a few goroutines instead of a thousand. The zero value is ready for use. It must
+// not be copied.
 //
-// A registration that has something to do is queued, once at most. A worker that takes one while
-// others are queued has the next worker woken or started first. So a handler that blocks holds up
-// no other one, and there are about as many workers as registrations that are served, apart from
-// the next one and those that are idle. Up to GOMAXPROCS are idle, and none once no registration
-// runs.
+// A registration with pending work is queued, at most once. A worker that takes one while others
+// are queued first wakes or starts the next worker. So a handler that blocks delays no other, and
+// the number of workers is about the number of registrations that are being served, plus the next
+// one and the idle ones. Up to GOMAXPROCS are idle, and none after the last registration has ended.
 type Workers struct {
 	queued atomic.Int64 // registrations in bulk and in queue
 	bulk   atomic.Pointer[bulkQueue]
 	waking atomic.Bool // a worker was woken or started, and has not looked for work yet
 
 	mu      sync.Mutex
-	work    sync.Cond       // signalled for each worker that is idle no more; made by join
-	queue   []*Registration // what is taken after bulk
+	work    sync.Cond       // signalled for each idle worker that is to wake; created by join
+	queue   []*Registration // taken after bulk
 	head    int             // of queue
 	running int             // registrations
 	idle    int             // workers that wait for work
 }
 
-// bulkQueue is a queue that many registrations joined at once. They are taken without a lock:
-// workers would spend more time waiting for it than working.
+// bulkQueue is a queue that many registrations joined at the same time. Workers take them without a
+// lock: otherwise they would spend more time waiting for it than working.
 type bulkQueue struct {
 	of    []*Registration
-	taken atomic.Int64 // may be more than there are
+	taken atomic.Int64 // may exceed their number
 }
 
-// minBulk is how many registrations make a bulkQueue.
+// minBulk is the number of registrations from which a bulkQueue is used.
 const minBulk = 16
 
-// serveState is where a registration stands with its workers.
+// serveState is the state of a registration among its workers.
 type serveState uint32
 
 const (
-	inactive serveState = iota // it has not begun, or has ended
+	inactive serveState = iota // it has not started, or has ended
 	resting                    // it has nothing to do
-	queued                     // or taken by a worker that has not begun
-	served                     // by a worker, at this moment
-	requeue                    // it was woken while it was served, and will be queued again
+	queued                     // or taken by a worker that has not started on it
+	served                     // by a worker, now
+	requeue                    // it was woken while being served, and will be queued again
 )
 
 // join adds a registration. The workers serve it until its context ends.
@@ -64,20 +63,18 @@ func (w *Workers) join(r *Registration) {
 	w.push(r)
 }
 
-// leave removes a registration, whose context must have ended. It blocks until no worker serves the
-// registration any more.
+// leave removes a registration, whose context must have ended. It blocks until no worker serves it.
 func (w *Workers) leave(r *Registration) {
 	w.wake(r)
 	<-r.left
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.running--
-	w.idle = 0 // each looks whether it is still wanted
+	w.idle = 0 // each checks whether it is still needed
 	w.work.Broadcast()
 }
 
-// Notify queues registrations. A worker serves each as soon as it comes to it. Notify does not
-// block.
+// Notify queues registrations. A worker serves each as soon as one is free. Notify does not block.
 func (w *Workers) Notify(registrations []any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -86,14 +83,14 @@ func (w *Workers) Notify(registrations []any) {
 	}
 }
 
-// wake queues one registration, as Notify does.
+// wake queues one registration, like Notify.
 func (w *Workers) wake(r *Registration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.push(r)
 }
 
-// push queues a registration that rests. One that is being served is queued again afterwards. The
+// push queues a resting registration. One that is being served is queued again afterwards. The
 // caller holds the lock.
 func (w *Workers) push(r *Registration) {
 	for {
@@ -103,7 +100,7 @@ func (w *Workers) push(r *Registration) {
 				return
 			}
 		case resting:
-			r.state.Store(uint32(queued)) // which nobody else does with w.mu held
+			r.state.Store(uint32(queued)) // no other goroutine does while w.mu is held
 			w.append(r)
 			w.wakeWorker()
 			return
@@ -134,7 +131,7 @@ func (w *Workers) wakeWorker() {
 	}
 }
 
-// loop runs a worker: it serves queued registrations until the worker is not needed any more.
+// loop runs a worker: it serves queued registrations until the worker is no longer needed.
 func (w *Workers) loop() {
 	w.waking.Store(false)
 	changes := make([]store.Change, batchSize)
@@ -145,14 +142,13 @@ func (w *Workers) loop() {
 			w.mu.Unlock()
 		}
 		w.serve(r, changes)
-		// Handlers of the same objects stay close to each other, and find decoded what one of them has
-		// decoded.
+		// Handlers of the same objects stay close to each other, and find objects decoded that another
+		// has decoded.
 		runtime.Gosched()
 	}
 }
 
-// take waits for a registration that is queued. It returns nil if the worker is not needed any
-// more.
+// take waits for a queued registration. It returns nil if the worker is no longer needed.
 func (w *Workers) take() *Registration {
 	if r := w.bulk.Load().next(); r != nil {
 		return r
@@ -176,7 +172,7 @@ func (w *Workers) take() *Registration {
 	}
 }
 
-// next returns the next registration of a bulkQueue, nil if there is none.
+// next returns the next registration of a bulkQueue, or nil.
 func (b *bulkQueue) next() *Registration {
 	if b == nil {
 		return nil
@@ -187,8 +183,8 @@ func (b *bulkQueue) next() *Registration {
 	return nil
 }
 
-// pop returns the first registration in queue, nil if there is none. If there are many, it makes a
-// bulkQueue of the others.
+// pop returns the first registration in queue, or nil. If there are many, it creates a bulkQueue of
+// the others.
 func (w *Workers) pop() *Registration {
 	if w.head == len(w.queue) {
 		return nil
@@ -226,7 +222,7 @@ func (w *Workers) serve(r *Registration, changes []store.Change) {
 	returned = true
 }
 
-// settle notes that a registration was served. more tells that it has more to do.
+// settle records that a registration was served. more reports that it has more to do.
 func (w *Workers) settle(r *Registration, more bool) {
 	switch {
 	case r.ctx.Err() != nil:

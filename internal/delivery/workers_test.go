@@ -17,7 +17,7 @@ import (
 	"github.com/weirproject/weir/internal/store"
 )
 
-// run runs n handlers, which are told apart by their index.
+// run runs n handlers, which are identified by their index.
 func run(ctx context.Context, s *store.Store, workers *Workers, n int, handle func(i int)) (all []*Registration) {
 	for i := range n {
 		r := New(s, func(context.Context, Event) { handle(i) }, Options{Workers: workers})
@@ -33,8 +33,8 @@ func waitFor(all []*Registration) {
 	}
 }
 
-// TestWorkersOfBlockedHandlers: however many handlers block, the others are told at once, and those
-// that block go on where they were.
+// TestWorkersOfBlockedHandlers: for any number of blocked handlers, the others receive events
+// immediately, and the blocked ones continue where they were.
 func TestWorkersOfBlockedHandlers(t *testing.T) {
 	const handlers = 200
 	synctest.Test(t, func(t *testing.T) {
@@ -76,8 +76,8 @@ func TestWorkersOfBlockedHandlers(t *testing.T) {
 	})
 }
 
-// TestIdleWorkers: however many handlers blocked, only a few goroutines wait for work, and none
-// once no registration runs.
+// TestIdleWorkers: after any number of handlers blocked, only a few goroutines wait for work, and
+// none after the last registration has ended.
 func TestIdleWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -105,14 +105,14 @@ func TestIdleWorkers(t *testing.T) {
 	})
 }
 
-// TestHandlersShareDecoded: of many objects that many handlers get, most are found decoded, because
-// the handlers stay close to each other. While workers served a registration for as long as they
-// were let, each handler decoded nearly all by itself.
+// TestHandlersShareDecoded: when many handlers receive many objects, most objects are decoded once,
+// because the handlers stay close to each other. Before turns were limited, each handler decoded
+// nearly all objects itself.
 func TestHandlersShareDecoded(t *testing.T) {
 	const handlers, objects = 100, 4000
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // so that the order hangs on nothing else
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // so that nothing else determines the order
 	ctx, cancel := context.WithCancel(t.Context())
-	w := newTestStore(t, store.Config{DecodedBudget: 1 << 20}) // for some hundreds of them
+	w := newTestStore(t, store.Config{DecodedBudget: 1 << 20}) // for a few hundred of them
 	defer w.store.Close()
 	var names []string
 	for i := range objects {
@@ -148,8 +148,8 @@ func TestHandlersShareDecoded(t *testing.T) {
 	waitFor(all)
 }
 
-// TestTurns: a registration that is served does the more the further it is behind, so that handlers
-// which lag behind others come close to these.
+// TestTurns: a registration handles more per turn the further it lags, so that lagging handlers
+// catch up with the others.
 func TestTurns(t *testing.T) {
 	for _, of := range []struct{ behind, want int }{
 		{10, 10}, {batchSize * lagFraction, batchSize}, {4 * batchSize * lagFraction, 4 * batchSize}, {maxTurn * (lagFraction + 2), maxTurn},
@@ -174,13 +174,13 @@ func TestTurns(t *testing.T) {
 }
 
 // goroutinesIn returns how many goroutines have a method of this package on their stack.
-// runtime.NumGoroutine counts for a while what has ended.
+// runtime.NumGoroutine still counts ended ones for a while.
 func goroutinesIn(method string) int {
 	stacks := make([]byte, 1<<20)
 	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "delivery."+method+"(")
 }
 
-// TestHandlerThatExits: a handler that ends its goroutine ends its registration, and nobody else's.
+// TestHandlerThatExits: a handler that ends its goroutine ends its registration, and no other.
 func TestHandlerThatExits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -206,8 +206,8 @@ func TestHandlerThatExits(t *testing.T) {
 	})
 }
 
-// TestWorkersUnderLoad: registrations come and go while changes do, and their handlers block, yield
-// and exit. Each is told of every change from its begin to its end, one at a time and in order.
+// TestWorkersUnderLoad: registrations start and end during changes, and their handlers block, yield
+// and exit. Each receives every change from its start to its end, one at a time and in order.
 func TestWorkersUnderLoad(t *testing.T) {
 	w := newTestStore(t, store.Config{LogBytes: 1 << 30})
 	defer w.store.Close()
@@ -275,7 +275,7 @@ func TestBulkQueue(t *testing.T) {
 	}
 	w.waking.Store(true) // no worker is started
 	w.Notify(owners)
-	w.Notify(owners[:5]) // are queued already
+	w.Notify(owners[:5]) // they are queued already
 	for w.queued.Load() > 0 {
 		got = append(got, w.take())
 		w.queued.Add(-1)

@@ -1,4 +1,4 @@
-// Package diff says what changed between two versions of an object, path by path.
+// Package diff lists the differences between two versions of an object, path by path.
 package diff
 
 import (
@@ -12,35 +12,34 @@ import (
 
 // Change is one path whose value changed.
 type Change struct {
-	// Sign is '+' for a path that is new, '-' for one that is gone, and '~' for one with another
-	// value.
+	// Sign is '+' for an added path, '-' for a removed one, and '~' for one with another value.
 	Sign     byte
 	Path     string
 	Old, New any
-	Hidden   bool // the values are not to be shown
+	Hidden   bool // the values must not be shown
 }
 
-// Options say what is hidden. The zero value hides the values of objects that say that they are
-// Secrets, and their annotations, of which many a tool keeps the whole object in one.
+// Options select what to hide. The zero value hides the values of objects that state that they are
+// Secrets, and their annotations, because many tools keep the whole object in one.
 type Options struct {
-	// Secret says that the object is, or may be, a Secret, whatever it says itself.
+	// Secret reports that the object is, or may be, a Secret, even if it states another kind.
 	Secret bool
-	// Env hides the values of environment variables: whatever is below a field whose name ends as
-	// isEnv says, but for the names of variables and where they come from. It also hides annotations
-	// that may repeat the object, and the variables with it.
+	// Env hides the values of environment variables: everything below a field whose name isEnv
+	// accepts, except the names of variables and their sources. It also hides annotations that may
+	// repeat the object and so the variables.
 	Env bool
 }
 
-// Objects returns what changed from one version of an object to another, as their JSON decodes, in
-// the order of their paths. The resourceVersion and managedFields are left out: the first changes
-// with everything, the second repeats what changed.
+// Objects returns the differences between two versions of an object, as decoded JSON, in the order
+// of their paths. It omits the resourceVersion, which always changes, and managedFields, which
+// repeat the change.
 func Objects(before, after map[string]any, o Options) []Change {
 	d := &differ{secret: o.Secret || after["kind"] == "Secret" && after["apiVersion"] == "v1", env: o.Env}
 	d.objects("", pruned(before), pruned(after))
 	return d.changes
 }
 
-// pruned returns an object without what Objects leaves out. The object itself stays as it is.
+// pruned returns an object without the fields that Objects omits. The object itself is unchanged.
 func pruned(object map[string]any) map[string]any {
 	metadata, ok := object["metadata"].(map[string]any)
 	if !ok {
@@ -56,8 +55,8 @@ func pruned(object map[string]any) map[string]any {
 type differ struct {
 	secret  bool
 	env     bool
-	hidden  bool // what is being compared now is not to be shown
-	inEnv   bool // it is among environment variables
+	hidden  bool // the values being compared must not be shown
+	inEnv   bool // inside environment variables
 	changes []Change
 }
 
@@ -104,9 +103,9 @@ func (d *differ) objects(path string, before, after map[string]any) {
 	}
 }
 
-// lone tells of a value that only one version has. Labels and the like are told one by one, what is
-// deeper as a whole, so that a new container is one line and not thirty. The metadata has what may
-// be hidden, and is never told as a whole.
+// lone reports a value that only one version has. It reports labels and similar maps one by one,
+// and deeper values as a whole, so that a new container is one line instead of thirty. It never
+// reports metadata as a whole, because parts of it may be hidden.
 func (d *differ) lone(sign byte, path string, value any) {
 	if object, ok := value.(map[string]any); ok && len(object) > 0 && (flat(object) || d.hidden || path == "metadata") {
 		if sign == '+' {
@@ -152,8 +151,8 @@ func (d *differ) values(path string, before, after any) {
 	}
 }
 
-// lists compares what is between the elements that both lists begin with and those that both end
-// with, so that one element that came or went anywhere is told as that.
+// lists compares the elements between the common start and the common end of two lists, so that one
+// element that was added or removed anywhere is reported as such.
 func (d *differ) lists(path string, before, after []any) {
 	start := 0
 	for start < min(len(before), len(after)) && reflect.DeepEqual(before[start], after[start]) {
@@ -179,7 +178,7 @@ func (d *differ) lists(path string, before, after []any) {
 
 var plainKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// join appends a key to a path. One with a dot in it, as many labels have, is quoted.
+// join appends a key to a path. It quotes a key with a dot, as many labels have.
 func join(path, key string) string {
 	if !plainKey.MatchString(key) {
 		return path + "[" + strconv.Quote(key) + "]"

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// What bounds a line, in runes.
+// The limits of a line, in runes.
 const (
 	maxValue = 60
 	maxLine  = 160
-	// context is how much of what two long texts have in common is shown ahead of where they part.
+	// context is how much of the common start of two long texts is shown before their difference.
 	context = 10
 )
 
@@ -37,14 +37,13 @@ func (c Change) Line(limit int) string {
 	return cut(line, limit)
 }
 
-// text writes a value as people do, a string without quotes, but for one that would be taken for
-// something else.
+// text formats a value for people, a string without quotes unless it would be ambiguous.
 func text(value any) string {
 	s, ok := value.(string)
 	if !ok {
 		raw, err := json.Marshal(value)
 		if err != nil {
-			return "(cannot be shown)" // nothing that was decoded from JSON
+			return "(cannot be shown)" // a value that JSON cannot decode to
 		}
 		return string(raw)
 	}
@@ -56,7 +55,7 @@ func text(value any) string {
 	return s
 }
 
-// apart leaves out what two texts begin with where they would be cut before they differ.
+// apart omits the common start of two texts if they would be cut off before they differ.
 func apart(a, b string) (string, string) {
 	if len([]rune(a)) <= maxValue && len([]rune(b)) <= maxValue {
 		return a, b

@@ -4,11 +4,11 @@ import (
 	"strings"
 )
 
-// redaction stands for a value of an environment variable.
+// redaction replaces a value of an environment variable.
 const redaction = "(hidden)"
 
-// isEnv reports whether a field of this name has environment variables: env of a container,
-// extraEnv, envVars and the like of custom resources.
+// isEnv reports whether a field of this name contains environment variables: env of a container,
+// and extraEnv, envVars and similar fields of custom resources.
 func isEnv(key string) bool {
 	key = strings.ToLower(key)
 	for _, end := range []string{"env", "envs", "envvar", "envvars", "environment", "environmentvariables"} {
@@ -19,12 +19,12 @@ func isEnv(key string) bool {
 	return false
 }
 
-// told reports whether a field of an environment variable says no value: its name, and what object
-// the value comes from.
+// told reports whether a field of an environment variable contains no value: its name, and the
+// object that the value comes from.
 func told(key string) bool { return key == "name" || key == "valueFrom" }
 
-// redacted returns a value without those of environment variables in it. inEnv tells that the value
-// itself is, or has, such variables. The value stays as it is.
+// redacted returns a value with the values of environment variables replaced. inEnv reports that
+// the value itself is, or contains, such variables. The value is unchanged.
 func redacted(value any, inEnv bool) any {
 	switch value := value.(type) {
 	case nil:
@@ -53,13 +53,12 @@ func redacted(value any, inEnv bool) any {
 	return value
 }
 
-// repeatsObject reports whether an annotation's value is a JSON object, or one that is compressed,
-// as those are in which tools keep what was applied: kubectl, kapp and Rancher's, which compress
-// it.
+// repeatsObject reports whether an annotation's value is a JSON object, or a compressed one, in
+// which tools keep the applied object: kubectl, kapp and Rancher's, which compress it.
 func repeatsObject(value any) bool {
 	text, ok := value.(string)
 	return ok && (strings.HasPrefix(strings.TrimSpace(text), "{") || strings.HasPrefix(text, gzipInBase64))
 }
 
-// gzipInBase64 is what the base64 of all that gzip has compressed begins with.
+// gzipInBase64 is the start of the base64 form of all gzip output.
 const gzipInBase64 = "H4sI"

@@ -30,8 +30,8 @@ func appendAggregated(versions []version, g *apidiscovery.APIGroupDiscovery) []v
 	return versions
 }
 
-// appendResource appends a resource and its subresources, as a list of resources has them. A
-// resource may have no kind of its own: it is there for its subresources.
+// appendResource appends a resource and its subresources in the form of a list of resources. A
+// resource without a kind exists only for its subresources.
 func appendResource(to []metav1.APIResource, r *apidiscovery.APIResourceDiscovery) []metav1.APIResource {
 	of := metav1.APIResource{
 		Name:         r.Resource,
@@ -53,7 +53,7 @@ func appendResource(to []metav1.APIResource, r *apidiscovery.APIResourceDiscover
 	return to
 }
 
-// setKind sets what a resource's objects are, and reports whether they are anything.
+// setKind sets the kind of a resource's objects, and reports whether it has one.
 func setKind(r *metav1.APIResource, kind *metav1.GroupVersionKind) bool {
 	if kind == nil || *kind == (metav1.GroupVersionKind{}) {
 		return false

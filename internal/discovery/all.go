@@ -16,30 +16,30 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// aggregated is what servers answer with all resources of all groups: those since 1.30, and since
-// 1.27. Both forms have the same fields. Older ones answer with the names of groups, as all do to
-// those who ask for JSON.
+// aggregated are the media types of answers with all resources of all groups: of servers since
+// 1.30, and since 1.27. Both forms have the same fields. Older servers answer with the names of
+// groups, as all servers do to requests for JSON.
 var aggregated = []string{
 	"application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
 	"application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
 }
 
-// maxAsked is how many versions of groups are asked for at a time.
+// maxAsked is how many versions of groups are requested at the same time.
 const maxAsked = 16
 
 // version is a version of a group.
 type version struct {
 	schema.GroupVersion
-	resources *metav1.APIResourceList // nil: not told yet
-	err       error                   // why it cannot be told
+	resources *metav1.APIResourceList // nil: not received yet
+	err       error                   // why it is missing
 }
 
-// All asks for all resources and subresources. It returns a list for each version of each group: in
+// All requests all resources and subresources. It returns a list for each version of each group: in
 // the server's order of groups, the core group first, and in each group the preferred version
-// first. Where some groups do not answer, the lists of the others come with an error.
+// first. If some groups do not answer, it returns the lists of the others and an error.
 func (c *Client) All(ctx context.Context) ([]*metav1.APIResourceList, error) {
 	versions, err := c.versions(ctx, "/api", func() any { return &metav1.APIVersions{} })
-	if err != nil && !apierrors.IsNotFound(err) { // servers that are aggregated have no core group
+	if err != nil && !apierrors.IsNotFound(err) { // aggregated servers have no core group
 		return nil, err
 	}
 	named, err := c.versions(ctx, "/apis", func() any { return &metav1.APIGroupList{} })
@@ -60,7 +60,7 @@ func (c *Client) All(ctx context.Context) ([]*metav1.APIResourceList, error) {
 	return lists, errors.Join(failed...)
 }
 
-// askForMissing asks for the resources of each version that has none yet.
+// askForMissing requests the resources of each version that has none yet.
 func (c *Client) askForMissing(ctx context.Context, versions []version) {
 	slots := make(chan struct{}, maxAsked)
 	var asked sync.WaitGroup
@@ -78,8 +78,8 @@ func (c *Client) askForMissing(ctx context.Context, versions []version) {
 	asked.Wait()
 }
 
-// versions asks for the groups below a path. plain returns what an answer that is not aggregated is
-// decoded into.
+// versions requests the groups below a path. plain returns the value into which an answer that is
+// not aggregated is decoded.
 func (c *Client) versions(ctx context.Context, path string, plain func() any) ([]version, error) {
 	answer, err := c.get(ctx, path, strings.Join(aggregated, ",")+","+runtime.ContentTypeJSON, maxRetries, func(contentType string) any {
 		if isAggregated(contentType) {
@@ -108,8 +108,8 @@ func (c *Client) versions(ctx context.Context, path string, plain func() any) ([
 	return versions, nil
 }
 
-// isAggregated reports whether an answer is of a media type that was asked for first, whatever the
-// order of its parameters and whatever is added to them.
+// isAggregated reports whether an answer has an aggregated media type, for any order of its
+// parameters and with additional ones.
 func isAggregated(contentType string) bool {
 	is, has, err := mime.ParseMediaType(contentType)
 	return err == nil && slices.ContainsFunc(aggregated, func(mediaType string) bool {

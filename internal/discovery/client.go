@@ -1,6 +1,6 @@
-// Package discovery asks an API server which resources it has. client-go's discovery client does so
-// too, but it links the types of every built-in API and OpenAPI's, a third of a program that lists
-// and watches.
+// Package discovery reads the resources of an API server. client-go's discovery client does so too,
+// but it links the types of every built-in API and OpenAPI's, a third of a program that lists and
+// watches.
 package discovery
 
 import (
@@ -21,18 +21,18 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// defaultTimeout bounds a request where the rest.Config does not. It is client-go's.
+// defaultTimeout limits a request if the rest.Config does not. It is client-go's.
 const defaultTimeout = 32 * time.Second
 
 // Client asks one server. Its methods are safe for concurrent use.
 type Client struct{ rest rest.Interface }
 
-// New returns a client for the server that cfg names. It copies cfg and makes no request. It shares
+// New returns a client for the server that cfg names. It copies cfg and sends no request. It shares
 // connections with the sources of equal configs.
 func New(cfg *rest.Config) (*Client, error) {
 	cfg = source.CopyConfig(cfg)
 	cfg.APIPath, cfg.GroupVersion = "", nil
-	cfg.QPS = -1 // each answer is asked for once, and few at a time
+	cfg.QPS = -1 // each answer is requested once, and few at a time
 	if cfg.Timeout == 0 {
 		cfg.Timeout = defaultTimeout
 	}
@@ -58,16 +58,16 @@ var codecs = func() runtime.NegotiatedSerializer {
 	return serializer.NewCodecFactory(s).WithoutConversion()
 }()
 
-// REST returns what the client sends its requests with.
+// REST returns the client's REST client.
 func (c *Client) REST() rest.Interface { return c.rest }
 
-// maxRetries is how often client-go's REST client asks again for All, after the time that the
-// server asks for or where the connection broke. It is client-go's own number.
+// maxRetries is how often client-go's REST client repeats a request of All, after the server's
+// Retry-After or a broken connection. It is client-go's own number.
 const maxRetries = 10
 
-// GroupVersion asks for the resources of one version of a group. It asks once: the caller decides
-// when to ask again, by the error, which has the Retry-After of a refusal. Of an answer that cannot
-// be read it is a *wire.SyntaxError.
+// GroupVersion requests the resources of one version of a group. It sends one request: the caller
+// decides when to repeat it, by the error, which has the Retry-After of a refusal. If the answer
+// cannot be read, the error is a *wire.SyntaxError.
 func (c *Client) GroupVersion(ctx context.Context, gv schema.GroupVersion) (*metav1.APIResourceList, error) {
 	return c.groupVersion(ctx, gv, 0)
 }
@@ -82,8 +82,8 @@ func (c *Client) groupVersion(ctx context.Context, gv schema.GroupVersion, retri
 	return list, err
 }
 
-// get asks for a path, and up to so many times again where client-go's REST client does. into
-// chooses by the answer's content type what it is decoded into.
+// get requests a path, with up to retries repetitions by client-go's REST client. into returns the
+// value to decode into, by the answer's content type.
 func (c *Client) get(ctx context.Context, path, accept string, retries int, into func(contentType string) any) (any, error) {
 	var contentType string
 	result := c.rest.Get().AbsPath(path).SetHeader("Accept", accept).MaxRetries(retries).Do(ctx).ContentType(&contentType)
@@ -98,8 +98,8 @@ func (c *Client) get(ctx context.Context, path, accept string, retries int, into
 	return answer, nil
 }
 
-// mergeRetryAfter returns err, with what plain has of the answer's Retry-After header. err is made
-// of the Status that the server sent, if it sent one, and plain of the rest of the answer.
+// mergeRetryAfter returns err with the Retry-After header of the answer, which plain has. err comes
+// from the Status that the server sent, if any, and plain from the rest of the answer.
 func mergeRetryAfter(err, plain error) error {
 	status, sent := errors.AsType[*apierrors.StatusError](err)
 	rest, refused := errors.AsType[*apierrors.StatusError](plain)
@@ -114,7 +114,7 @@ func mergeRetryAfter(err, plain error) error {
 	return err
 }
 
-// malformed returns the error of an answer that JSON's decoder refused.
+// malformed returns the error of an answer that JSON's decoder rejected.
 func malformed(err error) error {
 	e := &wire.SyntaxError{What: err.Error(), Err: wire.ErrMalformed}
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {

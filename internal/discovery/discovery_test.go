@@ -24,7 +24,8 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// TestAgainstClientGo: both tell the same of the embedded server, in either form of its answers.
+// TestAgainstClientGo: both clients return the same for the embedded server, for either form of its
+// answers.
 func TestAgainstClientGo(t *testing.T) {
 	server, err := apiserver.New(apiserver.Options{Resources: []apiserver.Resource{
 		{GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, Kind: "Widget", Status: true},
@@ -68,7 +69,7 @@ func TestAgainstClientGo(t *testing.T) {
 	}
 }
 
-// plain hides from a server that its answers may be aggregated.
+// plain hides from a server that the client accepts aggregated answers.
 type plain struct{}
 
 func (plain) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -86,8 +87,8 @@ func client(t *testing.T, cfg *rest.Config) *Client {
 	return c
 }
 
-// serve serves answers by their paths: a value as JSON, an int as that status. An aggregated one
-// says so in its own words.
+// serve serves answers by their paths: a value as JSON, an int as that status. An aggregated answer
+// states its media type itself.
 func serve(t *testing.T, answers map[string]any) *Client {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer, ok := answers[r.URL.Path]
@@ -124,8 +125,8 @@ func list(groupVersion string) metav1.APIResourceList {
 	return metav1.APIResourceList{GroupVersion: groupVersion, APIResources: []metav1.APIResource{{Name: "things", Kind: "Thing"}}}
 }
 
-// TestPlain: the preferred version of each group comes first, and what some groups do not tell is
-// an error beside the others.
+// TestPlain: the preferred version of each group is first. If some groups fail, All returns the
+// others and an error.
 func TestPlain(t *testing.T) {
 	group := func(name, preferred string, versions ...string) metav1.APIGroup {
 		g := metav1.APIGroup{Name: name, PreferredVersion: metav1.GroupVersionForDiscovery{Version: preferred}}
@@ -156,7 +157,7 @@ func TestPlain(t *testing.T) {
 	if !apierrors.IsForbidden(err) || !strings.HasPrefix(err.Error(), "b/v2: jane may not") {
 		t.Errorf("error %v", err)
 	}
-	delete(answers, "/api") // an aggregated server's own
+	delete(answers, "/api") // like an aggregated server
 	if lists, err = serve(t, answers).All(t.Context()); len(lists) != 3 || err == nil {
 		t.Errorf("%v, %v", names(lists), err)
 	}
@@ -173,8 +174,8 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// TestAggregated: resources without a kind, of which only subresources can be had, are none, and a
-// version whose server does not answer is an error beside the others.
+// TestAggregated: resources without a kind, which exist only for subresources, are omitted. If a
+// version's server does not answer, All returns the others and an error.
 func TestAggregated(t *testing.T) {
 	c := serve(t, map[string]any{"/api": `{}`, "/apis": `{"items":[{"metadata":{"name":"g"},"versions":[
 		{"version":"v2","freshness":"Stale"},
@@ -198,7 +199,7 @@ func TestAggregated(t *testing.T) {
 	}
 }
 
-// TestAggregatedBeta: two requests are enough for a server that has only the form before v2.
+// TestAggregatedBeta: two requests are sufficient for a server that has only the form before v2.
 func TestAggregatedBeta(t *testing.T) {
 	const mediaType = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
 	var asked []string
@@ -219,7 +220,7 @@ func TestAggregatedBeta(t *testing.T) {
 	}
 }
 
-// TestGroupVersion: an error has its Status.
+// TestGroupVersion: the error has its Status.
 func TestGroupVersion(t *testing.T) {
 	c := serve(t, map[string]any{"/apis/g/v1": list("g/v1"), "/api/v1": http.StatusForbidden})
 	if l, err := c.GroupVersion(t.Context(), schema.GroupVersion{Group: "g", Version: "v1"}); err != nil || len(l.APIResources) != 1 {
@@ -233,8 +234,8 @@ func TestGroupVersion(t *testing.T) {
 	}
 }
 
-// TestGroupVersionRefused: who asks for one version is told of a refusal at once, with the time
-// after which the server wants to be asked again, be that in the answer's header or in its Status.
+// TestGroupVersionRefused: GroupVersion immediately returns a refusal, with the server's
+// Retry-After from the answer's header or from its Status.
 func TestGroupVersionRefused(t *testing.T) {
 	status := func(seconds int32) string {
 		raw, err := json.Marshal(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,

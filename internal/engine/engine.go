@@ -34,20 +34,20 @@ var (
 type Config struct {
 	Name  string // used in errors
 	Store store.Config
-	// Reflector is what all reflectors of the engine have in common. They share a Server of their
-	// own if it has none.
+	// Reflector is the configuration that all reflectors of the engine share. If it has no Server,
+	// they share a new one.
 	Reflector reflector.Config
-	// Sink, when not nil, returns what a reflector writes to in place of its writer.
+	// Sink, when not nil, returns the sink that a reflector writes to instead of its writer.
 	Sink func(*store.Writer) reflector.Sink
-	// Requests counts what the sources of the engine do. It may be nil.
+	// Requests counts the requests of the engine's sources. It may be nil.
 	Requests *source.Stats
 	// OnStatus is called with each change of a reflector's status. It must not block. It may be
 	// nil.
 	OnStatus func(Status)
-	// Background runs while the engine does, on a goroutine of its own, until its context ends; Run
+	// Background runs while the engine does, on a separate goroutine, until its context ends; Run
 	// waits for it. It may be nil.
 	Background func(context.Context)
-	// StopTimeout bounds how long Run waits for handlers when it ends. 0 means 10 s.
+	// StopTimeout limits how long Run waits for handlers when it ends. The default is 10 s.
 	StopTimeout time.Duration
 }
 
@@ -65,16 +65,15 @@ type Engine struct {
 	handlers map[*delivery.Registration]context.CancelFunc
 	removed  removals
 	serial   int // number of handlers ever registered
-	// unnamed are the handlers that came without a name, each at its number less one. nil: the number
-	// is free.
+	// unnamed are the handlers without a name, each at its number minus one. nil: the number is free.
 	unnamed []*delivery.Registration
 }
 
-// engines are those of this process that run, by Config.Name. An engine is among them from the
-// beginning of its Run to the end.
+// engines are the running engines of this process, by Config.Name. An engine is among them from the
+// start of its Run to the end.
 var engines registry.Registry[*Engine]
 
-// Running returns the engines of this process that run, ordered by name. It does not block, and is
+// Running returns the running engines of this process, ordered by name. It does not block, and is
 // safe for concurrent use.
 func Running() []registry.Named[*Engine] { return engines.All() }
 
@@ -179,7 +178,7 @@ func (e *Engine) end() error {
 	e.phase = stopped
 	var waiting []*delivery.Registration
 	for r := range e.handlers {
-		r.Close() // somebody else may be running it
+		r.Close() // another goroutine may be running it
 		waiting = append(waiting, r)
 	}
 	e.mu.Unlock()
@@ -208,9 +207,9 @@ func (e *Engine) end() error {
 }
 
 // Handle registers a handler. It may be called before, during or after the first sync. The handler
-// is served from when the engine runs until Remove or until the engine stops. One without a name
-// gets the lowest number that is free, so that handlers that come and go have few names in all. The
-// error wraps ErrStopped.
+// is served while the engine runs, until Remove. A handler without a name receives the lowest free
+// number, so that handlers that are added and removed have few names in total. The error wraps
+// ErrStopped.
 func (e *Engine) Handle(fn delivery.Func, opts delivery.Options) (*delivery.Registration, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -225,7 +224,7 @@ func (e *Engine) Handle(fn delivery.Func, opts delivery.Options) (*delivery.Regi
 		}
 		opts.Name = fmt.Sprintf("%s handler %d", e.cfg.Name, number+1)
 	}
-	// Multiples of the golden ratio modulo 1 stay far apart, however many handlers there are.
+	// Multiples of the golden ratio modulo 1 stay far apart for any number of handlers.
 	const golden = 0.6180339887498949
 	shift := golden * float64(e.serial-1)
 	opts.ResyncStart = shift - float64(int(shift))
@@ -241,7 +240,7 @@ func (e *Engine) Handle(fn delivery.Func, opts delivery.Options) (*delivery.Regi
 	return r, nil
 }
 
-// serve begins to serve a handler, until the engine's context ends or Remove. The caller holds the
+// serve starts to serve a handler, until the engine's context ends or Remove. The caller holds the
 // lock.
 func (e *Engine) serve(r *delivery.Registration) {
 	ctx, cancel := context.WithCancel(e.run)

@@ -10,8 +10,8 @@ import (
 	"github.com/weirproject/weir/internal/delivery"
 )
 
-// TestHandlerNames: a handler that comes without a name gets the lowest number that no other has,
-// so that handlers that come and go have no endless number of names.
+// TestHandlerNames: a handler without a name receives the lowest number that no other has, so that
+// handlers that are added and removed have few names.
 func TestHandlerNames(t *testing.T) {
 	e := New(Config{Name: "pods"})
 	handle := func(opts delivery.Options) *delivery.Registration {
@@ -52,7 +52,7 @@ func TestHandlerNames(t *testing.T) {
 }
 
 // TestBackground: Config.Background runs while the engine does, and a Run that is refused does not
-// begin it.
+// start it.
 func TestBackground(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var begun, ended int
@@ -78,8 +78,7 @@ func TestBackground(t *testing.T) {
 	})
 }
 
-// TestWaitFor waits until its condition holds, its context ends or the engine stops, whichever
-// comes first.
+// TestWaitFor: WaitFor returns when its condition holds, its context ends or the engine stops.
 func TestWaitFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := New(Config{Name: "pods"})
@@ -116,8 +115,7 @@ func TestWaitFor(t *testing.T) {
 	})
 }
 
-// TestWaitsWrapContextError: a wait that its context ends finds the context's error, and the cause
-// that it was ended with.
+// TestWaitsWrapContextError: a wait whose context ends returns the context's error and its cause.
 func TestWaitsWrapContextError(t *testing.T) {
 	e := New(Config{Name: "pods"})
 	cause := errors.New("the rollout is over")
@@ -138,8 +136,8 @@ func TestWaitsWrapContextError(t *testing.T) {
 	}
 }
 
-// TestRunning: engines are among those that run from the beginning of Run to its end, each by a
-// name of its own. A number is given again once its engine has ended.
+// TestRunning: an engine is in Running from the start of Run to its end, under a unique name. A
+// number is reused after its engine has ended.
 func TestRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		names := func() (all []string) {

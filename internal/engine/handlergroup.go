@@ -6,22 +6,22 @@ import (
 	"github.com/weirproject/weir/internal/delivery"
 )
 
-// HandlerGroup has the handlers of one name. What they count together does not fall when one of
-// them is removed, until the last is.
+// HandlerGroup has the handlers of one name. Their totals do not fall when one of them is removed,
+// until the last is.
 type HandlerGroup struct {
 	Handlers []*delivery.Registration // that are registered, at least one
-	Leaving  []*delivery.Registration // that were removed, and whose last call may go on
+	Leaving  []*delivery.Registration // removed, but their last call may be active
 	Left     Totals                   // of those that were removed and have returned
 }
 
-// Totals are what handlers have counted together.
+// Totals are the sums of handlers' counts.
 type Totals struct {
 	Handled uint64 // calls, resyncs included
 	Panics  uint64
-	Spent   time.Duration // in calls
+	Spent   time.Duration // duration of calls
 }
 
-// TotalsOf returns what one handler has counted.
+// TotalsOf returns the counts of one handler.
 func TotalsOf(s delivery.Stats) Totals { return Totals{s.Handled, s.Panics, s.Spent} }
 
 // Plus returns the sum of both.
@@ -29,8 +29,8 @@ func (t Totals) Plus(u Totals) Totals {
 	return Totals{t.Handled + u.Handled, t.Panics + u.Panics, t.Spent + u.Spent}
 }
 
-// removals are the handlers that were removed while another one of their name was registered. There
-// are no more names than registered handlers have.
+// removals are the handlers that were removed while another one of the same name was registered.
+// There are at most as many names as registered handlers.
 type removals struct {
 	leaving map[*delivery.Registration]struct{}
 	left    map[string]Totals // by name

@@ -12,8 +12,8 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// TestHandlerGroups: what the handlers of one name have counted together does not fall when one of
-// them is removed, has its last call in it, and is forgotten with the last of them.
+// TestHandlerGroups: the totals of a name do not fall when one of its handlers is removed, include
+// its last call, and disappear with the last handler.
 func TestHandlerGroups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := New(Config{Name: "pods", Store: store.Config{Encoding: wire.JSON}})

@@ -14,24 +14,23 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// Status is the state of one of an engine's reflectors. Where the objects are metadata alone, the
-// ItemType is what the source knows of what that is of, which may be less than a kind.
+// Status is the state of one of an engine's reflectors. For metadata, ItemType is what the source
+// knows about the objects' type, which may be less than a kind.
 type Status struct {
 	reflector.Status
-	Resource  string // what it lists and watches, such as pods; "": not known
+	Resource  string // of the objects, such as pods; "": unknown
 	Namespace string // "" is all
 	Selector  string // "" is everything
-	// ScopeUnknown says that nobody knows of the source what it lists and watches.
+	// ScopeUnknown reports that the source does not know what it lists and watches.
 	ScopeUnknown bool
 }
 
-// scoped is a source that knows what it lists and watches from its requests, if at all.
+// scoped is a source that knows, at most from its requests, what it lists and watches.
 type scoped interface {
 	Scope() (namespace, selector string, known bool)
 }
 
-// typed is a source that knows what its objects are, or some of that: metadata does not say what it
-// is of.
+// typed is a source that knows its objects' type, at least in part: metadata does not state it.
 type typed interface {
 	Type() (t wire.TypeMeta, resource string)
 }
@@ -45,9 +44,9 @@ type member struct {
 }
 
 func (m *member) run(ctx context.Context) {
-	// A reflector returns only when its context ends, so its error says nothing new.
+	// A reflector returns only when its context ends, so its error adds nothing.
 	_ = m.reflector.Run(ctx)
-	// An idle connection keeps two goroutines and its buffers. A stopped informer must leave none.
+	// An idle connection has two goroutines and its buffers. A stopped informer must leave none.
 	if src, ok := m.source.(interface{ CloseIdleConnections() }); ok {
 		src.CloseIdleConnections()
 	}
@@ -70,7 +69,7 @@ func (m *member) status(s reflector.Status) Status {
 	return out
 }
 
-// isMetadata reports whether objects say of themselves only that they are metadata.
+// isMetadata reports whether objects state only that they are metadata.
 func isMetadata(t wire.TypeMeta) bool {
 	return t.Kind == source.PartialObjectMetadata && strings.HasPrefix(t.APIVersion, metav1.GroupName+"/")
 }
@@ -105,7 +104,7 @@ func (e *Engine) Transitions() [][]reflector.Transition {
 	return all
 }
 
-// Relists returns how many complete states came after the first ones, by reason.
+// Relists returns how many complete states were received after the first ones, by reason.
 func (e *Engine) Relists() (sum reflector.Relists) {
 	for _, m := range e.members {
 		for reason, n := range m.reflector.Relists() {
@@ -115,7 +114,7 @@ func (e *Engine) Relists() (sum reflector.Relists) {
 	return sum
 }
 
-// Err returns why the engine is not current, or nil while it is. The engine recovers by itself.
+// Err returns why the engine is not current, or nil if it is. The engine recovers automatically.
 func (e *Engine) Err() error {
 	var errs []error
 	for _, m := range e.members {
@@ -141,10 +140,10 @@ func (e *Engine) WaitForSync(ctx context.Context) error {
 	return e.explain(ctx, e.store.WaitSynced(ctx), ErrNotSynced)
 }
 
-// WaitForResourceVersion blocks until the store holds everything up to rv, a resourceVersion that a
-// write returned. With several reflectors it blocks until each has reached rv. A reflector without
-// matching changes reaches it with its next bookmark, which kube-apiserver sends about once a
-// minute.
+// WaitForResourceVersion blocks until the store has received everything up to rv, a resourceVersion
+// that a write returned. With several reflectors it blocks until each has reached rv. A reflector
+// without matching changes reaches it with its next bookmark, which kube-apiserver sends about once
+// a minute.
 func (e *Engine) WaitForResourceVersion(ctx context.Context, rv string) error {
 	return e.explain(ctx, e.store.WaitResourceVersion(ctx, rv), fmt.Errorf("not at resourceVersion %s", rv))
 }
@@ -163,8 +162,8 @@ func (e *Engine) explain(ctx context.Context, err, what error) error {
 	return fmt.Errorf("%s: %w: %w", e.cfg.Name, what, err)
 }
 
-// WithContextError returns err, which ended a wait, such that it wraps the error of ctx too if that
-// has ended: the cause that a context was ended with does not.
+// WithContextError returns err, which ended a wait, wrapped so that it also wraps ctx.Err() if ctx
+// has ended: the cause of a context does not.
 func WithContextError(ctx context.Context, err error) error {
 	if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
 		return fmt.Errorf("%w: %w", ended, err)
@@ -192,7 +191,7 @@ func (e *Engine) WaitFor(ctx context.Context, cond func() bool) error {
 	}
 }
 
-// broadcast wakes all waiters. It holds one channel.
+// broadcast wakes all waiters. It has one channel.
 type broadcast struct {
 	mu sync.Mutex
 	ch chan struct{}

@@ -1,4 +1,4 @@
-// Package eventually waits in tests for what nothing signals: it asks again and again.
+// Package eventually lets tests wait for conditions that nothing signals: it checks repeatedly.
 package eventually
 
 import (
@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// maxPause bounds the pause between two questions. Pauses grow up to it from a millisecond: what
-// comes at once is not waited for long, and what takes long is not asked too often.
+// maxPause limits the pause between two checks. Pauses grow up to it from a millisecond: a
+// condition that soon holds is found soon, and one that takes long is not checked too often.
 const maxPause = 50 * time.Millisecond
 
 var errNot = errors.New("it does not hold")
 
-// True waits until cond holds. It fails the test, saying what it waited for, if ctx ends first.
+// True waits until cond holds. If ctx ends first, it fails the test with what it waited for.
 func True(t testing.TB, ctx context.Context, what string, cond func() bool) {
 	t.Helper()
 	NoError(t, ctx, what, func() error {
@@ -25,8 +25,8 @@ func True(t testing.TB, ctx context.Context, what string, cond func() bool) {
 	})
 }
 
-// NoError waits until ask returns no error. It fails the test, saying what it waited for and the
-// last error, if ctx ends first.
+// NoError waits until ask returns no error. If ctx ends first, it fails the test with what it
+// waited for and the last error.
 func NoError(t testing.TB, ctx context.Context, what string, ask func() error) {
 	t.Helper()
 	pause := time.Millisecond

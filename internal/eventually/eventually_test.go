@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// TestNoError: it asks until there is no error, seldom if that takes long.
+// TestNoError: NoError calls ask until it returns no error, less often the longer that takes.
 func TestNoError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, asked := time.Now(), 0
@@ -28,7 +28,7 @@ func TestNoError(t *testing.T) {
 	})
 }
 
-// failing is a test that keeps its failure.
+// failing is a test that records its failure.
 type failing struct {
 	testing.TB
 	failure string
@@ -41,7 +41,7 @@ func (f *failing) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// TestInVain: when the context ends, the test fails and says for what it waited and why.
+// TestInVain: when the context ends, the test fails with what it waited for and why.
 func TestInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("too late"))

@@ -1,4 +1,4 @@
-// Package golden compares what tests print with files.
+// Package golden compares the output of tests with files.
 package golden
 
 import (
@@ -11,7 +11,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
 
-// Check compares got with the file testdata/name of the package that is tested, as File does.
+// Check compares got with the file testdata/name of the package under test, see File.
 func Check(t testing.TB, name, got string) {
 	t.Helper()
 	File(t, filepath.Join("testdata", name), got)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// recorder notes what a check says.
+// recorder records the messages of a check.
 type recorder struct {
 	testing.TB
 	said string
@@ -17,7 +17,8 @@ func (r *recorder) Helper() {}
 
 func (r *recorder) Errorf(format string, args ...any) { r.said += fmt.Sprintf(format, args...) }
 
-// TestFile: what differs is told with the first line that does, and -rewrite writes the file.
+// TestFile: a difference is reported with the first line that differs, and -rewrite writes the
+// file.
 func TestFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "golden")
 	if err := os.WriteFile(path, []byte("a\nb\nc\n"), 0o644); err != nil {

@@ -1,5 +1,4 @@
-// Package helppage compares the pages of docs/commands with the help of the commands that they are
-// of.
+// Package helppage compares the pages in docs/commands with the help of their commands.
 package helppage
 
 import (
@@ -11,24 +10,24 @@ import (
 	"github.com/weirproject/weir/internal/golden"
 )
 
-// Page is the help of a command, as cobra.Command has it, which this module does not require.
-// Cobra's own generator would bring a renderer of man pages with it.
+// Page is the help of a command, like cobra.Command, which this module does not require. Cobra's
+// own generator would add a renderer of man pages.
 type Page struct {
-	Command string // as people call it, such as "weir bench"
+	Command string // as users type it, such as "weir bench"
 	Short   string
 	Use     string
-	Long    string // paragraphs, and blocks whose lines begin with spaces
+	Long    string // paragraphs, and blocks whose lines start with spaces
 	Example string
 	Flags   string
-	FlagsOf string // a command whose flags it has too; "": none
+	FlagsOf string // another command whose flags it also has, or ""
 	Verbs   []Page // its commands: Command and Short suffice
 }
 
 // Name returns the name of a command's page.
 func Name(command string) string { return strings.ReplaceAll(command, " ", "-") + ".md" }
 
-// Check compares the page of a command, in the folder of pages, with its help; with -rewrite it
-// writes the page.
+// Check compares the page of a command in the folder with its help; with -rewrite it writes the
+// page.
 func Check(t testing.TB, folder string, p Page) {
 	t.Helper()
 	golden.File(t, filepath.Join(folder, Name(p.Command)), p.markdown())
@@ -64,8 +63,8 @@ func (p Page) markdown() string {
 	return b.String()
 }
 
-// reflow returns text with paragraphs of 100 columns, and blocks whose lines begin with spaces in
-// fences.
+// reflow returns text with paragraphs of 100 columns, and with blocks whose lines start with spaces
+// in fences.
 func reflow(text string) string {
 	var paragraphs []string
 	for paragraph := range strings.SplitSeq(strings.Trim(text, "\n"), "\n\n") {
@@ -78,7 +77,7 @@ func reflow(text string) string {
 	return strings.Join(paragraphs, "\n")
 }
 
-// fill returns text in lines of 100 columns at most, all but the first after an indent.
+// fill returns text in lines of at most 100 columns, all except the first after an indent.
 func fill(text, indent string) string {
 	const columns = 100
 	var b strings.Builder

@@ -1,6 +1,5 @@
-// Package inspect is where what runs in this process shows itself to the page of package debug:
-// each proxy with the resources that it caches and the watches that it serves. Informers need not,
-// since package engine knows those that run.
+// Package inspect gives the page of package debug access to running proxies, with the resources
+// that they cache and the watches that they serve. For informers, package engine does that.
 package inspect
 
 import (
@@ -12,13 +11,13 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// Proxy is a proxy that runs. Its methods are safe for concurrent use, and cost nothing while they
+// Proxy is a running proxy. Its methods are safe for concurrent use, and cost nothing while they
 // are not called.
 type Proxy interface {
-	// State returns how the proxy is doing.
+	// State returns the proxy's current state.
 	State() State
 	// Objects returns the objects of one of State's resources, by its Name or FullName. It reports
-	// false if the resource is not cached at the moment.
+	// false if the resource is not cached now.
 	Objects(resource string) (Objects, bool)
 }
 
@@ -30,29 +29,29 @@ type Objects struct {
 	Decode func(*store.Object) (any, error)
 }
 
-// State is how a proxy is doing at one moment.
+// State is the state of a proxy at one moment.
 type State struct {
 	Connections int `json:"connections"`
 	// LongRunning counts watches, logs and upgraded connections, forwarded ones included.
 	LongRunning int `json:"longRunning"`
 	// ForwardedWatches are those of LongRunning that the upstream answers.
 	ForwardedWatches int   `json:"forwardedWatches"`
-	WatchBytes       int64 `json:"watchBytes"` // the memory of those
-	Lists            int64 `json:"lists"`      // made upstream, for the cache
-	Watches          int64 `json:"watches"`    // likewise
+	WatchBytes       int64 `json:"watchBytes"` // the memory of watches
+	Lists            int64 `json:"lists"`      // sent upstream, for the cache
+	Watches          int64 `json:"watches"`    // also sent upstream for the cache
 	Received         int64 `json:"receivedBytes"`
-	Forwarded        int64 `json:"forwarded"` // requests of callers
+	Forwarded        int64 `json:"forwarded"` // clients' requests
 	Unanswered       int64 `json:"unanswered"`
-	// BudgetUsed is what resources on demand take, of Budget.
+	// BudgetUsed is the part of Budget that resources cached on demand use.
 	BudgetUsed   int64      `json:"budgetUsedBytes"`
 	Budget       int64      `json:"budgetBytes"`
 	Revoked      int64      `json:"revokedWatches"`
 	Resources    []Resource `json:"-"`            // by FullName
-	Watchers     []Watchers `json:"watchers"`     // those that are served from the cache
+	Watchers     []Watchers `json:"watchers"`     // of watches served from the cache
 	WatchersMore int        `json:"watchersMore"` // groups that Watchers leaves out
 }
 
-// Resource is how one resource of a proxy is doing.
+// Resource is the state of one resource of a proxy.
 type Resource struct {
 	Name            string     `json:"name"`     // such as deployments.apps
 	FullName        string     `json:"fullName"` // such as deployments.v1.apps
@@ -65,7 +64,7 @@ type Resource struct {
 	Objects         int        `json:"objects"`
 	ResourceVersion string     `json:"resourceVersion"`
 	Events          uint64     `json:"events"`   // received
-	Sessions        uint64     `json:"sessions"` // how often it was begun to be cached
+	Sessions        uint64     `json:"sessions"` // how often its caching was started
 	Gets            uint64     `json:"gets"`
 	ListsServed     uint64     `json:"listsServed"`
 	Watchers        int        `json:"watchers"`
@@ -81,7 +80,7 @@ type Resource struct {
 	Relists     reflector.Relists      `json:"-"`
 }
 
-// Watchers are the open watches of one client that are alike.
+// Watchers are the open watches of one client with equal parameters.
 type Watchers struct {
 	User      string    `json:"user"`
 	Agent     string    `json:"agent"`
@@ -89,14 +88,14 @@ type Watchers struct {
 	Namespace string    `json:"namespace,omitempty"`
 	Selector  string    `json:"selector,omitempty"`
 	Count     int       `json:"count"`
-	Since     time.Time `json:"since"` // of the least recent
+	Since     time.Time `json:"since"` // of the oldest
 }
 
-// proxies are those of this process that run.
+// proxies are the running proxies of this process.
 var proxies registry.Registry[Proxy]
 
-// Add adds a proxy to those that run, by its URL. remove removes it.
+// Add adds a running proxy, by its URL. remove removes it.
 func Add(url string, p Proxy) (remove func()) { return proxies.Add(url, p) }
 
-// Proxies returns the proxies of this process that run, ordered by name.
+// Proxies returns the running proxies of this process, ordered by name.
 func Proxies() []registry.Named[Proxy] { return proxies.All() }

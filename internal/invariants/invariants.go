@@ -1,13 +1,12 @@
-// Package invariants says whether checks of inner states are on: in tests of the packages that have
-// them, but not in benchmarks or under the race detector, and everywhere with go test -tags
-// invariants. A failed check panics with the state.
+// Package invariants decides whether checks of internal states are on: in tests of the packages
+// that have them, but not in benchmarks or under the race detector, and everywhere with go test
+// -tags invariants. A failed check panics with the state.
 package invariants
 
 import "runtime/debug"
 
-// Fail ends the program with a panic that says which rule is broken. It panics on a goroutine of
-// its own: its caller holds locks, for which its deferred calls would wait for ever. Fail does not
-// return.
+// Fail ends the program with a panic that names the violated rule. It panics on a new goroutine:
+// its caller holds locks, for which its deferred calls would wait for ever. Fail does not return.
 func Fail(text string) {
 	text += "\n" + string(debug.Stack())
 	go panic(text)

@@ -2,5 +2,5 @@
 
 package invariants
 
-// Race reports whether the race detector is on, under which checks take minutes.
+// Race reports whether the race detector is on, with which checks take minutes.
 const Race = false

@@ -1,4 +1,4 @@
-// Package mutation finds out who changes objects that are shared: client-go's mutation detector.
+// Package mutation detects changes of shared objects, like client-go's mutation detector.
 package mutation
 
 import (
@@ -20,20 +20,19 @@ const (
 	detectFor   = 2 * time.Minute
 )
 
-// ByEnvironment reports whether KUBE_CACHE_MUTATION_DETECTOR turns detection on, as it does with
-// client-go.
+// ByEnvironment reports whether KUBE_CACHE_MUTATION_DETECTOR turns detection on, as with client-go.
 func ByEnvironment() bool {
 	on, _ := strconv.ParseBool(os.Getenv("KUBE_CACHE_MUTATION_DETECTOR"))
 	return on
 }
 
-// Detector compares what was handed out with copies. It keeps each value that was handed out, and a
-// copy, for two minutes: its bound is what is read in that time. Safe for concurrent use.
+// Detector compares returned values with copies. It keeps each returned value and a copy for two
+// minutes: the reads in that time limit its size. Safe for concurrent use.
 type Detector struct {
 	fail func(key, what string)
 
 	mu   sync.Mutex
-	seen map[any]*handedOut // by value, which is a pointer; nil once Run has ended
+	seen map[any]*handedOut // by value, which is a pointer; nil after Run has ended
 }
 
 type handedOut struct {
@@ -42,8 +41,8 @@ type handedOut struct {
 	until time.Time
 }
 
-// New returns a detector that calls fail with the key of an object that was changed, and what in
-// it; nil: it panics.
+// New returns a detector that calls fail with the key of a changed object and the change. If fail
+// is nil, it panics.
 func New(fail func(key, what string)) *Detector {
 	if fail == nil {
 		fail = func(key, what string) { panic(fmt.Sprintf("weir: shared object %s was changed: %s", key, what)) }
@@ -51,8 +50,8 @@ func New(fail func(key, what string)) *Detector {
 	return &Detector{fail: fail, seen: map[any]*handedOut{}}
 }
 
-// Add takes a value that is about to be handed out. A value that is no pointer, or cannot be
-// copied, is not watched.
+// Add registers a value that is about to be returned. It ignores a value that is not a pointer or
+// cannot be copied.
 func (d *Detector) Add(key string, value any) {
 	if reflect.ValueOf(value).Kind() != reflect.Pointer {
 		return
@@ -67,7 +66,7 @@ func (d *Detector) Add(key string, value any) {
 	}
 }
 
-// Run compares every second until the context ends, and a last time then.
+// Run compares every second until the context ends, and then a last time.
 func (d *Detector) Run(ctx context.Context) {
 	ticker := time.NewTicker(detectEvery)
 	defer ticker.Stop()
@@ -92,8 +91,7 @@ func (d *Detector) Watching() bool {
 	return d.seen != nil
 }
 
-// Compare compares everything that was handed out with its copy, as client-go does: in unexported
-// fields too.
+// Compare compares each returned value with its copy, including unexported fields, like client-go.
 func (d *Detector) Compare() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

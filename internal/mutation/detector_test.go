@@ -16,7 +16,7 @@ func pod(name string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"v": "1"}}}
 }
 
-// What was changed is found within a second, by its key; what was not is forgotten after two
+// A changed object is found within a second, by its key; an unchanged one is forgotten after two
 // minutes.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

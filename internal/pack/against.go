@@ -9,23 +9,23 @@ import (
 const (
 	indexBits  = 11
 	indexEvery = 4 // places of the base that are in the index
-	seedLength = 8 // bytes that must be equal to go on elsewhere in the base
-	shortest   = 4 // of a copy: S2 has no shorter repeat
+	seedLength = 8 // bytes that must be equal to continue elsewhere in the base
+	shortest   = 4 // length of a copy: S2 has no shorter repeat
 )
 
-// index finds places in a base by the eight bytes that are there. 0 is none, n is place n-1.
+// index finds places in a base by the eight bytes at them. 0 is none, n is place n-1.
 type index [1 << indexBits]uint16
 
 func placeOf(x uint64) uint64 { return x * 0x9e3779b97f4a7c15 >> (64 - indexBits) }
 
-// places returns the index of the base, and makes it first if nobody has.
+// places returns the index of the base. The first call creates it.
 func (u *unpacked) places() *index {
 	u.once.Do(func() {
 		if u.index == nil {
 			u.index = new(index)
 		}
 		clear(u.index[:])
-		// The first of equal places stays.
+		// The first of equal places remains.
 		for at := (len(u.bytes) - seedLength) / indexEvery * indexEvery; at >= 0 && len(u.bytes) >= seedLength; at -= indexEvery {
 			u.index[placeOf(binary.LittleEndian.Uint64(u.bytes[at:]))] = uint16(at + 1)
 		}
@@ -33,16 +33,16 @@ func (u *unpacked) places() *index {
 	return u.index
 }
 
-// encode appends an S2 block of raw against the base, as S2 would with a dictionary. Siblings have
-// most of their bytes in the same order, so it goes through both at once; where they differ it
-// tries to go on at the same distance, then at the distance before that, and then wherever the
-// index leads. ok is false if more than most bytes are not in the base.
+// encode appends an S2 block of raw against the base, like S2 with a dictionary. Siblings have most
+// of their bytes in the same order, so it walks through both at the same time; where they differ it
+// tries to continue at the same distance, then at the previous distance, and then at a place from
+// the index. ok is false if more than most bytes are not in the base.
 func (u *unpacked) encode(dst, raw []byte, most int) (_ []byte, ok bool) {
 	e := encoder{dst: binary.AppendUvarint(dst, uint64(len(raw))), base: u.bytes, raw: raw, offset: len(u.bytes)}
 	places := u.places()
-	before := 0 // the distance before the one that holds now, both from raw to base
+	before := 0 // the previous distance; both are from raw to base
 	distance := 0
-	from, literals := 0, 0 // where the literals begin that are not written yet
+	from, literals := 0, 0 // where the literals start that are not written yet
 	for at := 0; at < len(raw); {
 		n := 0
 		if e.begins(at+distance, at) {
@@ -83,17 +83,18 @@ type encoder struct {
 	offset         int // of the last copy
 }
 
-// begins reports whether enough bytes for a copy are equal from a place of the base and of raw on.
+// begins reports whether enough bytes for a copy are equal from a place of the base and of raw
+// onward.
 func (e *encoder) begins(place, at int) bool {
 	return place >= 0 && place <= len(e.base)-shortest && at <= len(e.raw)-shortest &&
 		binary.LittleEndian.Uint32(e.base[place:]) == binary.LittleEndian.Uint32(e.raw[at:])
 }
 
-// equal counts the bytes at the beginning of a and b that are equal.
+// equal counts the equal bytes at the start of a and b.
 func equal(a, b []byte) (n int) {
 	most := min(len(a), len(b))
 	a, b = a[:most], b[:most]
-	const stride = 128 // the runtime compares those in a few instructions
+	const stride = 128 // the runtime compares this many in a few instructions
 	for n <= most-stride && string(a[n:n+stride]) == string(b[n:n+stride]) {
 		n += stride
 	}
@@ -108,10 +109,10 @@ func equal(a, b []byte) (n int) {
 	return n
 }
 
-// The lowest bits of the tags of S2 that are written, and what follows from lengths on.
+// The lowest bits of the S2 tags that the encoder writes, and the limits of their lengths.
 const (
 	tagCopy1, tagCopy2 = 1, 2
-	literal1, literal2 = 60 << 2, 61 << 2 // the length takes one byte, or two
+	literal1, literal2 = 60 << 2, 61 << 2 // the length has one byte, or two
 	longestCopy2       = 64
 )
 
@@ -155,8 +156,8 @@ func (e *encoder) copy(offset, length int) {
 	}
 }
 
-// decodeBlock appends what encode made a block of, size bytes, to dst. It takes no other blocks:
-// all copies are from the base. ok is false for those.
+// decodeBlock appends to dst the size bytes that encode turned into a block. It accepts only such
+// blocks, in which all copies are from the base. ok is false for others.
 func decodeBlock(dst, base, block []byte, size int) (_ []byte, ok bool) {
 	if n, taken := binary.Uvarint(block); taken <= 0 || n != uint64(size) {
 		return dst, false

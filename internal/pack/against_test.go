@@ -9,14 +9,14 @@ import (
 	"github.com/weirproject/weir/internal/pack/entropy"
 )
 
-// TestAgainst encodes what is hard: shifts, repeats, changes at both ends, nothing in common.
+// TestAgainst encodes difficult inputs: shifts, repeats, changes at both ends, nothing in common.
 func TestAgainst(t *testing.T) {
 	rnd := newRand(3)
 	base := []byte(noise(rnd, 9000))
 	for _, tc := range []struct {
 		what string
 		raw  []byte
-		most int // bytes of the block; 0: it is not like the base
+		most int // bytes of the block; 0: too different from the base
 	}{
 		{"the same", base, 20},
 		{"shorter", base[:300], 20},
@@ -40,7 +40,7 @@ func TestAgainst(t *testing.T) {
 	}
 }
 
-// comesBack decodes a block coded and, as S2 has it, plain.
+// comesBack decodes a block with and without codes.
 func comesBack(t *testing.T, base, raw, block []byte) {
 	t.Helper()
 	coder := entropy.NewCoder(entropy.Train(block), nil)
@@ -66,7 +66,7 @@ func comesBack(t *testing.T, base, raw, block []byte) {
 	}
 }
 
-// FuzzAgainst: whatever is encoded against whatever comes back.
+// FuzzAgainst: any object encoded against any base is decoded unchanged.
 func FuzzAgainst(f *testing.F) {
 	f.Add([]byte("pod-a is on node-1 since 10:00 and has 3 containers"), []byte("pod-bc is on node-17 since 10:30 and has 3 containers"))
 	f.Add([]byte{}, []byte("there is no base"))

@@ -8,55 +8,53 @@ import (
 	"unsafe"
 )
 
-// maxLoaded bounds the bytes of bases that are held unpacked, with their indexes, until two garbage
+// maxLoaded limits the bytes of bases that are kept unpacked, with their indexes, until two garbage
 // collections find them unused.
 const maxLoaded = 192 << 10
 
 const (
-	// fastPackAfter is how often a base is unpacked alone before it gets a fast pack.
+	// fastPackAfter is how often a base is unpacked without being kept before it receives a fast pack.
 	fastPackAfter = 8
-	// maxFastPackBytes bounds the bytes of all fast packs of bases.
+	// maxFastPackBytes limits the bytes of all fast packs of bases.
 	maxFastPackBytes = 4 << 20
 )
 
-// base is the object that a group's others are packed against.
+// base is the object against which the others of a group are packed.
 type base struct {
 	cache  *baseCache
-	codes  *codes // of what is packed against it
+	codes  *codes // of objects packed against it
 	dict   *Dictionary
 	packed string
 	size   int
 	id     uint64
-	misses atomic.Int32             // objects in turn that are not like it
-	raw    atomic.Pointer[unpacked] // nil: it is not held unpacked
-	used   atomic.Bool              // raw, since the last collection
-	alone  atomic.Int32             // how often it was unpacked without being held
+	misses atomic.Int32             // consecutive objects that were not similar to it
+	raw    atomic.Pointer[unpacked] // nil: it is not kept unpacked
+	used   atomic.Bool              // raw, since the last garbage collection
+	alone  atomic.Int32             // how often it was unpacked without being kept
 	counts *counts
 }
 
-// counts is what is counted of a base until it ends, apart from the base.
+// counts are the counters of a base. They are separate from it because they are read after its end.
 type counts struct {
-	// fastPack is a fast pack of a base that is unpacked again and again without being held, as
-	// when its siblings change all over the keys. That takes a third of the time. nil: there is
-	// none.
+	// fastPack is a fast pack of a base that is often unpacked without being kept, for example when
+	// its siblings change in random key order. It unpacks in a third of the time. nil: there is none.
 	fastPack atomic.Pointer[string]
-	pinned   int // bytes that siblings alone hold; the lock of the groups guards it
+	pinned   int // bytes that only siblings keep; guarded by the lock of the groups
 }
 
-// unpacked is a base's bytes, with what finds places in them once something was packed.
+// unpacked is a base's bytes, with their index after an object was packed against them.
 type unpacked struct {
 	bytes []byte
 	once  sync.Once
 	index *index
 }
 
-// loadedBytes returns the bytes that the base takes while it is held unpacked, once something is
-// packed against it.
+// loadedBytes returns the bytes that the base uses while it is kept unpacked, including its index.
 func (b *base) loadedBytes() int {
 	return b.size + int(unsafe.Sizeof(unpacked{})+unsafe.Sizeof(index{}))
 }
 
-// unpackSibling appends to dst the object, of size bytes, that pack has packed against the base.
+// unpackSibling appends to dst the object, of size bytes, that was packed against the base.
 func (b *base) unpackSibling(dst, packed []byte, size int) ([]byte, error) {
 	sc := b.codes.scratch()
 	defer b.codes.put(sc)
@@ -81,9 +79,8 @@ func (b *base) unpackSibling(dst, packed []byte, size int) ([]byte, error) {
 	return out, nil
 }
 
-// unpack returns the base's bytes, which are valid as long as the scratch is the caller's. A base
-// that is used again soon, as in the order of the keys, is held until others are; hold says that it
-// will be.
+// unpack returns the base's bytes, which are valid while the caller has the scratch. A base that is
+// soon used again, as in key order, is kept until others displace it; hold requests that.
 func (b *base) unpack(sc *siblingScratch, hold bool) (*unpacked, error) {
 	if u := b.raw.Load(); u != nil {
 		if !b.used.Load() {
@@ -116,19 +113,19 @@ func (b *base) unpack(sc *siblingScratch, hold bool) (*unpacked, error) {
 	return u, nil
 }
 
-// baseCache has the bases that are held unpacked.
+// baseCache has the bases that are kept unpacked.
 type baseCache struct {
-	lastUnpacked recentIDs // bases that were unpacked without being held
+	lastUnpacked recentIDs // bases that were unpacked without being kept
 
 	mu            sync.Mutex
 	loaded        []*base // oldest first
 	bytes         int     // of those
 	fastPackBytes int     // bytes of all fast packs
-	ages          bool    // age will be called
+	ages          bool    // a call of age is scheduled
 }
 
-// addFastPack makes a fast pack of a base, if there is room for it. It makes none if the base
-// unpacks fast already.
+// addFastPack creates a fast pack of a base if there is room for it, and if the base does not
+// unpack fast already.
 func (s *baseCache) addFastPack(b *base, raw []byte) {
 	if b.packed[0] != methodEntropy {
 		return
@@ -141,7 +138,7 @@ func (s *baseCache) addFastPack(b *base, raw []byte) {
 	}
 }
 
-// dropFastPack frees the room of a base's fast pack, if it had one, once the base is gone.
+// dropFastPack frees the room of the fast pack, if any, of a base that has ended.
 func (s *baseCache) dropFastPack(c *counts) {
 	if packed := c.fastPack.Load(); packed != nil {
 		s.mu.Lock()
@@ -150,7 +147,7 @@ func (s *baseCache) dropFastPack(c *counts) {
 	}
 }
 
-// hold holds a base unpacked, and lets go of the oldest for it.
+// hold keeps a base unpacked, and drops the oldest ones to make room.
 func (s *baseCache) hold(b *base, u *unpacked) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,12 +171,12 @@ func (s *baseCache) hold(b *base, u *unpacked) {
 
 // awaitCollection schedules a call of age after the next garbage collection.
 func (s *baseCache) awaitCollection() {
-	sentinel := new(struct{ _ *byte }) // with a pointer, so that it shares its memory with nothing
+	sentinel := new(struct{ _ *byte }) // with a pointer, so that it shares no memory block
 	runtime.AddCleanup(sentinel, (*baseCache).age, s)
 }
 
-// age lets go of the bases that were not used since its last call. It schedules its next call as
-// long as others are held. So an idle store holds none unpacked.
+// age drops the bases that were not used since its last call. It schedules its next call while
+// others are kept. So an idle store keeps none unpacked.
 func (s *baseCache) age() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,8 +201,8 @@ func (s *baseCache) footprint() int64 {
 	return int64(s.bytes + s.fastPackBytes)
 }
 
-// recentIDs has the last few numbers that were added, so that as many goroutines, each at a place
-// of its own, find what they used before. It is safe for concurrent use. 0 is none.
+// recentIDs has the last few numbers that were added, so that the same number of goroutines, each
+// at its own place, find what they used before. It is safe for concurrent use. 0 is none.
 type recentIDs struct {
 	next  atomic.Uint32
 	slots [8]atomic.Uint64

@@ -11,7 +11,8 @@ import (
 	"github.com/weirproject/weir/internal/testgc"
 )
 
-// TestBaseIsNotMuchLarger: a small object does not keep a large one that nobody else has.
+// TestBaseIsNotMuchLarger: a small object does not keep in memory a large base that is no longer
+// stored itself.
 func TestBaseIsNotMuchLarger(t *testing.T) {
 	s := newGroups(t, podsim.NewUnlike(20_000, 1), 60)
 	rnd := newRand(9)
@@ -41,8 +42,7 @@ func TestBaseIsNotMuchLarger(t *testing.T) {
 	runtime.KeepAlive(s)
 }
 
-// TestIdleBasesAreLetGo: a base that nobody uses any more is not held unpacked for long; one that
-// is used is.
+// TestIdleBasesAreLetGo: an unused base is not kept unpacked for long; a used one is.
 func TestIdleBasesAreLetGo(t *testing.T) {
 	s := newGroups(t, podsim.NewUnlike(20_000, 1), 20)
 	cache := s.packer.siblings.cache
@@ -87,7 +87,7 @@ func TestIdleBasesAreLetGo(t *testing.T) {
 
 // TestBasesOfSeveralReaders: readers at different places find their bases unpacked.
 func TestBasesOfSeveralReaders(t *testing.T) {
-	// A collection would take some that are not used again soon.
+	// A garbage collection would drop some that are not used again soon.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	s := newGroups(t, podsim.NewUnlike(20_000, 1), 60)
 	n := len(s.objects)
@@ -113,7 +113,7 @@ func TestBasesOfSeveralReaders(t *testing.T) {
 	}
 }
 
-// empty lets go of all bases.
+// empty drops all bases.
 func (s *baseCache) empty() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,9 +124,9 @@ func (s *baseCache) empty() {
 	s.lastUnpacked = recentIDs{}
 }
 
-// TestLoadedBasesAreBounded: many small bases have not more indexes than fit.
+// TestLoadedBasesAreBounded: the indexes of many small bases do not exceed the limit.
 func TestLoadedBasesAreBounded(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection would take some
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a garbage collection would drop some
 	s := newGroups(t, podsim.NewUnlike(20_000, 1), 20)
 	rnd := newRand(9)
 	for g := range 300 {
@@ -153,8 +153,8 @@ func TestLoadedBasesAreBounded(t *testing.T) {
 	}
 }
 
-// TestNothingIsNoBase: what nothing is packed to is a string of one byte, which no weak pointer may
-// point to.
+// TestNothingIsNoBase: an empty object is packed to a string of one byte, to which no weak pointer
+// may point.
 func TestNothingIsNoBase(t *testing.T) {
 	p := New()
 	for i := range 30 { // until there is a dictionary

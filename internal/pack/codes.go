@@ -9,27 +9,27 @@ import (
 )
 
 const (
-	// siblingSamples is how many blocks of objects packed against siblings the codes are made of.
-	// Until there are so many, objects are packed as if they had no siblings.
+	// siblingSamples is the number of blocks, of objects packed against siblings, from which codes are
+	// trained. Until they are trained, objects are packed without siblings.
 	siblingSamples = 32
-	// groupSamples bounds the blocks of one group among them, for all but the first codes: the first
-	// objects often are all of one group that is not typical.
+	// groupSamples limits the blocks of one group among them, except for the first codes: the first
+	// objects are often all of one group that is not typical.
 	groupSamples = 2
-	// blockBytes bounds the size of such a block.
+	// blockBytes limits the size of such a block.
 	blockBytes = 4 << 10
 )
 
-// codes are what blocks of objects against their siblings go through. They belong to a base, like a
-// dictionary to what is packed with it.
+// codes are the entropy codes for blocks of objects against their siblings. They belong to a base,
+// like a dictionary to the objects that are packed with it.
 type codes struct {
-	model *entropy.Model // nil: they are being learned
+	model *entropy.Model // nil: they are still being trained
 	pool  sync.Pool      // of *siblingScratch
 }
 
 type siblingScratch struct {
 	coder *entropy.Coder // nil without a model
 	block []byte
-	base  unpacked // one that is not held
+	base  unpacked // one that is not kept
 }
 
 func (c *codes) scratch() *siblingScratch {
@@ -45,9 +45,9 @@ func (c *codes) scratch() *siblingScratch {
 
 func (c *codes) put(sc *siblingScratch) { c.pool.Put(sc) }
 
-// learner makes codes. The first are made of the first blocks there are, so that small clusters
-// have some. As soon as there are blocks of enough groups it makes better ones of these, and again
-// for each new dictionary, which is made when objects are not what they were.
+// learner trains codes. It trains the first from the first blocks, so that small clusters have
+// some. When it has blocks of enough groups it trains better ones from these, and again for each
+// new dictionary, which is created when objects have drifted.
 type learner struct {
 	codes    atomic.Pointer[codes] // of new bases
 	learning atomic.Bool
@@ -67,10 +67,10 @@ func (l *learner) init() {
 	l.learning.Store(true)
 }
 
-// relearn learns new codes, for bases that are still to come.
+// relearn trains new codes, for future bases.
 func (l *learner) relearn() { l.learning.Store(true) }
 
-// learn takes a sample if one is needed, and makes codes when there are enough.
+// learn adds a sample if one is needed, and trains codes when there are enough.
 func (l *learner) learn(group uint64, block []byte) {
 	if !l.learning.Load() {
 		return
@@ -90,7 +90,7 @@ func (l *learner) learn(group uint64, block []byte) {
 		blocks[i] = s.block
 	}
 	l.codes.Store(&codes{model: entropy.Train(blocks...)})
-	// The first ones may be of few groups. Then those of each group that count go on.
+	// The first ones may be of few groups. The limit per group then keeps those that count.
 	all := l.samples
 	l.samples = nil
 	for _, s := range all {
@@ -104,7 +104,7 @@ func (l *learner) learn(group uint64, block []byte) {
 	}
 }
 
-// of counts the samples of a group.
+// of returns the number of a group's samples.
 func (l *learner) of(group uint64) (n int) {
 	for _, s := range l.samples {
 		if s.group == group {
@@ -114,8 +114,8 @@ func (l *learner) of(group uint64) (n int) {
 	return n
 }
 
-// footprint counts the samples and the newest codes. Older ones, which only bases point to, are as
-// large.
+// footprint returns the bytes of the samples and the newest codes. Older codes, which only bases
+// refer to, have the same size.
 func (l *learner) footprint() (n int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

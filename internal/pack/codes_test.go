@@ -7,8 +7,8 @@ import (
 	"github.com/weirproject/weir/internal/podsim"
 )
 
-// TestCodesOfWhatIsTypical: when the first objects are many of one group that is not typical, the
-// rest packs as well as without them.
+// TestCodesOfWhatIsTypical: if the first objects are many of one untypical group, the others pack
+// as well as without them.
 func TestCodesOfWhatIsTypical(t *testing.T) {
 	size := func(odd int) int {
 		s := &groups{packer: New()}
@@ -27,7 +27,7 @@ func TestCodesOfWhatIsTypical(t *testing.T) {
 			t.Fatal("one group has no codes")
 		}
 		sim := podsim.NewUnlike(40_000, 1)
-		for i := range 4000 { // the second dictionary has learned them
+		for i := range 4000 { // the second dictionary has learned from them
 			pod := sim.Pod(i/20*200 + i%20)
 			raw, err := pod.Marshal()
 			if err != nil {
@@ -48,8 +48,8 @@ func TestCodesOfWhatIsTypical(t *testing.T) {
 	}
 }
 
-// TestCodesOfANewDictionary: with a new dictionary there are new codes, for new bases; what is
-// packed comes back by the old ones.
+// TestCodesOfANewDictionary: a new dictionary brings new codes for new bases; packed objects are
+// unpacked with the old ones.
 func TestCodesOfANewDictionary(t *testing.T) {
 	s := newGroups(t, podsim.NewUnlike(20_000, 1), 20)
 	first := s.packer.siblings.learner.codes.Load()

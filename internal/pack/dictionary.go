@@ -15,44 +15,44 @@ import (
 // ErrCorrupt is returned for bytes that this dictionary did not pack.
 var ErrCorrupt = errors.New("pack: corrupt")
 
-// The first byte of a packed object says how it was packed.
+// The first byte of a packed object is the method by which it was packed.
 const (
-	methodStored  = iota // not at all
+	methodStored  = iota // unpacked
 	methodS2             // by S2 with the dictionary
-	methodEntropy        // by S2, and the result with the dictionary's codes
-	methodSibling        // against a sibling, and not with codes
+	methodEntropy        // by S2, then with the dictionary's codes
+	methodSibling        // against a sibling, without codes
 )
 
 const (
-	dictSamples  = 4           // objects that make up a dictionary
-	maxDictBytes = 32<<10 - 16 // S2 takes up to 64 KiB
-	maxTraining  = 64 << 10    // bytes of S2's output that the codes are made of
+	dictSamples  = 4           // objects that form a dictionary
+	maxDictBytes = 32<<10 - 16 // S2 accepts up to 64 KiB
+	maxTraining  = 64 << 10    // bytes of S2's output from which the codes are trained
 )
 
-// Dictionary packs and unpacks objects. It is made of a few samples, is immutable
-// and safe for concurrent use, and lives as long as an object that was packed with
-// it. The nil *Dictionary is valid: it holds objects as they came.
+// Dictionary packs and unpacks objects. It is created from a few samples, is immutable and safe for
+// concurrent use, and stays in memory while an object that was packed with it does. The nil
+// *Dictionary is valid: it stores objects unpacked.
 //
-// It packs with S2 against whole objects. S2 has no entropy coder, and what is left
-// of a Kubernetes object after the dictionary is mostly hexadecimal. So S2's output
-// goes through codes that were made once, of its output for the samples.
+// It packs with S2 against whole objects. S2 has no entropy coder, and the remainder of a
+// Kubernetes object after the dictionary is mostly hexadecimal. So S2's output is coded with codes
+// that were trained once, on its output for the samples.
 //
-// It holds some 20 KB: the dictionary's content and the lengths of the codes. The
-// tables made of them are several times that. They are in the scratch, which the
-// garbage collector frees when nobody packs or unpacks.
+// It has about 20 KB: the dictionary's content and the lengths of the codes. Their tables are
+// several times larger. They are in the scratch, which the garbage collector frees while no caller
+// packs or unpacks.
 type Dictionary struct {
 	content []byte
-	decoder *s2.Dict // has no tables
+	decoder *s2.Dict // without tables
 	model   *entropy.Model
 	scratch sync.Pool // of *scratch
 
-	base     *base // of siblings; then there is nothing of the above
+	base     *base // of siblings; the fields above are then empty
 	attached atomic.Pointer[any]
 }
 
-// Attached returns what somebody has for each dictionary, such as what the objects packed with it
-// have in common. It is made by the first call. All calls return the same, and must have it of one
-// type.
+// Attached returns a value that a caller attaches to a dictionary, such as the common parts of its
+// objects. The first call creates it with make. All calls return the same value, and must expect
+// the same type.
 func (d *Dictionary) Attached(make func() any) any {
 	if p := d.attached.Load(); p != nil {
 		return *p
@@ -62,21 +62,21 @@ func (d *Dictionary) Attached(make func() any) any {
 	return *d.attached.Load()
 }
 
-// scratch is what one call of pack or unpack needs.
+// scratch is the working memory of one call of pack or unpack.
 type scratch struct {
-	encoder *s2.Dict // nil until something is packed
+	encoder *s2.Dict // nil until an object is packed
 	coder   *entropy.Coder
 	buf     []byte
 }
 
-// newDictionary makes a dictionary. The first samples, whole of them, become its
-// content, and all of them its codes.
+// newDictionary creates a dictionary. Its content is the first whole samples. Its codes are trained
+// on all samples.
 func newDictionary(samples [][]byte, whole int) *Dictionary {
 	d := new(Dictionary)
 	for _, sample := range samples[:min(whole, len(samples))] {
 		d.content = append(d.content, sample[:min(len(sample), maxDictBytes/dictSamples)]...)
 	}
-	// Exact size: it stays. MakeDict wants 16 bytes behind the content.
+	// The exact size, because it stays in memory. MakeDict needs 16 bytes after the content.
 	d.content = append(make([]byte, 0, max(len(d.content), s2.MinDictSize)+16), d.content...)
 	if len(d.content) < s2.MinDictSize {
 		d.content = d.content[:s2.MinDictSize]
@@ -86,11 +86,11 @@ func newDictionary(samples [][]byte, whole int) *Dictionary {
 	return d
 }
 
-// makeDict makes the dictionary as S2 takes it. An object begins as the first sample does.
+// makeDict returns the dictionary in S2's form. An object starts like the first sample.
 func (d *Dictionary) makeDict() *s2.Dict { return s2.MakeDictManual(d.content, 0) }
 
-// train makes the codes for how the samples pack. The samples that are in the
-// content pack to nearly nothing and so count for little.
+// train trains the codes on the packed samples. The samples in the content pack to nearly nothing
+// and so count for little.
 func (d *Dictionary) train(samples [][]byte) *entropy.Model {
 	encoder := d.makeDict()
 	var blocks [][]byte
@@ -109,7 +109,7 @@ func (d *Dictionary) getScratch() *scratch {
 	return &scratch{coder: entropy.NewCoder(d.model, d.content)}
 }
 
-// pack packs raw and appends the result to dst, at most one byte longer than raw.
+// pack packs raw and appends the result, at most one byte longer than raw, to dst.
 func (d *Dictionary) pack(dst, raw []byte, fast bool) []byte {
 	if d == nil {
 		return append(dst, raw...)
@@ -138,8 +138,8 @@ func (d *Dictionary) pack(dst, raw []byte, fast bool) []byte {
 	return append(append(dst[:begin], methodS2), packed...)
 }
 
-// Unpack unpacks packed and appends the raw bytes, size of them, to dst. It returns dst and
-// ErrCorrupt if d did not make packed. It does not keep packed.
+// Unpack unpacks packed and appends its size raw bytes to dst. It returns dst and ErrCorrupt if d
+// did not create packed. It does not keep packed.
 func (d *Dictionary) Unpack(dst []byte, packed string, size int) ([]byte, error) {
 	bytes := unsafe.Slice(unsafe.StringData(packed), len(packed)) // read only
 	if d == nil {

@@ -31,7 +31,7 @@ func TestRatio(t *testing.T) {
 	}
 }
 
-// TestPackAnything: objects that are nothing like the samples, of all sizes.
+// TestPackAnything packs objects of all sizes that differ completely from the samples.
 func TestPackAnything(t *testing.T) {
 	rnd := newRand(1)
 	random := func(n int) []byte {
@@ -60,7 +60,7 @@ func TestPackAnything(t *testing.T) {
 	}
 }
 
-// FuzzUnpack: damaged memory is an error, not a crash.
+// FuzzUnpack: damaged bytes cause an error, not a crash.
 func FuzzUnpack(f *testing.F) {
 	raws := podtest.Spread(f, wire.Protobuf, firstSamples+3)
 	d := newDictionary(raws[:firstSamples], dictSamples)

@@ -7,8 +7,8 @@ import (
 	"github.com/weirproject/weir/internal/podsim"
 )
 
-// TestFastPacks: a base that is unpacked alone, again and again, gets a fast pack. These are
-// counted and bounded, and go with their bases.
+// TestFastPacks: a base that is often unpacked without being kept receives a fast pack. Fast packs
+// are counted and limited, and end with their bases.
 func TestFastPacks(t *testing.T) {
 	s := newGroups(t, podsim.New(20_000, 1), 60)
 	cache := s.packer.siblings.cache

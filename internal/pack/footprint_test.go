@@ -8,8 +8,8 @@ import (
 	"github.com/weirproject/weir/internal/testgc"
 )
 
-// TestFootprint: what groups take beside their objects is counted, more or less, as long as they
-// live, and let go after.
+// TestFootprint: the footprint approximates the memory of groups, without their objects, while they
+// exist, and is released afterwards.
 func TestFootprint(t *testing.T) {
 	p := New()
 	s := &groups{packer: p}
@@ -40,7 +40,7 @@ func TestFootprint(t *testing.T) {
 	s.objects = nil
 	afterGC(t, "all bases have ended", func() bool { return k.count() == 0 })
 	empty := testgc.Live()
-	// An object of s takes 72 bytes and its name 40, which are none of siblings'.
+	// An object of s uses 72 bytes and its name 40, which do not belong to siblings.
 	if took := full - empty - int64(packed); counted < took/4 || counted > took*2 {
 		t.Errorf("groups count for %d bytes, and take some %d", counted, took)
 	}
@@ -52,14 +52,14 @@ func TestFootprint(t *testing.T) {
 	runtime.KeepAlive(s)
 }
 
-// count returns how many bases live.
+// count returns the number of live bases.
 func (k *siblings) count() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.bases
 }
 
-// TestFootprintOfPins: a base whose object has another version counts, until nothing is packed
+// TestFootprintOfPins: a base whose object has another version counts until no object is packed
 // against it.
 func TestFootprintOfPins(t *testing.T) {
 	rnd := newRand(9)

@@ -8,7 +8,7 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// groups are objects of several workloads, packed.
+// groups are packed objects of several workloads.
 type groups struct {
 	packer  *Packer
 	objects []member
@@ -36,7 +36,7 @@ func newGroups(tb testing.TB, sim *podsim.Pods, n int) *groups {
 	return s
 }
 
-// pack packs an object as the store does, and keeps it.
+// pack packs an object like the store, and keeps it.
 func (s *groups) pack(name Name, raw []byte) member {
 	packed, d := s.packer.PackSibling(nil, raw, name)
 	m := member{name, held{raw, string(packed), d}}
@@ -52,7 +52,7 @@ func (s *groups) add(name Name, raw []byte) *member {
 	return &s.objects[len(s.objects)-1]
 }
 
-// base returns what an object is packed against, or nil.
+// base returns the base of an object, or nil.
 func (m *member) base() *base {
 	if m.dict == nil {
 		return nil

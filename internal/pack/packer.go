@@ -7,33 +7,34 @@ import (
 )
 
 const (
-	// So many objects are held as they came. Then a first dictionary is made of
-	// them. They are neighbours, and so alike: one of them is its content, and
-	// samples for the second dictionary are collected at once.
+	// firstSamples is the number of objects that are stored unpacked before the first dictionary is
+	// created from them. They are neighbours, and so similar: one of them is its content, and sampling
+	// for the second dictionary starts immediately.
 	firstSamples = 12
-	// A dictionary is judged by each window of so many objects against its first
-	// so many: when they pack 1.5 times worse, a new one is due.
+	// driftBaseline: each window of this many objects is compared with the dictionary's first this
+	// many. If a window packs 1.5 times worse, a new dictionary is due.
 	driftBaseline = 256
 	driftWindow   = 1024
 	driftNum      = 3
 	driftDen      = 2
-	// What packs better than this is not worth a new dictionary: the old one stays
-	// for as long as an object does that was packed with it.
+	// goodRatio: a dictionary that packs better than this is not replaced, because the old one stays
+	// in memory while an object that was packed with it does.
 	goodRatio = 1. / 8
-	// By so many objects each dictionary is judged, whether it packs better than that.
+	// judgeObjects is the number of objects by which it is decided whether a dictionary packs better
+	// than goodRatio.
 	judgeObjects = 64
-	// Every dictionary but the first is made of so many samples, one of each
-	// sampleEvery objects. Measured on 50,000 pods, in bytes each: 24 samples, one
-	// of 32 objects, 482; 48, of 16, 480, and of 32, 462, and of 64, 467; 96 of 16, 466.
+	// laterSamples is the number of samples of every dictionary except the first, one out of each
+	// sampleEvery objects. Bytes per object, measured on 50,000 pods: 24 samples, one out of 32
+	// objects, 482; 48, out of 16, 480, out of 32, 462, out of 64, 467; 96, out of 16, 466.
 	laterSamples = 48
 	sampleEvery  = 32
-	// sampleBytes bounds one sample, so that making a dictionary does not need much
-	// more memory than the dictionary.
+	// sampleBytes limits one sample, so that creating a dictionary does not need much more memory than
+	// the dictionary.
 	sampleBytes = 64 << 10
 )
 
-// Packer makes dictionaries and packs with the newest. It is safe for concurrent
-// use. Use New to make one.
+// Packer creates dictionaries and packs with the newest. It is safe for concurrent use. Create one
+// with New.
 type Packer struct {
 	current  atomic.Pointer[Dictionary] // nil: there is none yet
 	siblings *siblings
@@ -42,13 +43,13 @@ type Packer struct {
 	mu       sync.Mutex
 	samples  [][]byte // collected for the next dictionary: at most laterSamples
 	sampling bool     // a dictionary is due
-	objects  int      // since sampling began
-	// Of the current dictionary: bytes in and out of its first driftBaseline
-	// objects, and of the window that runs.
+	objects  int      // since sampling started
+	// Of the current dictionary: bytes in and out of its first driftBaseline objects, and of the
+	// current window.
 	n                 int
 	baseRaw, basePack int64
 	raw, packed       int64
-	// Of its first judgeObjects, bytes in and out if they had no siblings.
+	// Of its first judgeObjects: bytes in, and out if they had no siblings.
 	judged              int
 	judgeRaw, judgePack int64
 	scratch             []byte
@@ -58,16 +59,16 @@ type Packer struct {
 func New() *Packer { return &Packer{sampling: true, siblings: newSiblings()} }
 
 // Pack packs raw, appends the result to dst and returns it with the dictionary that unpacks it,
-// which is nil if there is none yet. A fast pack takes half the time, for half as much memory
-// again, and unpacks three times as fast. Pack neither keeps nor changes raw.
+// which is nil if there is none yet. A fast pack needs half the time and half as much memory again,
+// and unpacks three times as fast. Pack neither keeps nor changes raw.
 func (p *Packer) Pack(dst, raw []byte, fast bool) (packed []byte, d *Dictionary) {
 	d = p.current.Load()
 	return d.pack(dst, raw, fast), d
 }
 
-// PackSibling packs an object of a group, such as the replicas of a workload. It does what Pack
-// does without fast, but packs against another object of the group if one is like it. The result is
-// then often a tenth as large. Tell Note of the result.
+// PackSibling packs an object of a group, such as the replicas of a workload. It is like Pack
+// without fast, but packs against another object of the group if one is similar. The result is then
+// often a tenth as large. Pass the result to Note.
 func (p *Packer) PackSibling(dst, raw []byte, name Name) (packed []byte, d *Dictionary) {
 	begin := len(dst)
 	packed, d, near := p.siblings.pack(dst, raw, name, p.well.Load())
@@ -82,8 +83,8 @@ func (p *Packer) PackSibling(dst, raw []byte, name Name) (packed []byte, d *Dict
 	return append(packed[:begin], packed[middle:]...), other
 }
 
-// Keeps reports whether what d has packed is worth more than a fast pack of it: it unpacks as fast,
-// or it is a sibling of objects that no dictionary packs well.
+// Keeps reports whether a pack by d is worth more than a fast pack: it unpacks as fast, or it is a
+// sibling of objects that no dictionary packs well.
 func (p *Packer) Keeps(d *Dictionary, packed string) bool {
 	switch {
 	case d == nil || len(packed) == 0:
@@ -94,26 +95,24 @@ func (p *Packer) Keeps(d *Dictionary, packed string) bool {
 	return packed[0] != methodEntropy
 }
 
-// Note takes note of an object of a group that PackSibling has packed with d, and that is held as
-// packed. As long as somebody holds that, others can be packed against it.
+// Note records an object of a group that PackSibling has packed with d, and that is stored as
+// packed. While it is stored, others can be packed against it.
 func (p *Packer) Note(name Name, d *Dictionary, packed string, size int) {
 	if d != nil && d.base == nil {
 		p.siblings.note(name, d, packed, size)
 	}
 }
 
-// Release takes note that an object that Note was told of is held no more as packed: it has another
-// version, or is gone. Should others be packed against it, they alone keep its bytes, and Size
-// counts them.
+// Release records that an object from Note is no longer stored as packed: it has another version,
+// or was deleted. If others are packed against it, only they keep its bytes, and Size counts them.
 func (p *Packer) Release(name Name, d *Dictionary, packed string) {
 	if d != nil && d.base == nil {
 		p.siblings.release(name, packed)
 	}
 }
 
-// Observe takes note of an object that Pack has packed with d to so many bytes. It
-// may take a copy of raw as a sample, and makes a dictionary once there are enough
-// of them: renewed reports whether it has done so.
+// Observe records the packed size of an object that Pack has packed with d. It may copy raw as a
+// sample, and creates a dictionary when it has enough samples: renewed reports whether it has.
 func (p *Packer) Observe(d *Dictionary, raw []byte, packed int, fast bool) (renewed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -144,8 +143,8 @@ func (p *Packer) Observe(d *Dictionary, raw []byte, packed int, fast bool) (rene
 	return false
 }
 
-// judge finds out whether the dictionary alone packs well. Most objects have siblings, so they are
-// packed once more for that.
+// judge determines whether the dictionary alone packs well. Most objects have siblings, so it packs
+// them again for that.
 func (p *Packer) judge(d *Dictionary, raw []byte, packed int, fast bool) {
 	current := p.current.Load()
 	if current == nil {
@@ -163,8 +162,7 @@ func (p *Packer) judge(d *Dictionary, raw []byte, packed int, fast bool) {
 	}
 }
 
-// sample counts an object while a dictionary is due, and makes it when there are
-// enough samples.
+// sample counts an object while a dictionary is due, and creates it when there are enough samples.
 func (p *Packer) sample(raw []byte) (made bool) {
 	first := p.current.Load() == nil
 	enough, whole := laterSamples, dictSamples
@@ -185,8 +183,8 @@ func (p *Packer) sample(raw []byte) (made bool) {
 	return true
 }
 
-// spread puts samples from all over the collection first. Neighbours are alike, and
-// only the first few make up the dictionary.
+// spread moves samples from all over the collection to the front. Neighbours are similar, and only
+// the first few form the dictionary.
 func spread(samples [][]byte) [][]byte {
 	out := make([][]byte, 0, len(samples))
 	step := max(1, len(samples)/dictSamples)
@@ -198,9 +196,9 @@ func spread(samples [][]byte) [][]byte {
 	return out
 }
 
-// Size returns the bytes that the newest dictionary, the samples and the bases of siblings take,
-// but for what a base shares with its object. Older dictionaries, which only objects point to, are
-// not counted.
+// Size returns the bytes of the newest dictionary, the samples and the bases of siblings, except
+// the bytes that a base shares with its object. It does not count older dictionaries, which only
+// objects refer to.
 func (p *Packer) Size() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

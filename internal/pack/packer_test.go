@@ -10,21 +10,21 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// held is an object as a user of the packer holds it.
+// held is an object as a user of the packer stores it.
 type held struct {
 	raw    []byte
 	packed string
 	dict   *Dictionary
 }
 
-// take packs an object and tells the packer of it.
+// take packs an object and passes the result to Observe.
 func take(p *Packer, raw []byte) (h held, renewed bool) {
 	packed, d := p.Pack(nil, raw, false)
 	return held{raw, string(packed), d}, p.Observe(d, raw, len(packed), false)
 }
 
-// TestSecondDictionary: the first dictionary, of neighbours, soon gives way to one
-// of objects from all over.
+// TestSecondDictionary: the first dictionary, of neighbours, is soon replaced by one of objects
+// from everywhere.
 func TestSecondDictionary(t *testing.T) {
 	p, sim := New(), podsim.New(3000, 1)
 	type sum struct{ objects, bytes int }
@@ -51,8 +51,8 @@ func TestSecondDictionary(t *testing.T) {
 	}
 }
 
-// TestDrift: a dictionary is made of the first dozen, and a new one when objects
-// drift away from it; old objects keep theirs.
+// TestDrift: a dictionary is created from the first dozen, and a new one when objects drift away
+// from it; old objects keep theirs.
 func TestDrift(t *testing.T) {
 	p := New()
 	var all []held
@@ -96,8 +96,8 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// TestFastPack: a fast pack leaves the entropy coder out, comes back, and does not
-// judge the dictionary.
+// TestFastPack: a fast pack omits the entropy coder, is unpacked unchanged, and does not affect the
+// judgement of the dictionary.
 func TestFastPack(t *testing.T) {
 	p := New()
 	raws := podtest.Spread(t, wire.Protobuf, firstSamples+laterSamples*sampleEvery+1)
@@ -119,7 +119,7 @@ func TestFastPack(t *testing.T) {
 	}
 }
 
-// TestSize counts the samples, and then the dictionary made of them.
+// TestSize: Size counts the samples, and then the dictionary created from them.
 func TestSize(t *testing.T) {
 	p := New()
 	raw := podtest.Spread(t, wire.Protobuf, 1)[0]

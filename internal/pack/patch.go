@@ -6,21 +6,20 @@ import (
 )
 
 const (
-	// patchSeek is how many literals a patch has in a row before an index is made of what the base
-	// has there and behind it, up to patchWindow bytes. Until then the patch goes on where most
-	// changes let it: at the same distance, one or two bytes off, at the distance before, or at
-	// that of the two ends.
+	// patchSeek is the number of consecutive literals after which a patch creates an index of the next
+	// bytes of the base, up to patchWindow. Before that the patch tries to continue where it can after
+	// most changes: at the same distance, one or two bytes off, at the previous distance, or at the
+	// distance of the two ends.
 	patchSeek   = 12
 	patchWindow = 1 << 10
 	windowBits  = 9
 )
 
-// MaxPatched bounds both versions of a patch, in bytes.
+// MaxPatched limits both versions of a patch, in bytes.
 const MaxPatched = maxSibling
 
-// AppendPatch appends to dst what makes raw of base, an earlier version of the same object, in at
-// most so many bytes. ok is false if it would take more, or if one of the two is larger than
-// MaxPatched.
+// AppendPatch appends to dst a patch that turns base, an earlier version of the same object, into
+// raw. ok is false if it would exceed most bytes, or if one of the two is larger than MaxPatched.
 //
 // AppendPatch keeps nothing. It is safe for concurrent use, and so is [ApplyPatch].
 func AppendPatch(dst, base, raw []byte, most int) (_ []byte, ok bool) {
@@ -30,7 +29,7 @@ func AppendPatch(dst, base, raw []byte, most int) (_ []byte, ok bool) {
 	begin := len(dst)
 	p := patcher{end: len(base) - len(raw)}
 	p.encoder = encoder{dst: binary.AppendUvarint(dst, uint64(len(raw))), base: base, raw: raw, offset: len(base)}
-	from := 0 // where the literals begin that are not written yet
+	from := 0 // where the literals start that are not written yet
 	for at := 0; at < len(raw); {
 		place, n := p.find(at, at-from)
 		if n == 0 {
@@ -54,19 +53,19 @@ func AppendPatch(dst, base, raw []byte, most int) (_ []byte, ok bool) {
 // patcher writes a patch.
 type patcher struct {
 	encoder
-	// From a place in raw to the one in the base: where it goes through both now, where it did
-	// before, and where the ends of both are.
+	// Distances from a place in raw to the one in the base: the current, the previous, and that of the
+	// ends of both.
 	distance, before, end int
 	places                window
 }
 
-// window finds the places of a part of the base by the eight bytes that are there. 0 is none, n is
-// place n-1.
+// window finds the places in a part of the base by the eight bytes at them. 0 is none, n is place
+// n-1.
 type window [1 << windowBits]uint16
 
 func placeIn(x uint64) uint64 { return x * 0x9e3779b97f4a7c15 >> (64 - windowBits) }
 
-// fill makes the window of what the base has from a place on. The first of equal places stays.
+// fill fills the window with the base's places from one on. The first of equal places remains.
 func (w *window) fill(base []byte, from int) {
 	clear(w[:])
 	base = base[:min(len(base), from+patchWindow)]
@@ -75,8 +74,9 @@ func (w *window) fill(base []byte, from int) {
 	}
 }
 
-// find returns where the base goes on as raw does at a place, and for how many bytes. That becomes
-// the distance. n is 0 if there is no such place; literals is how many there were in a row.
+// find returns where the base continues like raw does at a place, and for how many bytes. It sets
+// the distance to that. n is 0 if there is no such place; literals is the number of preceding
+// literals.
 func (p *patcher) find(at, literals int) (place, n int) {
 	if p.begins(at+p.distance, at) {
 		place = at + p.distance
@@ -118,9 +118,8 @@ func (p *patcher) move(at, place int) (_, n int) {
 	return place, equal(p.base[place:], p.raw[at:])
 }
 
-// ApplyPatch appends to dst the object of size bytes that a patch makes of base. It returns dst and
-// ErrCorrupt if AppendPatch has made no such patch of such a base.
-// It keeps nothing of either.
+// ApplyPatch appends to dst the object of size bytes that a patch creates from base. It returns dst
+// and ErrCorrupt if AppendPatch did not create the patch for the base. It keeps nothing of either.
 func ApplyPatch(dst, base []byte, patch string, size int) ([]byte, error) {
 	// The patch is only read.
 	out, ok := decodeBlock(dst, base, unsafe.Slice(unsafe.StringData(patch), len(patch)), size)

@@ -13,7 +13,7 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// TestPatch patches what is hard, and what versions of an object differ in.
+// TestPatch patches difficult inputs, and typical differences between versions of an object.
 func TestPatch(t *testing.T) {
 	rnd := newRand(4)
 	base := []byte(noise(rnd, 9000))
@@ -23,7 +23,7 @@ func TestPatch(t *testing.T) {
 	for _, tc := range []struct {
 		what string
 		raw  []byte
-		most int // bytes of the patch; 0: it is not like the base
+		most int // bytes of the patch; 0: too different from the base
 	}{
 		{"the same", base, 10},
 		{"a number changed", with(4000, 6, "123457"), 25},
@@ -48,7 +48,7 @@ func TestPatch(t *testing.T) {
 	}
 }
 
-// TestPatchOfVersions: what happens to pods takes few bytes.
+// TestPatchOfVersions: typical changes of pods need few bytes.
 func TestPatchOfVersions(t *testing.T) {
 	for what, most := range map[string]int{"version": 40, "ready": 200, "label": 70} {
 		was, is := versionsOf(t, podsim.New(50_000, 1).Pod(77), what)
@@ -62,7 +62,7 @@ func TestPatchOfVersions(t *testing.T) {
 	}
 }
 
-// TestPatchBound: a patch has no more bytes than it may.
+// TestPatchBound: a patch does not exceed its limit.
 func TestPatchBound(t *testing.T) {
 	rnd := newRand(5)
 	base := []byte(noise(rnd, 500))
@@ -76,8 +76,8 @@ func TestPatchBound(t *testing.T) {
 	}
 }
 
-// TestApplyPatchRefuses: a patch of another base, or of another size, is an error, or at least no
-// panic.
+// TestApplyPatchRefuses: a patch of another base, or of another size, causes an error, or at least
+// no panic.
 func TestApplyPatchRefuses(t *testing.T) {
 	base := []byte(noise(newRand(6), 500))
 	raw := append(bytes.Clone(base[:499]), '+')
@@ -96,7 +96,7 @@ func TestApplyPatchRefuses(t *testing.T) {
 
 func second(_ []byte, err error) error { return err }
 
-// FuzzPatch: whatever is patched comes back.
+// FuzzPatch: any patched object is restored unchanged.
 func FuzzPatch(f *testing.F) {
 	f.Add([]byte("pod-a is on node-1 since 10:00 and has 3 containers"), []byte("pod-a is on node-1 since 10:30 and has 2 containers"))
 	f.Add([]byte{}, []byte("there is no base"))
@@ -135,7 +135,7 @@ func versionsOf(tb testing.TB, pod *corev1.Pod, change string) (was, is []byte) 
 	return was, withoutUID(tb, wire.Protobuf, podtest.Encode(tb, wire.Protobuf, pod))
 }
 
-// BenchmarkPatch is beside what it spares: packing with a dictionary.
+// BenchmarkPatch compares a patch with packing with a dictionary.
 func BenchmarkPatch(b *testing.B) {
 	for _, of := range []struct {
 		what string

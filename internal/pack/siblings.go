@@ -10,55 +10,56 @@ import (
 )
 
 const (
-	// maxSibling bounds both an object and its base: an offset into the base takes two bytes.
+	// maxSibling limits both an object and its base, in bytes: an offset into the base has two bytes.
 	maxSibling = 32<<10 - 1
-	// maxLarger bounds how many times larger than an object its base may be, since the object keeps
-	// the base when nobody else does.
+	// maxLarger limits how many times larger than an object its base may be, because the object keeps
+	// the base in memory if no other object does.
 	maxLarger = 2
-	// An object that packs against its sibling to more than 1/nearRatio of it is packed without
-	// too, and the smaller result is taken. Above 1/farRatio of literals it has no sibling here.
+	// An object that packs against its sibling to more than 1/nearRatio of its size is also packed
+	// without, and the smaller result is used. With more than 1/farRatio of literals it is not packed
+	// against the sibling.
 	nearRatio, farRatio = 10, 3
-	// maxMisses objects in turn that are not like a base, and another takes its place. One alone may
-	// be what is unusual.
+	// maxMisses consecutive objects that are not similar to a base cause its replacement. A single one
+	// may be an exception.
 	maxMisses = 3
-	// maxCandidates bounds the groups of which one object was seen.
+	// maxCandidates limits the groups of which only one object was seen.
 	maxCandidates = 1024
-	// A map that had more than minGroups groups is made anew when three quarters of them are gone.
+	// A map that had more than minGroups groups is reallocated when three quarters of them are gone.
 	minGroups = 64
 )
 
 // siblings packs the objects of a group, such as the replicas of a workload, against one of them,
-// their base. What siblings have in common is then stored once for the group, whatever it has in
-// common with others. It is safe for concurrent use.
+// their base. So the common parts of siblings are stored once for the group, also those that no
+// other group has. It is safe for concurrent use.
 //
-// A base is an object that was packed with a dictionary, so what unpacks an object never needs more
-// than two steps. It is held packed, in the memory that it shares with the object itself, and lives
-// as long as a sibling does. The last few that were used are held unpacked as well.
+// A base is an object that was packed with a dictionary, so unpacking an object never needs more
+// than two steps. The base is stored packed, in memory that it shares with the object itself, and
+// stays in memory while a sibling does. The last few that were used are also kept unpacked.
 type siblings struct {
 	seed       maphash.Seed
 	lastGroups recentIDs // groups of the last objects
 	learner    learner
-	// cache is apart, because bases point to it, and objects that somebody keeps to those.
+	// cache is separate because bases point to it, and stored objects point to bases.
 	cache *baseCache
 	ids   atomic.Uint64 // the last id of a base
 
 	mu         sync.Mutex
 	groups     map[uint64]weak.Pointer[Dictionary] // those that have a base
-	most       int                                 // so many of them since the map was made
+	most       int                                 // the most groups since the map was allocated
 	candidates map[uint64]candidate                // objects that may become a base
-	bases      int                                 // that live, those of no group too
-	pins       int64                               // bytes of bases that siblings alone hold
+	bases      int                                 // live ones, including those of no group
+	pins       int64                               // bytes of bases that only siblings keep
 }
 
-// candidate is an object of a group that has no base yet, and may become that.
+// candidate is an object of a group without a base, and may become its base.
 type candidate struct {
-	name     uint64 // of the object: its own versions are no siblings
+	name     uint64 // of the object: its own versions are not siblings
 	dict     *Dictionary
 	packed   weak.Pointer[byte]
 	length   int
 	size     int
 	misses   int32
-	replaced bool // the object has another version, or is gone
+	replaced bool // the object has another version, or was deleted
 }
 
 func newSiblings() *siblings {
@@ -67,14 +68,14 @@ func newSiblings() *siblings {
 	return k
 }
 
-// Name says which object is packed, and whose sibling it is.
+// Name identifies the object to pack, and the group of its siblings.
 type Name struct{ Group, Object string }
 
 func (k *siblings) hash(text string) uint64 { return maphash.String(k.seed, text) }
 
 // find returns the dictionary of a group, or nil. If another object of the group is known, it
-// becomes the base of a dictionary that keep keeps. If held, it must be one whose base is held
-// unpacked.
+// becomes the base of a new dictionary, to be passed to keep. With held, find returns only a
+// dictionary whose base is kept unpacked.
 func (k *siblings) find(group uint64, object string, held bool) (d *Dictionary, fresh bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -99,7 +100,7 @@ func (k *siblings) find(group uint64, object string, held bool) (d *Dictionary, 
 	}}, true
 }
 
-// keep makes d the dictionary of a group, unless somebody was faster.
+// keep makes d the dictionary of a group, unless another goroutine was faster.
 func (k *siblings) keep(group uint64, d *Dictionary) *Dictionary {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -118,14 +119,14 @@ func (k *siblings) keep(group uint64, d *Dictionary) *Dictionary {
 	return d
 }
 
-// ended is a base that nothing is packed against any more.
+// ended describes a base against which no object is packed any more.
 type ended struct {
 	group      uint64
 	counts     *counts
 	dictionary weak.Pointer[Dictionary]
 }
 
-// end forgets a base. The runtime calls it once the base is garbage.
+// end forgets a base. The runtime calls it after the base was collected.
 func (k *siblings) end(e ended) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -145,7 +146,7 @@ func (k *siblings) end(e ended) {
 	}
 }
 
-// pin counts a base's bytes as held by its siblings alone. The caller holds the lock.
+// pin counts a base's bytes as kept only by its siblings. The caller holds the lock.
 func (k *siblings) pin(b *base) {
 	if b.counts.pinned == 0 {
 		b.counts.pinned = len(b.packed)
@@ -153,16 +154,16 @@ func (k *siblings) pin(b *base) {
 	}
 }
 
-// miss takes note that an object of a group is not like its base, or what may become that. After a
-// few in turn the next object of the group that is packed without takes its place. What is packed
-// against it keeps it.
+// miss records that an object of a group is not similar to its base, or candidate. After a few in a
+// row, the next object of the group that is packed without replaces it. Objects that are packed
+// against the old base keep it in memory.
 func (k *siblings) miss(group uint64, d *Dictionary, fresh bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !fresh {
 		if d.base.misses.Add(1) >= maxMisses && k.groups[group].Value() == d {
 			delete(k.groups, group)
-			k.pin(d.base) // its object is not asked for, since nobody finds it by that any more
+			k.pin(d.base) // its object's deletion no longer finds it
 		}
 		return
 	}
@@ -177,9 +178,9 @@ func (k *siblings) miss(group uint64, d *Dictionary, fresh bool) {
 	}
 }
 
-// note takes note of an object that may become the base of its group.
+// note records an object that may become the base of its group.
 func (k *siblings) note(n Name, d *Dictionary, packed string, size int) {
-	if size > maxSibling || len(packed) < 2 { // the runtime's strings of one byte cannot be weak
+	if size > maxSibling || len(packed) < 2 { // the runtime's one-byte strings cannot be weak
 		return
 	}
 	group := k.hash(n.Group)
@@ -188,7 +189,7 @@ func (k *siblings) note(n Name, d *Dictionary, packed string, size int) {
 	if k.groups[group].Value() != nil {
 		return
 	}
-	// An old one stays as long as it lives, since to replace it takes time.
+	// An old candidate remains while it is in memory, because replacing it costs time.
 	if f, ok := k.candidates[group]; ok && f.packed.Value() != nil {
 		return
 	}
@@ -199,8 +200,8 @@ func (k *siblings) note(n Name, d *Dictionary, packed string, size int) {
 	k.candidates[group] = candidate{name: k.hash(n.Object), dict: d, packed: p, length: len(packed), size: size}
 }
 
-// release takes note that an object is held no more as packed. It does not become a base then, and
-// if it is one, its siblings alone hold it.
+// release records that an object is no longer stored as packed. It then does not become a base; if
+// it is one, only its siblings keep it.
 func (k *siblings) release(n Name, packed string) {
 	if len(packed) == 0 {
 		return
@@ -219,9 +220,9 @@ func (k *siblings) release(n Name, packed string) {
 }
 
 // pack packs raw against its group's base and appends the result to dst. d is nil if the group has
-// none that is like raw. near is false if the result without could be smaller. If the dictionary
-// packs well, a base is not unpacked for one object alone: all over the keys that would take more
-// time than the bytes that it saves are worth.
+// none that is similar to raw. near is false if packing without could be smaller. If the dictionary
+// packs well, pack does not unpack a base for a single object: in random key order that would cost
+// more time than the saved bytes are worth.
 func (k *siblings) pack(dst, raw []byte, name Name, well bool) (_ []byte, d *Dictionary, near bool) {
 	if len(raw) > maxSibling {
 		return dst, nil, false
@@ -264,20 +265,20 @@ func (k *siblings) pack(dst, raw []byte, name Name, well bool) (_ []byte, d *Dic
 		if coded, ok = sc.coder.Append(append(dst, methodEntropy), sc.block); !ok {
 			return dst, nil, false
 		}
-	case well || !fresh: // without codes it unpacks faster, or the base is older than any codes
+	case well || !fresh: // without codes it unpacks faster, or the base is older than all codes
 		coded = append(append(dst, methodSibling), sc.block...)
 	default:
 		return dst, nil, false
 	}
 	if fresh {
-		if kept := k.keep(group, d); kept != d { // it is packed against a base that nobody else has
+		if kept := k.keep(group, d); kept != d { // it is packed against a base that no other object uses
 			return dst, nil, false
 		}
 	}
 	return coded, d, (len(coded)-begin)*nearRatio <= len(raw)
 }
 
-// footprint estimates the bytes that the groups take beside their objects.
+// footprint estimates the bytes of the groups without their objects.
 func (k *siblings) footprint() int64 {
 	const perBase, perGroup, perCandidate = 350, 30, 80
 	k.mu.Lock()

@@ -10,8 +10,8 @@ import (
 	"github.com/weirproject/weir/internal/podsim"
 )
 
-// TestSiblings: replicas of workloads that have nothing in common take a tenth of what they take
-// alone, and come back.
+// TestSiblings: replicas of workloads with nothing in common need a tenth of the bytes that they
+// need separately, and are unpacked unchanged.
 func TestSiblings(t *testing.T) {
 	s := newGroups(t, podsim.NewUnlike(20_000, 1), 60)
 	siblings, size, alone := 0, 0, 0
@@ -40,14 +40,14 @@ func TestSiblings(t *testing.T) {
 	}
 }
 
-// TestSiblingsThatBecomeOthers: a group whose objects change gets another base, and what has the
-// old one keeps it.
+// TestSiblingsThatBecomeOthers: a group whose objects change receives another base, and objects
+// packed against the old one keep it.
 func TestSiblingsThatBecomeOthers(t *testing.T) {
 	s := newGroups(t, podsim.NewUnlike(20_000, 1), 20)
 	sim := podsim.NewUnlike(100, 7)
 	var last *member
 	for i := range 12 {
-		pod := sim.Pod(40 + i) // of one workload, but for loners
+		pod := sim.Pod(40 + i) // of one workload, except for loners
 		raw, err := pod.Marshal()
 		if err != nil {
 			t.Fatal(err)
@@ -65,7 +65,7 @@ func TestSiblingsThatBecomeOthers(t *testing.T) {
 	}
 }
 
-// TestSiblingsPinNothing: a base ends with the last that was packed against it.
+// TestSiblingsPinNothing: a base ends with the last object that was packed against it.
 func TestSiblingsPinNothing(t *testing.T) {
 	s := newGroups(t, podsim.NewUnlike(20_000, 1), 40)
 	k := s.packer.siblings
@@ -111,7 +111,7 @@ func TestSiblingsAtOnce(t *testing.T) {
 	wg.Wait()
 }
 
-// FuzzUnpackSibling: damaged memory is an error, or other bytes, and never a crash.
+// FuzzUnpackSibling: damaged bytes cause an error, or other bytes, and never a crash.
 func FuzzUnpackSibling(f *testing.F) {
 	s := newGroups(f, podsim.NewUnlike(2_000, 1), 10)
 	var d *Dictionary
@@ -134,8 +134,8 @@ func FuzzUnpackSibling(f *testing.F) {
 	})
 }
 
-// TestSiblingsOfTheAlike: where a dictionary packs well, siblings are packed against each other in
-// the order of their keys, as in a list, and alone where they change all over.
+// TestSiblingsOfTheAlike: if a dictionary packs well, siblings are packed against each other in key
+// order, as in a list, and separately when they change in random order.
 func TestSiblingsOfTheAlike(t *testing.T) {
 	s := newGroups(t, podsim.New(50_000, 1), 400)
 	if !s.packer.well.Load() {
@@ -158,8 +158,8 @@ func TestSiblingsOfTheAlike(t *testing.T) {
 	}
 }
 
-// TestSiblingsOfTwoKinds: what is unusual in a group costs the others nothing. Where objects of two
-// kinds take turns, those of one have siblings.
+// TestSiblingsOfTwoKinds: an exception in a group does not affect the others. If objects of two
+// kinds alternate, those of one have siblings.
 func TestSiblingsOfTwoKinds(t *testing.T) {
 	s := newGroups(t, podsim.NewUnlike(20_000, 1), 60)
 	rnd := newRand(4)
@@ -175,8 +175,8 @@ func TestSiblingsOfTwoKinds(t *testing.T) {
 	}
 }
 
-// TestSiblingsOfOtherContent: when all objects of a group become others, so does its base, after a
-// few.
+// TestSiblingsOfOtherContent: when all objects of a group change completely, so does its base,
+// after a few.
 func TestSiblingsOfOtherContent(t *testing.T) {
 	s := newGroups(t, podsim.NewUnlike(20_000, 1), 60)
 	rnd := newRand(4)
@@ -187,21 +187,21 @@ func TestSiblingsOfOtherContent(t *testing.T) {
 				n++
 			}
 		}
-		if n != 20-maxMisses && n != 19 { // the first content finds no base that it could miss
+		if n != 20-maxMisses && n != 19 { // the first content has no base to miss
 			t.Errorf("%d of 20 have a sibling", n)
 		}
 	}
 }
 
-// TestSiblingsThatChange: every pod changes once, all over the keys. Those that are unlike stay as
-// small, with what their bases keep of old versions. Those that are alike come to what they take
-// alone, since their siblings are not worth the CPU that they cost one at a time.
+// TestSiblingsThatChange: every pod changes once, in random key order. Dissimilar ones stay as
+// small, including the old versions that their bases keep. Similar ones end at the size that they
+// need separately, because packing single objects against siblings is not worth its CPU.
 func TestSiblingsThatChange(t *testing.T) {
 	for _, tc := range []struct {
 		what         string
 		sim          *podsim.Pods
-		most         int // bytes of an object in the end
-		before, then int // at least so many % have a sibling, listed and then; negative: at most
+		most         int // bytes per object at the end
+		before, then int // at least this % has a sibling, listed and at the end; negative: at most
 	}{
 		{"unlike", podsim.NewUnlike(50_000, 1), 1000, 70, 70},
 		{"alike", podsim.New(50_000, 1), 480, 90, -15},

@@ -1,5 +1,5 @@
-// Package pipe connects clients and servers of tests in memory, so that a bubble of
-// testing/synctest waits for what they send.
+// Package pipe connects clients and servers of tests in memory, so that a synctest bubble waits for
+// their messages.
 package pipe
 
 import (
@@ -8,14 +8,14 @@ import (
 	"sync"
 )
 
-// Listener is a net.Listener of connections that Dial makes.
+// Listener is a net.Listener of connections from Dial.
 type Listener struct {
 	conns  chan net.Conn
 	closed chan struct{}
 	close  func()
 }
 
-// Listen returns a listener. It belongs to the bubble of the caller, if that is in one.
+// Listen returns a listener. It belongs to the caller's bubble, if any.
 func Listen() *Listener {
 	l := &Listener{conns: make(chan net.Conn), closed: make(chan struct{})}
 	l.close = sync.OnceFunc(func() { close(l.closed) })
@@ -32,7 +32,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close implements net.Listener. Connections that are made stay.
+// Close implements net.Listener. Open connections remain.
 func (l *Listener) Close() error {
 	l.close()
 	return nil
@@ -41,7 +41,7 @@ func (l *Listener) Close() error {
 // Addr implements net.Listener.
 func (l *Listener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
 
-// Dial connects to the listener. It fits http.Transport's DialContext, and looks at no address.
+// Dial connects to the listener. It fits http.Transport's DialContext, and ignores the address.
 func (l *Listener) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	client, server := net.Pipe()
 	select {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestListener: a connection reaches the other side, and nobody waits for a listener that is
-// closed, or beyond a context.
+// TestListener: a connection reaches the other side, and no call waits for a closed listener, or
+// after its context ended.
 func TestListener(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := Listen()

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestAlikeStaysAsItIs pins the bytes of the pods that all published figures are of.
+// TestAlikeStaysAsItIs pins the bytes of the pods behind all published figures.
 func TestAlikeStaysAsItIs(t *testing.T) {
 	p := New(1_000, 1)
 	sum := sha256.New()

@@ -10,7 +10,7 @@ import (
 	"github.com/weirproject/weir/internal/words"
 )
 
-// app is what the replicas of one Deployment have in common.
+// app contains the common fields of the replicas of one Deployment.
 type app struct {
 	name      string
 	namespace string
@@ -22,7 +22,7 @@ type app struct {
 	imageID   string
 	configSum string
 	created   time.Time
-	suffix    int // where the replicas' name suffixes begin
+	suffix    int // where the replicas' name suffixes start
 }
 
 const (

@@ -7,10 +7,10 @@ import (
 	"github.com/weirproject/weir/internal/words"
 )
 
-// How many variables a container has.
+// The number of environment variables of a container.
 const minEnv, maxEnv = 3, 17
 
-// container makes one container of a template. It mounts some of the spec's volumes.
+// container creates one container of a template. It mounts some of the spec's volumes.
 func (w *writer) container(name string, t *template, spec *corev1.PodSpec) corev1.Container {
 	c := corev1.Container{
 		Name:                     name,

@@ -9,11 +9,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// fields is a set of owned fields in the form that FieldsV1 gives it.
+// fields is a set of owned fields in FieldsV1's form.
 type fields map[string]fields
 
-// fieldTemplates holds the managedFields of all pods, which have the same fields. Each is cut where
-// the pod's own value belongs.
+// fieldTemplates contains the managedFields of all pods, which have the same fields. Each is split
+// where the pod's own value is inserted.
 type fieldTemplates struct {
 	controller [2]string // around the owner's uid
 	kubelet    [2]string // around the pod's address
@@ -116,7 +116,7 @@ func controllerFields(pod *corev1.Pod) fields {
 }
 
 // containerFields returns the fields of a container, without those inside env, ports, probes,
-// resources and mounts. With them, the entry would be larger than all the rest of the pod.
+// resources and mounts. With them, the entry would be larger than the rest of the pod.
 func containerFields() fields {
 	return owned("env", "image", "imagePullPolicy", "livenessProbe", "name", "ports", "readinessProbe", "resources",
 		"terminationMessagePath", "terminationMessagePolicy", "volumeMounts")

@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ownEntries returns the managedFields of a pod whose fields are like no other workload's: the
-// entry of whoever made the pod, and that of the kubelet.
+// ownEntries returns the managedFields of a pod whose fields differ from all other workloads': the
+// entry of the manager that created the pod, and that of the kubelet.
 func ownEntries(pod *corev1.Pod) []metav1.ManagedFieldsEntry {
 	maker := "kube-controller-manager"
 	if len(pod.OwnerReferences) == 0 {
@@ -20,8 +20,8 @@ func ownEntries(pod *corev1.Pod) []metav1.ManagedFieldsEntry {
 	return []metav1.ManagedFieldsEntry{ownEntry(maker, makerFields(pod), pod.CreationTimestamp), kubelet}
 }
 
-// noiseEntries returns the managedFields of a pod of NewRandom: the kubelet's entry alone, as small
-// as it can be.
+// noiseEntries returns the managedFields of a pod of NewRandom: only the kubelet's entry, as small
+// as possible.
 func noiseEntries(pod *corev1.Pod) []metav1.ManagedFieldsEntry {
 	kubelet := ownEntry("kubelet", fields{"f:status": leaves("phase")}, seconds(lastUpdate(pod)))
 	kubelet.Subresource = "status"
@@ -39,7 +39,7 @@ func ownEntry(manager string, f fields, at metav1.Time) metav1.ManagedFieldsEntr
 	}
 }
 
-// makerFields returns the fields that whoever made the pod owns.
+// makerFields returns the fields that the creator of the pod owns.
 func makerFields(pod *corev1.Pod) fields {
 	labels, annotations := owned(), owned()
 	for k := range pod.Labels {

@@ -72,8 +72,7 @@ func (p *Pods) podWithoutFields(i int) *corev1.Pod {
 	return pod
 }
 
-// podIP returns the address of pod i in 100.64.0.0/10. Below i = 1<<22 each pod has an address of
-// its own.
+// podIP returns the address of pod i in 100.64.0.0/10. Addresses are unique below i = 1<<22.
 func podIP(i int) [4]byte { return [4]byte{100, byte(64 + i>>16&63), byte(i >> 8), byte(i)} }
 
 func tolerate(condition string) corev1.Toleration {

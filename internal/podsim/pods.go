@@ -1,9 +1,9 @@
-// Package podsim makes simulated pods for tests, demos and benchmarks: as large and as full as the
-// pods of a production cluster, and the same ones on every machine.
+// Package podsim creates simulated pods for tests, demos and benchmarks: as large and as full as
+// the pods of a production cluster, and the same ones on every machine.
 //
 // At 50,000 pods there are 200 namespaces, 2,500 apps of 20 replicas and 5,000 nodes; other sizes
-// keep these proportions. A pod is about 4.95 KB as protobuf. All pods of New have the same fields;
-// those of NewUnlike and NewRandom are for what that flatters.
+// keep these proportions. A pod has about 4.95 KB as protobuf. All pods of New have the same
+// fields, which makes some figures too good; NewUnlike and NewRandom correct that.
 package podsim
 
 import (
@@ -19,8 +19,8 @@ const (
 	podsPerNode      = 10
 )
 
-// Pods is a set of simulated pods. It holds no pod: each is made when it is asked for. A Pods is
-// safe for concurrent use.
+// Pods is a set of simulated pods. It stores no pod: it creates each on request. A Pods is safe for
+// concurrent use.
 type Pods struct {
 	n    int
 	seed uint64
@@ -30,10 +30,10 @@ type Pods struct {
 	nodes      int
 
 	variety variety
-	fields  fieldTemplates // of pods that are alike
+	fields  fieldTemplates // of similar pods
 }
 
-// variety says how the pods of a set differ.
+// variety is how the pods of a set differ.
 type variety uint8
 
 const (
@@ -52,15 +52,15 @@ func New(n int, seed uint64) *Pods {
 	return p
 }
 
-// NewUnlike returns, on the terms of New, n pods of workloads that share neither shape nor text:
-// each has its own number of containers, variables, arguments, volumes and annotations. Every fifth
-// pod belongs to no workload and is like no other; it has no label "app". A pod is about 8.3 KB as
+// NewUnlike returns n pods like New, of workloads that share neither shape nor text: each has its
+// own number of containers, variables, arguments, volumes and annotations. Every fifth pod belongs
+// to no workload and differs from all others; it has no label "app". A pod has about 8.3 KB as
 // protobuf.
 func NewUnlike(n int, seed uint64) *Pods { return newPods(unlike, n, seed) }
 
-// NewRandom returns, on the terms of New, n pods that have nothing in common but the names of
-// namespaces and nodes and what Kubernetes itself has words for: each is the only one of its app,
-// and its text is noise. A pod is about 8.3 KB as protobuf.
+// NewRandom returns n pods like New that have nothing in common except the names of namespaces and
+// nodes and Kubernetes' own words: each is the only one of its app, and its text is noise. A pod
+// has about 8.3 KB as protobuf.
 func NewRandom(n int, seed uint64) *Pods {
 	p := newPods(random, n, seed)
 	p.apps = p.n
@@ -82,7 +82,7 @@ func newPods(v variety, n int, seed uint64) *Pods {
 // Len returns the number of pods.
 func (p *Pods) Len() int { return p.n }
 
-// Pod makes pod i, 0 ≤ i < Len; any other i panics. The pod is the caller's own. It has no
+// Pod creates pod i, 0 ≤ i < Len; any other i panics. The caller owns the pod. It has no
 // resourceVersion and, like an object from a typed client, no kind and no apiVersion. Names are
 // unique within a namespace and uids within the set. Neighbours in i are replicas of one app,
 // unless the set's pods have none.
@@ -123,10 +123,10 @@ func (p *Pods) Apps() []string {
 	return out
 }
 
-// FirstOf returns the position of the first pod of an app, which is given by its position in Apps.
+// FirstOf returns the position of the first pod of an app, given the app's position in Apps.
 func (p *Pods) FirstOf(app int) int { return app * replicasPerApp }
 
-// Nodes returns the names of all nodes, each of which runs some of the pods.
+// Nodes returns the names of all nodes. Each runs some of the pods.
 func (p *Pods) Nodes() []string {
 	out := make([]string, p.nodes)
 	for i := range out {
@@ -135,7 +135,7 @@ func (p *Pods) Nodes() []string {
 	return out
 }
 
-// Streams of random numbers: one for each app and one for each pod, so that a pod can be made
+// Streams of random numbers: one for each app and one for each pod, so that a pod can be created
 // alone.
 const (
 	appStream uint64 = 1 << 62

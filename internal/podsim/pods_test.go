@@ -36,7 +36,7 @@ func TestSizes(t *testing.T) {
 	for i := 0; i < full; i += step {
 		pod := p.Pod(i)
 		protobuf += float64(pod.Size())
-		// The 813 MB are what curl gets: the server indents its JSON for a browser and for curl.
+		// The 813 MB are curl's: the server indents its JSON for browsers and for curl.
 		j, err := json.MarshalIndent(pod, "    ", "  ")
 		if err != nil {
 			t.Fatal(err)

@@ -10,8 +10,8 @@ import (
 	"github.com/weirproject/weir/internal/words"
 )
 
-// podSpec makes the spec of one template: which fields it has, how many of each and what is in them
-// is all drawn.
+// podSpec creates the spec of one template. Its fields, their number and their contents are all
+// random.
 func (w *writer) podSpec(t *template) corev1.PodSpec {
 	spec := corev1.PodSpec{
 		RestartPolicy:                 words.Pick(&w.Words, corev1.RestartPolicyAlways, corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure),
@@ -31,7 +31,7 @@ func (w *writer) podSpec(t *template) corev1.PodSpec {
 	}
 	most := 3
 	if w.Noise {
-		most = 2 // noise is in what containers have, not in that there are some
+		most = 2 // the noise is in the containers' contents, not in their number
 	}
 	names := w.Several(1, most, w.Name)
 	for _, name := range names {
@@ -75,7 +75,7 @@ func (w *writer) tolerations() []corev1.Toleration {
 	return out
 }
 
-// addPlacement says where the pods may run.
+// addPlacement sets where the pods may run.
 func (w *writer) addPlacement(spec *corev1.PodSpec, t *template) {
 	if w.Chance(30) {
 		spec.NodeSelector = map[string]string{"example.com/" + w.Word(): w.Word()}

@@ -11,23 +11,23 @@ import (
 	"github.com/weirproject/weir/internal/words"
 )
 
-// lonerEvery is the number of pods of which one belongs to no workload.
+// lonerEvery: one out of this many pods belongs to no workload.
 const lonerEvery = 5
 
-// Streams of random numbers: templateStream for what the replicas of a workload share, lonerStream
-// for the pods that belong to no workload.
+// Streams of random numbers: templateStream for the common fields of a workload's replicas,
+// lonerStream for the pods that belong to no workload.
 const (
 	templateStream uint64 = 3 << 61
 	lonerStream    uint64 = 5 << 60
 )
 
-// How much text a pod has besides its environment.
+// The amount of text of a pod in addition to its environment.
 const (
 	minText, maxText = 200, 1_700 // bytes of annotations
-	ownText          = 120        // bytes of hex in an annotation of one pod
+	ownText          = 120        // bytes of hex in an annotation of each pod
 )
 
-// template is what the pods of one workload share, as they would a pod template.
+// template contains the common fields of a workload's pods, like a pod template.
 type template struct {
 	app
 	labels      map[string]string
@@ -39,7 +39,7 @@ type template struct {
 // writer writes templates with its own words.
 type writer struct{ words.Words }
 
-// unlikeWithoutFields makes pod i of a population whose workloads have nothing in common. The pod
+// unlikeWithoutFields creates pod i of a population whose workloads have nothing in common. The pod
 // has no managedFields.
 func (p *Pods) unlikeWithoutFields(i int) *corev1.Pod {
 	t := p.template(i)
@@ -67,7 +67,7 @@ func (p *Pods) unlikeWithoutFields(i int) *corev1.Pod {
 	return pod
 }
 
-// template makes the template of pod i: that of its workload, or that of the pod alone.
+// template creates the template of pod i: its workload's, or its own.
 func (p *Pods) template(i int) *template {
 	if p.variety == random {
 		return p.randomTemplate(i)
@@ -84,8 +84,8 @@ func (p *Pods) template(i int) *template {
 	return t
 }
 
-// lonerTemplate makes the template of a pod that belongs to no workload: one that somebody made by
-// hand, or a runner for one task.
+// lonerTemplate creates the template of a pod that belongs to no workload: a handmade one, or a
+// runner for one task.
 func (p *Pods) lonerTemplate(i int) *template {
 	w := &writer{words.Words{Rand: p.random(lonerStream, i)}}
 	t := &template{app: p.app(i / replicasPerApp)}
@@ -95,7 +95,7 @@ func (p *Pods) lonerTemplate(i int) *template {
 	return t
 }
 
-// fill adds labels to the template, and sets annotations and a spec that are its own.
+// fill adds labels to the template, and sets unique annotations and a unique spec.
 func (t *template) fill(w *writer) {
 	for _, key := range w.Several(1, 5, w.Word) {
 		t.labels["example.com/"+key] = w.Word()
@@ -117,7 +117,7 @@ func (w *writer) owner(name string, uid types.UID) metav1.OwnerReference {
 	}
 }
 
-// addToken mounts the token of the service account into every container, as the API server does.
+// addToken mounts the token of the service account into every container, like the API server.
 func (t *template) addToken(spec *corev1.PodSpec, name string) {
 	token := volumes(&t.app, name)[1]
 	spec.Volumes = append(spec.Volumes, token)
@@ -127,7 +127,7 @@ func (t *template) addToken(spec *corev1.PodSpec, name string) {
 	}
 }
 
-// imageIDs returns the digests of n images of the workload. No two of them are the same.
+// imageIDs returns the digests of n images of the workload. All are different.
 func (t *template) imageIDs(n int) []string {
 	out := make([]string, n)
 	for i := range out {
@@ -141,7 +141,7 @@ func (t *template) imageIDs(n int) []string {
 // repeats.
 const randomStream uint64 = 7 << 60
 
-// randomTemplate makes the template that pod i alone has. All its names and text are noise, except
+// randomTemplate creates the template that only pod i has. All its names and text are noise, except
 // those of its app.
 func (p *Pods) randomTemplate(i int) *template {
 	w := &writer{words.Words{Rand: p.random(randomStream, i), Noise: true}}

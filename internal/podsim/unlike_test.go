@@ -176,8 +176,8 @@ func touched(t *testing.T, p *Pods) {
 	}
 }
 
-// shape is which fields a pod's spec has: their paths, with the places in lists, and without what
-// is in them.
+// shape returns the fields in a pod's spec: their paths, with positions in lists, without their
+// values.
 func shape(pod *corev1.Pod) string {
 	var b strings.Builder
 	var walk func(reflect.Value)
@@ -240,7 +240,7 @@ func TestShapes(t *testing.T) {
 func TestReplicasShareTheirTemplate(t *testing.T) {
 	p := NewUnlike(200, 1)
 	first, second, loner, other := p.Pod(20), p.Pod(21), p.Pod(24), p.Pod(40)
-	for _, pod := range []*corev1.Pod{first, second} { // what each pod has of its own
+	for _, pod := range []*corev1.Pod{first, second} { // the unique parts of each pod
 		pod.Spec.NodeName, pod.Spec.Volumes = "", pod.Spec.Volumes[:len(pod.Spec.Volumes)-1]
 		for i := range pod.Spec.Containers {
 			c := &pod.Spec.Containers[i]
@@ -272,7 +272,7 @@ func TestSizesOfUnlikeAndRandom(t *testing.T) {
 	}
 }
 
-// TestHowFarPodsCompress says how much of 2,000 pods a packer can find to be a repetition.
+// TestHowFarPodsCompress measures which part of 2,000 pods a packer can find to be a repetition.
 func TestHowFarPodsCompress(t *testing.T) {
 	for name, want := range map[string]struct{ least, most float64 }{
 		"alike": {0, 0.08}, "unlike": {0.08, 0.25}, "random": {0.69, 1},

@@ -8,7 +8,7 @@ import (
 	"github.com/weirproject/weir/internal/words"
 )
 
-// rules returns what a role allows: between one rule and most rules.
+// rules returns the rules of a role, from one to most.
 func rules(w *words.Words, most int) []rbacv1.PolicyRule {
 	var out []rbacv1.PolicyRule
 	for range w.Between(1, most) {

@@ -9,8 +9,7 @@ import (
 	"github.com/weirproject/weir/internal/words"
 )
 
-// largeEvery is the number of ConfigMaps, or of Secrets, of which one is large: a dashboard, a
-// release.
+// largeEvery: one out of this many ConfigMaps, or Secrets, is large: a dashboard, a release.
 const largeEvery = 20
 
 func (m *mixed) configMap(w *words.Words, i int) Object {
@@ -26,7 +25,7 @@ func (m *mixed) configMap(w *words.Words, i int) Object {
 	return o
 }
 
-// secret makes a Secret of random bytes, as keys, certificates and packed releases are.
+// secret creates a Secret of random bytes, like keys, certificates and compressed releases.
 func (m *mixed) secret(w *words.Words, i int) Object {
 	app, namespace := m.app(i)
 	o := &corev1.Secret{

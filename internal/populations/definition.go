@@ -10,7 +10,8 @@ import (
 	"github.com/weirproject/weir/internal/words"
 )
 
-// definition makes a CustomResourceDefinition of one version, with a schema of some 10 to 200 KB.
+// definition creates a CustomResourceDefinition of one version, with a schema of about 10 to 200
+// KB.
 func (m *mixed) definition(w *words.Words, i int) Object {
 	kind := fmt.Sprintf("%s%d", w.Word(), i)
 	plural, group := kind+"s", w.Word()+".example.com"

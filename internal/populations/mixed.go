@@ -14,7 +14,7 @@ import (
 	"github.com/weirproject/weir/internal/words"
 )
 
-// mixed makes what a cluster has besides its pods.
+// mixed creates the objects of a cluster in addition to its pods.
 type mixed struct {
 	seed       uint64
 	pods       *podsim.Pods
@@ -23,8 +23,8 @@ type mixed struct {
 	namespaces []string
 }
 
-// mixedKinds returns the kinds of a cluster in which those pods run, pods first. How many objects
-// most kinds have follows from how many pods, apps, nodes and namespaces there are. Without pods
+// mixedKinds returns the kinds of a cluster in which those pods run, pods first. For most kinds,
+// the number of objects follows from the numbers of pods, apps, nodes and namespaces. Without pods
 // there is no other kind.
 func mixedKinds(pods *podsim.Pods, seed uint64) []Kind {
 	m := &mixed{seed: seed, pods: pods, apps: pods.Apps(), nodes: pods.Nodes(), namespaces: pods.Namespaces()}
@@ -67,14 +67,14 @@ func mixedKinds(pods *podsim.Pods, seed uint64) []Kind {
 	}
 }
 
-// some returns one for every so many of n, and at least one.
+// some returns n/every, and at least one.
 func some(n, every int) int { return max(1, n/every) }
 
-// maker makes object i of a kind with words of the object's own.
+// maker creates object i of a kind, with the object's own words.
 type maker func(w *words.Words, i int) Object
 
-// kind makes a kind of n objects. Each object has its own stream of random numbers, so that one can
-// be made alone.
+// kind returns a kind of n objects. Each object has its own stream of random numbers, so that it
+// can be created alone.
 func (m *mixed) kind(groupVersion, resource, kind string, n int, make maker) Kind {
 	gv, err := schema.ParseGroupVersion(groupVersion)
 	if err != nil {
@@ -89,8 +89,8 @@ func (m *mixed) kind(groupVersion, resource, kind string, n int, make maker) Kin
 	}
 }
 
-// streamOf returns where the streams of a resource begin. Those of other resources are far away. So
-// are those of the pods, whose highest four bits are others.
+// streamOf returns where the streams of a resource start. Those of other resources are far away. So
+// are those of the pods, which have other highest four bits.
 func streamOf(resource string) uint64 {
 	const prime = 1099511628211
 	h := uint64(14695981039346656037)
@@ -103,13 +103,13 @@ func streamOf(resource string) uint64 {
 // epoch is when the oldest objects were created.
 var epoch = time.Date(2026, time.September, 1, 0, 0, 0, 0, time.UTC)
 
-// moment draws a time at which something happened to an object.
+// moment draws a time for an event of an object.
 func moment(w *words.Words) metav1.Time {
 	return metav1.NewTime(epoch.Add(time.Duration(w.Rand.IntN(60*24*3600)) * time.Second).Local())
 }
 
-// meta makes the metadata of an object. The labels tell what the object is part of; managedFields
-// says that somebody owns the labels and these fields.
+// meta creates the metadata of an object. The labels name the app that the object is part of;
+// managedFields has an owner of the labels and these fields.
 func meta(w *words.Words, namespace, name, app string, fields ...string) metav1.ObjectMeta {
 	o := metav1.ObjectMeta{
 		Name: name, Namespace: namespace, UID: words.UID(w.Rand), CreationTimestamp: moment(w),
@@ -142,8 +142,7 @@ func meta(w *words.Words, namespace, name, app string, fields ...string) metav1.
 	return o
 }
 
-// app returns the name and the namespace of an app. After the last app, i begins again with the
-// first.
+// app returns the name and the namespace of an app. After the last app, i continues with the first.
 func (m *mixed) app(i int) (name, namespace string) {
 	i %= len(m.apps)
 	return m.apps[i], m.namespaces[i%len(m.namespaces)]
@@ -151,8 +150,8 @@ func (m *mixed) app(i int) (name, namespace string) {
 
 func (m *mixed) namespace(i int) string { return m.namespaces[i%len(m.namespaces)] }
 
-// template makes the pod template of an app out of its first pod, without what a server and a
-// scheduler have added.
+// template creates the pod template of an app from its first pod, without the fields that a server
+// and a scheduler add.
 func (m *mixed) template(i int) corev1.PodTemplateSpec {
 	pod := m.pods.Pod(m.pods.FirstOf(i % len(m.apps)))
 	delete(pod.Labels, "pod-template-hash")

@@ -64,8 +64,8 @@ func TestEveryCountOfPods(t *testing.T) {
 	}
 }
 
-// TestWorkloadsAreConsistent: a workload selects the pods of its template, however many pods an app
-// has, and a job ends after it began.
+// TestWorkloadsAreConsistent: a workload selects the pods of its template, for any number of pods
+// per app, and a job ends after it started.
 func TestWorkloadsAreConsistent(t *testing.T) {
 	for _, n := range []int{30, 33, mixedPods} {
 		p := made(t, names.Mixed, n, 1)
@@ -149,8 +149,7 @@ func comesBack(t *testing.T, o Object) {
 	}
 }
 
-// TestSecretsDoNotCompress holds what Secrets are for in a population: bytes in which nothing
-// repeats.
+// TestSecretsDoNotCompress checks the purpose of Secrets in a population: bytes without repetition.
 func TestSecretsDoNotCompress(t *testing.T) {
 	p := made(t, names.Mixed, mixedPods, 5)
 	var packed bytes.Buffer

@@ -48,7 +48,7 @@ func (m *mixed) node(w *words.Words, i int) Object {
 	return o
 }
 
-// lease makes the heartbeat of node i or, for an i beyond the nodes, the lock of a leader.
+// lease creates the heartbeat of node i or, for an i beyond the nodes, the lock of a leader.
 func (m *mixed) lease(w *words.Words, i int) Object {
 	o := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{UID: words.UID(w.Rand), CreationTimestamp: moment(w)}}
 	renewed := metav1.NewMicroTime(moment(w).Time)

@@ -1,5 +1,5 @@
-// Package populations makes the objects of a simulated cluster, as one of several populations that
-// are known by their names: how much objects have in common decides what most figures are.
+// Package populations creates the objects of a simulated cluster, as one of several named
+// populations: most figures depend on how much objects have in common.
 package populations
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/weirproject/weir/internal/populations/names"
 )
 
-// Population is the objects of a cluster with a number of pods. It holds none of them: each is made
-// when it is asked for. It is safe for concurrent use.
+// Population is the objects of a cluster with a number of pods. It stores none of them: it creates
+// each on request. It is safe for concurrent use.
 type Population struct {
 	Pods  *podsim.Pods
 	Kinds []Kind // all kinds, that of the pods first
@@ -35,7 +35,7 @@ type Object interface {
 	runtime.Object
 }
 
-// Object makes object i, 0 ≤ i < Len; any other i panics. It is the caller's own. It has no
+// Object creates object i, 0 ≤ i < Len; any other i panics. The caller owns it. It has no
 // resourceVersion and, if it is not unstructured, no kind and no apiVersion. Names are unique
 // within a kind's namespace and uids within the population.
 func (k *Kind) Object(i int) Object {
@@ -45,8 +45,8 @@ func (k *Kind) Object(i int) Object {
 	return k.object(i)
 }
 
-// New returns the population of a name for a cluster of n pods; an empty name is [names.Alike]. The
-// same name, n and seed give the same objects everywhere. An unknown name is an error that has the
+// New returns the named population for a cluster of n pods; an empty name means [names.Alike]. The
+// same name, n and seed give the same objects everywhere. For an unknown name, the error lists the
 // choices.
 func New(name string, n int, seed uint64) (*Population, error) {
 	makers := map[string]func(int, uint64) *podsim.Pods{

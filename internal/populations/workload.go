@@ -36,8 +36,8 @@ func (m *mixed) deployment(w *words.Words, i int) Object {
 	}
 }
 
-// replicaSet makes the current ReplicaSet of an app or, for an i beyond the apps, one of the two
-// before, which are empty.
+// replicaSet creates the current ReplicaSet of an app or, for an i beyond the apps, one of the
+// previous two, which are empty.
 func (m *mixed) replicaSet(w *words.Words, i int) Object {
 	app, namespace := m.app(i)
 	o := &appsv1.ReplicaSet{

@@ -1,5 +1,5 @@
-// Package registry keeps what runs in this process, each thing under a name of its own, for the
-// pages and metrics that show it.
+// Package registry lists the running parts of this process under unique names, for the pages and
+// metrics that show them.
 package registry
 
 import (
@@ -10,22 +10,22 @@ import (
 	"sync"
 )
 
-// Registry has the things of one type that run. The zero value is empty and ready to use. Its
-// methods do not block, and are safe for concurrent use. It is as large as what runs: whoever adds
-// something removes it when that ends.
+// Registry has the running values of one type. The zero value is empty and ready to use. Its
+// methods do not block, and are safe for concurrent use. The caller of Add removes the value when
+// it ends, so the registry is as large as the number of running values.
 type Registry[T any] struct {
 	mu     sync.Mutex
 	byName map[string]T
 }
 
-// Named is something that runs, by a name that nothing else of its registry has.
+// Named is a running value with a name that is unique in its registry.
 type Named[T any] struct {
 	Name  string
 	Value T
 }
 
-// Add adds something that runs. Its name is name in valid UTF-8, with a number from 2 on, as in
-// pods#2, where others have the name. remove removes it, and gives its name free.
+// Add adds a running value. Its name is name in valid UTF-8, with a number from 2 on, as in pods#2,
+// if the name is in use. remove removes the value and frees its name.
 func (r *Registry[T]) Add(name string, value T) (remove func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -41,8 +41,7 @@ func (r *Registry[T]) Add(name string, value T) (remove func()) {
 	})
 }
 
-// unique returns name, with the lowest number behind it that makes it another one than those that
-// are there. The caller holds the lock.
+// unique returns name, with the lowest number that makes it unique. The caller holds the lock.
 func (r *Registry[T]) unique(name string) string {
 	unique := name
 	for n := 2; ; n++ {
@@ -53,7 +52,7 @@ func (r *Registry[T]) unique(name string) string {
 	}
 }
 
-// All returns what runs, ordered by name.
+// All returns the running values, ordered by name.
 func (r *Registry[T]) All() []Named[T] {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -25,13 +25,13 @@ func Newest(a, b string) string {
 	return b
 }
 
-// Incomparable reports whether two resourceVersions differ and nobody knows which is older: one of
-// them is no integer, or missing.
+// Incomparable reports whether two resourceVersions differ and their order is unknown: one of them
+// is not an integer, or missing.
 func Incomparable(a, b string) bool {
 	return a != b && !(IsInteger(a) && IsInteger(b))
 }
 
-// digits returns s without leading zeros, "0" for zero, or "" if s is no decimal integer.
+// digits returns s without leading zeros, "0" for zero, or "" if s is not a decimal integer.
 func digits(s string) string {
 	if s == "" {
 		return ""

@@ -11,7 +11,7 @@ func Parse[T ~string | ~[]byte](text T) (uint64, error) {
 	return strconv.ParseUint(string(text), 10, 64)
 }
 
-// Number returns what Parse returns, or 0 if that is an error. No object has resourceVersion 0.
+// Number returns the result of Parse, or 0 for an error. No object has resourceVersion 0.
 func Number[T ~string | ~[]byte](text T) uint64 {
 	rv, err := Parse(text)
 	if err != nil {
@@ -20,8 +20,8 @@ func Number[T ~string | ~[]byte](text T) uint64 {
 	return rv
 }
 
-// ParseCanonical returns a resourceVersion that Format gives back as the same text: a decimal
-// integer of 64 bits without leading zeros. "0" is one. It never allocates.
+// ParseCanonical returns a resourceVersion that Format turns into the same text: a decimal 64-bit
+// integer without leading zeros. "0" is one. It never allocates.
 func ParseCanonical[T ~string | ~[]byte](text T) (rv uint64, ok bool) {
 	if len(text) == 0 || len(text) > maxDigits || len(text) > 1 && text[0] == '0' {
 		return 0, false

@@ -44,7 +44,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestParseAllocates parses what comes with each object.
+// TestParseAllocates parses the resourceVersion of each object.
 func TestParseAllocates(t *testing.T) {
 	integer, opaque := []byte("18446744073709551615"), []byte("v7-4fz.1c")
 	if n := testing.AllocsPerRun(100, func() {

@@ -22,14 +22,14 @@ const (
 	beforeRestore, afterRestore, overtaken = 100, 60, 110
 )
 
-// Server serves ConfigMaps and Secrets, one of each, as JSON, and is the http.RoundTripper to
-// itself. It sends no events. Safe for concurrent use.
+// Server serves one ConfigMap and one Secret as JSON, and is its own http.RoundTripper. It sends no
+// events. Safe for concurrent use.
 type Server struct {
 	mu      sync.Mutex
 	version uint64
 	label   string // of each object
 	lists   map[string]int
-	watches map[string][]*io.PipeWriter // which end with the requests, or by Cut
+	watches map[string][]*io.PipeWriter // which end with their requests, or by Cut
 }
 
 // New returns a server whose objects have the label state=before.
@@ -37,15 +37,15 @@ func New() *Server {
 	return &Server{version: beforeRestore, label: "before", lists: map[string]int{}, watches: map[string][]*io.PipeWriter{}}
 }
 
-// Restore takes the server back: its objects have the label state=after. With the next list it
-// comes to the versions of before again.
+// Restore sets the server back: its objects have the label state=after. With the next list it
+// reaches the earlier versions again.
 func (s *Server) Restore() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.version, s.label = afterRestore, "after"
 }
 
-// Cut breaks off the watches of a resource. Those of others stay, and are silent.
+// Cut breaks the watches of a resource. Other watches stay open and silent.
 func (s *Server) Cut(resource string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,7 +89,7 @@ func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
 	})
 }
 
-// list is a list in the order in which kube-apiserver writes it.
+// list is a list in kube-apiserver's field order.
 type list struct {
 	Kind       string                         `json:"kind"`
 	APIVersion string                         `json:"apiVersion"`
@@ -97,7 +97,7 @@ type list struct {
 	Items      []metav1.PartialObjectMetadata `json:"items"`
 }
 
-// listed counts a list that is no probe. The caller holds the lock.
+// listed counts a list, unless it is a probe. The caller holds the lock.
 func (s *Server) listed(resource string, probe bool) {
 	if probe {
 		return

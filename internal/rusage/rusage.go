@@ -1,5 +1,5 @@
-// Package rusage tells what this process has used of the machine, as its figures and those of its
-// benchmarks are told.
+// Package rusage measures this process's use of the machine, for its figures and those of its
+// benchmarks.
 package rusage
 
 import (
@@ -9,8 +9,8 @@ import (
 	"strconv"
 )
 
-// PeakRSS returns the largest resident set that this process has had, in bytes; 0 where the system
-// does not tell.
+// PeakRSS returns the largest resident set that this process has had, in bytes; 0 if the system
+// does not report it.
 func PeakRSS() int64 {
 	if n, ok := ofStatus("VmHWM:"); ok {
 		return n
@@ -18,7 +18,7 @@ func PeakRSS() int64 {
 	return maxRSS()
 }
 
-// RSS returns the resident set of this process, in bytes; false where the system does not tell.
+// RSS returns the resident set of this process, in bytes; false if the system does not report it.
 func RSS() (int64, bool) { return ofStatus("VmRSS:") }
 
 // ofStatus reads a size from Linux's /proc/self/status.

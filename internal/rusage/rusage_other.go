@@ -4,8 +4,8 @@ package rusage
 
 import "time"
 
-// CPUTime returns 0: it is not known on this system.
+// CPUTime returns 0: this system does not report it.
 func CPUTime() time.Duration { return 0 }
 
-// maxRSS returns 0: it is not known on this system.
+// maxRSS returns 0: this system does not report it.
 func maxRSS() int64 { return 0 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// CPUTime returns the CPU time that this process has used, its own and the kernel's for it.
+// CPUTime returns the CPU time of this process, including the kernel's for it.
 func CPUTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
@@ -17,8 +17,8 @@ func CPUTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// maxRSS returns the peak resident set as getrusage tells it, in bytes, or 0 if that fails. On
-// Linux that of the parent is in it, so it is only for systems that have nothing better.
+// maxRSS returns the peak resident set from getrusage, in bytes, or 0 if that fails. On Linux it
+// includes the parent's, so it is only for systems without a better source.
 func maxRSS() int64 {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

@@ -1,4 +1,4 @@
-// Package scribble changes objects against the rules, for tests of what that harms.
+// Package scribble changes objects against the rules, to test the consequences.
 package scribble
 
 import (
@@ -7,9 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Over changes everything that an object could have in common with another: what lies behind its
-// maps, slices and pointers, the room behind its slices, and the bytes that it holds. The fields of
-// the object itself that are plain values stay, so it keeps its name and version.
+// Over changes everything that an object could share with another: the contents of its maps, slices
+// and pointers, the spare capacity of its slices, and its bytes. Plain fields of the object itself
+// are unchanged, so it keeps its name and version.
 func Over(object any) {
 	v := reflect.ValueOf(object)
 	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
@@ -20,7 +20,7 @@ func Over(object any) {
 	}
 }
 
-// walk changes what is behind v, and v itself if it is behind something.
+// walk changes the values that v refers to, and v itself if it is referred to.
 func walk(v reflect.Value, behind bool) {
 	if q, ok := v.Addr().Interface().(*resource.Quantity); ok {
 		if behind {

@@ -1,5 +1,4 @@
-// Package selfsigned makes serving certificates that sign themselves, or that a CA of their own
-// signs.
+// Package selfsigned creates serving certificates that sign themselves, or that a new CA signs.
 package selfsigned
 
 import (
@@ -18,9 +17,9 @@ import (
 	"time"
 )
 
-// New makes a certificate that can sign no other, and its key, as PEM. It is good for the hosts,
-// which are names and addresses. name is its common name. The key is of a curve: one of RSA takes
-// as long to make as a server takes to start.
+// New creates a certificate that can sign no other, and its key, as PEM. It is valid for the hosts,
+// which are names and addresses. name is its common name. The key is an elliptic-curve key: an RSA
+// key takes as long to create as a server takes to start.
 func New(name string, validity time.Duration, hosts ...string) (certPEM, keyPEM []byte, err error) {
 	key, template, err := newAuthority(name, validity)
 	if err != nil {
@@ -38,14 +37,14 @@ func New(name string, validity time.Duration, hosts ...string) (certPEM, keyPEM 
 	return encode(der), keyPEM, nil
 }
 
-// Authority is a CA, and signs serving certificates for its own key, so that one key is all that is
-// kept. Whoever trusts the CA trusts each certificate that follows another.
+// Authority is a CA. It signs serving certificates for its own key, so that only one key has to be
+// stored. A client that trusts the CA trusts each later certificate.
 type Authority struct {
 	ca  *x509.Certificate
 	key crypto.Signer
 }
 
-// NewAuthority makes a CA. name is its common name.
+// NewAuthority creates a CA. name is its common name.
 func NewAuthority(name string, validity time.Duration) (*Authority, error) {
 	key, template, err := newAuthority(name, validity)
 	if err != nil {
@@ -78,14 +77,14 @@ func AuthorityOf(pair *tls.Certificate) *Authority {
 	return &Authority{ca, key}
 }
 
-// Ends returns when the CA is no longer valid.
+// Ends returns the end of the CA's validity.
 func (a *Authority) Ends() time.Time { return a.ca.NotAfter }
 
 // PEM returns the CA's certificate.
 func (a *Authority) PEM() []byte { return encode(a.ca.Raw) }
 
-// Issue makes a certificate for the hosts, followed by the CA's own. name is its common name, which
-// must not be the CA's.
+// Issue creates a certificate for the hosts, followed by the CA's own. name is its common name,
+// which must not be the CA's.
 func (a *Authority) Issue(name string, validity time.Duration, hosts ...string) (*tls.Certificate, error) {
 	template, err := newTemplate(name, validity)
 	if err != nil {
@@ -103,7 +102,7 @@ func (a *Authority) Issue(name string, validity time.Duration, hosts ...string) 
 	return &tls.Certificate{Certificate: [][]byte{der, a.ca.Raw}, PrivateKey: a.key, Leaf: leaf}, nil
 }
 
-// Encode returns what Issue has made, as PEM.
+// Encode returns the result of Issue as PEM.
 func Encode(pair *tls.Certificate) (certPEM, keyPEM []byte, err error) {
 	key, ok := pair.PrivateKey.(*ecdsa.PrivateKey)
 	if !ok {
@@ -141,14 +140,14 @@ func newTemplate(name string, validity time.Duration) (*x509.Certificate, error)
 	return &x509.Certificate{
 		SerialNumber:          serial,
 		Subject:               pkix.Name{CommonName: name},
-		NotBefore:             time.Now().Add(-5 * time.Minute), // for clocks that are behind
+		NotBefore:             time.Now().Add(-5 * time.Minute), // for clocks that are slow
 		NotAfter:              time.Now().Add(validity),
 		KeyUsage:              x509.KeyUsageDigitalSignature,
 		BasicConstraintsValid: true,
 	}, nil
 }
 
-// serve makes the template one of a serving certificate.
+// serve turns the template into one of a serving certificate.
 func serve(template *x509.Certificate, hosts []string) {
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	for _, host := range hosts {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestAuthority: who trusts the CA accepts each of its certificates, and what is written and read
-// issues more of them.
+// TestAuthority: a client that trusts the CA accepts each of its certificates, and an authority
+// that is written and read issues more of them.
 func TestAuthority(t *testing.T) {
 	a, err := NewAuthority("ca", 10*time.Hour)
 	if err != nil {
@@ -47,8 +47,8 @@ func TestAuthority(t *testing.T) {
 	}
 }
 
-// TestNew: clients that trust the certificate accept it for its hosts and for no other, as long as
-// it is valid.
+// TestNew: clients that trust the certificate accept it for its hosts and for no other, while it is
+// valid.
 func TestNew(t *testing.T) {
 	certPEM, keyPEM, err := New("server", time.Hour, "localhost", "127.0.0.1")
 	if err != nil {

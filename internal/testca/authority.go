@@ -1,4 +1,4 @@
-// Package testca is a certificate authority for tests. It signs certificates of clients.
+// Package testca is a certificate authority for tests. It signs client certificates.
 package testca
 
 import (
@@ -17,14 +17,14 @@ import (
 
 // Authority signs certificates. It is immutable.
 type Authority struct {
-	// File is where its own certificate is, as PEM.
+	// File has its own certificate, as PEM.
 	File string
 
 	key  *ecdsa.PrivateKey
 	cert *x509.Certificate
 }
 
-// New makes an authority and writes its certificate to file.
+// New creates an authority and writes its certificate to file.
 func New(file string) (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -45,13 +45,13 @@ func New(file string) (*Authority, error) {
 	return &Authority{file, key, cert}, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600)
 }
 
-// Issue makes a client's certificate, good for a day.
+// Issue creates a client certificate that is valid for a day.
 func (a *Authority) Issue(t *testing.T, name string, groups ...string) *tls.Certificate {
 	t.Helper()
 	return a.IssueWith(t, func(*x509.Certificate) {}, name, groups...)
 }
 
-// IssueWith makes a client's certificate as Issue does, with what change changes.
+// IssueWith is like Issue, and calls change to modify the certificate.
 func (a *Authority) IssueWith(t *testing.T, change func(*x509.Certificate), name string, groups ...string) *tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -1,5 +1,5 @@
-// Package testgc has tests collect garbage less often than programs do, since they make much of it
-// and hold little, and tells them what lives.
+// Package testgc makes tests collect garbage less often than programs do, because they create much
+// and keep little, and measures live memory.
 package testgc
 
 import (
@@ -12,8 +12,7 @@ import (
 const percent = 400
 
 // Relax lets the heap of a package's tests grow by percent between collections. TestMain calls it.
-// It parses the flags, and changes nothing where benchmarks run: they measure with what programs
-// have.
+// It parses the flags, and changes nothing for benchmarks: they measure with a program's setting.
 func Relax() {
 	flag.Parse()
 	if flag.Lookup("test.bench").Value.String() == "" {
@@ -21,9 +20,9 @@ func Relax() {
 	}
 }
 
-// Live collects garbage, and returns the bytes of the heap that live.
+// Live collects garbage, and returns the bytes of the live heap.
 func Live() int64 {
-	for range 3 { // what pools, finalizers and weak pointers held goes in a later round
+	for range 3 { // data behind pools, finalizers and weak pointers is freed in a later round
 		runtime.GC()
 	}
 	var m runtime.MemStats

@@ -6,11 +6,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// NameAlphabet is the alphabet of generated names in Kubernetes: no vowels, nothing that looks like
-// another.
+// NameAlphabet is the alphabet of generated names in Kubernetes: without vowels and characters that
+// look like others.
 const NameAlphabet = "bcdfghjklmnpqrstvwxz2456789"
 
-// Hash makes n characters as Kubernetes generates them.
+// Hash returns n characters as Kubernetes generates them.
 func Hash(rnd *rand.Rand, n int) string {
 	b := make([]byte, n)
 	for i := range b {
@@ -19,7 +19,7 @@ func Hash(rnd *rand.Rand, n int) string {
 	return string(b)
 }
 
-// Hex makes n hexadecimal digits.
+// Hex returns n hexadecimal digits.
 func Hex(rnd *rand.Rand, n int) string {
 	const digits = "0123456789abcdef"
 	b := make([]byte, n)
@@ -33,7 +33,7 @@ func Hex(rnd *rand.Rand, n int) string {
 	return string(b)
 }
 
-// UID makes an RFC 4122 version 4 uid.
+// UID returns an RFC 4122 version 4 uid.
 func UID(rnd *rand.Rand) types.UID {
 	h := Hex(rnd, 32)
 	return types.UID(h[:8] + "-" + h[8:12] + "-4" + h[13:16] + "-" + string("89ab"[rnd.IntN(4)]) + h[17:20] + "-" + h[20:])

@@ -1,4 +1,4 @@
-// Package words makes the names, the text and the identifiers of simulated objects out of random
+// Package words creates the names, the text and the identifiers of simulated objects from random
 // numbers.
 package words
 
@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Words makes names and text that read like configuration or, with Noise, that cannot be
+// Words creates names and text that read like configuration or, with Noise, that cannot be
 // compressed. The same random numbers give the same words. A Words is not safe for concurrent use.
 type Words struct {
 	Rand  *rand.Rand
@@ -34,7 +34,7 @@ const (
 	lastPrint    = '~'
 )
 
-// Chance returns true in so many per cent of all calls.
+// Chance returns true in percent out of 100 calls, on average.
 func (w *Words) Chance(percent int) bool { return w.Rand.IntN(100) < percent }
 
 // Between returns a number from least to most, both included. It panics if most is less than least.
@@ -80,7 +80,7 @@ func (w *Words) Variable() string {
 	return strings.ToUpper(w.Word() + "_" + Pick(w, nouns...))
 }
 
-// Value returns what a variable, an argument or an attribute may have: a number, a word, an
+// Value returns a typical value of a variable, an argument or an attribute: a number, a word, an
 // address. With Noise it returns text.
 func (w *Words) Value() string {
 	if w.Noise {
@@ -101,13 +101,13 @@ func (w *Words) Value() string {
 	return w.Text(w.Between(4, 24))
 }
 
-// Text returns n bytes of words or, with Noise, of printable noise. Blanks at the end are cut off.
+// Text returns n bytes of words or, with Noise, of printable noise, without trailing blanks.
 func (w *Words) Text(n int) string {
 	b := make([]byte, 0, n+16)
 	for len(b) < n {
 		switch {
 		case w.Noise:
-			// Leaves out the percent sign, which begins and ends the blanks of the benchmarks' stub.
+			// Noise omits the percent sign, which starts and ends the blanks of the benchmarks' stub.
 			if c := byte(firstPrint + w.Rand.IntN(lastPrint-firstPrint+1)); c != '%' {
 				b = append(b, c)
 			}

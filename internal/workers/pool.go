@@ -1,6 +1,6 @@
-// Package workers runs functions on goroutines that are kept between them, together with the stacks
-// that they have grown. A goroutine that waits most of its life, as that of a watch does, keeps a
-// small stack if it has its work done by others.
+// Package workers runs functions on goroutines that are reused, together with their grown stacks. A
+// goroutine that waits most of the time, such as a watch's, keeps a small stack if others do its
+// work.
 package workers
 
 import (
@@ -11,18 +11,18 @@ import (
 	"sync"
 )
 
-// maxIdle bounds the workers of a pool that wait for work. More work at once is done by workers
-// that end after it.
+// maxIdle limits the idle workers of a pool. Additional concurrent work is done by workers that end
+// after it.
 const maxIdle = 32
 
-// Pool runs functions. There are as many workers as functions that run at the moment, and up to
-// maxIdle that wait; Close ends those. It is safe for concurrent use. A nil Pool runs each function
-// in the goroutine of its caller.
+// Pool runs functions. It has one worker per running function, and up to maxIdle idle ones; Close
+// ends those. It is safe for concurrent use. A nil Pool runs each function in the goroutine of its
+// caller.
 type Pool struct {
 	tasks sync.Pool // of *task
 
 	mu     sync.Mutex
-	idle   []*worker // the last one to become idle is the next to be used, since its stack is warm
+	idle   []*worker // the last one that became idle is used next, because its stack is warm
 	closed bool
 }
 
@@ -67,7 +67,7 @@ func (p *Pool) Run(f func()) {
 	}
 }
 
-// start hands a task to an idle worker, or to a new one.
+// start passes a task to an idle worker, or to a new one.
 func (p *Pool) start(t *task) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -83,7 +83,7 @@ func (p *Pool) start(t *task) {
 	go w.loop()
 }
 
-// loop does tasks until the worker is not needed any more.
+// loop runs tasks until the worker is no longer needed.
 func (w *worker) loop() {
 	var t *task
 	defer func() {
@@ -112,7 +112,7 @@ func (p *Pool) keep(w *worker) bool {
 	return true
 }
 
-// call calls the function, and keeps what it panics with, or that it ends the goroutine.
+// call calls the function, and records its panic, or that it ended the goroutine.
 func (t *task) call() {
 	returned := false
 	defer func() {
@@ -122,7 +122,7 @@ func (t *task) call() {
 		switch why := recover(); why {
 		case nil: // panic(nil) has a value too
 			t.exited = true
-		case http.ErrAbortHandler: // which nobody looks into
+		case http.ErrAbortHandler: // which is never inspected
 			t.panicked = why
 		default:
 			t.panicked = fmt.Sprintf("%v\n\n%s", why, debug.Stack())
@@ -132,7 +132,7 @@ func (t *task) call() {
 	returned = true
 }
 
-// Close ends the workers that wait, and later the others, each after its function.
+// Close ends the idle workers, and later the others, each after its function.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestRun: functions that run at once have a worker each, however many they are, and no more are
-// kept than the bound.
+// TestRun: concurrent functions each have a worker, for any number, and no more than maxIdle are
+// kept.
 func TestRun(t *testing.T) {
 	p := New()
 	defer p.Close()
@@ -30,7 +30,7 @@ func TestRun(t *testing.T) {
 				})
 			})
 		}
-		running.Wait() // all of them at once
+		running.Wait() // all of them at the same time
 		close(gate)
 		ended.Wait()
 		if n := len(p.idle); n != maxIdle {
@@ -39,7 +39,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestKeepsItsWorker: one function after another is run by the same worker.
+// TestKeepsItsWorker: the same worker runs one function after another.
 func TestKeepsItsWorker(t *testing.T) {
 	p := New()
 	defer p.Close()
@@ -53,7 +53,7 @@ func TestKeepsItsWorker(t *testing.T) {
 	}
 }
 
-// TestPanic: the caller panics with what the function did, and the pool goes on.
+// TestPanic: the caller panics with the function's value, and the pool continues.
 func TestPanic(t *testing.T) {
 	p := New()
 	defer p.Close()
@@ -74,8 +74,8 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// TestGoexit: a function that ends its goroutine ends that of its caller, as it would without a
-// pool. The pool goes on.
+// TestGoexit: a function that ends its goroutine ends its caller's, as without a pool. The pool
+// continues.
 func TestGoexit(t *testing.T) {
 	p := New()
 	defer p.Close()
@@ -95,7 +95,7 @@ func TestGoexit(t *testing.T) {
 	}
 }
 
-// TestClose: a closed pool still runs what it is given, and keeps no worker.
+// TestClose: a closed pool still runs functions, and keeps no worker.
 func TestClose(t *testing.T) {
 	p := New()
 	p.Run(func() { p.Close() })

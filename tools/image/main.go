@@ -1,5 +1,5 @@
-// Command image makes container images of one static program each, with nothing else in them but
-// the programs that it runs: the base is empty, so neither a registry nor Docker is needed.
+// Command image creates container images of one static program each, with only the program and
+// those that it runs: the base is empty, so neither a registry nor Docker is needed.
 //
 //	image -o dist/images -version v0.1.0 linux/amd64=PROGRAM[,OTHER] linux/arm64=PROGRAM[,OTHER]
 //
@@ -29,7 +29,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// user is nobody's, by number, so that Kubernetes can tell that it is not root.
+// user is an unused user id. It is a number, so that Kubernetes can see that it is not root.
 const user = "65532:65532"
 
 func main() {
@@ -89,7 +89,7 @@ func write(dir, version string, created time.Time, programs []string) error {
 	return nil
 }
 
-// image returns an image that runs the first of files, which has the others beside it.
+// image returns an image that runs the first of files, and contains the others.
 func image(files []string, platform *v1.Platform, version string, created time.Time) (v1.Image, error) {
 	entrypoint := "/" + filepath.Base(files[0])
 	layer, err := layer(files, created)
@@ -120,7 +120,7 @@ func image(files []string, platform *v1.Platform, version string, created time.T
 	return mutate.ConfigFile(img, config)
 }
 
-// static returns an error if a program needs an interpreter, which an empty image has not got.
+// static returns an error if a program needs an interpreter, which an empty image lacks.
 func static(program []byte) error {
 	f, err := elf.NewFile(bytes.NewReader(program))
 	if err != nil {

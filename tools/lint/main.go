@@ -1,10 +1,10 @@
-// Command lint runs go vet's analyzers and staticcheck's on the packages that its arguments name.
-// It takes staticcheck's flags.
+// Command lint runs go vet's analyzers and staticcheck's on the packages in its arguments. It
+// accepts staticcheck's flags.
 //
-// Both need facts of all packages that are imported, hundreds of Kubernetes' among them. One
-// program parses and type-checks these once, and finds out less about those of others than
-// staticcheck: not which of their functions have no effect, never return nil, or take pairs of
-// arguments. That takes two thirds of its time. make staticcheck runs it as it is.
+// Both need facts about all imported packages, including hundreds of Kubernetes'. This program
+// parses and type-checks these once, and analyzes foreign packages less than staticcheck: not which
+// of their functions have no effect, never return nil, or take pairs of arguments. That would take
+// two thirds of its time. make staticcheck runs the full staticcheck.
 package main
 
 import (
@@ -38,12 +38,12 @@ func main() {
 	command.Run()
 }
 
-// ofFunctions are the analyzers that find out about functions what others use, and what these need:
-// all functions in static single assignment form.
+// ofFunctions are the analyzers that compute facts about functions, and the one that they need: it
+// builds all functions in static single assignment form.
 var ofFunctions = map[string]bool{"buildir": true, "nilness": true, "fact_purity": true, "SA5012": true}
 
-// spareOthers keeps an analyzer, and what it requires, from finding out about functions of modules
-// that are not this repository's. The standard library is small, and is not spared.
+// spareOthers keeps an analyzer, and those that it requires, from analyzing functions of other
+// modules. The standard library is small, and is analyzed.
 func spareOthers(a *analysis.Analyzer, seen map[*analysis.Analyzer]bool) {
 	if seen[a] {
 		return

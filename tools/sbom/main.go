@@ -3,7 +3,7 @@
 //
 //	sbom -version v0.1.0 PROGRAM ...
 //
-// It writes PROGRAM.cdx.json beside each PROGRAM.
+// It writes PROGRAM.cdx.json next to each PROGRAM.
 package main
 
 import (
@@ -48,8 +48,8 @@ func write(program, version string) (err error) {
 	return cdx.NewBOMEncoder(f, cdx.BOMFileFormatJSON).SetPretty(true).Encode(bom(info, version))
 }
 
-// bom returns the bill of the program that info describes. Modules that the program's own workspace
-// joined have no version of their own; they get version.
+// bom returns the bill of the program that info describes. Modules in the program's own workspace
+// have no version; they receive version.
 func bom(info *buildinfo.BuildInfo, version string) *cdx.BOM {
 	main := component(&info.Main, version)
 	main.Type, main.Name = cdx.ComponentTypeApplication, path.Base(info.Path)
@@ -81,7 +81,7 @@ func component(m *debug.Module, version string) cdx.Component {
 	}
 	purl := "pkg:golang/" + m.Path + "@" + strings.ReplaceAll(at, "+", "%2B")
 	c := cdx.Component{Type: cdx.ComponentTypeLibrary, Name: m.Path, Version: at, BOMRef: purl, PackageURL: purl}
-	// The sum of go.sum is a SHA-256 of the module's files and their names.
+	// The sum in go.sum is a SHA-256 of the module's files and their names.
 	if sum, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(m.Sum, "h1:")); err == nil && len(sum) == 32 {
 		c.Hashes = &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: hex.EncodeToString(sum)}}
 	}

@@ -1,7 +1,7 @@
-// Command weir-serve is the embedded API server of `weir serve`, and that of `weir watch` and `weir
-// proxy` where no cluster is configured: they run it as a child process, which ends with them. It
-// is a command of its own because it links the Go types of all built-in kinds, which would add a
-// quarter to weir.
+// Command weir-serve is the embedded API server of `weir serve`, and of `weir watch` and `weir
+// proxy` if no cluster is configured: they run it as a child process, which ends with them. It is a
+// separate command because it links the Go types of all built-in kinds, which would add a quarter
+// to weir.
 package main
 
 import (
@@ -37,7 +37,7 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// newChild returns the hidden command that weir runs this program with.
+// newChild returns the hidden command with which weir runs this program.
 func newChild() *cobra.Command {
 	return &cobra.Command{
 		Use:    child.Verb + " ROLE",

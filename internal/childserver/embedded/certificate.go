@@ -10,10 +10,10 @@ import (
 // loopback is where the server listens.
 const loopback = "127.0.0.1"
 
-// certificateAge is how long a certificate is good, longer than any measurement.
+// certificateAge is the validity of a certificate, longer than any measurement.
 const certificateAge = 30 * 24 * time.Hour
 
-// selfSigned returns the configuration of a server with a certificate for this process alone, and
+// selfSigned returns the configuration of a server with a new certificate for this process, and
 // that certificate as PEM.
 func selfSigned() (cfg *tls.Config, ca []byte, err error) {
 	certPEM, keyPEM, err := selfsigned.New("weir", certificateAge, loopback)

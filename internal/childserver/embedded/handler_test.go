@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestWhole: nothing of an answer is sent before all of it is there, but for that of a watch.
+// TestWhole: no byte of an answer is sent before it is complete, except for a watch.
 func TestWhole(t *testing.T) {
 	for query, want := range map[string]string{"": "", "?watch=0": "", "?watch=true": "two pieces"} {
 		answer := httptest.NewRecorder()

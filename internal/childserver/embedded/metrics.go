@@ -8,8 +8,8 @@ import (
 	"github.com/weirproject/weir/internal/rusage"
 )
 
-// metrics answers /metrics with what this process uses, under the names that every program of
-// Prometheus' client library has, kube-apiserver among them.
+// metrics answers /metrics with this process's resource usage, under the names of Prometheus'
+// client library, which kube-apiserver uses too.
 type metrics struct{ objects http.Handler }
 
 func (h metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) {

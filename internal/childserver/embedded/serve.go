@@ -1,5 +1,5 @@
-// Package embedded is the other side of package childserver: the embedded API server in the child
-// process. Whoever links it links the Go types of all built-in kinds.
+// Package embedded is the child side of package childserver: the embedded API server in the child
+// process. A program that links it links the Go types of all built-in kinds.
 package embedded
 
 import (
@@ -15,8 +15,8 @@ import (
 	"github.com/weirproject/weir/internal/childserver"
 )
 
-// Serve runs the server of the child process. It blocks until ctx ends or the parent wants no more.
-// It tells the parent what keeps the server from starting, and returns that.
+// Serve runs the server of the child process. It blocks until ctx ends or the parent closes the
+// input. It reports an error that prevents the start to the parent, and returns it.
 func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	var s childserver.Spec
 	return child.Serve(ctx, in, out, &s, func(ctx context.Context, send func(any) error) error {

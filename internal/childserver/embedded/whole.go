@@ -7,8 +7,8 @@ import (
 	"github.com/weirproject/weir/internal/watchcache"
 )
 
-// whole builds each answer but those of watches in memory before it sends it, as kube-apiserver did
-// before it encoded lists item by item.
+// whole builds each answer, except those of watches, in memory before it sends it, as
+// kube-apiserver did before it encoded lists item by item.
 type whole struct{ objects http.Handler }
 
 func (h whole) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -21,12 +21,12 @@ func (h whole) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(body.code)
 	for _, piece := range body.pieces {
 		if _, err := w.Write(piece); err != nil {
-			return // the client has gone
+			return // the client has disconnected
 		}
 	}
 }
 
-// heldBody keeps what is written. Its pieces are as large as the body, and no larger.
+// heldBody buffers the written bytes. Its pieces have exactly the size of the body.
 type heldBody struct {
 	http.ResponseWriter
 	code   int

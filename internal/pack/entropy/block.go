@@ -19,7 +19,8 @@ const (
 
 const (
 	longRun = 24 // shortest run of literals that has a bit for whether it is hexadecimal
-	// From farFrom on an offset's second byte leads into a dictionary, rather than back in the block.
+	// From farFrom on, an offset's second byte refers to the dictionary rather than back into the
+	// block.
 	farFrom = 0x10
 )
 
@@ -46,7 +47,7 @@ func (c *context) offset(first, second byte) (change byte) {
 }
 
 // low returns the role of an offset's first byte by its second byte. Most offsets into a dictionary
-// are near the one before.
+// are near the previous one.
 func low(second byte) role {
 	if second >= farFrom {
 		return far
@@ -80,7 +81,7 @@ const (
 	tagCopy4
 )
 
-// operands returns how many bytes belong to a tag, as far as the tag alone tells.
+// operands returns how many bytes belong to a tag, as far as the tag alone determines.
 func operands(t byte) int { return int(operandsOf[t]) }
 
 var operandsOf = func() (of [256]uint8) {

@@ -27,8 +27,9 @@ func codeFor(counts *[256]int) (l lengths) {
 	}
 	byWeight := func(a, b int) int { return cmp.Compare(nodes[a].weight, nodes[b].weight) }
 	slices.SortStableFunc(single, byWeight)
-	// Package-merge: pairs of what there was a step before go in among the single ones, as often as
-	// a code may be long. In the end a byte is as often among the first 2*255 as its code is long.
+	// Package-merge: in each step, as often as the longest code, pairs of the previous step are merged
+	// with the single bytes. In the end, a byte's code length is how often it is among the first
+	// 2*255.
 	merged := single
 	for range maxBits - 1 {
 		step := slices.Clone(single)

@@ -51,13 +51,13 @@ func Train(blocks ...[]byte) *Model {
 	return m
 }
 
-// Coder codes and decodes S2 blocks that were made with a dictionary. Its tables take 48 KiB. It
-// must be used by one goroutine at a time.
+// Coder codes and decodes S2 blocks that were made with a dictionary. Its tables have 48 KiB. One
+// goroutine at a time may use it.
 type Coder struct {
 	dict    []byte
 	codes   [roles][256]code
 	symbols [roles]symbols
-	pairs   pairs // of hexText
+	pairs   pairs // for hexText
 	scratch []byte
 }
 
@@ -73,9 +73,9 @@ func NewCoder(m *Model, dict []byte) *Coder {
 	return c
 }
 
-// Append codes a whole S2 block and appends the result to dst. The operations stand from the start,
-// and the literals from the end backwards, so that a processor can decode both in parallel. The
-// coded block holds neither its own length nor the decoded size. ok is false if block is not an S2
+// Append codes a whole S2 block and appends the result to dst. The operations are at the start, and
+// the literals at the end in reverse, so that a processor can decode both in parallel. The coded
+// block contains neither its own length nor the decoded size. ok is false if block is not an S2
 // block.
 func (c *Coder) Append(dst, block []byte) ([]byte, bool) {
 	_, n := binary.Uvarint(block)
@@ -97,7 +97,7 @@ func (c *Coder) Append(dst, block []byte) ([]byte, bool) {
 			w.put(c.codes[high][second])
 			w.put(c.codes[low(second)][ctx.offset(first, second)])
 		} else {
-			for _, b := range operands { // with the tag no more than five codes
+			for _, b := range operands { // with the tag, at most five codes
 				w.put(c.codes[operand][b])
 			}
 		}
@@ -124,7 +124,7 @@ type writer struct {
 
 // newWriter returns a writer that appends to dst, with room for this number of codes.
 func newWriter(dst []byte, codes int) writer {
-	room := codes*(maxBits+1)/8 + 16 // a bit more: some have one before them
+	room := codes*(maxBits+1)/8 + 16 // one bit more: some codes have one before them
 	return writer{dst: slices.Grow(dst, room)[:len(dst)+room], at: len(dst)}
 }
 

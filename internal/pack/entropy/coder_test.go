@@ -11,7 +11,7 @@ import (
 	"github.com/weirproject/weir/internal/podsim"
 )
 
-// population is simulated pods, and what S2 makes of them with the first of them for a dictionary.
+// population is simulated pods and S2's output for them with the first of them as a dictionary.
 type population struct {
 	raws, blocks [][]byte
 	dict         []byte
@@ -66,8 +66,8 @@ func TestThereAndBack(t *testing.T) {
 	}
 }
 
-// TestAnything codes blocks that the model was not made for: literals, copies and repeats of all
-// lengths and distances.
+// TestAnything codes blocks for which the model was not trained: literals, copies and repeats of
+// all lengths and distances.
 func TestAnything(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	noise := make([]byte, 200_000)
@@ -106,7 +106,7 @@ func TestCorrupt(t *testing.T) {
 			t.Errorf("%x is no block", bad)
 		}
 	}
-	// Copies of what is not there.
+	// Copies from outside the dictionary and the block.
 	for _, bad := range [][]byte{{8, 0x1e, 0, 0}, {8, 0x1e, 1, 0xff}, {8, 0x1f, 0xff, 0xff, 0xff, 0xff}} {
 		coded, ok := c.Append(nil, bad)
 		if !ok {
@@ -144,7 +144,7 @@ func TestCodeLengths(t *testing.T) {
 	}
 }
 
-// FuzzDecode: damaged memory is an error, or other bytes, and never a crash.
+// FuzzDecode: damaged bytes cause an error, or other bytes, and never a crash.
 func FuzzDecode(f *testing.F) {
 	p := populate(f, 3)
 	c := p.coder()
@@ -162,7 +162,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzAppend: what is a block comes back, as S2 would decode it.
+// FuzzAppend: a block is decoded as S2 would decode it.
 func FuzzAppend(f *testing.F) {
 	p := populate(f, 3)
 	c := p.coder()

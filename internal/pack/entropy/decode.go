@@ -5,14 +5,13 @@ import (
 	"slices"
 )
 
-// Decode appends the decoded contents of a block to dst. coded is what Append made of the S2 block,
-// and size is the number of bytes that the block decodes to. The error is ErrCorrupt.
+// Decode appends the decoded contents of a block to dst. coded is Append's output for the S2 block,
+// and size the number of bytes that the block decodes to. The error is ErrCorrupt.
 func (c *Coder) Decode(dst, coded []byte, size int) ([]byte, error) {
 	return c.DecodeAgainst(c.dict, dst, coded, size)
 }
 
-// DecodeAgainst decodes a block that was made with another dictionary than the Coder's. All else is
-// as in Decode.
+// DecodeAgainst is like Decode, for a block that was made with another dictionary than the Coder's.
 func (c *Coder) DecodeAgainst(dict, dst, coded []byte, size int) ([]byte, error) {
 	begin := len(dst)
 	dst = slices.Grow(dst, size)
@@ -55,7 +54,7 @@ type decoder struct {
 // instead of changing it, so that it stays in registers.
 type stream struct {
 	bits uint64
-	n    int // of bits that are valid; there may be more, which come again
+	n    int // of bits that are valid; there may be more, which are read again
 	at   int // where the next bytes are
 }
 
@@ -101,7 +100,7 @@ func (d *decoder) run(s stream) (_ stream, ok bool) {
 		tags = &d.symbols[tag]
 		length := int(t>>2) + 1
 		switch t & 3 {
-		case tagCopy2: // most of all
+		case tagCopy2: // most frequent
 			var first, second byte
 			second, s = d.symbols[high].first(s)
 			first, s = d.symbols[low(second)].first(s)
@@ -228,7 +227,7 @@ func (d *decoder) copy(length int) bool {
 		copy(to, d.out[from:])
 		return true
 	}
-	for i := range to { // what is copied is made of itself
+	for i := range to { // the copy includes its own output
 		to[i] = d.out[from+i]
 	}
 	return true

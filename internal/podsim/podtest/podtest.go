@@ -28,8 +28,8 @@ func Encode(tb testing.TB, enc wire.Encoding, pod *corev1.Pod) []byte {
 	return raw
 }
 
-// Spread returns the bytes of n pods that are spread over a large simulated cluster, each with a
-// resourceVersion of its own.
+// Spread returns the bytes of n pods that are spread over a large simulated cluster, each with its
+// own resourceVersion.
 func Spread(tb testing.TB, enc wire.Encoding, n int) [][]byte {
 	tb.Helper()
 	const all = 50_000

@@ -1,4 +1,4 @@
-// Package names has what populations are called, and links none of the types that they are made of.
+// Package names has the names of the populations, without the types of their objects.
 package names
 
 import (
@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// The populations. Package podsim says what their pods are.
+// The populations. Package podsim describes their pods.
 const (
 	Alike  = "alike"  // pods with the same fields
 	Unlike = "unlike" // pods of workloads that share neither shape nor text
-	Mixed  = "mixed"  // unlike pods, among objects of the other kinds that a cluster has
+	Mixed  = "mixed"  // unlike pods, among objects of a cluster's other kinds
 	Random = "random" // pods that share nothing
 )
 
 // All returns the names of all populations, the usual one first.
 func All() []string { return []string{Alike, Unlike, Mixed, Random} }
 
-// Choices returns the names as a sentence has them.
+// Choices returns the names, separated by commas.
 func Choices() string { return strings.Join(All(), ", ") }
 
-// Check returns an error that has the choices, unless a population is called so or the name is
-// empty, which is the usual one.
+// Check returns an error with the choices unless name is a population or empty, which means the
+// default.
 func Check(name string) error {
 	if name == "" || slices.Contains(All(), name) {
 		return nil

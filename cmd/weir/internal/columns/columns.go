@@ -1,4 +1,4 @@
-// Package columns prints a table row by row, aligned although the rows to come are not known.
+// Package columns prints a table row by row, aligned although later rows are unknown.
 package columns
 
 import (
@@ -10,19 +10,18 @@ import (
 	"github.com/weirproject/weir/internal/command"
 )
 
-// Printer prints rows. A column is as wide as its widest cell so far, so rows stay aligned from the
-// moment the widest cell has been seen; Fit tells of cells ahead of time. It is not safe for
-// concurrent use.
+// Printer prints rows. A column is as wide as its widest cell so far, so rows are aligned after the
+// widest cell; Fit announces cells in advance. It is not safe for concurrent use.
 type Printer struct {
 	out    io.Writer
-	limit  int // runes to a line; 0: no limit
+	limit  int // runes per line; 0: no limit
 	widths []int
 	line   strings.Builder
 }
 
 const gap = "  "
 
-// New makes a printer with a limit to the width of a line, 0 for none.
+// New returns a printer that limits the width of a line; 0: no limit.
 func New(out io.Writer, limit int) *Printer {
 	return &Printer{out: out, limit: limit}
 }
@@ -39,8 +38,8 @@ func (p *Printer) fit(cells []string) {
 	}
 }
 
-// Row prints a row. What goes beyond the limit is cut off. What would move a terminal's cursor is
-// replaced, because cells have what others wrote: no caller need see to that.
+// Row prints a row. It cuts off text beyond the limit. It replaces characters that would move a
+// terminal's cursor, because cells contain foreign text: callers need not do that.
 func (p *Printer) Row(cells ...string) error {
 	cells = printable(cells)
 	p.fit(cells)

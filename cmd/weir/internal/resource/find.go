@@ -9,9 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// find returns the resource that name stands for. As kubectl does, it takes name as
-// resource.version.group, as resource.group, and as a kind in the same two forms. It returns nil if
-// name stands for nothing.
+// find returns the resource for a name. Like kubectl, it accepts resource.version.group,
+// resource.group, and a kind in the same two forms. It returns nil if the name matches nothing.
 func find(lists []*metav1.APIResourceList, name string) (schema.GroupVersion, *metav1.APIResource) {
 	full, part := schema.ParseResourceArg(strings.ToLower(name))
 	wanted := []schema.GroupVersionResource{part.WithVersion("")}
@@ -30,7 +29,7 @@ func find(lists []*metav1.APIResourceList, name string) (schema.GroupVersion, *m
 	return schema.GroupVersion{}, nil
 }
 
-// first returns the first resource that is called as wanted, in a group and a version as wanted.
+// first returns the first resource with the wanted name, in a matching group and version.
 func first(lists []*metav1.APIResourceList, wanted schema.GroupVersionResource, inGroup func(group, want string) bool,
 	called func(*metav1.APIResource, string) bool) (schema.GroupVersion, *metav1.APIResource) {
 	for _, list := range lists {
@@ -55,8 +54,8 @@ func byName(r *metav1.APIResource, name string) bool {
 	return name == r.Name || name == singular(r)
 }
 
-// singular returns what one object is called. Servers before 1.28 do not tell it of all resources;
-// then it is guessed from the kind.
+// singular returns the singular name. Servers before 1.28 do not send it for all resources; then it
+// is guessed from the kind.
 func singular(r *metav1.APIResource) string {
 	if r.SingularName != "" {
 		return r.SingularName

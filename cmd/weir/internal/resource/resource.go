@@ -1,5 +1,5 @@
-// Package resource finds the resource that somebody types: its plural, singular or short name,
-// alone or followed by a version and a group, as kubectl takes it.
+// Package resource finds the resource for a user's input: its plural, singular or short name, alone
+// or followed by a version and a group, as in kubectl.
 package resource
 
 import (
@@ -29,10 +29,9 @@ type Resource struct {
 // "deployments.apps".
 func (r Resource) String() string { return r.GroupResource().String() }
 
-// Find returns what name stands for among the lists of a server's resources, which are in the order
-// of preference. If it stands for nothing, the error is an ErrUnknown that suggests what may have
-// been meant. If it stands for a resource that cannot be listed and watched, the error is an
-// ErrNotWatchable.
+// Find returns the resource for name in the lists of a server's resources, which are in the order
+// of preference. If there is none, the error is an ErrUnknown that suggests a similar name. If the
+// resource cannot be listed and watched, the error is an ErrNotWatchable.
 func Find(lists []*metav1.APIResourceList, name string) (Resource, error) {
 	gv, found := find(lists, name)
 	if found == nil {
@@ -49,7 +48,7 @@ func Find(lists []*metav1.APIResourceList, name string) (Resource, error) {
 	return r, nil
 }
 
-// didYouMean returns a suggestion of the name that is nearest to what was typed, or "" if none is
+// didYouMean returns a suggestion of the name that is nearest to the typed one, or "" if none is
 // near.
 func didYouMean(typed string, lists []*metav1.APIResourceList) string {
 	typed, group, _ := strings.Cut(strings.ToLower(typed), ".")
@@ -66,7 +65,7 @@ func didYouMean(typed string, lists []*metav1.APIResourceList) string {
 			for _, name := range append([]string{res.Name, res.SingularName}, res.ShortNames...) {
 				if d := editDistance(typed, name); name != "" && d < distance {
 					distance, best = d, res.Name
-					// The group was typed, so it is part of what is looked for.
+					// The user typed a group, so it is part of the name.
 					if group != "" && gv.Group != "" {
 						best += "." + gv.Group
 					}

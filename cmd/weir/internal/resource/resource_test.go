@@ -24,7 +24,7 @@ var lists = []*metav1.APIResourceList{
 	}},
 	{GroupVersion: "autoscaling/v1", APIResources: []metav1.APIResource{
 		{Name: "scalers", SingularName: "scaler", ShortNames: []string{"hpa"}, Kind: "PodScaler", Namespaced: true, Verbs: all},
-		// An older server's, without its singular.
+		// From an older server, without its singular.
 		{Name: "policies", Kind: "Policy", Namespaced: true, Verbs: all},
 	}},
 	{GroupVersion: "metrics.example.com/v1", APIResources: []metav1.APIResource{
@@ -53,7 +53,7 @@ func TestFind(t *testing.T) {
 	}{
 		{typed: "pods", want: pods},
 		{typed: "pod", want: pods},
-		// A name goes before a short name.
+		// A name takes precedence over a short name.
 		{typed: "po", want: schema.GroupVersionResource{Group: "metrics.example.com", Version: "v1", Resource: "po"}},
 		{typed: "Pod", want: pods},
 		{typed: "pods.v1.", want: pods},
