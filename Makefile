@@ -7,11 +7,11 @@ SELDOM         = GOGC=400
 export GOFLAGS := $(shell go env GOFLAGS) '-toolexec=env $(SELDOM)'
 
 # Tests are linked without symbols and what debuggers need: that saves two fifths of the linking,
-# and nobody looks at them.
+# which no test needs.
 unit fuzz e2e oldest: export GOFLAGS += -ldflags=-s
 
 # The path of a program that tools/go.mod names, built. go.work does not join that module, so its
-# versions decide nobody else's.
+# versions affect no other module.
 TOOL        = $$(GOWORK=off go -C tools tool -n $(1))
 # What go.work joins. One command for all shares the work on what they have in common. The proxy
 # comes first: its tests take longest, and others are compiled meanwhile.
@@ -169,7 +169,7 @@ programs: ## programs of others on the drop-in; PROGRAMPODS=N
 
 # What weir doctor predicts with. MODELPODS=N measures with other numbers of pods.
 MODELPODS = 10000
-cost-model: ## measure internal/cost/model.json anew, on kube-apiserver and etcd: ten minutes
+cost-model: ## measure internal/cost/model.json again, on kube-apiserver and etcd: ten minutes
 	cd e2e && go test -timeout 0 -v -count=1 -run '^TestCostModel$$' ./doctor -args -doctor.pods $(MODELPODS) -doctor.model $(CURDIR)/internal/cost/model.json
 
 # The module alone, with the oldest client-go that it builds with, which its go.mod names; go.work

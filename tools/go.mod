@@ -1,4 +1,4 @@
-// The programs that build, check and release Weir, in versions that decide nobody else's: go.work
+// The programs that build, check and release Weir, in versions that affect no other module: go.work
 // does not join this module.
 module github.com/weirproject/weir/tools
 

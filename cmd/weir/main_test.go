@@ -128,8 +128,8 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("SERVER", still.URL())
-			e.Setenv("CHANGING", changing.URL())    // pods are created and deleted: tests must not rely on their number
-			e.Setenv("GORACE", "atexit_sleep_ms=0") // otherwise each command takes a second to end under -race
+			e.Setenv("CHANGING", changing.URL())    // tests must not rely on the number of pods
+			e.Setenv("GORACE", "atexit_sleep_ms=0") // else each command takes a second to end under -race
 			return writeKubeconfig(filepath.Join(e.WorkDir, "kubeconfig"), still.URL())
 		},
 		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "until": until},

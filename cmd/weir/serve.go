@@ -20,8 +20,8 @@ func newServe() *cobra.Command {
 		Use:   "serve",
 		Short: "Run an embedded API server with simulated pods",
 		Long: "Serve runs a small Kubernetes API server until it is interrupted: real HTTP on loopback, discovery, LIST, WATCH, GET,\n" +
-			"create, update, patch and delete, seeded with simulated pods of which some change all the time. It asks nobody who\n" +
-			"they are, and forgets everything when it ends. Its address is printed on stdout.",
+			"create, update, patch and delete, seeded with simulated pods, some of which change all the time. It requires no\n" +
+			"credentials, and forgets everything when it ends. It prints its address on stdout.",
 		Example: "  weir serve --pods 5000 --churn 50\n" +
 			"  weir serve --population unlike\n" +
 			"  weir serve --resource widgets.v1.example.com=Widget",

@@ -13,7 +13,7 @@ import (
 
 // verdict describes which part of the logs a report covers. The JSON names are stable.
 type verdict struct {
-	Complete bool     `json:"complete"` // all of the logs were read, and every client was distinguished
+	Complete bool     `json:"complete"` // all logs were read, and every client distinguished
 	Covers   string   `json:"covers"`
 	Gaps     []string `json:"gaps,omitempty"` // sentences on what the report does not cover
 }

@@ -74,9 +74,9 @@ func newWatch() *cobra.Command {
 	fs.StringVarP(&f.output, "output", "o", "", "Output format: json for a line of JSON per change, yaml, name,\n"+
 		"jsonpath=TEMPLATE, custom-columns=HEADER:PATH,..., wide for more columns of pods, or a table if empty")
 	fs.BoolVarP(&f.watch, "watch", "w", true, "Watch, as this command always does; kubectl needs to be told")
-	fs.BoolVar(&f.once, "once", false, "End after the first sync and print what is held")
+	fs.BoolVar(&f.once, "once", false, "End after the first sync and print a summary of the objects")
 	fs.BoolVar(&f.diff, "diff", false, "Print what changed in each object below its row, path by path")
-	fs.IntVar(&f.embedded, "embedded", 0, "Watch an embedded API server with so many simulated pods instead of a cluster")
+	fs.IntVar(&f.embedded, "embedded", 0, "Watch an embedded API server with this number of simulated pods instead of a cluster")
 	fs.StringVar(&f.debugAddr, "debug-addr", "", "Show what the informer does on a page at this address, such as :8080 on this machine alone")
 	completion{f.ClusterFlags}.complete(cmd)
 	return cmd

@@ -41,7 +41,7 @@ func serveAnswers(t *testing.T, answers map[string]string) *httptest.Server {
 		case !ok:
 			http.NotFound(w, r)
 		case answer == "":
-			http.Error(w, "nobody is there", http.StatusServiceUnavailable)
+			http.Error(w, "no server", http.StatusServiceUnavailable)
 		case watch.Has("sendInitialEvents"):
 			http.Error(w, "sendInitialEvents: forbidden", http.StatusUnprocessableEntity)
 		case watch.Has("watch"):

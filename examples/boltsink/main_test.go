@@ -55,7 +55,7 @@ func TestBoltSink(t *testing.T) {
 	}
 	sink = open(t, path)
 	if after := contents(t, sink); after != before {
-		t.Errorf("a replace that was never ended has changed what is held")
+		t.Errorf("a replace that was never ended has changed the stored objects")
 	}
 	if err := sink.Close(); err != nil {
 		t.Fatal(err)

@@ -286,7 +286,7 @@ func TestShared(t *testing.T) {
 		t.Errorf("%d pieces are shared", n)
 	}
 	if n := inCommon(a, own); n > 0 {
-		t.Errorf("%d pieces of somebody's own are shared", n)
+		t.Errorf("%d pieces of a private value are shared", n)
 	}
 	if &a.OwnerReferences[0] == &b.OwnerReferences[0] || reflect.ValueOf(a.Labels).Pointer() == reflect.ValueOf(b.Labels).Pointer() {
 		t.Error("metadata is shared")

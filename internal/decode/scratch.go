@@ -56,7 +56,7 @@ type scratch struct {
 	earlier earlierVersion // of two that are decoded one after the other
 
 	prepare func(any) // initializes the object before it is decoded; nil: zero
-	sharing bool      // nobody will modify the object
+	sharing bool      // no caller will modify the object
 	making  int       // where the field begins that makeShared decodes; -1: none
 	found   []value   // shared values of the current object
 

@@ -10,10 +10,10 @@ import (
 )
 
 // sharedPlace is the place of one slice, map or pointer that values share, with everything in it. A
-// value is held when it occurs for the second time. It stays until another value occurs twice while
-// nobody uses it.
+// value is stored at its second occurrence. It stays until another value of the place occurs twice
+// while it is unused.
 type sharedPlace struct {
-	mark  uint32 // of the last value that is not held
+	mark  uint32 // of the last value that is not stored
 	field *field
 	raw   string // the bytes of value, with their tags
 	value value

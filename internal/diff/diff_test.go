@@ -48,7 +48,7 @@ func TestObjects(t *testing.T) {
 			[]string{"- f[0]: a", `+ g[1]: {"k":[2]}`},
 		},
 		{
-			"what is deeper than labels is told as a whole",
+			"values deeper than labels are reported as a whole",
 			`{}`, `{"status":{"phase":"Running","conditions":[]}}`,
 			[]string{`+ status: {"conditions":[],"phase":"Running"}`},
 		},

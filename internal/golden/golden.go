@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
+var rewrite = flag.Bool("rewrite", false, "write the golden files")
 
 // Check compares got with the file testdata/name of the package under test, see File.
 func Check(t testing.TB, name, got string) {
@@ -34,7 +34,7 @@ func File(t testing.TB, path, got string) {
 	}
 	if string(want) != got {
 		line, want, got := firstDifference(string(want), got)
-		t.Errorf("%s (go test -rewrite writes it anew), line %d:\ngot  %q\nwant %q", path, line, got, want)
+		t.Errorf("%s (go test -rewrite writes it), line %d:\ngot  %q\nwant %q", path, line, got, want)
 	}
 }
 

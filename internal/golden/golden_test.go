@@ -37,7 +37,7 @@ func TestFile(t *testing.T) {
 	} {
 		r, want := &recorder{TB: t}, ""
 		if tt.line > 0 {
-			want = fmt.Sprintf("%s (go test -rewrite writes it anew), line %d:\ngot  %q\nwant %q", path, tt.line, tt.gets, tt.has)
+			want = fmt.Sprintf("%s (go test -rewrite writes it), line %d:\ngot  %q\nwant %q", path, tt.line, tt.gets, tt.has)
 		}
 		if File(r, path, tt.got); r.said != want {
 			t.Errorf("%q: said %q, want %q", tt.got, r.said, want)

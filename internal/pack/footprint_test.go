@@ -99,7 +99,7 @@ func TestFootprintOfPins(t *testing.T) {
 			s.objects = nil
 			afterGC(t, "all bases have ended", func() bool { return k.count() == 0 })
 			if k.pins != 0 {
-				t.Errorf("%d bytes are pinned by nobody", k.pins)
+				t.Errorf("%d bytes are pinned without a sibling", k.pins)
 			}
 		})
 	}

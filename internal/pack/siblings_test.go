@@ -85,7 +85,7 @@ func TestSiblingsPinNothing(t *testing.T) {
 	}
 	s.objects = nil
 	if n := alive(); n != 0 {
-		t.Errorf("%d bases have nobody", n)
+		t.Errorf("%d bases have no sibling", n)
 	}
 	runtime.KeepAlive(s)
 }

@@ -36,7 +36,7 @@ func TestListener(t *testing.T) {
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if _, err := l.Dial(short, "", ""); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("nobody accepts, but Dial says %v", err)
+			t.Errorf("there is no Accept, but Dial returned %v", err)
 		}
 		go l.Close()
 		if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {

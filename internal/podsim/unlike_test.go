@@ -251,7 +251,7 @@ func TestReplicasShareTheirTemplate(t *testing.T) {
 		t.Error("replicas of one workload differ in what they share")
 	}
 	if len(loner.OwnerReferences) != 0 || loner.Labels["app"] != "" {
-		t.Error("the fifth pod belongs to somebody")
+		t.Error("the fifth pod has an owner")
 	}
 	if other.OwnerReferences[0].UID == first.OwnerReferences[0].UID {
 		t.Error("pods of two workloads have one owner")
