@@ -62,8 +62,8 @@ func (c *comparison) reads(t *testing.T, ctx context.Context, r *resource, versi
 	}
 }
 
-// watches compares WATCHes of a resource from a resourceVersion on, since when one object was
-// changed, one was made and one has gone.
+// watches compares WATCHes of a resource from a resourceVersion after which one object was changed,
+// one created and one deleted.
 func (c *comparison) watches(t *testing.T, ctx context.Context, r *resource, version string) {
 	events := 3
 	switch {

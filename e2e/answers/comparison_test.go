@@ -90,7 +90,7 @@ func (c *comparison) same(t *testing.T, what string, r *resource, accept string,
 	}
 }
 
-// difference shows where two texts begin to differ. It is empty if they do not.
+// difference shows where two texts start to differ. It is empty if they are equal.
 func difference(ours, theirs []byte) string {
 	if bytes.Equal(ours, theirs) {
 		return ""
@@ -103,8 +103,8 @@ func difference(ours, theirs []byte) string {
 	return fmt.Sprintf("different from byte %d of %d and %d on:\nproxy          %q\nkube-apiserver %q", at, len(ours), len(theirs), around(ours), around(theirs))
 }
 
-// listed waits until both sides show objects of these names as they are now, and none of the
-// others, and returns a resourceVersion of a state that both know.
+// listed waits until both sides return the current objects of these names, and none of the others,
+// and returns a resourceVersion of a state that both know.
 func (c *comparison) listed(t *testing.T, ctx context.Context, r *resource, names ...string) (version string) {
 	t.Helper()
 	var newest map[string]string
@@ -131,8 +131,8 @@ func (c *comparison) listed(t *testing.T, ctx context.Context, r *resource, name
 	return version
 }
 
-// versions lists metadata alone. It returns the list's resourceVersion, and each object's by its
-// name; under the empty name it says whether the proxy has answered from its cache.
+// versions lists metadata only. It returns the list's resourceVersion, and each object's by name;
+// the entry of the empty name reports whether the proxy answered from its cache.
 func (s *side) versions(ctx context.Context, target string) (version string, of map[string]string, err error) {
 	a, err := s.ask(ctx, target, jsonType+metadataList, 0)
 	if err != nil {

@@ -75,8 +75,8 @@ func definition(name string) *unstructured.Unstructured {
 
 func kindOf(plural string) string { return "Answer" + plural[len(prefix):] }
 
-// version returns a version of a custom resource. Its schema has what JSON and protobuf may show
-// differently.
+// version returns a version of a custom resource. Its schema has values that JSON and protobuf may
+// represent differently.
 func version(name string, storage bool) map[string]any {
 	return map[string]any{
 		"name": name, "served": true, "storage": storage, "deprecated": !storage,
@@ -88,8 +88,8 @@ func version(name string, storage bool) map[string]any {
 	}
 }
 
-// putCustom gives the custom resources' objects random values, and makes those that are not there.
-// It changes a definition as well.
+// putCustom sets random values in the custom resources' objects, and creates missing ones. It also
+// changes a definition.
 func putCustom(ctx context.Context, seed int64, names ...string) error {
 	client, err := dynamic.NewForConfig(shared.Config())
 	if err != nil {
@@ -153,7 +153,7 @@ func anyJSON(d *rand.Rand, depth int) any {
 	return object
 }
 
-// deleteCustom deletes an object of the custom resources, where there is one.
+// deleteCustom deletes an object of the custom resources, if it exists.
 func deleteCustom(ctx context.Context, name string) error {
 	return eachCustom(func(r *resource, of dynamic.ResourceInterface) error {
 		err := of.Delete(ctx, name, metav1.DeleteOptions{})

@@ -10,7 +10,7 @@ import (
 	"github.com/weirproject/weir/e2e/internal/listbody"
 )
 
-// queries are LISTs of objects of which there are three.
+// queries are LISTs of three existing objects.
 var queries = []string{
 	"resourceVersion=0", "resourceVersion=0&limit=2", "resourceVersion={N}", "resourceVersion={N}&resourceVersionMatch=NotOlderThan",
 	"resourceVersion={N}&resourceVersionMatch=Exact", "resourceVersion={N}&resourceVersionMatch=Exact&limit=1",
@@ -31,7 +31,7 @@ func TestEnvelopes(t *testing.T) {
 	remaining := []string{kept, changed, gone}
 	pages := 0
 	for _, name := range []string{made, gone, changed, kept} {
-		if name != made { // of which there may be one of another test
+		if name != made { // another test may have created one
 			remaining = remaining[:len(remaining)-1]
 		}
 		remove(t, ctx, name)

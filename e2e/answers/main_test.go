@@ -10,8 +10,8 @@ import (
 	"github.com/weirproject/weir/e2e/cluster"
 )
 
-// deadline bounds every wait of these tests, and aRound each further round. They are generous:
-// nothing is timed here.
+// deadline bounds every wait of these tests, and aRound each further round. They are generous
+// because no test measures time.
 const deadline, aRound = 5 * time.Minute, time.Minute
 
 var (
@@ -19,10 +19,10 @@ var (
 	seed   = flag.Int64("answers.seed", 0, "what decides the values; 0: the time does, but for the first round, which is the same each time")
 )
 
-// fixedSeed is that of the first round where none is given: what it finds once it finds again.
+// fixedSeed is the default seed of the first round, so that a found fault is found again.
 const fixedSeed = 1
 
-// seedOf returns what decides the values of a round. Each round takes two.
+// seedOf returns the seed of a round. Each round uses two.
 func seedOf(round int) int64 {
 	switch {
 	case *seed != 0:
@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 			Logf: cluster.LogToStderr,
 			APIServerArgs: []string{
 				"--runtime-config=api/all=true",
-				// Objects with random values decide nothing for the server itself.
+				// Objects with random values must not configure the server itself.
 				"--enable-priority-and-fairness=false",
 			},
 		})
@@ -60,7 +60,7 @@ func TestMain(m *testing.M) {
 		if served, err = listable(); err != nil {
 			return shared, err
 		}
-		// This makes the connection to etcd, which lives on for all tests.
+		// This opens the connection to etcd, which remains open for all tests.
 		_, err = shared.PutFuzzed(ctx, fixedSeed, kindsOf(served, kept))
 		return shared, err
 	}))

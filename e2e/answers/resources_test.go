@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// prefix is how the names of the objects begin that are compared.
+	// prefix starts the names of the compared objects.
 	prefix = "answers-"
-	// kept, changed, gone and made are the objects of each resource. What becomes of them in a round
-	// is their name.
+	// kept, changed, gone and made are the objects of each resource. They are named for what happens
+	// to them in a round.
 	kept, changed, gone, made = prefix + "kept", prefix + "changed", prefix + "gone", prefix + "made"
 	// namespace has the objects that have one.
 	namespace   = "answers"
@@ -72,7 +72,7 @@ func (r *resource) filled() bool {
 	return r.cached() && !r.custom() && r.GroupVersionResource != definitions
 }
 
-// forwarded reports whether docs/proxy.md says that answers of this type come from upstream.
+// forwarded reports whether docs/proxy.md says that the upstream answers in this type.
 func (r *resource) forwarded(accept string) bool {
 	return !r.cached() || accept == yamlType || r.GroupVersionResource == definitions && strings.HasPrefix(accept, protobufType) && !strings.Contains(accept, "as=")
 }

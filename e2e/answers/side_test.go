@@ -37,12 +37,12 @@ type answer struct {
 	mediaType string
 	// parts are the events of a WATCH, or one body.
 	parts [][]byte
-	// cached says that the proxy has answered from its cache.
+	// cached reports that the proxy answered from its cache.
 	cached bool
 }
 
-// ask makes a GET. If events is not 0, it is a WATCH, of which it reads as many events of the
-// objects that are compared.
+// ask sends a GET. If events is not 0, it is a WATCH, of which it reads that many events of the
+// compared objects.
 func (s *side) ask(ctx context.Context, target, accept string, events int) (*answer, error) {
 	if events == 0 {
 		return s.read(ctx, target, accept, nil)
@@ -53,8 +53,8 @@ func (s *side) ask(ctx context.Context, target, accept string, events int) (*ans
 	})
 }
 
-// read makes a GET. If choose is not nil, it is a WATCH: choose says whether to take an event, when
-// n others are taken, and whether it is the last one to read.
+// read sends a GET. If choose is not nil, it is a WATCH: choose decides whether to use an event,
+// given the n used so far, and whether it is the last one to read.
 func (s *side) read(ctx context.Context, target, accept string, choose func(frame []byte, n int) (take, last bool)) (*answer, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends a WATCH
@@ -90,8 +90,8 @@ func (s *side) read(ctx context.Context, target, accept string, choose func(fram
 	return a, nil
 }
 
-// bookmark makes a WATCH, and returns the bookmark that ends its initial events, without its
-// resourceVersion, which each side has of its own.
+// bookmark sends a WATCH, and returns the bookmark that ends its initial events, without its
+// resourceVersion, which differs between the sides.
 func (s *side) bookmark(ctx context.Context, target, accept string) (*answer, error) {
 	a, err := s.read(ctx, target, accept, func(frame []byte, n int) (take, last bool) {
 		end := bytes.Contains(frame, []byte(metav1.InitialEventsAnnotationKey))

@@ -1,3 +1,3 @@
-// Package apiserver compares the embedded API server with a real kube-apiserver: what media types
-// they answer in, and by which fields they select.
+// Package apiserver compares the embedded API server with a real kube-apiserver: the media types of
+// their answers, and their field selectors.
 package apiserver

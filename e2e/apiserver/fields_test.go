@@ -43,7 +43,7 @@ func TestFieldLabels(t *testing.T) {
 	compared := 0
 	for _, path := range slices.Sorted(maps.Keys(paths)) {
 		if theirs.get(t, ctx, path, "").code == http.StatusNotFound {
-			continue // a version or a feature that it does not have without being asked
+			continue // a version or a feature that is off by default
 		}
 		compared++
 		for _, label := range slices.Sorted(maps.Keys(labels)) {

@@ -50,7 +50,7 @@ func TestForms(t *testing.T) {
 			for _, accept := range accepts {
 				a, b := ours.get(t, ctx, objects+path, accept), theirs.get(t, ctx, objects+path, accept)
 				if b.code == http.StatusInternalServerError && strings.Contains(b.text, "content is not a list") {
-					// It means this: it takes any object of a custom resource for a list.
+					// kube-apiserver intends this: for a custom resource, it treats any object as a list.
 					b.code = http.StatusNotAcceptable
 				}
 				if !a.same(b) {

@@ -23,13 +23,13 @@ import (
 const manifest = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"},"spec":{"replicas":1,"selector":{"matchLabels":{"app":"web"}},
 "template":{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[{"name":"a","image":"IMAGE"},{"name":"b","image":"other"}]}}}}`
 
-// enums are the parts of kubectl explain that Go types do not have: the values of strings, and
-// which fields are required although their tag does not say so.
+// enums are the parts of kubectl explain that Go types lack: the values of strings, and required
+// fields whose tag does not say so.
 var enums = regexp.MustCompile(`\n +enum: .*|\n *\n +Possible enum values:(\n +\S.*)*| -required-`)
 
 func withoutEnums(text string) string { return enums.ReplaceAllString(text, "") }
 
-// TestKubectl: kubectl prints the same of both servers.
+// TestKubectl: kubectl prints the same for both servers.
 func TestKubectl(t *testing.T) {
 	ctx, things, ours, theirs := startBoth(t)
 	clients, err := cluster.BuildClients(ctx, cluster.LogToStderr)

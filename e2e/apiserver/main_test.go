@@ -22,7 +22,7 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// deadline bounds every wait of these tests. It is generous: nothing is timed here.
+// deadline bounds every wait of these tests. It is generous because no test measures time.
 const deadline = 3 * time.Minute
 
 // shared is the cluster of all tests here.
@@ -42,9 +42,9 @@ type server struct {
 	dynamic dynamic.Interface
 }
 
-// startBoth starts an embedded server beside the shared cluster, both with the same custom
-// resources: widgets, which have namespaces, and gadgets, which do not. Their group is the test's
-// own: a definition takes a while to go.
+// startBoth starts an embedded server in addition to the shared cluster, both with the same custom
+// resources: widgets, which have namespaces, and gadgets, which do not. Each test has its own
+// group, because deleting a definition takes a while.
 func startBoth(t *testing.T) (ctx context.Context, things schema.GroupVersion, ours, theirs *server) {
 	t.Helper()
 	ctx = shared.Begin(t, deadline)
@@ -129,7 +129,7 @@ type answer struct {
 	text      string
 }
 
-// same reports whether a client sees no difference. Errors may be in other words.
+// same reports whether a client sees no difference. Error texts may differ.
 func (a *answer) same(other *answer) bool {
 	return a.code == other.code && a.mediaType == other.mediaType && a.kind == other.kind
 }

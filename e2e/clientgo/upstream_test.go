@@ -15,7 +15,7 @@ import (
 	"strings"
 	"testing"
 
-	// Imported so that no result is taken for cached after the package has changed.
+	// Imported so that no cached result is used after the package has changed.
 	_ "github.com/weirproject/weir/clientgo"
 )
 
@@ -30,18 +30,18 @@ var hooks = map[string]string{
 	"isRegistered":      "return clientgo.Registered(i, h)",
 }
 
-// upstreamFails are the tests that our informer fails, with the reason.
+// upstreamFails are the tests that Weir's informer fails, with the reason.
 var upstreamFails = map[string]string{
-	"TestEventPanics": "a handler that has panicked is told of the next event at once, and not after a second",
+	"TestEventPanics": "a handler that has panicked receives the next event immediately, and not after a second",
 }
 
 // global are names of process-wide state that the tests change. Tests that use one of them do not
-// run beside others.
+// run in parallel.
 var global = []string{"ReallyCrash", "CaptureState", "SetLogger"}
 
-// TestUpstream runs client-go's own black-box tests of its shared informers on ours, as tests of
-// our package. It reads them from the linked module; no copy is kept here. Most of them only wait,
-// so they run side by side.
+// TestUpstream runs client-go's own black-box tests of its shared informers on Weir's, as tests of
+// Weir's package. It reads them from the linked module; no copy is kept here. Most of them only
+// wait, so they run in parallel.
 func TestUpstream(t *testing.T) {
 	upstream := filepath.Join(goList(t, "-m", "k8s.io/client-go"), "tools", "cache")
 	dropIn := goList(t, "github.com/weirproject/weir/clientgo")

@@ -72,8 +72,8 @@ func (s *APIServer) Address() string { return net.JoinHostPort(loopback, strconv
 // The caller may change it.
 func (s *APIServer) Config() *rest.Config { return s.config(s.cluster.credentials.tokens[adminName]) }
 
-// Kill kills the server, as a crash would, and returns when it is gone. Its connections break. If
-// the server is not running, Kill does nothing.
+// Kill kills the server, like a crash, and returns after its end. Its connections break. If the
+// server is not running, Kill does nothing.
 func (s *APIServer) Kill() {
 	s.mu.Lock()
 	p := s.process
@@ -84,12 +84,12 @@ func (s *APIServer) Kill() {
 	}
 }
 
-// Pause stops the server without ending it: its connections stay open, and nothing comes. On Linux
-// it returns when the server has stopped, elsewhere perhaps a moment before. If the server was
-// killed, it does nothing.
+// Pause stops the server without ending it: its connections stay open and silent. On Linux it
+// returns when the server has stopped, elsewhere perhaps a moment before. If the server was killed,
+// it does nothing.
 func (s *APIServer) Pause() { s.signal((*process).pause) }
 
-// Resume lets a paused server go on. If the server was killed, it does nothing.
+// Resume continues a paused server. If the server was killed, it does nothing.
 func (s *APIServer) Resume() { s.signal((*process).resume) }
 
 func (s *APIServer) signal(send func(*process)) {
@@ -101,8 +101,8 @@ func (s *APIServer) signal(send func(*process)) {
 }
 
 // Start starts the server again after Kill, on the same port and with the same certificate and
-// tokens, and waits until it is ready. Its watch cache begins anew: a WATCH from a resourceVersion
-// older than what it was filled with gets 410.
+// tokens, and waits until it is ready. Its watch cache is filled again: a WATCH from an older
+// resourceVersion receives 410.
 func (s *APIServer) Start(ctx context.Context) error {
 	if s.Running() {
 		return errors.New("cluster: the API server runs already")
@@ -180,8 +180,7 @@ func (s *APIServer) try(ctx context.Context) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The certificate is the server's own, and there is none to check it against before it has been
-	// made.
+	// The server signs its certificate itself, so there is none to check it against before the start.
 	insecure := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	defer insecure.CloseIdleConnections()
 	err = p.waitReady(ctx, &http.Client{Transport: insecure}, s.URL()+"/readyz", c.credentials.tokens[adminName])

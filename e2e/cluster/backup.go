@@ -9,8 +9,8 @@ import (
 
 const backupDir = "etcd-backup"
 
-// Backup copies what etcd holds, in place of an earlier copy. etcd is down meanwhile, which API
-// servers survive.
+// Backup copies etcd's data and replaces an earlier copy. etcd is down meanwhile, which API servers
+// survive.
 func (c *Cluster) Backup(ctx context.Context) error {
 	if err := c.withoutEtcd(ctx, func() error { return replaceDir(c.path(backupDir), c.path(etcdDataDir)) }); err != nil {
 		return fmt.Errorf("cluster: copying etcd's data: %w", err)
@@ -18,9 +18,9 @@ func (c *Cluster) Backup(ctx context.Context) error {
 	return nil
 }
 
-// Restore puts back what Backup copied: everything written since is lost, and resourceVersions that
-// were given out since come again, for other content. The API servers that run are killed before
-// and started again after.
+// Restore restores the copy of Backup: all later writes are lost, and later resourceVersions are
+// used again for other content. It kills the running API servers before, and starts them again
+// after.
 func (c *Cluster) Restore(ctx context.Context) error {
 	var running []*APIServer
 	for _, s := range c.APIServers() {

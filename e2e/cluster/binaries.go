@@ -119,8 +119,8 @@ func missing(dir string, names []string) (out []string) {
 	return out
 }
 
-// buildFlags returns the flags that the programs are built with. What they compile with is what the
-// other modules' tests do, and so are the versions of what e2e/kube requires: what both compile is
+// buildFlags returns the flags with which the programs are built. They equal those of the other
+// modules' tests, and so do the versions that e2e/kube requires, so that common packages are
 // compiled once.
 func buildFlags(ctx context.Context, source string) ([]string, error) {
 	version, err := GoCommand(ctx, source, "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
@@ -210,9 +210,9 @@ func hashSources(dir string, flags []string) (string, error) {
 }
 
 // GoCommand runs the go command in dir, for the module there, outside of any workspace. If dir is
-// empty, it runs the command where this process is. It returns what the command prints. The end of
-// the context ends the command. An error has what the command prints on its standard error. cgo is
-// left as it is: without it all that needs package net would be compiled a second time.
+// empty, it runs in this process's directory. It returns the standard output; an error contains the
+// standard error. The end of the context ends the command. cgo is unchanged: without it all
+// packages that need net would be compiled a second time.
 func GoCommand(ctx context.Context, dir string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }

@@ -27,13 +27,13 @@ const (
 	RBAC        Authorization = "RBAC"
 )
 
-// User is somebody who can authenticate to the cluster.
+// User is a user who can authenticate to the cluster.
 type User struct {
 	Name   string
 	Groups []string
 }
 
-// Pods are pods that a cluster has from the start; a *podsim.Pods, mostly. Its methods must be safe
+// Pods are pods that a cluster has from the start; usually a *podsim.Pods. Its methods must be safe
 // for concurrent use.
 type Pods interface {
 	Len() int
@@ -45,14 +45,15 @@ type Pods interface {
 type Options struct {
 	// Authorization is the authorization mode, AlwaysAllow if it is empty.
 	Authorization Authorization
-	// Users can authenticate, besides the admin; ConfigFor gives the configuration of one of them.
+	// Users can authenticate, in addition to the admin; ConfigFor returns the configuration of one of
+	// them.
 	Users []User
 	// APIServerArgs and EtcdArgs are more flags for the two servers; they come last and so win.
 	APIServerArgs []string
 	EtcdArgs      []string
 	// MemoryLimit is the GOMEMLIMIT of kube-apiserver, such as "3GiB".
 	MemoryLimit string
-	// EtcdOnly leaves out the API server: what Config and its kin give is of no use.
+	// EtcdOnly omits the API server: Config and similar methods are then useless.
 	EtcdOnly bool
 	// Pods, if set, are in etcd before the API server starts, which is faster than LoadPods
 	// afterwards.
@@ -60,7 +61,7 @@ type Options struct {
 	// Kinds are objects of other kinds that are in etcd likewise, if there are Pods: in the
 	// namespaces of these, or of the system's.
 	Kinds []populations.Kind
-	// Logf, if set, is told about progress.
+	// Logf, if set, receives progress messages.
 	Logf func(format string, args ...any)
 }
 
@@ -82,7 +83,7 @@ type Cluster struct {
 	keepLogs bool
 	stopped  bool
 
-	died     chan struct{} // closed when a server exits that nobody killed
+	died     chan struct{} // closed when a server exits without Kill
 	diedErr  error
 	diedOnce sync.Once
 }
@@ -90,12 +91,12 @@ type Cluster struct {
 // startTimeout bounds how long each of the servers may take until it is ready.
 const startTimeout = 3 * time.Minute
 
-// Start builds the servers if need be, starts them and waits until the API server is ready. Whoever
-// got a Cluster must call Stop. The servers die with this process, however it ends (on Linux;
-// elsewhere a SIGKILL leaves them behind). The context bounds only Start itself.
+// Start builds the servers if necessary, starts them and waits until the API server is ready. The
+// caller must call Stop. The servers die with this process, however it ends (on Linux; elsewhere a
+// SIGKILL leaves them running). The context bounds only Start itself.
 //
-// When Start fails, the error ends with the last lines of the failing server's log and says where
-// the logs are.
+// If Start fails, the error ends with the last lines of the failing server's log and names the
+// directory of the logs.
 func Start(ctx context.Context, options Options) (*Cluster, error) {
 	if options.Authorization == "" {
 		options.Authorization = AlwaysAllow
@@ -149,8 +150,8 @@ func (c *Cluster) start(ctx context.Context) (err error) {
 	return c.waitForCache(ctx, c.options.Pods, newest)
 }
 
-// Wait returns when ctx is done (then the error is nil) or when a server has died that nobody
-// killed, or Stop was called.
+// Wait returns when ctx is done (then the error is nil), when a server has died without Kill, or
+// after Stop.
 func (c *Cluster) Wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():

@@ -142,7 +142,7 @@ func TestRBAC(t *testing.T) {
 	if _, err := client.CoreV1().Pods("kube-system").List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("in another namespace: %v, want forbidden", err)
 	}
-	if _, err := shared.ConfigFor("nobody"); err == nil {
+	if _, err := shared.ConfigFor("unknown"); err == nil {
 		t.Error("there is a configuration for an unknown user")
 	}
 }
@@ -222,7 +222,7 @@ func TestWaitAndStop(t *testing.T) {
 	}
 	for _, e := range entries {
 		if filepath.Ext(e.Name()) != ".log" {
-			t.Errorf("%s is left besides the logs", e.Name())
+			t.Errorf("%s is left in addition to the logs", e.Name())
 		}
 	}
 	for _, p := range []*process{server, c.etcd} {

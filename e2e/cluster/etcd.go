@@ -79,7 +79,7 @@ func (c *Cluster) tryEtcd(ctx context.Context) (*process, error) {
 	return p, p.waitReady(ctx, http.DefaultClient, c.etcdURL+"/readyz", "")
 }
 
-// EtcdURL returns the address of etcd, which asks nobody who they are.
+// EtcdURL returns the address of etcd, which requires no credentials.
 func (c *Cluster) EtcdURL() string { return c.etcdURL }
 
 func httpURL(port int) string {

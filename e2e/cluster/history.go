@@ -37,10 +37,9 @@ func (c *Cluster) Compact(ctx context.Context) (int64, error) {
 	return revision, nil
 }
 
-// Expire makes a WATCH from any resourceVersion that was given out before it get 410. It kills the
-// API server, which could give out the newest one in a bookmark, compacts etcd, and starts the API
-// server again, whose watch cache is then filled anew and knows no older event. Every connection
-// breaks.
+// Expire makes a WATCH from any earlier resourceVersion receive 410. It kills the API server, which
+// could send the newest one in a bookmark, compacts etcd, and starts the API server again, whose
+// watch cache is then filled again and knows no older event. Every connection breaks.
 func (c *Cluster) Expire(ctx context.Context) error {
 	c.KillAPIServer()
 	// Two revisions, so that the first event after the newest resourceVersion is forgotten, too.

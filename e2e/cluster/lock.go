@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// lockFile locks the file at path against other processes, creating it if need be. The kernel
-// unlocks it when this process dies. waiting is called once if somebody else has it.
+// lockFile locks the file at path against other processes, and creates it if necessary. The kernel
+// unlocks it when this process dies. waiting is called once if another process has the lock.
 func lockFile(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

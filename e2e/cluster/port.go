@@ -14,10 +14,10 @@ const (
 	lastPort  = 31_999
 )
 
-// portAttempts is how often a server is started on another port when somebody was faster.
+// portAttempts is how often a server is started on another port if another process was faster.
 const portAttempts = 5
 
-// freePort finds a port on loopback that nobody listens on.
+// freePort finds a port on loopback without a listener.
 func freePort() (int, error) {
 	var last error
 	for range 100 {
@@ -35,8 +35,8 @@ func freePort() (int, error) {
 	return 0, fmt.Errorf("finding a free port: %w", last)
 }
 
-// FreeAddress returns an address of loopback that nobody listens at. It stays free while a server
-// there is restarted, unless another one takes it.
+// FreeAddress returns an address of loopback without a listener. It stays free while a server there
+// is restarted, unless another one takes it.
 func FreeAddress() (string, error) {
 	port, err := freePort()
 	if err != nil {

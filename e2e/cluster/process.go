@@ -103,8 +103,7 @@ func (p *process) pause() {
 // resume lets the process and its children go on. If the process is gone, it does nothing.
 func (p *process) resume() { _ = syscall.Kill(-p.pid, syscall.SIGCONT) }
 
-// failure returns the error of a process that exited although nobody killed it, with the last lines
-// of its log.
+// failure returns the error of a process that exited without kill, with the last lines of its log.
 func (p *process) failure() error {
 	how := "without an error"
 	if p.err != nil {
@@ -125,7 +124,7 @@ func (p *process) lastLines() string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
-// portTaken reports whether the process exited because somebody else listens on its port.
+// portTaken reports whether the process exited because another process listens on its port.
 func (p *process) portTaken() bool {
 	select {
 	case <-p.exited:

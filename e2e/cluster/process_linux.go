@@ -13,8 +13,8 @@ func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// awaitStop waits until a child that was sent SIGSTOP has stopped, or has exited. It leaves its
-// exit to be waited for by whoever started it.
+// awaitStop waits until a child that was sent SIGSTOP has stopped, or has exited. It leaves the
+// exit status to the parent's own wait.
 func awaitStop(pid int) {
 	for {
 		err := unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil)

@@ -74,7 +74,7 @@ func TestPausedProcessHasStopped(t *testing.T) {
 	p.pause()
 }
 
-// gone tells whether a process runs no more; whoever inherited it may not have reaped it yet.
+// gone reports whether a process no longer runs; its new parent may not have reaped it yet.
 func gone(pid int) bool {
 	if err := syscall.Kill(pid, 0); errors.Is(err, syscall.ESRCH) {
 		return true

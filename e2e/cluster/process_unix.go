@@ -10,5 +10,5 @@ func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }
 
-// awaitStop does nothing: wait4 would take the child's exit from whoever started it.
+// awaitStop does nothing: wait4 would consume the child's exit status, for which its parent waits.
 func awaitStop(int) {}

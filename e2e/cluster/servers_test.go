@@ -13,8 +13,8 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// TestServersAndBackup: two API servers show one etcd, each can be paused and killed, and both show
-// what was restored.
+// TestServersAndBackup: two API servers serve one etcd, each can be paused and killed, and both
+// serve the restored state.
 func TestServersAndBackup(t *testing.T) {
 	c := start(t, Options{})
 	second, err := c.AddAPIServer(t.Context())

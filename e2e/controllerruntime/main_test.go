@@ -23,10 +23,10 @@ import (
 	"github.com/weirproject/weir/internal/podsim"
 )
 
-// pods is how many there are in the shared cluster besides those that tests make.
+// pods is how many the shared cluster has in addition to those of tests.
 const pods = 500
 
-// deadline bounds every wait of these tests. It is generous: nothing is timed here.
+// deadline bounds every wait of these tests. It is generous because no test measures time.
 const deadline = 90 * time.Second
 
 // shared is the cluster of all tests here; they run one after another.
@@ -40,16 +40,15 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// each runs a test with controller-runtime's own informers and with ours, in a namespace of its
-// own.
+// each runs a test with controller-runtime's own informers and with Weir's, each in its own
+// namespace.
 func each(t *testing.T, test func(*stage)) {
 	for _, tc := range []struct {
 		name     string
 		newCache cache.NewCacheFunc
 		leaks    []goleak.Option
 	}{
-		// Its metadata informers leave a goroutine behind when a watch ends while an event is on
-		// its way.
+		// Its metadata informers leak a goroutine if a watch ends while an event is in transit.
 		{"controller-runtime", cache.New, []goleak.Option{goleak.IgnoreAnyFunction("k8s.io/apimachinery/pkg/watch.(*filteredWatch).loop")}},
 		{"weir", ours.NewCache(), nil},
 	} {

@@ -152,7 +152,7 @@ func compare(got, want map[client.ObjectKey]client.Object) error {
 	return nil
 }
 
-// Two managers of which one leads; the other takes over.
+// Two managers, one of which leads; the other takes over.
 func TestManager(t *testing.T) {
 	each(t, func(s *stage) {
 		first := s.manager(true)
@@ -166,7 +166,7 @@ func TestManager(t *testing.T) {
 
 		s.change(s.pod("web-0", "web"), func(p *corev1.Pod) { p.Labels[appLabel] = "db" })
 		s.remove(s.pod("db-3", "db"), s.pod("solo-0", "solo"))
-		// Somebody else deletes it.
+		// Another client deletes it.
 		s.remove(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "web"}})
 		s.rosters(map[string]string{"web": "web-1 web-2 web-3", "db": "db-0 db-1 db-2 web-0"})
 		s.equal(first)
@@ -185,7 +185,7 @@ func TestManager(t *testing.T) {
 	})
 }
 
-// The API server goes away and comes back, with a controller waiting.
+// The API server is restarted while a controller waits.
 func TestServerRestart(t *testing.T) {
 	each(t, func(s *stage) {
 		m := s.manager(false)
@@ -202,7 +202,8 @@ func TestServerRestart(t *testing.T) {
 	})
 }
 
-// An informer that was removed at run time is started again by the next read, and holds the same.
+// An informer that was removed at run time is started again by the next read, and has the same
+// objects.
 func TestRemoveInformer(t *testing.T) {
 	each(t, func(s *stage) {
 		m := s.manager(false)
@@ -235,7 +236,7 @@ func (s *stage) elected(m *member) {
 	}
 }
 
-// change updates a pod, against whoever updates it as well.
+// change updates a pod, and retries on conflicts with other clients.
 func (s *stage) change(p *corev1.Pod, do func(*corev1.Pod)) {
 	s.t.Helper()
 	eventually.NoError(s.t, s.ctx, "the pod is updated", func() error {

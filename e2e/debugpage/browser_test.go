@@ -28,7 +28,7 @@ var screenshots = flag.String("debugpage.screenshots", "", "write screenshots of
 // patience bounds what a page is waited for.
 const patience = 3 * time.Minute
 
-// browser is a Chromium without a screen, which asks nobody for updates.
+// browser is a headless Chromium, which looks for no updates.
 func browser(t *testing.T) context.Context {
 	t.Helper()
 	path := program.Find(t, "chromium", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -55,7 +55,7 @@ type tab struct {
 	errors []string // that the browser has shown
 }
 
-// open opens a page of a size, as a phone has it or a desktop.
+// open opens a page in a window of the size of a phone or a desktop.
 func open(t *testing.T, in context.Context, address string, width, height int64, phone bool) *tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(in)
@@ -80,7 +80,7 @@ func open(t *testing.T, in context.Context, address string, width, height int64,
 	return p
 }
 
-// note notes what the page asks for, and what goes wrong in it.
+// note records the page's requests and errors.
 func (p *tab) note(event any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -94,7 +94,7 @@ func (p *tab) note(event any) {
 	}
 }
 
-// do does what must work.
+// do runs actions that must succeed.
 func (p *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, patience)
@@ -104,7 +104,7 @@ func (p *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// script evaluates JavaScript for what it does.
+// script evaluates JavaScript for its side effects.
 func script(text string) chromedp.Action[chromedp.Void] {
 	return chromedp.Evaluate[chromedp.Void](text)
 }
@@ -141,8 +141,8 @@ func (p *tab) says(element string, texts ...string) {
 	}
 }
 
-// well demands that the page has asked nobody but its server, that nothing went wrong in it, and
-// that it is no wider than the window.
+// well checks that the page has sent requests only to its server, that it had no errors, and that
+// it is no wider than the window.
 func (p *tab) well(address string) {
 	p.t.Helper()
 	own, err := url.Parse(address)
@@ -164,7 +164,7 @@ func (p *tab) well(address string) {
 	}
 }
 
-// draw waits until the charts have something to show, if there is to be a picture of them.
+// draw waits until the charts have data, if a picture of them is wanted.
 func (p *tab) draw() {
 	p.t.Helper()
 	if *screenshots != "" {

@@ -1,2 +1,2 @@
-// Package debugpage looks at the page of package debug with a browser: Chromium, without a screen.
+// Package debugpage tests the page of package debug with a browser: headless Chromium.
 package debugpage

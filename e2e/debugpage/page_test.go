@@ -15,9 +15,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"))
 }
 
-// TestPage looks at a process with informers that are well, one whose handler blocks, one without a
-// server, and a proxy; on a desktop and on a phone. The browser is one for all, since starting it
-// takes the longest.
+// TestPage opens the page of a process with healthy informers, one whose handler blocks, one
+// without a server, and a proxy; on a desktop and on a phone. All tests share one browser, because
+// starting it takes the longest.
 func TestPage(t *testing.T) {
 	w := newWorld(t)
 	w.configMap("stuck", "red")
@@ -29,7 +29,7 @@ func TestPage(t *testing.T) {
 	t.Run("proxy", func(t *testing.T) { w.throughProxy(t, open(t, in, w.page, 1000, 1100, false)) })
 }
 
-// desktop: everything that runs is shown, and changes without being loaded again.
+// desktop: the page shows everything that runs, and updates without being reloaded.
 func (w *world) desktop(t *testing.T, p *tab) {
 	p.says("document.getElementById('state')", "1 proxy, 7 informers running")
 	p.says(section("pods v1 Pod"), "2,000", "packed", "1 list, 1 watch", "watching for", "reconcile", "% of 10 min", "longest call")
@@ -37,13 +37,13 @@ func (w *world) desktop(t *testing.T, p *tab) {
 	p.says(section("configmaps"), "ADDED", "default/stuck")
 	p.says(section("lost"), "never", "the server cannot be reached", "next try in")
 	p.shows(section("pods") + ".querySelectorAll('polyline').length === 4")
-	// It has drawn some seconds.
+	// It has drawn several seconds.
 	p.shows(section("pods") + ".querySelector('polyline').getAttribute('points').split(' ').length > 4")
 	p.do(script("window.loaded = 'once'"))
 	w.configMap("another", "green")
 	p.says(section("configmaps"), "objects\n2,")
 	p.shows("window.loaded === 'once'")
-	// What is open stays open when the page is drawn anew.
+	// An open section stays open when the page is redrawn.
 	p.do(script(section("lost") + ".querySelector('details').open = true"))
 	p.says(section("lost"), "what happened", "started", "wait ", "failed: asking: the server cannot be reached")
 	p.do(script("window.drawn = " + section("lost")))
@@ -57,7 +57,7 @@ func (w *world) desktop(t *testing.T, p *tab) {
 	p.well(w.page)
 	w.until("stream", 1)
 	p.close()
-	w.until("stream", 0) // nothing is collected when nobody looks
+	w.until("stream", 0) // without an open page nothing is collected
 }
 
 // phone: it is readable in a narrow window.
@@ -77,7 +77,8 @@ func (w *world) phone(t *testing.T, p *tab) {
 	p.close()
 }
 
-// history: what changes in an object is shown to whoever looks at it, and read for nobody else.
+// history: an open history shows an object's changes, and nothing is read for it after it is
+// closed.
 func (w *world) history(t *testing.T, p *tab) {
 	w.until("history/stream", 0)
 	p.shows(section("configmaps") + "?.querySelector('button.key')")
@@ -104,7 +105,7 @@ func (w *world) history(t *testing.T, p *tab) {
 	p.close()
 }
 
-// secrets: which keys and variables changed is shown, and no value.
+// secrets: the page shows which keys and variables changed, and no value.
 func (w *world) secrets(t *testing.T, p *tab) {
 	core := w.client.CoreV1()
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}, StringData: map[string]string{"password": hush}, Data: map[string][]byte{"password": []byte(hush)}}
@@ -142,10 +143,10 @@ func (w *world) secrets(t *testing.T, p *tab) {
 		t.Errorf("it shows a value: %s", text)
 	}
 	p.close()
-	w.until("history/stream", 0) // the page is gone, and so is what was read for it
+	w.until("history/stream", 0) // the page is closed, and its history ends
 }
 
-// throughProxy: what a proxy holds and whom it serves is shown, and the changes of its objects.
+// throughProxy: the page shows a proxy's contents and clients, and the changes of its objects.
 func (w *world) throughProxy(t *testing.T, p *tab) {
 	name := "proxy " + w.proxy.URL()
 	p.says("document.querySelector('.proxy')", name, "jane", "kubelet/v1.37", "joan", "controller/2", "long-running requests")

@@ -27,7 +27,7 @@ import (
 	"github.com/weirproject/weir/proxy"
 )
 
-// hush is what no page may show.
+// hush is a text that no page may show.
 const hush = "hunter2"
 
 // world is a process with informers and a proxy, and the page of it.
@@ -83,7 +83,7 @@ func (w *world) count(next http.Handler) http.Handler {
 	})
 }
 
-// until waits until so many requests for a path of the page are being answered.
+// until waits until the page has this number of open requests for a path.
 func (w *world) until(path string, want int) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
@@ -112,7 +112,7 @@ func (w *world) run(what func(context.Context)) {
 	})
 }
 
-// informers starts some that are well, one whose handler blocks, and one without a server.
+// informers starts healthy ones, one whose handler blocks, and one without a server.
 func (w *world) informers(cfg *rest.Config) {
 	start(w, cfg, "pods", "reconcile", 10*time.Minute, func(context.Context, weir.Event[*corev1.Pod]) {})
 	start(w, cfg, "secrets", "rotate", 0, func(context.Context, weir.Event[*corev1.Secret]) {})
@@ -145,7 +145,7 @@ func start[T weir.Object](w *world, cfg *rest.Config, name, handler string, resy
 	w.run(func(ctx context.Context) { _ = inf.Run(ctx) })
 }
 
-// serveProxy starts a proxy whose callers may do everything, and two clients of it that watch.
+// serveProxy starts a proxy whose callers may do everything, and two clients that watch through it.
 func (w *world) serveProxy(server http.Handler) {
 	upstream := httptest.NewServer(reviewing{server})
 	w.t.Cleanup(upstream.Close)
@@ -160,14 +160,14 @@ func (w *world) serveProxy(server http.Handler) {
 	if err := w.proxy.Start(); err != nil {
 		w.t.Fatal(err)
 	}
-	w.held() // else the first requests are forwarded
+	w.held() // otherwise the first requests are forwarded
 	for user, agent := range map[string]string{"jane": "kubelet/v1.37", "joan": "controller/2"} {
 		cfg := &rest.Config{Host: w.proxy.URL(), BearerToken: user, UserAgent: agent, TLSClientConfig: rest.TLSClientConfig{CAData: w.proxy.CAData()}}
 		start(w, cfg, "through the proxy, "+user, "look", 0, func(context.Context, weir.Event[*corev1.Pod]) {})
 	}
 }
 
-// held waits until the proxy holds what it is to hold.
+// held waits until the proxy caches its resources.
 func (w *world) held() {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
@@ -175,7 +175,7 @@ func (w *world) held() {
 	eventually.True(w.t, ctx, "the proxy holds its resources", func() bool { return w.current() == 2 })
 }
 
-// current returns how many resources the proxy holds, as the JSON says.
+// current returns how many resources the proxy caches, according to the JSON.
 func (w *world) current() (n int) {
 	w.t.Helper()
 	answer := httptest.NewRecorder()

@@ -17,12 +17,12 @@ import (
 	"github.com/weirproject/weir/internal/eventually"
 )
 
-// TestDeniedThenGranted: the denial is an error at once (controller-runtime 1653), and a grant is
-// noticed without help.
+// TestDeniedThenGranted: the denial is immediately an error (controller-runtime 1653), and the
+// informer recovers after a grant.
 func TestDeniedThenGranted(t *testing.T) {
 	ctx := begin(t)
 	client := admin(t)
-	cfg, err := shared.ConfigFor("nobody")
+	cfg, err := shared.ConfigFor("stranger")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestDeniedThenGranted(t *testing.T) {
 	if _, err := client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: meta,
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "nobody"}},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "stranger"}},
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -51,8 +51,7 @@ func TestDeniedThenGranted(t *testing.T) {
 	equal(t, ctx, client, inf)
 }
 
-// TestResourceThatAppearsLater: a CustomResourceDefinition that is made after the informer has
-// started.
+// TestResourceThatAppearsLater creates a CustomResourceDefinition after the informer has started.
 func TestResourceThatAppearsLater(t *testing.T) {
 	ctx := begin(t)
 	gizmos := schema.GroupVersionResource{Group: "shop.example", Version: "v1", Resource: "gizmos"}
@@ -102,7 +101,7 @@ func TestNotWatchable(t *testing.T) {
 }
 
 // TestShortQuietWatches: the WATCHes of a quiet resource end after three to six seconds each, as
-// they are asked to. None is a failure, and the state is not listed again.
+// requested. None is a failure, and the state is not listed again.
 func TestShortQuietWatches(t *testing.T) {
 	ctx := begin(t)
 	inf := run[*corev1.ResourceQuota](t, ctx, shared.Config(), weir.Options{ListWatch: weir.ListWatch{Mode: weir.ModeList, WatchTimeout: 3 * time.Second}})

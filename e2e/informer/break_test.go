@@ -57,8 +57,8 @@ func TestServerKilledMidList(t *testing.T) {
 	}
 }
 
-// TestServerKilledMidWatch restarts the server under a watch: the informer goes on from where it
-// was, without a relist.
+// TestServerKilledMidWatch restarts the server during a watch: the informer resumes without a
+// relist.
 func TestServerKilledMidWatch(t *testing.T) {
 	ctx := begin(t)
 	client := admin(t)
@@ -86,7 +86,7 @@ func TestServerKilledMidWatch(t *testing.T) {
 	}
 }
 
-// TestHistoryGone forces a 410: the informer relists, and tells handlers only what changed.
+// TestHistoryGone forces a 410: the informer relists, and handlers receive only the changes.
 func TestHistoryGone(t *testing.T) {
 	ctx := begin(t)
 	client := admin(t)
@@ -114,7 +114,7 @@ func TestHistoryGone(t *testing.T) {
 	}
 }
 
-// bodyHook calls do once, when so many bytes of the body of the first LIST have been read.
+// bodyHook calls do once, after this number of bytes of the first LIST's body was read.
 type bodyHook struct {
 	after int
 	do    func()

@@ -20,8 +20,8 @@ import (
 	"github.com/weirproject/weir/internal/podsim"
 )
 
-// churn writes to pods until it is stopped: labels change, pods go and come. Stop waits for the
-// last write.
+// churn writes to pods until it is stopped: labels change, pods are deleted and created. Stop waits
+// for the last write.
 type churn struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
@@ -36,7 +36,7 @@ func startChurn(t *testing.T, ctx context.Context, client kubernetes.Interface, 
 		r := rand.New(rand.NewPCG(7, uint64(w)))
 		c.wg.Go(func() {
 			for ctx.Err() == nil {
-				// Each writer has its own pods, so that they never meet.
+				// Each writer has its own pods, so that they never conflict.
 				p := sim.Pod(r.IntN(pods/writers)*writers + w)
 				if err := touch(ctx, client, p, r); err != nil && ctx.Err() == nil && !unreachable(err) {
 					t.Error(err)
@@ -55,15 +55,15 @@ func (c *churn) stop() {
 	c.wg.Wait()
 }
 
-// unreachable is what a writer sees while the API server is down or coming up.
+// unreachable reports whether an error is due to an API server that is down or starting.
 func unreachable(err error) bool {
 	var status apierrors.APIStatus
 	return !errors.As(err, &status) || apierrors.IsForbidden(err) || apierrors.IsInternalError(err) ||
 		apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err)
 }
 
-// touch makes one write: mostly a label, sometimes a deletion, and a new pod where the old one is
-// gone.
+// touch makes one write: usually a label, sometimes a deletion, or a new pod if the old one was
+// deleted.
 func touch(ctx context.Context, client kubernetes.Interface, p *corev1.Pod, r *rand.Rand) error {
 	api := client.CoreV1().Pods(p.Namespace)
 	if r.IntN(10) == 0 {

@@ -1,3 +1,3 @@
-// Package informer holds the end-to-end tests of the typed informer against a real kube-apiserver
-// and etcd: each ends by comparing what the informer holds with a quorum LIST, object by object.
+// Package informer has the end-to-end tests of the typed informer with a real kube-apiserver and
+// etcd: at the end each compares the informer's objects with a quorum LIST, object by object.
 package informer

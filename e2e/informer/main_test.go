@@ -21,7 +21,7 @@ import (
 // pods is how many there are in the shared cluster.
 const pods = 3000
 
-// deadline bounds every wait of these tests. It is generous: nothing is timed here.
+// deadline bounds every wait of these tests. It is generous because no test measures time.
 const deadline = 2 * time.Minute
 
 // shared is the cluster of all tests here; they run one after another, because some kill its API
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(cluster.Main(m, 15*time.Minute, func(ctx context.Context) (c *cluster.Cluster, err error) {
 		shared, err = cluster.Start(ctx, cluster.Options{
 			Authorization: cluster.RBAC,
-			Users:         []cluster.User{{Name: "nobody"}},
+			Users:         []cluster.User{{Name: "stranger"}},
 			Logf:          cluster.LogToStderr,
 		})
 		if err != nil {
@@ -80,8 +80,8 @@ func admin(t *testing.T) kubernetes.Interface {
 	return set
 }
 
-// marker writes one pod and gives its resourceVersion: whoever holds everything up to it has seen
-// all before it.
+// marker writes one pod and returns its resourceVersion: a client that has received everything up
+// to it has seen all earlier writes.
 func marker(t *testing.T, ctx context.Context, client kubernetes.Interface) string {
 	t.Helper()
 	pod, err := client.CoreV1().Pods("default").Create(ctx, &corev1.Pod{
@@ -97,7 +97,7 @@ func marker(t *testing.T, ctx context.Context, client kubernetes.Interface) stri
 	return pod.ResourceVersion
 }
 
-// equal checks that the informer holds exactly what a quorum LIST gives.
+// equal checks that the informer's objects equal a quorum LIST.
 func equal(t *testing.T, ctx context.Context, client kubernetes.Interface, inf *weir.Informer[*corev1.Pod]) {
 	t.Helper()
 	if err := inf.WaitForResourceVersion(ctx, marker(t, ctx, client)); err != nil {

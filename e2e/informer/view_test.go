@@ -13,8 +13,8 @@ import (
 
 var modes = []weir.Mode{weir.ModeList, weir.ModeWatchList, weir.ModePages}
 
-// view is what a handler makes of its events. It checks that each event follows from the one
-// before.
+// view is a handler's state after its events. It checks that each event follows from the previous
+// one.
 type view struct {
 	t       *testing.T
 	inf     *weir.Informer[*corev1.Pod]
@@ -49,8 +49,8 @@ func (v *view) handle(_ context.Context, e weir.Event[*corev1.Pod]) {
 	v.held[e.Key()] = e.ResourceVersion()
 }
 
-// check waits until the handler has caught up and compares it with the informer, which must be at
-// rest.
+// check waits until the handler has caught up and compares its view with the informer, whose
+// objects must not change.
 func (v *view) check(ctx context.Context) {
 	v.t.Helper()
 	eventually.True(v.t, ctx, "the handler has been told of everything", func() bool { return v.handled.Stats().Lag == 0 && v.handled.Stats().Busy == 0 })

@@ -108,8 +108,8 @@ func checkSeries(series []map[string]string, legend string) error {
 	return nil
 }
 
-// checkRules returns what is wrong with the alert rules: each has been evaluated, and none
-// complains of informers that are well.
+// checkRules returns what is wrong with the alert rules: each must have been evaluated, and none
+// may fire for healthy informers.
 func (p *prometheus) checkRules() error {
 	var data struct {
 		Groups []struct {

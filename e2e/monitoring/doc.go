@@ -1,3 +1,3 @@
-// Package monitoring has Prometheus' own programs judge deploy/informers: promtool the alert rules,
-// and a Prometheus that scrapes informers the dashboard's queries.
+// Package monitoring checks deploy/informers with Prometheus' own programs: promtool the alert
+// rules, and a Prometheus that scrapes informers the dashboard's queries.
 package monitoring

@@ -51,7 +51,7 @@ func TestRulesCanFail(t *testing.T) {
 			}
 		}
 		if _, ok := promtool(t, "test", "rules", filepath.Join(dir, "rules_test.yaml")); ok {
-			t.Errorf("nobody notices that this is not told: %s", line)
+			t.Errorf("no test fails without this line: %s", line)
 		}
 	}
 }

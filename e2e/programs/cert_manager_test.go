@@ -28,12 +28,12 @@ import (
 	"github.com/weirproject/weir/internal/podsim"
 )
 
-// certificates is how many of them cert-manager has to issue, besides the one of the CA.
+// certificates is how many of them cert-manager issues, in addition to the CA's.
 const certificates = 20
 
-// certify runs cert-manager beside as many Secrets of others as there are to be pods. It issues
-// certificates of a CA that it has made, and issues anew what is changed and taken away. certify
-// returns what every Certificate has come to.
+// certify runs cert-manager in a cluster with one foreign Secret per pod of other trials. It issues
+// certificates of a CA that it has created, and issues changed and deleted ones again. certify
+// returns the result of every Certificate.
 func certify(t *testing.T, ctx context.Context, binary string) (usage, []string) {
 	w := newWorld(t, ctx, podsim.New(0, 1))
 	c := certManager{w, t, dynamic.NewForConfigOrDie(w.cluster.Config())}
@@ -55,7 +55,7 @@ func certify(t *testing.T, ctx context.Context, binary string) (usage, []string)
 	}
 	c.change(ctx)
 	var all map[string]json.RawMessage
-	eventually.NoError(t, ctx, "certificates are issued anew", func() error {
+	eventually.NoError(t, ctx, "certificates are issued again", func() error {
 		all = nil
 		if err := s.question(report.AskAll, &all); err != nil {
 			t.Fatal(err)
@@ -134,7 +134,7 @@ func (c certManager) fill(ctx context.Context) {
 	for i := range *podsFlag {
 		_, err := c.client.CoreV1().Secrets(certNamespace).Create(ctx, &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("other-%d", i), Annotations: map[string]string{"of": fmt.Sprint("release ", i)}},
-			Data:       map[string][]byte{"release": bytes.Repeat(fmt.Appendf(nil, "%d of somebody, ", i), 200)},
+			Data:       map[string][]byte{"release": bytes.Repeat(fmt.Appendf(nil, "%d of another program, ", i), 200)},
 		}, metav1.CreateOptions{})
 		if err != nil {
 			c.t.Fatal(err)
@@ -171,8 +171,8 @@ func (c certManager) create(ctx context.Context, resource schema.GroupVersionRes
 	}
 }
 
-// change wants another name in one certificate, takes away the Secret of a second and the third
-// altogether, waits until the API has everything issued anew, and wants one more.
+// change changes the name in one certificate, deletes the Secret of a second and the third as a
+// whole, waits until everything is issued again, and requests one more.
 func (c certManager) change(ctx context.Context) {
 	c.t.Helper()
 	wanted, secrets := c.objects.Resource(certificateResource).Namespace(certNamespace), c.client.CoreV1().Secrets(certNamespace)
@@ -187,7 +187,7 @@ func (c certManager) change(ctx context.Context) {
 		c.t.Fatal(err)
 	}
 	for name, hosts := range map[string][]string{"cert-0": {"cert-0.example", "more.example"}, "cert-1": {"cert-1.example"}} {
-		eventually.NoError(c.t, ctx, name+" is issued anew", func() error { return c.issued(ctx, name, hosts) })
+		eventually.NoError(c.t, ctx, name+" is issued again", func() error { return c.issued(ctx, name, hosts) })
 	}
 	c.want(ctx, "last")
 }

@@ -23,7 +23,7 @@ import (
 )
 
 // control runs kube-controller-manager through the whole lives of a Deployment, a StatefulSet, a
-// Job, a custom resource and their namespace. After each step there must be what Kubernetes
+// Job, a custom resource and their namespace. After each step the cluster must have what Kubernetes
 // promises.
 func control(t *testing.T, ctx context.Context, binary string) (usage, []string) {
 	w := newWorld(t, ctx, population{bound: podsim.New(*podsFlag, 1), pending: podsim.New(0, 2)})
@@ -32,7 +32,7 @@ func control(t *testing.T, ctx context.Context, binary string) (usage, []string)
 	l.define(ctx)
 	s, err := start(binary, w.kubeconfig, "--kubeconfig="+w.kubeconfig, "--leader-elect=false", "--secure-port=0",
 		"--kube-api-qps=1000", "--kube-api-burst=2000",
-		"--node-monitor-grace-period=4h", // nobody renews the nodes' leases
+		"--node-monitor-grace-period=4h", // no kubelet renews the nodes' leases
 	)
 	if err != nil {
 		t.Fatal(err)

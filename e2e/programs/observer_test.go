@@ -17,7 +17,8 @@ import (
 // they must know the same. The zero value is for a program that knows all pods.
 type observer struct {
 	args []string // the program's
-	// prepare makes what the program needs besides the pods, and returns more arguments for it.
+	// prepare creates what the program needs in addition to the pods, and returns more arguments for
+	// it.
 	prepare func(t *testing.T, ctx context.Context, w *world) (args []string)
 	// count returns how many objects the program reports once it knows everything.
 	count func(w *world) int

@@ -17,9 +17,8 @@ const nodes = 100
 
 func nodeName(i int) string { return fmt.Sprintf("node-%02d", i) }
 
-// population are simulated pods of a cluster with controllers: they run on nodes that there are,
-// and nobody owns them, since controllers would take those whose owners are made up. Some wait for
-// a node.
+// population are simulated pods of a cluster with controllers: they run on existing nodes, and have
+// no owner, because controllers would delete pods with made-up owners. Some wait for a node.
 type population struct{ bound, pending *podsim.Pods }
 
 func (p population) Len() int { return p.bound.Len() + p.pending.Len() }
@@ -34,7 +33,7 @@ func (p population) Pod(i int) *corev1.Pod {
 	pod := p.pending.Pod(i)
 	pod.OwnerReferences, pod.Spec.NodeName, pod.Namespace = nil, "", pendingNamespace
 	pod.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: pod.Status.QOSClass}
-	// The order in which they are scheduled does not hang on when they become known.
+	// The order in which they are scheduled must not depend on when they become known.
 	pod.Spec.Priority = new(int32(p.pending.Len() - i))
 	pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(int64(100+37*(i%11)), resource.DecimalSI)
 	return pod

@@ -81,7 +81,7 @@ type bindings chan *corev1.Pod
 // watchBindings watches the pods that wait until the test ends.
 func (w *world) watchBindings(t *testing.T, ctx context.Context) bindings {
 	t.Helper()
-	bound := make(bindings, w.pods.Len()) // so that the handler never waits: each pod is bound once
+	bound := make(bindings, w.pods.Len()) // so that the handler never blocks: each pod is bound once
 	factory := informers.NewSharedInformerFactoryWithOptions(w.client, 0, informers.WithNamespace(pendingNamespace))
 	_, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		UpdateFunc: func(before, after any) {
@@ -105,8 +105,8 @@ func (w *world) watchBindings(t *testing.T, ctx context.Context) bindings {
 	return bound
 }
 
-// await returns the node of each pod once so many are bound, and how many were in a second since
-// the first; nil when the context ends.
+// await returns the node of each pod after count are bound, and the rate per second since the
+// first; nil when the context ends.
 func (b bindings) await(ctx context.Context, count int) (nodes []string, rate float64) {
 	var first time.Time
 	for range count {

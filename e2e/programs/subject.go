@@ -65,8 +65,8 @@ func start(binary, kubeconfig string, args ...string) (*subject, error) {
 	return s, nil
 }
 
-// read reads what the program tells until the program ends, which end makes it do. A line that
-// nobody has asked for makes way for the next one.
+// read reads the program's output until the program ends, which end causes. The next line replaces
+// one that was not requested.
 func (s *subject) read(out io.Reader) {
 	defer close(s.gone)
 	defer close(s.told)
@@ -115,7 +115,7 @@ func (s *subject) put(what string, v any) error {
 	}
 }
 
-// await waits until the program knows of so many objects.
+// await waits until the program knows count objects.
 func (s *subject) await(ctx context.Context, count int) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()

@@ -17,7 +17,7 @@ import (
 	"github.com/weirproject/weir/e2e/cluster"
 )
 
-var podsFlag = flag.Int("programs.pods", 0, "run the programs on a cluster of so many pods")
+var podsFlag = flag.Int("programs.pods", 0, "run the programs on a cluster of this many pods")
 
 // world is a cluster that programs are run on.
 type world struct {

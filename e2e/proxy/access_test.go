@@ -38,13 +38,13 @@ func expect(t *testing.T, ctx context.Context, w watch.Interface, name string) {
 	}
 }
 
-// TestDenied: whoever may not read does not, and gets kube-apiserver's own answer.
+// TestDenied: a caller without permission receives no object, and kube-apiserver's own answer.
 func TestDenied(t *testing.T) {
 	ctx := begin(t)
 	s := start(t, ctx, proxy.Options{Resources: []string{"pods"}, Cached: []string{"pods"}})
-	direct := clientFor(t, mustConfig(t, "nobody"))
+	direct := clientFor(t, mustConfig(t, "stranger"))
 	_, want := direct.CoreV1().Pods("").List(ctx, metav1.ListOptions{ResourceVersion: "0"})
-	for name, cfg := range map[string]*rest.Config{"token": as(t, s, "nobody"), "certificate": through(t, s, issue(t, callers, "nobody"))} {
+	for name, cfg := range map[string]*rest.Config{"token": as(t, s, "stranger"), "certificate": through(t, s, issue(t, callers, "stranger"))} {
 		client := clientFor(t, cfg)
 		_, err := client.CoreV1().Pods("").List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 		if !apierrors.IsForbidden(err) || err.Error() != want.Error() {
@@ -70,14 +70,14 @@ func TestDenied(t *testing.T) {
 	atServer.BearerToken, atServer.CertData, atServer.KeyData = "", foreign.CertData, foreign.KeyData
 	for where, cfg := range map[string]*rest.Config{"proxy": through(t, s, foreign), "kube-apiserver": atServer} {
 		if _, err := clientFor(t, cfg).CoreV1().Pods("").List(ctx, metav1.ListOptions{ResourceVersion: "0"}); !apierrors.IsUnauthorized(err) {
-			t.Errorf("%s: a certificate of somebody else's CA: %v", where, err)
+			t.Errorf("%s: a certificate of another CA: %v", where, err)
 		}
 	}
 	// Headers of a front proxy count only with a front proxy's certificate.
-	for name, cfg := range map[string]*rest.Config{"token": as(t, s, "nobody"), "certificate": through(t, s, issue(t, callers, "nobody"))} {
+	for name, cfg := range map[string]*rest.Config{"token": as(t, s, "stranger"), "certificate": through(t, s, issue(t, callers, "stranger"))} {
 		cfg.WrapTransport = func(rt http.RoundTripper) http.RoundTripper { return remoteUser{rt, "weir-admin"} }
 		if _, err := clientFor(t, cfg).CoreV1().Pods("").List(ctx, metav1.ListOptions{ResourceVersion: "0"}); !apierrors.IsForbidden(err) {
-			t.Errorf("%s: somebody who says to be somebody else: %v", name, err)
+			t.Errorf("%s: a caller that pretends to be another: %v", name, err)
 		}
 	}
 }
@@ -91,8 +91,7 @@ func mustConfig(t *testing.T, user string) *rest.Config {
 	return cfg
 }
 
-// TestNamesAndNamespaces: a permission for one namespace, or for one name, is one for that and no
-// more.
+// TestNamesAndNamespaces: a permission for one namespace, or for one name, allows only that.
 func TestNamesAndNamespaces(t *testing.T) {
 	ctx := begin(t)
 	s := start(t, ctx, proxy.Options{Resources: []string{"pods"}, Cached: []string{"pods"}})
@@ -155,7 +154,7 @@ func TestRevoked(t *testing.T) {
 	}
 }
 
-// TestPassedOn: writes go upstream in the caller's name, however that is known.
+// TestPassedOn: writes are forwarded in the caller's name, for each way to authenticate.
 func TestPassedOn(t *testing.T) {
 	ctx := begin(t)
 	all := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods", "pods/status", "configmaps"}, Verbs: []string{"*"}}
@@ -178,7 +177,7 @@ func TestPassedOn(t *testing.T) {
 		if err != nil || patched.Labels["x"] != "y" {
 			t.Errorf("patch: %v", err)
 		}
-		// Whoever has written can read what they wrote, by its resourceVersion, from the cache.
+		// A writer can read its own write from the cache, by its resourceVersion.
 		got, err := pods.Get(ctx, name, metav1.GetOptions{ResourceVersion: patched.ResourceVersion})
 		if err != nil || got.ResourceVersion != patched.ResourceVersion || got.UID != made.UID {
 			t.Errorf("%v, %v", got, err)

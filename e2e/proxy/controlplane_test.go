@@ -42,8 +42,8 @@ type forwardedLists struct {
 	of sets.Set[string] // group/resource
 }
 
-// leftOut is what the manifests leave out on purpose: Secrets, ConfigMaps and Leases, and what the
-// garbage collector alone reads, because it reads every resource that there is.
+// leftOut are the resources that the manifests omit on purpose: Secrets, ConfigMaps and Leases, and
+// those that only the garbage collector reads, because it reads every resource.
 var leftOut = sets.New(
 	"/secrets", "/configmaps", "coordination.k8s.io/leases",
 	"/limitranges", "/podtemplates",
@@ -82,8 +82,8 @@ func (f *forwardedLists) note(r *http.Request) {
 	}
 }
 
-// startControlPlane starts them, with further args for both, on a cluster of their own: the garbage
-// collector would take the pods of the shared one, whose owners are made up.
+// startControlPlane starts them, with further args for both, on a separate cluster: the garbage
+// collector would delete the pods of the shared one, whose owners are made up.
 func startControlPlane(t *testing.T, ctx context.Context, args ...string) *controlPlane {
 	t.Helper()
 	logf := func(format string, args ...any) { t.Logf(format, args...) }
@@ -98,8 +98,8 @@ func startControlPlane(t *testing.T, ctx context.Context, args ...string) *contr
 			t.Error(err)
 		}
 	})
-	// A GET of what the garbage collector takes for an owner is never answered from here: it must
-	// not be older than the watch that told of the dependent.
+	// The proxy never answers a GET of an object that the garbage collector considers an owner: the
+	// answer must not be older than the watch that sent the dependent.
 	upstream := c.Config()
 	forwarded := &forwardedLists{of: sets.New[string]()}
 	upstream.Wrap(func(rt http.RoundTripper) http.RoundTripper { return noting{rt, forwarded} })
@@ -115,9 +115,9 @@ func startControlPlane(t *testing.T, ctx context.Context, args ...string) *contr
 		}, args...)
 	}
 	cp.start(t, clients.ControllerManager, append(common("system:kube-controller-manager"),
-		// So it has a token for each controller, besides its certificate.
+		// So it has a token for each controller, in addition to its certificate.
 		"--use-service-account-credentials=true",
-		"--node-monitor-grace-period=1h")) // nobody renews the node's lease
+		"--node-monitor-grace-period=1h")) // no kubelet renews the node's lease
 	cp.start(t, clients.Scheduler, common("system:kube-scheduler"))
 	startNode(t, ctx, cp.through)
 	return cp
@@ -333,9 +333,9 @@ func (cp *controlPlane) look(t *testing.T, ctx context.Context, name string) {
 	}
 }
 
-// checkServed checks that they were served from what the proxy caches: where they list by
-// resourceVersion "0", all of what the manifests have it cache for them, and nothing else of what
-// they read but for what those leave out on purpose. verb is how they get the first state.
+// checkServed checks that the proxy's cache answered their reads: if they list with resourceVersion
+// "0", exactly those of the resources that the manifests cache for them, except those that the
+// manifests omit on purpose. verb is how they read the first state.
 func (cp *controlPlane) checkServed(t *testing.T, ctx context.Context, verb string) {
 	t.Helper()
 	resp := do(t, ctx, cp.admin, http.MethodGet, cp.proxy.URL()+"/metrics")

@@ -67,10 +67,9 @@ func (c *cutter) cutAll() {
 	clear(c.conns)
 }
 
-// TestCurrentReads: what was written through kube-apiserver is in each LIST without
-// resourceVersion, and in the initial events of each WATCH, that any replica is asked for after it,
-// while pods change and are quiet in turn and connections are cut. Most of these are answered by
-// the replicas.
+// TestCurrentReads: each LIST without resourceVersion, and the initial events of each WATCH, to any
+// replica, contain all earlier writes through kube-apiserver, while pods change and are quiet in
+// turn and connections are cut. The replicas answer most of these reads.
 func TestCurrentReads(t *testing.T) {
 	ctx := begin(t)
 	if *currentReads > 1000 {

@@ -208,8 +208,8 @@ func resourcesOption(t *testing.T, objects []*unstructured.Unstructured) (cached
 	return cached
 }
 
-// TestManifests runs a proxy as the ServiceAccount of the manifests: what they allow is enough, and
-// none of it is for nothing.
+// TestManifests runs a proxy as the ServiceAccount of the manifests: it needs exactly the
+// permissions that they grant.
 func TestManifests(t *testing.T) {
 	ctx := begin(t)
 	apply(t, ctx, "base")
@@ -274,7 +274,7 @@ func TestManifests(t *testing.T) {
 	}
 	for rule := range ruled(t, "base") {
 		if !notes.asked.Has(rule) {
-			t.Errorf("nobody needs to %s", rule)
+			t.Errorf("no component needs to %s", rule)
 		}
 	}
 }
@@ -303,7 +303,8 @@ func rendered(t *testing.T, ctx context.Context) []*unstructured.Unstructured {
 	return objectsIn(t, raw)
 }
 
-// TestComponents: base and components make one whole, in which the Deployment caches what both say.
+// TestComponents: base and components render to one configuration, in which the Deployment caches
+// the resources of both.
 func TestComponents(t *testing.T) {
 	ctx := begin(t)
 	kinds := map[string]int{}

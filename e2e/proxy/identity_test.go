@@ -15,8 +15,8 @@ import (
 	"github.com/weirproject/weir/proxy"
 )
 
-// TestGroupThatHeadersChange: a group that the wire would change into system:masters is nobody's,
-// also where the request goes upstream by HTTP/1.1.
+// TestGroupThatHeadersChange: no caller is in a group that HTTP headers would change into
+// system:masters, also if the request is forwarded by HTTP/1.1.
 func TestGroupThatHeadersChange(t *testing.T) {
 	ctx := begin(t)
 	s := start(t, ctx, proxy.Options{Resources: []string{"pods"}})
@@ -46,13 +46,13 @@ func TestGroupThatHeadersChange(t *testing.T) {
 	}
 }
 
-// TestNodeByName: who is forwarded under a node's name, and in no group, is in no group of nodes,
-// although the proxy might make them a node.
+// TestNodeByName: a caller that is forwarded under a node's name, and in no group, is in no group
+// of nodes, although the proxy's permissions would allow it to be a node.
 func TestNodeByName(t *testing.T) {
 	ctx := begin(t)
 	s := start(t, ctx, proxy.Options{Resources: []string{"pods"}})
-	granted(t, ctx, "nobody", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"users"}, Verbs: []string{"impersonate"}})
-	for name, cfg := range map[string]*rest.Config{"token": as(t, s, "nobody"), "certificate": through(t, s, issue(t, callers, "nobody"))} {
+	granted(t, ctx, "stranger", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"users"}, Verbs: []string{"impersonate"}})
+	for name, cfg := range map[string]*rest.Config{"token": as(t, s, "stranger"), "certificate": through(t, s, issue(t, callers, "stranger"))} {
 		cfg.Impersonate = rest.ImpersonationConfig{UserName: "system:node:n1"}
 		review, err := clientFor(t, cfg).AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 		if err != nil {

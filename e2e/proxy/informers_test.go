@@ -100,7 +100,7 @@ func newPod(name string) *corev1.Pod {
 }
 
 // TestInformers runs client-go's informer through the proxy: both ways to list, both encodings,
-// everybody's way to authenticate.
+// each way to authenticate.
 func TestInformers(t *testing.T) {
 	for _, watchList := range []bool{false, true} {
 		for _, contentType := range []string{"application/json", "application/vnd.kubernetes.protobuf"} {
@@ -150,8 +150,8 @@ func (f remoteUser) RoundTrip(r *http.Request) (*http.Response, error) {
 	return f.RoundTripper.RoundTrip(r)
 }
 
-// TestUpstreamRestarts kills the API server under informers: they stay as they are, reads go on,
-// and what happened is told after.
+// TestUpstreamRestarts kills the API server during informers' watches: they keep their state, reads
+// continue, and later changes are delivered afterwards.
 func TestUpstreamRestarts(t *testing.T) {
 	ctx := begin(t)
 	granted(t, ctx, "reader", readPods)

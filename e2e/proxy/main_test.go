@@ -60,7 +60,7 @@ func run(m *testing.M) int {
 	})
 }
 
-// startShared starts the shared cluster, and makes what the tests need besides.
+// startShared starts the shared cluster, and creates what the tests need in addition.
 func startShared(ctx context.Context, dir string) (err error) {
 	if callers, err = testca.New(filepath.Join(dir, "callers.crt")); err != nil {
 		return err
@@ -73,7 +73,7 @@ func startShared(ctx context.Context, dir string) (err error) {
 	}
 	shared, err = cluster.Start(ctx, cluster.Options{
 		Authorization: cluster.RBAC,
-		Users:         []cluster.User{{Name: "nobody"}, {Name: "reader"}, {Name: "leaver"}},
+		Users:         []cluster.User{{Name: "stranger"}, {Name: "reader"}, {Name: "leaver"}},
 		APIServerArgs: []string{
 			// Alpha: what the proxy makes of shardSelector is compared with it.
 			"--feature-gates=ShardedListAndWatch=true",

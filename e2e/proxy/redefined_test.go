@@ -14,8 +14,8 @@ import (
 	"github.com/weirproject/weir/proxy"
 )
 
-// TestRedefined: when a custom resource gets a default, what the proxy answers with comes to have
-// it, as kube-apiserver's answers do at once, though no object has another resourceVersion.
+// TestRedefined: when a custom resource gains a default, the proxy's answers soon contain it, as
+// kube-apiserver's do immediately, although no object has another resourceVersion.
 func TestRedefined(t *testing.T) {
 	ctx := begin(t)
 	direct := dynamicFor(t)
@@ -54,7 +54,7 @@ func TestRedefined(t *testing.T) {
 		var now unstructured.Unstructured
 		raw, err := io.ReadAll(resp.Body)
 		if err != nil || now.UnmarshalJSON(raw) != nil || resp.Header.Get("Age") == "" {
-			return false // from upstream, while it is cached anew
+			return false // from upstream, while it is loaded again
 		}
 		size, _, _ := unstructured.NestedInt64(now.Object, "spec", "size")
 		if now.GetResourceVersion() != made.GetResourceVersion() {

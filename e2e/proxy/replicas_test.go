@@ -35,8 +35,9 @@ func (p replicaPods) apply(t *testing.T, e watch.Event, last uint64) uint64 {
 	return rv
 }
 
-// TestReplicas moves a client between two proxies, from one short watch to the next, while pods
-// come, change and go: it sees every change once, in order, and what it has written itself at once.
+// TestReplicas moves a client between two proxies, from one short watch to the next, while pods are
+// created, changed and deleted: it receives every change once, in order, and its own writes
+// immediately.
 func TestReplicas(t *testing.T) {
 	ctx := begin(t)
 	granted(t, ctx, "reader", readPods)
@@ -64,7 +65,7 @@ func TestReplicas(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The replica that this client comes to next need not have it yet: it waits.
+		// The next replica of this client may not have it yet: it waits.
 		here := replicas[round%2].CoreV1().Pods("default")
 		if got, err := here.Get(ctx, name, metav1.GetOptions{ResourceVersion: made.ResourceVersion}); err != nil || got.UID != made.UID {
 			t.Fatalf("%v, %v", got, err)

@@ -173,8 +173,9 @@ func startInformers(t *testing.T, ctx context.Context, cfg *rest.Config, n int) 
 	return of, count
 }
 
-// users are clients that send one request after another until they are stopped, and count what is
-// not answered. They use net/http alone, which tries nothing again that the server may have seen.
+// users are clients that send one request after another until they are stopped, and count
+// unanswered ones. They use only net/http, which does not repeat requests that the server may have
+// seen.
 type users struct {
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -274,8 +275,8 @@ func startUsers(t *testing.T, ctx context.Context, cfg *rest.Config) *users {
 }
 
 // TestRollingRestart restarts two replicas behind a load balancer, one after the other, under
-// informers, readers and writers: nobody lists again, nothing that was written is lost, and every
-// request is answered.
+// informers, readers and writers: no informer lists again, no write is lost, and every request is
+// answered.
 func TestRollingRestart(t *testing.T) {
 	ctx := begin(t)
 	direct := clientFor(t, shared.Config())
@@ -319,13 +320,13 @@ func TestRollingRestart(t *testing.T) {
 	if b.refused > 0 {
 		t.Errorf("%d connections were refused", b.refused)
 	}
-	// All of them were at the replica that was restarted last, and what that served from what it
-	// cached the other does. Pods do not change: these watches go on from their last bookmark, which
+	// All of them were at the replica that was restarted last, and the other now serves what that one
+	// served from its cache. Pods do not change: these watches resume from their last bookmark, which
 	// is as new as the other replica's list.
 	if n := replicas[0].metric(t, ctx, cfg, `weir_proxy_served_total{`, `verb="watch"`); n < watchers || watchers == 0 {
 		t.Errorf("%d watches of the cache went on from there, of %d", n, watchers)
 	}
-	t.Logf("%d informers began %d watches anew and %d lists; of %d requests %d were not answered; %d writes",
+	t.Logf("%d informers started %d watches again and %d lists; of %d requests %d were not answered; %d writes",
 		len(informers), count.watches.Load()-watches, count.states.Load()-states, users.answered+len(users.failures), len(users.failures), len(users.written))
 }
 

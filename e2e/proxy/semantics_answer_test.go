@@ -244,7 +244,7 @@ func tidyEvent(e map[string]any, w *world) bool {
 		return false
 	}
 	w.tidyVersion(meta)
-	// What a bookmark's object has besides its metadata is empty, in one way or another.
+	// The object of a bookmark is empty except for its metadata, in one form or another.
 	for key, value := range object {
 		if empty(value) {
 			delete(object, key)

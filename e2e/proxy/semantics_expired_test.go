@@ -14,7 +14,7 @@ import (
 	"github.com/weirproject/weir/proxy"
 )
 
-// expired are the rows of what neither server knows any more.
+// expired are the rows about states that neither server knows any more.
 var expired = []row{
 	{query: "continue={page}&limit=1", differs: words},
 	{query: "continue={page}", differs: words},

@@ -14,7 +14,7 @@ const (
 	tableOf      = ";as=Table;g=meta.k8s.io;v=v1"
 )
 
-// Why an answer comes from upstream.
+// Why the upstream answers.
 const (
 	invalid   = "what is not well-formed goes upstream, which says best what is wrong"
 	foreign   = "what no watch cache answers"
@@ -26,7 +26,7 @@ const (
 	behind    = "the proxy has not come so far, and the resource may be quiet"
 )
 
-// What is meant to differ.
+// Intended differences.
 var (
 	words = &difference{"the message is in other words", func(a *answer) {
 		for _, body := range a.Bodies {
@@ -43,7 +43,7 @@ var (
 	vary = &difference{"Vary also where the client could have had it compressed", func(a *answer) { delete(a.Header, "Vary") }}
 )
 
-// lists are the rows of LIST besides the combinations of resourceVersion, match and limit.
+// lists are the rows of LIST in addition to the combinations of resourceVersion, match and limit.
 var lists = []row{
 	{query: "resourceVersion=&resourceVersionMatch="},
 	{query: "resourceVersion=0&limit=0"},
@@ -87,7 +87,7 @@ var lists = []row{
 	{query: "resourceVersion=0&fieldSelector=metadata.name%3Db"},
 	{query: "resourceVersion=0&fieldSelector=metadata.name!%3Db"},
 	{query: "resourceVersion=0&fieldSelector=metadata.name%3D"},
-	{query: "resourceVersion=0&fieldSelector=metadata.name%3Dnobody"},
+	{query: "resourceVersion=0&fieldSelector=metadata.name%3Dmissing"},
 	{query: "resourceVersion=0&fieldSelector=metadata.namespace%3Dsemantics"},
 	{query: "resourceVersion=0&fieldSelector=metadata.namespace%3Dother"},
 	{query: "resourceVersion=0&fieldSelector=metadata.name%3Db,metadata.name%3Da"},
@@ -123,8 +123,8 @@ var lists = []row{
 	{query: "resourceVersion=0&limit=1", method: http.MethodHead, passed: foreign},
 }
 
-// watches are the rows of WATCH besides the combinations of resourceVersion, sendInitialEvents,
-// match and bookmarks.
+// watches are the rows of WATCH in addition to the combinations of resourceVersion,
+// sendInitialEvents, match and bookmarks.
 var watches = []row{
 	{query: "watch=true&timeoutSeconds=1&resourceVersion={then}&labelSelector=color%3Dred"},
 	{query: "watch=true&timeoutSeconds=1&resourceVersion={then}&labelSelector=color%3Dblue"},

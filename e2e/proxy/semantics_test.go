@@ -15,23 +15,23 @@ import (
 	"github.com/weirproject/weir/proxy"
 )
 
-// row is one request that the proxy must answer as kube-apiserver does. The zero value is a LIST of
+// row is one request that the proxy must answer like kube-apiserver. The zero value is a LIST of
 // the namespace.
 type row struct {
-	name  string // the query, unless it is said
-	query string // with what world.fill knows
-	// path stands in place of the namespace's objects, or behind them if it does not begin with a
-	// slash.
+	name  string // the query, unless set
+	query string // with the variables of world.fill
+	// path replaces the path of the namespace's objects, or is appended to it if it does not start
+	// with a slash.
 	path   string
 	method string
 	accept string
 	gzip   string // Accept-Encoding
 	only   string // one resource
-	// passed says why the answer comes from upstream; empty: it must come from the cache.
+	// passed is the reason why the upstream answers; empty: the cache must answer.
 	passed string
 	// inconsistent: a continue token that says so, after which each page is of its own time.
 	inconsistent bool
-	// differs says what is not the same, and why.
+	// differs describes an intended difference and its reason.
 	differs *difference
 }
 
@@ -46,7 +46,7 @@ func (r *row) watch() bool {
 	return q.Has("watch") && q.Get("watch") != "false" && r.path == "" || strings.Contains(r.path, "/watch/")
 }
 
-// exact says whether the answer is the state of one resourceVersion, so that there is only one
+// exact reports whether the answer is the state of one resourceVersion, so that there is only one
 // right answer.
 func (r *row) exact() bool {
 	q, _ := url.ParseQuery(r.query)
@@ -179,7 +179,7 @@ func (b *both) compare(t *testing.T, r *row) {
 	b.compareTexts(t, r)
 }
 
-// compareTexts compares what was answered, whoever has answered it.
+// compareTexts compares the answers, from the proxy's cache or the upstream.
 func (b *both) compareTexts(t *testing.T, r *row) {
 	if b.err != nil {
 		t.Fatal(b.err)
@@ -197,7 +197,7 @@ func (b *both) compareTexts(t *testing.T, r *row) {
 	r.differs.hide(b.ours)
 	r.differs.hide(b.theirs)
 	if b.ours.text() != b.theirs.text() {
-		t.Errorf("besides %q:\n%s", r.differs.why, firstDifference(b.ours, b.theirs))
+		t.Errorf("in addition to %q:\n%s", r.differs.why, firstDifference(b.ours, b.theirs))
 	}
 }
 

@@ -52,7 +52,8 @@ var sharded = slices.Concat([]row{
 	{query: "watch=true&timeoutSeconds=1&resourceVersion={then}&shardSelector="},
 }, shardedRows("{low}", 7), shardedRows("{high}", 7), shardedRows("{both}", 1), shardedRows("{home}", 1))
 
-// shardedRows are those of one selector: so many queries for lists, and for watches, in each form.
+// shardedRows are the rows of one selector: up to most queries for lists, and for watches, in each
+// form.
 func shardedRows(selector string, most int) (rows []row) {
 	for _, query := range []string{
 		"resourceVersion=0", "", "resourceVersion={now}", "resourceVersion={then}&resourceVersionMatch=Exact", "resourceVersion=0&labelSelector=color%3Dred",
@@ -76,8 +77,9 @@ func shardedRows(selector string, most int) (rows []row) {
 	return rows
 }
 
-// TestShards: weir's informers of four shards hold each pod once, and receive nothing of another
-// shard, from kube-apiserver and from the proxy; page by page too, and while pods come and go.
+// TestShards: Weir's informers of four shards together store each pod once, and receive nothing of
+// another shard, from kube-apiserver and from the proxy; also page by page, and while pods are
+// created and deleted.
 func TestShards(t *testing.T) {
 	ctx := begin(t)
 	s := start(t, ctx, proxy.Options{Resources: []string{"pods"}})

@@ -97,7 +97,7 @@ func number(t *testing.T, resourceVersion string) uint64 {
 	return rv
 }
 
-// stalledReplica is a replica that at times hears nothing from upstream, one beside it that is
+// stalledReplica is a replica that at times receives nothing from upstream, another one that is
 // current, and clients of both and of the upstream.
 type stalledReplica struct {
 	t        *testing.T
@@ -164,9 +164,9 @@ func (s *stalledReplica) showsNoOlder(resourceVersion string) {
 	}
 }
 
-// TestStalledReplica moves a client from a replica that is current to one that hears nothing more
-// from upstream: whatever it asks for by a resourceVersion that it has seen comes when it can, or
-// is refused as kube-apiserver does, and is never older.
+// TestStalledReplica moves a client from a current replica to one that receives nothing more from
+// upstream: each request with a resourceVersion that the client has seen is answered when the
+// replica has it, or refused like kube-apiserver does, and never with an older state.
 func TestStalledReplica(t *testing.T) {
 	ctx := begin(t)
 	s := newStalledReplica(t, ctx)

@@ -18,8 +18,8 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// bodies compares the bytes of both answers. Both are of the same state, since no object changes.
-// What may differ is the resourceVersion of a list and its continue token.
+// bodies compares the bytes of both answers. Both are of the same state, because no object changes.
+// They may differ in the resourceVersion and the continue token of a list.
 func (e *exchange) bodies() {
 	ours, theirs := e.ours, e.theirs
 	if ours.code != theirs.code || ours.cut != nil || theirs.cut != nil || e.request.method != http.MethodGet {

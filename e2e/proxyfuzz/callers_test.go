@@ -16,22 +16,23 @@ import (
 	"github.com/weirproject/weir/internal/testca"
 )
 
-// caller is somebody who can make requests, and what they show of themselves.
+// caller is a client with its credentials.
 type caller struct {
 	name string
 	cert *tls.Certificate // nil: none
 	// token is what a bearer shows; empty: none.
 	token string
-	// front: a front proxy's certificate, or one that pretends to be, so that X-Remote headers come
-	// with it.
+	// front: it has a front proxy's certificate, or one that pretends to be, and sends X-Remote
+	// headers.
 	front bool
-	// good: kube-apiserver lets them in. Most requests are theirs, because the others show little.
+	// good: kube-apiserver accepts its credentials. Most requests are from these callers, because
+	// others can read little.
 	good bool
-	// admin: they may do everything, so that there is something to be seen.
+	// admin: it may do everything, so that its answers have objects.
 	admin bool
 }
 
-// pickCaller returns somebody, good in most cases.
+// pickCaller returns a caller, in most cases a good one.
 func pickCaller(d dice, all []caller) caller {
 	if good := slices.DeleteFunc(slices.Clone(all), func(c caller) bool { return !c.good }); d.percent(75) {
 		return pick(d, good...)
@@ -39,15 +40,14 @@ func pickCaller(d dice, all []caller) caller {
 	return pick(d, all...)
 }
 
-// people are the names that permissions are given to, and whom front proxies and impersonators
-// name.
+// people are the names in permissions, and those that front proxies and impersonators name.
 var (
 	people    = []string{"ann", "bob", "eve", "carl", "dora", "system:anonymous", "system:serviceaccount:mine:robot", "system:serviceaccount:yours:robot"}
 	groups    = []string{"staff", "guests", "system:authenticated", "system:unauthenticated", "system:serviceaccounts", "system:serviceaccounts:mine"}
 	constrain = "constrained" // who may impersonate in constrained ways, at all times
 )
 
-// newCallers makes everybody: those who are believed, several times, and those who are not.
+// newCallers returns all callers: accepted ones, several times, and others.
 func newCallers(t *testing.T, ctx context.Context, w *world, ca, fronts, foreign *testca.Authority, tokens *minter) []caller {
 	t.Helper()
 	var out []caller
@@ -79,7 +79,7 @@ func newCallers(t *testing.T, ctx context.Context, w *world, ca, fronts, foreign
 	for name, token := range map[string]string{
 		"an expired token of mine/robot":          tokens.mint(t, robots[0], map[string]any{"exp": past}),
 		"a token of mine/robot for later":         tokens.mint(t, robots[0], map[string]any{"nbf": time.Now().Add(time.Hour).Unix()}),
-		"a token of mine/robot for somebody else": tokens.mint(t, robots[0], map[string]any{"aud": []string{"somebody"}}),
+		"a token of mine/robot for another audience": tokens.mint(t, robots[0], map[string]any{"aud": []string{"another"}}),
 		"a token of another issuer":               tokens.mint(t, robots[0], map[string]any{"iss": "https://nowhere"}),
 		"a token of a ServiceAccount that is not": tokens.mint(t, stranger, nil),
 		"a token of a ServiceAccount that was":    tokens.mint(t, renewed, nil),
@@ -114,7 +114,7 @@ func newCallers(t *testing.T, ctx context.Context, w *world, ca, fronts, foreign
 	} {
 		out = append(out, caller{name: name, cert: cert, front: true, good: name == "a front proxy"}, caller{name: name + " and the token of bob", cert: cert, token: out[1].token, front: true})
 	}
-	return append(sorted(out), caller{name: "nobody", good: true}, caller{name: "nobody who says to be a front proxy", front: true})
+	return append(sorted(out), caller{name: "no credentials", good: true}, caller{name: "no credentials, pretends to be a front proxy", front: true})
 }
 
 // sorted brings callers into an order that is the same in every run, on which replaying depends.
@@ -155,9 +155,9 @@ func (c *caller) bearer(d dice, h http.Header) {
 	}
 }
 
-// named are whom a front proxy names. It does not name system:anonymous: kube-apiserver puts
-// whoever is impersonated by that name into system:unauthenticated, and the proxy has no other way
-// to pass on whom a front proxy names.
+// named are the users that a front proxy names. It does not name system:anonymous: kube-apiserver
+// adds a caller that is impersonated under that name to system:unauthenticated, and impersonation
+// is the proxy's only way to forward a front proxy's user.
 func named() []string {
 	return slices.DeleteFunc(slices.Clone(people), func(name string) bool { return name == "system:anonymous" })
 }
@@ -178,7 +178,7 @@ func (c *caller) remote(d dice, h http.Header) {
 	}
 }
 
-// impersonation writes the headers of somebody who wants to be somebody else.
+// impersonation writes the headers of a caller that impersonates another user.
 func impersonation(d dice, h http.Header) {
 	if d.percent(92) {
 		h.Set("Impersonate-User", pick(d, append(people, "", "root", "system:node:node-0", "system:serviceaccount:x", "system:serviceaccount:mine:robot:x", "é")...))

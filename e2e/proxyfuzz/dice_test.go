@@ -9,7 +9,7 @@ type dice struct{ *rand.Rand }
 // each can be replayed alone.
 func newDice(seed, of uint64) dice { return dice{rand.New(rand.NewPCG(seed, of))} }
 
-// percent reports true in so many cases of a hundred.
+// percent returns true in n of 100 cases.
 func (d dice) percent(n int) bool { return d.IntN(100) < n }
 
 // pick returns one of several.

@@ -23,7 +23,7 @@ var (
 )
 
 const (
-	// fixedSeed is that of the first round where none is given: what it finds once it finds again.
+	// fixedSeed is the default seed of the first round, so that a found fault is found again.
 	fixedSeed = 5
 	// maxFaults is after how many the fuzzer stops.
 	maxFaults = 10
@@ -169,7 +169,7 @@ func (f *fuzzer) tally(took time.Duration) string {
 		f.seed, n, float64(n)/took.Seconds(), f.held.Load(), f.compared.Load(), f.shown.Load(), f.refused.Load(), f.pages.Load(), f.faults.Load())
 }
 
-// worthIt fails when the requests were such that no fault could have been found.
+// worthIt fails if the requests could not have found a fault.
 func (f *fuzzer) worthIt(t *testing.T) {
 	if n := f.sent.Load(); f.held.Load() < n/20 || f.compared.Load() < n/20 || f.shown.Load() < n/20 || f.refused.Load() < n/20 {
 		t.Errorf("the requests are not worth much: %s", f.tally(time.Second))

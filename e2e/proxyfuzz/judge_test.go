@@ -43,16 +43,16 @@ func (w *world) ask(ctx context.Context, q *request, target, other string) *exch
 	return e
 }
 
-// forgotten reports whether one side has forgotten the state that both let the caller ask for. How
-// long each remembers is its own business. What the other shows must be there today: the objects
-// that are compared do not change.
+// forgotten reports whether one side has forgotten the state that both allow the caller to read.
+// They may remember states for different times. The objects in the other's answer must exist now:
+// the compared objects do not change.
 func (e *exchange) forgotten() bool {
 	lets := func(a *answer) bool { return a.err == nil && (a.code == http.StatusOK || a.expired()) }
 	return lets(e.ours) && lets(e.theirs) && e.ours.expired() != e.theirs.expired() && e.request.method == http.MethodGet &&
 		(strings.Contains(e.target, "resourceVersion=") || strings.Contains(e.target, "continue="))
 }
 
-// listFor is q by somebody who may do everything.
+// listFor is q by a caller that may do everything.
 func (w *world) listFor(q *request) *request {
 	admin := *q
 	admin.caller = w.callers[slices.IndexFunc(w.callers, func(c caller) bool { return c.admin && c.token != "" })]
@@ -178,14 +178,14 @@ func (e *exchange) leaks(known map[string]string, theirs *answer) {
 	}
 }
 
-// local reports whether the proxy answers for itself: it has a health and metrics of its own.
-// Nobody reads its metrics as somebody else.
+// local reports whether the proxy answers about itself: it has its own health and metrics. No
+// caller reads its metrics under another identity.
 func (e *exchange) local() bool {
 	path, _, _ := strings.Cut(e.target, "?")
 	return path == "/livez" || path == "/readyz" || path == "/healthz" || path == "/metrics"
 }
 
-// constrained reports whether the proxy has refused by itself who may impersonate only in
+// constrained reports whether the proxy itself has refused a caller that may impersonate only in
 // constrained ways, by a certificate.
 func (e *exchange) constrained() bool {
 	return e.request.caller.cert != nil && e.ours.code == http.StatusForbidden && e.ours.header.Get("Audit-Id") == "" &&
@@ -222,17 +222,17 @@ func (a *answer) late() bool {
 	return a.code == http.StatusOK && len(a.refused) > 0 && bytes.Contains(a.body, []byte("context deadline exceeded"))
 }
 
-// early reports whether kube-apiserver has looked at the timeout or the path before it has looked
-// at who asks, and found it wrong or over. The proxy refuses by itself whom nobody believes, and
-// who may not impersonate, without a look at the rest.
+// early reports whether kube-apiserver has checked the timeout or the path before it authenticated
+// the caller, and rejected it. The proxy itself refuses callers with invalid credentials, and those
+// that may not impersonate, without checking the rest.
 func (e *exchange) early() bool {
 	path := e.theirs.code == http.StatusInternalServerError &&
 		(e.request.method == http.MethodHead || bytes.Contains(e.theirs.body, []byte("failed to create RequestInfo")))
 	return e.refusedHere() && (e.overdue() || path)
 }
 
-// overdue reports whether kube-apiserver may have refused the timeout itself, as wrong or as over,
-// before it has looked at who asks.
+// overdue reports whether kube-apiserver may have rejected the timeout, as invalid or as expired,
+// before it authenticated the caller.
 func (e *exchange) overdue() bool {
 	return strings.Contains(e.target, "timeout=") && (e.theirs.code == http.StatusBadRequest || e.theirs.code == http.StatusGatewayTimeout)
 }
@@ -320,7 +320,7 @@ func without(target string, names ...string) string {
 	return path + "?" + strings.Join(kept, "&")
 }
 
-// String is the exchange as somebody needs it who looks for the fault.
+// String returns the exchange with all details that help to find the fault.
 func (e *exchange) String() string {
 	var out bytes.Buffer
 	q := e.request

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// ours is the label of permissions that are drawn anew in each round.
+// ours is the label of permissions that are drawn again in each round.
 const ours = "proxyfuzz=round"
 
 // roundsOf is how many requests share a round of permissions.
@@ -91,7 +91,8 @@ func impersonateRule(d dice, verbs ...string) rbacv1.PolicyRule {
 	return rule
 }
 
-// canary tells when everybody knows of a round: canaries are made last and taken away first.
+// canary names a round's canary, which shows when both servers know the round: canaries are created
+// last and removed first.
 func canary(round int) string { return fmt.Sprint("canary-", round) }
 
 // grant puts a round's permissions in place of those of the round before, and returns when
@@ -155,7 +156,7 @@ func (w *world) give(t *testing.T, ctx context.Context, name string, g grant) {
 	}
 }
 
-// may asks kube-apiserver whether somebody may get objects.
+// may asks kube-apiserver whether a user may get objects.
 func (w *world) may(t *testing.T, ctx context.Context, who, what, where string) bool {
 	t.Helper()
 	review, err := w.client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
@@ -183,7 +184,7 @@ func (w *world) asCanary(t *testing.T, ctx context.Context, who string) int {
 	return resp.StatusCode
 }
 
-// warm has the proxy ask about a canary, later than about everybody else.
+// warm makes the proxy review a canary, later than all other callers.
 func (w *world) warm(t *testing.T, ctx context.Context, who string) {
 	t.Helper()
 	if code := w.asCanary(t, ctx, who); code != http.StatusOK && code != http.StatusForbidden {
@@ -191,15 +192,15 @@ func (w *world) warm(t *testing.T, ctx context.Context, who string) {
 	}
 }
 
-// forget waits until the proxy has forgotten what a canary might do, and so what anybody else
-// might: it has asked about them before.
+// forget waits until the proxy has forgotten its reviews of a canary, and so of all others: it has
+// reviewed them before.
 func (w *world) forget(t *testing.T, ctx context.Context, who string) {
 	t.Helper()
 	until(t, ctx, "the proxy has forgotten the permissions of before", func() bool { return w.asCanary(t, ctx, who) == http.StatusForbidden })
 }
 
-// follow waits until whatever kube-apiserver and the proxy answer out of their caches has the
-// permissions, which are objects too.
+// follow waits until the caches of kube-apiserver and the proxy have the permissions, which are
+// objects too.
 func (w *world) follow(t *testing.T, ctx context.Context) {
 	t.Helper()
 	w.known = map[string]string{}

@@ -34,7 +34,7 @@ func (r *resource) argument() string {
 	return r.name + "." + r.group
 }
 
-// object returns the fields of the i-th object besides its metadata.
+// object returns the fields of the i-th object in addition to its metadata.
 func (r *resource) object(i int) map[string]any {
 	if r.body == nil {
 		return map[string]any{}

@@ -23,8 +23,8 @@ type side struct {
 	clients map[clientKey]*http.Client
 }
 
-// clientKey is what connections are shared by. kube-apiserver closes those of callers whom it does
-// not know, so nobody shares theirs.
+// clientKey identifies clients that share connections. kube-apiserver closes those of unknown
+// callers, so these callers share none.
 type clientKey struct {
 	caller string
 	cert   *tls.Certificate

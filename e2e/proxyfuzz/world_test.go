@@ -74,7 +74,7 @@ func newWorld(t *testing.T, ctx context.Context) *world {
 		Authorization: cluster.RBAC,
 		Users:         []cluster.User{{Name: "ann", Groups: []string{"staff"}}, {Name: "bob"}, {Name: "eve", Groups: []string{"staff", "guests"}}},
 		APIServerArgs: []string{
-			// Alpha: without it shardSelector means nothing to kube-apiserver.
+			// Alpha: without it kube-apiserver ignores shardSelector.
 			"--feature-gates=ShardedListAndWatch=true",
 			"--client-ca-file=" + filepath.Join(dir, "callers.crt"),
 			"--requestheader-client-ca-file=" + filepath.Join(dir, "fronts.crt"),

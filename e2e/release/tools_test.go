@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// TestAPIDiff: a name that is gone since the last release is told, until CHANGELOG.md has it. What
-// is the same is not.
+// TestAPIDiff: a name that was removed since the last release is reported until CHANGELOG.md has
+// it. Unchanged names are not.
 func TestAPIDiff(t *testing.T) {
 	clone := filepath.Join(t.TempDir(), "weir")
 	run(t, ".", nil, "git", "clone", "-q", "--no-tags", topLevel(t), clone)
@@ -42,9 +42,9 @@ func TestAPIDiff(t *testing.T) {
 	}
 }
 
-// TestImage makes an image and a bill of materials of a small program, and runs what is in it. With
-// -release.build it does so by make, with the programs that images are for, and reads what else
-// make has written.
+// TestImage creates an image and a bill of materials of a small program, and runs its content. With
+// -release.build it uses make, with the programs that images are for, and also reads the other
+// output of make.
 func TestImage(t *testing.T) {
 	top, dir := topLevel(t), t.TempDir()
 	program, platform := filepath.Join(dir, "sbom"), "linux/"+runtime.GOARCH

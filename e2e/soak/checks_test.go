@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestLine: a good line passes everything on, what is stalled goes on when the line is good again,
+// TestLine: a good line passes everything on, stalled data continues when the line is good again,
 // and a bad line ends every connection.
 func TestLine(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
@@ -39,7 +39,7 @@ func TestLine(t *testing.T) {
 	const short = 10 * time.Millisecond
 	l := newLine(1, short)
 	defer l.close()
-	r, err := l.relay("r", "127.0.0.1:1", echo.Addr().String()) // nobody is at the first target
+	r, err := l.relay("r", "127.0.0.1:1", echo.Addr().String()) // the first target does not exist
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestSightings(t *testing.T) {
 // v is a version of the usual object.
 func v(rv uint64) version { return version{"uid", rv, "w"} }
 
-// histories are what a handler may be told, by name.
+// histories are calls of a handler, by name.
 var histories = map[string]struct {
 	tell func(h *history)
 	want string // in the problem; empty: there is none
@@ -153,7 +153,7 @@ var histories = map[string]struct {
 	}, "went back"},
 }
 
-// TestHistory: what breaks the contract is a problem, and what does not is none.
+// TestHistory: violations of the contract are problems, and other calls are not.
 func TestHistory(t *testing.T) {
 	for name, tt := range histories {
 		h := newHistory(name, time.Now(), &sightings{})
@@ -182,7 +182,7 @@ func TestDifference(t *testing.T) {
 	}
 }
 
-// TestTap: whoever reads a body gets all of it, and the tap what it brings of each key.
+// TestTap: the reader of a body receives all of it, and the tap the versions of each key.
 func TestTap(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	const event = `{"type":%q,"object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"a","name":"x","uid":"uid-1","resourceVersion":"%d"}}}` + "\n"

@@ -117,7 +117,7 @@ func (c *churn) one(ctx context.Context, client dynamic.Interface, r *rand.Rand,
 	return err
 }
 
-// object is the next version of an object. Its labels red and blue come and go.
+// object is the next version of an object. It has its labels red and blue at random.
 func (c *churn) object(gvr schema.GroupVersionResource, name string, r *rand.Rand) *unstructured.Unstructured {
 	number := strconv.FormatUint(c.number.Add(1), 10)
 	labels := map[string]any{writeLabel: number, "red": "no", "blue": "no"}

@@ -13,7 +13,7 @@ import (
 	"github.com/weirproject/weir/internal/eventually"
 )
 
-// faults does to the servers what may happen to them, for a while.
+// faults causes faults of the servers for a while.
 type faults struct {
 	w      *world
 	rand   *rand.Rand

@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// writeLabel is the label that tells the writes of an object apart, because after a restore the
-// same resourceVersion comes with other content.
+// writeLabel is the label that identifies the writes of an object, because after a restore the same
+// resourceVersion is reused with other content.
 const writeLabel = "write"
 
 // version is one version of an object, as a client sees it.
@@ -42,25 +42,25 @@ func (v version) String() string {
 	return fmt.Sprintf("%d (write %s, uid %.4s)", v.rv, v.write, v.uid)
 }
 
-// history checks what one handler is told: for each key Added, then Updated from exactly the
+// history checks the calls of one handler: for each key Added, then Updated from exactly the
 // version that it saw, then Deleted, and nothing older than before, unless the server itself has
 // gone back. Safe for concurrent use.
 type history struct {
 	name  string
 	begun time.Time
 	seen  *sightings
-	// replicas: what it is told comes from several watch caches, by an informer that hands on
-	// whatever comes (docs/proxy.md, Several replicas): it may be told of the end of an object that
-	// one of them had and the other passed over.
+	// replicas: the events come from several watch caches, by an informer that passes on all of them
+	// (docs/proxy.md, Several replicas): the handler may receive the deletion of an object that one of
+	// them had and another skipped.
 	replicas bool
-	tap      *tap // of its subject; nil: nobody listened
+	tap      *tap // of its subject, or nil
 
 	mu        sync.Mutex
 	keys      map[string]*keyHistory
 	epoch     int    // counts how often the server went back
 	lastWrite uint64 // number of the last write before it did
 	replays   int    // updates that changed nothing
-	strays    int    // ends of what the handler did not hold
+	strays    int    // deletions of objects that the handler did not have
 	problems  []string
 }
 
@@ -73,9 +73,9 @@ type keyHistory struct {
 }
 
 const (
-	// maxTold bounds what is remembered of a key, for the log.
+	// maxTold limits the remembered events of a key, for the log.
 	maxTold = 16
-	// maxProblems bounds what one handler is blamed for.
+	// maxProblems limits the reported problems of one handler.
 	maxProblems = 3
 )
 
@@ -128,9 +128,9 @@ func (h *history) deleted(key string, last version) {
 	k.held = version{}
 }
 
-// advance takes a version in, which must not be older than least. After a restore it may be so
-// once. Until then what comes may be of the time before: a watch cache that has not noticed yet
-// tells of it, and a relist tells again of what the handler holds.
+// advance records a version, which must not be older than least. After a restore it may be older
+// once. Until then events may be from before: a watch cache that has not noticed the restore sends
+// them, and a relist repeats the handler's objects.
 func (h *history) advance(key string, k *keyHistory, v version, least uint64) {
 	older := v.rv < least
 	switch {
@@ -145,7 +145,7 @@ func (h *history) advance(key string, k *keyHistory, v version, least uint64) {
 func (h *history) note(key, format string, args ...any) *keyHistory {
 	k := h.keys[key]
 	if k == nil {
-		k = &keyHistory{epoch: max(0, h.epoch-1)} // what comes first may be of the time before a restore
+		k = &keyHistory{epoch: max(0, h.epoch-1)} // the first event may be from before a restore
 		h.keys[key] = k
 	}
 	k.told = append(k.told, fmt.Sprintf("%8.3fs  %s", time.Since(h.begun).Seconds(), fmt.Sprintf(format, args...)))
@@ -163,8 +163,8 @@ func (h *history) blame(key, format string, args ...any) {
 	}
 }
 
-// wentBack tells the history that the server was restored: from here on, and once for each key,
-// something older may come. lastWrite is the number of the last write before.
+// wentBack records that the server was restored: from here on, and once for each key, an older
+// version may arrive. lastWrite is the number of the last write before.
 func (h *history) wentBack(lastWrite uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -172,7 +172,7 @@ func (h *history) wentBack(lastWrite uint64) {
 	h.lastWrite = lastWrite
 }
 
-// holds returns what the handler holds by what it was told.
+// holds returns the handler's objects according to its events.
 func (h *history) holds() map[string]version {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -228,7 +228,7 @@ func (s *sightings) add(key string, v version) {
 	}
 }
 
-// count begins to count anew.
+// count starts to count again.
 func (s *sightings) count() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -243,8 +243,8 @@ func (s *sightings) stop() int {
 	return len(s.seen)
 }
 
-// difference says where what is held differs from what is wanted, for a log; empty: nowhere. At
-// most three keys are shown.
+// difference describes how the actual objects differ from the wanted ones, for a log; empty: they
+// are equal. It shows at most three keys.
 func difference(want, held map[string]version, told func(key string) string) string {
 	var lines []string
 	keys := maps.Clone(want)

@@ -13,10 +13,10 @@ import (
 // ownEvery is how often an API server is asked whether its own watch cache is current.
 const ownEvery = 100 * time.Millisecond
 
-// startOwn looks how long the API servers themselves take, after the last fault, until their watch
-// caches have what is wanted: no informer that is connected to one can be current before. The
-// returned function ends that, and gives the times by what subjects inform of, for each server; a
-// server that is not current by then has taken as long as that.
+// startOwn measures how long the API servers themselves take, after the last fault, until their
+// watch caches have the wanted state: no informer that is connected to one can be current earlier.
+// The returned function ends that, and returns the times by resource, for each server; for a server
+// that is not current by then, the time is that long.
 func (w *world) startOwn(ctx context.Context, over time.Time, want *state) func() map[string][]time.Duration {
 	ctx, cancel := context.WithCancel(ctx)
 	took := map[string][]time.Duration{"configmaps": make([]time.Duration, len(w.servers)), "widgets": make([]time.Duration, len(w.servers))}

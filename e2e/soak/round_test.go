@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// lost is how long after the last fault what a subject does not hold counts as lost.
+	// lost is the time after the last fault from which a missing object counts as lost.
 	lost = time.Minute
 	// look is how often subjects are looked at, after the last fault.
 	look = 20 * time.Millisecond
@@ -91,8 +91,8 @@ func (w *world) round(ctx context.Context, number int, length time.Duration, c *
 	}
 }
 
-// slow is how long after the control, and after its own servers, a subject may be current without
-// anybody asking why.
+// slow is how long after the control, and after its own servers, a subject may become current
+// without a report.
 const slow = time.Second
 
 // controlOf returns which subject is client-go's on the same things; -1: none, or s is one itself.
@@ -203,7 +203,7 @@ func (s *subject) check(w *world, want *state, current bool) {
 	}
 }
 
-// problem takes down what a subject did wrong. What client-go does by itself is no failure: it is
+// problem records a subject's violation. client-go's own violations are not failures, because it is
 // the control.
 func (w *world) problem(s *subject, text string) {
 	s.result.Problems++
@@ -231,14 +231,14 @@ func (w *world) tell(name string) {
 	w.failed = false
 }
 
-// restore takes the server back to its backup. Writes go on, until resourceVersions that were there
-// before have come again. Who depends on versions that will never come, controller-runtime's
-// read-your-writes, is not among the subjects; the control need not notice.
+// restore restores the server's backup. Writes continue until earlier resourceVersions are reached
+// again. Subjects that depend on versions that will never exist, controller-runtime's
+// read-your-writes, are excluded; the control need not notice.
 func (w *world) restore(ctx context.Context, c *churn, subjects []*subject) {
 	w.t.Helper()
 	before, err := w.cluster.Revision(ctx)
 	w.fatal(err)
-	sleep(ctx, time.Second) // what was written last is told before anything goes back
+	sleep(ctx, time.Second) // the last writes must be delivered before the restore
 	for _, s := range subjects {
 		for _, h := range s.histories {
 			h.wentBack(c.number.Load())

@@ -40,8 +40,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestSoak runs informers through rounds of faults: nothing is lost, no order is broken, and after
-// each round all that they hold is what the server has.
+// TestSoak runs informers through rounds of faults: nothing is lost, no order is violated, and
+// after each round all their objects equal the server's.
 func TestSoak(t *testing.T) {
 	leaks := cluster.Leaks()
 	t.Cleanup(func() { goleak.VerifyNone(t, leaks...) })

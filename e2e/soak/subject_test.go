@@ -27,7 +27,7 @@ type subject struct {
 	requests  *requests
 	seen      *sightings
 	histories []*history
-	// objects returns what it holds, without the objects that are compared by nobody.
+	// objects returns the subject's objects, without those that are not compared.
 	objects func() map[string]version
 	// content returns one object, to be compared as a whole; nil: it is not.
 	content func(key string) (any, error)
@@ -121,13 +121,13 @@ func metaOf(o any) metav1.Object { return o.(metav1.Object) }
 func keyOf(o any) string {
 	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(o)
 	if err != nil {
-		panic(err) // no informer hands out anything else
+		panic(err) // no informer passes anything else
 	}
 	return key
 }
 
-// compared reports whether an object is one that the test writes, and so holds still while
-// everything is compared.
+// compared reports whether the test writes the object, so that it does not change while everything
+// is compared.
 func compared(key string) bool {
 	for _, ns := range namespaces {
 		if len(key) > len(ns) && key[:len(ns)+1] == ns+"/" {

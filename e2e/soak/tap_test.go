@@ -11,8 +11,8 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// tap remembers what servers told a subject of each key, by request, for a log. Safe for concurrent
-// use.
+// tap remembers the versions of each key that servers sent to a subject, by request, for a log.
+// Safe for concurrent use.
 type tap struct {
 	begun time.Time
 

@@ -36,7 +36,7 @@ type world struct {
 	ca      []byte
 	proxyCA []byte
 	proxies []*proxy.Server
-	asked   []*requests // of the proxies, in their order
+	asked   []*requests // of the proxies, in order
 
 	problems []string // since the last time that everything was compared
 	failed   bool     // one of them is not client-go's own
@@ -134,7 +134,7 @@ func withoutTime(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// ways are how informers come to the API servers.
+// ways are the connections of informers to the API servers.
 var ways = []string{"direct", "proxy"}
 
 // config is a client's configuration over a relay of its own, that is cut and stalled: to both API
@@ -169,7 +169,7 @@ func (w *world) addresses() (out []string) {
 	return out
 }
 
-// steadyConfig is a configuration whose connections nobody cuts, to whichever API server runs.
+// steadyConfig is a configuration whose connections are never cut, to any running API server.
 func (w *world) steadyConfig(name string) *rest.Config {
 	return w.over(w.steady, name, w.ca, w.addresses())
 }

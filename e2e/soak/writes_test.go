@@ -20,9 +20,9 @@ import (
 // readYourWrites is the name of the subjects of this file, with whose cache they have.
 const readYourWrites = "controller-runtime"
 
-// ownWrites writes with controller-runtime's read-your-writes, and checks that it reads what it
-// wrote. Its reads come from a cache that is far behind on a bad line, and wait for it; its writes
-// go over a steady line.
+// ownWrites writes with controller-runtime's read-your-writes, and checks that it reads its own
+// writes. Its reads are served by a cache that is far behind on a bad line, and wait for it; its
+// writes use a steady line.
 type ownWrites struct {
 	name      string
 	namespace string
@@ -33,7 +33,7 @@ type ownWrites struct {
 	problems chan string
 }
 
-// startOwnWrites starts a cache and who writes and reads through it.
+// startOwnWrites starts a cache and a client that writes and reads through it.
 func (w *world) startOwnWrites(ctx context.Context, way, whose string, newCache cache.NewCacheFunc) *subject {
 	w.t.Helper()
 	s, cfg := w.newSubject(readYourWrites+" "+whose, way, "configmaps")
@@ -110,7 +110,7 @@ func (o *ownWrites) run(ctx context.Context) {
 	}
 }
 
-var errUnknown = errors.New("the write has failed, or nobody knows")
+var errUnknown = errors.New("the write has failed, or its result is unknown")
 
 // once writes one object, reads it, deletes it and lists.
 func (o *ownWrites) once(ctx context.Context, name string, number int) error {

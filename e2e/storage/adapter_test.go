@@ -20,16 +20,16 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// adapter is the storage that the suites are run on. It reads as a client of the watch cache does,
-// by client-go's own means; everything else is its Interface's, which is on etcd.
+// adapter is the storage on which the suites are run. It reads like a client of the watch cache,
+// with client-go's own functions; everything else is its Interface's, which is on etcd.
 type adapter struct {
 	apistorage.Interface
 	client     rest.Interface
 	feed       *feed
 	watches    *watches
 	namespaced bool
-	// visible makes Create return when the cache has what was created. Some suites ask for it, of
-	// kube-apiserver's cache too: what a read at "0" gives need not have it before.
+	// visible makes Create return when the cache has the created object. Some suites require that,
+	// also of kube-apiserver's cache: a read at "0" need not have it earlier.
 	visible bool
 }
 
@@ -46,8 +46,8 @@ func (a *adapter) Create(ctx context.Context, key string, obj, out runtime.Objec
 	return a.feed.Wait(ctx, rv)
 }
 
-// current waits until the cache has all that there was in etcd at the call, for a read that must be
-// consistent. The proxy does the same.
+// current waits until the cache has everything that was in etcd at the call, for a read that must
+// be consistent. The proxy does the same.
 func (a *adapter) current(ctx context.Context) error {
 	rv, err := a.GetCurrentResourceVersion(ctx)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// difference is where the watch cache does something else than kube-apiserver's cache, on purpose.
-// The sub-tests must fail, each by the one error and no other, and the rest of the suite must pass.
+// difference is an intended difference between the watch cache and kube-apiserver's cache. The
+// sub-tests must fail, each with this one error, and the rest of the suite must pass.
 type difference struct {
 	reason   string
 	failing  []string // sub-tests
@@ -41,8 +41,8 @@ const childVariable = "WEIR_STORAGE_TEST_CHILD"
 
 func inChild() bool { return os.Getenv(childVariable) != "" }
 
-// check runs the suite whose test t is in a child process, since a test cannot fail without its
-// parent, and compares what fails.
+// check runs the suite of test t in a child process, because a test cannot fail without its parent,
+// and compares the failures.
 func (d difference) check(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()

@@ -19,9 +19,9 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// feed brings what kube-apiserver's store has in etcd into a store.Store, and is the
-// watchcache.Clock of it. It is current as far as etcd has said so: by a change, or by the progress
-// that Wait asks for.
+// feed copies the contents of kube-apiserver's store in etcd into a store.Store, and is its
+// watchcache.Clock. It is current up to what etcd has confirmed: by a change, or by the progress
+// that Wait requests.
 type feed struct {
 	source   apistorage.Interface
 	encoding wire.Encoding
@@ -42,11 +42,11 @@ func newFeed(source apistorage.Interface, enc wire.Encoding) *feed {
 	return f
 }
 
-// askAgain is how often etcd is asked for its progress while somebody waits: it does not answer
-// while a watch of its own is behind.
+// askAgain is how often etcd is asked for its progress while a caller waits: it does not answer
+// while one of its watches lags.
 const askAgain = 100 * time.Millisecond
 
-// errEnded is returned when etcd ends a watch that nobody has cancelled.
+// errEnded is returned when etcd ends a watch that was not cancelled.
 var errEnded = errors.New("the watch on etcd has ended")
 
 // list brings the first state.

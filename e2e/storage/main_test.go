@@ -10,7 +10,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// deadline bounds every wait of these tests. It is generous: nothing is timed here.
+// deadline bounds every wait of these tests. It is generous because no test measures time.
 const deadline = 2 * time.Minute
 
 // atOnce is how many tests run in parallel, on any machine: the suites' wait for each other, and

@@ -11,9 +11,9 @@ import (
 	apistorage "k8s.io/apiserver/pkg/storage"
 )
 
-// position is a continue token, read. The suites make kube-apiserver's, and read them. The watch
-// cache's says the same: the state, -1 for the current one, and the first key that may come next,
-// without the namespace that is listed. It names who made it, too, which kube-apiserver ignores.
+// position is a parsed continue token. The suites create and parse kube-apiserver's. The watch
+// cache's has the same content: the state, -1 for the current one, and the first key that may
+// follow, without the listed namespace. It also names its creator, which kube-apiserver ignores.
 type position struct {
 	Version         string `json:"v"`
 	ResourceVersion int64  `json:"rv"`

@@ -16,8 +16,8 @@ type watches struct {
 	running sync.WaitGroup
 }
 
-// begun is a WATCH of client-go's, of which what has come is kept for a suite that takes it late,
-// and after Stop, too: storage does so.
+// begun is a WATCH of client-go's whose events are kept for a suite that reads them late, also
+// after Stop, as storage does.
 type begun struct {
 	results chan watch.Event
 	stop    context.CancelFunc
@@ -36,7 +36,7 @@ func (ws *watches) begin(ctx context.Context, req *rest.Request) (watch.Interfac
 		cancel()
 	}
 	from, err := req.Watch(own)
-	if err != nil && ctx.Err() != nil { // whoever has gone is told of no error
+	if err != nil && ctx.Err() != nil { // a client that has disconnected receives no error
 		w.stop()
 		close(w.results)
 		return w, nil

@@ -43,8 +43,8 @@ type setup struct {
 	indexed   bool          // the cache has indexes from the start
 	clustered bool          // pods have no namespace
 	visible   bool          // see adapter
-	// alone says that etcd is a new one: resourceVersions begin with 1, nobody else compacts, and
-	// leases that run out harm nobody.
+	// alone selects a new etcd: resourceVersions start with 1, no other test compacts it, and expiring
+	// leases affect no other test.
 	alone bool
 }
 
@@ -187,15 +187,15 @@ func (w *world) increase(ctx context.Context, t *testing.T) int64 {
 	return resp.Header.Revision
 }
 
-// compact has etcd and the cache forget what was before a resourceVersion. kube-apiserver's cache
-// follows etcd's compactions by itself.
+// compact makes etcd and the cache forget states before a resourceVersion. kube-apiserver's cache
+// follows etcd's compactions automatically.
 func (w *world) compact(ctx context.Context, t *testing.T, resourceVersion string) {
 	t.Helper()
 	rv, err := w.Versioner().ParseResourceVersion(resourceVersion)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Nobody has compacted before.
+	// There was no earlier compaction.
 	if _, _, _, err = etcd3.Compact(ctx, w.client.Client, 0, int64(rv)); err != nil {
 		t.Fatal(err)
 	}

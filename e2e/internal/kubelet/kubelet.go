@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// kubelet plays the kubelets for some pods. A pod that is to be restarted when it ends runs at
-// once, any other succeeds at once, and a pod that is being deleted is gone at once.
+// kubelet simulates the kubelets for some pods. A pod with restarts immediately runs, any other
+// immediately succeeds, and a pod that is being deleted is immediately removed.
 type kubelet struct {
 	t      *testing.T
 	ctx    context.Context

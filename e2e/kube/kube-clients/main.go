@@ -1,6 +1,6 @@
 // Command kube-clients is the upstream kube-controller-manager, kube-scheduler and kubectl in one
-// program: it is the one that it is called as. They share most of their packages, and linking them
-// once takes a third of the time.
+// program; its name selects one. They share most of their packages, and linking them once takes a
+// third of the time.
 package main
 
 import (

@@ -106,8 +106,8 @@ func (k *kind) fill(f filler, n int) (value []byte, err error) {
 	return nil, fmt.Errorf("%s: no value can be converted", k.Kind)
 }
 
-// complete sets what kube-apiserver sets when it reads objects that are older than some fields. In
-// events of a WATCH it does so only sometimes.
+// complete sets the fields that kube-apiserver sets when it reads objects that are older than these
+// fields. In events of a WATCH it does so only sometimes.
 func complete(internal runtime.Object) {
 	switch o := internal.(type) {
 	case *core.PersistentVolumeClaim:

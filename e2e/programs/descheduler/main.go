@@ -1,5 +1,5 @@
-// Command descheduler runs the descheduler with a policy, again and again, and reports which pods
-// its last run has chosen to evict. The server is told to evict none of them.
+// Command descheduler runs the descheduler with a policy, repeatedly, and reports which pods its
+// last run has chosen to evict. The evictions are dry runs.
 package main
 
 import (

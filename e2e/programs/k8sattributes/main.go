@@ -77,8 +77,8 @@ type asker struct {
 	counted   int
 }
 
-// namesOf returns the names of pods. They are made ahead: making the pods anew while the program is
-// measured would be measured, too.
+// namesOf returns the names of pods. They are created in advance, because creating the pods during
+// the measurement would be measured too.
 func namesOf(pods *podsim.Pods) (names []types.NamespacedName) {
 	for i := range pods.Len() {
 		pod := pods.Pod(i)

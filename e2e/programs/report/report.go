@@ -45,7 +45,7 @@ func EndWithInput() {
 	}()
 }
 
-// Serve answers questions until the standard input ends, which it does when whoever asks has ended.
+// Serve answers questions until the standard input ends, which it does when the parent has ended.
 func Serve(known Knowledge) error {
 	defer profile()()
 	return serve(os.Stdin, os.Stdout, known)
