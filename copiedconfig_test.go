@@ -31,7 +31,7 @@ func TestConfigIsCopied(t *testing.T) {
 		"NewFactory": func(t *testing.T, cfg *rest.Config) func(context.Context) {
 			f := weir.NewFactory(t.Context(), cfg)
 			return func(ctx context.Context) {
-				if _, err := weir.Use[*corev1.Pod](f, weir.Options{}); err != nil {
+				if _, err := weir.Acquire[*corev1.Pod](f, weir.Options{}); err != nil {
 					t.Error(err)
 				}
 				<-ctx.Done()

@@ -63,7 +63,7 @@ var (
 	// ErrStopped is returned by Run and Handle after a Run has ended, by waits that the end of Run
 	// interrupts, and by a factory after Shutdown.
 	ErrStopped = engine.ErrStopped
-	// ErrReleased is returned by a lease after Release.
+	// ErrReleased is returned by a shared informer after Release.
 	ErrReleased = errors.New("released")
 	// ErrRunning is returned by Run while another Run is active.
 	ErrRunning = engine.ErrRunning

@@ -37,7 +37,7 @@ func write(t *testing.T, do func(*wire.Meta, []byte) error, name, uid, resourceV
 func TestEventsOfDeletions(t *testing.T) {
 	f := NewFactory(t.Context(), unreachable())
 	defer f.Shutdown()
-	l := leaseOf(t, f, Options{})
+	l := acquired(t, f, Options{})
 	told := make(chan string)
 	if _, err := l.Handle(func(ctx context.Context, e Event[*corev1.Pod]) {
 		line := fmt.Sprintf("%s %s at %q", e.Type, e.Item().UID(), e.ResourceVersion())

@@ -351,11 +351,11 @@ func ExampleFactory() {
 	defer server.Close()
 
 	factory := weir.NewFactory(ctx, server.Config())
-	one, err := weir.Use[*corev1.ConfigMap](factory, weir.Options{})
+	one, err := weir.Acquire[*corev1.ConfigMap](factory, weir.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	two, err := weir.Use[*corev1.ConfigMap](factory, weir.Options{PrivateCopies: true})
+	two, err := weir.Acquire[*corev1.ConfigMap](factory, weir.Options{PrivateCopies: true})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/weirproject/weir/internal/source"
 )
 
-// Factory shares informers: users with the same options get the same informer, see Use. An informer
-// runs from its first user to its last (kubernetes issue 79610: stop one informer). All informers
-// of a factory share a Server. Its methods are safe for concurrent use.
+// Factory shares informers: users with the same options get the same informer, see Acquire. An
+// informer runs from its first user to its last (kubernetes issue 79610: stop one informer). All
+// informers of a factory share a Server. Its methods are safe for concurrent use.
 type Factory struct {
 	cfg    *rest.Config
 	ctx    context.Context
@@ -31,7 +31,7 @@ type Factory struct {
 // shared is one informer and its users.
 type shared struct {
 	informer any // *Informer[T]
-	// users are the leases, each with its OnStatus or nil. The factory's lock guards them.
+	// users are the shared informers, each with its OnStatus or nil. The factory's lock guards them.
 	users map[any]func(Status)
 	stop  context.CancelFunc
 	done  chan struct{}
@@ -44,14 +44,14 @@ type shared struct {
 // NewFactory returns a factory whose informers stop when ctx ends, or earlier. It copies cfg and
 // sends no request.
 func NewFactory(ctx context.Context, cfg *rest.Config) *Factory {
-	if cfg != nil { // nil: Use returns the error
+	if cfg != nil { // nil: Acquire returns the error
 		cfg = source.CopyConfig(cfg)
 	}
 	ctx, stop := context.WithCancel(ctx)
 	return &Factory{cfg: cfg, ctx: ctx, stop: stop, shared: map[shareKey]*shared{}}
 }
 
-// Use returns a lease of an informer of T with these options. It starts the informer if it has no
+// Acquire returns a shared informer of T with these options. It starts the informer if it has no
 // other user. It blocks only while an index by label or field is added to an informer that already
 // stores objects; only users of that informer wait for it.
 //
@@ -64,19 +64,19 @@ func NewFactory(ctx context.Context, cfg *rest.Config) *Factory {
 //     and the zero value with the same meaning count as different.
 //
 // Each user of a shared informer has its own PrivateCopies, OnPanic for its handlers, and OnStatus,
-// which is called from Use to Release. Use adds missing indexes for all users. Name is the first
-// user's.
+// which is called from Acquire to Release. Acquire adds missing indexes for all users. Name is the
+// first user's.
 //
-// Use returns ErrIndexExists, and adds no index, when an index of the same name has another
+// Acquire returns ErrIndexExists, and adds no index, when an index of the same name has another
 // definition (see ByFunc for when two functions are the same); ErrOptions if the options are
 // invalid; ErrStopped after the factory's Shutdown.
-func Use[T Object](f *Factory, opts Options) (*Lease[T], error) {
+func Acquire[T Object](f *Factory, opts Options) (*SharedInformer[T], error) {
 	key, err := shareKeyOf[T](f, opts)
 	if err != nil {
 		return nil, err
 	}
-	lease := &Lease[T]{factory: f, key: key}
-	if lease.shared, err = use(f, lease, opts); err != nil {
+	lease := &SharedInformer[T]{factory: f, key: key}
+	if lease.shared, err = acquire(f, lease, opts); err != nil {
 		return nil, err
 	}
 	lease.informer = lease.shared.informer.(*Informer[T]).forUser(opts)
@@ -87,8 +87,8 @@ func Use[T Object](f *Factory, opts Options) (*Lease[T], error) {
 	return lease, nil
 }
 
-// use returns the informer for the lease's key, and adds the lease to its users.
-func use[T Object](f *Factory, lease *Lease[T], opts Options) (*shared, error) {
+// acquire returns the informer for its key, and adds lease to the users.
+func acquire[T Object](f *Factory, lease *SharedInformer[T], opts Options) (*shared, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.ctx.Err() != nil {
@@ -122,12 +122,12 @@ func (f *Factory) start(sh *shared, run func(context.Context) error) {
 	})
 }
 
-// Shutdown stops all informers and blocks until they have ended. After it, Use returns ErrStopped.
-// The error joins the errors of their Run. Informers that were released before add no error: their
-// handlers were removed, and Run does not wait for them.
+// Shutdown stops all informers and blocks until they have ended. After it, Acquire returns
+// ErrStopped. The error joins the errors of their Run. Informers that were released before add no
+// error: their handlers were removed, and Run does not wait for them.
 func (f *Factory) Shutdown() error {
 	f.mu.Lock()
-	f.stop() // under the lock: a concurrent Use has started its informer already, or starts none
+	f.stop() // under the lock: a concurrent Acquire has started its informer already, or starts none
 	f.mu.Unlock()
 	f.runs.Wait()
 	f.mu.Lock()

@@ -19,17 +19,17 @@ func TestNoConfig(t *testing.T) {
 	if _, err := weir.NewInformer[*corev1.Pod](nil, weir.Options{}); !errors.Is(err, weir.ErrOptions) {
 		t.Errorf("NewInformer: %v", err)
 	}
-	if _, err := weir.Use[*corev1.Pod](weir.NewFactory(t.Context(), nil), weir.Options{}); !errors.Is(err, weir.ErrOptions) {
+	if _, err := weir.Acquire[*corev1.Pod](weir.NewFactory(t.Context(), nil), weir.Options{}); !errors.Is(err, weir.ErrOptions) {
 		t.Errorf("Use: %v", err)
 	}
 }
 
-// TestWaitForErrOfStopped: WaitForErr of an informer or a lease returns when the informer ends,
-// even if it had no error.
+// TestWaitForErrOfStopped: WaitForErr of an informer or a shared informer returns when the informer
+// ends, even if it had no error.
 func TestWaitForErrOfStopped(t *testing.T) {
 	server, _, ctx := serve(t, apiserver.Options{})
 	f := weir.NewFactory(ctx, server.Config())
-	lease, err := weir.Use[*corev1.ConfigMap](f, weir.Options{})
+	lease, err := weir.Acquire[*corev1.ConfigMap](f, weir.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,11 +66,11 @@ func TestWaitForErrOfStopped(t *testing.T) {
 func TestFactoryTypesOfOneName(t *testing.T) {
 	server, _, ctx := serve(t, apiserver.Options{})
 	f := weir.NewFactory(ctx, server.Config())
-	of, err := weir.Use[*corev1.Event](f, weir.Options{})
+	of, err := weir.Acquire[*corev1.Event](f, weir.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, err := weir.Use[*eventsv1.Event](f, weir.Options{})
+	other, err := weir.Acquire[*eventsv1.Event](f, weir.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,9 +96,9 @@ func TestFactorySharesFunctionIndexes(t *testing.T) {
 	indexes := func() map[string]weir.Index {
 		return map[string]weir.Index{"value": value, "named": weir.ByFunc(byName), "captures": weir.ByFunc(captures)}
 	}
-	var leases []*weir.Lease[*corev1.ConfigMap]
+	var leases []*weir.SharedInformer[*corev1.ConfigMap]
 	for n := range 3 {
-		lease, err := weir.Use[*corev1.ConfigMap](f, weir.Options{Indexes: indexes()})
+		lease, err := weir.Acquire[*corev1.ConfigMap](f, weir.Options{Indexes: indexes()})
 		if err != nil {
 			t.Fatalf("user %d: %v", n, err)
 		}
@@ -129,7 +129,7 @@ func TestFactorySharesFunctionIndexes(t *testing.T) {
 		weir.ByLabel("named"),
 	} {
 		opts := weir.Options{Indexes: map[string]weir.Index{"a": weir.ByLabel("a"), "named": other}}
-		if _, err := weir.Use[*corev1.ConfigMap](f, opts); !errors.Is(err, weir.ErrIndexExists) {
+		if _, err := weir.Acquire[*corev1.ConfigMap](f, opts); !errors.Is(err, weir.ErrIndexExists) {
 			t.Errorf("%d: another index of a name that is taken: %v", n, err)
 		}
 	}
@@ -154,20 +154,20 @@ func TestIndexOfAnotherType(t *testing.T) {
 	}
 }
 
-// A released lease rejects handlers: no informer would serve them after the last user, and no
-// Release would remove them.
-func TestLeaseAfterRelease(t *testing.T) {
+// a released SharedInformer rejects handlers: no informer would serve them after the last user, and
+// no Release would remove them.
+func TestSharedInformerAfterRelease(t *testing.T) {
 	server, _, ctx := serve(t, apiserver.Options{})
 	f := weir.NewFactory(ctx, server.Config())
-	handle := func(l *weir.Lease[*corev1.ConfigMap]) error {
+	handle := func(l *weir.SharedInformer[*corev1.ConfigMap]) error {
 		_, err := l.Handle(func(context.Context, weir.Event[*corev1.ConfigMap]) {}, weir.HandlerOptions[*corev1.ConfigMap]{})
 		return err
 	}
-	one, err := weir.Use[*corev1.ConfigMap](f, weir.Options{})
+	one, err := weir.Acquire[*corev1.ConfigMap](f, weir.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	two, err := weir.Use[*corev1.ConfigMap](f, weir.Options{})
+	two, err := weir.Acquire[*corev1.ConfigMap](f, weir.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,13 +190,14 @@ func TestLeaseAfterRelease(t *testing.T) {
 	}
 }
 
-// TestShutdownDuringUse: Shutdown ends the informer of a concurrent Use, or that Use starts none.
-func TestShutdownDuringUse(t *testing.T) {
+// TestShutdownDuringAcquire: Shutdown ends the informer of a concurrent Acquire, or that Acquire
+// starts none.
+func TestShutdownDuringAcquire(t *testing.T) {
 	for range 200 {
 		f := weir.NewFactory(t.Context(), &rest.Config{Host: "http://127.0.0.1:1"})
-		used := make(chan *weir.Lease[*corev1.ConfigMap])
+		used := make(chan *weir.SharedInformer[*corev1.ConfigMap])
 		go func() {
-			lease, err := weir.Use[*corev1.ConfigMap](f, weir.Options{})
+			lease, err := weir.Acquire[*corev1.ConfigMap](f, weir.Options{})
 			if err != nil && !errors.Is(err, weir.ErrStopped) {
 				t.Error(err)
 			}
@@ -220,7 +221,7 @@ func TestShutdownWithStuckHandler(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "a")
 	f := weir.NewFactory(ctx, server.Config())
-	lease, err := weir.Use[*corev1.ConfigMap](f, weir.Options{StopTimeout: time.Millisecond})
+	lease, err := weir.Acquire[*corev1.ConfigMap](f, weir.Options{StopTimeout: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +245,7 @@ func TestShutdownWithStuckHandler(t *testing.T) {
 // before it synced.
 func TestRemovedHandlerWaitsForNothing(t *testing.T) {
 	f := weir.NewFactory(t.Context(), &rest.Config{Host: "http://127.0.0.1:1"})
-	lease, err := weir.Use[*corev1.ConfigMap](f, weir.Options{})
+	lease, err := weir.Acquire[*corev1.ConfigMap](f, weir.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

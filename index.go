@@ -39,8 +39,8 @@ func ByField(path string) Index { return Index{field: path} }
 // same source are two functions, because they may have captured different variables. So are two
 // method values.
 //
-// For a nil function ByFunc returns the zero Index, which AddIndex, NewInformer and Use reject with
-// ErrOptions.
+// For a nil function ByFunc returns the zero Index, which AddIndex, NewInformer and Acquire reject
+// with ErrOptions.
 func ByFunc[T Object](fn func(T) ([]string, error)) Index {
 	if fn == nil {
 		return Index{}

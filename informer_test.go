@@ -328,25 +328,25 @@ func TestIndexErrors(t *testing.T) {
 	}
 }
 
-// TestFactory: the second user's indexes are added, a lease's handlers are removed with it, and the
-// last user stops the informer.
+// TestFactory: the second user's indexes are added, a shared informer's handlers are removed with
+// it, and the last user stops the informer.
 func TestFactory(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	makeConfigMap(ctx, client, "d", "a")
 	f := weir.NewFactory(ctx, server.Config())
 	byName := weir.ByFunc(func(m *corev1.ConfigMap) ([]string, error) { return []string{m.Name}, nil })
-	one, err := weir.Use[*corev1.ConfigMap](f, weir.Options{Indexes: map[string]weir.Index{"l": weir.ByLabel("initial"), "n": byName}})
+	one, err := weir.Acquire[*corev1.ConfigMap](f, weir.Options{Indexes: map[string]weir.Index{"l": weir.ByLabel("initial"), "n": byName}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	two, err := weir.Use[*corev1.ConfigMap](f, weir.Options{Indexes: map[string]weir.Index{"l": weir.ByLabel("initial"), "m": weir.ByLabel("m")}})
+	two, err := weir.Acquire[*corev1.ConfigMap](f, weir.Options{Indexes: map[string]weir.Index{"l": weir.ByLabel("initial"), "m": weir.ByLabel("m")}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := weir.Use[*corev1.ConfigMap](f, weir.Options{Indexes: map[string]weir.Index{"l": weir.ByLabel("other")}}); !errors.Is(err, weir.ErrIndexExists) {
+	if _, err := weir.Acquire[*corev1.ConfigMap](f, weir.Options{Indexes: map[string]weir.Index{"l": weir.ByLabel("other")}}); !errors.Is(err, weir.ErrIndexExists) {
 		t.Errorf("another index under the same name: %v", err)
 	}
-	other, err := weir.Use[*corev1.ConfigMap](f, weir.Options{Namespaces: []string{"d"}})
+	other, err := weir.Acquire[*corev1.ConfigMap](f, weir.Options{Namespaces: []string{"d"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -377,7 +377,7 @@ func TestFactory(t *testing.T) {
 		t.Error(err)
 	}
 	<-other.Done()
-	if _, err := weir.Use[*corev1.ConfigMap](f, weir.Options{}); !errors.Is(err, weir.ErrStopped) {
+	if _, err := weir.Acquire[*corev1.ConfigMap](f, weir.Options{}); !errors.Is(err, weir.ErrStopped) {
 		t.Errorf("after Shutdown: %v", err)
 	}
 }

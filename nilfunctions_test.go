@@ -20,7 +20,7 @@ func TestNilFunctions(t *testing.T) {
 	}
 	f := weir.NewFactory(t.Context(), cfg)
 	defer f.Shutdown()
-	lease, err := weir.Use[*corev1.Pod](f, weir.Options{})
+	lease, err := weir.Acquire[*corev1.Pod](f, weir.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,24 +31,24 @@ func TestNilFunctions(t *testing.T) {
 			_, err := inf.Handle(nil, weir.HandlerOptions[*corev1.Pod]{})
 			return err
 		},
-		"Lease.Handle": func() error {
+		"SharedInformer.Handle": func() error {
 			_, err := lease.Handle(nil, weir.HandlerOptions[*corev1.Pod]{})
 			return err
 		},
 		"Informer.AddIndex": func() error { return inf.AddIndex("nil", index) },
-		"Lease.AddIndex":    func() error { return lease.AddIndex("nil", index) },
+		"SharedInformer.AddIndex":    func() error { return lease.AddIndex("nil", index) },
 		"NewInformer": func() error {
 			_, err := weir.NewInformer[*corev1.Pod](cfg, indexed)
 			return err
 		},
 		"Use": func() error {
-			_, err := weir.Use[*corev1.Pod](f, indexed)
+			_, err := weir.Acquire[*corev1.Pod](f, indexed)
 			return err
 		},
 		"Use of another informer": func() error {
 			opts := indexed
 			opts.Namespaces = []string{"d"}
-			_, err := weir.Use[*corev1.Pod](f, opts)
+			_, err := weir.Acquire[*corev1.Pod](f, opts)
 			return err
 		},
 	} {

@@ -26,11 +26,11 @@ func TestFactoryRestore(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server := rewound.New()
 				f := weir.NewFactory(context.Background(), &rest.Config{Host: "http://server", Transport: server})
-				configMaps, err := weir.Use[*corev1.ConfigMap](f, weir.Options{})
+				configMaps, err := weir.Acquire[*corev1.ConfigMap](f, weir.Options{})
 				if err != nil {
 					t.Fatal(err)
 				}
-				secrets, err := weir.Use[*corev1.Secret](f, opts)
+				secrets, err := weir.Acquire[*corev1.Secret](f, opts)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -50,7 +50,7 @@ func TestFactoryRestore(t *testing.T) {
 				if n := server.Lists("secrets"); n != 2*lists {
 					t.Errorf("%d lists of secrets at first, and %d with those after the restore", lists, n)
 				}
-				late, err := weir.Use[*corev1.Secret](f, weir.Options{Namespaces: []string{"n"}})
+				late, err := weir.Acquire[*corev1.Secret](f, weir.Options{Namespaces: []string{"n"}})
 				if err != nil {
 					t.Fatal(err)
 				}

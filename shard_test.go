@@ -206,8 +206,8 @@ func TestShardOptions(t *testing.T) {
 	}
 	server, _, ctx := serve(t, apiserver.Options{Pods: 100})
 	f := weir.NewFactory(ctx, server.Config())
-	use := func(s weir.Shard) *weir.Lease[*corev1.Pod] {
-		lease, err := weir.Use[*corev1.Pod](f, weir.Options{Shard: s})
+	use := func(s weir.Shard) *weir.SharedInformer[*corev1.Pod] {
+		lease, err := weir.Acquire[*corev1.Pod](f, weir.Options{Shard: s})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -215,7 +215,7 @@ func TestShardOptions(t *testing.T) {
 	}
 	all, only := use(weir.Shard{}), use(weir.Shard{Count: 1})
 	for _, s := range []weir.Shard{{Count: -1}, {Index: 1}, {Index: 3, Count: 3}, {Index: -1, Count: 3}} {
-		if _, err := weir.Use[*corev1.Pod](f, weir.Options{Shard: s}); !errors.Is(err, weir.ErrOptions) {
+		if _, err := weir.Acquire[*corev1.Pod](f, weir.Options{Shard: s}); !errors.Is(err, weir.ErrOptions) {
 			t.Errorf("%+v of a factory that has all: %v", s, err)
 		}
 	}

@@ -50,9 +50,9 @@ func schemeOfOtherPods() *runtime.Scheme {
 	return s
 }
 
-func leaseOf(t *testing.T, f *Factory, opts Options) *Lease[*corev1.Pod] {
+func acquired(t *testing.T, f *Factory, opts Options) *SharedInformer[*corev1.Pod] {
 	t.Helper()
-	l, err := Use[*corev1.Pod](f, opts)
+	l, err := Acquire[*corev1.Pod](f, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func leaseOf(t *testing.T, f *Factory, opts Options) *Lease[*corev1.Pod] {
 func TestSharedOptions(t *testing.T) {
 	f := NewFactory(t.Context(), unreachable())
 	defer f.Shutdown()
-	plain := leaseOf(t, f, Options{})
+	plain := acquired(t, f, Options{})
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[Options]()) {
 		c, ok := shares[field.Name]
 		if !ok {
@@ -74,7 +74,7 @@ func TestSharedOptions(t *testing.T) {
 		if reflect.ValueOf(c.options).FieldByIndex(field.Index).IsZero() {
 			t.Fatalf("%s is not set", field.Name)
 		}
-		one, two := leaseOf(t, f, c.options), leaseOf(t, f, c.options)
+		one, two := acquired(t, f, c.options), acquired(t, f, c.options)
 		if one.shared != two.shared {
 			t.Errorf("%s: two users of one value do not share an informer", field.Name)
 		}
@@ -88,9 +88,9 @@ func TestSharedOptions(t *testing.T) {
 func TestSharedListWatch(t *testing.T) {
 	f := NewFactory(t.Context(), unreachable())
 	defer f.Shutdown()
-	seen := []*shared{leaseOf(t, f, Options{}).shared}
+	seen := []*shared{acquired(t, f, Options{}).shared}
 	unlike := func(name string, opts Options) {
-		l, same := leaseOf(t, f, opts), leaseOf(t, f, opts)
+		l, same := acquired(t, f, opts), acquired(t, f, opts)
 		if l.shared != same.shared {
 			t.Errorf("%s: two users of one value do not share an informer", name)
 		}
@@ -139,7 +139,7 @@ func TestSharedAlike(t *testing.T) {
 		"sharing while looking": {Options{DetectMutation: true}, Options{DetectMutation: true, ShareDecoded: true}},
 		"the factory's server":  {Options{}, Options{Server: &f.server}},
 	} {
-		if leaseOf(t, f, c.a).shared != leaseOf(t, f, c.b).shared {
+		if acquired(t, f, c.a).shared != acquired(t, f, c.b).shared {
 			t.Errorf("%s: not shared", name)
 		}
 	}
@@ -153,8 +153,8 @@ func schemeOfPods(t *testing.T) *runtime.Scheme {
 	return s
 }
 
-// put stores a pod of this name in the informer of a lease.
-func put(t *testing.T, l *Lease[*corev1.Pod], name string) {
+// put stores a pod of this name in a shared informer.
+func put(t *testing.T, l *SharedInformer[*corev1.Pod], name string) {
 	t.Helper()
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: name, UID: "u", ResourceVersion: "1"},
@@ -182,9 +182,9 @@ func TestSharedPrivateCopies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := NewFactory(t.Context(), unreachable())
 			defer f.Shutdown()
-			var private, plain *Lease[*corev1.Pod]
+			var private, plain *SharedInformer[*corev1.Pod]
 			for _, copies := range order {
-				l := leaseOf(t, f, Options{PrivateCopies: copies})
+				l := acquired(t, f, Options{PrivateCopies: copies})
 				if copies {
 					private = l
 				} else {
@@ -238,8 +238,8 @@ func TestSharedPrivateCopies(t *testing.T) {
 func TestSharedDecodedUnasked(t *testing.T) {
 	f := NewFactory(t.Context(), unreachable())
 	defer f.Shutdown()
-	asked, unasked := leaseOf(t, f, Options{ShareDecoded: true}), leaseOf(t, f, Options{})
-	for l, want := range map[*Lease[*corev1.Pod]]bool{asked: true, unasked: false} {
+	asked, unasked := acquired(t, f, Options{ShareDecoded: true}), acquired(t, f, Options{})
+	for l, want := range map[*SharedInformer[*corev1.Pod]]bool{asked: true, unasked: false} {
 		distinct := map[*corev1.Toleration]bool{}
 		for n := range 8 {
 			name := string(rune('a' + n))
@@ -262,7 +262,7 @@ func TestSharedCallbacks(t *testing.T) {
 	f := NewFactory(t.Context(), unreachable())
 	defer f.Shutdown()
 	type user struct {
-		lease    *Lease[*corev1.Pod]
+		lease    *SharedInformer[*corev1.Pod]
 		statuses chan Status
 		panics   chan string
 		told     atomic.Int64
@@ -270,7 +270,7 @@ func TestSharedCallbacks(t *testing.T) {
 	users := []*user{{}, {}, {}}
 	for _, u := range users {
 		u.statuses, u.panics = make(chan Status, 1), make(chan string, 1)
-		u.lease = leaseOf(t, f, Options{
+		u.lease = acquired(t, f, Options{
 			OnPanic: func(e *PanicError) { u.panics <- e.Value.(string) },
 			OnStatus: func(s Status) {
 				u.told.Add(1)

@@ -32,10 +32,10 @@ func TestEnumerations(t *testing.T) {
 	}
 }
 
-// TestSameMethods: a lease has the informer's methods, except Run. An informer and a snapshot have
-// the same reads.
+// TestSameMethods: a shared informer has the informer's methods, except Run. An informer and a
+// snapshot have the same reads.
 func TestSameMethods(t *testing.T) {
-	informer, lease, snapshot := reflect.TypeFor[*weir.Informer[*corev1.Pod]](), reflect.TypeFor[*weir.Lease[*corev1.Pod]](), reflect.TypeFor[weir.Snapshot[*corev1.Pod]]()
+	informer, lease, snapshot := reflect.TypeFor[*weir.Informer[*corev1.Pod]](), reflect.TypeFor[*weir.SharedInformer[*corev1.Pod]](), reflect.TypeFor[weir.Snapshot[*corev1.Pod]]()
 	missing := func(from, in reflect.Type, but ...string) {
 		t.Helper()
 		allowed := map[string]bool{}
@@ -81,7 +81,7 @@ func TestNoInternalTypes(t *testing.T) {
 	seen := map[reflect.Type]bool{}
 	for _, own := range []reflect.Type{
 		reflect.TypeFor[weir.Options](), reflect.TypeFor[weir.HandlerOptions[*corev1.Pod]](), reflect.TypeFor[*weir.Informer[*corev1.Pod]](),
-		reflect.TypeFor[*weir.Lease[*corev1.Pod]](), reflect.TypeFor[weir.Snapshot[*corev1.Pod]](), reflect.TypeFor[weir.Event[*corev1.Pod]](),
+		reflect.TypeFor[*weir.SharedInformer[*corev1.Pod]](), reflect.TypeFor[weir.Snapshot[*corev1.Pod]](), reflect.TypeFor[weir.Event[*corev1.Pod]](),
 		reflect.TypeFor[*weir.Factory](), reflect.TypeFor[*weir.Registration](), reflect.TypeFor[weir.Index](),
 	} {
 		nameable(t, own, seen)

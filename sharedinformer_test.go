@@ -11,11 +11,12 @@ import (
 // unreachable is the config of a server that does not exist.
 func unreachable() *rest.Config { return &rest.Config{Host: "http://127.0.0.1:1"} }
 
-// TestLeaseForgetsHandlers: a lease keeps at most twice the handlers that it had at one time.
-func TestLeaseForgetsHandlers(t *testing.T) {
+// TestSharedInformerForgetsHandlers: a shared informer keeps at most twice the handlers that it had
+// at one time.
+func TestSharedInformerForgetsHandlers(t *testing.T) {
 	f := NewFactory(t.Context(), unreachable())
 	defer f.Shutdown()
-	l, err := Use[*corev1.Pod](f, Options{})
+	l, err := Acquire[*corev1.Pod](f, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,23 +33,23 @@ func TestLeaseForgetsHandlers(t *testing.T) {
 	}
 }
 
-// TestUseWhileIndexIsBuilt: while an index is built, only users of the same informer wait.
-func TestUseWhileIndexIsBuilt(t *testing.T) {
+// TestAcquireWhileIndexIsBuilt: while an index is built, only users of the same informer wait.
+func TestAcquireWhileIndexIsBuilt(t *testing.T) {
 	f := NewFactory(t.Context(), unreachable())
 	defer f.Shutdown()
-	l, err := Use[*corev1.Pod](f, Options{})
+	l, err := Acquire[*corev1.Pod](f, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.shared.indexing.Lock() // like a Use that adds an index
-	other, err := Use[*corev1.Node](f, Options{})
+	l.shared.indexing.Lock() // like an Acquire that adds an index
+	other, err := Acquire[*corev1.Node](f, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	other.Release()
 	second := make(chan error)
 	go func() {
-		_, err := Use[*corev1.Pod](f, Options{Indexes: map[string]Index{"node": ByField("spec.nodeName")}})
+		_, err := Acquire[*corev1.Pod](f, Options{Indexes: map[string]Index{"node": ByField("spec.nodeName")}})
 		second <- err
 	}()
 	l.shared.indexing.Unlock()
