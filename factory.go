@@ -16,13 +16,13 @@ import (
 
 // Factory shares informers: users with the same options get the same informer, see Acquire. An
 // informer runs from its first user to its last (kubernetes issue 79610: stop one informer). All
-// informers of a factory share a Server. Its methods are safe for concurrent use.
+// informers of a factory share a ServerGroup. Its methods are safe for concurrent use.
 type Factory struct {
 	cfg    *rest.Config
 	ctx    context.Context
 	stop   context.CancelFunc
 	runs   sync.WaitGroup
-	server Server // of cfg
+	server ServerGroup // of cfg
 
 	mu     sync.Mutex
 	shared map[shareKey]*shared

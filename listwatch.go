@@ -95,10 +95,11 @@ func (o ListWatch) config() reflector.Config {
 	return reflector.ListWatch[Mode, Consistency, Backoff](o).Config()
 }
 
-// Server groups the informers of one API server. Set Options.Server of each of them to a pointer to
-// the same Server; a factory does so for its own. When one of the informers detects that the server
-// was restored from a backup, all of them list again. They share the limit ListWatch.MaxLists.
+// ServerGroup groups the informers of one API server. Set Options.Server of each of them to a
+// pointer to the same ServerGroup; a factory does so for its own. When one of the informers detects
+// that the server was restored from a backup, all of them list again. They share the limit
+// ListWatch.MaxLists.
 //
-// A Server has no fields or methods for users. The zero value is ready to use. It must not be
+// A ServerGroup has no fields or methods for users. The zero value is ready to use. It must not be
 // copied. It is safe for concurrent use, and does not keep informers alive.
-type Server reflector.Server
+type ServerGroup reflector.Server

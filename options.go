@@ -68,7 +68,7 @@ type Options struct {
 	ListWatch ListWatch
 	// Server is shared by the informers of one API server. If it is nil, an informer of a factory uses
 	// the factory's, and any other informer has its own.
-	Server *Server
+	Server *ServerGroup
 	// OnStatus, if set, receives each change of the status of one of the informer's reflectors. It
 	// must not block.
 	OnStatus func(Status)

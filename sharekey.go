@@ -15,7 +15,7 @@ type shareKey struct {
 	goType  reflect.Type // types of different packages may have one name
 	objects string       // which objects
 	tuning  string       // how they are decoded, kept and requested
-	server  *Server
+	server  *ServerGroup
 	random  unsafe.Pointer // of ListWatch.Backoff.Random
 }
 

@@ -38,7 +38,7 @@ var shares = map[string]struct {
 	"DecodedIdle":    {Options{DecodedIdle: time.Second}, false},
 	"LogBytes":       {Options{LogBytes: 1}, false},
 	"ListWatch":      {Options{ListWatch: ListWatch{Consistency: ConsistencyAny}}, false},
-	"Server":         {Options{Server: &Server{}}, false},
+	"Server":         {Options{Server: &ServerGroup{}}, false},
 	"OnStatus":       {Options{OnStatus: func(Status) {}}, true},
 	"OnPanic":        {Options{OnPanic: func(*PanicError) {}}, true},
 	"StopTimeout":    {Options{StopTimeout: time.Second}, false},

@@ -130,9 +130,9 @@ func countHandlers(v reflect.Value) int {
 // informer is of this package. Adopt is for code that builds its own informers, such as the
 // InformerFor of a factory that informer-gen has generated.
 //
-// All adopted informers share one weir.Server, because Adopt cannot know which of them have the
-// same server: they share the limit of concurrent lists, and when one detects that its server was
-// restored, all list again. A list of unchanged objects calls no handler.
+// All adopted informers share one weir.ServerGroup, because Adopt cannot know which of them have
+// the same server: they share the limit of concurrent lists, and when one detects that its server
+// was restored, all list again. A list of unchanged objects calls no handler.
 func Adopt(inf cache.SharedIndexInformer) cache.SharedIndexInformer {
 	return AdoptWithOptions(inf, Options{})
 }
@@ -150,7 +150,7 @@ func AdoptWithOptions(inf cache.SharedIndexInformer, opts Options) cache.SharedI
 }
 
 // adoptedServer is the Server of adopted informers. It does not keep stopped informers alive.
-var adoptedServer weir.Server
+var adoptedServer weir.ServerGroup
 
 // adopt builds an informer of this package from one that client-go has built. It returns an
 // informer whose fields it cannot read unchanged. It uses description if the informer has none.

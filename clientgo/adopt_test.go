@@ -62,7 +62,7 @@ func TestAdoptsAllFields(t *testing.T) {
 	if err := inf.engine.Run(ctx); err == nil || !strings.HasPrefix(err.Error(), "my pods: ") {
 		t.Errorf("the engine says %v", err)
 	}
-	with, ok := AdoptWithOptions(built, Options{PinDecoded: true, Server: &weir.Server{}}).(*informer)
+	with, ok := AdoptWithOptions(built, Options{PinDecoded: true, Server: &weir.ServerGroup{}}).(*informer)
 	if !ok || !with.sink.pin || with.name != "my pods" {
 		t.Errorf("with options it became %T", with)
 	}

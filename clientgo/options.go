@@ -68,7 +68,7 @@ type Options struct {
 	ListWatch weir.ListWatch
 	// Server is shared by the informers of one API server. If it is nil, an informer of a factory uses
 	// the factory's, and any other informer has its own.
-	Server *weir.Server
+	Server *weir.ServerGroup
 }
 
 // reflectorConfig returns the reflector's configuration.
@@ -105,7 +105,7 @@ func settingsOf(opts []Option) settings {
 		s.informer.Shard = *s.shard
 	}
 	if s.informer.Server == nil {
-		s.informer.Server = &weir.Server{} // a factory's informers share a server
+		s.informer.Server = &weir.ServerGroup{} // a factory's informers share a server
 	}
 	return s
 }

@@ -30,7 +30,7 @@ func NewCache(opts ...Option) cache.NewCacheFunc {
 		if cfg == nil {
 			return nil, errNoConfig
 		}
-		server := &weir.Server{}
+		server := &weir.ServerGroup{}
 		if o.NewInformer == nil {
 			o.NewInformer = newInformer(s, o.Scheme, server)
 		} else {

@@ -20,11 +20,11 @@ import (
 // controller-runtime has decoded. They do so too for a Go type whose name is not its kind, unless
 // the informer's options have a scheme that knows the type. NewCache does both automatically.
 //
-// All informers of the function share a weir.Server unless their options have one, because the
+// All informers of the function share a weir.ServerGroup unless their options have one, because the
 // function cannot know which of them have the same API server: create another function for the
 // caches of another cluster.
 func NewInformer(opts ...Option) func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer {
-	return newInformer(newSettings(opts), nil, &weir.Server{})
+	return newInformer(newSettings(opts), nil, &weir.ServerGroup{})
 }
 
 // informerFunc is the type of cache.Options.NewInformer: it creates the informers of a cache.
@@ -32,7 +32,7 @@ type informerFunc = func(toolscache.ListerWatcher, runtime.Object, time.Duration
 
 // newInformer returns NewInformer's function for a scheme, which may be nil, and a server. They are
 // used if an informer's options have none.
-func newInformer(s *settings, scheme *runtime.Scheme, server *weir.Server) informerFunc {
+func newInformer(s *settings, scheme *runtime.Scheme, server *weir.ServerGroup) informerFunc {
 	return func(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 		return clientgo.NewSharedIndexInformerWithOptions(lw, example, resync, indexers, s.optionsOf(example, scheme, server))
 	}
@@ -43,7 +43,7 @@ func newInformer(s *settings, scheme *runtime.Scheme, server *weir.Server) infor
 var ErrNotAdopted = errors.New("controllerruntime: the informer of cache.Options.NewInformer cannot be adopted")
 
 // adopting returns a function that adopts the informers that make returns.
-func adopting(make informerFunc, s *settings, scheme *runtime.Scheme, server *weir.Server) informerFunc {
+func adopting(make informerFunc, s *settings, scheme *runtime.Scheme, server *weir.ServerGroup) informerFunc {
 	return func(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 		inf := clientgo.AdoptWithOptions(make(lw, example, resync, indexers), s.optionsOf(example, scheme, server))
 		if err := clientgo.Err(inf); errors.Is(err, clientgo.ErrForeignInformer) {

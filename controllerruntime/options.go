@@ -48,7 +48,7 @@ func newSettings(opts []Option) *settings {
 
 // optionsOf returns the options of one informer. The scheme and the server are for options that
 // have none.
-func (s *settings) optionsOf(example runtime.Object, scheme *runtime.Scheme, server *weir.Server) clientgo.Options {
+func (s *settings) optionsOf(example runtime.Object, scheme *runtime.Scheme, server *weir.ServerGroup) clientgo.Options {
 	opts, ok := s.byType[objectTypeOf(example)]
 	if !ok {
 		opts = s.all

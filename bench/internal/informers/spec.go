@@ -33,7 +33,7 @@ type spec struct {
 	Stretch      float64       // the resync period is as many times Period; 0: once
 	Every        time.Duration // between the samples of a trace; 0: there is none
 
-	server *weir.Server // that all informers share, as those of one factory do
+	server *weir.ServerGroup // that all informers share, as those of one factory do
 }
 
 // spec returns the options as they are told to a contender. Options that only some verbs take are

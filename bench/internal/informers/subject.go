@@ -30,7 +30,7 @@ type subject struct {
 
 func newSubject(_ context.Context, cfg *rest.Config, s *spec) (*subject, error) {
 	sub := &subject{spec: s}
-	s.server = &weir.Server{}
+	s.server = &weir.ServerGroup{}
 	cfg = sub.meter.install(cfg)
 	var err error
 	switch {
