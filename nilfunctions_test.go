@@ -35,8 +35,8 @@ func TestNilFunctions(t *testing.T) {
 			_, err := lease.Handle(nil, weir.HandlerOptions[*corev1.Pod]{})
 			return err
 		},
-		"Informer.AddIndex": func() error { return inf.AddIndex("nil", index) },
-		"SharedInformer.AddIndex":    func() error { return lease.AddIndex("nil", index) },
+		"Informer.AddIndex":       func() error { return inf.AddIndex("nil", index) },
+		"SharedInformer.AddIndex": func() error { return lease.AddIndex("nil", index) },
 		"NewInformer": func() error {
 			_, err := weir.NewInformer[*corev1.Pod](cfg, indexed)
 			return err

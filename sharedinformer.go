@@ -80,7 +80,9 @@ func (i *SharedInformer[T]) Name() string { return i.informer.Name() }
 func (i *SharedInformer[T]) Encoding() Encoding { return i.informer.Encoding() }
 
 // WaitForSync blocks until the informer has synced, see Informer.WaitForSync.
-func (i *SharedInformer[T]) WaitForSync(ctx context.Context) error { return i.informer.WaitForSync(ctx) }
+func (i *SharedInformer[T]) WaitForSync(ctx context.Context) error {
+	return i.informer.WaitForSync(ctx)
+}
 
 // HasSynced reports whether the informer has synced, see Informer.HasSynced.
 func (i *SharedInformer[T]) HasSynced() bool { return i.informer.HasSynced() }
@@ -129,14 +131,18 @@ func (i *SharedInformer[T]) All() iter.Seq2[T, error] { return i.informer.All() 
 func (i *SharedInformer[T]) In(namespace string) iter.Seq2[T, error] { return i.informer.In(namespace) }
 
 // By reads the objects under a value of an index in one snapshot, see Snapshot.By.
-func (i *SharedInformer[T]) By(index, value string) iter.Seq2[T, error] { return i.informer.By(index, value) }
+func (i *SharedInformer[T]) By(index, value string) iter.Seq2[T, error] {
+	return i.informer.By(index, value)
+}
 
 // Items reads every object of one snapshot without decoding it, see Snapshot.Items.
 func (i *SharedInformer[T]) Items() iter.Seq[Item[T]] { return i.informer.Items() }
 
 // ItemsIn reads the objects of one namespace in one snapshot without decoding them, see
 // Snapshot.ItemsIn.
-func (i *SharedInformer[T]) ItemsIn(namespace string) iter.Seq[Item[T]] { return i.informer.ItemsIn(namespace) }
+func (i *SharedInformer[T]) ItemsIn(namespace string) iter.Seq[Item[T]] {
+	return i.informer.ItemsIn(namespace)
+}
 
 // ItemsBy reads the objects under a value of an index in one snapshot without decoding them, see
 // Snapshot.ItemsBy.

@@ -11,8 +11,8 @@ import (
 )
 
 // Sink stores the server's state in another place than an informer's memory, such as a database.
-// Reflect writes to it. One goroutine calls its methods. They may block it: the server's events
-// wait meanwhile. An error from any of them ends Reflect, which then calls only AbortReplace, if it
+// Mirror writes to it. One goroutine calls its methods. They may block it: the server's events
+// wait meanwhile. An error from any of them ends Mirror, which then calls only AbortReplace, if it
 // has called BeginReplace.
 //
 // A replace is one whole state of the server: BeginReplace, Put for each object, EndReplace. It is
@@ -25,11 +25,11 @@ import (
 // The changes follow in order: Put and Delete, and Commit after each few of them.
 //
 // A stored ResourceVersion is valid only for the same server, resource, namespace, selector, shard
-// and T; for others a sink starts empty. Reflect cannot detect that a server was restored from a
-// backup while Reflect did not run, if the server has passed that version again.
+// and T; for others a sink starts empty. Mirror cannot detect that a server was restored from a
+// backup while Mirror did not run, if the server has passed that version again.
 type Sink interface {
 	// ResourceVersion returns the version of the last Commit or EndReplace, if the sink has stored it,
-	// or "". Reflect calls it once and resumes there. If the server has forgotten that version, a
+	// or "". Mirror calls it once and resumes there. If the server has forgotten that version, a
 	// replace follows.
 	ResourceVersion() (string, error)
 
@@ -43,7 +43,7 @@ type Sink interface {
 	AbortReplace() error
 
 	// Put adds an object or replaces the one of the same namespace and name. It may receive the same
-	// version again: in a replace after a page broke off, or after Reflect was restarted. The record's
+	// version again: in a replace after a page broke off, or after Mirror was restarted. The record's
 	// Raw is valid during the call.
 	Put(Record) error
 	// Delete removes the object of a namespace and name, if the sink has it. The record is its last
@@ -53,7 +53,7 @@ type Sink interface {
 	Delete(Record) error
 	// Commit reports that the sink has received everything up to a resourceVersion, except for objects
 	// that cannot be read. Status.Skipped counts those; a sink that must receive them later has to
-	// forget its version. Reflect calls Commit before each wait for the network, at the latest after
+	// forget its version. Mirror calls Commit before each wait for the network, at the latest after
 	// 128 changes, and without a change when the server reports that there was none. It does not call
 	// it during a replace. The version is "" if that of the last EndReplace was.
 	Commit(resourceVersion string) error

@@ -93,12 +93,12 @@ func TestCompressionBelow(t *testing.T) {
 		below http.RoundTripper
 		want  compression
 	}{
-		"net/http's":         {typed, compressed},
-		"client-go's":        {clienttransport.NewUserAgentRoundTripper("agent", clienttransport.NewBearerAuthRoundTripper("token", typed)), compressed},
-		"ours":               {&transport{next: typed}, compressed},
-		"opaque":             {bodyReader{next: typed}, decompressed},
-		"unwrapping":         {clienttransport.NewUserAgentRoundTripper("agent", unwrapping{bodyReader{next: typed}}), decompressed},
-		"off":                {clienttransport.NewUserAgentRoundTripper("agent", plain), uncompressed},
+		"net/http's":                     {typed, compressed},
+		"client-go's":                    {clienttransport.NewUserAgentRoundTripper("agent", clienttransport.NewBearerAuthRoundTripper("token", typed)), compressed},
+		"ours":                           {&transport{next: typed}, compressed},
+		"opaque":                         {bodyReader{next: typed}, decompressed},
+		"unwrapping":                     {clienttransport.NewUserAgentRoundTripper("agent", unwrapping{bodyReader{next: typed}}), decompressed},
+		"off":                            {clienttransport.NewUserAgentRoundTripper("agent", plain), uncompressed},
 		"off below another RoundTripper": {unwrapping{bodyReader{next: plain}}, uncompressed},
 	} {
 		if got := compressionBelow(test.below); got != test.want {

@@ -1,6 +1,6 @@
 // Command boltsink keeps the objects of one resource in a bbolt database, current with the server
 // and across restarts: it resumes where it ended and does not list again the objects that it has.
-// It is an example of weir.Reflect and weir.Sink.
+// It is an example of weir.Mirror and weir.Sink.
 //
 //	go run ./examples/boltsink --db pods.db pods
 //	go run ./examples/boltsink --db deployments.db deployments.v1.apps
@@ -75,7 +75,7 @@ func follow(ctx context.Context, path, kubeconfig, resource string, stderr io.Wr
 	}
 	defer func() { err = errors.Join(err, sink.Close()) }()
 	opts := weir.Options{Resource: *gvr, Drop: []string{"metadata.managedFields"}, OnStatus: func(s weir.Status) { fmt.Fprintln(stderr, s) }}
-	return weir.Reflect[*unstructured.Unstructured](ctx, cfg, opts, sink)
+	return weir.Mirror[*unstructured.Unstructured](ctx, cfg, opts, sink)
 }
 
 // show prints the name and resourceVersion of each object in a database.

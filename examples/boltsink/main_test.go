@@ -105,14 +105,14 @@ func touch(t *testing.T, ctx context.Context, client kubernetes.Interface, n int
 	}
 }
 
-// catchUp runs Reflect until the database equals the server's state.
+// catchUp runs Mirror until the database equals the server's state.
 func catchUp(t *testing.T, ctx context.Context, cfg *rest.Config, path string, client kubernetes.Interface) {
 	t.Helper()
 	sink := open(t, path)
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- weir.Reflect[*unstructured.Unstructured](ctx, cfg, weir.Options{Resource: corev1.SchemeGroupVersion.WithResource("pods")}, sink)
+		ended <- weir.Mirror[*unstructured.Unstructured](ctx, cfg, weir.Options{Resource: corev1.SchemeGroupVersion.WithResource("pods")}, sink)
 	}()
 	pods, err := client.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
 	if err != nil {

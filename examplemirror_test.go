@@ -27,7 +27,7 @@ func (n *names) BeginReplace() error {
 func (n *names) EndReplace(string) error {
 	n.held, n.replacing = n.replacing, nil
 	fmt.Println(len(n.held), n.held["red"])
-	n.cancel() // otherwise Reflect continues with the changes
+	n.cancel() // otherwise Mirror continues with the changes
 	return nil
 }
 
@@ -56,14 +56,14 @@ func (n *names) current() map[string]bool {
 }
 
 // A custom sink replaces an informer's memory. examples/boltsink is one that writes to a database.
-func ExampleReflect() {
+func ExampleMirror() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	server, _ := cluster(ctx)
 	defer server.Close()
 
 	opts := weir.Options{Namespaces: []string{"colours"}}
-	if err := weir.Reflect[*corev1.ConfigMap](ctx, server.Config(), opts, &names{cancel: cancel}); err != nil {
+	if err := weir.Mirror[*corev1.ConfigMap](ctx, server.Config(), opts, &names{cancel: cancel}); err != nil {
 		log.Fatal(err)
 	}
 	// Output: 3 true

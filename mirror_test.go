@@ -153,12 +153,12 @@ func (s *table) took() string {
 	return steps
 }
 
-// reflecting runs Reflect until stop is called. stop returns its error.
+// reflecting runs Mirror until stop is called. stop returns its error.
 func reflecting[T weir.Object](t *testing.T, ctx context.Context, cfg *rest.Config, opts weir.Options, sink weir.Sink) (stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- weir.Reflect[T](ctx, cfg, opts, sink) }()
+	go func() { ended <- weir.Mirror[T](ctx, cfg, opts, sink) }()
 	stop = sync.OnceValue(func() error { cancel(); return <-ended })
 	t.Cleanup(func() { _ = stop() })
 	return stop
@@ -178,16 +178,16 @@ func configMapVersions(t *testing.T, ctx context.Context, client corev1client.Co
 	return out
 }
 
-// TestReflect: a sink follows a server through changes, a restart that resumes, a restart after the
+// TestMirror: a sink follows a server through changes, a restart that resumes, a restart after the
 // server has forgotten the version, and a list that breaks off.
-func TestReflect(t *testing.T) {
-	t.Run("typed", func(t *testing.T) { testReflect[*corev1.ConfigMap](t, weir.Options{}, weir.Protobuf) })
+func TestMirror(t *testing.T) {
+	t.Run("typed", func(t *testing.T) { testMirror[*corev1.ConfigMap](t, weir.Options{}, weir.Protobuf) })
 	t.Run("unstructured", func(t *testing.T) {
-		testReflect[*unstructured.Unstructured](t, weir.Options{Resource: corev1.SchemeGroupVersion.WithResource("configmaps")}, weir.JSON)
+		testMirror[*unstructured.Unstructured](t, weir.Options{Resource: corev1.SchemeGroupVersion.WithResource("configmaps")}, weir.JSON)
 	})
 }
 
-func testReflect[T weir.Object](t *testing.T, opts weir.Options, enc weir.Encoding) {
+func testMirror[T weir.Object](t *testing.T, opts weir.Options, enc weir.Encoding) {
 	faults := &apiserver.Faults{}
 	server, client, ctx := serve(t, apiserver.Options{Faults: faults})
 	var lists atomic.Int32
@@ -234,7 +234,7 @@ func testReflect[T weir.Object](t *testing.T, opts weir.Options, enc weir.Encodi
 		t.Errorf("%s of %v decodes to %v, %v", record.Encoding, record.Kind, object, err)
 	}
 
-	label(t, ctx, client, "n1", "m1", "while Reflect was stopped")
+	label(t, ctx, client, "n1", "m1", "while Mirror was stopped")
 	stop = reflecting[T](t, ctx, cfg, opts, sink)
 	follows()
 	if err := stop(); err != nil {
@@ -256,9 +256,9 @@ func testReflect[T weir.Object](t *testing.T, opts weir.Options, enc weir.Encodi
 	}
 }
 
-// TestReflectSinkFails: Reflect returns the sink's error, from any step, and afterwards calls only
+// TestMirrorSinkFails: Mirror returns the sink's error, from any step, and afterwards calls only
 // AbortReplace.
-func TestReflectSinkFails(t *testing.T) {
+func TestMirrorSinkFails(t *testing.T) {
 	for at, want := range map[string]string{
 		"version": "version", "begin": "version begin abort", "put": "version begin abort", "end": "version begin end abort",
 		"delete": "version begin end", "commit": "version begin end commit",
@@ -272,7 +272,7 @@ func TestReflectSinkFails(t *testing.T) {
 			ended := make(chan error, 1)
 			var synced sync.Once
 			go func() {
-				ended <- weir.Reflect[*corev1.ConfigMap](ctx, server.Config(), weir.Options{Name: "to a table", OnStatus: func(s weir.Status) {
+				ended <- weir.Mirror[*corev1.ConfigMap](ctx, server.Config(), weir.Options{Name: "to a table", OnStatus: func(s weir.Status) {
 					if s.Synced {
 						synced.Do(func() {
 							go func() { _ = client.ConfigMaps("n").Delete(ctx, "a", metav1.DeleteOptions{}) }()
@@ -290,14 +290,14 @@ func TestReflectSinkFails(t *testing.T) {
 	}
 }
 
-// TestReflectBookmarkFails: Reflect returns the error of a Commit without a preceding change.
-func TestReflectBookmarkFails(t *testing.T) {
+// TestMirrorBookmarkFails: Mirror returns the error of a Commit without a preceding change.
+func TestMirrorBookmarkFails(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{BookmarkInterval: 100 * time.Millisecond})
 	makeConfigMap(ctx, client, "n", "a")
 	sink := newTable(t)
 	sink.failAt = "commit"
 	ended := make(chan error, 1)
-	go func() { ended <- weir.Reflect[*corev1.ConfigMap](ctx, server.Config(), weir.Options{}, sink) }()
+	go func() { ended <- weir.Mirror[*corev1.ConfigMap](ctx, server.Config(), weir.Options{}, sink) }()
 	eventually.True(t, ctx, "the table has something", func() bool { return len(sink.versions()) > 0 })
 	if _, err := client.Secrets("n").Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err) // the next bookmark has its version
@@ -307,9 +307,9 @@ func TestReflectBookmarkFails(t *testing.T) {
 	}
 }
 
-// TestReflectNamesake: Reflect deletes an object after another one took its name. The new object is
+// TestMirrorNamesake: Mirror deletes an object after another one took its name. The new object is
 // in another shard, and the sink receives nothing else about it.
-func TestReflectNamesake(t *testing.T) {
+func TestMirrorNamesake(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{})
 	sink := newTable(t)
 	half := weir.Shard{Index: 0, Count: 2}
@@ -335,8 +335,8 @@ func TestReflectNamesake(t *testing.T) {
 	}
 }
 
-// TestReflectOptions: Reflect rejects options that a sink cannot support.
-func TestReflectOptions(t *testing.T) {
+// TestMirrorOptions: Mirror rejects options that a sink cannot support.
+func TestMirrorOptions(t *testing.T) {
 	for name, opts := range map[string]weir.Options{
 		"two namespaces": {Namespaces: []string{"a", "b"}},
 		"two selectors":  {Selectors: []weir.Selector{{Label: "a"}, {Label: "b"}}},
@@ -344,17 +344,17 @@ func TestReflectOptions(t *testing.T) {
 		"what to drop":   {Drop: []string{"metadata.."}},
 		"a shard":        {Shard: weir.Shard{Index: 2, Count: 2}},
 	} {
-		if err := weir.Reflect[*corev1.ConfigMap](t.Context(), &rest.Config{}, opts, newTable(t)); !errors.Is(err, weir.ErrOptions) {
+		if err := weir.Mirror[*corev1.ConfigMap](t.Context(), &rest.Config{}, opts, newTable(t)); !errors.Is(err, weir.ErrOptions) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := weir.Reflect[*unstructured.Unstructured](t.Context(), &rest.Config{}, weir.Options{}, newTable(t)); !errors.Is(err, weir.ErrOptions) {
+	if err := weir.Mirror[*unstructured.Unstructured](t.Context(), &rest.Config{}, weir.Options{}, newTable(t)); !errors.Is(err, weir.ErrOptions) {
 		t.Errorf("without a resource: %v", err)
 	}
-	if err := weir.Reflect[*corev1.ConfigMap](t.Context(), nil, weir.Options{}, newTable(t)); !errors.Is(err, weir.ErrOptions) {
+	if err := weir.Mirror[*corev1.ConfigMap](t.Context(), nil, weir.Options{}, newTable(t)); !errors.Is(err, weir.ErrOptions) {
 		t.Errorf("without a config: %v", err)
 	}
-	if err := weir.Reflect[*corev1.ConfigMap](t.Context(), &rest.Config{}, weir.Options{}, nil); !errors.Is(err, weir.ErrOptions) {
+	if err := weir.Mirror[*corev1.ConfigMap](t.Context(), &rest.Config{}, weir.Options{}, nil); !errors.Is(err, weir.ErrOptions) {
 		t.Errorf("without a sink: %v", err)
 	}
 }

@@ -27,9 +27,9 @@ func (s firstPut) Put(r weir.Record) error {
 	return s.table.Put(r)
 }
 
-// TestReflectKindOfSortedList: the first record has its kind even if the list has its own kind
+// TestMirrorKindOfSortedList: the first record has its kind even if the list has its own kind
 // after the items, as kube-apiserver's lists of custom resources do.
-func TestReflectKindOfSortedList(t *testing.T) {
+func TestMirrorKindOfSortedList(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		if r.URL.Query().Has("watch") {

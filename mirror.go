@@ -14,16 +14,16 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// Reflect lists and watches T's objects and writes them to a sink, which replaces an informer's
+// Mirror lists and watches T's objects and writes them to a sink, which replaces an informer's
 // memory. It holds one object at a time. Like an informer it lists, resumes, lists again, waits
 // between retries and calls OnStatus: no answer of a server ends it. It blocks until ctx ends and
 // returns nil, or until the sink fails and returns the sink's error.
 //
 // The options may have at most one namespace and one selector, because a sink could not know which
-// of several an object has left. Reflect also reads Name, Resource, Scheme, Shard, Drop, ListWatch
+// of several an object has left. Mirror also reads Name, Resource, Scheme, Shard, Drop, ListWatch
 // and OnStatus. It rejects Indexes and ignores the other options. It returns ErrOptions if the
 // options are invalid, or an error about cfg.
-func Reflect[T Object](ctx context.Context, cfg *rest.Config, opts Options, sink Sink) error {
+func Mirror[T Object](ctx context.Context, cfg *rest.Config, opts Options, sink Sink) error {
 	switch {
 	case cfg == nil:
 		return errNoConfig
