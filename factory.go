@@ -58,7 +58,7 @@ func NewFactory(ctx context.Context, cfg *rest.Config) *Factory {
 // Each user's options apply to that user. Users share an informer only when they agree on
 //
 //   - its objects: T, Resource or else the kind that Scheme has for T, Namespaces and Selectors in
-//     any order, Shard, Drop;
+//     any order, Shard, DropFields;
 //   - whether users may change objects: ShareDecoded, DetectMutation;
 //   - its operation: DecodedBudget, DecodedIdle, LogBytes, ListWatch, Server, StopTimeout. A value
 //     and the zero value with the same meaning count as different.

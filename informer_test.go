@@ -105,7 +105,7 @@ func TestMergedSelectors(t *testing.T) {
 func TestDrop(t *testing.T) {
 	server, _, ctx := serve(t, apiserver.Options{Pods: 20})
 	whole, _ := start[*corev1.Pod](t, ctx, server.Config(), weir.Options{})
-	less, _ := start[*corev1.Pod](t, ctx, server.Config(), weir.Options{Drop: []string{"metadata.managedFields", "status"}})
+	less, _ := start[*corev1.Pod](t, ctx, server.Config(), weir.Options{DropFields: []string{"metadata.managedFields", "status"}})
 	for _, inf := range []*weir.Informer[*corev1.Pod]{whole, less} {
 		if err := inf.WaitForSync(ctx); err != nil {
 			t.Fatal(err)
@@ -126,7 +126,7 @@ func TestDrop(t *testing.T) {
 			t.Errorf("%s lost more than was dropped", got.Name)
 		}
 	}
-	_, err := weir.NewInformer[*corev1.Pod](server.Config(), weir.Options{Drop: []string{"spec.nonsense"}})
+	_, err := weir.NewInformer[*corev1.Pod](server.Config(), weir.Options{DropFields: []string{"spec.nonsense"}})
 	if !errors.Is(err, weir.ErrOptions) || !strings.Contains(err.Error(), "nonsense") {
 		t.Errorf("a field that pods have not: %v", err)
 	}
@@ -137,7 +137,7 @@ func TestDrop(t *testing.T) {
 func TestDropLabels(t *testing.T) {
 	server, client, ctx := serve(t, apiserver.Options{Pods: 20})
 	index := map[string]weir.Index{"app": weir.ByLabel("app"), "shade": weir.ByLabel("shade")}
-	inf, _ := start[*corev1.Pod](t, ctx, server.Config(), weir.Options{Drop: []string{"metadata.labels[app]"}, Indexes: index})
+	inf, _ := start[*corev1.Pod](t, ctx, server.Config(), weir.Options{DropFields: []string{"metadata.labels[app]"}, Indexes: index})
 	if err := inf.WaitForSync(ctx); err != nil {
 		t.Fatal(err)
 	}

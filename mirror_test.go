@@ -341,7 +341,7 @@ func TestMirrorOptions(t *testing.T) {
 		"two namespaces": {Namespaces: []string{"a", "b"}},
 		"two selectors":  {Selectors: []weir.Selector{{Label: "a"}, {Label: "b"}}},
 		"an index":       {Indexes: map[string]weir.Index{"i": weir.ByField("metadata.name")}},
-		"what to drop":   {Drop: []string{"metadata.."}},
+		"what to drop":   {DropFields: []string{"metadata.."}},
 		"a shard":        {Shard: weir.Shard{Index: 2, Count: 2}},
 	} {
 		if err := weir.Mirror[*corev1.ConfigMap](t.Context(), &rest.Config{}, opts, newTable(t)); !errors.Is(err, weir.ErrOptions) {

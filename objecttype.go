@@ -147,8 +147,8 @@ func (t *objectType) reflectorConfig(opts Options) (reflector.Config, error) {
 	c.Encoding = t.encoding
 	c.Transcode = t.transcode()
 	c.OnItemType = t.codec.SetItemType
-	if len(opts.Drop) > 0 {
-		drop, err := wire.CompileDrop(t.encoding, t.goType, opts.Drop...)
+	if len(opts.DropFields) > 0 {
+		drop, err := wire.CompileDrop(t.encoding, t.goType, opts.DropFields...)
 		if err != nil {
 			return c, optionsError(err)
 		}

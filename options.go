@@ -34,9 +34,9 @@ type Options struct {
 	// how to change Count.
 	Shard Shard
 
-	// Drop names fields, such as "metadata.managedFields", that the informer removes from each object
-	// before it stores it. It does not decode the object for that. The default is none.
-	Drop []string
+	// DropFields names fields, such as "metadata.managedFields", that the informer removes from each
+	// object before it stores it. It does not decode the object for that. The default is none.
+	DropFields []string
 	// Indexes are the initial indexes. AddIndex adds more.
 	Indexes map[string]Index
 

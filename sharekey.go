@@ -42,7 +42,7 @@ func shareKeyOf[T Object](f *Factory, opts Options) (shareKey, error) {
 		chosen[i] = fmt.Sprintf("%q %q", s.namespace, s.selector)
 	}
 	slices.Sort(chosen)
-	key.objects = fmt.Sprintf("%q %q %q %s", of, slices.Compact(chosen), slices.Sorted(slices.Values(opts.Drop)), opts.Shard.selector())
+	key.objects = fmt.Sprintf("%q %q %q %s", of, slices.Compact(chosen), slices.Sorted(slices.Values(opts.DropFields)), opts.Shard.selector())
 
 	detects := opts.DetectMutation || mutation.ByEnvironment()
 	shares := opts.ShareDecoded && !opts.PrivateCopies && !detects

@@ -69,8 +69,8 @@ type Record struct {
 	// before or in the first object.
 	Kind     schema.GroupVersionKind
 	Encoding Encoding
-	// Raw is the encoded object without the fields in Options.Drop. Decode decodes it. JSON objects
-	// from lists of built-in kinds have no apiVersion and kind.
+	// Raw is the encoded object without the fields in Options.DropFields. Decode decodes it. JSON
+	// objects from lists of built-in kinds have no apiVersion and kind.
 	Raw []byte
 }
 

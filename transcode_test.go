@@ -37,7 +37,7 @@ func TestServerThatKnowsOnlyJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	inf, _ := start[*corev1.ConfigMap](t, ctx, jsonOnly(server.Config(), "application/json"), weir.Options{
-		Drop: []string{"metadata.managedFields"}, Indexes: map[string]weir.Index{"app": weir.ByLabel("app")},
+		DropFields: []string{"metadata.managedFields"}, Indexes: map[string]weir.Index{"app": weir.ByLabel("app")},
 	})
 	meta, _ := start[*metav1.PartialObjectMetadata](t, ctx, jsonOnly(server.Config(), "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io, application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"), weir.Options{
 		Resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"},

@@ -167,7 +167,7 @@ var nativeFails = map[string]string{
 	"BlockedList":   noListerWatchers,
 }
 
-const noTransforms = "its objects are the server's; Options.Drop drops fields without decoding"
+const noTransforms = "its objects are the server's; Options.DropFields drops fields without decoding"
 
 const noListerWatchers = "it sends its requests itself"
 

@@ -74,7 +74,7 @@ func follow(ctx context.Context, path, kubeconfig, resource string, stderr io.Wr
 		return err
 	}
 	defer func() { err = errors.Join(err, sink.Close()) }()
-	opts := weir.Options{Resource: *gvr, Drop: []string{"metadata.managedFields"}, OnStatus: func(s weir.Status) { fmt.Fprintln(stderr, s) }}
+	opts := weir.Options{Resource: *gvr, DropFields: []string{"metadata.managedFields"}, OnStatus: func(s weir.Status) { fmt.Fprintln(stderr, s) }}
 	return weir.Mirror[*unstructured.Unstructured](ctx, cfg, opts, sink)
 }
 

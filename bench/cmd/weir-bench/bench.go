@@ -119,7 +119,7 @@ func (f *benchFlags) addOwn(cmd *cobra.Command, v informers.Verb) {
 		case informers.TakesCustom:
 			fs.BoolVar(&f.Custom, option, false, "The stub's pods are custom resources, read by a generated client")
 		case informers.TakesTransform:
-			fs.BoolVar(&f.Transform, option, false, "Drop managedFields: by a transform, natively by Options.Drop")
+			fs.BoolVar(&f.Transform, option, false, "Drop managedFields: by a transform, natively by Options.DropFields")
 		case informers.TakesUnwrapped:
 			fs.BoolVar(&f.Unwrapped, option, false, "With --dropin: on clients whose config was not wrapped")
 		case informers.TakesHandlers:

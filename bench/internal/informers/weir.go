@@ -22,7 +22,7 @@ type weirInformer[T weir.Object] struct {
 func newWeir[T weir.Object](cfg *rest.Config, s *spec, gvr schema.GroupVersionResource) (*weirInformer[T], error) {
 	o := weir.Options{Resource: gvr, Server: s.server}
 	if s.Transform {
-		o.Drop = []string{"metadata.managedFields"} // what takes the place of such a transform
+		o.DropFields = []string{"metadata.managedFields"} // what takes the place of such a transform
 	}
 	inf, err := weir.NewInformer[T](cfg, o)
 	if err != nil {
