@@ -32,8 +32,8 @@ var (
 	// ErrServerBehind is returned when the server has not reached the informer's resourceVersion. It
 	// may be a replica that lags.
 	ErrServerBehind = reflector.ErrServerBehind
-	// ErrSilent is returned when the server sent nothing for 90 s and does not answer a probe.
-	ErrSilent = reflector.ErrSilent
+	// ErrNoContact is returned when the server sent nothing for 90 s and does not answer a probe.
+	ErrNoContact = reflector.ErrSilent
 	// ErrWentBack is returned when the server's state is older than a state that it sent before.
 	ErrWentBack = reflector.ErrWentBack
 	// ErrMalformed is returned when a response body cannot be parsed, or not in full.
@@ -47,8 +47,8 @@ var (
 	ErrRejected = reflector.ErrRejected
 	// ErrServer is returned when the server, or a proxy in front of it, answers 5xx.
 	ErrServer = reflector.ErrServer
-	// ErrEnded is returned when the server ends watches as soon as they start.
-	ErrEnded = reflector.ErrEnded
+	// ErrWatchClosed is returned when the server ends watches as soon as they start.
+	ErrWatchClosed = reflector.ErrEnded
 	// ErrEncoding is returned when the server answers in an encoding that cannot be converted to T's.
 	ErrEncoding = reflector.ErrEncoding
 )
@@ -70,8 +70,8 @@ var (
 	// ErrHandlerStuck is returned when a handler did not return within Options.StopTimeout after the
 	// informer stopped.
 	ErrHandlerStuck = engine.ErrHandlerStuck
-	// ErrOptions is returned when options are invalid.
-	ErrOptions = errors.New("invalid options")
+	// ErrInvalidOptions is returned when options are invalid.
+	ErrInvalidOptions = errors.New("invalid options")
 	// ErrInvalidResourceVersion is returned by WaitForResourceVersion for a version that is not an
 	// integer and so cannot be compared.
 	ErrInvalidResourceVersion = store.ErrInvalidResourceVersion
@@ -83,5 +83,5 @@ var (
 
 var errNoConfig = optionsError(errors.New("no rest.Config"))
 
-// optionsError wraps err in ErrOptions.
-func optionsError(err error) error { return fmt.Errorf("%w: %w", ErrOptions, err) }
+// optionsError wraps err in ErrInvalidOptions.
+func optionsError(err error) error { return fmt.Errorf("%w: %w", ErrInvalidOptions, err) }

@@ -68,7 +68,7 @@ func NewFactory(ctx context.Context, cfg *rest.Config) *Factory {
 // first user's.
 //
 // Acquire returns ErrIndexExists, and adds no index, when an index of the same name has another
-// definition (see ByFunc for when two functions are the same); ErrOptions if the options are
+// definition (see ByFunc for when two functions are the same); ErrInvalidOptions if the options are
 // invalid; ErrStopped after the factory's Shutdown.
 func Acquire[T Object](f *Factory, opts Options) (*SharedInformer[T], error) {
 	key, err := shareKeyOf[T](f, opts)

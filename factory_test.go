@@ -16,10 +16,10 @@ import (
 
 // TestNoConfig: no informer is created without a rest.Config.
 func TestNoConfig(t *testing.T) {
-	if _, err := weir.NewInformer[*corev1.Pod](nil, weir.Options{}); !errors.Is(err, weir.ErrOptions) {
+	if _, err := weir.NewInformer[*corev1.Pod](nil, weir.Options{}); !errors.Is(err, weir.ErrInvalidOptions) {
 		t.Errorf("NewInformer: %v", err)
 	}
-	if _, err := weir.Acquire[*corev1.Pod](weir.NewFactory(t.Context(), nil), weir.Options{}); !errors.Is(err, weir.ErrOptions) {
+	if _, err := weir.Acquire[*corev1.Pod](weir.NewFactory(t.Context(), nil), weir.Options{}); !errors.Is(err, weir.ErrInvalidOptions) {
 		t.Errorf("Use: %v", err)
 	}
 }
@@ -149,7 +149,7 @@ func TestIndexOfAnotherType(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := inf.AddIndex("name", weir.ByFunc(byName)); !errors.Is(err, weir.ErrOptions) {
+	if err := inf.AddIndex("name", weir.ByFunc(byName)); !errors.Is(err, weir.ErrInvalidOptions) {
 		t.Errorf("an index of config maps on pods: %v", err)
 	}
 }

@@ -40,7 +40,7 @@ func ByField(path string) Index { return Index{field: path} }
 // method values.
 //
 // For a nil function ByFunc returns the zero Index, which AddIndex, NewInformer and Acquire reject
-// with ErrOptions.
+// with ErrInvalidOptions.
 func ByFunc[T Object](fn func(T) ([]string, error)) Index {
 	if fn == nil {
 		return Index{}
@@ -61,9 +61,9 @@ func (ix Index) same(other Index) bool {
 // until the index of the stored objects is built; no other caller waits for that. An index by
 // function is built when it is first read.
 //
-// AddIndex returns ErrIndexExists if the name is in use, and ErrOptions if T has no such field, if
-// the index function takes another type, or for the zero Index. Any other error names an object
-// from whose bytes the index cannot be read. The index is then not added.
+// AddIndex returns ErrIndexExists if the name is in use, and ErrInvalidOptions if T has no such
+// field, if the index function takes another type, or for the zero Index. Any other error names an
+// object from whose bytes the index cannot be read. The index is then not added.
 func (i *Informer[T]) AddIndex(name string, ix Index) error {
 	var made store.Index
 	switch {
@@ -72,15 +72,15 @@ func (i *Informer[T]) AddIndex(name string, ix Index) error {
 	case ix.field != "":
 		path, err := wire.CompilePath(i.objectType.encoding, i.objectType.goType, ix.field)
 		if err != nil {
-			return fmt.Errorf("index %q: %w: %w", name, ErrOptions, err)
+			return fmt.Errorf("index %q: %w: %w", name, ErrInvalidOptions, err)
 		}
 		made = store.FieldIndex(path)
 	case ix.fn != nil && ix.of != reflect.TypeFor[T]():
-		return fmt.Errorf("index %q: %w: its function takes %s, not %s", name, ErrOptions, ix.of, reflect.TypeFor[T]())
+		return fmt.Errorf("index %q: %w: its function takes %s, not %s", name, ErrInvalidOptions, ix.of, reflect.TypeFor[T]())
 	case ix.fn != nil:
 		made = store.FuncIndex(i.reader.index(ix.fn))
 	default:
-		return fmt.Errorf("index %q: %w: it names no label, field or function", name, ErrOptions)
+		return fmt.Errorf("index %q: %w: it names no label, field or function", name, ErrInvalidOptions)
 	}
 	return i.store.AddIndex(name, made)
 }

@@ -29,7 +29,7 @@ type Informer[T Object] struct {
 }
 
 // NewInformer returns an informer for objects on cfg's server. It copies cfg and sends no request:
-// Run does. It returns ErrOptions for invalid options, or an error about cfg.
+// Run does. It returns ErrInvalidOptions for invalid options, or an error about cfg.
 func NewInformer[T Object](cfg *rest.Config, opts Options) (*Informer[T], error) {
 	if cfg == nil {
 		return nil, errNoConfig
@@ -120,11 +120,11 @@ func (i *Informer[T]) Name() string { return i.name }
 func (i *Informer[T]) Encoding() Encoding { return Encoding(i.objectType.encoding) }
 
 // Handle registers a handler, before or during Run. The handler first receives the stored objects
-// as Added events. Handle does not block. It returns ErrStopped after Run, and ErrOptions for a nil
-// Handler.
+// as Added events. Handle does not block. It returns ErrStopped after Run, and ErrInvalidOptions
+// for a nil Handler.
 func (i *Informer[T]) Handle(h Handler[T], opts HandlerOptions[T]) (*Registration, error) {
 	if h == nil {
-		return nil, fmt.Errorf("%s: %w: no Handler", i.name, ErrOptions)
+		return nil, fmt.Errorf("%s: %w: no Handler", i.name, ErrInvalidOptions)
 	}
 	o := delivery.Options{Name: opts.Name, Resync: opts.Resync, OnPanic: func(e *delivery.PanicError) { i.panics((*PanicError)(e)) }}
 	if filter := opts.Filter; filter != nil {

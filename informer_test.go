@@ -127,7 +127,7 @@ func TestDrop(t *testing.T) {
 		}
 	}
 	_, err := weir.NewInformer[*corev1.Pod](server.Config(), weir.Options{DropFields: []string{"spec.nonsense"}})
-	if !errors.Is(err, weir.ErrOptions) || !strings.Contains(err.Error(), "nonsense") {
+	if !errors.Is(err, weir.ErrInvalidOptions) || !strings.Contains(err.Error(), "nonsense") {
 		t.Errorf("a field that pods have not: %v", err)
 	}
 }
@@ -297,10 +297,10 @@ func TestIndexErrors(t *testing.T) {
 	if err := inf.AddIndex("i", weir.ByLabel("x")); !errors.Is(err, weir.ErrIndexExists) {
 		t.Errorf("twice: %v", err)
 	}
-	if err := inf.AddIndex("n", weir.Index{}); !errors.Is(err, weir.ErrOptions) {
+	if err := inf.AddIndex("n", weir.Index{}); !errors.Is(err, weir.ErrInvalidOptions) {
 		t.Errorf("an index by nothing: %v", err)
 	}
-	if err := inf.AddIndex("n", weir.ByField("data.x.y")); !errors.Is(err, weir.ErrOptions) {
+	if err := inf.AddIndex("n", weir.ByField("data.x.y")); !errors.Is(err, weir.ErrInvalidOptions) {
 		t.Errorf("a field that is not there: %v", err)
 	}
 	for _, err := range inf.By("none", "x") {

@@ -21,8 +21,8 @@ import (
 //
 // The options may have at most one namespace and one selector, because a sink could not know which
 // of several an object has left. Mirror also reads Name, Resource, Scheme, Shard, DropFields,
-// ListWatch and OnStatus. It rejects Indexes and ignores the other options. It returns ErrOptions
-// if the options are invalid, or an error about cfg.
+// ListWatch and OnStatus. It rejects Indexes and ignores the other options. It returns
+// ErrInvalidOptions if the options are invalid, or an error about cfg.
 func Mirror[T Object](ctx context.Context, cfg *rest.Config, opts Options, sink Sink) error {
 	switch {
 	case cfg == nil:

@@ -344,17 +344,17 @@ func TestMirrorOptions(t *testing.T) {
 		"what to drop":   {DropFields: []string{"metadata.."}},
 		"a shard":        {Shard: weir.Shard{Index: 2, Count: 2}},
 	} {
-		if err := weir.Mirror[*corev1.ConfigMap](t.Context(), &rest.Config{}, opts, newTable(t)); !errors.Is(err, weir.ErrOptions) {
+		if err := weir.Mirror[*corev1.ConfigMap](t.Context(), &rest.Config{}, opts, newTable(t)); !errors.Is(err, weir.ErrInvalidOptions) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := weir.Mirror[*unstructured.Unstructured](t.Context(), &rest.Config{}, weir.Options{}, newTable(t)); !errors.Is(err, weir.ErrOptions) {
+	if err := weir.Mirror[*unstructured.Unstructured](t.Context(), &rest.Config{}, weir.Options{}, newTable(t)); !errors.Is(err, weir.ErrInvalidOptions) {
 		t.Errorf("without a resource: %v", err)
 	}
-	if err := weir.Mirror[*corev1.ConfigMap](t.Context(), nil, weir.Options{}, newTable(t)); !errors.Is(err, weir.ErrOptions) {
+	if err := weir.Mirror[*corev1.ConfigMap](t.Context(), nil, weir.Options{}, newTable(t)); !errors.Is(err, weir.ErrInvalidOptions) {
 		t.Errorf("without a config: %v", err)
 	}
-	if err := weir.Mirror[*corev1.ConfigMap](t.Context(), &rest.Config{}, weir.Options{}, nil); !errors.Is(err, weir.ErrOptions) {
+	if err := weir.Mirror[*corev1.ConfigMap](t.Context(), &rest.Config{}, weir.Options{}, nil); !errors.Is(err, weir.ErrInvalidOptions) {
 		t.Errorf("without a sink: %v", err)
 	}
 }
@@ -383,7 +383,7 @@ func TestDecode(t *testing.T) {
 	if m, err := weir.Decode[*corev1.ConfigMap](nil); !errors.Is(err, weir.ErrNotFound) {
 		t.Errorf("nothing: %v, %v", m, err)
 	}
-	if _, err := weir.Decode[weir.Object](text); !errors.Is(err, weir.ErrOptions) {
+	if _, err := weir.Decode[weir.Object](text); !errors.Is(err, weir.ErrInvalidOptions) {
 		t.Errorf("of an interface: %v", err)
 	}
 }

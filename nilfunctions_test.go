@@ -52,7 +52,7 @@ func TestNilFunctions(t *testing.T) {
 			return err
 		},
 	} {
-		if err := pass(); !errors.Is(err, weir.ErrOptions) {
+		if err := pass(); !errors.Is(err, weir.ErrInvalidOptions) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -37,7 +37,7 @@ var protobufPackages = []string{"k8s.io/api/", "k8s.io/apiextensions-apiserver/p
 func objectTypeOf[T Object](opts Options) (*objectType, error) {
 	ptr := reflect.TypeFor[T]()
 	if ptr.Kind() != reflect.Pointer || ptr.Elem().Kind() != reflect.Struct {
-		return nil, fmt.Errorf("%w: the type of an informer must be a pointer to a struct, not %s", ErrOptions, ptr)
+		return nil, fmt.Errorf("%w: the type of an informer must be a pointer to a struct, not %s", ErrInvalidOptions, ptr)
 	}
 	t := &objectType{resource: opts.Resource, goType: ptr.Elem(), encoding: wire.JSON, codec: codec.New(ptr)}
 	switch any(*new(T)).(type) {
@@ -92,7 +92,7 @@ func isProtobuf(ptr reflect.Type) bool {
 
 func (t *objectType) needResource(ptr reflect.Type) error {
 	if t.resource.Empty() {
-		return fmt.Errorf("%w: an informer of %s needs Options.Resource", ErrOptions, ptr)
+		return fmt.Errorf("%w: an informer of %s needs Options.Resource", ErrInvalidOptions, ptr)
 	}
 	return nil
 }
@@ -108,7 +108,7 @@ func (t *objectType) find(ptr reflect.Type, s *runtime.Scheme) error {
 		t.gvk, known = gvks[0], true
 	}
 	if !known {
-		return fmt.Errorf("%w: neither Options.Resource nor a Scheme that knows %s", ErrOptions, ptr)
+		return fmt.Errorf("%w: neither Options.Resource nor a Scheme that knows %s", ErrInvalidOptions, ptr)
 	}
 	if t.encoding == wire.Protobuf {
 		t.resource = guessResource(t.gvk)

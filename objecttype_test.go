@@ -71,8 +71,8 @@ func TestKindOf(t *testing.T) {
 		"metadata of nothing":      second(objectTypeOf[*metav1.PartialObjectMetadata](Options{})),
 		"an interface, no pointer": second(objectTypeOf[Object](Options{})),
 	} {
-		if !errors.Is(err, ErrOptions) {
-			t.Errorf("%s: %v, want ErrOptions", name, err)
+		if !errors.Is(err, ErrInvalidOptions) {
+			t.Errorf("%s: %v, want ErrInvalidOptions", name, err)
 		}
 	}
 }

@@ -35,8 +35,8 @@ func (s scope) String() string {
 	return strings.Join(parts, " ")
 }
 
-// scopesOf returns a scope for each namespace with each selector. The error wraps ErrOptions if the
-// options are invalid.
+// scopesOf returns a scope for each namespace with each selector. The error wraps ErrInvalidOptions
+// if the options are invalid.
 func scopesOf(opts Options) ([]scope, error) {
 	namespaces, selectors := opts.Namespaces, opts.Selectors
 	if len(namespaces) == 0 {
@@ -46,14 +46,14 @@ func scopesOf(opts Options) ([]scope, error) {
 		selectors = []Selector{{}}
 	}
 	if len(selectors) > maxSelectors {
-		return nil, fmt.Errorf("%w: %d selectors, at most %d", ErrOptions, len(selectors), maxSelectors)
+		return nil, fmt.Errorf("%w: %d selectors, at most %d", ErrInvalidOptions, len(selectors), maxSelectors)
 	}
 	if len(namespaces) > 1 && slices.Contains(namespaces, "") {
-		return nil, fmt.Errorf("%w: Namespaces has both all namespaces (\"\") and single ones", ErrOptions)
+		return nil, fmt.Errorf("%w: Namespaces has both all namespaces (\"\") and single ones", ErrInvalidOptions)
 	}
 	for n, ns := range namespaces {
 		if slices.Contains(namespaces[:n], ns) {
-			return nil, fmt.Errorf("%w: namespace %q appears twice", ErrOptions, ns)
+			return nil, fmt.Errorf("%w: namespace %q appears twice", ErrInvalidOptions, ns)
 		}
 	}
 	if err := opts.Shard.Validate(); err != nil {
@@ -62,10 +62,10 @@ func scopesOf(opts Options) ([]scope, error) {
 	var scopes []scope
 	for claim, sel := range selectors {
 		if _, err := labels.Parse(sel.Label); err != nil {
-			return nil, fmt.Errorf("%w: label selector %q: %w", ErrOptions, sel.Label, err)
+			return nil, fmt.Errorf("%w: label selector %q: %w", ErrInvalidOptions, sel.Label, err)
 		}
 		if _, err := fields.ParseSelector(sel.Field); err != nil {
-			return nil, fmt.Errorf("%w: field selector %q: %w", ErrOptions, sel.Field, err)
+			return nil, fmt.Errorf("%w: field selector %q: %w", ErrInvalidOptions, sel.Field, err)
 		}
 		for _, ns := range namespaces {
 			scopes = append(scopes, scope{namespace: ns, selector: sel, shard: opts.Shard.selector(), claim: uint8(claim)})

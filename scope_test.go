@@ -35,8 +35,8 @@ func TestScopesOfBadOptions(t *testing.T) {
 		"field selector":        {Selectors: []Selector{{Field: "spec.nodeName"}}},
 		"too many selectors":    {Selectors: make([]Selector, 33)},
 	} {
-		if _, err := scopesOf(opts); !errors.Is(err, ErrOptions) {
-			t.Errorf("%s: %v, want ErrOptions", name, err)
+		if _, err := scopesOf(opts); !errors.Is(err, ErrInvalidOptions) {
+			t.Errorf("%s: %v, want ErrInvalidOptions", name, err)
 		}
 	}
 }

@@ -13,8 +13,8 @@ type Shard struct {
 	Index, Count int
 }
 
-// Validate returns an error that wraps ErrOptions unless the shard is the zero value or 0 ≤ Index <
-// Count.
+// Validate returns an error that wraps ErrInvalidOptions unless the shard is the zero value or 0 ≤
+// Index < Count.
 func (s Shard) Validate() error {
 	if err := shard.Shard(s).Validate(); err != nil {
 		return optionsError(err)

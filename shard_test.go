@@ -200,7 +200,7 @@ func TestShardsMove(t *testing.T) {
 func TestShardOptions(t *testing.T) {
 	for _, s := range []weir.Shard{{Count: -1}, {Index: 1}, {Index: 3, Count: 3}, {Index: -1, Count: 3}} {
 		_, err := weir.NewInformer[*corev1.Pod](&rest.Config{Host: "http://127.0.0.1:1"}, weir.Options{Shard: s})
-		if !errors.Is(err, weir.ErrOptions) {
+		if !errors.Is(err, weir.ErrInvalidOptions) {
 			t.Errorf("%+v: %v", s, err)
 		}
 	}
@@ -215,7 +215,7 @@ func TestShardOptions(t *testing.T) {
 	}
 	all, only := use(weir.Shard{}), use(weir.Shard{Count: 1})
 	for _, s := range []weir.Shard{{Count: -1}, {Index: 1}, {Index: 3, Count: 3}, {Index: -1, Count: 3}} {
-		if _, err := weir.Acquire[*corev1.Pod](f, weir.Options{Shard: s}); !errors.Is(err, weir.ErrOptions) {
+		if _, err := weir.Acquire[*corev1.Pod](f, weir.Options{Shard: s}); !errors.Is(err, weir.ErrInvalidOptions) {
 			t.Errorf("%+v of a factory that has all: %v", s, err)
 		}
 	}

@@ -19,7 +19,7 @@ type shareKey struct {
 	random  unsafe.Pointer // of ListWatch.Backoff.Random
 }
 
-// shareKeyOf returns the key of a user's options. The error wraps ErrOptions.
+// shareKeyOf returns the key of a user's options. The error wraps ErrInvalidOptions.
 func shareKeyOf[T Object](f *Factory, opts Options) (shareKey, error) {
 	typ, err := objectTypeOf[T](opts)
 	if err != nil {

@@ -32,11 +32,11 @@ func TestAPIDiff(t *testing.T) {
 	}
 	replace(t, filepath.Join(clone, "errors.go"), "\tErrSilent ", "\tErrQuiet ")
 	out, err := diff(".", "./internal/resourceversion")
-	if err == nil || !strings.Contains(out, "  "+root+": ErrSilent\n") || strings.Contains(out, "  "+root+"/internal/resourceversion:") {
+	if err == nil || !strings.Contains(out, "  "+root+": ErrNoContact\n") || strings.Contains(out, "  "+root+"/internal/resourceversion:") {
 		t.Errorf("an incompatible change: %v\n%s", err, out)
 	}
 	replace(t, filepath.Join(clone, "CHANGELOG.md"), "# Changelog\n",
-		"# Changelog\n\n## Next\n\n### Incompatible changes\n\n- `ErrSilent` is gone.\n")
+		"# Changelog\n\n## Next\n\n### Incompatible changes\n\n- `ErrNoContact` is gone.\n")
 	if out, err := diff("."); err != nil {
 		t.Errorf("CHANGELOG.md has it: %v\n%s", err, out)
 	}
