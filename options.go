@@ -30,7 +30,7 @@ type Options struct {
 	// Shard restricts the informer to one of Count equal parts of the objects, by a hash of their uid.
 	// N replicas of a program store 1/N each. From a server that supports shard selectors they also
 	// receive 1/N each. Other servers send all objects; the informer then drops those of other shards
-	// undecoded, and Status.Unwanted counts them. The zero value selects all objects. See Shard for
+	// undecoded, and Status.OutOfShard counts them. The zero value selects all objects. See Shard for
 	// how to change Count.
 	Shard Shard
 

@@ -98,7 +98,7 @@ func TestShards(t *testing.T) {
 				if err := inf.WaitForSync(ctx); err != nil {
 					t.Fatal(err)
 				}
-				if s := inf.Status()[0]; (s.Unwanted == 0) != selects || s.Unwanted+int64(inf.Len()) != s.Listed || s.Err != nil {
+				if s := inf.Status()[0]; (s.OutOfShard == 0) != selects || s.OutOfShard+int64(inf.Len()) != s.Listed || s.Err != nil {
 					t.Errorf("%v, shard %d, selected by the server %t: %d held, %d listed, %s", mode, i, selects, inf.Len(), s.Listed, s)
 				}
 				if n := inf.Len(); n < 60 || n > 140 {

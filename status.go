@@ -43,17 +43,17 @@ type Status struct {
 	Synced bool
 	// ResourceVersion is the version up to which the reflector is current.
 	ResourceVersion string
-	// Heard is when the reflector last received something from the server: an event, a bookmark, a
-	// part of a list, or an answer to a probe for its newest resourceVersion. While Phase is
-	// PhaseWatching and Err is nil, the informer has the changes that the server made before Heard,
-	// except those still in transit. It is zero until then.
-	Heard time.Time
-	// CurrentAt is when the server last confirmed that the informer's state is its own: by an event, a
-	// bookmark of a newer version, a complete consistent list, or an answer to a probe that had
-	// nothing newer. The informer has the changes that the server made before CurrentAt, except those
-	// still in transit, in any Phase and with any Err. If a watch receives no such bookmarks, only
-	// changes advance it. It is zero until then.
-	CurrentAt time.Time
+	// LastContact is when the reflector last received something from the server: an event, a bookmark,
+	// a part of a list, or an answer to a probe for its newest resourceVersion. While Phase is
+	// PhaseWatching and Err is nil, the informer has the changes that the server made before
+	// LastContact, except those still in transit. It is zero until then.
+	LastContact time.Time
+	// CurrentAsOf is when the server last confirmed that the informer's state is its own: by an event,
+	// a bookmark of a newer version, a complete consistent list, or an answer to a probe that had
+	// nothing newer. The informer has the changes that the server made before CurrentAsOf, except
+	// those still in transit, in any Phase and with any Err. If a watch receives no such bookmarks,
+	// only changes advance it. It is zero until then.
+	CurrentAsOf time.Time
 	// Err is the error that keeps the reflector from being current, or nil. It is SkippedErr if there
 	// is no other.
 	Err error
@@ -77,16 +77,16 @@ type Status struct {
 	// them or stores an older version. SkippedErr is the first of their errors; it wraps ErrMalformed.
 	Skipped    int
 	SkippedErr error
-	// Unwanted is how many objects and events of other shards the reflector received since the last
+	// OutOfShard is how many objects and events of other shards the reflector received since the last
 	// list started.
-	Unwanted int64
+	OutOfShard int64
 }
 
 // String returns the status on one line.
 func (s Status) String() string {
 	return reflector.Status{
 		Phase: reflector.Phase(s.Phase), Mode: reflector.Mode(s.Mode), ResourceVersion: s.ResourceVersion,
-		Queued: s.Queued, Listed: s.Listed, Relists: s.Relists, Unwanted: s.Unwanted, Skipped: s.Skipped, SkippedErr: s.SkippedErr,
+		Queued: s.Queued, Listed: s.Listed, Relists: s.Relists, Unwanted: s.OutOfShard, Skipped: s.Skipped, SkippedErr: s.SkippedErr,
 		Err: s.Err, Attempts: s.Attempts,
 	}.String()
 }
@@ -94,9 +94,9 @@ func (s Status) String() string {
 func statusOf(s engine.Status) Status {
 	return Status{
 		Namespace: s.Namespace, Selector: s.Selector,
-		Phase: Phase(s.Phase), Since: s.Since, Mode: Mode(s.Mode), Synced: s.Synced, ResourceVersion: s.ResourceVersion, Heard: s.Heard, CurrentAt: s.CurrentAt,
+		Phase: Phase(s.Phase), Since: s.Since, Mode: Mode(s.Mode), Synced: s.Synced, ResourceVersion: s.ResourceVersion, LastContact: s.Heard, CurrentAsOf: s.CurrentAt,
 		Err: s.Err, LastErr: s.LastErr, LastErrAt: s.LastErrAt, Attempts: s.Attempts, NextRetry: s.NextRetry,
-		Queued: s.Queued, Relists: s.Relists, Listed: s.Listed, Remaining: s.Remaining, Skipped: s.Skipped, SkippedErr: s.SkippedErr, Unwanted: s.Unwanted,
+		Queued: s.Queued, Relists: s.Relists, Listed: s.Listed, Remaining: s.Remaining, Skipped: s.Skipped, SkippedErr: s.SkippedErr, OutOfShard: s.Unwanted,
 	}
 }
 

@@ -35,8 +35,8 @@ func TestAges(t *testing.T) {
 		return 0
 	}
 	for name, of := range map[string]func(weir.Status) time.Time{
-		"age_seconds":       func(s weir.Status) time.Time { return s.Heard },
-		"state_age_seconds": func(s weir.Status) time.Time { return s.CurrentAt },
+		"age_seconds":       func(s weir.Status) time.Time { return s.LastContact },
+		"state_age_seconds": func(s weir.Status) time.Time { return s.CurrentAsOf },
 	} {
 		began, before := time.Now(), of(inf.Status()[0])
 		age := gauge(name)

@@ -113,7 +113,7 @@ func TestShards(t *testing.T) {
 			}
 			eventually.True(t, ctx, "the shards hold everything", func() bool { return holdEachOnce(t, infs, all.Items) })
 			for i, inf := range infs {
-				if st := inf.Status()[0]; st.Unwanted > 0 || st.Err != nil {
+				if st := inf.Status()[0]; st.OutOfShard > 0 || st.Err != nil {
 					t.Errorf("shard %d: %s", i, st)
 				}
 			}

@@ -30,7 +30,7 @@ func TestAPIDiff(t *testing.T) {
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
-	replace(t, filepath.Join(clone, "errors.go"), "\tErrSilent ", "\tErrQuiet ")
+	replace(t, filepath.Join(clone, "errors.go"), "\tErrNoContact ", "\tErrQuiet ")
 	out, err := diff(".", "./internal/resourceversion")
 	if err == nil || !strings.Contains(out, "  "+root+": ErrNoContact\n") || strings.Contains(out, "  "+root+"/internal/resourceversion:") {
 		t.Errorf("an incompatible change: %v\n%s", err, out)

@@ -87,7 +87,7 @@ func (t *trial) inform(ctx context.Context, shard weir.Shard) (out informed, err
 	err = inf.WaitForSync(ctx)
 	stats := inf.Stats()
 	for _, s := range inf.Status() {
-		out.unwanted += s.Unwanted
+		out.unwanted += s.OutOfShard
 	}
 	out.received, out.held, out.objects = stats.BodyBytes, stats.Memory.Total(), stats.Objects
 	stop()
