@@ -10,13 +10,13 @@ import (
 	"github.com/weirproject/weir/internal/quantity"
 )
 
-// incidentURL returns the address of the page about an incident.
+// incidentURL returns the address of the page that explains an incident.
 func incidentURL(name string) string {
 	return "https://github.com/weirproject/weir/blob/main/docs/incidents/" + name + ".md"
 }
 
-// costCells returns the cells for the cost of a client's LISTs, "-" if the number of objects is
-// unknown.
+// costCells returns the cells of what a client's LISTs cost, "-" where nobody knows how many
+// objects there are.
 func costCells(c cost.Cost) []string {
 	if c == (cost.Cost{}) {
 		return []string{"-", "-"}
@@ -39,7 +39,7 @@ func predictionCells(p doctor.Prediction, memory float64) []string {
 	}
 }
 
-// whatIf prints the cost of requests, and their predicted cost with each remedy.
+// whatIf prints what requests cost, and would have cost with each remedy.
 func (p *prescription) whatIf(all []doctor.Prediction) {
 	if len(all) == 0 {
 		return
@@ -48,10 +48,10 @@ func (p *prescription) whatIf(all []doctor.Prediction) {
 	for _, one := range all {
 		rows = append(rows, append([]string{"   " + one.Remedy}, predictionCells(one, one.HeldBytes)...))
 	}
-	p.rows(rows) // the next write reports a failure
+	p.rows(rows) // a failure to write is found by what is written next
 }
 
-// predictions prints the cost of a restart, and the data behind all predictions.
+// predictions prints what a restart would take, and what all predictions rest on.
 func (p *prescription) predictions(r *doctor.Report) error {
 	if r.Restart != nil {
 		fmt.Fprintln(p.out)
@@ -72,7 +72,7 @@ func (p *prescription) predictions(r *doctor.Report) error {
 	return nil
 }
 
-// restartText returns a sentence that introduces the table of a restart.
+// restartText returns a sentence on what the table of a restart is about.
 func restartText(r *doctor.Restart) string {
 	memory := "MEMORY is what is added to the server's"
 	if r.Whole {
@@ -102,13 +102,13 @@ func restartText(r *doctor.Restart) string {
 		r.Killer, count(r.Killers), r.Resource, memory)
 }
 
-// maxUnpriced limits the named resources without a predicted cost.
+// maxUnpriced bounds the resources that are named of which no cost is predicted.
 const maxUnpriced = 5
 
-// maxSizes limits the sizes that are printed on a terminal.
+// maxSizes bounds the sizes that are told on a terminal.
 const maxSizes = 6
 
-// sizesText returns a sentence about the data behind predictions.
+// sizesText returns a sentence on what predictions rest on.
 func sizesText(sizes []doctor.Size) string {
 	if len(sizes) == 0 {
 		return "What LISTs cost is not predicted: nobody says how many objects there are. " +
@@ -125,8 +125,7 @@ func sizesText(sizes []doctor.Size) string {
 	return "CPU, SENT and MEMORY are predicted, for " + strings.Join(parts, ", ") + "."
 }
 
-// lowText returns a sentence about the accuracy of predictions of little CPU, or "" if there are
-// none.
+// lowText returns a sentence on how good predictions of little CPU are, or "" if there are none.
 func lowText(r *doctor.Report) string {
 	low := func(c cost.Cost) bool { return c.CPUSeconds > 0 && c.CPUSeconds < cost.LeastCPU }
 	predicted := func(p doctor.Prediction) bool { return low(p.Cost) }

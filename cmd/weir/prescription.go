@@ -15,14 +15,14 @@ import (
 	"github.com/weirproject/weir/internal/quantity"
 )
 
-// paperWidth is the width of sentences without a terminal.
+// paperWidth is how wide sentences are where there is no terminal.
 const paperWidth = 80
 
 // prescription prints a doctor's report for people.
 type prescription struct {
 	out   io.Writer
 	width int // of sentences
-	limit int // of rows, which are cut off there; 0: no limit, without a terminal
+	limit int // of rows, which are cut off there; 0: none, where there is no terminal
 }
 
 func newPrescription(out io.Writer) *prescription {
@@ -33,7 +33,7 @@ func newPrescription(out io.Writer) *prescription {
 	return p
 }
 
-// print prints the totals, the clients with the most requests, and the findings.
+// print prints the totals, the clients that ask most, and what was found.
 func (p *prescription) print(r *doctor.Report, read audit.Counts, top int) error {
 	p.paragraph("", totalsText(r))
 	v := newVerdict(r, read)
@@ -55,7 +55,7 @@ func (p *prescription) print(r *doctor.Report, read audit.Counts, top int) error
 	return p.predictions(r)
 }
 
-// findings prints the findings and their remedies.
+// findings prints what was found, with what to do about it.
 func (p *prescription) findings(all []doctor.Finding, text func(doctor.Finding) string) {
 	for i, f := range all {
 		p.paragraph(fmt.Sprintf("%d. ", i+1), text(f))
@@ -68,8 +68,8 @@ func (p *prescription) findings(all []doctor.Finding, text func(doctor.Finding) 
 	}
 }
 
-// change prints the line to write, and its explanation below. The line is not broken, so that it
-// can be copied.
+// change prints the line to write, and under it what is said of it. The line is not broken, so that
+// it can be copied.
 func (p *prescription) change(line string) {
 	if line == "" {
 		return
@@ -81,7 +81,7 @@ func (p *prescription) change(line string) {
 	fmt.Fprintln(p.out, "   Write: "+line)
 }
 
-// totalsText returns the totals of the log.
+// totalsText returns what the log has in all.
 func totalsText(r *doctor.Report) string {
 	t := r.Totals
 	text := fmt.Sprintf("%s to %s UTC, requests: %s, of those LISTs: %s (%s in all), WATCHes: %s, refused (429): %s, failed (5xx): %s.",
@@ -101,7 +101,7 @@ func totalsText(r *doctor.Report) string {
 	return text
 }
 
-// findingText returns a sentence about a client's behaviour.
+// findingText returns what a client does, as a sentence.
 func findingText(f doctor.Finding) string {
 	text := f.Text + "."
 	if f.Client != (doctor.Client{}) {
@@ -113,8 +113,8 @@ func findingText(f doctor.Finding) string {
 	return text
 }
 
-// table prints the clients with the most requests. Their names are last, because the end of a row
-// may be cut off.
+// table prints the clients that ask most. Their names come last, because the end of a row may be
+// cut off.
 func (p *prescription) table(r *doctor.Report, top int) error {
 	head := []string{"REQUESTS", "LISTS", "TIME", "WATCHES", "429"}
 	costs := func(c cost.Cost) []string { return nil }
@@ -133,7 +133,7 @@ func (p *prescription) table(r *doctor.Report, top int) error {
 	return p.rows(rows)
 }
 
-// rows prints a table whose rows are all known.
+// rows prints a table of which all rows are known.
 func (p *prescription) rows(rows [][]string) error {
 	table := columns.New(p.out, p.limit)
 	for _, row := range rows {
@@ -154,8 +154,8 @@ func totalCells(t doctor.Totals) []string {
 	}
 }
 
-// paragraph prints a text after a lead, broken between words. It indents the following lines by the
-// width of the lead.
+// paragraph prints a text behind a lead, broken between words. The lines below the first are
+// indented by the width of the lead.
 func (p *prescription) paragraph(lead, text string) {
 	indent := strings.Repeat(" ", utf8.RuneCountInString(lead))
 	line := lead

@@ -11,14 +11,14 @@ import (
 	"github.com/weirproject/weir/internal/quantity"
 )
 
-// verdict describes which part of the logs a report covers. The JSON names are stable.
+// verdict says which part of the logs a report covers. The JSON names are a promise.
 type verdict struct {
-	Complete bool     `json:"complete"` // all logs were read, and every client distinguished
+	Complete bool     `json:"complete"` // all of the logs was read, and every client told apart
 	Covers   string   `json:"covers"`
-	Gaps     []string `json:"gaps,omitempty"` // sentences on what the report does not cover
+	Gaps     []string `json:"gaps,omitempty"` // sentences on what it does not cover
 }
 
-// newVerdict returns the coverage of a report on logs.
+// newVerdict returns what the report on logs covers.
 func newVerdict(r *doctor.Report, read audit.Counts) verdict {
 	v := verdict{Gaps: skipped(read)}
 	if r.OthersClients > 0 {
@@ -36,11 +36,11 @@ func newVerdict(r *doctor.Report, read audit.Counts) verdict {
 	return v
 }
 
-// reportTime is the format of times in a report.
+// reportTime is how a report writes times.
 const reportTime = "2006-01-02 15:04:05"
 
-// nothing returns the sentence of a report without a finding. It makes no claim about parts that
-// were not read.
+// nothing returns the sentence of a report without a finding. It acquits no client in what was
+// not read.
 func (v *verdict) nothing() string {
 	if !v.Complete {
 		return "Nothing stands out in what was read: " + v.Covers + ". That is not all, as said above, and the rest can hide a client that does."
@@ -48,7 +48,7 @@ func (v *verdict) nothing() string {
 	return "Nothing stands out: no client costs much more than what it needs. " + v.covered()
 }
 
-// covered returns the sentence after the findings.
+// covered returns the sentence behind findings.
 func (v *verdict) covered() string {
 	if !v.Complete {
 		return "That covers " + v.Covers + ". It is not all, as said above, and the rest can hide other clients."
@@ -56,7 +56,7 @@ func (v *verdict) covered() string {
 	return "That covers " + v.Covers + "."
 }
 
-// skipped returns sentences on the parts of the logs that were not read, or nil if all were.
+// skipped returns sentences on what of the logs was not read, or nil if all was.
 func skipped(read audit.Counts) (texts []string) {
 	if read.Malformed > 0 {
 		var causes []string
