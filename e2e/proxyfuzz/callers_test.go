@@ -77,15 +77,15 @@ func newCallers(t *testing.T, ctx context.Context, w *world, ca, fronts, foreign
 	renewed := robots[0].DeepCopy()
 	renewed.UID = "b7e6d6c0-0000-4000-8000-000000000000"
 	for name, token := range map[string]string{
-		"an expired token of mine/robot":          tokens.mint(t, robots[0], map[string]any{"exp": past}),
-		"a token of mine/robot for later":         tokens.mint(t, robots[0], map[string]any{"nbf": time.Now().Add(time.Hour).Unix()}),
+		"an expired token of mine/robot":             tokens.mint(t, robots[0], map[string]any{"exp": past}),
+		"a token of mine/robot for later":            tokens.mint(t, robots[0], map[string]any{"nbf": time.Now().Add(time.Hour).Unix()}),
 		"a token of mine/robot for another audience": tokens.mint(t, robots[0], map[string]any{"aud": []string{"another"}}),
-		"a token of another issuer":               tokens.mint(t, robots[0], map[string]any{"iss": "https://nowhere"}),
-		"a token of a ServiceAccount that is not": tokens.mint(t, stranger, nil),
-		"a token of a ServiceAccount that was":    tokens.mint(t, renewed, nil),
-		"a token that is cut off":                 tokens.mint(t, robots[0], nil)[:100],
-		"junk":                                    "junk",
-		"a token with a comma":                    annToken + ",x",
+		"a token of another issuer":                  tokens.mint(t, robots[0], map[string]any{"iss": "https://nowhere"}),
+		"a token of a ServiceAccount that is not":    tokens.mint(t, stranger, nil),
+		"a token of a ServiceAccount that was":       tokens.mint(t, renewed, nil),
+		"a token that is cut off":                    tokens.mint(t, robots[0], nil)[:100],
+		"junk":                                       "junk",
+		"a token with a comma":                       annToken + ",x",
 	} {
 		out = append(out, caller{name: name, token: token})
 	}
