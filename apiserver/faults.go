@@ -104,9 +104,9 @@ func (f *Faults) bookmarks() (time.Duration, bool) {
 }
 
 // WatchBuffer closes watches with more than that many waiting changes, as kube-apiserver does when
-// the buffer of a slow watcher is full: without an error, and possibly in the middle of an event.
-// It applies to watches of all objects that start from now on. 0: no watch is closed for being
-// slow.
+// the buffer of a slow watcher is full: without an error, possibly before the initial state is
+// complete. It applies to watches of all objects that start from now on. 0: no watch is closed for
+// being slow.
 func (f *Faults) WatchBuffer(changes int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

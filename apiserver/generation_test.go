@@ -13,7 +13,7 @@ import (
 )
 
 // TestGenerations: a kind determines the generation of new objects, and which changes increment it.
-// PriorityClasses have no generation, and CSIDrivers count from 0.
+// no change increments that of a PriorityClass, and that of a CSIDriver starts at 0.
 func TestGenerations(t *testing.T) {
 	const spec = `{"spec":{"x":"y"}}`
 	withTestServer(t, apiserver.Options{}, func(t *testing.T, ts *testServer) {

@@ -23,9 +23,8 @@ const maxDrained = 1000
 // drains are the running drains, by channel, a <-chan watch.Event.
 var drains sync.Map
 
-// stopWatch stops a watch and drains it. A sender to a watch.ProxyWatcher checks its StopChan, so
-// that watch is not drained. If the watch panics and utilruntime.ReallyCrash is false, stopWatch
-// returns.
+// stopWatch stops a watch and drains it. It does not drain a watch.ProxyWatcher, whose senders
+// check its StopChan. If the watch panics and utilruntime.ReallyCrash is false, stopWatch returns.
 func stopWatch(w watch.Interface) {
 	defer utilruntime.HandleCrash()
 	w.Stop()

@@ -98,7 +98,8 @@ func recordWatches(s *setup) *watchLog {
 // TestListsWithoutBookmarks watches unchanged pods for twelve hours, without bookmarks, while other
 // objects change on the server. Such a watch looks like one of a server that hangs. So Weir's
 // informers list, five times in the first half hour, and then less and less often, as
-// docs/differences.md promises. At the end, one change per twenty minutes is delivered once each.
+// docs/differences.md promises. Each of the last changes, one every twenty minutes, is delivered
+// once.
 func TestListsWithoutBookmarks(t *testing.T) {
 	eachWithoutBookmarks(t, informertest.Refused, listsWithoutBookmarks)
 }

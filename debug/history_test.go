@@ -333,8 +333,7 @@ func TestStuckClient(t *testing.T) {
 	}
 }
 
-// TestHistoriesAreBounded: a history beyond the limit is refused, and so is one of an unknown
-// object source.
+// TestHistoriesAreBounded: a history beyond the limit is refused, and so is an invalid request.
 func TestHistoriesAreBounded(t *testing.T) {
 	l := look(t, func(context.Context, weir.Event[*corev1.Pod]) {})
 	for path, want := range map[string]int{

@@ -60,8 +60,8 @@ func dropIn(wrapped bool, contentType string, list lister) func(*rest.Config, in
 	}
 }
 
-// fromFactory is the pod informer of Weir's factory. For a ListerWatcher, which a factory does not
-// support, it adopts an informer.
+// fromFactory is the pod informer of Weir's factory. For a ListerWatcher it uses the factory's
+// InformerFor.
 func fromFactory(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
 	cfg.ContentType = runtime.ContentTypeProtobuf
 	if o.ListerWatcher != nil {
