@@ -60,7 +60,8 @@ type Config struct {
 	PageSize int64
 	// WatchTimeout is the shortest time after which the server is asked to end a watch. The longest
 	// is twice that. The time is random, so that the watches of a restarted server do not stay in
-	// step. A server is asked for whole seconds, one at least. 0: 5 minutes.
+	// step. A server is asked for whole seconds, one at least. While watches bring nothing, some
+	// are asked to end after 3 s. 0: 5 minutes.
 	WatchTimeout time.Duration
 	// BookmarkDeadline bounds how long the server may send no initial event in mode WatchList
 	// before they are complete. After that the watch fails with ErrNoBookmark, and a LIST follows.

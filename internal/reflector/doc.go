@@ -28,6 +28,8 @@
 //	a watch ends, or breaks off idle        all                 WATCH from the last event or bookmark: immediately. One that brought
 //	                                                            nothing within a second has failed: after a wait
 //	... before its time                     all                 the same, and a probe if it brings nothing within a second
+//	... again and again, and nothing is     all                 the same with timeoutSeconds=3, so that the server sends a bookmark soon. If
+//	heard for 90 s                                              none is received, and a probe finds a newer version, this counts like the next line
 //	a watch brings nothing for 90 s         all                 a probe while it is open. If the server goes on the watch is begun anew;
 //	                                                            if it does not answer, a consistent list follows after a wait
 //	another reflector of the same store,    all                 the watch is broken off, and a consistent list follows after a wait
@@ -75,14 +77,25 @@
 //   - three answers in a row that brought nothing, 429 aside;
 //   - three answered probes while the watch was not answered;
 //   - twelve failures of any kind together, 429 and requests without an answer aside;
+//   - three times 90 s in which watches brought nothing, while probes found a newer version;
 //   - the time of ten watches that brought nothing, not even a bookmark, see below;
 //   - three minutes in which such watches stood while no probe was answered.
 //
 // A watch that was accepted and then ended, or broke off between two events, is no failure, whether
 // the server ends it at its time or a proxy ends idle streams sooner. The exception is one that
-// ends within a second, or within half of a shorter Config.WatchTimeout, and brings nothing. But a
-// network may swallow the events of one watch after the other. So ten times Config.WatchTimeout, 50
-// minutes at least, is the time of watches that bring nothing before the state is listed.
+// ends within a second, or within half of a shorter Config.WatchTimeout, and brings nothing.
+//
+// But a network may swallow the events of one watch after the other, and none of them is silent for
+// 90 s if each ends sooner. A probe does not tell that from a quiet resource of a busy server: both
+// have a newer version. So once nothing was heard on watches for 90 s together, the next watch asks
+// for timeoutSeconds=3. The server sends a bookmark two seconds before the end of a watch, which is
+// soon enough for most proxies. If it is received, the watches work, and the store is current. If
+// not, and a probe finds a newer version meanwhile, the 90 s begin again. The third time the state
+// is listed, as after three silent watches.
+//
+// Where probes find nothing newer, or are answered with 429, nothing was missed as far as the
+// reflector knows. Then ten times Config.WatchTimeout, 50 minutes at least, is the time of watches
+// that bring nothing before the state is listed.
 //
 // After errors the first such list is one not older than what is held, whatever the Config asks of
 // a first state: all clients of a server that is starting need one, and its watch cache can answer

@@ -222,8 +222,8 @@ func (d *driver) read() input {
 }
 
 // close ends the request under way, if there is one. It returns what a probe broke the request off
-// for, or nil, and whether it was probed and no probe was answered.
-func (d *driver) close() (found *input, unanswered bool) {
+// for, or nil, and what the probes have found.
+func (d *driver) close() (found *input, result probeResult) {
 	if d.initial != nil {
 		d.initial.timer.Stop()
 		d.initial = nil
@@ -241,11 +241,11 @@ func (d *driver) close() (found *input, unanswered bool) {
 		d.cancel = nil
 	}
 	if d.probe != nil {
-		found, unanswered = d.probe.stop()
+		found, result = d.probe.stop()
 		d.probe = nil
 	}
 	d.item, d.itemErr = source.Object{}, nil
-	return found, unanswered
+	return found, result
 }
 
 // failed ends the request under way, and returns its failure as an input, or what a probe broke it
@@ -253,11 +253,11 @@ func (d *driver) close() (found *input, unanswered bool) {
 func (d *driver) failed(err error) input {
 	streaming := d.watch != nil
 	torn := streaming && d.watch.Buffered() > 0
-	found, unanswered := d.close()
+	found, result := d.close()
 	if found != nil && errors.Is(err, errProbed) {
 		return *found
 	}
-	in := input{typ: inFailed, err: classify(d.phase, err), torn: torn, probeUnanswered: unanswered}
+	in := input{typ: inFailed, err: classify(d.phase, err), torn: torn, probe: result}
 	in.err.Request = !streaming
 	in.retryAfter = retryAfterOf(err)
 	return in

@@ -117,8 +117,8 @@ func (d *driver) readWatch() input {
 		event, err := d.watch.Next()
 		switch {
 		case err == io.EOF:
-			_, unanswered := d.close()
-			other = input{typ: inEnded, probeUnanswered: unanswered}
+			_, result := d.close()
+			other = input{typ: inEnded, probe: result}
 		case ofOneItem(err):
 			d.taken(err, d.watch.Offset())
 			events++

@@ -54,6 +54,56 @@ func TestIdleStreamsAreEnded(t *testing.T) {
 	}
 }
 
+// TestSilentStreamsAreEnded: a proxy ends idle streams, and the cluster is busy, so that each probe
+// finds a newer version. Watches of a quiet resource are shown to work by the bookmark of a short
+// one: no list follows, and the store is never shown to be current longer ago than a watch would
+// leave it. Where a network swallows what the server sends, a list shows the change within six
+// minutes, time after time.
+func TestSilentStreamsAreEnded(t *testing.T) {
+	for name, tt := range map[string]struct {
+		after     time.Duration
+		swallowed bool
+	}{
+		"quiet, 2s": {after: 2 * time.Second}, "quiet, 5s": {after: 5 * time.Second}, "quiet, 50s": {after: 50 * time.Second},
+		"swallowed, 2s": {2 * time.Second, true}, "swallowed, 50s": {50 * time.Second, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withHarness(t, Config{Mode: List}, func(h *harness) {
+				idle := h.idleFor(tt.after, true)
+				now := func() string { return strconv.Itoa(10 + int(time.Since(h.began).Seconds())) }
+				h.server = func(rw http.ResponseWriter, r *http.Request) {
+					q := r.URL.Query()
+					early, _ := time.ParseDuration(q.Get("timeoutSeconds") + "s")
+					switch early -= 2 * time.Second; {
+					case !q.Has("watch") && tt.swallowed:
+						h.list(now(), "a@"+now())(rw, r)
+					case !q.Has("watch"):
+						h.list(now(), "a@1")(rw, r)
+					case early < tt.after && !tt.swallowed:
+						rw.Header().Set("Content-Type", watchContentType(h.enc))
+						rw.(http.Flusher).Flush()
+						time.Sleep(early)
+						rw.Write(h.event("bookmark@" + now()))
+					default:
+						idle(rw, r)
+					}
+				}
+				h.run()
+				for range 12 {
+					h.advance(6 * time.Minute)
+					s := h.r.Status()
+					if age := time.Since(s.CurrentAt); !tt.swallowed && (s.Relists > 0 || age > bookmarkPeriod+tt.after || s.Err != nil) {
+						h.t.Fatalf("%d lists, current %v ago, %v", s.Relists, age, s.Err)
+					}
+				}
+				if n := h.r.Status().Relists; tt.swallowed && n < 4 {
+					h.t.Errorf("%d lists in 72 minutes", n)
+				}
+			})
+		})
+	}
+}
+
 // TestJoinedVersions: a ListerWatcher joins the resourceVersions of several lists, which change
 // with any other resource. A watch that ends is resumed, without a probe and without a list.
 func TestJoinedVersions(t *testing.T) {

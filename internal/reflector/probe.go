@@ -27,16 +27,25 @@ type probe struct {
 
 	running sync.WaitGroup // the timer's function
 
-	mu       sync.Mutex
-	timer    *time.Timer
-	delay    time.Duration // before the next question
-	rv       string        // the store is current to here
-	heard    time.Time     // when the watch brought something last, or was opened
-	found    *input        // what the watch was broken off for
-	asked    bool          // since the watch was opened
-	answered bool          // an answer came, if only 429
-	stopped  bool
+	mu      sync.Mutex
+	timer   *time.Timer
+	delay   time.Duration // before the next question
+	rv      string        // the store is current to here
+	heard   time.Time     // when the watch brought something last, or was opened
+	found   *input        // what the watch was broken off for
+	result  probeResult
+	stopped bool
 }
+
+// probeResult is what the probes beside a watch have found.
+type probeResult uint8
+
+const (
+	notProbed       probeResult = iota
+	probeUnanswered             // none was answered
+	probeAnswered               // the last answer was 429, or the version that the store is current to
+	probeFoundNewer             // the last answer was another version
+)
 
 // startProbe begins to probe beside a watch that was just opened. seen is the number of
 // Config.Server's restores before the state that the watch goes on from.
@@ -91,18 +100,18 @@ func (p *probe) setResourceVersion(rv string) {
 }
 
 // stop ends the probe and blocks until a request under way has ended. The watch's context must have
-// ended before. It returns what the watch was broken off for, or nil, and whether the probe is
-// unanswered: it has asked, and got no answer.
-func (p *probe) stop() (found *input, unanswered bool) {
+// ended before. It returns what the watch was broken off for, or nil, and what the probes have
+// found.
+func (p *probe) stop() (found *input, result probeResult) {
 	p.r.sink.WhenOutdated(nil)
 	p.r.cfg.Server.leave(p)
 	p.mu.Lock()
 	p.stopped = true
 	p.timer.Stop()
-	found, unanswered = p.found, p.asked && !p.answered
+	found, result = p.found, p.result
 	p.mu.Unlock()
 	p.running.Wait()
-	return found, unanswered
+	return found, result
 }
 
 // ask makes one request and judges the answer.
@@ -114,7 +123,7 @@ func (p *probe) ask() {
 	}
 	p.running.Add(1)
 	defer p.running.Done()
-	p.asked = true
+	p.result = max(p.result, probeUnanswered)
 	began, rv := time.Now(), p.rv
 	p.mu.Unlock()
 
@@ -126,10 +135,11 @@ func (p *probe) ask() {
 		return
 	}
 	if err == nil || sentinelOf(err) == ErrTooManyRequests {
-		p.answered = true
 		current := err == nil && newest == p.rv
-		if current {
+		if p.result = probeAnswered; current {
 			p.r.current(began)
+		} else if err == nil {
+			p.result = probeFoundNewer
 		}
 		p.r.answered(current)
 	}

@@ -119,8 +119,9 @@ type state struct {
 	// stood is how long watches have stood, one after the other, that ended well. Ends with a failure
 	// and with a list.
 	stood time.Duration
-	// unheard is how long nothing was heard on the watches in a row before this one, without a probe.
-	// It ends with whatever a watch brings, and with a list.
+	// unheard is how long watches in a row before this one have stood that brought nothing, about
+	// since a probe was answered last that did not find something newer. It ends with what a watch
+	// brings, and with a list.
 	unheard time.Duration
 	// silence is how long watches in a row have stood that brought nothing while no probe was
 	// answered. Ends with whatever a watch brings, an answered probe, and a list.
@@ -256,7 +257,7 @@ type input struct {
 	newestObjectRV string
 	size           int64
 
-	probeUnanswered bool // of a watch that ended: it was probed, and no probe was answered
+	probe probeResult // of a watch that ended, or broke off
 }
 
 // newState returns the state before the first step. rv is what the writer is current to, or "".

@@ -30,11 +30,20 @@ func (m *machine) ended() {
 }
 
 // brokeOffIdle reports whether a stream that failed is as good as one that the server ended: it
-// broke off between two events, and has stood or brought something.
+// broke off between two events, and has stood or brought something. So is one that proves, and
+// outlives the short time that the server was asked for.
 func (m *machine) brokeOffIdle() bool {
 	return m.request == reqWatch && m.open && !m.initial && m.in.err.Sentinel == ErrUnreachable && !m.in.torn &&
-		!errors.Is(m.in.err, source.ErrStalled) && (m.brought || !m.short())
+		(m.proves() || !errors.Is(m.in.err, source.ErrStalled)) && (m.brought || !m.short())
 }
+
+// proves reports whether the next watch, or the one under way while it has brought nothing, is to
+// show that watches deliver. The watches before it were silent for as long as a server leaves one
+// without a bookmark, but each ended sooner than the probe of a silent watch, so that nothing tells
+// a quiet resource from a network that swallows events. A server sends a bookmark before the end of
+// a watch. So this one is asked to end before a front end that ends idle streams does it, and
+// counts as silent if it brings nothing while a probe finds that the server has something newer.
+func (m *machine) proves() bool { return m.unheard >= bookmarkPeriod && !m.opaque() }
 
 // short reports whether the watch at hand has ended so soon that it counts as refused if it brought
 // nothing. A server that was asked for a second may end it a little earlier.
@@ -63,14 +72,15 @@ func (m *machine) endedWell(unconfirmed bool) {
 	if m.stood += m.in.after; m.stood >= m.cfg.Backoff.Healthy {
 		m.forgive()
 	}
-	if m.silence += m.in.after; m.brought || !m.in.probeUnanswered {
+	if m.silence += m.in.after; m.brought || m.in.probe != probeUnanswered {
 		m.silence = 0
 	}
+	missed := !m.brought && m.proves() && m.in.probe == probeFoundNewer
 	switch {
 	case !m.brought:
 		m.empty += m.in.after
-		if m.unheard += m.in.after; m.in.after >= bookmarkPeriod { // a probe has left it alone
-			m.unheard = 0
+		if m.unheard += m.in.after; m.in.probe == probeAnswered { // they are sent each bookmarkPeriod
+			m.unheard = m.in.after % bookmarkPeriod
 		}
 	case m.short() && !m.moved: // or they would be repeated forever
 		m.empty += max(m.in.after, shortPace)
@@ -89,6 +99,10 @@ func (m *machine) endedWell(unconfirmed bool) {
 	if m.empty >= m.emptyFor() {
 		m.consistent = true
 		m.list()
+		return
+	}
+	if missed {
+		m.silentWatch()
 		return
 	}
 	m.resume()

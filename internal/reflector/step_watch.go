@@ -18,6 +18,9 @@ const (
 	// maxSilence is how long such watches may stand while no probe is answered. A server that was
 	// restored from a backup accepts a watch from beyond its end, and sends nothing.
 	maxSilence = 2 * bookmarkPeriod
+	// provingTimeout is the time of a watch that is to bring a bookmark soon, see proves. It is the
+	// shortest for which kube-apiserver sends one: two seconds before the end.
+	provingTimeout = 3 * time.Second
 	// A watch without bookmarks is silent whenever its resource is. So where none ever came, after
 	// patientLists lists that stood in for such watches each next one takes twice as many of them, up
 	// to 1 << maxPatience times as many: two and a half hours.
@@ -32,6 +35,9 @@ func (m *machine) watch() {
 	a := openWatch{WatchOptions: source.WatchOptions{
 		ResourceVersion: m.rv, AllowBookmarks: true, Timeout: m.watchTimeout(),
 	}}
+	if m.proves() {
+		a.Timeout = provingTimeout
+	}
 	switch {
 	case m.rv == "": // there is nothing to compare with
 	case m.opaque(): // an answer sooner would say nothing, see otherScheme
@@ -167,9 +173,13 @@ func (m *machine) probed() {
 		m.incomparableVersions()
 		return
 	}
+	m.silentWatch()
+}
+
+// silentWatch handles a watch that brought nothing although the server has something newer. Either
+// nothing of ours has changed and there are no bookmarks, or what the server sends is lost.
+func (m *machine) silentWatch() {
 	m.unheard = 0
-	// The server goes on, the watch does not. Either nothing of ours has changed and there are no
-	// bookmarks, or it hangs.
 	m.failedAnswers++
 	if m.hopeless() && m.failedAnswers >= m.silentWatches() {
 		m.listInstead(ErrSilent)

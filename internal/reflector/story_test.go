@@ -31,7 +31,7 @@ import (
 //	probed rv=N | failed=WHAT                a silent watch was broken off by its probe
 //	outdated [after=D] [spread=D]            another reflector has found that the server went back
 //	bookmark rv=N [final] [after=D]
-//	ended after=D [probe-unanswered]         a WATCH's body ended well, and its probes got no answer
+//	ended after=D [probe=RESULT]             a WATCH's body ended well; its probes were unanswered, answered or found newer
 //	failed WHAT [retry-after=D] [after=D] [torn]    see failure; torn: within an event
 //
 // The answer is what is done about it (->), and what changed in the state.
@@ -110,8 +110,8 @@ func inputOf(t *testing.T, d *datadriven.TestData, phase Phase) input {
 			in.err = classify(Asking, failure(arg.Vals[0]))
 		case "empty":
 			in.empty = true
-		case "probe-unanswered":
-			in.probeUnanswered = true
+		case "probe":
+			in.probe = map[string]probeResult{"unanswered": probeUnanswered, "answered": probeAnswered, "newer": probeFoundNewer}[arg.Vals[0]]
 		case "final":
 			in.final = true
 		case "torn":

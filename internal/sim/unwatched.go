@@ -20,6 +20,9 @@ const (
 	unwatchedSlack = 300 * time.Millisecond
 	// listsEvery is how often an informer may list whose WATCHes bring nothing. client-go does not.
 	listsEvery = 50 * time.Minute
+	// listsWithoutBookmarks is the same where servers send no bookmarks, so that a busy server and a
+	// quiet resource look like a network that swallows events: three times 90 s.
+	listsWithoutBookmarks = 270 * time.Second
 )
 
 // unwatched compares informers with client-go's in the same world: each is without a WATCH for no
@@ -33,7 +36,11 @@ func (r *run) unwatched() {
 	if lists > 1 { // for want of WATCHes. These lists are small, so that they cost little
 		lists *= 4
 	}
-	lists += int(r.now() / listsEvery)
+	if r.world.Servers[0].Bookmarks < 0 {
+		lists += int(r.now() / listsWithoutBookmarks)
+	} else {
+		lists += int(r.now() / listsEvery)
+	}
 	for _, c := range r.clients {
 		if c == control {
 			continue

@@ -9,11 +9,16 @@ type jsonWatch struct {
 	typeMeta TypeMeta // of the last event; it is nearly always that of the next
 	name     []byte   // of the member last read
 	text     []byte   // of a type that had escapes
+	within   bool     // an event has begun, and has not ended
 }
 
 // buffered leaves out the whitespace before the next event: the newline behind the last one arrives
-// together with that, and says nothing of the next.
+// together with that, and says nothing of the next. An event that broke off counts from its
+// beginning.
 func (j *jsonWatch) buffered() int {
+	if j.within {
+		return j.buf.len()
+	}
 	rest := j.buf.window()[j.pos:]
 	for i, c := range rest {
 		if c != '\n' && c != ' ' && c != '\r' && c != '\t' {
@@ -46,6 +51,7 @@ func (j *jsonWatch) next() (Event, error) {
 	}
 	j.release()
 	j.pos++
+	j.within = true
 	j.keep = j.max + eventOverhead
 	var e jsonEvent
 	for first := true; ; first = false {
@@ -63,6 +69,7 @@ func (j *jsonWatch) next() (Event, error) {
 			return Event{}, j.fail("watch event", ErrTooLarge)
 		}
 	}
+	j.within = false
 	return j.event(&e)
 }
 

@@ -88,7 +88,8 @@ func TestWatchReaderTruncated(t *testing.T) {
 			border[w.Offset()] = len(border)
 		}
 		for cut := range body {
-			events, err := readWatch(NewWatchReader(bytes.NewReader(body[:cut]), enc, Limits{}))
+			w := NewWatchReader(bytes.NewReader(body[:cut]), enc, Limits{})
+			events, err := readWatch(w)
 			n, clean := border[int64(cut)]
 			if enc == JSON && cut > 0 && body[cut-1] == '\n' {
 				n, clean = border[int64(cut-1)]
@@ -98,6 +99,8 @@ func TestWatchReaderTruncated(t *testing.T) {
 				t.Fatalf("%v: cut at %d: %d events, %v; want %d", enc, cut, len(events), err, n)
 			case !clean && !errors.Is(err, io.ErrUnexpectedEOF):
 				t.Fatalf("%v: cut at %d: %v", enc, cut, err)
+			case clean != (w.Buffered() == 0):
+				t.Fatalf("%v: cut at %d: %d bytes buffered", enc, cut, w.Buffered())
 			}
 		}
 	}
