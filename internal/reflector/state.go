@@ -24,7 +24,7 @@ import (
 //	Listing    watch                 true     +          -     +
 //	Watching   watch                 -        -          -     -
 //
-// Besides:
+// Also:
 //
 //	page is set            only while replacing, and pageRV only while page is
 //	replacing with Waiting only between two pages: page is set
@@ -35,9 +35,8 @@ import (
 //	restored               never with Watching: a list comes first
 //	noMatch                never with noConsistent
 //
-// check enforces these rules. All other combinations of flags are legal. The flags consistent,
-// atLeast, whole, unpaged, withoutInitial, rebase, noMatch and noConsistent are demands on the next
-// list; they add up.
+// check enforces these rules. All other combinations of flags are legal. What is cleared together
+// is one struct, so that nothing survives its cause.
 type state struct {
 	cfg *Config
 
@@ -45,97 +44,120 @@ type state struct {
 	request request // what is under way, or, while waiting, what comes next
 	mode    Mode    // Auto until the server's version is known
 
-	rv           string // the store is current to here; "" before the first list
-	brokenListRV string // the newest resourceVersion of the objects of a list that broke off
-	listFloor    string // the next list must not be older: the server has told that it has this
-	synced       bool
-	relists      int
+	rv     string // the store is current to here; "" before the first list
+	synced bool
+	// relists counts the states that were complete after the first.
+	relists int
 	// versioned says that a list had a resourceVersion. One without is no list of that server then: a
 	// body that was cut behind its kind, say, is an empty one to the generated decoders.
 	versioned bool
 	size      int64 // of the last list that came through, in small objects
-
-	// About the list under way, or the next one.
-	consistent      bool // it must be consistent, whatever the Config says
-	atLeast         bool // it must not be older than rv: a server was found that is behind
-	askedConsistent bool // the request under way is for a consistent one
-	whole           bool // it must not be in pages
-	unpaged         bool // a next page did not come the last time: all in one answer is tried first
-	withoutInitial  bool // it must be a LIST, also in mode WatchList
-	rebase          bool // it is the truth, also where it is older than rv
-	restored        bool // it is the truth because the server was restored from a backup
-	insteadOfWatch  bool // it stands in for a watch that keeps failing; rv may still be good
-	stoodIn         bool // one has stood in so, and no watch has brought anything newer since
-	rvAtEnd         bool // lists tell their resourceVersion behind the items, or may do so
-	// The newest resourceVersion is asked for because the list must not be older.
-	askingListFloor bool
-	// The server refuses "not older than", or does not know it: a consistent list is asked for.
-	noMatch      bool
-	noConsistent bool // consistent lists keep failing: "not older than" is asked for
-	unmatched    int  // lists that failed with "not older than" since the form was changed last
-	inconsistent int  // the same of consistent lists
-	tooLarge     int  // states, in a row, that were refused because the server is behind
-	// Lists in pages, since something newer came, that were of exactly what is held, or failed since
-	// that is too old.
-	exactLists  int
-	brokenLists int    // lists in a row that failed in the form they were asked for
-	limit       int64  // of its pages
-	page        string // the token of the page under way; "" on the first
-	pageRV      string // the list's resourceVersion
-	replacing   bool   // between replace and its end
-	initial     bool   // a watch, in its initial events
-
-	behind behind // about a server that may have gone back in time
-
-	// About the watch under way, or the next one.
-	unconfirmed bool // its server has yet to show that it is as new as rv
-	open        bool // it was answered with 200
-	brought     bool // it brought an event or a bookmark
-	moved       bool // it brought a newer resourceVersion
-	bookmarked  bool // any watch has brought a bookmark, but for those of initial events
 	// The last list had objects that cannot be read: another one is no reason for a list.
 	unreadable bool
+	// unconfirmed says that the server of the next watch has yet to show that it is as new as rv.
+	unconfirmed bool
+	bookmarked  bool   // any watch has brought a bookmark, but for those of initial events
+	behind      behind // about a server that may have gone back in time
 
-	// Failures in a row, 0 <= each. All but shortWatches end with a newer resourceVersion, those from
-	// failedAnswers to empty also with a list.
+	nextList
+	listHistory
+	initial bool // a watch, in its initial events
+	stream
+	pace
+	inVain
 
-	// attempt counts failures of any kind, and sets the pace. It ends with a watch that stood as well.
-	// cheapFailures counts the first of these that cost the server little, see backoffAttempt.
+	err            *Error
+	failedInStream bool   // err came with a watch that was open
+	reason         Reason // why the list under way, or the next one, is necessary; decides nothing
+}
+
+// nextList is about the list under way, or the next one. A complete list clears it. Its flags up to
+// noConsistent are demands on the list; they add up, also with unpaged and noMatch.
+type nextList struct {
+	consistent     bool // it must be consistent, whatever the Config says
+	atLeast        bool // it must not be older than rv: a server was found that is behind
+	whole          bool // it must not be in pages
+	withoutInitial bool // it must be a LIST, also in mode WatchList
+	rebase         bool // it is the truth, also where it is older than rv
+	restored       bool // it is the truth because the server was restored from a backup
+	insteadOfWatch bool // it stands in for a watch that keeps failing; rv may still be good
+	noConsistent   bool // consistent lists keep failing: "not older than" is asked for
+
+	page         string // the token of the page under way; "" on the first
+	pageRV       string // the list's resourceVersion
+	replacing    bool   // between replace and its end
+	brokenListRV string // the newest resourceVersion of the objects of a list that broke off
+	listFloor    string // it must not be older: the server has told that it has this
+	// The newest resourceVersion is asked for because the list must not be older.
+	askingListFloor bool
+
+	brokenLists  int // lists in a row that failed in the form they were asked for
+	unmatched    int // lists that failed with "not older than" since the form was changed last
+	inconsistent int // the same of consistent lists
+	tooLarge     int // states, in a row, that were refused because the server is behind
+}
+
+// listHistory is what the lists before say of the next one.
+type listHistory struct {
+	askedConsistent bool  // the request under way, or the last one, is for a consistent one
+	limit           int64 // of its pages
+	unpaged         bool  // a next page did not come the last time: all in one answer is tried first
+	rvAtEnd         bool  // lists tell their resourceVersion behind the items, or may do so
+	// stoodIn says that a list has stood in for a watch, and no watch has brought something newer.
+	stoodIn bool
+	// The server refuses "not older than", or does not know it: a consistent list is asked for.
+	noMatch bool
+	// exactLists counts the lists in pages, since something newer came, that were of exactly what is
+	// held, or failed since that is too old.
+	exactLists int
+}
+
+// stream is about the watch under way, or the last one. The request of the next one clears it.
+type stream struct {
+	open    bool // it was answered with 200
+	brought bool // it brought an event or a bookmark
+	moved   bool // it brought a newer resourceVersion
+}
+
+// pace is what sets the pace of requests. Counts are of failures in a row, and 0 or more. A newer
+// resourceVersion clears all but forcedLists, shortWatches and stood.
+type pace struct {
+	// attempt counts failures of any kind. It ends with a watch that stood as well. cheapFailures
+	// counts the first of these that cost the server little, see backoffAttempt.
 	attempt       int
 	cheapFailures int
 	// forcedLists counts the lists that failing watches, or a server that was behind, made necessary.
 	// It sets the pace of lists, see listBackoffAttempt. It ends with a watch that stood, see
 	// forgiveLists.
-	forcedLists       int
-	failedAnswers     int // answers of any kind but 429 and 504 ResourceVersionTooLarge
-	unansweredWatches int // watches that got no answer, or broke off and had brought nothing
-	answeredProbes    int // answers to a probe meanwhile
-	failures          int // of any kind, but for 429 and requests that got no answer
-	unansweredLists   int
-	shortWatches      int // watches that brought something and ended within shortWatch
-	standIns          int // lists that stood in for a watch. Ends with whatever a watch brings
-	// empty is how long watches have stood that brought nothing, see emptyFor.
-	empty time.Duration
+	forcedLists  int
+	shortWatches int // watches that brought something and ended within shortWatch
+	standIns     int // lists that stood in for a watch. Ends with what a watch brings
 	// stood is how long watches have stood, one after the other, that ended well. Ends with a failure
 	// and with a list.
 	stood time.Duration
-	// unheard is how long watches in a row before this one have stood that brought nothing, about
-	// since a probe was answered last that did not find something newer. It ends with what a watch
-	// brings, and with a list.
-	unheard time.Duration
-	// silence is how long watches in a row have stood that brought nothing while no probe was
-	// answered. Ends with whatever a watch brings, an answered probe, and a list.
-	silence time.Duration
-
 	// missing counts the answers in a row that there is no such resource, where there was one a
 	// moment ago, while they set no slower pace. It ends with a list. refused counts those of them to
 	// a watch. It ends with a watch that stood, or brought something.
 	missing int // <= maxMissing
 	refused int // <= maxRefused
+}
 
-	err            *Error
-	failedInStream bool   // err came with a watch that was open
-	reason         Reason // why the list under way, or the next one, is necessary; decides nothing
+// inVain counts what was of no use since the state was newer last. A newer resourceVersion and a
+// complete list clear it.
+type inVain struct {
+	failedAnswers     int // answers of any kind but 429 and 504 ResourceVersionTooLarge
+	unansweredWatches int // watches that got no answer, or broke off and had brought nothing
+	answeredProbes    int // answers to a probe meanwhile
+	failures          int // of any kind, but for 429 and requests that got no answer
+	unansweredLists   int
+	// empty is how long watches have stood that brought nothing, see emptyFor.
+	empty time.Duration
+	// unheard is how long watches in a row before this one have stood that brought nothing, about
+	// since a probe was answered last that did not find something newer. What a watch brings ends it.
+	unheard time.Duration
+	// silence is how long watches in a row have stood that brought nothing while no probe was
+	// answered. What a watch brings ends it, and an answered probe.
+	silence time.Duration
 }
 
 // checking makes step check its result. Tests set it.
@@ -262,7 +284,9 @@ type input struct {
 
 // newState returns the state before the first step. rv is what the writer is current to, or "".
 func newState(cfg *Config, rv string) state {
-	return state{cfg: cfg, mode: cfg.Mode, rv: rv, synced: rv != "", rvAtEnd: rv != ""}
+	s := state{cfg: cfg, mode: cfg.Mode, rv: rv, synced: rv != ""}
+	s.rvAtEnd = rv != ""
+	return s
 }
 
 // tries returns how many tries have failed in a row.

@@ -292,11 +292,6 @@ func (m *machine) forgiveLists() {
 	}
 }
 
-// progressed notes that the state is newer than it was, so that what failed before has passed.
-func (m *machine) progressed() {
-	m.failedAnswers, m.unansweredWatches, m.answeredProbes, m.failures, m.unansweredLists, m.empty, m.unheard, m.silence = 0, 0, 0, 0, 0, 0, 0, 0
-}
-
 // hopeless reports whether it has failed as often as it may: a LIST comes next.
 func (m *machine) hopeless() bool {
 	return m.failedAnswers >= relistAfter || m.answeredProbes >= relistAfter || m.failures >= maxFailures

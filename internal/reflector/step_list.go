@@ -249,15 +249,11 @@ func (m *machine) complete(rv string) {
 		m.standIns++
 	}
 	m.succeeded()
-	m.progressed()
+	m.inVain = inVain{}
 	m.stood = 0
 	m.countExactList(rv)
 	m.rv, m.synced = rv, true
-	m.replacing, m.page, m.pageRV, m.brokenLists = false, "", "", 0
-	m.consistent, m.atLeast, m.whole, m.withoutInitial, m.rebase, m.insteadOfWatch = false, false, false, false, false, false
-	m.restored = false
-	m.brokenListRV, m.listFloor, m.askingListFloor = "", "", false
-	m.unconfirmed, m.unmatched, m.inconsistent, m.tooLarge, m.noConsistent, m.behind = false, 0, 0, 0, false, behind{}
+	m.unconfirmed, m.behind, m.nextList = false, behind{}, nextList{}
 }
 
 // countExactList counts lists that were not to be older than what is held, and were of exactly

@@ -31,7 +31,7 @@ const (
 // watch requests the changes since rv.
 func (m *machine) watch() {
 	m.request, m.phase, m.initial = reqWatch, Watching, false
-	m.open, m.brought, m.moved = false, false, false
+	m.stream = stream{}
 	a := openWatch{WatchOptions: source.WatchOptions{
 		ResourceVersion: m.rv, AllowBookmarks: true, Timeout: m.watchTimeout(),
 	}}
@@ -53,7 +53,7 @@ func (m *machine) watch() {
 // watchInitial requests the whole state as initial events, and then its changes.
 func (m *machine) watchInitial() {
 	m.request, m.phase, m.initial, m.limit = reqWatch, Listing, true, 0
-	m.open, m.brought, m.moved = false, false, false
+	m.stream = stream{}
 	rv, _ := m.from()
 	m.do(openWatch{WatchOptions: source.WatchOptions{
 		ResourceVersion: rv, Match: metav1.ResourceVersionMatchNotOlderThan, SendInitialEvents: true,
@@ -116,7 +116,7 @@ func (m *machine) advance() {
 	}
 	if m.in.rv != m.rv {
 		m.moved, m.stoodIn, m.attempt, m.missing, m.refused = true, false, 0, 0, 0
-		m.progressed()
+		m.inVain = inVain{}
 		m.forgiveLists()
 		m.forgetLists()
 	}
