@@ -92,7 +92,10 @@ type Backoff struct {
 
 // config returns the reflector's configuration.
 func (o ListWatch) config() reflector.Config {
-	return reflector.ListWatch[Mode, Consistency, Backoff](o).Config()
+	return reflector.Config{
+		Mode: reflector.Mode(o.Mode), Consistency: reflector.Consistency(o.Consistency), PageSize: o.PageSize, WatchTimeout: o.WatchTimeout,
+		BookmarkDeadline: o.BookmarkDeadline, MaxLists: o.MaxLists, Backoff: reflector.Backoff(o.Backoff),
+	}
 }
 
 // ServerGroup groups the informers of one API server. Set Options.Server of each of them to a

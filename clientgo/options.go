@@ -73,8 +73,11 @@ type Options struct {
 
 // reflectorConfig returns the reflector's configuration.
 func (o *Options) reflectorConfig() reflector.Config {
-	cfg := reflector.ListWatch[weir.Mode, weir.Consistency, weir.Backoff](o.ListWatch).Config()
-	cfg.Server = (*reflector.Server)(o.Server)
+	l := &o.ListWatch
+	cfg := reflector.Config{
+		Mode: reflector.Mode(l.Mode), Consistency: reflector.Consistency(l.Consistency), PageSize: l.PageSize, WatchTimeout: l.WatchTimeout,
+		BookmarkDeadline: l.BookmarkDeadline, MaxLists: l.MaxLists, Backoff: reflector.Backoff(l.Backoff), Server: (*reflector.Server)(o.Server),
+	}
 	if cfg.Mode == reflector.Auto {
 		cfg.Mode = reflector.List
 	}
