@@ -175,9 +175,9 @@ func (i *Informer[T]) WaitForErr(ctx context.Context) (err error) {
 	return err
 }
 
-func onStatus(tell func(Status)) func(engine.Status) {
+func onStatus(tell func(Status)) func(reflector.Status) {
 	if tell == nil {
 		return nil
 	}
-	return func(s engine.Status) { tell(statusOf(s)) }
+	return func(s reflector.Status) { tell(statusOf(s)) }
 }

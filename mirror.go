@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/internal/engine"
 	"github.com/weirproject/weir/internal/reflector"
 	"github.com/weirproject/weir/internal/source"
 	"github.com/weirproject/weir/internal/wire"
@@ -61,7 +60,8 @@ func reflectTo(ctx context.Context, cfg *rest.Config, opts Options, typ *objectT
 	scope := scopes[0]
 	if tell := onStatus(opts.OnStatus); tell != nil {
 		tuning.OnStatus = func(s reflector.Status) {
-			tell(engine.Status{Status: s, Namespace: scope.namespace, Selector: scope.String()})
+			s.Namespace, s.Selector = scope.namespace, scope.String()
+			tell(s)
 		}
 	}
 	src, err := typ.source(cfg, scope, source.Options{})

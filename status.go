@@ -3,7 +3,6 @@ package weir
 import (
 	"time"
 
-	"github.com/weirproject/weir/internal/engine"
 	"github.com/weirproject/weir/internal/reflector"
 )
 
@@ -91,7 +90,7 @@ func (s Status) String() string {
 	}.String()
 }
 
-func statusOf(s engine.Status) Status {
+func statusOf(s reflector.Status) Status {
 	return Status{
 		Namespace: s.Namespace, Selector: s.Selector,
 		Phase: Phase(s.Phase), Since: s.Since, Mode: Mode(s.Mode), Synced: s.Synced, ResourceVersion: s.ResourceVersion, LastContact: s.Heard, CurrentAsOf: s.CurrentAt,

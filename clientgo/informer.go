@@ -294,7 +294,7 @@ func (i *informer) SetWatchErrorHandlerWithContext(handler cache.WatchErrorHandl
 // onStatus handles each change of the reflector's status. After a relist it resyncs the handlers if
 // resyncOnRelist is set. Until the context of Run ends, it passes the errors that client-go would
 // pass to the watch error handler.
-func (i *informer) onStatus(s engine.Status) {
+func (i *informer) onStatus(s reflector.Status) {
 	i.mu.Lock()
 	ctx, handler := i.runContext, i.onError
 	passes := i.failures.next(s.Err)

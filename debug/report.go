@@ -122,9 +122,7 @@ func informerOf(name string, e *engine.Engine) informer {
 		if s.ItemType != (wire.TypeMeta{}) {
 			i.APIVersion, i.Kind, i.Resource = s.ItemType.APIVersion, s.ItemType.Kind, s.Resource
 		}
-		of := reflectorOf(s.Status, transitions[n])
-		of.Namespace, of.Selector, of.ScopeUnknown = s.Namespace, s.Selector, s.ScopeUnknown
-		i.Reflectors = append(i.Reflectors, of)
+		i.Reflectors = append(i.Reflectors, reflectorOf(s, transitions[n]))
 	}
 	for _, r := range e.Handlers() {
 		i.Handlers = append(i.Handlers, handlerOf(r))
@@ -148,6 +146,7 @@ func handlerOf(r *delivery.Registration) handlerState {
 
 func reflectorOf(s reflector.Status, last []reflector.Transition) reflectorState {
 	r := reflectorState{
+		Namespace: s.Namespace, Selector: s.Selector, ScopeUnknown: s.ScopeUnknown,
 		Phase: s.Phase.String(), Since: s.Since, Mode: s.Mode.String(), Synced: s.Synced, Heard: known(s.Heard), CurrentAt: known(s.CurrentAt),
 		Error: text(s.Err), LastError: text(s.LastErr), LastErrorAt: known(s.LastErrAt),
 		Attempts: s.Attempts, NextRetry: known(s.NextRetry), Queued: s.Queued, Relists: s.Relists, Transitions: []transition{},

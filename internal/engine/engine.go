@@ -43,7 +43,7 @@ type Config struct {
 	Requests *source.Stats
 	// OnStatus is called with each change of a reflector's status. It must not block. It may be
 	// nil.
-	OnStatus func(Status)
+	OnStatus func(reflector.Status)
 	// Background runs while the engine does, on a separate goroutine, until its context ends; Run
 	// waits for it. It may be nil.
 	Background func(context.Context)

@@ -14,17 +14,6 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// Status is the state of one of an engine's reflectors. For metadata, ItemType is what the source
-// knows about the objects' type, which may be less than a kind.
-type Status struct {
-	reflector.Status
-	Resource  string // of the objects, such as pods; "": unknown
-	Namespace string // "" is all
-	Selector  string // "" is everything
-	// ScopeUnknown reports that the source does not know what it lists and watches.
-	ScopeUnknown bool
-}
-
 // scoped is a source that knows, at most from its requests, what it lists and watches.
 type scoped interface {
 	Scope() (namespace, selector string, known bool)
@@ -52,21 +41,23 @@ func (m *member) run(ctx context.Context) {
 	}
 }
 
-func (m *member) status(s reflector.Status) Status {
-	out := Status{Status: s, Namespace: m.namespace, Selector: m.selector}
+// status returns s with what the reflector lists and watches. Where the objects are metadata alone,
+// the ItemType is that of the objects that the source knows, which may be less than a kind.
+func (m *member) status(s reflector.Status) reflector.Status {
+	s.Namespace, s.Selector = m.namespace, m.selector
 	if of, ok := m.source.(scoped); ok {
 		var known bool
-		out.Namespace, out.Selector, known = of.Scope()
-		out.ScopeUnknown = !known
+		s.Namespace, s.Selector, known = of.Scope()
+		s.ScopeUnknown = !known
 	}
 	var known wire.TypeMeta
 	if of, ok := m.source.(typed); ok {
-		known, out.Resource = of.Type()
+		known, s.Resource = of.Type()
 	}
 	if isMetadata(s.ItemType) {
-		out.ItemType = known
+		s.ItemType = known
 	}
-	return out
+	return s
 }
 
 // isMetadata reports whether objects state only that they are metadata.
@@ -87,8 +78,8 @@ func (m *member) what() string {
 }
 
 // Statuses returns the states of the reflectors, in the order in which they were added.
-func (e *Engine) Statuses() []Status {
-	all := make([]Status, len(e.members))
+func (e *Engine) Statuses() []reflector.Status {
+	all := make([]reflector.Status, len(e.members))
 	for i, m := range e.members {
 		all[i] = m.status(m.reflector.Status())
 	}

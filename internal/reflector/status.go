@@ -34,7 +34,15 @@ func (p Phase) String() string { return name(phaseNames[:], int(p)) }
 
 // Status says what a reflector is doing, and how well. It is a value: nothing in it changes.
 type Status struct {
-	Name  string
+	Name string // Config.Name
+
+	// What the reflector lists and watches. An engine sets it for its reflectors.
+	Resource  string // such as pods; "": not known
+	Namespace string // "": all
+	Selector  string // "": everything
+	// ScopeUnknown says that Namespace and Selector are not known: the source does not know them.
+	ScopeUnknown bool
+
 	Phase Phase
 	Since time.Time // when Phase, or Err, began
 	// Mode is the mode in use. It is Auto until one is chosen.
