@@ -12,7 +12,7 @@ import (
 // attack is one way to misbehave.
 type attack struct {
 	name string
-	// credentials has the attackers send a valid token, of a user who may read pods and ConfigMaps.
+	// credentials makes the attackers send a valid token, of a user who may read pods and ConfigMaps.
 	credentials bool
 	statuses    []int    // that attackers may receive
 	more        []string // arguments of the proxy beyond those of deploy/base
@@ -135,7 +135,7 @@ func (a *attackers) unfinishedBodies(ctx context.Context) {
 	})
 }
 
-// resets begins streams and resets each immediately, on two connections.
+// resets starts streams and resets each immediately, on two connections.
 func (a *attackers) resets(ctx context.Context) {
 	block := head("GET", "/api/v1/pods", bearer("made-up"))
 	a.each(ctx, 2, func(ctx context.Context, _ int) {

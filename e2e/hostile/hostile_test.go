@@ -165,7 +165,7 @@ func (r *row) judge(t *testing.T, k *attack, container int64) {
 	}
 }
 
-// compare runs the attack against a kube-apiserver of its own.
+// compare runs the attack against a separate kube-apiserver.
 func (k *attack) compare(t *testing.T, ctx context.Context, r *row, address string) {
 	t.Helper()
 	v := newAPIServer(t, ctx)

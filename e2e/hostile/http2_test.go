@@ -100,7 +100,7 @@ func (c *connection) write(frame func(*http2.Framer) error) error {
 	return frame(c.framer)
 }
 
-// request begins a stream. Without end its body is still to come.
+// request starts a stream. Without end its body follows.
 func (c *connection) request(block []byte, end bool) (stream uint32, err error) {
 	err = c.write(func(f *http2.Framer) error {
 		c.stream += 2

@@ -104,10 +104,10 @@ func (p *weirProxy) collections(t *testing.T) (live []int64) {
 	return live
 }
 
-// liveHeap returns the live heap after garbage collections that begin later than the call. Requests
-// force them: each has a head of half a megabyte of garbage. What a sync.Pool has lives until the
-// second collection, and what is allocated during a collection counts as live: so the smallest of
-// several counts.
+// liveHeap returns the live heap after garbage collections that start later than the call. Requests
+// force them: each has a head of half a megabyte of garbage. Contents of a sync.Pool live until the
+// second collection, and allocations during a collection count as live: so liveHeap returns the
+// smallest of several.
 func (p *weirProxy) liveHeap(t *testing.T, ctx context.Context) int64 {
 	t.Helper()
 	const enough = 6
@@ -175,8 +175,8 @@ func (p *weirProxy) gauges(t *testing.T, ctx context.Context) (gauges, error) {
 }
 
 // A proxy at rest may have this many more connections and goroutines than at another time. Some
-// connections to its upstream come and go, and it keeps up to 32 goroutines for work that comes
-// later, see internal/workers.
+// connections to its upstream open and close, and it keeps up to 32 idle goroutines, see
+// internal/workers.
 const (
 	connectionSlack = 4
 	goroutineSlack  = 32 + 4*connectionSlack

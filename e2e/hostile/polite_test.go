@@ -41,7 +41,7 @@ func politeClients(t *testing.T, v *victim, from string, first int) (of []polite
 		defer c.close()
 		return c.list(ctx)
 	}})
-	// Each probe has a connection of its own, as those of kubelets do.
+	// Each probe has its own connection, like those of kubelets.
 	probe := func(name, path string, open func() *client) {
 		of = append(of, polite{name, func(ctx context.Context, _ int) error {
 			c := open()

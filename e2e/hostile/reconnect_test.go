@@ -17,9 +17,9 @@ func reconnecting() int {
 	return 50
 }
 
-// reconnect restarts the proxy during the attack, and has clients with valid tokens come back when
-// it is ready, as a Service does. It returns how many were answered, and the time from the proxy's
-// start to the last of these answers.
+// reconnect restarts the proxy during the attack, and makes clients with valid tokens reconnect
+// when it is ready, like a Service. It returns how many were answered, and the time from the
+// proxy's start to the last of these answers.
 func (k *attack) reconnect(t *testing.T, ctx context.Context, p *weirProxy, address string) (answered int, seconds float64) {
 	t.Helper()
 	attack, cancel := context.WithCancel(ctx)

@@ -84,8 +84,8 @@ func (a *attackers) slowBytes(ctx context.Context) {
 	})
 }
 
-// sendHTTP1 sends what a request begins with, then a byte each period, or nothing more if that is
-// 0, until the server answers or closes the connection.
+// sendHTTP1 sends the start of a request, then a byte each period, or nothing more if that is 0,
+// until the server answers or closes the connection.
 func (a *attackers) sendHTTP1(ctx context.Context, begun string, period time.Duration) {
 	conn, err := a.dial(ctx, "http/1.1")
 	if err != nil {

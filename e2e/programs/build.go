@@ -19,7 +19,7 @@ type program struct {
 	lines int // that are changed, once it is built
 }
 
-// build makes the two binaries of a program in dir: as it is, and changed.
+// build builds the two binaries of a program in dir: unchanged, and changed.
 func (p *program) build(ctx context.Context, dir string) (plain, changed string, err error) {
 	raw, err := os.ReadFile(filepath.Join(p.name, "changes"))
 	if err != nil {
@@ -41,8 +41,8 @@ func (p *program) build(ctx context.Context, dir string) (plain, changed string,
 	return plain, changed, err
 }
 
-// copies puts a changed copy of each module that is changed into dir, and returns a go.mod that
-// takes them in place of the originals.
+// copies writes a changed copy of each changed module into dir, and returns a go.mod that uses them
+// instead of the originals.
 func (p *program) copies(ctx context.Context, list changes, dir string) (modfile string, err error) {
 	modfile = filepath.Join(dir, p.name+".mod")
 	for from, to := range map[string]string{"go.mod": modfile, "go.sum": filepath.Join(dir, p.name+".sum")} {

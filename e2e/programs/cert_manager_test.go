@@ -89,8 +89,7 @@ var (
 	certificateResource = schema.GroupVersionResource{Group: "cert-manager.io", Version: "v1", Resource: "certificates"}
 )
 
-// install makes the definitions that are in cert-manager's module, and waits until its kinds are
-// served.
+// install creates the definitions in cert-manager's module, and waits until its kinds are served.
 func (c certManager) install(ctx context.Context) {
 	c.t.Helper()
 	dir, err := cluster.GoCommand(ctx, "cert-manager", "list", "-m", "-f", "{{.Dir}}", "github.com/cert-manager/cert-manager")
@@ -125,7 +124,7 @@ func (c certManager) install(ctx context.Context) {
 	}
 }
 
-// fill makes a namespace with Secrets of others, a CA and the certificates that are wanted of it.
+// fill creates a namespace with foreign Secrets, a CA and the requested certificates.
 func (c certManager) fill(ctx context.Context) {
 	c.t.Helper()
 	if _, err := c.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: certNamespace}}, metav1.CreateOptions{}); err != nil {

@@ -13,12 +13,12 @@ import (
 	"strings"
 )
 
-// changes are what is done to the files of a program, read from lines of four kinds; those that
-// begin with # are comments.
+// changes are the modifications of a program's files, read from lines of four kinds; those that
+// start with # are comments.
 //
-//	in PACKAGE FILE     what follows is about that file
+//	in PACKAGE FILE     the following lines are about that file
 //	import PATH         is imported there
-//	change A to B       the text A, wherever it stands in the file, becomes B
+//	change A to B       the text A, at each place in the file, becomes B
 //	share A to B        the same, after the changes, where Options.ShareDecoded is tried
 type changes []fileChanges
 
@@ -85,10 +85,9 @@ func (c *changes) parse(line string) error {
 	return nil
 }
 
-// apply returns a file with its changes, and how many lines are not as they were, those of the
-// imports among them. What it shares is on lines that are changed anyway. It takes out imports that
-// are not used any more, so that the file compiles. It is an error if a text to change is not in
-// the file.
+// apply returns a file with its changes, and the number of changed lines, including imports. The
+// lines that it shares are changed anyway. It removes imports that become unused, so that the file
+// compiles. It returns an error if a text to change is not in the file.
 func (c fileChanges) apply(source []byte, share bool) (out []byte, lines int, err error) {
 	text := string(source)
 	replace := func(r [2]string) (n int) {
@@ -156,8 +155,8 @@ func qualifiers(file *ast.File) map[string]bool {
 	return names
 }
 
-// dropUnused takes out the imports that were used before and are not used now, and returns how
-// many.
+// dropUnused removes the imports that were used before and are not used now, and returns their
+// number.
 func dropUnused(file *ast.File, before map[string]bool) (dropped int) {
 	used := qualifiers(file)
 	for _, d := range file.Decls {

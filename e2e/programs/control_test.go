@@ -62,7 +62,7 @@ type lives struct {
 	told    []string // what there was after each step
 }
 
-// define makes the definition of the custom resource, and waits until it is served.
+// define creates the definition of the custom resource, and waits until it is served.
 func (l *lives) define(ctx context.Context) {
 	l.create(ctx, "", definitions, `
 		{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: widgets.programs.example.com}, spec: {
@@ -74,7 +74,7 @@ func (l *lives) define(ctx context.Context) {
 	})
 }
 
-// begin makes the namespace and all that is in it.
+// begin creates the namespace and its contents.
 func (l *lives) begin(ctx context.Context) {
 	if _, err := l.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: livesNamespace}}, metav1.CreateOptions{}); err != nil {
 		l.t.Fatal(err)
@@ -208,7 +208,7 @@ var (
 	jobs         = schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}
 )
 
-// create makes an object that is written as YAML.
+// create creates an object that is written as YAML.
 func (l *lives) create(ctx context.Context, namespace string, resource schema.GroupVersionResource, text string) *unstructured.Unstructured {
 	l.t.Helper()
 	o := &unstructured.Unstructured{}
@@ -222,7 +222,7 @@ func (l *lives) create(ctx context.Context, namespace string, resource schema.Gr
 	return o
 }
 
-// own makes a ConfigMap that an object owns.
+// own creates a ConfigMap that an object owns.
 func (l *lives) own(ctx context.Context, name string, owner *unstructured.Unstructured) {
 	l.t.Helper()
 	_, err := l.client.CoreV1().ConfigMaps(livesNamespace).Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{

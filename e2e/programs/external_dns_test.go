@@ -48,7 +48,7 @@ var publishes = observer{
 }
 
 const (
-	// dnsPrefix begins the keys of the annotations that external-dns knows.
+	// dnsPrefix starts the keys of the annotations that external-dns reads.
 	dnsPrefix = "external-dns.kubernetes.io/"
 	// domain is what the names of services end in.
 	domain = ".example.org"
@@ -59,7 +59,7 @@ const (
 
 func externalIP(i int) string { return fmt.Sprintf("203.0.%d.%d", i>>8&255, i&255) }
 
-// makeService makes a service of pods, which are all those that a selector selects, and its
+// makeService creates a service for pods, which are all those that its selector matches, and its
 // EndpointSlice.
 func (w *world) makeService(t *testing.T, ctx context.Context, name string, selector map[string]string, onNodes bool, pods []*corev1.Pod) {
 	t.Helper()
@@ -113,7 +113,8 @@ func (w *world) moveNodes(t *testing.T, ctx context.Context) {
 	}
 }
 
-// movePods changes what pods have endpoints by, or deletes them, and takes half of it back.
+// movePods changes the fields that determine pods' endpoints, or deletes pods, and undoes half of
+// it.
 func (w *world) movePods(t *testing.T, ctx context.Context) {
 	t.Helper()
 	const ways = 7

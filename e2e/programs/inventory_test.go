@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// widgets is a custom resource, of which controllers know nothing but the metadata.
+// widgets is a custom resource of which controllers know only the metadata.
 var widgets = schema.GroupVersionResource{Group: "programs.example.com", Version: "v1", Resource: "widgets"}
 
 // listed are the resources that an inventory has.
@@ -25,8 +25,8 @@ var listed = []schema.GroupVersionResource{
 	widgets,
 }
 
-// inventory is what there is in a namespace, a line an object, sorted: its kind, name, owners and
-// what has become of it, without what differs from one time to the next.
+// inventory lists the objects of a namespace, one sorted line per object: its kind, name, owners
+// and result, without values that differ between runs.
 func inventory(ctx context.Context, client dynamic.Interface, namespace string) ([]string, error) {
 	var lines []string
 	for _, resource := range listed {
@@ -68,7 +68,7 @@ func steady(o *unstructured.Unstructured, name string) string {
 	return name
 }
 
-// outcome is what has become of an object.
+// outcome is the result of an object.
 func outcome(o *unstructured.Unstructured) string {
 	number := func(path ...string) int64 {
 		n, _, _ := unstructured.NestedInt64(o.Object, path...)

@@ -12,9 +12,9 @@ import (
 	"github.com/weirproject/weir/internal/podsim"
 )
 
-// observer is the trial of a program that comes to know of objects and writes nothing. Both are
-// measured alone until they know everything, and then run at once, through changes, after which
-// they must know the same. The zero value is for a program that knows all pods.
+// observer is the trial of a program that reads objects and writes nothing. Both variants are
+// measured separately until they know everything, and then run at the same time, through changes,
+// after which they must know the same. The zero value is for a program that knows all pods.
 type observer struct {
 	args []string // the program's
 	// prepare creates what the program needs in addition to the pods, and returns more arguments for
@@ -61,8 +61,7 @@ func (o observer) measure(t *testing.T, ctx context.Context, w *world, binary st
 	return u
 }
 
-// compare runs both programs through changes, and holds what they know at the end against each
-// other.
+// compare runs both programs through changes, and compares their knowledge at the end.
 func (o observer) compare(t *testing.T, ctx context.Context, w *world, plain, changed string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, deadline)

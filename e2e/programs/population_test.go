@@ -44,8 +44,8 @@ func (p population) Namespaces() []string { return append(p.bound.Namespaces(), 
 // pendingNamespace is where pods are that wait for a node.
 const pendingNamespace = "pending"
 
-// makeNodes makes nodes of unlike sizes, which are full by a third to a half when all pods of the
-// cluster are on them.
+// makeNodes creates nodes of different sizes, which are a third to a half full with all pods of the
+// cluster.
 func (w *world) makeNodes(t *testing.T, ctx context.Context) {
 	t.Helper()
 	var cpu, memory int64
@@ -68,8 +68,8 @@ func (w *world) makeNodes(t *testing.T, ctx context.Context) {
 	}
 }
 
-// makeNodesOfPods makes the nodes that simulated pods name, on loopback. edit changes each before
-// it is made.
+// makeNodesOfPods creates the nodes that simulated pods name, on loopback. edit changes each before
+// it is created.
 func (w *world) makeNodesOfPods(t *testing.T, ctx context.Context, edit func(*corev1.Node)) {
 	t.Helper()
 	for _, name := range w.pods.(*podsim.Pods).Nodes() {
@@ -80,7 +80,7 @@ func (w *world) makeNodesOfPods(t *testing.T, ctx context.Context, edit func(*co
 	}
 }
 
-// makeNode makes a node that is ready. edit changes it before it is made.
+// makeNode creates a ready node. edit changes it before it is created.
 func (w *world) makeNode(t *testing.T, ctx context.Context, name string, edit func(*corev1.Node)) {
 	t.Helper()
 	node := &corev1.Node{

@@ -11,15 +11,15 @@ import (
 	"github.com/weirproject/weir/e2e/programs/report"
 )
 
-// trial puts a program on trial as it is and changed, each on a cluster of the trial's own: both
-// must come to the same end. A program that ran as it does unchanged would, too, so a changed one
-// must have informers of the drop-in, which read their watches themselves.
+// trial tests a program unchanged and changed, each on the trial's own cluster: both must have the
+// same result. A change without effect would pass too, so a changed program must have informers of
+// the drop-in, which read their watches themselves.
 type trial interface {
 	try(t *testing.T, ctx context.Context, plain, changed string) (before, after usage)
 }
 
-// TestPrograms runs each program as it is and changed, and measures both until they are done. It
-// takes long, and does nothing unless it is asked to: make programs.
+// TestPrograms runs each program unchanged and changed, and measures both until they are done. It
+// takes long, and runs only on request: make programs.
 func TestPrograms(t *testing.T) {
 	if *podsFlag == 0 {
 		return

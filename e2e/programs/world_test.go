@@ -50,8 +50,8 @@ func newWorld(t *testing.T, ctx context.Context, pods cluster.Pods) *world {
 
 func logf(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
-// churn changes, deletes and makes again some of the pods; each of them is there in the end. It
-// returns the value of a label that the last change has set, which nothing had before.
+// churn changes, deletes and recreates some of the pods; each of them exists at the end. It returns
+// the value of a label that the last change has set, which no object had before.
 func (w *world) churn(t *testing.T, ctx context.Context, n int) (last string) {
 	t.Helper()
 	w.churns++
@@ -80,7 +80,7 @@ func (w *world) churn(t *testing.T, ctx context.Context, n int) (last string) {
 	return last
 }
 
-// replace deletes a pod, and makes another of its name that runs.
+// replace deletes a pod, and creates another running one of its name.
 func (w *world) replace(ctx context.Context, i int) error {
 	pod := w.pods.Pod(i)
 	pods := w.client.CoreV1().Pods(pod.Namespace)

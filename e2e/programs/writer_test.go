@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// writer is the trial of a program that writes to the cluster, so that there cannot be two of it at
-// once: it runs one on a cluster of its own until it has done its work, and returns what that has
-// come to. As it is and changed, a program must come to the same.
+// writer is the trial of a program that writes to the cluster, so that two cannot run at the same
+// time: it runs one on a separate cluster until it has done its work, and returns the result.
+// Unchanged and changed, a program must have the same result.
 type writer func(t *testing.T, ctx context.Context, binary string) (used usage, end []string)
 
 func (run writer) try(t *testing.T, ctx context.Context, plain, changed string) (before, after usage) {

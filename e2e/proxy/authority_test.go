@@ -11,7 +11,7 @@ import (
 	"github.com/weirproject/weir/internal/testca"
 )
 
-// issue makes a client's certificate, as a configuration that has nothing else.
+// issue returns a configuration whose only credential is a new client certificate.
 func issue(t *testing.T, by *testca.Authority, name string, groups ...string) *rest.Config {
 	t.Helper()
 	cert := by.Issue(t, name, groups...)

@@ -14,9 +14,9 @@ import (
 	"github.com/weirproject/weir/e2e/cluster"
 )
 
-// balancer is a TCP load balancer: each connection goes to the next backend of those whose /readyz
-// says that they are ready. As Kubernetes' own it moves no connection that is open, and tries no
-// other backend where one that it takes for ready cannot be reached.
+// balancer is a TCP load balancer: each connection goes to the next backend whose /readyz reports
+// that it is ready. Like Kubernetes' own it moves no open connection, and tries no other backend if
+// one that it considers ready cannot be reached.
 type balancer struct {
 	net.Listener
 	health  *http.Client
@@ -85,7 +85,7 @@ func (b *balancer) probe(ctx context.Context, i int) {
 	}
 }
 
-// isReady reports whether a backend gets connections.
+// isReady reports whether a backend receives connections.
 func (b *balancer) isReady(i int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 
 const madeUpNode = "made-up"
 
-// startNode makes a node that is not there, and a kubelet that watches its pods.
+// startNode creates a node without a machine, and a kubelet that watches its pods.
 func startNode(t *testing.T, ctx context.Context, client kubernetes.Interface) {
 	t.Helper()
 	capacity := corev1.ResourceList{
@@ -48,8 +48,8 @@ func startNode(t *testing.T, ctx context.Context, client kubernetes.Interface) {
 // theLog is what every container has printed.
 const theLog = "one\ntwo\n"
 
-// serveLogs is the part of a kubelet that kube-apiserver gets logs from. It prints the log in
-// pieces, and what it was asked for.
+// serveLogs is the part of a kubelet from which kube-apiserver reads logs. It prints the log in
+// pieces, and the received request.
 func serveLogs(t *testing.T) (address string, port int32) {
 	t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

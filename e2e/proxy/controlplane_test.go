@@ -154,7 +154,7 @@ func kubeconfig(t *testing.T, cfg *rest.Config) string {
 	return path
 }
 
-// until is the test's until, which fails at once when one of the programs has died.
+// until is the test's until, but fails immediately if one of the programs has died.
 func (cp *controlPlane) until(t *testing.T, ctx context.Context, what string, cond func() bool) {
 	t.Helper()
 	eventually.True(t, ctx, what, func() bool {
@@ -167,7 +167,7 @@ func (cp *controlPlane) until(t *testing.T, ctx context.Context, what string, co
 	})
 }
 
-// deploy makes a deployment and waits until it is there.
+// deploy creates a deployment and waits until it is complete.
 func (cp *controlPlane) deploy(t *testing.T, ctx context.Context, name string, replicas int32) {
 	t.Helper()
 	labels := map[string]string{"app": name}
@@ -273,7 +273,8 @@ func TestControlPlane(t *testing.T) {
 	}
 }
 
-// live has a Deployment become a ReplicaSet and pods on a node, and be scaled, rolled and deleted.
+// live checks that a Deployment becomes a ReplicaSet and pods on a node, and can be scaled, rolled
+// and deleted.
 func (cp *controlPlane) live(t *testing.T, ctx context.Context) {
 	t.Helper()
 	deployments := cp.through.AppsV1().Deployments("default")

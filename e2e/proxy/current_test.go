@@ -46,7 +46,7 @@ func (c *cutter) dial(ctx context.Context, network, address string) (net.Conn, e
 	return conn, nil
 }
 
-// cut ends one connection, whichever comes first.
+// cut ends any one connection.
 func (c *cutter) cut() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -159,8 +159,8 @@ func readsWrite(t *testing.T, ctx context.Context, direct *kubernetes.Clientset,
 // maxCuts bounds how often a read is tried whose connection is cut.
 const maxCuts = 10
 
-// answeredRead makes a read that must be current, of any replica, again until one is answered. No
-// write comes in between, so what it has is the same.
+// answeredRead sends a read that must be current to any replica, and repeats it until one is
+// answered. No write happens meanwhile, so the repeated read has the same result.
 func answeredRead(t *testing.T, ctx context.Context, replicas []*kubernetes.Clientset, selector string, watches bool) (name string, err error) {
 	for range maxCuts {
 		if name, err = readsCurrent(ctx, replicas[rand.IntN(len(replicas))], selector, watches); err == nil {
@@ -171,8 +171,8 @@ func answeredRead(t *testing.T, ctx context.Context, replicas []*kubernetes.Clie
 	return "", err
 }
 
-// readsCurrent makes a read that must be current, a LIST or a WATCH, and returns the name of the
-// only pod that it has.
+// readsCurrent sends a read that must be current, a LIST or a WATCH, and returns the name of the
+// only pod in it.
 func readsCurrent(ctx context.Context, client *kubernetes.Clientset, selector string, watches bool) (name string, err error) {
 	pods := client.CoreV1().Pods("")
 	if !watches {

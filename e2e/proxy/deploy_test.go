@@ -74,8 +74,8 @@ func objectsIn(t *testing.T, raw []byte) (out []*unstructured.Unstructured) {
 	}
 }
 
-// apply creates what a folder says, strictly: permissions, whom they are for and how their requests
-// flow, until the test ends; of all else only whether it could be.
+// apply creates the objects of a folder, strictly: roles, bindings and flow schemas, until the test
+// ends; the others only as a dry run.
 func apply(t *testing.T, ctx context.Context, folder string) {
 	t.Helper()
 	client, err := dynamic.NewForConfigAndClient(shared.Config(), cluster.HTTPClient(t, shared.Config()))
@@ -83,7 +83,7 @@ func apply(t *testing.T, ctx context.Context, folder string) {
 		t.Fatal(err)
 	}
 	objects := readManifests(t, folder)
-	// The namespace comes before what is in it.
+	// The namespace precedes its contents.
 	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int {
 		return strings.Compare(fmt.Sprint(a.GetKind() != "Namespace"), fmt.Sprint(b.GetKind() != "Namespace"))
 	})
@@ -279,7 +279,7 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// rendered is what kubectl makes of the base with all components.
+// rendered returns kubectl's rendering of the base with all components.
 func rendered(t *testing.T, ctx context.Context) []*unstructured.Unstructured {
 	t.Helper()
 	root, err := filepath.Abs(manifests)

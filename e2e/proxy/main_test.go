@@ -75,7 +75,7 @@ func startShared(ctx context.Context, dir string) (err error) {
 		Authorization: cluster.RBAC,
 		Users:         []cluster.User{{Name: "stranger"}, {Name: "reader"}, {Name: "leaver"}},
 		APIServerArgs: []string{
-			// Alpha: what the proxy makes of shardSelector is compared with it.
+			// Alpha: the proxy's handling of shardSelector is compared with it.
 			"--feature-gates=ShardedListAndWatch=true",
 			"--client-ca-file=" + callers.File,
 			"--requestheader-client-ca-file=" + fronts.File,
@@ -89,7 +89,7 @@ func startShared(ctx context.Context, dir string) (err error) {
 	return err
 }
 
-// begin returns the context of a test, and checks at its end that no goroutine is left.
+// begin returns the context of a test, and checks at its end that no goroutine leaks.
 func begin(t *testing.T) context.Context {
 	t.Helper()
 	return shared.Begin(t, deadline)
@@ -164,7 +164,7 @@ func clientFor(t *testing.T, cfg *rest.Config) *kubernetes.Clientset {
 	return set
 }
 
-// do makes a request; its body is closed with the test.
+// do sends a request; the response's body is closed with the test.
 func do(t *testing.T, ctx context.Context, cfg *rest.Config, method, url string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, url, nil)

@@ -92,7 +92,7 @@ func TestWaysIn(t *testing.T) {
 	}
 }
 
-// read makes a GET of exactly this path and query, and returns the keys of the objects in the
+// read sends a GET of exactly this path and query, and returns the keys of the objects in the
 // answer.
 func read(t *testing.T, ctx context.Context, cfg *rest.Config, target string) (code int, keys []string) {
 	t.Helper()

@@ -16,7 +16,7 @@ import (
 // replicaPods is a set of pods as one client knows it.
 type replicaPods map[string]uint64
 
-// apply takes an event in; nothing may go back in time.
+// apply applies an event; no version may go back in time.
 func (p replicaPods) apply(t *testing.T, e watch.Event, last uint64) uint64 {
 	t.Helper()
 	pod, ok := e.Object.(*corev1.Pod)

@@ -133,9 +133,9 @@ func alone(cfg *rest.Config) *rest.Config {
 	return cfg
 }
 
-// startInformers starts client-go's informers, each a client of its own, and waits until they are
-// in sync. Half of them are of what changes all the time, a fourth of what does not change, and a
-// fourth of what the proxy passes on.
+// startInformers starts client-go's informers, each with its own client, and waits until they are
+// in sync. Half of them are of resources that change all the time, a fourth of resources that do
+// not change, and a fourth of resources that the proxy forwards.
 func startInformers(t *testing.T, ctx context.Context, cfg *rest.Config, n int) (of []cache.SharedIndexInformer, count *reads) {
 	t.Helper()
 	count = &reads{}
@@ -330,7 +330,8 @@ func TestRollingRestart(t *testing.T) {
 		len(informers), count.watches.Load()-watches, count.states.Load()-states, users.answered+len(users.failures), len(users.failures), len(users.written))
 }
 
-// metric is the sum of a replica's metrics whose name begins so and has all the labels.
+// metric is the sum of a replica's metrics whose name starts with begins and that have all the
+// labels.
 func (r *replica) metric(t *testing.T, ctx context.Context, cfg *rest.Config, begins string, labels ...string) (n int) {
 	t.Helper()
 	resp := do(t, ctx, cfg, http.MethodGet, "https://"+r.addr+"/metrics")

@@ -29,7 +29,7 @@ import (
 type server struct {
 	url    string
 	client *http.Client
-	page   map[string]string // by a resource's name: a continue token of its own
+	page   map[string]string // by a resource's name: a continue token of this server
 }
 
 func newServer(t *testing.T, cfg *rest.Config) *server {
@@ -48,7 +48,7 @@ type answer struct {
 // headers are those that matter to clients.
 var headers = []string{"Content-Type", "Cache-Control", "Content-Encoding", "Retry-After", "Vary", "Warning", "Allow"}
 
-// ask sends a row, and goes on through the pages of the answer.
+// ask sends a row, and reads all pages of the answer.
 func (s *server) ask(ctx context.Context, r *row, w *world) (*answer, error) {
 	a := &answer{}
 	for next := "start"; next != ""; {
@@ -123,8 +123,7 @@ var formats = func() runtime.Decoder {
 	return serializer.NewCodecFactory(s).UniversalDeserializer()
 }()
 
-// decode reads one object of either encoding as a map; text that is neither comes back under
-// "text".
+// decode reads one object of either encoding as a map; it returns other text under "text".
 func decode(raw []byte, contentType string) (map[string]any, error) {
 	out := map[string]any{}
 	switch {
@@ -230,7 +229,7 @@ func tidy(body map[string]any, w *world, exact bool) (next string) {
 
 var currently = regexp.MustCompile(`current: \d+`)
 
-// tidyEvent is tidy for an event. It returns false for a bookmark that comes with time.
+// tidyEvent is tidy for an event. It returns false for a periodic bookmark.
 func tidyEvent(e map[string]any, w *world) bool {
 	object, _ := e["object"].(map[string]any)
 	if e["type"] != "BOOKMARK" {

@@ -41,7 +41,7 @@ func TestSemanticsExpired(t *testing.T) {
 		of.readPage(t, ctx, w)
 	}
 	tokens := map[*server]string{theirs: theirs.page["pods"], ours: ours.page["pods"]}
-	for i := range 24 { // more than the states that are kept for those who read pages
+	for i := range 24 { // more than the states that are kept for paged lists
 		patch := fmt.Sprintf(`{"metadata":{"annotations":{"grows":"%d-%s"}}}`, i, strings.Repeat("x", 1000))
 		changed, err := w.objects.Patch(ctx, "e", types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 		if err != nil {
@@ -70,7 +70,7 @@ func TestSemanticsExpired(t *testing.T) {
 	for i, r := range rows {
 		t.Run(r.name, func(t *testing.T) { answers[i].compare(t, r) })
 	}
-	// The token of an expired answer goes on, with what is there now.
+	// The token in the expired answer continues with the current state.
 	for of, token := range tokens {
 		var a answer
 		body, err := of.once(ctx, &row{}, w, "continue="+token, &a)

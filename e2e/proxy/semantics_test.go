@@ -29,7 +29,8 @@ type row struct {
 	only   string // one resource
 	// passed is the reason why the upstream answers; empty: the cache must answer.
 	passed string
-	// inconsistent: a continue token that says so, after which each page is of its own time.
+	// inconsistent: a continue token with this property, after which each page has the state of its
+	// own time.
 	inconsistent bool
 	// differs describes an intended difference and its reason.
 	differs *difference
@@ -125,7 +126,7 @@ type both struct {
 	err          error
 }
 
-// maxAsked bounds how many rows are asked at once: most of them only wait.
+// maxAsked limits the rows that are sent at the same time: most of them only wait.
 const maxAsked = 100
 
 func askAll(ctx context.Context, rows []*row, w *world, ours, theirs *server) []both {
@@ -155,7 +156,7 @@ func askBoth(ctx context.Context, r *row, w *world, ours, theirs *server) (b bot
 	return b
 }
 
-// late reports whether one of them was too busy to begin a watch before its time was over.
+// late reports whether one of them was too busy to start a watch before its timeout.
 func (b *both) late() bool {
 	const over = "context deadline exceeded"
 	return b.err == nil && (strings.Contains(b.ours.text(), over) || strings.Contains(b.theirs.text(), over))

@@ -79,7 +79,8 @@ func forge(text string) string { return base64.RawURLEncoding.EncodeToString([]b
 // ownToken is what continue tokens of the watch cache have and kube-apiserver's have not.
 const ownToken = `"by":"weir.dev"`
 
-// newWorld makes the objects: a to e, then b's color changes and a's annotation, c goes, f comes.
+// newWorld creates the objects a to e, then changes b's color and a's annotation, deletes c, and
+// creates f.
 func newWorld(t *testing.T, ctx context.Context, client dynamic.Interface, gvr schema.GroupVersionResource) *world {
 	t.Helper()
 	w := &world{gvr: gvr, objects: client.Resource(gvr).Namespace(semanticsNamespace)}
@@ -102,7 +103,7 @@ func newWorld(t *testing.T, ctx context.Context, client dynamic.Interface, gvr s
 	return w
 }
 
-// create makes the i-th object; every other one is red.
+// create creates the i-th object; every other one is red.
 func (w *world) create(t *testing.T, ctx context.Context, name string, i int) (rv uint64) {
 	t.Helper()
 	labels := map[string]any{"color": []string{"blue", "red"}[i%2], "n": fmt.Sprint(i)}
@@ -136,7 +137,7 @@ func (w *world) create(t *testing.T, ctx context.Context, name string, i int) (r
 	return rv
 }
 
-// makeNamespace makes the namespace of the rows, and removes it, and what is in it, at the end.
+// makeNamespace creates the namespace of the rows, and removes it, and its contents, at the end.
 func makeNamespace(t *testing.T, ctx context.Context, client dynamic.Interface) {
 	t.Helper()
 	namespaces := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"})
@@ -154,7 +155,7 @@ func makeNamespace(t *testing.T, ctx context.Context, client dynamic.Interface) 
 	})
 }
 
-// define makes the custom resource, and removes it at the end.
+// define creates the custom resource, and removes it at the end.
 func define(t *testing.T, ctx context.Context, client dynamic.Interface) {
 	t.Helper()
 	text := func(kind string) map[string]any { return map[string]any{"type": kind} }

@@ -191,7 +191,7 @@ func TestStalledReplica(t *testing.T) {
 	if err != nil || seen.Continue == "" {
 		t.Fatalf("%q, %v", seen.Continue, err)
 	}
-	var asked sync.WaitGroup // at once: each of them waits
+	var asked sync.WaitGroup // at the same time: each of them waits
 	asked.Go(func() { s.refuses("", &metav1.ListOptions{ResourceVersion: seen.ResourceVersion}) })
 	asked.Go(func() { s.refuses("", &metav1.ListOptions{Limit: 2, Continue: seen.Continue}) })
 	asked.Go(func() { s.refuses("stall-b", &metav1.GetOptions{ResourceVersion: changed.ResourceVersion}) })
@@ -201,18 +201,18 @@ func TestStalledReplica(t *testing.T) {
 	}
 	defer w.Stop()
 	asked.Wait()
-	// The cache may be read, as old as it is, and /readyz takes it out of a Service.
+	// The cache may be read with its current age, and /readyz removes the replica from a Service.
 	s.showsNoOlder(before.ResourceVersion)
 	eventually.True(t, ctx, "/readyz says so", func() bool { return readyz(t, ctx, s.server) == http.StatusServiceUnavailable })
 
 	var waits sync.WaitGroup
-	waits.Go(func() { // one that waits gets it when it comes
+	waits.Go(func() { // a waiting one is answered when the event arrives
 		got, err := s.pods.Get(ctx, "stall-b", metav1.GetOptions{ResourceVersion: changed.ResourceVersion})
 		if err != nil || got.ResourceVersion != changed.ResourceVersion {
 			t.Errorf("%v, %v", got, err)
 		}
 	})
-	// Most likely the event comes while the read waits. If it comes earlier, the read need not wait.
+	// Usually the event arrives while the read waits. If it arrives earlier, the read need not wait.
 	time.AfterFunc(100*time.Millisecond, s.upstream.end)
 	waits.Wait()
 	s.goesOn(w, seen)
@@ -240,8 +240,8 @@ func (s *stalledReplica) goesOn(w watch.Interface, seen *corev1.PodList) {
 	s.showsNoOlder(seen.ResourceVersion)
 }
 
-// TestPagesOfReplicas: pages may come from different replicas. One that has not been there long
-// enough to know the state that they are cut from says so, with a token to go on with.
+// TestPagesOfReplicas: pages may come from different replicas. A replica that started too late to
+// know the state of the first page answers with an error that contains a token to continue.
 func TestPagesOfReplicas(t *testing.T) {
 	ctx := begin(t)
 	granted(t, ctx, "reader", readPods)

@@ -28,7 +28,7 @@ type answer struct {
 	cut    error // why the body has no end
 	err    error // why there is no answer
 
-	// uids are all that look like one, in whatever encoding: no object is shown without it.
+	// uids are all texts that look like a uid, in any encoding: no object is returned without one.
 	uids map[string]bool
 	// shown are the objects that could be read: resourceVersions by uid.
 	shown map[string]map[string]bool

@@ -44,7 +44,7 @@ func pickCaller(d dice, all []caller) caller {
 var (
 	people    = []string{"ann", "bob", "eve", "carl", "dora", "system:anonymous", "system:serviceaccount:mine:robot", "system:serviceaccount:yours:robot"}
 	groups    = []string{"staff", "guests", "system:authenticated", "system:unauthenticated", "system:serviceaccounts", "system:serviceaccounts:mine"}
-	constrain = "constrained" // who may impersonate in constrained ways, at all times
+	constrain = "constrained" // who may always impersonate in constrained ways
 )
 
 // newCallers returns all callers: accepted ones, several times, and others.
@@ -123,7 +123,7 @@ func sorted(all []caller) []caller {
 	return all
 }
 
-// credentials writes who the caller is into a request, in some of the ways that there are.
+// credentials writes the caller's credentials into a request, in some of the possible ways.
 func (c *caller) credentials(d dice, h http.Header) {
 	if c.token != "" {
 		c.bearer(d, h)

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// expired makes a certificate one that was good until an hour ago.
+// expired changes a certificate so that it expired an hour ago.
 func expired(c *x509.Certificate) {
 	c.NotBefore, c.NotAfter = time.Now().Add(-24*time.Hour), time.Now().Add(-time.Hour)
 }
 
-// early makes a certificate one that will be good in an hour.
+// early changes a certificate so that it becomes valid in an hour.
 func early(c *x509.Certificate) {
 	c.NotBefore, c.NotAfter = time.Now().Add(time.Hour), time.Now().Add(24*time.Hour)
 }
 
-// forServers makes a certificate one that is not for clients.
+// forServers changes a certificate so that it is not for clients.
 func forServers(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} }

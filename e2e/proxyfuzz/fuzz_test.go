@@ -27,8 +27,8 @@ const (
 	fixedSeed = 5
 	// maxFaults is after how many the fuzzer stops.
 	maxFaults = 10
-	// aRound bounds how long a round takes on a busy machine, and starting how long the servers
-	// take, built if need be.
+	// aRound limits how long a round takes on a busy machine, and starting how long the servers take,
+	// including building them.
 	aRound, starting = 2 * time.Minute, 20 * time.Minute
 )
 
@@ -96,7 +96,7 @@ func seeds() func(round int) uint64 {
 	}
 }
 
-// fuzzer counts what comes out.
+// fuzzer counts the results.
 type fuzzer struct {
 	seed           uint64 // of this round
 	world          *world

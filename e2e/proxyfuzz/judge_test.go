@@ -21,8 +21,8 @@ type exchange struct {
 	compared     bool // the bodies
 }
 
-// ask sends a request to both sides at once and judges the answers. Targets differ only where each
-// side is given a token of its own.
+// ask sends a request to both sides at the same time and judges the answers. Targets differ only if
+// each side receives its own token.
 func (w *world) ask(ctx context.Context, q *request, target, other string) *exchange {
 	e := w.send(ctx, q, target, other)
 	e.judge(w.known)
@@ -61,7 +61,7 @@ func (w *world) listFor(q *request) *request {
 	return &admin
 }
 
-// listOf is a target without what makes it a watch, a page or one of the past.
+// listOf is a target without the parameters that make it a watch, a page or a read of the past.
 func listOf(target string) string {
 	return without(target, "watch", "sendInitialEvents", "allowWatchBookmarks", "timeoutSeconds", "resourceVersion", "resourceVersionMatch", "limit", "continue")
 }
@@ -91,8 +91,8 @@ func (e *exchange) cutShort() bool {
 	return ok(e.ours) && ok(e.theirs) && e.request.method == http.MethodGet && strings.Contains(e.target, "watch=")
 }
 
-// add takes in what both sides show when they are asked again. What one shows in none of its
-// answers it does not show.
+// add adds the objects that both sides return when they are asked again. An object that is in none
+// of a side's answers is not shown by it.
 func (e *exchange) add(again *exchange) {
 	for _, a := range [2][2]*answer{{e.ours, again.ours}, {e.theirs, again.theirs}} {
 		if a[1].err != nil {
@@ -192,27 +192,26 @@ func (e *exchange) constrained() bool {
 		bytes.Contains(e.ours.body, []byte("cannot impersonate"))
 }
 
-// timedOut reports whether the request's own timeout is over, as the proxy says, or may be over at
-// kube-apiserver where the proxy has refused the caller by itself. kube-apiserver breaks an answer
-// off that it has begun by then.
+// timedOut reports whether the request's own timeout has expired, according to the proxy, or may
+// have expired at kube-apiserver if the proxy itself has refused the caller. kube-apiserver breaks
+// off an answer that it has started by then.
 func (e *exchange) timedOut() bool {
 	return strings.Contains(e.target, "timeout=") && (e.refusedHere() || e.ours.code == http.StatusGatewayTimeout)
 }
 
-// refusedHere reports whether the proxy has refused the request by itself.
+// refusedHere reports whether the proxy itself has refused the request.
 func (e *exchange) refusedHere() bool {
 	return e.ours.code >= http.StatusBadRequest && e.ours.header.Get("Audit-Id") == ""
 }
 
-// misplaced reports whether the proxy refuses a token of its own, which it alone can read, where
-// kube-apiserver refuses the path or what the client accepts: no page before can have been there.
+// misplaced reports whether the proxy refuses its own token, which only it can read, while
+// kube-apiserver refuses the path or the accepted types: there cannot have been an earlier page.
 func (e *exchange) misplaced() bool {
 	return e.other != "" && e.ours.code == http.StatusGone && (e.theirs.code == http.StatusNotAcceptable || e.theirs.code == http.StatusNotFound)
 }
 
-// late reports whether kube-apiserver let the caller have a watch, and was too busy to begin it
-// before its time was over, at the proxy's request or at ours: then there is nothing to compare
-// with.
+// late reports whether kube-apiserver allowed the watch, but was too busy to start it before its
+// timeout, for the proxy's request or for ours: then there is nothing to compare.
 func (e *exchange) late() bool {
 	forwarded := e.ours.header.Get("Audit-Id") != ""
 	return e.theirs.late() || forwarded && e.ours.late() && e.theirs.code == http.StatusOK
@@ -237,16 +236,16 @@ func (e *exchange) overdue() bool {
 	return strings.Contains(e.target, "timeout=") && (e.theirs.code == http.StatusBadRequest || e.theirs.code == http.StatusGatewayTimeout)
 }
 
-// strange reports whether the proxy has passed on a continue token of its own, which kube-apiserver
-// has refused: it does so where it does not read the path or the query itself, and no client
-// changes these from one page to the next.
+// strange reports whether the proxy has forwarded its own continue token, which kube-apiserver has
+// refused: it does so if it cannot parse the path or the query, and no client changes these from
+// one page to the next.
 func (e *exchange) strange() bool {
 	return e.other != "" && e.ours.code == http.StatusBadRequest && e.ours.header.Get("Audit-Id") != ""
 }
 
 // fits judges an answer to a continue token of the proxy's, which kube-apiserver has refused, by
 // kube-apiserver's answer to the same request without one: the proxy may refuse the token, but must
-// not answer who is refused, nor show more.
+// not answer a refused caller, nor return more objects.
 func (e *exchange) fits(whole *answer, known map[string]string) {
 	if e.theirs.code == http.StatusOK {
 		return // kube-apiserver accepts the token
@@ -267,8 +266,8 @@ func (e *exchange) fits(whole *answer, known map[string]string) {
 	}
 }
 
-// goOn sends what may come after an answer that goes on: a request with one side's token or the
-// other's, by this caller or another.
+// goOn sends a request for the page after an answer: with one side's token or the other's, by this
+// caller or another.
 func (w *world) goOn(ctx context.Context, d dice, e *exchange) *exchange {
 	q := *e.request
 	if d.percent(30) {
@@ -300,7 +299,7 @@ func (w *world) goOn(ctx context.Context, d dice, e *exchange) *exchange {
 	default: // to each its own
 		next := w.ask(ctx, &q, with(e.theirs.next), with(e.ours.next))
 		if moved && len(next.faults) > 0 && next.ours.code == http.StatusOK && next.theirs.code == http.StatusOK {
-			// Each side has keys of its own, so each goes on elsewhere under another path.
+			// Each side has its own keys, so each continues elsewhere under another path.
 			next.faults = nil
 			next.leaks(w.known, w.server.send(ctx, &q, listOf(bare)))
 		}

@@ -81,7 +81,7 @@ func ruleOf(d dice, everywhere bool) rbacv1.PolicyRule {
 	return rule
 }
 
-// impersonateRule draws who may be impersonated.
+// impersonateRule draws a permission to impersonate.
 func impersonateRule(d dice, verbs ...string) rbacv1.PolicyRule {
 	rule := rbacv1.PolicyRule{Verbs: verbs, APIGroups: []string{pick(d, "", "authentication.k8s.io", "*")}}
 	rule.Resources = some(d, 3, "users", "groups", "serviceaccounts", "userextras/scopes", "userextras", "uids", "*")
@@ -134,7 +134,7 @@ func (w *world) grant(t *testing.T, ctx context.Context, round int, grants []gra
 	w.follow(t, ctx)
 }
 
-// give makes one role and its binding.
+// give creates one role and its binding.
 func (w *world) give(t *testing.T, ctx context.Context, name string, g grant) {
 	t.Helper()
 	meta := metav1.ObjectMeta{Name: name, Labels: map[string]string{"proxyfuzz": "round"}}
@@ -232,7 +232,7 @@ func versions(t *testing.T, ctx context.Context, from dynamic.Interface, r *reso
 	return out
 }
 
-// giveForGood makes the permissions that last through all rounds. kube-apiserver remembers for
+// giveForGood creates the permissions that last through all rounds. kube-apiserver caches for
 // seconds who may impersonate in constrained ways, so these permissions do not change.
 func (w *world) giveForGood(t *testing.T, ctx context.Context) {
 	t.Helper()

@@ -57,8 +57,8 @@ func requestOf(d dice, number uint64, callers []caller) *request {
 	return q
 }
 
-// usual makes a request one of those that clients make all day, and that the proxy answers by
-// itself if it can.
+// usual makes a request one of those that clients send all day, and that the proxy answers itself
+// if it can.
 func (q *request) usual(d dice, callers []caller) {
 	for !q.caller.good {
 		q.caller = pick(d, callers...)

@@ -42,7 +42,7 @@ func (r *resource) object(i int) map[string]any {
 	return r.body(i)
 }
 
-// prefix is where its API begins.
+// prefix is the start of its API path.
 func (r *resource) prefix() string {
 	if r.group == "" {
 		return "/api/" + r.version

@@ -31,8 +31,8 @@ type clientKey struct {
 	http1  bool
 }
 
-// patience bounds one request. Servers wait for three seconds for a resourceVersion that has not
-// come, and watches end after one; what goes on longer is cut off, at both sides.
+// patience limits one request. Servers wait three seconds for a resourceVersion, and watches end
+// after one; longer requests are cut off, at both sides.
 const patience = 8 * time.Second
 
 // maxRead bounds what is read of an answer.
@@ -62,7 +62,7 @@ func (s *side) client(caller string, cert *tls.Certificate, http1 bool) *http.Cl
 		return c
 	}
 	cfg := &tls.Config{RootCAs: s.roots}
-	if cert != nil { // shown to whatever CA the server asks for
+	if cert != nil { // presented to any CA that the server asks for
 		cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return cert, nil }
 	}
 	protocols := new(http.Protocols)
@@ -76,8 +76,9 @@ func (s *side) client(caller string, cert *tls.Certificate, http1 bool) *http.Cl
 	return c
 }
 
-// send sends a request and reads the answer. A server may close a connection of HTTP/1.1 just when
-// the request is sent, and net/http repeats only what changes nothing: so it is sent once more.
+// send sends a request and reads the answer. A server may close an HTTP/1.1 connection just when
+// the request is sent, and net/http repeats only requests that change nothing: so send repeats it
+// once.
 func (s *side) send(ctx context.Context, q *request, target string) *answer {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

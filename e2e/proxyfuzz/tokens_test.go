@@ -24,7 +24,8 @@ type minter struct {
 	issuer string
 }
 
-// newMinter makes a minter and writes what kube-apiserver needs to believe it to file.
+// newMinter creates a minter and writes the public key, with which kube-apiserver trusts it, to
+// file.
 func newMinter(t *testing.T, file string) *minter {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -47,7 +47,7 @@ type world struct {
 	server, proxied *side
 }
 
-// settling bounds how long anything that is waited for takes to come.
+// settling limits the time until an awaited condition holds.
 const settling = 30 * time.Second
 
 // recheck is how long the proxy remembers what callers may do. A round of permissions waits for
@@ -157,7 +157,8 @@ func until(t *testing.T, ctx context.Context, what string, cond func() bool) {
 	eventually.True(t, ctx, what, cond)
 }
 
-// fill makes the objects: all of each resource in all namespaces, then some change and some go.
+// fill creates the objects: all of each resource in all namespaces, then it changes some and
+// deletes some.
 func (w *world) fill(t *testing.T, ctx context.Context) {
 	t.Helper()
 	for _, r := range resources {
@@ -213,7 +214,7 @@ func (w *world) fill(t *testing.T, ctx context.Context) {
 	w.frozen = w.list(t, ctx)
 }
 
-// make makes one object.
+// make creates one object.
 func (w *world) make(t *testing.T, ctx context.Context, r *resource, ns, name string, i int) {
 	t.Helper()
 	o := &unstructured.Unstructured{Object: r.object(i)}
@@ -237,7 +238,7 @@ func (w *world) see(t *testing.T, o *unstructured.Unstructured) {
 	w.now = max(w.now, version)
 }
 
-// define makes a custom resource, and waits until it is served.
+// define creates a custom resource, and waits until it is served.
 func (w *world) define(t *testing.T, ctx context.Context, r *resource) {
 	t.Helper()
 	scope := "Cluster"
@@ -284,7 +285,7 @@ func (w *world) list(t *testing.T, ctx context.Context) map[string]string {
 	return all
 }
 
-// begin returns a context for the test, and checks at its end that no goroutine is left.
+// begin returns a context for the test, and checks at its end that no goroutine leaks.
 func begin(t *testing.T, limit time.Duration) context.Context {
 	leaks := cluster.Leaks()
 	ctx, cancel := context.WithTimeoutCause(context.Background(), limit, errors.New("the fuzzer took too long"))

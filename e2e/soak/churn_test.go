@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// writers write at once, each to keys of its own.
+	// writers write at the same time, each to its own keys.
 	writers = 3
 	// keysPerNamespace is how many objects of each kind there are in a namespace, at most.
 	keysPerNamespace = 40
@@ -30,8 +30,8 @@ const (
 
 var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 
-// churn writes until it is stopped: objects come, change, go and come again, and labels flip so
-// that selectors gain and lose them.
+// churn writes until it is stopped: objects are created, changed, deleted and created again, and
+// labels change so that selectors gain and lose them.
 type churn struct {
 	clients []dynamic.Interface // of each API server
 	written atomic.Uint64       // writes that are known to have been made
@@ -67,7 +67,7 @@ func (c *churn) stop() {
 	c.wg.Wait()
 }
 
-// write is a writer. A server that does not answer makes it go on with the other one.
+// write is a writer. If a server does not answer, it continues with the other one.
 func (c *churn) write(ctx context.Context, r *rand.Rand, writer int) {
 	pause := time.NewTicker(writePause)
 	defer pause.Stop()
@@ -91,7 +91,7 @@ func (c *churn) write(ctx context.Context, r *rand.Rand, writer int) {
 	}
 }
 
-// one makes one write.
+// one sends one write.
 func (c *churn) one(ctx context.Context, client dynamic.Interface, r *rand.Rand, writer int) error {
 	gvr := configMaps
 	if r.IntN(4) == 0 {

@@ -40,8 +40,8 @@ func (f *faults) between(least, most time.Duration) time.Duration {
 	return least + time.Duration(f.rand.Int64N(int64(most-least)))
 }
 
-// run makes the line bad and does one thing after another to the servers until the time is over.
-// Then it waits until all servers run and serve, and makes the line good again.
+// run makes the line bad and causes one fault after another until the time is over. Then it waits
+// until all servers run and serve, and makes the line good again.
 func (f *faults) run(ctx context.Context, length time.Duration) {
 	f.w.note("the line is bad")
 	f.w.line.set(true)

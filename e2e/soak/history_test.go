@@ -106,8 +106,7 @@ func (h *history) updated(key string, old, v version) {
 	if old == v {
 		h.replays++
 	}
-	// The same resourceVersion may come with other bytes, when the definition of the resource has
-	// changed.
+	// The same resourceVersion may have other bytes after the definition of the resource has changed.
 	h.advance(key, k, v, k.floor)
 	h.seen.add(key, v)
 }
@@ -204,9 +203,9 @@ func (h *history) take() (problems []string, replays, strays int) {
 	return problems, replays, strays
 }
 
-// sightings counts the distinct versions that the handlers of one subject see while they are
-// counted. Where it has several informers, what one of them tells after another has told something
-// newer does not count: an informer that merges them must not tell it. Safe for concurrent use.
+// sightings counts the distinct versions that the handlers of one subject see. If the subject has
+// several informers, a version that one of them delivers after another has delivered a newer one
+// does not count: an informer that merges them must not deliver it. Safe for concurrent use.
 type sightings struct {
 	mu       sync.Mutex
 	counting bool

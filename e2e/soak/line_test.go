@@ -29,7 +29,7 @@ func newLine(seed uint64, patience time.Duration) *line {
 	return &line{seed: seed, patience: patience, changed: make(chan struct{})}
 }
 
-// set makes the line bad or good. On a good one what was stalled goes on at once.
+// set makes the line bad or good. On a good one stalled data immediately continues.
 func (l *line) set(bad bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,7 +59,7 @@ func (l *line) server(client net.Addr) string {
 	return "no server"
 }
 
-// targets reports to which of n targets there are connections over the relays of a name.
+// targets reports which of n targets have connections over the relays of a name.
 func (l *line) targets(name string, n int) []bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -82,8 +82,8 @@ func (l *line) close() {
 	}
 }
 
-// relay passes TCP connections on to one of its targets, each to a random one that takes it. Its
-// goroutines end with close: one that accepts, and three for each connection.
+// relay passes TCP connections on to its targets, each to a random one that accepts it. Its
+// goroutines end with close: one that accepts, and three per connection.
 type relay struct {
 	line     *line
 	name     string
@@ -125,7 +125,7 @@ func (r *relay) accept() {
 	}
 }
 
-// dial connects to a target, beginning with a random one.
+// dial connects to a target, starting with a random one.
 func (r *relay) dial() (net.Conn, error) {
 	first := r.intN(len(r.targets))
 	var err error
@@ -150,7 +150,7 @@ func (r *relay) target(client net.Addr) int {
 	return -1
 }
 
-// note marks the targets that there are connections to.
+// note marks the targets with connections.
 func (r *relay) note(targets []bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -248,8 +248,8 @@ type link struct {
 	flows chan struct{} // closed unless the link is stalled
 }
 
-// pump copies one direction. While the link is stalled it holds what it has read, and reads nothing
-// more.
+// pump copies one direction. While the link is stalled it keeps the bytes that it has read, and
+// reads no more.
 func (k *link) pump(to, from net.Conn) {
 	defer k.cut(false)
 	buf := make([]byte, 16<<10)

@@ -81,8 +81,8 @@ func (w *world) putOff(s *subject) time.Time {
 	return until
 }
 
-// putOffByServer is until when an API server has put a subject off. What a proxy says by itself
-// does not count.
+// putOffByServer is until when an API server has asked a subject to wait. A proxy's own answers do
+// not count.
 func (w *world) putOffByServer(s *subject) time.Time {
 	until := s.requests.putOffUntil()
 	if asked := w.proxiesPutOff(); s.way != ways[0] && asked.Before(until) {

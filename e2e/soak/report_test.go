@@ -34,10 +34,10 @@ type result struct {
 	Probes  int64 `json:"probes"`
 	Watches int64 `json:"watches"`
 
-	// OfControl is all its versions divided by those of client-go on the same things, and Behind
-	// how much later than client-go it was current, in the worst of the rounds, in seconds. There
-	// are two servers, and the two come to different ones: BehindOwn leaves out what its servers
-	// held it up.
+	// OfControl is all its versions divided by client-go's for the same objects, and Behind how much
+	// later than client-go it was current, in the worst of the rounds, in seconds. There are two
+	// servers, and the two may use different ones: BehindOwn subtracts the delay that its servers
+	// caused.
 	OfControl float64 `json:"ofControl,omitempty"`
 	Behind    float64 `json:"behind"`
 	BehindOwn float64 `json:"behindOwn"`
@@ -52,7 +52,7 @@ type report struct {
 	Results []*result `json:"results"`
 }
 
-// compare works out what each did beside the control.
+// compare compares each result with the control.
 func (r *report) compare() {
 	for _, one := range r.Results {
 		i := slices.IndexFunc(r.Results, func(o *result) bool {

@@ -20,8 +20,8 @@ const (
 	lost = time.Minute
 	// look is how often subjects are looked at, after the last fault.
 	look = 20 * time.Millisecond
-	// restoredFor is how long objects are written after a restore, before and after
-	// resourceVersions have come again.
+	// restoredFor is how long objects are written after a restore, before and after resourceVersions
+	// are reached again.
 	restoredFor = 3 * time.Second
 )
 
@@ -102,12 +102,12 @@ func controlOf(s *subject, subjects []*subject) int {
 	})
 }
 
-// never is how long a subject takes that is not current in time.
+// never is the time of a subject that is not current in time.
 const never = -time.Second
 
-// settle waits until what every subject holds, and what its handlers were told, is what the server
-// has. The last fault is just over. It returns how long each subject took, and how long it could
-// not but take, see heldUp.
+// settle waits until every subject's objects, and its handlers' states, equal the server's. The
+// last fault has just ended. It returns how long each subject took, and how long its servers
+// delayed it, see heldUp.
 func (w *world) settle(ctx context.Context, name string, c *churn, subjects []*subject) (took, held []time.Duration) {
 	w.t.Helper()
 	over := time.Now()
@@ -142,8 +142,8 @@ func (w *world) settle(ctx context.Context, name string, c *churn, subjects []*s
 	return took, held
 }
 
-// wait looks at all subjects at once until they are current, and returns how long each took. What
-// was lost once is not waited for again.
+// wait polls all subjects until they are current, and returns how long each took. It does not wait
+// again for a lost one.
 func (w *world) wait(ctx context.Context, over time.Time, want *state, subjects []*subject) []time.Duration {
 	ctx, cancel := context.WithDeadline(ctx, over.Add(lost))
 	defer cancel()

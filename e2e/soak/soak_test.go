@@ -29,7 +29,7 @@ var (
 const (
 	// faultsFor is how long the faults of a round last.
 	faultsFor = 20 * time.Second
-	// startFor bounds how long everything takes to start, the building of programs included.
+	// startFor limits how long everything takes to start, including the building of programs.
 	startFor = 20 * time.Minute
 )
 

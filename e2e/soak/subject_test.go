@@ -21,7 +21,7 @@ import (
 type subject struct {
 	name    string // what it is: "native", "client-go"
 	way     string
-	of      string // what it informs of: "configmaps", "widgets", "configmaps 2x2"
+	of      string // its objects: "configmaps", "widgets", "configmaps 2x2"
 	control bool   // it is client-go's: it is not expected to survive a restore of the server
 
 	requests  *requests
@@ -75,7 +75,7 @@ func (s *subject) newHistory(w *world, part string) *history {
 	return h
 }
 
-// told returns what the subject's handlers hold, all together.
+// told returns the states of all the subject's handlers.
 func (s *subject) told() map[string]version {
 	out := map[string]version{}
 	for _, h := range s.histories {

@@ -42,7 +42,7 @@ func (t *tap) listen(number int64, resp *http.Response, watch bool) io.ReadClose
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		defer func() { _, _ = io.Copy(io.Discard, pr) }() // whatever could not be read
+		defer func() { _, _ = io.Copy(io.Discard, pr) }() // the unread rest
 		body, err := wire.NewBody(pr, encoding)
 		switch {
 		case err != nil:
@@ -123,7 +123,7 @@ func (t *tap) note(how string, m *wire.Meta, newest uint64) {
 	t.keys[key] = lines[max(0, len(lines)-maxTapped):]
 }
 
-// told returns what is remembered of a key, and the bookmarks.
+// told returns the remembered versions of a key, and the bookmarks.
 func (t *tap) told(key string) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

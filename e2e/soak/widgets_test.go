@@ -54,7 +54,7 @@ func randomDefinition(r *rand.Rand) definition {
 	return definition{served: r.IntN(3) > 0, colour: []string{"red", "green", "blue"}[r.IntN(3)], extra: r.IntN(2) == 0}
 }
 
-// defineWidgets makes the definition, and waits until widgets can be listed.
+// defineWidgets creates the definition, and waits until widgets can be listed.
 func (w *world) defineWidgets(ctx context.Context) {
 	w.t.Helper()
 	d := definition{served: true, colour: "red"}

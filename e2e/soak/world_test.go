@@ -137,7 +137,7 @@ func withoutTime(_ []string, a slog.Attr) slog.Attr {
 // ways are the connections of informers to the API servers.
 var ways = []string{"direct", "proxy"}
 
-// config is a client's configuration over a relay of its own, that is cut and stalled: to both API
+// config is a client's configuration over its own relay, which is cut and stalled: to both API
 // servers, or to both proxies.
 func (w *world) config(way, name string) *rest.Config {
 	w.t.Helper()
@@ -193,7 +193,7 @@ func (w *world) dynamic(cfg *rest.Config) dynamic.Interface {
 	return client
 }
 
-// note takes down what was done to the world.
+// note records a fault or another event.
 func (w *world) note(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

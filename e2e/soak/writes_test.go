@@ -68,7 +68,7 @@ func (w *world) startOwnWrites(ctx context.Context, way, whose string, newCache 
 	stop := running(ctx, o.run)
 	s.stop = func() { stop(); stopCache() }
 	since := o.round.Load()
-	// The round that is under way ends, and another one begins and ends after that.
+	// The active round ends, and another one starts and ends after that.
 	s.settle = func() { since = o.round.Load() + 1 }
 	s.current = func() bool { return o.round.Load() > since }
 	s.trouble = func() string { return "it is at: " + o.step.Load().(string) }
@@ -157,7 +157,7 @@ func (o *ownWrites) once(ctx context.Context, name string, number int) error {
 	return nil
 }
 
-// write makes a write, for as long as a server may take that is paused.
+// write sends a write, and allows as much time as a paused server may need.
 func (o *ownWrites) write(ctx context.Context, what string, f func(ctx context.Context) error) error {
 	o.step.Store(what)
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)

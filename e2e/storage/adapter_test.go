@@ -141,8 +141,8 @@ func (a *adapter) Watch(ctx context.Context, key string, opts apistorage.ListOpt
 	return a.watches.begin(ctx, req)
 }
 
-// collection is a request for what a LIST or a WATCH of a key is about. A key that stands for one
-// object is asked for as kube-apiserver's own clients must: by a selector of its name.
+// collection returns a request for the objects of a key of a LIST or a WATCH. A key of one object
+// becomes a selector of its name, as kube-apiserver's own clients must send it.
 func (a *adapter) collection(key string, opts apistorage.ListOptions) *rest.Request {
 	namespace, selectors := a.prefix(key), []fields.Selector{opts.Predicate.Field}
 	if !opts.Recursive {
@@ -180,7 +180,7 @@ func (a *adapter) request(namespace string) *rest.Request {
 	return a.client.Verb(http.MethodGet).MaxRetries(0).NamespaceIfScoped(namespace, namespace != "").Resource("pods")
 }
 
-// prefix returns what the keys below a key begin with, as the watch cache has them: empty for all.
+// prefix returns the start of the keys below a key, in the watch cache's form: empty for all.
 func (a *adapter) prefix(key string) string {
 	rel := strings.TrimPrefix(key, resourcePrefix)
 	if rel == "" || strings.HasSuffix(rel, "/") {
@@ -189,7 +189,7 @@ func (a *adapter) prefix(key string) string {
 	return rel + "/"
 }
 
-// split returns the namespace and name that the key of an object stands for.
+// split returns the namespace and name in an object's key.
 func (a *adapter) split(key string) (namespace, name string) {
 	rel := strings.TrimPrefix(key, resourcePrefix)
 	if i := strings.LastIndexByte(rel, '/'); i >= 0 && a.namespaced {

@@ -35,8 +35,7 @@ var differences = map[string]difference{
 	},
 }
 
-// childVariable, in the environment, makes the test program run a suite that has differences as it
-// is.
+// childVariable, in the environment, makes the test program run a suite with differences unchanged.
 const childVariable = "WEIR_STORAGE_TEST_CHILD"
 
 func inChild() bool { return os.Getenv(childVariable) != "" }

@@ -14,7 +14,7 @@ import (
 // which no API server does: the watch cache knows no other key than an object's own.
 type etcdsWays struct{ *world }
 
-// GetList makes of a LIST at 0 a consistent one.
+// GetList turns a LIST at 0 into a consistent one.
 func (e etcdsWays) GetList(ctx context.Context, key string, opts apistorage.ListOptions, out runtime.Object) error {
 	if opts.ResourceVersion == "0" {
 		opts.ResourceVersion = ""

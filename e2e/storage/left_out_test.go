@@ -87,7 +87,8 @@ func TestEverySuiteIsRunOrLeftOut(t *testing.T) {
 	}
 }
 
-// upstreamSuites returns the names of upstream's suites: what begins with Run and takes a test.
+// upstreamSuites returns the names of upstream's suites: functions that start with Run and take a
+// test.
 func upstreamSuites(t *testing.T) map[string]bool {
 	t.Helper()
 	dir, err := cluster.GoCommand(t.Context(), "", "list", "-f", "{{.Dir}}", upstreamPackage)

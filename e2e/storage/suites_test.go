@@ -13,8 +13,8 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// variants are what each suite is run on, at the same time, each with an etcd of its own. Within
-// one the suites run one after another: they count resourceVersions.
+// variants are the setups on which each suite runs, at the same time, each with its own etcd.
+// Within one the suites run one after another, because they count resourceVersions.
 var variants = []struct {
 	name  string
 	setup setup
@@ -124,7 +124,8 @@ func TestSuites(t *testing.T) {
 	}
 }
 
-// gates is held while a suite has set a feature gate of the process, which two may not at once.
+// gates is held while a suite has set a feature gate of the process, which two must not do at the
+// same time.
 var gates sync.Mutex
 
 // gated makes the suites that set feature gates run one after another.

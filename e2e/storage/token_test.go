@@ -58,8 +58,8 @@ func ownToken(text string) (string, error) {
 	return t.String(), nil
 }
 
-// pageToken returns kube-apiserver's token for the watch cache's after a page that ends with the
-// key last. The watch cache names the key that comes next, kube-apiserver what follows the last
+// pageToken converts the watch cache's token, after a page that ends with the key last, to
+// kube-apiserver's. The watch cache names the next key, kube-apiserver the position after the last
 // one.
 func pageToken(text, prefix, last string) string {
 	t, err := parseToken(text)
@@ -70,7 +70,7 @@ func pageToken(text, prefix, last string) string {
 	return t.String()
 }
 
-// withTheirToken makes kube-apiserver's of the token in an error.
+// withTheirToken converts the token in an error to kube-apiserver's.
 func withTheirToken(err error, prefix string) error {
 	var status *apierrors.StatusError
 	if !errors.As(err, &status) || status.ErrStatus.Continue == "" {

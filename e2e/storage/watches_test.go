@@ -23,10 +23,10 @@ type begun struct {
 	stop    context.CancelFunc
 }
 
-// maxKept is how many events are kept; a suite that takes none makes its watch wait.
+// maxKept is how many events are kept; a suite that reads none blocks its watch.
 const maxKept = 100
 
-// begin begins a WATCH. It lives as long as ctx, the suite, or until it is stopped.
+// begin starts a WATCH. It ends with ctx, the suite, or when it is stopped.
 func (ws *watches) begin(ctx context.Context, req *rest.Request) (watch.Interface, error) {
 	w := &begun{results: make(chan watch.Event, maxKept)}
 	own, cancel := context.WithCancel(ctx)

@@ -48,7 +48,7 @@ type setup struct {
 	alone bool
 }
 
-// newWorld makes one that lives as long as the test.
+// newWorld creates one that ends with the test.
 func newWorld(t *testing.T, s setup) *world {
 	t.Helper()
 	w := &world{}
@@ -93,7 +93,7 @@ func startEtcd(t *testing.T) *cluster.Cluster {
 	return c
 }
 
-// newSource makes kube-apiserver's store, as kube-apiserver's tests of its cache do.
+// newSource creates kube-apiserver's store, like kube-apiserver's tests of its cache.
 func (w *world) newSource(t *testing.T, etcdURL string) apistorage.Interface {
 	t.Helper()
 	client, err := kubernetes.New(clientv3.Config{Endpoints: []string{etcdURL}, DialTimeout: 10 * time.Second, Logger: zap.NewNop()})
