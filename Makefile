@@ -33,12 +33,22 @@ SOAKFLAGS   =
 PROGRAMPODS  = 50000
 PROGRAMFLAGS =
 
+# make baseline measures the figures that a change must keep, and writes them to bench/baseline.
+# make baseline-check measures BASELINETREE, and compares it with these. BASELINETREE can be a git
+# worktree of another commit. BASELINEFLAGS='-without kube-scheduler,kube-controller-manager' leaves
+# out the programs of others, and -only ROW measures one row.
+BASELINETREE  = .
+BASELINERUNS  = 5
+BASELINEPODS  = 50000
+BASELINEFLAGS =
+BASELINE      = go run ./bench/cmd/baseline -tree $(BASELINETREE) -runs $(BASELINERUNS) -pods $(BASELINEPODS) $(BASELINEFLAGS)
+
 # The modules beside the root. tidy has them find each other as go.work does, which go mod tidy does
 # not read.
 MODULES      = bench cmd/weir controllerruntime e2e examples metrics proxy
 NESTED       = controllerruntime metrics proxy
 
-.PHONY: help test testprograms lint staticcheck unit fuzz fuzzable mutants e2e soak answers proxyfuzz hostile programs cost-model oldest next build release image apidiff fmt tidy release-check
+.PHONY: help test testprograms lint staticcheck unit fuzz fuzzable mutants e2e soak answers proxyfuzz hostile programs baseline baseline-check cost-model oldest next build release image apidiff fmt tidy release-check
 
 # The end-to-end tests wait for servers half of their time, so the rest runs beside them. A test
 # that lacks a program skips itself and adds a line to the file that WEIR_SKIPPED names: the last
@@ -90,7 +100,7 @@ staticcheck: ## staticcheck as it is
 #
 # make lint has vetted all of it: to vet what the race detector needs of Kubernetes once more would
 # take minutes.
-PLAIN   := internal/wire internal/doctor internal/decode internal/pack/entropy internal/podsim cmd/weir bench/cmd/weir-bench bench/internal/growth bench/internal/informers bench/internal/lab bench/internal/servers examples/boltsink
+PLAIN   := internal/wire internal/doctor internal/decode internal/pack/entropy internal/podsim cmd/weir bench/cmd/baseline bench/cmd/weir-bench bench/internal/growth bench/internal/informers bench/internal/lab bench/internal/servers examples/boltsink
 SINGLE  := \
 	FuncIndexAgainstOlderSnapshots FuncIndexHolds.* IndexesAgainstWalk IndexThatCannotBeMade NoIndexFor LabelSets FewSetsLookedAt \
 	SyncedAtItsVersion (Synced|ResyncNow)UnderSteadyLoad MergedWatches BacklogForgetsWhatCameAndWent BlockedCursorCosts \
@@ -166,6 +176,13 @@ hostile: ## two minutes of each attack on the proxy and kube-apiserver: two hour
 # minutes each, the first time.
 programs: ## programs of others on the drop-in; PROGRAMPODS=N
 	cd e2e && go test -timeout 0 -v -count=1 -run '^TestPrograms$$' ./programs -args -programs.pods $(PROGRAMPODS) $(PROGRAMFLAGS)
+
+# It takes an hour. What is measured stays, so that another run continues.
+baseline: ## measure the figures that changes must keep, into bench/baseline: an hour
+	$(BASELINE)
+
+baseline-check: ## measure them again, and compare
+	$(BASELINE) -check
 
 # What weir doctor predicts with. MODELPODS=N measures with other numbers of pods.
 MODELPODS = 10000
