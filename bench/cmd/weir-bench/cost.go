@@ -25,7 +25,7 @@ func newBenchCost(b *benchFlags) *cobra.Command {
 			"sent in each form, and by event; and memory by LIST under way. It then has incidents of\n" +
 			"weir lab happen, and compares what they cost with what is predicted. It takes some five\n" +
 			"minutes, and floods the server, which has to be one for tests. With -o json it prints\n" +
-			"what internal/cost/model.json has; make cost-model measures that anew.\n\n" +
+			"what internal/cost/model.json has; make cost-model measures that again.\n\n" +
 			"Without a cluster it measures the embedded server, which is much cheaper than a\n" +
 			"kube-apiserver.",
 		Example: "  go run ./e2e/realserver --pods 10000  # prints a kubeconfig, and where etcd is\n" +

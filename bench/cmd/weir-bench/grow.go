@@ -14,7 +14,7 @@ import (
 	"github.com/weirproject/weir/internal/command"
 )
 
-// growFlags are those of bench grow, besides some of bench's.
+// growFlags are the flags of bench grow. Some of bench's apply too.
 type growFlags struct {
 	*benchFlags
 	only    []string

@@ -19,7 +19,7 @@ import (
 	"github.com/weirproject/weir/internal/quantity"
 )
 
-// serverFlags are those of bench server, besides some of bench's.
+// serverFlags are the flags of bench server. Some of bench's apply too.
 type serverFlags struct {
 	*benchFlags
 	servers.Options
@@ -40,12 +40,12 @@ func newBenchServer(b *benchFlags) *cobra.Command {
 		Short: "Measure weir's proxy against kube-apiserver",
 		Long: "Server makes the same requests to a kube-apiserver and to a weir proxy in front of it, several runs taken in turn, and\n" +
 			"prints the medians, their ratio, and which of them miss what is wanted of the proxy. Each run of the proxy is a\n" +
-			"fresh process. The load comes from this process; it is nobody's figure, but it wants CPU too. CPU and memory are read\n" +
+			"fresh process. The load comes from this process; no figure includes it, but it needs CPU too. CPU and memory are read\n" +
 			"from /proc where the server runs on this machine, else from its /metrics, which the kubeconfig's user must then be allowed\n" +
 			"to read, as /debug/pprof is for the heap.\n\n" +
 			"Without a cluster an embedded server is the proxy's upstream, and only the proxy is measured.\n\n" +
 			"The cluster is only read from, unless --writes allows to set an annotation on its pods again and again. A kube-apiserver\n" +
-			"has more work with taking so many writes than with serving watchers: what they cost it alone is measured first and\n" +
+			"has more work with these writes than with serving watchers: what they cost it alone is measured first and\n" +
 			"taken off, and on a small machine their rate is not reached. --etcd is for test clusters: there the pods are written\n" +
 			"straight into etcd, which costs kube-apiserver and proxy no more than following.\n\n" +
 			"With -o json it prints an array of {name, weir{…}, apiserver{…}, ratio{…}, wanted{…}, missed[…], runs}.\n\n" +
@@ -214,8 +214,8 @@ func printServers(w io.Writer, r servers.Result, first bool) error {
 	return r.WriteRows(w)
 }
 
-// findProxy finds the proxy's program, or builds it, unless a flag has named it. Whoever calls it
-// calls done when the program is not needed any more.
+// findProxy finds the proxy's program, or builds it, unless a flag has named it. The
+// caller calls done when it no longer needs the program.
 func (f *serverFlags) findProxy(cmd *cobra.Command) (done func(), err error) {
 	if f.Proxy != "" {
 		return func() {}, nil

@@ -6,7 +6,6 @@ import (
 
 	"github.com/weirproject/weir/bench/internal/figures"
 	"github.com/weirproject/weir/bench/internal/informers"
-	"github.com/weirproject/weir/bench/internal/named"
 )
 
 // Axis is an amount that grows, with what is measured at each of its points.
@@ -53,7 +52,7 @@ func Axes(o Options) []Axis {
 	return []Axis{
 		{
 			Name: "objects", Label: "pods of one informer", Points: []int{10_000, 50_000, 200_000, 500_000}, scale: itself,
-			figures: besides(of, "mostLists", "goroutines", "delayP99Seconds"), sides: []string{Weir, ClientGo},
+			figures: without(of, "mostLists", "goroutines", "delayP99Seconds"), sides: []string{Weir, ClientGo},
 			open: opener(func(n int) informers.Point { return informers.Point{Objects: n} }),
 		},
 		{
@@ -63,13 +62,13 @@ func Axes(o Options) []Axis {
 		},
 		{
 			Name: "handlers", Label: "handlers of one informer of 50,000 pods", Points: []int{1, 10, 100, 1_000},
-			figures: besides(of, "mostLists", "goroutines", "getPackedNanos"), sides: []string{Weir, ClientGo},
+			figures: without(of, "mostLists", "goroutines", "getPackedNanos"), sides: []string{Weir, ClientGo},
 			scale: func(int) int { return 1 }, // the objects are what takes memory
 			open:  opener(func(n int) informers.Point { return informers.Point{Objects: objectsOfHandlers, Handlers: n} }),
 		},
 		{
 			Name: "fanout", Label: "informers of 1,000 pods, each with as many handlers", Points: []int{10, 100}, scale: itself,
-			figures: besides(of, "mostLists", "getPackedNanos", "delayP99Seconds"), sides: []string{Weir, ClientGo},
+			figures: without(of, "mostLists", "getPackedNanos", "delayP99Seconds"), sides: []string{Weir, ClientGo},
 			open: opener(func(n int) informers.Point {
 				return informers.Point{Objects: objectsOfInformers, Informers: n, Handlers: n}
 			}),
@@ -84,7 +83,7 @@ func Axes(o Options) []Axis {
 // Named returns the axes of the given names, in the order of all, or all of them if no name is
 // given. A name that no axis has is an error.
 func Named(all []Axis, names ...string) ([]Axis, error) {
-	return named.Choose("axis", all, func(a Axis) string { return a.Name }, names...)
+	return figures.Choose("axis", all, func(a Axis) string { return a.Name }, names...)
 }
 
 // AtMost returns the axis without the points above n.
@@ -96,7 +95,7 @@ func (a Axis) AtMost(n int) Axis {
 // Help returns the figures, one a line: the key that JSON has, and what it is.
 func (a Axis) Help() string { return figures.Help("    %-20s %s\n", a.figures) }
 
-func besides(all []figures.Figure, keys ...string) []figures.Figure {
+func without(all []figures.Figure, keys ...string) []figures.Figure {
 	return slices.DeleteFunc(slices.Clone(all), func(f figures.Figure) bool { return slices.Contains(keys, f.Key) })
 }
 

@@ -105,7 +105,7 @@ func (a Axis) run(ctx context.Context, o Options) (out Grown, err error) {
 	return out, err
 }
 
-// usableShare is the share of the memory that a side may take: the rest is for whatever else runs.
+// usableShare is the share of the memory that a side may take: other processes need the rest.
 const usableShare = 0.8
 
 func (o Options) memory() float64 {

@@ -161,7 +161,7 @@ func (c *sharedInformer) handle(resync time.Duration, h handler) error {
 	r, err := c.AddEventHandlerWithResyncPeriod(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(object any) { tell(added, nil, object) },
 		UpdateFunc: func(before, object any) {
-			if before == object { // the same pointer: nobody sent it again
+			if before == object { // the same pointer: the server has not sent it again
 				tell(resynced, before, object)
 				return
 			}

@@ -40,8 +40,8 @@ func TestLookAt(t *testing.T) {
 	}
 }
 
-// managedFields are gone from what is held, by a transform or natively, and only where that is
-// asked for.
+// managedFields are gone from the cached objects, by a transform or natively, and only where that
+// is asked for.
 func TestTransformDropsManagedFields(t *testing.T) {
 	const n = 20
 	for _, encoding := range []encoding{protobufEncoding{}, jsonEncoding{}} {
@@ -56,7 +56,7 @@ func TestTransformDropsManagedFields(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					if err := sub.handleAll(0); err != nil {
+					if err := sub.handleAll(sub.count); err != nil {
 						t.Fatal(err)
 					}
 					if err := sub.sync(t.Context()); err != nil {

@@ -11,8 +11,9 @@ import (
 )
 
 // delays measures the time from the receipt of a change to the moment at which the last of several
-// handlers was told. The k-th event of a watch is the k-th that each handler is told of, as long as
-// none is merged with a later one. If one is, the handler's next event counts, which is no earlier.
+// handlers receives it. The k-th event of a watch is the k-th that each handler receives, as long
+// as none is merged with a later one. If one is, the handler's next event counts, which is no
+// earlier.
 type delays struct {
 	handlers int32
 	armed    atomic.Bool // changes count

@@ -3,8 +3,8 @@
 // A [Verb] is one measurement. [Run] takes the contenders of a verb in turn, several times, now
 // forwards, now backwards, and reports the median, the smallest and the largest of each figure. A
 // contender is this executable run again as a child (see package child): it builds one informer,
-// measures itself, and answers with one line of JSON. Servers are children too, so that their
-// memory and CPU are nobody's figure.
+// measures itself, and answers with one line of JSON. Servers are children too, so that no
+// figure includes their memory and CPU.
 //
 // What needs more than a server that is only read from is measured on a stub: it holds the server's
 // pods, encoded in parts, and splices these while it writes, so that it is never what is slow.

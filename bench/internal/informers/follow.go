@@ -35,7 +35,7 @@ var watchVerb = Verb{
 // measureWatch measures how many events a second reach handlers, for each kind of change in turn. A
 // figure without a kind in its name is of the first kind. Those of memory are of all kinds.
 func measureWatch(ctx context.Context, s *subject) (Figures, error) {
-	if err := s.handleAll(0); err != nil {
+	if err := s.handleAll(s.count); err != nil {
 		return nil, err
 	}
 	if err := s.sync(ctx); err != nil {
@@ -135,7 +135,7 @@ func (s *subject) followAll(ctx context.Context, change string, f Figures) error
 }
 
 // caughtUp waits until the stub sends nothing, the informer is where the stub has come, and its
-// handlers are told nothing more. It returns the resourceVersion of that state.
+// handlers receive nothing more. It returns the resourceVersion of that state.
 func (s *subject) caughtUp(ctx context.Context) (int64, error) {
 	to, err := waitSettled(ctx, s.Stub)
 	if err != nil {

@@ -47,7 +47,7 @@ func GrowthFigures() (all []figures.Figure) {
 }
 
 // measureGrowth measures the first sync. It then measures reads of single objects, how late
-// handlers are told of a few changes, and changes as fast as they are taken.
+// handlers receive a few changes, and changes as fast as they are taken.
 func measureGrowth(ctx context.Context, s *subject) (Figures, error) {
 	d := newDelays(int32(max(1, s.Handlers)), int(delayRate*(s.Duration+time.Second).Seconds()))
 	s.meter.arrivals.Store(d)
@@ -94,7 +94,7 @@ func measureGrowth(ctx context.Context, s *subject) (Figures, error) {
 	return f, ctx.Err()
 }
 
-// delay measures how late the last handler is told of changes that come at a steady pace.
+// delay measures how late the last handler receives changes that come at a steady pace.
 func (s *subject) delay(ctx context.Context, d *delays) (float64, error) {
 	if _, err := s.caughtUp(ctx); err != nil {
 		return 0, err

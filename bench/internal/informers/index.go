@@ -11,7 +11,7 @@ const earlyIndex = "early"
 
 var indexVerb = Verb{
 	Name: "index", Runs: 3, modes: []string{modeWatchList}, measure: measureIndex, Takes: []string{TakesUnstructured},
-	Short: "An index by a function, there from the start, and added to what is held",
+	Short: "An index by a function, there from the start, and added to the cached objects",
 	figures: []comparedFigure{
 		{figures.New("readySeconds", "synced, and the first lookup", figures.Seconds), lower},
 		{figures.New("readyCPUSeconds", "CPU of it", figures.Seconds), lower},
@@ -28,7 +28,7 @@ var indexVerb = Verb{
 
 // measureIndex measures two indexes by a function of the object. One is there before the first
 // list: until the informer has synced and the first lookup is answered. The other one is added when
-// nobody has looked at any object since: until the first lookup, of what no object has, is
+// no object has been read since: until the first lookup, of a value that no object has, is
 // answered; then lookups.
 func measureIndex(ctx context.Context, s *subject) (Figures, error) {
 	if err := s.handle(0, s.count); err != nil {
@@ -42,7 +42,7 @@ func measureIndex(ctx context.Context, s *subject) (Figures, error) {
 	}
 	f := Figures{}
 	begin := now(0)
-	if _, err := s.by(earlyIndex, nobodysApp); err != nil {
+	if _, err := s.by(earlyIndex, unknownApp); err != nil {
 		return nil, err
 	}
 	elapsed, _, _, _ := s.since(begin)
@@ -55,7 +55,7 @@ func measureIndex(ctx context.Context, s *subject) (Figures, error) {
 	if err := s.index(indexName, true); err != nil {
 		return nil, err
 	}
-	if _, err := s.by(indexName, nobodysApp); err != nil {
+	if _, err := s.by(indexName, unknownApp); err != nil {
 		return nil, err
 	}
 	elapsed, cpu, _, _ = s.since(begin)
@@ -81,5 +81,5 @@ func measureIndex(ctx context.Context, s *subject) (Figures, error) {
 	return f, ctx.Err()
 }
 
-// nobodysApp is a value that no object has.
-const nobodysApp = "no app is called so"
+// unknownApp is a value that no object has.
+const unknownApp = "no app is called so"

@@ -66,7 +66,7 @@ const indexName = "app"
 type meter struct {
 	requests         atomic.Int64
 	lists, mostLists atomic.Int64           // that are being read, and the most at a time
-	arrivals         atomic.Pointer[delays] // that are told of a watch's events; nil: none
+	arrivals         atomic.Pointer[delays] // note when a watch's events arrive; nil: none
 
 	mu         sync.Mutex
 	transports []http.RoundTripper

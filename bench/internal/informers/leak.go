@@ -11,7 +11,7 @@ import (
 	"github.com/weirproject/weir/internal/rusage"
 )
 
-// keepEach is which share of the objects outlives the leak's deletions: one in so many.
+// keepEach is which share of the objects outlives the leak's deletions: one in keepEach.
 const keepEach = 100
 
 func goroutines() int { return runtime.NumGoroutine() }

@@ -30,7 +30,7 @@ var readVerb = Verb{
 	},
 }
 
-// measureRead measures reads of objects that nobody has looked at, of objects that are read all the
+// measureRead measures reads of objects that were not read before, of objects that are read all the
 // time, of everything, and of the objects that an index finds.
 func measureRead(ctx context.Context, s *subject) (Figures, error) {
 	if err := s.handle(0, s.count); err != nil {

@@ -13,7 +13,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/weirproject/weir/bench/internal/figures"
-	"github.com/weirproject/weir/bench/internal/trace"
 	"github.com/weirproject/weir/internal/child"
 )
 
@@ -47,7 +46,7 @@ const (
 	unstructuredSuffix = "-unstructured"
 )
 
-// patience bounds one run of one contender, beyond what it is told to take.
+// patience bounds one run of one contender, beyond the time that its options ask for.
 const patience = 10 * time.Minute
 
 // Check checks that the server lets us list pods and has any. Without that, contenders would wait
@@ -133,7 +132,7 @@ func stubFor(ctx context.Context, o Options, s spec) (stub *child.Process, url s
 
 // runOne runs one contender once, in a process of its own. traced is set only if s asks for a
 // trace.
-func runOne(ctx context.Context, c contender, s spec, args []string) (f Figures, traced trace.Trace, err error) {
+func runOne(ctx context.Context, c contender, s spec, args []string) (f Figures, traced figures.Trace, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience+s.Duration*time.Duration(max(1, len(s.Changes)))+2*s.Period)
 	defer cancel()
 	if s.Stub != "" {
@@ -157,4 +156,63 @@ func runOne(ctx context.Context, c contender, s spec, args []string) (f Figures,
 		return nil, traced, err
 	}
 	return f, traced, p.Stop()
+}
+
+// Replay is a verb whose contenders are traced, once each.
+type Replay struct {
+	Verb  string
+	Sides []Side
+	Every time.Duration // between samples
+}
+
+// Side is a contender of a Replay. The zero value is client-go's informer with its defaults.
+type Side struct {
+	Label   string
+	Weir    bool // weir's informer, or with DropIn its drop-in
+	DropIn  bool
+	List    bool    // of client-go's: with LISTs in the place of WATCHes that send the state
+	Extract bool    // a cache made by hand, of what meta.ExtractList gives
+	Stretch float64 // its resync period is as many times the Replay's; 0: once
+}
+
+// contender returns the contender that measures the side.
+func (s Side) contender() contender {
+	switch {
+	case s.Weir:
+		return contender{side: sideWeir}
+	case s.Extract:
+		return contender{side: sideExtract}
+	case s.List:
+		return contender{sideClientgo, modeList}
+	}
+	return contender{sideClientgo, modeWatchList}
+}
+
+// Run runs the sides in turn, each in a process of its own, and calls done for each. The first
+// error ends it.
+func (r Replay) Run(ctx context.Context, o Options, done func(figures.Traced)) error {
+	v, ok := verbNamed(r.Verb)
+	if !ok {
+		return fmt.Errorf("no such verb: %q", r.Verb)
+	}
+	s := o.spec(v)
+	s.Every = r.Every
+	if v.Stub {
+		stub, at, err := stubFor(ctx, o, s)
+		if err != nil {
+			return err
+		}
+		defer stub.Stop()
+		s.Stub = at
+	}
+	for _, side := range r.Sides {
+		one := s
+		one.DropIn, one.Stretch = side.DropIn, side.Stretch
+		f, traced, err := runOne(ctx, side.contender(), one, o.Args)
+		if err != nil {
+			return fmt.Errorf("%s: %w", side.Label, err)
+		}
+		done(figures.Traced{Label: side.Label, Figures: f, Trace: traced})
+	}
+	return nil
 }

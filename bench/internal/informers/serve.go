@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/bench/internal/trace"
+	"github.com/weirproject/weir/bench/internal/figures"
 	"github.com/weirproject/weir/internal/child"
 	"github.com/weirproject/weir/internal/childserver"
 	"github.com/weirproject/weir/internal/childserver/embedded"
@@ -69,7 +69,7 @@ func Serve(ctx context.Context, role string, config func() (*rest.Config, error)
 
 // contend measures what s says, and returns the figures and the trace. The trace is nil if s asks
 // for none.
-func contend(ctx context.Context, cfg *rest.Config, s *spec) (Figures, *trace.Trace, error) {
+func contend(ctx context.Context, cfg *rest.Config, s *spec) (Figures, *figures.Trace, error) {
 	v, ok := verbNamed(s.Verb)
 	if !ok {
 		return nil, nil, fmt.Errorf("no such verb: %q", s.Verb)
@@ -86,7 +86,7 @@ func contend(ctx context.Context, cfg *rest.Config, s *spec) (Figures, *trace.Tr
 		return nil, nil, err
 	}
 	if s.Every > 0 {
-		sub.tracer = trace.Start(s.Every, sub.sample)
+		sub.tracer = figures.StartTrace(s.Every, sub.sample)
 		defer sub.tracer.Stop()
 	}
 	figures, err := v.measure(ctx, sub)

@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
-	"github.com/weirproject/weir/bench/internal/stride"
+	"github.com/weirproject/weir/bench/internal/figures"
 	"github.com/weirproject/weir/internal/podsim"
 	"github.com/weirproject/weir/internal/resourceversion"
 )
@@ -51,10 +51,16 @@ func makeStubPods(t *testing.T, enc encoding, models, n int) *stubPods {
 // startStub runs a stub in this process, and a client that reads from it.
 func startStub(t *testing.T, enc encoding, models, n int) (string, kubernetes.Interface) {
 	t.Helper()
-	server := httptest.NewServer(newStub(makeStubPods(t, enc, models, n)))
+	return serve(t, makeStubPods(t, enc, models, n))
+}
+
+// serve runs a stub of pods.
+func serve(t *testing.T, pods *stubPods) (string, kubernetes.Interface) {
+	t.Helper()
+	server := httptest.NewServer(newStub(pods))
 	t.Cleanup(server.Close)
 	cfg := &rest.Config{Host: server.URL}
-	cfg.ContentType = enc.contentType()
+	cfg.ContentType = pods.encoding.contentType()
 	httpClient := server.Client()
 	client, err := kubernetes.NewForConfigAndClient(cfg, httpClient)
 	if err != nil {
@@ -282,7 +288,7 @@ func TestNewPopulationNeedsModels(t *testing.T) {
 func TestStrideComesByAll(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 7919, 2 * 7919, 50_000} {
 		seen := make([]bool, n)
-		stride := stride.Of(n)
+		stride := figures.Stride(n)
 		for k := range n {
 			seen[k*stride%n] = true
 		}

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/weirproject/weir/bench/internal/stride"
+	"github.com/weirproject/weir/bench/internal/figures"
 	"github.com/weirproject/weir/internal/resourceversion"
 )
 
@@ -34,7 +34,7 @@ var errNoModels = errors.New("the server has no pods to take as models")
 // keys; none of them is kept. If there are fewer than n, each serves for several pods next to each
 // other. If there are none, the error is errNoModels.
 func newStubPods(e encoding, n int, models func() iter.Seq2[*corev1.Pod, error]) (*stubPods, error) {
-	p := &stubPods{encoding: e, n: n, stride: stride.Of(n)}
+	p := &stubPods{encoding: e, n: n, stride: figures.Stride(n)}
 	if err := p.take(models(), false); err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func newStubPods(e encoding, n int, models func() iter.Seq2[*corev1.Pod, error])
 	return p, p.finish()
 }
 
-// take makes the models anew, at most n.
+// take makes at most n models. They replace the models that there were.
 func (p *stubPods) take(models iter.Seq2[*corev1.Pod, error], copies bool) error {
 	p.models = nil
 	like := siblings{}

@@ -3,6 +3,9 @@ package informers
 import (
 	"context"
 	"fmt"
+	"math"
+	"runtime"
+	"runtime/metrics"
 	"sync/atomic"
 	"time"
 
@@ -11,7 +14,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir"
-	"github.com/weirproject/weir/bench/internal/trace"
+	"github.com/weirproject/weir/bench/internal/figures"
+	"github.com/weirproject/weir/internal/rusage"
 )
 
 // subject is an informer, or a group of them, ready to be measured.
@@ -19,8 +23,8 @@ type subject struct {
 	*spec
 	informer
 	meter  meter
-	events atomic.Int64  // that the handlers were told
-	tracer *trace.Tracer // nil unless there is to be a trace
+	events atomic.Int64    // that the handlers were told
+	tracer *figures.Tracer // nil unless there is to be a trace
 
 	start   usage
 	begin   heap // before anything was listed
@@ -61,10 +65,10 @@ func (s *subject) count(_ eventKind, key string) {
 	}
 }
 
-// handleAll registers as many counting handlers as the options ask for.
-func (s *subject) handleAll(resync time.Duration) error {
+// handleAll registers a handler as often as the options ask for.
+func (s *subject) handleAll(h handler) error {
 	for range max(1, s.Handlers) {
-		if err := s.handle(resync, s.count); err != nil {
+		if err := s.handle(0, h); err != nil {
 			return err
 		}
 	}
@@ -75,7 +79,7 @@ func (s *subject) handleAll(resync time.Duration) error {
 func (s *subject) sync(ctx context.Context) error {
 	s.begin, s.threads = settledHeap(), goroutines()
 	s.start = now(0)
-	s.tracer.Mark(trace.Starts)
+	s.tracer.Mark(figures.Starts)
 	s.run(ctx)
 	if err := s.waitSync(ctx); err != nil {
 		return err
@@ -141,4 +145,58 @@ func (s *subject) settle(ctx context.Context, quiet time.Duration) error {
 		}
 	}
 	return nil
+}
+
+// usage is what this process has used so far.
+type usage struct {
+	at     time.Time
+	cpu    time.Duration
+	alloc  uint64 // bytes ever allocated on the heap
+	events int64
+}
+
+// now returns what this process has used so far. events is the caller's count of events.
+func now(events int64) usage {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return usage{at: time.Now(), cpu: rusage.CPUTime(), alloc: m.TotalAlloc, events: events}
+}
+
+// heap is the live heap after garbage collection.
+type heap struct{ bytes, objects uint64 }
+
+// settledHeap collects garbage until that frees next to nothing, and returns the heap. What pools,
+// cleanups and weak pointers hold takes several collections to go.
+func settledHeap() heap {
+	var m runtime.MemStats
+	for before := uint64(math.MaxUint64); ; before = m.HeapAlloc {
+		for range 2 {
+			runtime.GC()
+			time.Sleep(time.Millisecond) // for cleanups, which the runtime calls after it
+		}
+		runtime.ReadMemStats(&m)
+		if m.HeapAlloc >= before-before/1000 {
+			return heap{bytes: m.HeapAlloc, objects: m.HeapObjects}
+		}
+	}
+}
+
+// sample returns what this process uses now, for a trace.
+func (s *subject) sample() figures.Sample {
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(live)
+	return figures.Sample{
+		RSSBytes: resident(), HeapBytes: float64(live[0].Value.Uint64()), CPU: rusage.CPUTime(), Events: float64(s.events.Load()),
+	}
+}
+
+// resident returns the resident set in bytes. If the system does not tell it, that is the memory
+// that Go's runtime has and has not released.
+func resident() float64 {
+	if n, ok := rusage.RSS(); ok {
+		return float64(n)
+	}
+	m := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	metrics.Read(m)
+	return float64(m[0].Value.Uint64() - m[1].Value.Uint64())
 }

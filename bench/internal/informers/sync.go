@@ -37,7 +37,7 @@ var syncVerb = Verb{
 // measureSync measures the first sync of an informer with handlers that take keys, and what it then
 // holds.
 func measureSync(ctx context.Context, s *subject) (Figures, error) {
-	if err := s.handleAll(0); err != nil {
+	if err := s.handleAll(s.count); err != nil {
 		return nil, err
 	}
 	if err := s.sync(ctx); err != nil {
@@ -106,7 +106,7 @@ func readList(ctx context.Context, client *http.Client, cfg *rest.Config, s *spe
 	if _, ok := typedKinds[gvr]; !ok || s.Unstructured {
 		q.Header.Set("Accept", runtime.ContentTypeJSON)
 	}
-	q.Header.Set("Accept-Encoding", "gzip") // by hand: so that nobody decompresses
+	q.Header.Set("Accept-Encoding", "gzip") // by hand: so that the client does not decompress
 	a, err := client.Do(q)
 	if err != nil {
 		return 0, err

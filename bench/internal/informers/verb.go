@@ -12,15 +12,15 @@ import (
 type Verb struct {
 	Name  string
 	Short string // one line on what is measured
-	Runs  int    // how often each contender is run when nobody says
+	Runs  int    // how often each contender is run, unless the options say
 
-	// What the verb uses of the options, for whoever offers flags.
+	// What the verb uses of the options. Commands offer flags for these.
 
 	// Stub says that it is measured on a stub that a server lends its pods to; else on the server
 	// itself.
 	Stub     bool
 	Duration time.Duration // how long it is measured; 0: as long as it takes
-	Takes    []string      // the options that it has besides those of all: some of those below
+	Takes    []string      // the options that not all verbs have: some of those below
 
 	modes   []string // client-go's that can make a difference
 	figures []comparedFigure

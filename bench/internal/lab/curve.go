@@ -2,22 +2,21 @@ package lab
 
 import (
 	"github.com/weirproject/weir/bench/internal/figures"
-	"github.com/weirproject/weir/bench/internal/trace"
 	"github.com/weirproject/weir/internal/chart"
 )
 
 // curve is what is drawn of a trace.
 type curve struct {
 	unit figures.Unit
-	of   func(trace.Trace) []float64
+	of   func(figures.Trace) []float64
 }
 
 var (
-	residentMemory = curve{figures.Bytes, func(t trace.Trace) []float64 { return t.RSSBytes }}
-	liveHeap       = curve{figures.Bytes, func(t trace.Trace) []float64 { return t.HeapBytes }}
-	received       = curve{figures.Count, func(t trace.Trace) []float64 { return t.Events }}
-	cpuSoFar       = curve{figures.Seconds, func(t trace.Trace) []float64 { return t.CPUSeconds }}
-	callRate       = curve{figures.Count, func(t trace.Trace) []float64 { return differences(t.Events) }}
+	residentMemory = curve{figures.Bytes, func(t figures.Trace) []float64 { return t.RSSBytes }}
+	liveHeap       = curve{figures.Bytes, func(t figures.Trace) []float64 { return t.HeapBytes }}
+	received       = curve{figures.Count, func(t figures.Trace) []float64 { return t.Events }}
+	cpuSoFar       = curve{figures.Seconds, func(t figures.Trace) []float64 { return t.CPUSeconds }}
+	callRate       = curve{figures.Count, func(t figures.Trace) []float64 { return differences(t.Events) }}
 )
 
 // differences returns the differences between neighbours. The first one is 0.
@@ -29,12 +28,12 @@ func differences(total []float64) []float64 {
 	return out
 }
 
-// lineOf returns the line that is drawn of a trace. It begins at the mark trace.Starts, if there is
-// one.
-func (c curve) lineOf(label string, t trace.Trace) chart.Line {
+// lineOf returns the line that is drawn of a trace. It begins at the mark figures.Starts, if there
+// is one.
+func (c curve) lineOf(label string, t figures.Trace) chart.Line {
 	at := c.of(t)
 	for _, m := range t.Marks {
-		if m.What == trace.Starts {
+		if m.What == figures.Starts {
 			at = at[min(int(m.Millis/t.EveryMillis), len(at)):]
 			break
 		}

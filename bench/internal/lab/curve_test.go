@@ -5,7 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/weirproject/weir/bench/internal/trace"
+	"github.com/weirproject/weir/bench/internal/figures"
 )
 
 // Where titles of pictures begin, and where these end.
@@ -22,7 +22,7 @@ func TestTitlesFit(t *testing.T) {
 
 // TestLineOf: a line begins where the informer starts.
 func TestLineOf(t *testing.T) {
-	trace := trace.Trace{EveryMillis: 100, Events: []float64{0, 0, 0, 5, 5, 9}, Marks: []trace.Mark{{Millis: 210, What: trace.Starts}}}
+	trace := figures.Trace{EveryMillis: 100, Events: []float64{0, 0, 0, 5, 5, 9}, Marks: []figures.Mark{{Millis: 210, What: figures.Starts}}}
 	got := callRate.lineOf("a", trace)
 	if diff := cmp.Diff([]float64{0, 5, 0, 4}, got.At); diff != "" || got.Peak != 5 {
 		t.Errorf("peak %v, %s", got.Peak, diff)

@@ -5,20 +5,20 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirproject/weir/bench/internal/figures"
 	"github.com/weirproject/weir/bench/internal/informers"
-	"github.com/weirproject/weir/bench/internal/trace"
 )
 
 // podsAsked notes how many pods a replay is asked for.
 type podsAsked struct{ pods int }
 
-func (p *podsAsked) run(_ context.Context, o Options, _ func(trace.Traced)) error {
+func (p *podsAsked) run(_ context.Context, o Options, _ func(figures.Traced)) error {
 	p.pods = o.Objects
 	return nil
 }
 
-// TestFewPods: the agents and controllers are as many as in their stories where nobody asks for so
-// many pods, and pods are as many as asked for otherwise.
+// TestFewPods: the agents and controllers are as many as in their stories unless a number of
+// pods is asked for. Then there are as many pods as asked for.
 func TestFewPods(t *testing.T) {
 	story := map[string]string{"node-agents": "2,000 agents", "thundering-restart": "200 controllers"}
 	for _, i := range Incidents() {

@@ -5,8 +5,6 @@ import (
 	"slices"
 
 	"github.com/weirproject/weir/bench/internal/figures"
-	"github.com/weirproject/weir/bench/internal/named"
-	"github.com/weirproject/weir/bench/internal/trace"
 )
 
 // Incident is what is replayed.
@@ -22,14 +20,14 @@ type Incident struct {
 
 	replay  replay
 	clients func(pods int) int // the number that Title has a place for; nil: it has none
-	pods    int                // with Options.Few, so many pods, for its clients; 0: all
+	pods    int                // with Options.Few: how many pods there are, for its clients; 0: all
 	curve   curve
 	figures []figures.Figure // the table's columns
 }
 
 // replay runs the sides of an incident in turn, and calls done for each.
 type replay interface {
-	run(ctx context.Context, o Options, done func(trace.Traced)) error
+	run(ctx context.Context, o Options, done func(figures.Traced)) error
 }
 
 // Incidents returns all incidents, in the order in which they are replayed.
@@ -45,5 +43,5 @@ func (i Incident) OfInformers() bool {
 // Named returns the incidents of the given names, in the usual order, or all if no name is given. A
 // name that no incident has is an error.
 func Named(names ...string) ([]Incident, error) {
-	return named.Choose("incident", Incidents(), func(i Incident) string { return i.Name }, names...)
+	return figures.Choose("incident", Incidents(), func(i Incident) string { return i.Name }, names...)
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/weirproject/weir/bench/internal/figures"
 	"github.com/weirproject/weir/bench/internal/informers"
-	"github.com/weirproject/weir/bench/internal/trace"
 )
 
 // ofInformers is a replay of what informers do to their own process.
@@ -15,7 +14,7 @@ type ofInformers struct {
 	prepare func(*informers.Options) // what it asks of the options; nil: nothing
 }
 
-func (r ofInformers) run(ctx context.Context, o Options, done func(trace.Traced)) error {
+func (r ofInformers) run(ctx context.Context, o Options, done func(figures.Traced)) error {
 	if r.prepare != nil {
 		r.prepare(&o.Options)
 	}
@@ -37,7 +36,7 @@ var (
 )
 
 const (
-	resyncPeriod = 3 * time.Second // stands for 10 h
+	resyncPeriod = 3 * time.Second // represents 10 h
 	blockedFor   = 4 * time.Second // the handler
 )
 

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/bench/internal/figures"
-	"github.com/weirproject/weir/bench/internal/trace"
 	"github.com/weirproject/weir/internal/chart"
 	"github.com/weirproject/weir/internal/quantity"
 )
@@ -27,9 +26,9 @@ type Report struct {
 // Replayed is an incident, and what each side did.
 type Replayed struct {
 	Incident `json:"-"`
-	Name     string         `json:"name"`
-	Pods     int            `json:"pods"`
-	Sides    []trace.Traced `json:"sides"`
+	Name     string           `json:"name"`
+	Pods     int              `json:"pods"`
+	Sides    []figures.Traced `json:"sides"`
 }
 
 // WriteTable writes a table for each incident, of at most 100 columns.

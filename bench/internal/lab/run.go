@@ -8,7 +8,6 @@ import (
 
 	"github.com/weirproject/weir/bench/internal/figures"
 	"github.com/weirproject/weir/bench/internal/informers"
-	"github.com/weirproject/weir/bench/internal/trace"
 )
 
 // Options say where incidents are replayed, and with how many pods.
@@ -48,7 +47,7 @@ func (i Incident) run(ctx context.Context, o Options, done func(side string, f f
 		out.Pods = min(out.Pods, i.pods)
 	}
 	o.Objects = out.Pods
-	err := i.replay.run(ctx, o, func(s trace.Traced) {
+	err := i.replay.run(ctx, o, func(s figures.Traced) {
 		out.Sides = append(out.Sides, s)
 		done(s.Label, s.Figures)
 	})

@@ -14,7 +14,6 @@ import (
 	"github.com/weirproject/weir/bench/internal/figures"
 	"github.com/weirproject/weir/bench/internal/informers"
 	"github.com/weirproject/weir/bench/internal/servers"
-	"github.com/weirproject/weir/bench/internal/trace"
 	"github.com/weirproject/weir/internal/childserver"
 	"github.com/weirproject/weir/internal/command"
 )
@@ -90,7 +89,7 @@ func checkSides(t *testing.T, i Replayed) {
 		samples := len(s.Trace.RSSBytes)
 		heaps := samples
 		if !i.OfInformers() {
-			heaps = 0 // nobody looks into a server
+			heaps = 0 // a server's heap is not read
 		}
 		if samples < 2 || len(s.Trace.HeapBytes) != heaps || len(s.Trace.CPUSeconds) != samples || len(s.Trace.Events) != samples {
 			t.Errorf("%s has %d, %d, %d and %d samples", s.Label, samples, len(s.Trace.HeapBytes), len(s.Trace.CPUSeconds), len(s.Trace.Events))
@@ -102,7 +101,7 @@ func checkSides(t *testing.T, i Replayed) {
 		if s.Trace.Events[samples-1] == 0 {
 			t.Errorf("%s was told of nothing", s.Label)
 		}
-		if len(s.Trace.Marks) == 0 || s.Trace.Marks[0].What != trace.Starts {
+		if len(s.Trace.Marks) == 0 || s.Trace.Marks[0].What != figures.Starts {
 			t.Errorf("%s begins with %v", s.Label, s.Trace.Marks)
 		}
 	}
@@ -113,7 +112,7 @@ func checkCounts(t *testing.T, i Replayed, pods float64) {
 	t.Helper()
 	want := func(side, figure string, least, most float64) {
 		t.Helper()
-		n := slices.IndexFunc(i.Sides, func(s trace.Traced) bool { return s.Label == side })
+		n := slices.IndexFunc(i.Sides, func(s figures.Traced) bool { return s.Label == side })
 		if n < 0 {
 			t.Fatalf("no side %s", side)
 		}

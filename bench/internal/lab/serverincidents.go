@@ -6,7 +6,6 @@ import (
 
 	"github.com/weirproject/weir/bench/internal/figures"
 	"github.com/weirproject/weir/bench/internal/servers"
-	"github.com/weirproject/weir/bench/internal/trace"
 )
 
 // ofServers is a replay of what clients do to an API server.
@@ -15,7 +14,7 @@ type ofServers struct {
 	prepare func(*servers.Options)
 }
 
-func (r ofServers) run(ctx context.Context, o Options, done func(trace.Traced)) error {
+func (r ofServers) run(ctx context.Context, o Options, done func(figures.Traced)) error {
 	so := servers.Defaults()
 	so.Pods, so.Proxy, so.Progress = o.Objects, o.Proxy, o.Progress
 	if o.Real {
@@ -26,7 +25,7 @@ func (r ofServers) run(ctx context.Context, o Options, done func(trace.Traced)) 
 }
 
 const (
-	stormPeriod = 2 * time.Second  // stands for 10 h
+	stormPeriod = 2 * time.Second  // represents 10 h
 	patience    = 30 * time.Second // with clients that do not get what they ask for
 	readingRate = 2000             // objects a second that the client of initial-events takes
 	readingFor  = 6 * time.Second
@@ -99,7 +98,7 @@ var initialEvents = Incident{
 	Name: "initial-events", Title: "Objects that a WATCH from \"0\" has brought, 500 changes a second",
 	Text: "A WATCH that begins with the state is sent every object first, and what changes meanwhile waits in a buffer of at most 1,000 changes. A client that has not taken the state by " +
 		"the time that the buffer is full is cut off, and begins with the first object again; while the cluster is as busy, it never gets through.",
-	Level:    "weir-proxy has a cursor over one log of changes for each watch, and no buffer: whoever is slow is told the last state of what changed, once the initial events are through.",
+	Level:    "weir-proxy has a cursor over one log of changes for each watch, and no buffer: a slow client receives the last state of each changed object, after the initial events.",
 	Embedded: "The embedded server closes slow watches here by a fault rule, which does what kube-apiserver's watch cache does with a full buffer.",
 	replay: ofServers{servers.InitialEvents(), func(o *servers.Options) {
 		o.ReadRate, o.Duration = readingRate, readingFor

@@ -49,6 +49,6 @@ func TestPatienceAtAnEnd(t *testing.T) {
 		t.Errorf("%v, %q, %v", f, said, err)
 	}
 	if _, _, err := atOnce(t, 50*time.Millisecond, 2, func(ctx context.Context, _ int) error { return never(ctx, 1) }); !errors.Is(err, errBusy) {
-		t.Errorf("nobody got anything: %v", err)
+		t.Errorf("no client got anything: %v", err)
 	}
 }

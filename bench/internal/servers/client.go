@@ -14,7 +14,7 @@ import (
 
 const podsPath = "/api/v1/pods"
 
-// client makes requests over connections that it shares with nobody. It is safe for concurrent use.
+// client makes requests over connections of its own. It is safe for concurrent use.
 type client struct {
 	base      *url.URL
 	http      http.Client
@@ -32,7 +32,7 @@ func newClient(cfg *rest.Config) (*client, error) {
 		return nil, err
 	}
 	c := &client{base: base}
-	// Answers are read as they come: nobody decompresses them.
+	// Answers are read as they come, without decompressing them.
 	c.transport = &http.Transport{TLSClientConfig: tlsConfig, ForceAttemptHTTP2: true, DisableCompression: true, MaxIdleConnsPerHost: maxWriters}
 	if c.http.Transport, err = rest.HTTPWrappersForConfig(cfg, c.transport); err != nil {
 		return nil, err

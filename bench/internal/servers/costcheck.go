@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weirproject/weir/bench/internal/trace"
+	"github.com/weirproject/weir/bench/internal/figures"
 	"github.com/weirproject/weir/internal/cost"
 	"github.com/weirproject/weir/internal/quantity"
 	"github.com/weirproject/weir/internal/wire"
@@ -73,7 +73,7 @@ func check(ctx context.Context, o Options, m *cost.Model) ([]cost.Check, error) 
 			o.Patience = stormPatience
 		}
 		n := 0
-		err := i.replay.Run(ctx, o, func(done trace.Traced) {
+		err := i.replay.Run(ctx, o, func(done figures.Traced) {
 			checks = append(checks, i.compare(m, i.replay.Ways[n], i.works[n], done.Figures)...)
 			n++
 			fmt.Fprintf(o.Progress, "%s, %s: %s CPU\n", i.name, done.Label, quantity.Seconds(done.Figures["cpuSeconds"]))

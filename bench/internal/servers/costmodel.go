@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weirproject/weir/bench/internal/stride"
+	"github.com/weirproject/weir/bench/internal/figures"
 	"github.com/weirproject/weir/internal/cost"
 	"github.com/weirproject/weir/internal/quantity"
 	"github.com/weirproject/weir/internal/wire"
@@ -220,7 +220,7 @@ func (m *costMeter) small(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	anew, err := m.busy(ctx, func() error {
+	connected, err := m.busy(ctx, func() error {
 		c, err := m.t.client()
 		if err != nil {
 			return err
@@ -228,7 +228,7 @@ func (m *costMeter) small(ctx context.Context) (err error) {
 		defer c.close()
 		return get(c, "resourceVersion=0")
 	})
-	m.k.Quorum, m.k.Connection = max(quorum-m.k.Request, 0), max(anew-m.k.Request, 0)
+	m.k.Quorum, m.k.Connection = max(quorum-m.k.Request, 0), max(connected-m.k.Request, 0)
 	return err
 }
 
@@ -279,7 +279,7 @@ func (m *costMeter) selective(ctx context.Context, objectBytes float64) error {
 		return errors.New("no pod has a label that one would select by")
 	}
 	var lists, found atomic.Int64
-	step := stride.Of(len(m.t.pods.apps))
+	step := figures.Stride(len(m.t.pods.apps))
 	spent, err := m.busy(ctx, func() error {
 		selector := m.t.pods.apps[int(lists.Add(1))*step%len(m.t.pods.apps)]
 		n, err := countList(ctx, m.c, "resourceVersion=0&labelSelector="+url.QueryEscape(selector))

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/bench/internal/figures"
-	"github.com/weirproject/weir/bench/internal/stride"
 	"github.com/weirproject/weir/internal/quantity"
 )
 
@@ -139,7 +138,7 @@ func (t *trial) comeAndGo(ctx context.Context) error {
 // visit plays one client. It watches a node's pods until their initial state is there, and then
 // makes a LIST by a label.
 func (t *trial) visit(ctx context.Context, turn int) error {
-	node := t.pods.nodes[turn*stride.Of(len(t.pods.nodes))%len(t.pods.nodes)]
+	node := t.pods.nodes[turn*figures.Stride(len(t.pods.nodes))%len(t.pods.nodes)]
 	w, err := t.openWatchers(ctx, []string{watchWithState + "&fieldSelector=" + url.QueryEscape("spec.nodeName="+node)})
 	if err != nil {
 		return err
@@ -153,7 +152,7 @@ func (t *trial) visit(ctx context.Context, turn int) error {
 		return err
 	}
 	defer c.close()
-	app := t.pods.apps[turn*stride.Of(len(t.pods.apps))%len(t.pods.apps)]
+	app := t.pods.apps[turn*figures.Stride(len(t.pods.apps))%len(t.pods.apps)]
 	_, err = countList(ctx, c, "resourceVersion=0&labelSelector="+url.QueryEscape(app))
 	return err
 }

@@ -3,7 +3,7 @@
 //
 // A [Scenario] is one measurement. [Run] takes the two servers in turn, several times, and reports
 // the median of each figure. Each run of the proxy has a fresh process, which holds the pods before
-// anything is measured. The load comes from this process, whose CPU and memory are nobody's figure.
+// anything is measured. The load comes from this process, whose CPU and memory no figure includes.
 //
 // A [Replay] is an incident: what clients do to an API server, in several ways, each once, on
 // servers of its own that are traced.

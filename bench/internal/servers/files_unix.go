@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// enoughFiles says whether this process may have so many connections. Go raises the limit to what
+// enoughFiles says whether this process may have that many connections. Go raises the limit to what
 // it may be by itself.
 func enoughFiles(connections int) error {
 	const others = 200

@@ -22,7 +22,7 @@ func TestRateLimiter(t *testing.T) {
 		if took := time.Since(begin); took != time.Second {
 			t.Errorf("ten behind the first took %s at ten a second", took)
 		}
-		// Whoever comes late makes up for a little.
+		// A late caller makes up for a little.
 		time.Sleep(time.Minute)
 		begin = time.Now()
 		for range 12 {

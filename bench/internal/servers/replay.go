@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weirproject/weir/bench/internal/trace"
+	"github.com/weirproject/weir/bench/internal/figures"
 )
 
 // Replay is an incident of servers: what clients do to an API server, in several ways, each on
@@ -17,7 +17,7 @@ type Replay struct {
 	Ways  []Way
 
 	prepare  func(*Options) // what it asks of an embedded server; nil: nothing
-	ofAnswer bool           // the server that answers is traced; else the API server, whoever answers
+	ofAnswer bool           // trace the server that answers; else always the API server
 }
 
 // Way is one of the ways in which the clients of a Replay ask.
@@ -29,14 +29,14 @@ type Way struct {
 	load func(ctx context.Context, t *trial, begin func() error) (Figures, error)
 }
 
-// Run goes the ways in turn and tells done of each. Besides its own figures each has:
+// Run takes the ways in turn and calls done for each. Each has these figures too:
 //
 //   - seconds: how long it took
 //   - cpuSeconds, allocBytes: what the API server used and allocated
 //   - proxyCPUSeconds: what the proxy used, if there is one
 //   - rssGrowthBytes, peakRSSBytes: of the server that answers
 //   - requests: LISTs and WATCHes that have reached the API server
-func (r Replay) Run(ctx context.Context, o Options, done func(trace.Traced)) error {
+func (r Replay) Run(ctx context.Context, o Options, done func(figures.Traced)) error {
 	if r.prepare != nil {
 		r.prepare(&o)
 	}
@@ -45,12 +45,12 @@ func (r Replay) Run(ctx context.Context, o Options, done func(trace.Traced)) err
 		if err != nil {
 			return fmt.Errorf("%s: %w", w.Label, err)
 		}
-		done(trace.Traced{Label: w.Label, Figures: f, Trace: *traced})
+		done(figures.Traced{Label: w.Label, Figures: f, Trace: *traced})
 	}
 	return nil
 }
 
-func (r Replay) run(ctx context.Context, o Options, w Way) (f Figures, traced *trace.Trace, err error) {
+func (r Replay) run(ctx context.Context, o Options, w Way) (f Figures, traced *figures.Trace, err error) {
 	ctx, cancel := context.WithTimeout(ctx, trialTimeout)
 	defer cancel()
 	b, err := Open(ctx, o)
@@ -71,7 +71,7 @@ func (r Replay) run(ctx context.Context, o Options, w Way) (f Figures, traced *t
 }
 
 // trace puts the load on the server and traces it.
-func (r Replay) trace(ctx context.Context, t *trial, w Way) (f Figures, traced *trace.Trace, err error) {
+func (r Replay) trace(ctx context.Context, t *trial, w Way) (f Figures, traced *figures.Trace, err error) {
 	of := t.direct
 	if r.ofAnswer {
 		of = t.target
@@ -80,15 +80,15 @@ func (r Replay) trace(ctx context.Context, t *trial, w Way) (f Figures, traced *
 		before spending
 		begun  time.Time
 		grown  *growth
-		tracer *trace.Tracer
+		tracer *figures.Tracer
 	)
 	defer func() { tracer.Stop() }()
 	f, err = w.load(ctx, t, func() (err error) {
 		if grown, err = t.grow(ctx, 0, nil); err != nil {
 			return err
 		}
-		tracer = trace.Start(max(r.Every, of.gauge.every()), of.sampler(ctx, &t.told))
-		tracer.Mark(trace.Starts)
+		tracer = figures.StartTrace(max(r.Every, of.gauge.every()), of.sampler(ctx, &t.told))
+		tracer.Mark(figures.Starts)
 		before, err = t.spending(ctx)
 		begun = time.Now()
 		return err
@@ -118,9 +118,9 @@ func (r Replay) trace(ctx context.Context, t *trial, w Way) (f Figures, traced *
 var errNotBegun = errors.New("the load has not begun")
 
 // sampler samples a server. What cannot be read is as it was the last time.
-func (t *target) sampler(ctx context.Context, told *atomic.Int64) func() trace.Sample {
-	last := trace.Sample{HeapBytes: -1}
-	return func() trace.Sample {
+func (t *target) sampler(ctx context.Context, told *atomic.Int64) func() figures.Sample {
+	last := figures.Sample{HeapBytes: -1}
+	return func() figures.Sample {
 		if resident, _, err := t.gauge.memory(ctx); err == nil {
 			last.RSSBytes = resident
 		}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirproject/weir/bench/internal/trace"
+	"github.com/weirproject/weir/bench/internal/figures"
 )
 
 // TestInitialEventsAgainAndAgain: a client that is slower than the changes is cut off, and begins
@@ -20,7 +20,7 @@ func TestInitialEventsAgainAndAgain(t *testing.T) {
 	// Ten seconds' worth: two changes a second fill the buffer before.
 	o.ReadRate, o.Duration, o.restarts = 300, 5*time.Minute, restarts
 	ways := 0
-	err := r.Run(t.Context(), o, func(got trace.Traced) {
+	err := r.Run(t.Context(), o, func(got figures.Traced) {
 		f := got.Figures
 		ways++
 		if f["restarts"] != restarts || f["through"] != 0 || f["received"] < 1 || f["requests"] != restarts {
@@ -41,7 +41,7 @@ func TestSlowListsAreCutOff(t *testing.T) {
 	r.Ways = r.Ways[:1]
 	o := tiny("", 500)
 	o.SlowBytes, o.RSSLimit = 1, 1 // a LIST would take a month
-	err := r.Run(t.Context(), o, func(got trace.Traced) {
+	err := r.Run(t.Context(), o, func(got figures.Traced) {
 		f := got.Figures
 		if readers := float64(o.SlowProtobuf + o.SlowJSON); f["broken"] != readers || f["readers"] != readers {
 			t.Errorf("%v", f)
@@ -61,7 +61,7 @@ func TestLoadThatDoesNotBegin(t *testing.T) {
 			}
 			return Figures{}, nil
 		}}}}
-		err := r.Run(t.Context(), tiny("", 10), func(trace.Traced) { t.Error("there is a result") })
+		err := r.Run(t.Context(), tiny("", 10), func(figures.Traced) { t.Error("there is a result") })
 		if !errors.Is(err, want) {
 			t.Errorf("got %v, want %v", err, want)
 		}

@@ -19,7 +19,8 @@ import (
 // startTimeout bounds how long a server may take until it has all pods and answers.
 const startTimeout = 5 * time.Minute
 
-// trialTimeout bounds one run of one scenario on one server, beyond what it is told to take.
+// trialTimeout bounds one run of one scenario on one server, beyond the time that the options ask
+// for.
 const trialTimeout = 20 * time.Minute
 
 // errPassedOn is the error of a run in which the proxy has not answered the requests itself.

@@ -19,7 +19,7 @@ const stalledRate = 500
 
 var stalled = Scenario{
 	Name: "stalled", Runs: 3, Writes: true, measure: measureStalled,
-	Short: "How late a watcher of all pods is told, alone and beside others that read nothing, 500 updates a second",
+	Short: "How late a watcher of all pods receives a change, alone and beside others that read nothing, 500 updates a second",
 	figures: []boundedFigure{
 		{figures.New("p99Seconds", "from commit to a watcher: p99", figures.Seconds), ratio(1)},
 		{figures.New("p99SecondsStalled", "  beside stalled ones: p99", figures.Seconds), ratio(1)},

@@ -23,7 +23,7 @@ import (
 const (
 	// stormWorkers handle what a resync hands out, as the workers of a controller do.
 	stormWorkers = 8
-	// filterEach is the share of the groups of pods that a filter lets through: one in so many.
+	// filterEach is the share of the groups of pods that a filter lets through: one in filterEach.
 	filterEach = 100
 )
 
@@ -123,7 +123,7 @@ func (r *resyncing) start(ctx context.Context, running *sync.WaitGroup) error {
 	}
 	informer := informers.NewSharedInformerFactory(client, r.t.Resync).Core().V1().Pods().Informer()
 	handler, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(before, object any) {
-		if before == object { // handed out again: nobody sent it
+		if before == object { // handed out again, not sent
 			r.handle(ctx, object.(*corev1.Pod).Labels[r.t.pods.label])
 		}
 	}})

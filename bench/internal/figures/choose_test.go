@@ -1,4 +1,4 @@
-package named
+package figures
 
 import (
 	"slices"

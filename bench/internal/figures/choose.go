@@ -1,5 +1,4 @@
-// Package named chooses things by their names.
-package named
+package figures
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package trace
+package figures
 
 import (
 	"testing"
@@ -13,7 +13,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestTrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cpu, events := 5*time.Second, 0.0
-		tracer := Start(10*time.Millisecond, func() Sample {
+		tracer := StartTrace(10*time.Millisecond, func() Sample {
 			cpu, events = cpu+time.Second, events+1
 			return Sample{RSSBytes: 7, HeapBytes: -1, CPU: cpu, Events: events}
 		})
@@ -36,11 +36,11 @@ func TestTrace(t *testing.T) {
 	})
 }
 
-// TestLateSample: a sample that comes late stands for those that were not taken.
+// TestLateSample: a late sample is repeated for those that were not taken.
 func TestLateSample(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		looks := 0
-		tracer := Start(10*time.Millisecond, func() Sample {
+		tracer := StartTrace(10*time.Millisecond, func() Sample {
 			if looks++; looks > 2 {
 				time.Sleep(35 * time.Millisecond)
 			}
@@ -55,7 +55,7 @@ func TestLateSample(t *testing.T) {
 	})
 }
 
-func TestNobodyTraces(t *testing.T) {
+func TestNilTracer(t *testing.T) {
 	var none *Tracer
 	none.Mark(Starts)
 	if got := none.Stop(); got != nil {

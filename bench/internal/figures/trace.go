@@ -1,12 +1,8 @@
-// Package trace samples what a process uses while something happens to it, and marks the moments
-// that have a name.
-package trace
+package figures
 
 import (
 	"sync"
 	"time"
-
-	"github.com/weirproject/weir/bench/internal/figures"
 )
 
 // Trace is what a process used over time: samples, EveryMillis apart. The JSON names are a promise.
@@ -28,9 +24,9 @@ type Trace struct {
 // Traced is what one side of a replay was measured to do, in figures and over time. The JSON names
 // are a promise.
 type Traced struct {
-	Label   string         `json:"side"`
-	Figures figures.Values `json:"figures"`
-	Trace   Trace          `json:"trace"`
+	Label   string `json:"side"`
+	Figures Values `json:"figures"`
+	Trace   Trace  `json:"trace"`
 }
 
 // Mark is a moment of a Trace.
@@ -53,8 +49,8 @@ type Sample struct {
 // maxSamples bounds a trace.
 const maxSamples = 8000
 
-// Tracer takes the samples of a Trace. One goroutine does so, from Start until Stop. A nil Tracer
-// takes none.
+// Tracer takes the samples of a Trace. One goroutine does so, from StartTrace until Stop. A nil
+// Tracer takes none.
 type Tracer struct {
 	take  func() Sample
 	begin time.Time
@@ -66,8 +62,8 @@ type Tracer struct {
 	trace Trace
 }
 
-// Start begins to take samples. take is called from one goroutine at a time.
-func Start(every time.Duration, take func() Sample) *Tracer {
+// StartTrace begins to take samples. take is called from one goroutine at a time.
+func StartTrace(every time.Duration, take func() Sample) *Tracer {
 	t := &Tracer{
 		take: take, cpu: take().CPU, begin: time.Now(), done: make(chan struct{}), ended: make(chan struct{}),
 		trace: Trace{EveryMillis: millis(every)},
@@ -103,8 +99,8 @@ func (t *Tracer) stopped() bool {
 	}
 }
 
-// sample adds samples until there are so many: the same one several times if the machine was too
-// busy to take them in time.
+// sample adds samples until there are as many as are due. It adds the same one several times if the
+// machine was too busy to take them in time.
 func (t *Tracer) sample(due int) {
 	now := t.take()
 	t.mu.Lock()
