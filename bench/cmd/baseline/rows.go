@@ -100,6 +100,12 @@ var rows = []row{
 		name: "typed-similar-relist", args: []string{"relist"},
 		figures: []figure{{"cpuSeconds", "typed API, similar pods: relist CPU", effort, "0.08", 0}},
 	}, {
+		name: "dropin-similar-lifecycle", args: []string{"watch", "--dropin", "--change", "lifecycle"},
+		figures: lifecycleFigures("drop-in, similar pods"),
+	}, {
+		name: "typed-similar-lifecycle", args: []string{"watch", "--change", "lifecycle"},
+		figures: lifecycleFigures("typed API, similar pods"),
+	}, {
 		name: "kube-scheduler", program: "kube-scheduler",
 		figures: []figure{
 			{programPeak, "kube-scheduler with ShareDecoded: peak RSS", memory, "0.56", 0.6},
@@ -112,6 +118,15 @@ var rows = []row{
 			{programCPU, "CPU", effort, "", 0},
 		},
 	},
+}
+
+func lifecycleFigures(of string) []figure {
+	return []figure{
+		{"rolloutSeconds", of + ": until a rollout is handled", effort, "", 0},
+		{"rolloutCPUSeconds", "CPU of a rollout", effort, "", 0},
+		{"peakRSSBytes", "peak RSS", memory, "", 0},
+		{"heapBytes", "heap after rollouts", memory, "", 0},
+	}
 }
 
 // The figures of a program.

@@ -52,6 +52,7 @@ func newBench() *cobra.Command {
 		Example: "  weir bench sync --pods 10000\n" +
 			"  weir bench relist --kubeconfig ~/.kube/config -o json\n" +
 			"  weir bench sync --dropin --unstructured\n" +
+			"  weir bench watch --dropin --change lifecycle\n" +
 			"  weir bench watch --dropin --change mix,status,label\n" +
 			"  weir bench sync --population unlike",
 		Args: noVerb,
@@ -126,7 +127,8 @@ func (f *benchFlags) addOwn(cmd *cobra.Command, v informers.Verb) {
 			fs.IntVar(&f.Handlers, option, 1, "Handlers of the informer, all alike")
 		case informers.TakesChange:
 			fs.StringSliceVar(&f.Changes, option, []string{informers.ChangeMix},
-				"What changes in the pods, one or several in turn: "+strings.Join(informers.Changes(), ", "))
+				"What changes in the pods, one or several in turn: "+strings.Join(informers.Changes(), ", ")+
+					"; lifecycle: rollouts replace pods, which are created, scheduled, started, ready and deleted, while others stay as they are")
 		}
 	}
 }

@@ -11,11 +11,14 @@ const (
 	ChangeAnnotation = "annotation" // an annotation has a new value
 	ChangeSpec       = "spec"       // a container has a new image
 	ChangeVersion    = "version"    // nothing but the resourceVersion
+	// ChangeLifecycle: rollouts replace pods, which are created, scheduled, started, ready and
+	// deleted.
+	ChangeLifecycle = "lifecycle"
 )
 
 // Changes returns the kinds of changes, the usual one first.
 func Changes() []string {
-	return []string{ChangeMix, ChangeStatus, ChangeLabel, ChangeAnnotation, ChangeSpec, ChangeVersion}
+	return []string{ChangeMix, ChangeStatus, ChangeLabel, ChangeAnnotation, ChangeSpec, ChangeVersion, ChangeLifecycle}
 }
 
 // state is what has changed in a pod since it was made.
@@ -23,6 +26,8 @@ type state struct {
 	annotation   int64
 	since        uint32 // when the status changed, in seconds after firstTime
 	label, image uint16
+	generation   uint16 // how many pods were there before, in the place of which this one is
+	phase        phase
 	unready      bool
 }
 
@@ -67,9 +72,10 @@ func mixed(k int64) string {
 // history is the endless series of changes that one watch is sent. It goes over all pods again and
 // again. It holds the state of each pod and belongs to that watch.
 type history struct {
-	pods   *stubPods
-	next   int64 // the number of the next event
-	states []state
+	pods     *stubPods
+	next     int64 // the number of the next event
+	rollouts int   // that were written
+	states   []state
 }
 
 // newHistory returns a history that begins with event number from.

@@ -26,9 +26,10 @@ const (
 	doHold = "hold" // nothing: a watch stays open and says nothing
 	// doModify sends MODIFIED events over all objects, each with a higher resourceVersion, until told
 	// otherwise.
-	doModify = "modify"
-	doExpire = "expire" // end the next Times watches with 410 Expired, each at once, then hold
-	doRemove = "remove" // send a DELETED event for every object but each Keep-th, then hold
+	doModify  = "modify"
+	doRollout = "rollout" // send the changes of one rollout, then hold
+	doExpire  = "expire"  // end the next Times watches with 410 Expired, each at once, then hold
+	doRemove  = "remove"  // send a DELETED event for every object but each Keep-th, then hold
 )
 
 const (

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/weirproject/weir/bench/internal/figures"
@@ -17,7 +18,7 @@ const warmUp = time.Second
 
 var watchVerb = Verb{
 	Name: "watch", Runs: 3, modes: bothModes, measure: measureWatch, Stub: true, Duration: 5 * time.Second,
-	Takes: []string{TakesUnstructured, TakesCustom, TakesTransform, TakesUnwrapped, TakesHandlers, TakesChange}, more: changeFigures(),
+	Takes: []string{TakesUnstructured, TakesCustom, TakesTransform, TakesUnwrapped, TakesHandlers, TakesChange}, more: slices.Concat(rolloutFigures, changeFigures()),
 	Short: "How many watch events a second reach a handler",
 	figures: []comparedFigure{
 		{figures.New("eventsPerSecond", "events handled a second", figures.Count), higher},
@@ -35,7 +36,11 @@ var watchVerb = Verb{
 // measureWatch measures how many events a second reach handlers, for each kind of change in turn. A
 // figure without a kind in its name is of the first kind. Those of memory are of all kinds.
 func measureWatch(ctx context.Context, s *subject) (Figures, error) {
-	if err := s.handleAll(s.count); err != nil {
+	h := s.count
+	if slices.Contains(s.Changes, ChangeLifecycle) {
+		h = s.countAndTime
+	}
+	if err := s.handleAll(h); err != nil {
 		return nil, err
 	}
 	if err := s.sync(ctx); err != nil {
@@ -63,6 +68,9 @@ func measureWatch(ctx context.Context, s *subject) (Figures, error) {
 // follow measures a stream of changes: how fast they come for a while, and what each costs, until
 // the handlers have caught up.
 func (s *subject) follow(ctx context.Context, change string) (Figures, error) {
+	if change == ChangeLifecycle {
+		return s.followRollouts(ctx)
+	}
 	from, err := s.caughtUp(ctx)
 	if err != nil {
 		return nil, err

@@ -16,7 +16,11 @@ import (
 type model struct {
 	meta, spec part
 	status     [2]part // by state.unready
+	life       *life   // nil: no rollout replaces its pods
 }
+
+// partsOfModel is how many parts a model has, without life.
+const partsOfModel = 4
 
 // part is a field of an encoded pod. Its bytes are never changed, only copies of them.
 type part struct {

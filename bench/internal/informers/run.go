@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -118,7 +119,8 @@ func Run(ctx context.Context, v Verb, o Options) (Result, error) {
 // stubFor starts the stub that a verb is measured on, and returns it with its URL. The caller must
 // stop it.
 func stubFor(ctx context.Context, o Options, s spec) (stub *child.Process, url string, err error) {
-	stub, err = child.Start(ctx, roleStub, o.Args, nil, StubSpec{Server: o.Server, Objects: o.Objects, JSON: s.Unstructured, Custom: s.Custom})
+	stub, err = child.Start(ctx, roleStub, o.Args, nil, StubSpec{Server: o.Server, Objects: o.Objects, JSON: s.Unstructured, Custom: s.Custom,
+		Lifecycle: slices.Contains(s.Changes, ChangeLifecycle)})
 	if err != nil {
 		return nil, "", err
 	}

@@ -58,6 +58,7 @@ func TestVerbs(t *testing.T) {
 		})
 	}
 	run("watch of several changes", expectChanges)
+	run("watch of rollouts", expectRollouts)
 }
 
 // tinyHeld returns how many objects a verb's informers hold.
@@ -116,6 +117,22 @@ func expectChanges(t *testing.T, o Options) {
 	}
 	if want := []string{"--handlers 3", "--change status,version"}; !slices.Equal(r.Flags, want) {
 		t.Errorf("flags %q, want %q", r.Flags, want)
+	}
+}
+
+func expectRollouts(t *testing.T, o Options) {
+	v, _ := verbNamed("watch")
+	o.Changes, o.DropIn, o.Handlers = []string{ChangeLifecycle}, true, 2
+	r := expect(t, v, o, "watch"+dropInSuffix, tinyObjects)
+	for side, figures := range map[string]Figures{"weir": r.Weir, "client-go": r.ClientGo} {
+		for _, f := range rolloutFigures {
+			if figures[f.Key] <= 0 {
+				t.Errorf("%s has %s %v", side, f.Key, figures[f.Key])
+			}
+		}
+	}
+	if got := r.ClientGo["coalescedShare"]; got != 0 { // client-go merges no events
+		t.Errorf("client-go's handlers missed %v of the events", got)
 	}
 }
 

@@ -32,6 +32,8 @@ type StubSpec struct {
 	Objects int
 	JSON    bool // speak JSON; else protobuf
 	Custom  bool // the pods are custom resources, which are always JSON
+	// Lifecycle lets rollouts replace pods.
+	Lifecycle bool
 }
 
 // encoding returns how the stub encodes pods.
@@ -78,7 +80,7 @@ func serveStub(ctx context.Context, cfg *rest.Config, spec *StubSpec, send func(
 	if err != nil {
 		return err
 	}
-	pods, err := newStubPods(spec.encoding(), spec.Objects, func() iter.Seq2[*corev1.Pod, error] { return podsOf(ctx, client) })
+	pods, err := newStubPods(spec.encoding(), spec.Objects, spec.Lifecycle, func() iter.Seq2[*corev1.Pod, error] { return podsOf(ctx, client) })
 	if err != nil {
 		return err
 	}
@@ -175,6 +177,15 @@ func (s *stub) watch(w http.ResponseWriter, r *http.Request) {
 				return
 			}
 			s.reach(s.pods.version() + changes.next)
+		case o.Do == doRollout:
+			if changes == nil {
+				changes = newHistory(s.pods, from-s.pods.version())
+			}
+			if changes.writeRollout(w) != nil {
+				return
+			}
+			s.reach(s.pods.version() + changes.next)
+			s.obey(o, true)
 		case o.Do == doExpire:
 			w.Write(s.pods.expired)
 			return
@@ -293,8 +304,13 @@ func (s *stub) take(w http.ResponseWriter, r *http.Request) {
 	switch o.Do {
 	case doHold:
 		sent = true
+	case doRollout:
+		if s.pods.rolled == 0 {
+			http.Error(w, "rollout: no pods have a lifecycle", http.StatusBadRequest)
+			return
+		}
 	case doModify:
-		if !slices.Contains(Changes(), o.Change) {
+		if !slices.Contains(Changes(), o.Change) || o.Change == ChangeLifecycle {
 			http.Error(w, fmt.Sprintf("modify: change what? %q", o.Change), http.StatusBadRequest)
 			return
 		}

@@ -28,12 +28,17 @@ import (
 
 func makeStubPods(t *testing.T, enc encoding, models, n int) *stubPods {
 	t.Helper()
+	return makePods(t, enc, models, n, false)
+}
+
+func makePods(t *testing.T, enc encoding, models, n int, lifecycle bool) *stubPods {
+	t.Helper()
 	sim := podsim.New(models, 1)
 	var pods []corev1.Pod
 	for i := range models {
 		pods = append(pods, *sim.Pod(i))
 	}
-	p, err := newStubPods(enc, n, func() iter.Seq2[*corev1.Pod, error] {
+	p, err := newStubPods(enc, n, lifecycle, func() iter.Seq2[*corev1.Pod, error] {
 		return func(yield func(*corev1.Pod, error) bool) {
 			for i := range pods {
 				if !yield(&pods[i], nil) {
@@ -272,7 +277,7 @@ func TestStubRemoves(t *testing.T) {
 
 func TestStubRefusesOrders(t *testing.T) {
 	url, _ := startStub(t, protobufEncoding{}, 1, 1)
-	for _, o := range []order{{}, {Do: "sing"}, {Do: doModify}, {Do: doModify, Change: "colour"}, {Do: doRemove}} {
+	for _, o := range []order{{}, {Do: "sing"}, {Do: doModify}, {Do: doModify, Change: "colour"}, {Do: doModify, Change: ChangeLifecycle}, {Do: doRollout}, {Do: doRemove}} {
 		if err := tell(t.Context(), url, o); err == nil {
 			t.Errorf("%+v was taken", o)
 		}
@@ -280,7 +285,7 @@ func TestStubRefusesOrders(t *testing.T) {
 }
 
 func TestNewPopulationNeedsModels(t *testing.T) {
-	if _, err := newStubPods(protobufEncoding{}, 10, func() iter.Seq2[*corev1.Pod, error] { return func(func(*corev1.Pod, error) bool) {} }); !errors.Is(err, errNoModels) {
+	if _, err := newStubPods(protobufEncoding{}, 10, false, func() iter.Seq2[*corev1.Pod, error] { return func(func(*corev1.Pod, error) bool) {} }); !errors.Is(err, errNoModels) {
 		t.Errorf("got %v", err)
 	}
 }

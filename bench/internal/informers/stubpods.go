@@ -23,6 +23,7 @@ type stubPods struct {
 	stride   int // walks over all pods so that neighbours in time are far apart
 
 	models            []model
+	rolled            int   // how many models there are, if some have a life; else 0
 	listSize          int64 // of a LIST's items
 	bookmark, expired []byte
 	list              []byte // a whole LIST, gzipped
@@ -33,12 +34,16 @@ var errNoModels = errors.New("the server has no pods to take as models")
 // newStubPods makes n pods after models. Each call of models gives these in the order of their
 // keys; none of them is kept. If there are fewer than n, each serves for several pods next to each
 // other. If there are none, the error is errNoModels.
-func newStubPods(e encoding, n int, models func() iter.Seq2[*corev1.Pod, error]) (*stubPods, error) {
+// lifecycle says that rollouts replace some pods.
+func newStubPods(e encoding, n int, lifecycle bool, models func() iter.Seq2[*corev1.Pod, error]) (*stubPods, error) {
 	p := &stubPods{encoding: e, n: n, stride: figures.Stride(n)}
 	if err := p.take(models(), false); err != nil {
 		return nil, err
 	}
-	if len(p.models) < n { // now it is known that names and uids need blanks
+	if lifecycle {
+		p.rolled = len(p.models)
+	}
+	if len(p.models) < n || lifecycle { // now it is known that names and uids need blanks
 		if err := p.take(models(), true); err != nil {
 			return nil, err
 		}
@@ -60,6 +65,11 @@ func (p *stubPods) take(models iter.Seq2[*corev1.Pod, error], copies bool) error
 		m, err := newModel(p.encoding, like, pod, copies)
 		if err != nil {
 			return fmt.Errorf("%s/%s: %w", pod.Namespace, pod.Name, err)
+		}
+		if p.rolled > 0 && isRolledOut(len(p.models), p.rolled) {
+			if m.life, err = newLife(p.encoding, like, pod); err != nil {
+				return fmt.Errorf("%s/%s: %w", pod.Namespace, pod.Name, err)
+			}
 		}
 		if p.models = append(p.models, m); len(p.models) == p.n {
 			break
@@ -118,12 +128,19 @@ func (p *stubPods) version() int64 { return firstVersion + int64(p.n) }
 // parts returns the parts that pod i has in a state.
 func (p *stubPods) parts(i int, s *state) [3]*part {
 	m := &p.models[i*len(p.models)/p.n]
+	if s.phase != started {
+		of := &m.life[s.phase-1]
+		return [3]*part{&of[0], &of[1], &of[2]}
+	}
 	status := &m.status[0]
 	if s.unready {
 		status = &m.status[1]
 	}
 	return [3]*part{&m.meta, &m.spec, status}
 }
+
+// firstOf returns the first pod that a model serves for.
+func (p *stubPods) firstOf(model int) int { return (model*p.n + len(p.models) - 1) / len(p.models) }
 
 // appendItem appends pod i as a LIST has it.
 func (p *stubPods) appendItem(dst []byte, i int) []byte {
@@ -134,7 +151,7 @@ func (p *stubPods) appendItem(dst []byte, i int) []byte {
 
 // appendEvent appends an event of pod i.
 func (p *stubPods) appendEvent(dst []byte, event string, i int, version int64, s state) []byte {
-	v := values{copy: int64(i), version: version, state: s}
+	v := values{copy: int64(i) + int64(s.generation)*int64(p.n), version: version, state: s}
 	parts := p.parts(i, &s)
 	return p.encoding.appendEvent(dst, event, &parts, &v)
 }

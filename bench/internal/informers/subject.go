@@ -24,6 +24,7 @@ type subject struct {
 	informer
 	meter  meter
 	events atomic.Int64    // that the handlers were told
+	last   atomic.Int64    // when countAndTime was called last, in nanoseconds since 1970
 	tracer *figures.Tracer // nil unless there is to be a trace
 
 	start   usage
