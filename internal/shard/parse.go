@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// ErrSelector is what Parse's errors wrap.
+// ErrSelector is wrapped by Parse's errors.
 var ErrSelector = errors.New("invalid shard selector")
 
 // Parse reads a selector: calls of shardRange with a field and two texts of 16 hexadecimal digits,
-// the first hash of the range and the one behind its last, joined by ||. Servers read it as CEL. Of
-// that, Parse knows parentheses, comments, and strings in single or double quotes; it refuses what
-// else CEL lets a server take for the same: escapes in strings, raw strings, and shardRange called
-// as a method. What it accepts servers accept, and understand alike.
+// the first hash of the range and the one after its last, joined by ||. Servers read it as CEL. Of
+// that, Parse knows parentheses, comments, and strings in single or double quotes. It refuses the
+// other spellings that CEL allows: escapes in strings, raw strings, and shardRange called as a
+// method. Servers accept every selector that Parse accepts, with the same meaning.
 func Parse(text string) (*Selector, error) {
 	p := parser{lexer: lexer{text: strings.TrimSpace(text)}}
 	s, err := p.selector()
@@ -77,7 +77,7 @@ func (p *parser) term() error {
 	return p.call()
 }
 
-// enclosed reads what inside reads, and the parentheses around it.
+// enclosed reads parentheses; inside reads the text between them.
 func (p *parser) enclosed(inside func() error) error {
 	if p.depth++; p.depth > maxDepth {
 		return fmt.Errorf("more than %d parentheses", maxDepth)
@@ -192,7 +192,7 @@ func (p *parser) quoted() (text string, err error) {
 	return text, nil
 }
 
-// add takes one range in.
+// add adds one range.
 func (p *parser) add(f Field, first, end string) error {
 	if len(p.ranges) > 0 && p.field != f {
 		return errors.New("all ranges must be of the same field")
@@ -210,7 +210,7 @@ func (p *parser) add(f Field, first, end string) error {
 			return err
 		}
 		if r.Last <= r.First {
-			return fmt.Errorf("range from %s ends before it begins, at %s", first, end)
+			return fmt.Errorf("range from %s ends before it starts, at %s", first, end)
 		}
 		r.Last--
 	}
@@ -225,4 +225,94 @@ func hexOf(text string) (uint64, error) {
 		return 0, fmt.Errorf("%.80q is not 0x and 16 hexadecimal digits in lower case", text)
 	}
 	return strconv.ParseUint(digits, 16, 64)
+}
+
+// tokenKind is the kind of a token.
+type tokenKind uint8
+
+const (
+	end tokenKind = iota
+	word
+	quoted
+	or
+	sign // any other single byte
+)
+
+type token struct {
+	kind tokenKind
+	text string // of a word; of a string without its quotes; of a sign the byte
+	at   int
+}
+
+func (t token) is(c byte) bool { return t.kind == sign && t.text[0] == c }
+
+// lexer cuts a text into the tokens of CEL that a selector may have. After an error the text is at
+// its end.
+type lexer struct {
+	text  string
+	pos   int
+	token token
+	err   error
+}
+
+// next reads the next token.
+func (l *lexer) next() {
+	l.space()
+	l.token = token{at: l.pos}
+	if l.pos == len(l.text) {
+		return
+	}
+	rest := l.text[l.pos:]
+	n := 1
+	switch c := rest[0]; {
+	case c == '\'' || c == '"':
+		l.quoted(rest)
+		return
+	case letter(c):
+		for n < len(rest) && (letter(rest[n]) || rest[n] >= '0' && rest[n] <= '9') {
+			n++
+		}
+		l.token.kind = word
+	case strings.HasPrefix(rest, "||"):
+		n = 2
+		l.token.kind = or
+	default:
+		l.token.kind = sign
+	}
+	l.token.text = rest[:n]
+	l.pos += n
+}
+
+func letter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_' }
+
+// space skips spaces and comments. A comment ends with its line.
+func (l *lexer) space() {
+	for l.pos < len(l.text) {
+		switch rest := l.text[l.pos:]; {
+		case strings.IndexByte(" \t\r\n\f", rest[0]) >= 0:
+			l.pos++
+		case strings.HasPrefix(rest, "//"):
+			n := strings.IndexByte(rest, '\n')
+			if n < 0 {
+				n = len(rest)
+			}
+			l.pos += n
+		default:
+			return
+		}
+	}
+}
+
+var errString = errors.New("the string has no end, or an escape")
+
+// quoted reads a string in single or double quotes. It refuses escapes.
+func (l *lexer) quoted(rest string) {
+	n := strings.IndexAny(rest[1:], rest[:1]+"\\\r\n")
+	if n < 0 || rest[1+n] != rest[0] {
+		l.err = fmt.Errorf("at %d: %w", l.pos, errString)
+		l.pos = len(l.text)
+		return
+	}
+	l.token.kind, l.token.text = quoted, rest[1:1+n]
+	l.pos += n + 2
 }

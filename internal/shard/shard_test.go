@@ -90,7 +90,7 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// TestRanges: many ranges, whatever their order and however they overlap, choose what
+// TestRanges: many ranges, in any order and overlapping, choose what
 // apimachinery's selector does.
 func TestRanges(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))

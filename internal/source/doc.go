@@ -8,8 +8,8 @@
 // # What a request carries
 //
 // The encoding is negotiated: protobuf with JSON as the fallback, or JSON alone; whole objects or
-// only their metadata. A body is read by the Content-Type of the answer, whatever was asked for. A
-// body without a Content-Type is JSON in a WATCH; in a LIST its first bytes tell. gzip is asked for
+// only their metadata. The Content-Type of the answer decides how its body is read. A
+// body without a Content-Type is JSON in a WATCH; in a LIST its first bytes decide. gzip is asked for
 // explicitly where the body is long (LIST, and WATCH with initial events). The decompression of
 // net/http is not used, because it does not count bytes and cannot read a member that is flushed
 // before the stream ends.
@@ -22,6 +22,6 @@
 //
 // A LIST fails with [ErrStalled] after [Options.IdleTimeout] without a byte. A WATCH ends 30 s
 // after the time at which the server was asked to end it; without such a time only the transport
-// ends a dead one. An answer must begin within [Options.HeaderTimeout]. Close, or the end of the
+// ends a dead one. An answer must start within [Options.HeaderTimeout]. Close, or the end of the
 // context given to List or Watch, ends the request, the timers and the goroutine.
 package source

@@ -19,11 +19,10 @@ import (
 )
 
 var (
-	// ErrStalled is the error of a LIST whose body brought no byte for Options.IdleTimeout, of a
-	// WATCH that lasted 30 s longer than its timeout, and of a request whose answer did not begin
-	// within Options.HeaderTimeout.
+	// ErrStalled is returned when a LIST receives no byte for Options.IdleTimeout, when a WATCH lasts
+	// 30 s longer than its timeout, and when an answer does not start within Options.HeaderTimeout.
 	ErrStalled = errors.New("the server stopped sending")
-	// ErrMediaType is returned for an answer whose content type or content encoding cannot be read.
+	// ErrMediaType is returned for an answer with an unknown content type or content encoding.
 	ErrMediaType = errors.New("unreadable media type")
 	// ErrResource is returned for a Resource that no server can have, such as one with a malformed
 	// namespace or selector.
@@ -131,8 +130,8 @@ func mergeRetryAfter(status *metav1.Status, header string) {
 	status.Details.RetryAfterSeconds = max(status.Details.RetryAfterSeconds, seconds)
 }
 
-// RetryAfter returns the seconds of a Retry-After header, as many as a Status can have at most. It
-// returns 0 for a time that has passed, and for what is neither seconds nor a date.
+// RetryAfter returns the seconds of a Retry-After header, at most as many as a Status can have. It
+// returns 0 for a time in the past, and for a header that is neither seconds nor a date.
 func RetryAfter(header string) int32 {
 	header = strings.TrimSpace(header)
 	seconds, err := strconv.ParseInt(header, 10, 64)

@@ -33,7 +33,7 @@ func TestListsGoApart(t *testing.T) {
 	}{
 		{"both", false, nil, []string{"HTTP/1.1 close", "HTTP/1.1", "HTTP/2.0"}},
 		{"only HTTP/2", true, []string{"none"}, []string{"HTTP/2.0", "HTTP/2.0", "HTTP/2.0"}},
-		{"only HTTP/2, whatever the client names", true, nil, []string{"HTTP/2.0", "HTTP/2.0", "HTTP/2.0"}},
+		{"only HTTP/2, for any protocol", true, nil, []string{"HTTP/2.0", "HTTP/2.0", "HTTP/2.0"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var got []string
@@ -50,7 +50,7 @@ func TestListsGoApart(t *testing.T) {
 				answer(w, http.StatusOK, wire.ContentTypeJSON, podList)
 			}))
 			srv.EnableHTTP2 = true
-			srv.Config.ErrorLog = log.New(io.Discard, "", 0) // it tells of refused handshakes
+			srv.Config.ErrorLog = log.New(io.Discard, "", 0) // it logs refused handshakes
 			srv.Config.Protocols = &http.Protocols{}
 			srv.Config.Protocols.SetHTTP1(!tc.onlyHTTP2)
 			srv.Config.Protocols.SetHTTP2(true)

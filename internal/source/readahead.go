@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// readAhead reads a body in a goroutine of its own, so that the network and the reader work at the
-// same time. Bytes that have arrived and were not read yet are in a ring of at most maxReadAhead
+// readAhead reads a body in a separate goroutine, so that the network and the reader work at the
+// same time. Received bytes that were not read yet are in a ring of at most maxReadAhead
 // bytes. While the ring is full the goroutine waits, and the server with it. The goroutine starts
 // with the first Read or Wait. It ends at the end of the body, with an error, or by stop.
 type readAhead struct {
@@ -17,15 +17,15 @@ type readAhead struct {
 
 	mu      sync.Mutex
 	change  sync.Cond // signals a change of any field below
-	begun   bool
+	started bool
 	ring    *[maxReadAhead]byte // borrowed from rings; nil while it is empty
 	from, n int                 // start and number of the unread bytes
 	err     error               // returned once the ring is empty
 	stopped bool
 }
 
-// Sizes of what one watch holds, in bytes. Most watches are idle most of the time, but events come
-// in bursts.
+// Sizes of a watch's buffers, in bytes. Most watches are idle most of the time, but events come in
+// bursts.
 const (
 	minReadBuffer   = 2 << 10   // the goroutine's own read buffer
 	burstReadBuffer = 16 << 10  // the one it reads into while bytes come fast
@@ -44,26 +44,26 @@ func newReadAhead(src io.Reader, ended func(error) error) *readAhead {
 	return a
 }
 
-// Ready reports whether a Read would return at once.
+// Ready reports whether a Read would return without waiting.
 func (a *readAhead) Ready() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.n > 0 || a.err != nil || a.stopped
 }
 
-// Wait blocks until a Read would return at once.
+// Wait blocks until a Read would return without waiting.
 func (a *readAhead) Wait() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.begin()
+	a.start()
 	a.wait()
 }
 
-// Read returns bytes that have arrived. It blocks only while there are none.
+// Read returns received bytes. It blocks only while there are none.
 func (a *readAhead) Read(p []byte) (int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.begin()
+	a.start()
 	a.wait()
 	switch {
 	case a.stopped:
@@ -83,10 +83,10 @@ func (a *readAhead) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// begin starts the goroutine, once. The caller holds the lock.
-func (a *readAhead) begin() {
-	if !a.begun && !a.stopped {
-		a.begun = true
+// start starts the goroutine, once. The caller holds the lock.
+func (a *readAhead) start() {
+	if !a.started && !a.stopped {
+		a.started = true
 		go a.run()
 	}
 }

@@ -3,6 +3,7 @@ package source
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -10,8 +11,10 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
@@ -24,8 +27,8 @@ type Options struct {
 	// IdleTimeout is how long a LIST may go without a byte before it fails with ErrStalled. Only
 	// time spent waiting in Next counts. 0 means 60 s; a negative value means no limit.
 	IdleTimeout time.Duration
-	// HeaderTimeout is how long an answer may take to begin. 0 means the rest.Config's Timeout, or
-	// 75 s if that is not set. kube-apiserver itself gives up after 60 s, and its answer says more.
+	// HeaderTimeout is how long an answer may take to start. 0 means the rest.Config's Timeout, or
+	// 75 s if that is not set. kube-apiserver itself gives up after 60 s, with a better message.
 	HeaderTimeout time.Duration
 	// Stats counts requests and bytes. It may be nil.
 	Stats *Stats
@@ -38,6 +41,14 @@ func (o Options) idleTimeout() time.Duration {
 		return 60 * time.Second
 	}
 	return max(o.IdleTimeout, 0)
+}
+
+// stats returns where to count, never nil.
+func (o Options) stats() *Stats {
+	if o.Stats == nil {
+		return &Stats{}
+	}
+	return o.Stats
 }
 
 // REST is the Source made from a rest.Config. It is safe for concurrent use.
@@ -62,11 +73,11 @@ var _ Source = (*REST)(nil)
 // New returns the source of one resource on the server that cfg names. It copies cfg and uses its
 // credentials, TLS, proxy, UserAgent, Wrap, Dial and warning handlers. It does not use QPS and
 // RateLimiter: a source makes few requests, and its caller paces them. cfg.Timeout bounds how long
-// an answer may take to begin, not the stream that follows. Sources of equal configs share
-// connections, see HTTPClient. LISTs over TLS use HTTP/1.1, on connections of their own, unless the
+// an answer may take to start, not the stream that follows. Sources of equal configs share
+// connections, see HTTPClient. LISTs over TLS use HTTP/1.1, on separate connections, unless the
 // server does not answer them.
 //
-// New makes no request. The error wraps ErrResource, or says what is wrong with cfg.
+// New makes no request. The error wraps ErrResource, or describes a mistake in cfg.
 func New(cfg *rest.Config, r Resource, opts Options) (*REST, error) {
 	if err := r.Validate(); err != nil {
 		return nil, err
@@ -77,11 +88,12 @@ func New(cfg *rest.Config, r Resource, opts Options) (*REST, error) {
 			opts.HeaderTimeout = 75 * time.Second
 		}
 	}
+	opts.Stats = opts.stats()
 	cfg.Timeout = 0 // it would also bound the stream
 	if cfg.UserAgent == "" {
 		cfg.UserAgent = rest.DefaultKubernetesUserAgent()
 	}
-	cfg.GroupVersion = &schema.GroupVersion{} // only the host is wanted of the URL
+	cfg.GroupVersion = &schema.GroupVersion{} // New uses only the host of the URL
 	base, _, err := rest.DefaultServerUrlFor(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("server address %q: %w", cfg.Host, err)
@@ -125,7 +137,7 @@ func (s *REST) List(ctx context.Context, o ListOptions) (List, error) {
 }
 
 func (s *REST) list(ctx context.Context, o ListOptions) (*listBody, error) {
-	s.count(func(st *Stats) { st.Lists.Add(1) })
+	s.opts.Stats.Lists.Add(1)
 	q := s.query()
 	set(q, "resourceVersion", o.ResourceVersion)
 	set(q, "resourceVersionMatch", string(o.Match))
@@ -144,7 +156,7 @@ func (s *REST) list(ctx context.Context, o ListOptions) (*listBody, error) {
 
 // Watch opens a WATCH; see Source.
 func (s *REST) Watch(ctx context.Context, o WatchOptions) (Watch, error) {
-	s.count(func(st *Stats) { st.Watches.Add(1) })
+	s.opts.Stats.Watches.Add(1)
 	q := s.query()
 	q.Set("watch", "true")
 	set(q, "resourceVersion", o.ResourceVersion)
@@ -231,12 +243,6 @@ func set(q url.Values, key, value string) {
 	}
 }
 
-func (s *REST) count(f func(*Stats)) {
-	if s.opts.Stats != nil {
-		f(s.opts.Stats)
-	}
-}
-
 // call is one request.
 type call struct {
 	client *http.Client
@@ -248,10 +254,10 @@ type call struct {
 	last   bool // no other request follows on the connection
 }
 
-// do makes a request and blocks until its answer begins. The stream is the body of the answer;
+// do makes a request and blocks until its answer starts. The stream is the body of the answer;
 // closing it ends the request.
 func (s *REST) do(ctx context.Context, c call) (*http.Response, *stream, error) {
-	s.count(func(st *Stats) { st.Requests.Add(1) })
+	s.opts.Stats.Requests.Add(1)
 	u := s.base.JoinPath(c.path)
 	u.RawQuery = c.query.Encode()
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -262,7 +268,7 @@ func (s *REST) do(ctx context.Context, c call) (*http.Response, *stream, error) 
 	}
 	req.Close = c.last
 	req.Header.Set("Accept", c.accept)
-	// Said either way: without this header net/http asks for gzip by itself.
+	// Without this header net/http would ask for gzip and decompress it.
 	req.Header.Set("Accept-Encoding", "identity")
 	if c.long && !s.uncompressed {
 		req.Header.Set("Accept-Encoding", "gzip")
@@ -274,7 +280,7 @@ func (s *REST) do(ctx context.Context, c call) (*http.Response, *stream, error) 
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		} else if e, ok := err.(*url.Error); ok {
-			err = e.Err // it says the URL and its whole query again
+			err = e.Err // e repeats the URL with its query
 		}
 		cancel(err)
 		return nil, nil, &RequestError{c.method, u.Path, err}
@@ -283,11 +289,67 @@ func (s *REST) do(ctx context.Context, c call) (*http.Response, *stream, error) 
 	return resp, newStream(c.method, resp, cancel, s.opts), nil
 }
 
-// CloseIdleConnections closes the connections that no request is using. Sources of equal configs
-// share connections; the others open new ones when they need them.
+// CloseIdleConnections closes the connections that no request uses. Sources of equal configs share
+// connections; the other sources open new ones when they need them.
 func (s *REST) CloseIdleConnections() {
 	utilnet.CloseIdleConnectionsFor(s.client.Transport)
 	if s.lists.own != nil {
 		utilnet.CloseIdleConnectionsFor(s.lists.own.Transport)
 	}
+}
+
+// NewestOptions returns the parameters of the LIST that NewestVersion makes. atLeast may be "".
+func NewestOptions(atLeast string) ListOptions {
+	o := ListOptions{Limit: 1, ResourceVersion: atLeast}
+	if atLeast != "" {
+		o.Match = metav1.ResourceVersionMatchNotOlderThan
+	}
+	return o
+}
+
+// readVersion returns the resourceVersion of a list and closes the list. It skips the items before
+// the resourceVersion.
+func readVersion(l *listBody) (string, error) {
+	defer l.Close()
+	for {
+		_, err := l.Next()
+		if rv := l.Meta().ResourceVersion; rv != "" || errors.Is(err, io.EOF) {
+			l.stream.readRest()
+			return rv, nil
+		}
+		if _, ofItem := errors.AsType[*wire.ItemError](err); err != nil && !ofItem {
+			return "", err
+		}
+	}
+}
+
+// NewestVersion returns the server's newest resourceVersion; see Source.
+func (s *REST) NewestVersion(ctx context.Context, atLeast string) (string, error) {
+	l, err := s.list(ctx, NewestOptions(atLeast))
+	if err != nil {
+		return "", err
+	}
+	return readVersion(l)
+}
+
+// Stats counts the requests and bytes of a source. Several sources may share one Stats. The zero value is ready for
+// use. All fields may be read at any time.
+type Stats struct {
+	Requests  atomic.Int64 // HTTP requests made, those for the server's version included
+	Lists     atomic.Int64 // of these, LISTs (each page is one)
+	Watches   atomic.Int64 // of these, WATCHes
+	WireBytes atomic.Int64 // bytes of bodies as received, before decompression
+	BodyBytes atomic.Int64 // bytes of bodies after decompression
+}
+
+// counter is a reader that adds the number of bytes read to sum.
+type counter struct {
+	r   io.Reader
+	sum *atomic.Int64
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.sum.Add(int64(n))
+	return n, err
 }

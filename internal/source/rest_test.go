@@ -310,7 +310,7 @@ func TestNoContentType(t *testing.T) {
 	}
 }
 
-func TestNobodyThere(t *testing.T) {
+func TestNoServer(t *testing.T) {
 	src, err := source.New(&rest.Config{Host: "127.0.0.1:1"}, pods, source.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/weirproject/weir/internal/wire"
@@ -94,16 +93,16 @@ func newWatch(s *stream, resp *http.Response, timeout time.Duration, opts Option
 	return &watchBody{wire.NewWatchReader(s.readAhead, enc, opts.Limits), enc, s}, nil
 }
 
-// watchGrace is how much longer a watch may last than the timeout that the server was given.
+// watchGrace is how much longer a watch may last than the timeout in its request.
 const watchGrace = 30 * time.Second
 
 // stream is a body that Close, a timer or its context can end. Read counts the bytes received.
 type stream struct {
 	body         io.ReadCloser
 	method, path string
-	wire, plain  *atomic.Int64 // count bytes received and decompressed; nil: not counted
+	stats        *Stats // counts bytes received and decompressed
 	ctx          context.Context
-	cancel       context.CancelCauseFunc // nil if the request was made by somebody else
+	cancel       context.CancelCauseFunc // nil if the source did not make the request
 
 	readAhead *readAhead    // nil if nothing is read ahead
 	idle      time.Duration // how long one Read may wait; 0: no limit
@@ -116,15 +115,12 @@ type stream struct {
 }
 
 func newStream(method string, resp *http.Response, cancel context.CancelCauseFunc, opts Options) *stream {
-	s := &stream{body: resp.Body, method: method, cancel: cancel, idle: opts.idleTimeout()}
+	s := &stream{body: resp.Body, method: method, stats: opts.stats(), cancel: cancel, idle: opts.idleTimeout()}
 	if resp.Request != nil {
 		s.ctx = resp.Request.Context()
 		if resp.Request.URL != nil {
 			s.path = resp.Request.URL.Path
 		}
-	}
-	if opts.Stats != nil {
-		s.wire, s.plain = &opts.Stats.WireBytes, &opts.Stats.BodyBytes
 	}
 	return s
 }
@@ -138,9 +134,7 @@ func (s *stream) open(resp *http.Response) (io.Reader, wire.Encoding, error) {
 	if err != nil {
 		return nil, 0, s.fail(fmt.Errorf("%w: %w", ErrMediaType, err))
 	}
-	if s.plain != nil {
-		r = &counter{r, s.plain}
-	}
+	r = &counter{r, &s.stats.BodyBytes}
 	if resp.Header.Get("Content-Type") == "" {
 		return s.openUntyped(r)
 	}
@@ -151,8 +145,8 @@ func (s *stream) open(resp *http.Response) (io.Reader, wire.Encoding, error) {
 	return r, enc, nil
 }
 
-// openUntyped returns a body without content type and its encoding. That of a list is told from its
-// first bytes. A watch may have none for long, and is JSON, as client-go has it.
+// openUntyped returns a body without content type and its encoding. It recognizes that of a
+// list by its first bytes. A watch may have no bytes for long, and is JSON, as in client-go.
 func (s *stream) openUntyped(r io.Reader) (io.Reader, wire.Encoding, error) {
 	if s.method == "WATCH" {
 		return r, wire.JSON, nil
@@ -182,9 +176,7 @@ func (s *stream) Read(p []byte) (int, error) {
 	if s.waiting != nil {
 		s.waiting.Stop()
 	}
-	if s.wire != nil {
-		s.wire.Add(int64(n))
-	}
+	s.stats.WireBytes.Add(int64(n))
 	if err != nil && err != io.EOF {
 		err = s.fail(err)
 	}

@@ -93,7 +93,7 @@ func TestSlowReaderIsNoStall(t *testing.T) {
 	})
 }
 
-// TestClosedWhileFull closes a watch of which more has come than is read ahead: nobody is left
+// TestClosedWhileFull closes a watch that has sent more than is read ahead: no goroutine is left
 // waiting.
 func TestClosedWhileFull(t *testing.T) {
 	inMemory(t, func(w http.ResponseWriter, r *http.Request) {
@@ -165,7 +165,7 @@ func TestWatchOutlivesItsTimeout(t *testing.T) {
 	})
 }
 
-// TestEndOfStream ends a stream that waits, by Close and by the context: Next fails at once, and
+// TestEndOfStream ends a stream that waits, by Close and by the context: Next fails immediately, and
 // says why.
 func TestEndOfStream(t *testing.T) {
 	reason := errors.New("the owner has had enough")
@@ -201,7 +201,7 @@ func TestEndOfStream(t *testing.T) {
 	}
 }
 
-// TestCloseDrainsNothing closes a list of which the server goes on sending for ever.
+// TestCloseDrainsNothing closes a list that the server sends without end.
 func TestCloseDrainsNothing(t *testing.T) {
 	ended := make(chan struct{})
 	src := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -242,7 +242,7 @@ func TestBeforeRead(t *testing.T) {
 	watch.BeforeRead(func() { calls <- seen })
 	go func() {
 		io.WriteString(w, event+"\n"+event[:20])
-		for <-calls != 1 { // the reader waits, and has told so
+		for <-calls != 1 { // the reader waits, and has reported that
 		}
 		io.WriteString(w, event[20:])
 		w.Close()

@@ -81,7 +81,7 @@ func TestNewBodyBroken(t *testing.T) {
 	for _, tail := range []string{"junk that is no gzip", "\x1f\x8b"} {
 		body, _ := NewBody(bytes.NewReader(append(bytes.Clone(one), tail...)), "gzip")
 		if got, err := io.ReadAll(body); err == nil || string(got) != "some text" {
-			t.Errorf("%q behind it: %q %v", tail, got, err)
+			t.Errorf("%q after it: %q %v", tail, got, err)
 		}
 	}
 	body, _ := NewBody(iotest.ErrReader(io.ErrClosedPipe), "gzip")

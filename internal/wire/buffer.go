@@ -20,32 +20,31 @@ const (
 
 // waiter is a reader that can wait for bytes without memory to read them into.
 type waiter interface {
-	// Ready reports whether a Read would return at once.
+	// Ready reports whether a Read would return without waiting.
 	Ready() bool
 	// Wait blocks until it would.
 	Wait()
 }
 
-// readBuffers, bulkBuffers and, of any larger size, grownBuffers keep buffers while their watches
-// wait, from one burst of events to the next: at most one for each watch, until the garbage
-// collector frees it.
+// readBuffers, bulkBuffers and, for any larger size, grownBuffers keep the buffers of watches that
+// wait for events: at most one buffer for each watch, until the garbage collector frees it.
 var (
 	readBuffers  = sync.Pool{New: func() any { return new([readBuffer]byte) }}
 	bulkBuffers  = sync.Pool{New: func() any { return new([bulkBuffer]byte) }}
 	grownBuffers sync.Pool // of *[]byte
 )
 
-// buffer is the read buffer of a body. It has readBuffer bytes, then bulkBuffer, then grows by
-// doubling, only when it is full of bytes that arrived. It grows up to bulkBuffer while each read
-// fills all the room, and beyond that while one object needs more. Its callers bound that growth:
-// none waits for more bytes than the limit for an object.
+// buffer is the read buffer of a body. It starts with readBuffer bytes and grows only when it is
+// full of received bytes: to bulkBuffer while each read fills all the room, and then by doubling
+// while one object needs more. Its callers bound that growth: none waits for more bytes than the
+// limit for an object.
 type buffer struct {
 	r          io.Reader
 	buf        []byte
-	start, end int   // the window: what has been read but not consumed
+	start, end int   // the window: the bytes that were read but not consumed
 	off        int64 // offset of the window's first byte in the body
 	idle       int   // reads since a grown buffer was last needed
-	filled     bool  // the last read filled all the room there was, or the first is expected to
+	filled     bool  // the last read filled all the room, or the first one is expected to
 	err        error // what r returned; final
 }
 
@@ -100,8 +99,8 @@ func (b *buffer) more() error {
 	return b.err
 }
 
-// wait blocks while there is nothing to read, if the reader can wait. An empty buffer is given away
-// meanwhile.
+// wait blocks until there are bytes to read, if the reader can wait. Meanwhile an empty buffer is
+// in its pool.
 func (b *buffer) wait() {
 	if b.start < b.end {
 		return
@@ -128,8 +127,9 @@ func (b *buffer) wait() {
 	}
 }
 
-// waitGrown gives a buffer away that grew for one object, and takes one back if there is any: the
-// next object may be as large. Else it grows again.
+// waitGrown is wait for a buffer that grew for one object. If the pool still has such a buffer
+// afterwards, it takes that, because the next object may be as large. Otherwise the buffer starts
+// small again.
 func (b *buffer) waitGrown(w waiter, buf []byte) {
 	grownBuffers.Put(&buf)
 	w.Wait()

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/binary"
 	"fmt"
 	"reflect"
 )
@@ -58,7 +59,10 @@ func (d *Dropper) Append(dst, object []byte) ([]byte, error) {
 	if d.enc == Protobuf {
 		dst, at = d.root.appendProto(dst, object)
 	} else {
-		dst, at = d.root.appendJSON(dst, object[skipSpace(object, 0):])
+		end, r := 0, scanOn
+		if dst, end, r = d.root.appendJSON(dst, object, skipSpace(object, 0), 0); r != scanDone {
+			at = end
+		}
 	}
 	if at >= 0 {
 		return dst[:was], malformed(int64(at), "object: cannot be taken apart")
@@ -138,4 +142,182 @@ func (n *dropNode) merge(from *dropNode) {
 	if from.all != nil {
 		n.each().merge(from.all)
 	}
+}
+
+func (n *dropNode) addJSON(path string) error {
+	steps, err := parsePath(path)
+	if err != nil {
+		return err
+	}
+	for _, s := range steps {
+		switch s.sel {
+		case selectIndex:
+			return errDropIndex(path)
+		case selectAll:
+			n = n.each()
+		default:
+			n = child(&n.names, s.name)
+		}
+	}
+	n.drop = true
+	return nil
+}
+
+// appendJSON appends the value at object[i:], which is inside depth containers, without what n
+// removes from it. It returns the index after the value. If the result is not scanDone, that is the
+// index at which the value is malformed.
+func (n *dropNode) appendJSON(dst, object []byte, i, depth int) (_ []byte, end int, _ scanResult) {
+	isObject := i < len(object) && object[i] == '{'
+	if !isObject && (n.all == nil || i >= len(object) || object[i] != '[') {
+		end, r := scanValue(object, i, depth)
+		return append(dst, object[i:end]...), end, r
+	}
+	w := jsonWalk{b: object, i: i, depth: depth}
+	dst = append(dst, object[i])
+	first := len(dst)
+	for w.toValue() {
+		todo := n.all
+		if isObject {
+			todo = n.member(w.name)
+		}
+		if todo != nil && todo.drop {
+			w.skip()
+			continue
+		}
+		dst = comma(dst, first)
+		if isObject {
+			dst = append(append(append(dst, '"'), w.name...), '"', ':')
+		}
+		if todo == nil {
+			w.skip()
+			dst = append(dst, object[w.value.from:w.i]...)
+			continue
+		}
+		var r scanResult
+		dst, end, r = todo.appendJSON(dst, object, w.value.from, w.depth)
+		w.pass(end, r)
+	}
+	if w.result == scanDone {
+		dst = append(dst, w.end)
+	}
+	return dst, w.i, w.result
+}
+
+// member returns the node for a member, or nil if nothing is removed from it.
+func (n *dropNode) member(name []byte) *dropNode {
+	name, _ = textOfRaw(nil, name)
+	if todo := n.names[string(name)]; todo != nil {
+		return todo
+	}
+	return n.all
+}
+
+// entryValueField is the field of a map's entry that holds the value.
+const entryValueField = 2
+
+func (n *dropNode) addProto(goType reflect.Type, path string) error {
+	steps, _, err := resolvePath(goType, path)
+	if err != nil {
+		return err
+	}
+	inEntry := false
+	for _, s := range steps {
+		if inEntry {
+			n = child(&n.fields, entryValueField)
+		}
+		inEntry = s.pick == pickEntry || s.pick == pickKey
+		n = child(&n.fields, s.num)
+		switch s.pick {
+		case pickIndex:
+			return errDropIndex(path)
+		case pickAll:
+			n = n.each()
+		case pickEntry:
+			n.isMap = true
+			n = n.each()
+		case pickKey:
+			n.isMap = true
+			n = child(&n.keys, s.key)
+		}
+	}
+	n.drop = true
+	return nil
+}
+
+// appendProto appends the message b without what n removes from it. at is the index at which b is
+// malformed, or -1.
+func (n *dropNode) appendProto(dst, b []byte) (_ []byte, at int) {
+	copied := 0
+	var f protoField
+	for i := 0; i < len(b); {
+		next := f.consume(b, i)
+		if next < 0 {
+			return dst, i
+		}
+		from := i
+		i = next
+		todo := n.fields[f.num]
+		if todo == nil {
+			continue
+		}
+		inner := next - len(f.bytes)
+		if !todo.drop {
+			if f.typ != typeBytes {
+				return dst, from
+			}
+			var ok bool
+			if todo, ok = todo.of(f.bytes); !ok {
+				return dst, inner
+			}
+			if todo == nil {
+				continue
+			}
+		}
+		dst = append(dst, b[copied:from]...)
+		copied = next
+		if todo.drop {
+			continue
+		}
+		if dst, at = todo.appendField(dst, f.num, f.bytes); at >= 0 {
+			return dst, inner + at
+		}
+	}
+	return append(dst, b[copied:]...), -1
+}
+
+// of returns the node for the message in one occurrence of a field, or nil if nothing is removed
+// from it.
+func (n *dropNode) of(b []byte) (todo *dropNode, ok bool) {
+	if !n.isMap {
+		if n.all != nil {
+			return n.all, true
+		}
+		return n, true
+	}
+	entry := [...]protoField{1: bytesField}
+	if readFields(b, entry[:], "entry", 0) != nil {
+		return nil, false
+	}
+	if todo := n.keys[string(entry[1].bytes)]; todo != nil {
+		return todo, true
+	}
+	return n.all, true
+}
+
+// appendField appends the message b as field num, without what n removes from it. at is the index
+// at which b is malformed, or -1.
+func (n *dropNode) appendField(dst []byte, num uint32, b []byte) (_ []byte, at int) {
+	dst = appendTag(dst, num, typeBytes)
+	lengthAt := len(dst)
+	dst = binary.AppendUvarint(dst, uint64(len(b))) // as if nothing were removed
+	from := len(dst)
+	if dst, at = n.appendProto(dst, b); at >= 0 {
+		return dst, at
+	}
+	size := len(dst) - from
+	length := binary.AppendUvarint(dst[:lengthAt], uint64(size))
+	if len(length) < from {
+		copy(dst[len(length):], dst[from:])
+	}
+	return dst[:len(length)+size], -1
 }

@@ -138,7 +138,8 @@ func TestDropFromPods(t *testing.T) {
 	}
 }
 
-// TestDropsLabels: who drops labels knows it, so that nobody else reads metadata again.
+// TestDropsLabels: a Dropper knows whether it drops labels, so that callers need not read the
+// metadata again otherwise.
 func TestDropsLabels(t *testing.T) {
 	for _, enc := range encodings {
 		for path, want := range map[string]bool{

@@ -1,11 +1,16 @@
 package wire
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"mime"
 	"strconv"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
 )
 
 // Encoding is an encoding of objects. The zero value is none.
@@ -72,4 +77,80 @@ func EncodingAt(start []byte) (Encoding, error) {
 		return JSON, nil
 	}
 	return 0, fmt.Errorf("no content type, and a body that starts with %.4q: %w", start, ErrUnknownEncoding)
+}
+
+// gzipBuffer is how much compressed data is read at a time, in bytes.
+const gzipBuffer = 32 << 10
+
+// gzipReader reads gzip members one by one. It does not use the multistream mode of compress/gzip,
+// which reads the next member's header before it returns the last bytes of the current member. On a
+// watch the next member may come a minute later.
+type gzipReader struct {
+	src    *bufio.Reader
+	member *gzip.Reader // nil before the first member
+	inside bool         // within a member
+	err    error
+}
+
+func newGzipReader(r io.Reader) *gzipReader {
+	return &gzipReader{src: bufio.NewReaderSize(r, gzipBuffer)}
+}
+
+func (g *gzipReader) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	for g.err == nil {
+		if !g.inside {
+			g.err = g.open()
+			continue
+		}
+		n, err := g.member.Read(p)
+		switch {
+		case err == io.EOF:
+			g.inside = false
+		case err != nil:
+			g.err = fmt.Errorf("gzip: %w", err)
+		}
+		if n > 0 {
+			return n, nil
+		}
+	}
+	return 0, g.err
+}
+
+// open starts the next member, or returns io.EOF when there is none.
+func (g *gzipReader) open() error {
+	if _, err := g.src.Peek(1); err != nil {
+		return err
+	}
+	var err error
+	if g.member == nil {
+		g.member, err = gzip.NewReader(g.src)
+	} else {
+		err = g.member.Reset(g.src)
+	}
+	if err != nil {
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		return fmt.Errorf("gzip: %w", err)
+	}
+	g.member.Multistream(false)
+	g.inside = true
+	return nil
+}
+
+// NewBody returns a reader that undoes a Content-Encoding. For "" and identity it returns r itself.
+// For gzip it returns a reader of any number of members, which returns the bytes of one member
+// without waiting for the next. Any other encoding is an error that wraps ErrUnknownEncoding.
+// NewBody reads nothing.
+func NewBody(r io.Reader, contentEncoding string) (io.Reader, error) {
+	switch strings.ToLower(strings.TrimSpace(contentEncoding)) {
+	case "", "identity":
+		return r, nil
+	case "gzip", "x-gzip":
+		return newGzipReader(r), nil
+	}
+	return nil, fmt.Errorf("content encoding %q: %w", contentEncoding, ErrUnknownEncoding)
 }

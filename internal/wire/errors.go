@@ -1,25 +1,31 @@
 package wire
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 var (
-	// ErrMalformed says that bytes do not follow their encoding, or that this package refuses them
+	// ErrMalformed is returned when bytes do not follow their encoding, or this package refuses them
 	// (see the package comment). It is always wrapped in a *SyntaxError.
 	ErrMalformed = errors.New("malformed")
-	// ErrTooLarge says that an object is larger than Limits.MaxObject. It is always wrapped in a
+	// ErrTooLarge is returned when an object is larger than Limits.MaxObject. It is always wrapped in a
 	// *SyntaxError.
 	ErrTooLarge = errors.New("too large")
 )
 
-// SyntaxError says what is wrong with a body, or with one object, and where. Err is ErrMalformed,
-// ErrTooLarge, io.ErrUnexpectedEOF for a body that ends too early, or what the underlying reader
-// returned.
+// SyntaxError describes a mistake in a body, or in one object, and its place. Err is ErrMalformed,
+// ErrTooLarge, io.ErrUnexpectedEOF for a body that ends too early, or the error of the underlying
+// reader.
 type SyntaxError struct {
 	Offset int64  // bytes from the start of the decoded body, or of the object
-	What   string // what was being read, and what was wrong with it
+	What   string // the part that was being read, and the mistake
 	Err    error
 }
 
@@ -29,16 +35,16 @@ func (e *SyntaxError) Error() string {
 
 func (e *SyntaxError) Unwrap() error { return e.Err }
 
-// ItemError says that one complete item of a list, or the object of one complete event, cannot be
-// read. The reader goes on behind it. It wraps a *SyntaxError.
+// ItemError is returned for one complete item of a list, or one complete event, whose object cannot
+// be read. The reader continues after it. It wraps a *SyntaxError.
 type ItemError struct{ Err error }
 
 func (e *ItemError) Error() string { return e.Err.Error() }
 
-// Unwrap returns what is wrong with the item.
+// Unwrap returns the mistake in the item.
 func (e *ItemError) Unwrap() error { return e.Err }
 
-// final reports whether a reader that returned err cannot go on.
+// final reports whether a reader that returned err cannot continue.
 func final(err error) bool {
 	_, ok := err.(*ItemError)
 	return !ok
@@ -50,4 +56,61 @@ func malformed(offset int64, what string) error {
 
 func malformedf(offset int64, format string, args ...any) error {
 	return malformed(offset, fmt.Sprintf(format, args...))
+}
+
+// StatusError is a Status that a server sent, as the body of an answer or in an ERROR event. It
+// unwraps to *apierrors.StatusError, so that apierrors.IsGone and its like work on it.
+type StatusError struct{ Err *apierrors.StatusError }
+
+func (e *StatusError) Error() string { return "server answered: " + e.Err.Error() }
+
+func (e *StatusError) Unwrap() error { return e.Err }
+
+// ReadStatus decodes a body that is a Status, in protobuf with or without the k8s\0 envelope, in
+// JSON without its kind where its code is one of an error. The error for any other body is a
+// *SyntaxError.
+func ReadStatus(enc Encoding, body []byte) (*metav1.Status, error) {
+	s := &metav1.Status{}
+	if enc == JSON {
+		if err := json.Unmarshal(body, s); err != nil {
+			return nil, malformedf(0, "status: %v", err)
+		}
+		if s.Kind == "" && s.Code >= http.StatusBadRequest {
+			s.APIVersion, s.Kind = "v1", "Status"
+		}
+		if s.Kind != "Status" {
+			return nil, malformedf(0, "a %.80q where a Status was expected", s.Kind)
+		}
+		return s, nil
+	}
+	if bytes.HasPrefix(body, []byte(protoMagic)) {
+		var tm TypeMeta
+		raw, err := cutEnvelope(body, 0, &tm)
+		if err != nil {
+			return nil, err
+		}
+		if tm.Kind != "Status" {
+			return nil, malformedf(0, "a %.80q where a Status was expected", tm.Kind)
+		}
+		body = raw
+	}
+	if err := s.Unmarshal(body); err != nil {
+		return nil, malformedf(0, "status: %v", err)
+	}
+	s.APIVersion, s.Kind = "v1", "Status"
+	return s, nil
+}
+
+// DecodeStatus returns the object of an ERROR event as a *StatusError, or a *SyntaxError if it is
+// no Status. It never returns nil.
+func DecodeStatus(enc Encoding, object []byte) error {
+	s, err := ReadStatus(enc, object)
+	if err != nil {
+		return err
+	}
+	return newStatusError(s)
+}
+
+func newStatusError(s *metav1.Status) error {
+	return &StatusError{Err: &apierrors.StatusError{ErrStatus: *s}}
 }

@@ -87,7 +87,7 @@ func TestSame(t *testing.T) {
 	}
 }
 
-// What differs behind the members that do not count differs in its fingerprint, and nothing makes
+// Objects that differ after the members that do not count differ in its fingerprint, and nothing makes
 // it run on.
 func TestFingerprintOfAnything(t *testing.T) {
 	same := Fingerprint(JSON, []byte(`{"metadata":{"name":"a"}}`))

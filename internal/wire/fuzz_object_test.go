@@ -60,7 +60,7 @@ func FuzzReadMetaJSON(f *testing.F) {
 	f.Add([]byte(`{"m\u0065tadata":{"name":"\ud83d\ude00\/\ud800","labels":{"a":null,"a":"b"},"deletionTimestamp":"2026-11-20T01:02:03.5+01:00"}}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var m Meta
-		_ = ReadMeta(JSON, body, &m) // whatever it is, it does not panic
+		_ = ReadMeta(JSON, body, &m) // it panics for no input
 		_, object, err := CutObject(JSON, body)
 		if json.Valid(body) != (err == nil) && modelObject(body) == nil && !errors.Is(err, ErrMalformed) {
 			t.Fatalf("%v of %s", err, body)

@@ -64,14 +64,14 @@ func TestListReaderProtobufHostile(t *testing.T) {
 		{"empty", nil, io.ErrUnexpectedEOF, ""},
 		{"json", []byte(`{"kind":"PodList"}`), ErrMalformed, "k8s"},
 		{"no list", unknown(1, podListType), io.ErrUnexpectedEOF, "no list"},
-		{"type behind", unknown(2, meta, 1, podListType), ErrMalformed, "where a list was expected"},
+		{"type after the list", unknown(2, meta, 1, podListType), ErrMalformed, "where a list was expected"},
 		{"type twice", unknown(1, podListType, 1, podListType, 2, meta), ErrMalformed, "twice"},
-		{"type again behind", unknown(1, podListType, 2, message(1, meta), 1, podListType), ErrMalformed, "twice"},
+		{"type again after the list", unknown(1, podListType, 2, message(1, meta), 1, podListType), ErrMalformed, "twice"},
 		{"two lists", unknown(1, podListType, 2, message(1, meta), 2, message(1, meta)), ErrMalformed, "twice"},
 		{"a pod", unknown(1, message(1, "v1", 2, "Pod"), 2, message(1, meta)), ErrMalformed, "where a list was expected"},
-		{"a List", unknown(1, message(1, "v1", 2, "List"), 2, message(1, meta)), ErrMalformed, "wrapped"},
+		{"a List", unknown(1, message(1, "v1", 2, "List"), 2, message(1, meta)), ErrMalformed, "in an envelope"},
 		{"gzipped", unknown(1, podListType, 3, "gzip", 2, message(1, meta)), ErrMalformed, "content encoding"},
-		{"gzipped, told late", unknown(1, podListType, 2, message(1, meta), 3, "gzip"), ErrMalformed, "content encoding"},
+		{"gzipped, after the list", unknown(1, podListType, 2, message(1, meta), 3, "gzip"), ErrMalformed, "content encoding"},
 		{"json inside", unknown(1, podListType, 4, "application/json", 2, "{}"), ErrMalformed, "content type"},
 		{"metadata twice", unknown(1, podListType, 2, message(1, meta, 1, meta)), ErrMalformed, "metadata twice"},
 		{"resourceVersion twice", unknown(1, podListType, 2, message(1, append(meta, meta...))), ErrMalformed, "twice"},
@@ -84,7 +84,8 @@ func TestListReaderProtobufHostile(t *testing.T) {
 		{"varint beyond list", append(unknown(1, podListType, 2, []byte{0xff}), 0x01), ErrMalformed, "beyond the list"},
 		{"open group", unknown(1, podListType, 2, group), ErrMalformed, "beyond the list"},
 		{"group ends alone", unknown(1, podListType, 2, []byte{0x1c}), ErrMalformed, "wire type 4"},
-		{"groups too deep", unknown(1, podListType, 2, bytes.Repeat([]byte{0x1b}, 100)), ErrMalformed, "too deep"},
+		{"groups too deep", unknown(1, podListType, 2, bytes.Repeat([]byte{0x1b}, 20_000)), ErrMalformed, "wire type 3"},
+		{"group too large", unknown(1, podListType, 2, append([]byte{0x1b}, message(1, strings.Repeat("x", 2<<20), 3, "")...)), ErrTooLarge, "group"},
 		{"skipped field beyond list", unknown(1, podListType, 2, []byte{0x1a, 9, 1}), ErrMalformed, "beyond the list"},
 	}
 	checkHostile(t, tests, func(body []byte) error {
@@ -93,7 +94,7 @@ func TestListReaderProtobufHostile(t *testing.T) {
 	})
 }
 
-// Fields that nobody knows are passed over, wherever they stand.
+// Readers skip unknown fields in every message.
 func TestListReaderProtobufUnknownFields(t *testing.T) {
 	odd := message(9, "nine", 300, strings.Repeat("x", 200_000))
 	odd = protowire.AppendTag(odd, 10, protowire.VarintType)
@@ -144,7 +145,7 @@ func TestListReaderJSONHostile(t *testing.T) {
 		{"no comma", []byte(`{"items":[{}{}]}`), ErrMalformed, "comma"},
 		{"comma at object's end", []byte(`{"items":[],}`), ErrMalformed, "comma"},
 		{"item's metadata twice", []byte(`{"items":[{"metadata":{},"meta\u0064ata":{}}]}`), ErrMalformed, "twice"},
-		{"junk behind", []byte(`{"items":[]} x`), ErrMalformed, "behind its end"},
+		{"junk at the end", []byte(`{"items":[]} x`), ErrMalformed, "after its end"},
 		{"braces crossed", []byte(`{"items":[{"a":[}]}]}`), ErrMalformed, "not JSON"},
 		{"control character", []byte("{\"items\":[{\"a\":\"\x01\"}]}"), ErrMalformed, "not JSON"},
 		{"bad escape", []byte(`{"items":[{"a":"\x"}]}`), ErrMalformed, "not JSON"},
@@ -183,7 +184,7 @@ func TestListReaderJSONShapes(t *testing.T) {
 	}
 	l := NewListReader(strings.NewReader(`{"items":[{}],"metadata":{"resourceVersion":"9","x":[1]},"kind":"PodList","apiVersion":"v1"}`), JSON, Limits{})
 	if _, err := readList(l); err != nil || l.Meta().ResourceVersion != "9" || l.ItemTypeMeta() != (TypeMeta{"v1", "Pod"}) {
-		t.Errorf("metadata behind the items: %v %v %v", l.Meta(), l.TypeMeta(), err)
+		t.Errorf("metadata after the items: %v %v %v", l.Meta(), l.TypeMeta(), err)
 	}
 }
 
@@ -204,7 +205,7 @@ func TestWatchReaderHostile(t *testing.T) {
 		{"type twice", frame(message(1, "ADDED", 1, "ADDED", 2, extension)), ErrMalformed, "twice"},
 		{"object twice", frame(message(1, "ADDED", 2, extension, 2, extension)), ErrMalformed, "twice"},
 		{"no raw", frame(message(1, "ADDED", 2, "")), ErrMalformed, "without object"},
-		{"raw twice", frame(message(1, "ADDED", 2, append(extension, extension...))), ErrMalformed, "one value"},
+		{"raw twice", frame(message(1, "ADDED", 2, append(extension, extension...))), ErrMalformed, "twice"},
 		{"no envelope", frame(message(1, "ADDED", 2, message(1, "{}"))), ErrMalformed, "k8s"},
 		{"no object inside", frame(message(1, "ADDED", 2, message(1, unknown(1, podListType)))), ErrMalformed, "no object"},
 		{"frame too large", []byte{0x7f, 0, 0, 0}, ErrTooLarge, ""},
@@ -224,7 +225,8 @@ func TestWatchReaderHostile(t *testing.T) {
 		{"its metadata twice", []byte(`{"type":"ADDED","object":{"metadata":{},"metadata":{}}}`), ErrMalformed, "twice"},
 		{"its kind a number", []byte(`{"type":"ADDED","object":{"kind":1}}`), ErrMalformed, "kind"},
 		{"comma between", []byte(`{"type":"ADDED","object":{}},{}`), ErrMalformed, "not an object"},
-		{"too large", []byte(`{"type":"ADDED","object":{"a":"` + strings.Repeat("x", 1001)), ErrTooLarge, ""},
+		{"too large", []byte(`{"type":"ADDED","object":{"a":"` + strings.Repeat("x", 1001) + `"}}`), ErrTooLarge, ""},
+		{"too large so far", []byte(`{"type":"ADDED","object":{"a":"` + strings.Repeat("x", 6000)), ErrTooLarge, ""},
 		{"too much space", []byte(`{"type":"ADDED"` + strings.Repeat(" ", 200_000)), ErrTooLarge, ""},
 	}, func(body []byte) error {
 		_, err := readWatch(NewWatchReader(bytes.NewReader(body), JSON, Limits{MaxObject: 1000}))
@@ -232,8 +234,8 @@ func TestWatchReaderHostile(t *testing.T) {
 	})
 }
 
-// An event is returned when its last byte is there, without a read for what comes behind. The
-// newline behind one of JSON is nothing to wait for.
+// The reader returns an event when it has the last byte, without another read. It does not wait for
+// the newline after an event in JSON.
 func TestWatchReaderDoesNotWait(t *testing.T) {
 	for _, enc := range encodings {
 		src := &stepReader{t: t}
@@ -263,8 +265,8 @@ func (e endless) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// What cannot become an object takes no memory: endless whitespace, a member that nobody reads, an
-// object without end.
+// Bodies that cannot become an object use no memory beyond the limit: endless whitespace, an endless
+// unknown member, an object without end.
 func TestReadersStayWithinTheirLimit(t *testing.T) {
 	const limit = 1 << 20
 	bodies := map[string]func() io.Reader{
@@ -291,8 +293,8 @@ func TestReadersStayWithinTheirLimit(t *testing.T) {
 	}
 }
 
-// A buffer that grew for one large object is let go of again, and so is one that grew because
-// objects came fast.
+// The reader releases a buffer that grew for one large object, and one that grew because objects
+// arrived fast.
 func TestBufferShrinks(t *testing.T) {
 	body := slicesConcat([]byte(`{"items":[{"a":"`), bytes.Repeat([]byte("x"), 4<<20), []byte(`"}`), bytes.Repeat([]byte(`,{"b":"some item of some size"}`), 500_000), []byte(`]}`))
 	const slow = 1 << 20 // bytes at the end, that come in small pieces

@@ -2,128 +2,201 @@ package wire
 
 import (
 	"bytes"
-	"errors"
+	"fmt"
 	"io"
+	"strconv"
 	"strings"
 )
 
-// listState is the position of a jsonList in the list's document.
-type listState uint8
-
-const (
-	atStart listState = iota
-	inMembers
-	inItems
-	atEnd
-)
-
-// objectNames are the members of an object that this package reads, so that each may be there only
-// once.
-var objectNames = []string{"metadata", "kind", "apiVersion"}
-
-// Places in jsonScanner.spans that belong to objectNames.
-const (
-	noteMetadata = iota
-	noteKind
-	noteAPIVersion
-)
-
-// jsonList cuts a JSON list into items.
-type jsonList struct {
-	jsonStream
-	max   int
-	list  *ListReader
-	state listState
-	first bool // of the container that is being read
-	seen  memberSet
-	name  []byte
-	// status holds the members that a Status has and a list has not, with a comma before each:
-	// whether the body is a Status may be known only at its end.
-	status []byte
+// jsonBody reads JSON from a body, value by value. The bytes between the start of the window and pos
+// have been read but are kept until release.
+type jsonBody struct {
+	buf buffer
+	pos int
 }
 
-// memberSet is the set of a list's members that were seen.
-type memberSet uint8
+// release lets the buffer discard everything before pos.
+func (j *jsonBody) release() {
+	j.buf.consume(j.pos)
+	j.pos = 0
+}
 
-const (
-	seenItems memberSet = 1 << iota
-	seenKind
-	seenAPIVersion
-	seenMetadata
-)
+// offset returns the offset of pos in the body.
+func (j *jsonBody) offset() int64 { return j.buf.off + int64(j.pos) }
 
-func (j *jsonList) next() ([]byte, error) {
+// fail returns a *SyntaxError for the byte at pos.
+func (j *jsonBody) fail(what string, err error) error {
+	return j.buf.fail(j.pos, what, err)
+}
+
+func (j *jsonBody) malformed(what string) error { return j.fail(what, ErrMalformed) }
+
+// peek returns the next byte that is not whitespace. It consumes the bytes before it. At the end of
+// the body the error is io.EOF.
+func (j *jsonBody) peek(what string) (byte, error) {
 	for {
-		var err error
-		switch j.state {
-		case atStart:
-			err = j.openList()
-		case inMembers:
-			err = j.readMember()
-		case inItems:
-			item, err := j.readItem()
-			if item != nil || err != nil {
-				return item, err
-			}
-		case atEnd:
-			return nil, j.closeList()
+		w := j.buf.window()
+		j.pos = skipSpace(w, j.pos)
+		if j.pos < len(w) {
+			c := w[j.pos]
+			j.release()
+			return c, nil
 		}
-		if err != nil {
-			return nil, err
+		j.release()
+		switch err := j.buf.more(); {
+		case err == io.EOF:
+			return 0, err
+		case err != nil:
+			return 0, j.fail(what, err)
 		}
 	}
 }
 
-func (j *jsonList) openList() error {
-	c, err := j.peek()
-	if err != nil {
-		return j.fail("list", early(err))
+// nextByte is peek within a value: the end of the body is an error that wraps io.ErrUnexpectedEOF.
+func (j *jsonBody) nextByte(what string) (byte, error) {
+	c, err := j.peek(what)
+	if err == io.EOF {
+		err = j.fail(what, io.ErrUnexpectedEOF)
 	}
-	if c != '{' {
-		return j.notAnObject(c, "list")
-	}
-	j.pos++
-	j.state, j.first = inMembers, true
-	return nil
+	return c, err
 }
 
-// notAnObject returns the error for a body that does not begin with an object.
-func (j *jsonStream) notAnObject(c byte, what string) error {
-	switch {
-	case c == 0xEF:
+// checkObject returns an error unless c, the first byte of a document, is a brace.
+func (j *jsonBody) checkObject(c byte, what string) error {
+	switch c {
+	case '{':
+		return nil
+	case 0xEF:
 		return j.malformed(what + ": starts with a byte order mark")
-	case c == 'k':
+	case 'k':
 		return j.malformed(what + ": is protobuf, not JSON")
 	}
 	return j.malformed(what + ": is not an object")
 }
 
+// separator consumes the comma between members or elements of a container whose closing byte is
+// end, or that byte. It reports whether the container ended.
+func (j *jsonBody) separator(first bool, end byte, what string) (ended bool, err error) {
+	c, err := j.nextByte(what)
+	switch {
+	case err != nil:
+		return false, err
+	case c == end:
+		j.pos++
+		return true, nil
+	case first:
+		return false, nil
+	case c != ',':
+		return false, j.malformed(fmt.Sprintf("%s: %q where a comma was expected", what, c))
+	}
+	j.pos++
+	if c, err = j.nextByte(what); err == nil && c == end {
+		err = j.malformed(what + ": a comma before its end")
+	}
+	return false, err
+}
+
+// jsonScan checks the value that b starts with, as scanValue does.
+type jsonScan func(b []byte) (int, scanResult)
+
+// checkMember is the jsonScan of the value of a document's member.
+func checkMember(b []byte) (int, scanResult) { return scanValue(b, 0, 1) }
+
+// value reads a value of at most limit bytes and moves pos after it. The bytes are part of the
+// window and valid until the next read.
+//
+// scan sees the value from its start, at first as much of it as has arrived. Nearly always that is
+// all of it. Otherwise scan sees it again when its brackets say that it is complete.
+func (j *jsonBody) value(what string, limit int, scan jsonScan) ([]byte, error) {
+	if _, err := j.nextByte(what); err != nil {
+		return nil, err
+	}
+	j.release()
+	var end jsonEnd
+	var readErr error
+	for {
+		w := j.buf.window()
+		n, r := scan(w)
+		switch {
+		case n > limit:
+			return nil, j.fail(fmt.Sprintf("%s of more than %d bytes", what, limit), ErrTooLarge)
+		case r == scanDone:
+			j.pos = n
+			return w[:n:n], nil
+		case r != scanMore:
+			return nil, j.buf.fail(n, what+": "+scanProblems[r], ErrMalformed)
+		case readErr != nil:
+			return nil, j.buf.fail(len(w), what, early(readErr))
+		}
+		for {
+			if readErr = j.buf.more(); readErr != nil || end.found(j.buf.window()) || j.buf.len() > limit {
+				break
+			}
+		}
+	}
+}
+
+// early returns io.ErrUnexpectedEOF for io.EOF, and any other error as it is.
+func early(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// jsonList cuts a JSON list into items.
+type jsonList struct {
+	jsonBody
+	max     int
+	list    *ListReader
+	opened  bool
+	inItems bool
+	first   bool            // nothing inside the container that is being read has been read
+	seen    map[string]bool // the list's members that were read and may occur only once
+	notes   objectNotes     // of the item last read
+	// status has the members that a Status has and a list has not, with a comma before each: the
+	// member that says that the body is a Status may be the last one.
+	status []byte
+}
+
+func (j *jsonList) next() ([]byte, error) {
+	j.release()
+	if !j.opened {
+		c, err := j.nextByte("list")
+		if err == nil {
+			err = j.checkObject(c, "list")
+		}
+		if err != nil {
+			return nil, err
+		}
+		j.pos++
+		j.opened, j.first, j.seen = true, true, map[string]bool{}
+	}
+	for {
+		if j.inItems {
+			if item, err := j.readItem(); item != nil || err != nil {
+				return item, err
+			}
+		}
+		if err := j.readMember(); err != nil {
+			return nil, err
+		}
+	}
+}
+
 // readItem returns the next item, or nil at the end of the items.
 func (j *jsonList) readItem() ([]byte, error) {
-	j.release()
 	ended, err := j.separator(j.first, ']', "items")
+	j.first, j.inItems = false, !ended
+	if ended || err != nil {
+		return nil, err
+	}
+	item, err := j.value("item", j.max, func(b []byte) (int, scanResult) { return j.notes.scan(b, 0, 2) })
 	if err != nil {
 		return nil, err
 	}
-	if ended {
-		j.state, j.first = inMembers, false
-		return nil, nil
-	}
-	j.first = false
-	j.release()
-	c, err := j.peek()
-	if err != nil {
-		return nil, j.fail("item", early(err))
-	}
-	item, err := j.value(2, objectNames, j.max, "item")
-	switch {
-	case item == nil:
-		return nil, err
-	case c != '{':
-		err = j.malformed("item: is not an object")
-	}
-	if err != nil {
-		return nil, &ItemError{err}
+	if err := j.notes.problem(item); err != "" {
+		return nil, &ItemError{j.malformed("item: " + err)}
 	}
 	if j.list.ItemTypeMeta().Kind == "" {
 		j.noteItemType(item)
@@ -131,135 +204,122 @@ func (j *jsonList) readItem() ([]byte, error) {
 	return item, nil
 }
 
-// noteItemType notes what an item says that it is, if it says so: kube-apiserver writes the kind of
-// lists of custom resources behind the items, each of which has its own.
+// noteItemType notes the type that an item states: kube-apiserver writes the kind of lists of
+// custom resources after the items, each of which has its own.
 func (j *jsonList) noteItemType(item []byte) {
 	var t TypeMeta
-	err := t.setJSON(j.scan.spans[noteAPIVersion].of(item), j.scan.spans[noteKind].of(item))
-	if err == nil && t.APIVersion != "" && t.Kind != "" {
+	if j.notes.typeMeta(item, &t) == nil && t.APIVersion != "" && t.Kind != "" {
 		j.list.itemType = t
 	}
 }
 
+// readMember reads one member of the list; of items, only the opening bracket. At the end of the
+// list it returns the error of close.
 func (j *jsonList) readMember() error {
-	j.release()
 	ended, err := j.separator(j.first, '}', "list")
 	if err != nil {
 		return err
 	}
 	if ended {
-		j.state = atEnd
-		return nil
+		return j.close()
 	}
 	j.first = false
-	if j.name, err = j.jsonStream.name(j.name[:0], "list"); err != nil {
+	name, err := j.name()
+	if err != nil {
 		return err
 	}
-	j.release()
-	switch string(j.name) {
-	case "items":
-		return j.openItems()
-	case "kind":
-		return j.readString(seenKind, &j.list.typeMeta.Kind)
-	case "apiVersion":
-		return j.readString(seenAPIVersion, &j.list.typeMeta.APIVersion)
-	case "metadata":
-		return j.readMeta()
+	limit := maxDescription
+	switch name {
+	case "items", "kind", "apiVersion", "metadata":
+		if j.seen[name] {
+			return j.malformed("list: " + name + " twice")
+		}
+		j.seen[name] = true
 	case "status", "message", "reason", "details", "code":
-		return j.keepForStatus()
+	default:
+		limit = j.max
 	}
-	return j.skip(1, "list")
-}
-
-func (j *jsonList) once(m memberSet) error {
-	if j.seen&m != 0 {
-		return j.malformed("list: " + string(j.name) + " twice")
+	if name == "items" {
+		c, err := j.nextByte("items")
+		if err != nil {
+			return err
+		}
+		if c == '[' {
+			j.pos++
+			j.inItems, j.first = true, true
+			return nil
+		}
 	}
-	j.seen |= m
-	return nil
-}
-
-func (j *jsonList) openItems() error {
-	if err := j.once(seenItems); err != nil {
-		return err
-	}
-	c, err := j.peek()
-	switch {
-	case err != nil:
-		return j.fail("items", early(err))
-	case c == '[':
-		j.pos++
-		j.state, j.first = inItems, true
-		return nil
-	case c == 'n':
-		return j.skip(1, "items")
-	}
-	return j.malformed("items: is not an array")
-}
-
-// readString reads a member that is a string. It leaves *to empty for null.
-func (j *jsonList) readString(m memberSet, to *string) error {
-	if err := j.once(m); err != nil {
-		return err
-	}
-	v, err := j.value(1, nil, maxDescription, "list")
+	v, err := j.value("list", limit, checkMember)
 	if err != nil {
 		return err
 	}
-	text, ok := stringOrNull(v)
+	return j.setMember(name, v)
+}
+
+// name consumes a member's name and the colon after it.
+func (j *jsonList) name() (string, error) {
+	v, err := j.value("list", maxDescription, checkMember)
+	if err != nil {
+		return "", err
+	}
+	if !isString(v) {
+		return "", j.malformed("list: a value where a name was expected")
+	}
+	name, _ := stringOrNull(v)
+	c, err := j.nextByte("list")
+	if err == nil && c != ':' {
+		err = j.malformed("list: no colon after a name")
+	}
+	j.pos++
+	return name, err
+}
+
+// setMember takes the value of a member that is not an array of items.
+func (j *jsonList) setMember(name string, v []byte) error {
+	ok := true
+	switch name {
+	case "items":
+		if !isNull(v) {
+			return j.malformed("items: is not an array")
+		}
+	case "kind":
+		j.list.typeMeta.Kind, ok = stringOrNull(v)
+	case "apiVersion":
+		j.list.typeMeta.APIVersion, ok = stringOrNull(v)
+	case "metadata":
+		return j.list.meta.readJSON(v, j.offset()-int64(len(v)))
+	case "status", "message", "reason", "details", "code":
+		if j.seen["items"] {
+			return nil
+		}
+		if len(j.status)+len(v) > maxDescription {
+			return j.fail("list: members of no list", ErrTooLarge)
+		}
+		j.status = append(append(append(j.status, `,"`...), name...), `":`...)
+		j.status = append(j.status, v...)
+	}
 	if !ok {
-		return j.malformed("list: " + string(j.name) + " is not a string")
+		return j.malformed("list: " + name + " is not a string")
 	}
-	*to = text
 	return nil
 }
 
-func (j *jsonList) readMeta() error {
-	if err := j.once(seenMetadata); err != nil {
+// close reads to the end of the body. It returns io.EOF if the body was a list.
+func (j *jsonList) close() error {
+	if c, err := j.peek("list"); err == nil {
+		return j.malformed("list: " + string(rune(c)) + " after its end")
+	} else if err != io.EOF {
 		return err
 	}
-	v, err := j.value(1, listMetaNames, maxDescription, "list metadata")
-	if err != nil {
-		return err
-	}
-	return j.list.meta.readJSON(v, &j.scan.spans, j.offset()-int64(len(v)))
-}
-
-func (j *jsonList) keepForStatus() error {
-	if j.seen&seenItems != 0 {
-		return j.skip(1, "list")
-	}
-	v, err := j.value(1, nil, maxDescription, "list")
-	if err != nil {
-		return err
-	}
-	if len(j.status)+len(v) > maxDescription {
-		return j.fail("list: members that make no list", ErrTooLarge)
-	}
-	j.status = append(j.status, `,"`...)
-	j.status = append(j.status, j.name...)
-	j.status = append(j.status, `":`...)
-	j.status = append(j.status, v...)
-	return nil
-}
-
-// closeList reads to the end of the body. It returns an error if the body was not a list.
-func (j *jsonList) closeList() error {
-	j.release()
-	if c, err := j.peek(); err == nil {
-		return j.malformed("list: " + string(rune(c)) + " behind its end")
-	} else if !errors.Is(err, io.EOF) {
-		return j.fail("list", err)
-	}
-	j.release()
-	tm := j.list.typeMeta
+	kind := j.list.typeMeta.Kind
 	switch {
-	case tm.Kind == "Status" && j.seen&seenItems == 0:
+	case kind == "Status" && !j.seen["items"]:
 		return j.statusError()
-	case tm.Kind == "Status":
+	case kind == "Status":
 		return j.malformed("a Status with items")
-	case j.seen&seenItems == 0 && !strings.HasSuffix(tm.Kind, "List"):
-		return malformedf(0, "a %.80q without items where a list was expected", tm.Kind)
+	case !j.seen["items"] && !strings.HasSuffix(kind, "List"):
+		return malformedf(0, "a %.80q without items where a list was expected", kind)
 	}
 	return io.EOF
 }
@@ -275,4 +335,56 @@ func (j *jsonList) statusError() error {
 	}
 	s.ResourceVersion, s.Continue = j.list.meta.ResourceVersion, j.list.meta.Continue
 	return newStatusError(s)
+}
+
+// readJSON sets m from v, a list's metadata, which starts at offset.
+func (m *ListMeta) readJSON(v []byte, offset int64) error {
+	if isNull(v) {
+		return nil
+	}
+	seen := map[string]bool{}
+	w := membersOf(v)
+	for w.next() {
+		name, value := string(unescape(nil, w.name)), w.value.of(v)
+		want, ok := "a string", true
+		switch name {
+		case "resourceVersion":
+			m.ResourceVersion, ok = stringOrNull(value)
+		case "continue":
+			m.Continue, ok = stringOrNull(value)
+		case "remainingItemCount":
+			want = "a number"
+			if !isNull(value) {
+				var err error
+				m.RemainingItemCount, err = strconv.ParseInt(string(value), 10, 64)
+				ok = err == nil
+			}
+		case "shardInfo":
+			m.ShardSelector = shardInfo(value)
+		default:
+			continue
+		}
+		at := offset + int64(w.value.from)
+		if !ok {
+			return malformedf(at, "list metadata: %s is not %s", name, want)
+		}
+		if seen[name] {
+			return malformedf(at, "list metadata: %s twice", name)
+		}
+		seen[name] = true
+	}
+	if w.failed() {
+		return malformed(offset, "list metadata: is not an object")
+	}
+	return nil
+}
+
+// shardInfo returns the selector in a list's shardInfo, or "". A malformed one gives no error,
+// because nothing depends on it.
+func shardInfo(v []byte) (selector string) {
+	w := membersOf(v)
+	for w.find("selector") {
+		selector, _ = stringOrNull(w.value.of(v))
+	}
+	return selector
 }

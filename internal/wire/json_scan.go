@@ -5,38 +5,18 @@ import (
 	"math/bits"
 )
 
-// scanState is what a jsonScanner expects next.
-type scanState uint8
-
-const (
-	wantValue scanState = iota
-	wantElementOrEnd
-	wantKeyOrEnd
-	wantKey
-	wantColon
-	wantCommaOrEnd
-	inKey
-	inString
-	inNumber
-)
-
-// scanResult says where and why a scan stopped.
+// scanResult says how a scan ended.
 type scanResult uint8
 
 const (
-	scanOn scanResult = iota
-	scanDone
-	scanMore // the text ends within the value
+	scanOn   scanResult = iota // it has not ended
+	scanDone                   // the value is complete
+	scanMore                   // the text ends within the value
 	scanBad
-	scanDeep      // nested deeper than MaxDepth
-	scanDuplicate // the value is complete, and has a member of names twice
+	scanDeep // the value is nested deeper than MaxDepth
 )
 
-var scanProblems = [...]string{
-	scanBad:       "not JSON",
-	scanDeep:      "nested too deep",
-	scanDuplicate: "a member twice",
-}
+var scanProblems = [...]string{scanBad: "not JSON", scanDeep: "nested too deep"}
 
 // span is a part of a text or a message. The zero value means none, because no member of a text and
 // no field of a message ends at 0.
@@ -52,251 +32,216 @@ func (s *span) cover(from, to int) {
 	s.to = to
 }
 
-// jsonScanner finds the end of one JSON value and checks it. A scan can stop at any byte and
-// continue when more of the text has arrived, so no byte is scanned twice.
-type jsonScanner struct {
-	at      int // how much of the value has been scanned
-	state   scanState
-	number  numberState
-	base    int                     // how deep the value stands in its document
-	depth   int                     // how deep the scan stands in its document
-	objects [MaxDepth/64 + 1]uint64 // by depth, whether that container is an object
-	names   []string                // members of the value itself to be noted
-	twice   bool                    // one of them was there twice
-	spans   [maxNames]span          // where their values stand
-	keyFrom int                     // where the key of the value's member starts, behind the quote
-	noted   int                     // which of names the member is that is being scanned, -1 none
-}
-
-// maxNames is how many members can be noted.
-const maxNames = 4
-
-// start prepares the scanner for a value at depth base of its document.
-func (s *jsonScanner) start(base int, names []string) {
-	s.at, s.state, s.base, s.depth = 0, wantValue, base, base
-	s.names, s.noted, s.twice = names, -1, false
-	clear(s.spans[:])
-}
-
-// scan continues through b, which starts with the value and holds at least as much as in the last
-// call. After scanDone and scanDuplicate, s.at is the end of the value. Otherwise it is where the
-// scan stopped.
-func (s *jsonScanner) scan(b []byte) scanResult {
-	r := scanOn
-	switch s.state {
-	case inKey:
-		if s.at, r = stringEnd(b, s.at); r != scanDone {
-			return r
-		}
-		if s.names != nil && s.depth == s.base+1 {
-			s.note(b, s.at)
-		}
-		s.state = wantColon
-	case inString, inNumber:
-		if s.state == inString {
-			s.at, r = stringEnd(b, s.at)
-		} else {
-			r = s.scanNumber(b)
-		}
-		if r != scanDone {
-			return r
-		}
-		if r = s.endValue(); r != scanOn {
-			return r
-		}
+// scanValue checks the value at b[i:], which is inside depth containers of its document. It returns
+// the index after the value, or the index at which the scan stopped.
+func scanValue(b []byte, i, depth int) (int, scanResult) {
+	if i >= len(b) {
+		return i, scanMore
 	}
-	return s.scanTokens(b)
-}
-
-// scanTokens scans from the boundary between two tokens.
-func (s *jsonScanner) scanTokens(b []byte) scanResult {
-	for s.at < len(b) {
-		c := b[s.at]
-		if c == ' ' || c == '\n' || c == '\r' || c == '\t' {
-			s.at++
-			continue
-		}
-		r := scanOn
-		switch s.state {
-		case wantKey, wantKeyOrEnd:
-			r = s.key(b, c)
-		case wantColon:
-			if c != ':' {
-				return scanBad
-			}
-			s.at++
-			s.state = wantValue
-		case wantCommaOrEnd:
-			r = s.commaOrEnd(b, c)
-		default:
-			r = s.value(b, c)
-		}
-		if r != scanOn {
-			return r
-		}
-	}
-	return scanMore
-}
-
-// key scans the name of a member, and also the colon and a string value if they follow directly.
-func (s *jsonScanner) key(b []byte, c byte) scanResult {
-	if c != '"' {
-		if s.state == wantKey {
-			return scanBad
-		}
-		return s.end(c)
-	}
-	s.keyFrom = s.at + 1
-	end, r := stringEnd(b, s.keyFrom)
-	s.at = end
-	if r != scanDone {
-		s.state = inKey
-		return r
-	}
-	if s.names != nil && s.depth == s.base+1 {
-		s.note(b, end)
-	}
-	if end >= len(b) || b[end] != ':' {
-		s.state = wantColon
-		return scanOn
-	}
-	s.at++
-	s.state = wantValue
-	if end+1 < len(b) && b[end+1] == '"' {
-		return s.text(b)
-	}
-	return scanOn
-}
-
-// commaOrEnd scans the comma or bracket after a value, and also the next name if it follows
-// directly.
-func (s *jsonScanner) commaOrEnd(b []byte, c byte) scanResult {
-	if c != ',' {
-		return s.end(c)
-	}
-	s.at++
-	if !s.inObject(s.depth) {
-		s.state = wantValue
-		return scanOn
-	}
-	s.state = wantKey
-	if s.at < len(b) && b[s.at] == '"' {
-		return s.key(b, '"')
-	}
-	return scanOn
-}
-
-// text scans a string that is a value.
-func (s *jsonScanner) text(b []byte) scanResult {
-	s.startValue()
-	end, r := stringEnd(b, s.at+1)
-	s.at = end
-	if r != scanDone {
-		s.state = inString
-		return r
-	}
-	return s.endValue()
-}
-
-// value scans a value. Of a container it scans only the opening bracket.
-func (s *jsonScanner) value(b []byte, c byte) scanResult {
-	switch c {
+	switch b[i] {
 	case '"':
-		return s.text(b)
+		return stringEnd(b, i+1)
 	case '{', '[':
-		s.startValue()
-		return s.open(c)
-	case ']':
-		if s.state != wantElementOrEnd {
-			return scanBad
+		return scanContainer(b, i, depth)
+	case 't':
+		return scanLiteral(b, i, "true")
+	case 'f':
+		return scanLiteral(b, i, "false")
+	case 'n':
+		return scanLiteral(b, i, "null")
+	}
+	return scanNumber(b, i)
+}
+
+// scanContainer is scanValue for an object or an array.
+func scanContainer(b []byte, i, depth int) (int, scanResult) {
+	if depth == MaxDepth {
+		return i, scanDeep
+	}
+	end := closing(b[i])
+	_, i, r := nextValue(b, i+1, end, true)
+	for r == scanOn {
+		if i, r = scanValue(b, i, depth+1); r != scanDone {
+			return i, r
 		}
-		return s.end(c)
-	case 't', 'f', 'n':
-		n, r := literal(b[s.at:], c)
-		if r != scanDone {
-			return r
-		}
-		s.startValue()
-		s.at += n
+		_, i, r = nextValue(b, i, end, false)
+	}
+	return i, r
+}
+
+// closing returns the bracket that closes an opening one, two code points after it.
+func closing(open byte) byte { return open + 2 }
+
+// nextValue steps from b[i:] to the next value in a container with this closing bracket. It returns
+// where the member's name is between its quotes, and the index of the value. After the closing
+// bracket the result is scanDone. first says that b[i-1] is the opening bracket.
+func nextValue(b []byte, i int, end byte, first bool) (name span, _ int, _ scanResult) {
+	if i = skipSpace(b, i); i >= len(b) {
+		return name, i, scanMore
+	}
+	switch c := b[i]; {
+	case c == end:
+		return name, i + 1, scanDone
+	case first:
+	case c == ',':
+		i = skipSpace(b, i+1)
 	default:
-		s.startValue()
-		s.number = numberStart
-		if r := s.scanNumber(b); r != scanDone {
-			s.state = inNumber
-			return r
+		return name, i, scanBad
+	}
+	if end != '}' {
+		return name, i, scanOn
+	}
+	if i < len(b) && b[i] == '"' {
+		after, r := stringEnd(b, i+1)
+		if r != scanDone {
+			return name, after, r
+		}
+		name = span{i + 1, after - 1}
+		if i = skipSpace(b, after); i < len(b) && b[i] == ':' {
+			return name, skipSpace(b, i+1), scanOn
 		}
 	}
-	return s.endValue()
+	if i < len(b) {
+		return name, i, scanBad
+	}
+	return name, i, scanMore
 }
 
-// open scans the start of a container.
-func (s *jsonScanner) open(c byte) scanResult {
-	if s.depth == MaxDepth {
-		return scanDeep
-	}
-	s.depth++
-	s.at++
-	if c == '{' {
-		s.objects[s.depth>>6] |= 1 << (s.depth & 63)
-		s.state = wantKeyOrEnd
-	} else {
-		s.objects[s.depth>>6] &^= 1 << (s.depth & 63)
-		s.state = wantElementOrEnd
-	}
-	return scanOn
+// jsonWalk steps through the members of an object or the elements of an array, and checks all that
+// it passes. It starts at b[i:].
+type jsonWalk struct {
+	b      []byte
+	i      int        // after the last step
+	depth  int        // containers around the next value
+	end    byte       // the closing bracket; 0 before the first step
+	name   []byte     // the member's name, as it is between its quotes
+	value  span       // where the value is
+	result scanResult // scanDone after the closing bracket
 }
 
-// end scans the end of a container.
-func (s *jsonScanner) end(c byte) scanResult {
-	want := byte(']')
-	if s.inObject(s.depth) {
-		want = '}'
+// membersOf walks over the members of an object. The walk over any other value fails.
+func membersOf(object []byte) jsonWalk { return membersAt(object, skipSpace(object, 0)) }
+
+// membersAt is membersOf for the value at b[i:].
+func membersAt(b []byte, i int) jsonWalk {
+	if i < len(b) && b[i] == '{' {
+		return jsonWalk{b: b, i: i}
 	}
-	if c != want {
-		return scanBad
-	}
-	s.depth--
-	s.at++
-	return s.endValue()
+	return jsonWalk{i: i, result: scanBad}
 }
 
-func (s *jsonScanner) inObject(depth int) bool {
-	return s.objects[depth>>6]&(1<<(depth&63)) != 0
-}
+// next steps to the next value. It returns false at the end and at a mistake.
+func (w *jsonWalk) next() bool { return w.toValue() && w.skip() }
 
-// startValue notes the start of a member's value.
-func (s *jsonScanner) startValue() {
-	if s.noted >= 0 && s.depth == s.base+1 {
-		s.spans[s.noted].from = s.at
-	}
-}
+// find steps to the next member of this name.
+func (w *jsonWalk) find(name string) bool { return w.seek(name) && w.skip() }
 
-// endValue notes the end of a value and sets what comes next.
-func (s *jsonScanner) endValue() scanResult {
-	s.state = wantCommaOrEnd
-	if s.depth == s.base && s.twice {
-		return scanDuplicate
-	}
-	if s.depth == s.base {
-		return scanDone
-	}
-	if s.noted >= 0 && s.depth == s.base+1 {
-		s.spans[s.noted].to = s.at
-		s.noted = -1
-	}
-	return scanOn
-}
-
-// note looks up the member whose key ends at end, after the quote, in names.
-func (s *jsonScanner) note(b []byte, end int) {
-	s.noted = -1
-	for n, name := range s.names {
-		if nameIs(b[s.keyFrom:end-1], name) {
-			s.noted = n
-			s.twice = s.twice || s.spans[n] != span{}
-			return
+// seek steps to the start of the value of the next member of this name.
+func (w *jsonWalk) seek(name string) bool {
+	for w.toValue() {
+		if nameIs(w.name, name) {
+			return true
+		}
+		if !w.skip() {
+			break
 		}
 	}
+	return false
+}
+
+// toValue steps to the start of the next value. The caller then calls skip or pass.
+func (w *jsonWalk) toValue() bool {
+	if w.result != scanOn {
+		return false
+	}
+	first := w.end == 0
+	if first {
+		switch {
+		case w.i >= len(w.b):
+			return w.stop(w.i, scanMore)
+		case w.b[w.i] != '{' && w.b[w.i] != '[':
+			return w.stop(w.i, scanBad)
+		case w.depth == MaxDepth:
+			return w.stop(w.i, scanDeep)
+		}
+		w.end = closing(w.b[w.i])
+		w.i++
+		w.depth++
+	}
+	name, i, r := nextValue(w.b, w.i, w.end, first)
+	if r != scanOn {
+		return w.stop(i, r)
+	}
+	w.name, w.value.from = name.of(w.b), i
+	return true
+}
+
+// skip steps over the value.
+func (w *jsonWalk) skip() bool { return w.pass(scanValue(w.b, w.value.from, w.depth)) }
+
+// pass steps over the value, whose scan returned this.
+func (w *jsonWalk) pass(end int, r scanResult) bool {
+	if r != scanDone {
+		return w.stop(end, r)
+	}
+	w.i, w.value.to = end, end
+	return true
+}
+
+func (w *jsonWalk) stop(i int, r scanResult) bool {
+	w.i, w.result = i, r
+	return false
+}
+
+// failed reports whether the walk stopped at a mistake.
+func (w *jsonWalk) failed() bool { return w.result > scanDone }
+
+// jsonEnd finds the end of a value by its brackets and quotes alone. It continues where it stopped,
+// so that it looks at each byte of a value once, in however many pieces the value arrives.
+type jsonEnd struct {
+	at, depth int
+	inString  bool
+}
+
+// found reports whether b, which starts with the value, has the end of it or a mistake.
+func (e *jsonEnd) found(b []byte) bool {
+	for e.at < len(b) {
+		if e.inString {
+			end, r := stringEnd(b, e.at)
+			if e.at = end; r != scanDone {
+				return r == scanBad
+			}
+			e.inString = false
+		} else {
+			switch b[e.at] {
+			case '"':
+				e.inString = true
+			case '{', '[':
+				e.depth++
+			case '}', ']':
+				e.depth--
+			}
+			e.at++
+		}
+		if e.depth <= 0 && !e.inString {
+			return true
+		}
+	}
+	return false
+}
+
+func skipSpace(b []byte, i int) int {
+	if i < len(b) && b[i] > ' ' { // nearly always
+		return i
+	}
+	return skipSpaces(b, i)
+}
+
+func skipSpaces(b []byte, i int) int {
+	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\r' || b[i] == '\t') {
+		i++
+	}
+	return i
 }
 
 // stringEnd returns the index after the closing quote of the string of which b[i:] is the rest. If
@@ -335,7 +280,7 @@ func stringEnd(b []byte, i int) (int, scanResult) {
 		if b[i] != '\\' {
 			return i, scanBad
 		}
-		n, r := escape(b[i:])
+		n, r := scanEscape(b[i:])
 		if r != scanDone {
 			return i, r
 		}
@@ -343,8 +288,8 @@ func stringEnd(b []byte, i int) (int, scanResult) {
 	}
 }
 
-// escape returns the length of the escape that b starts with.
-func escape(b []byte) (int, scanResult) {
+// scanEscape returns the length of the escape that b starts with.
+func scanEscape(b []byte) (int, scanResult) {
 	if len(b) < 2 {
 		return 0, scanMore
 	}
@@ -356,7 +301,7 @@ func escape(b []byte) (int, scanResult) {
 			if i >= len(b) {
 				return 0, scanMore
 			}
-			if _, ok := hexDigit(b[i]); !ok {
+			if hexDigit(b[i]) < 0 {
 				return 0, scanBad
 			}
 		}
@@ -365,33 +310,66 @@ func escape(b []byte) (int, scanResult) {
 	return 0, scanBad
 }
 
-func hexDigit(c byte) (rune, bool) {
+// scanLiteral checks that b[i:] starts with true, false or null.
+func scanLiteral(b []byte, i int, want string) (int, scanResult) {
+	n := min(len(b)-i, len(want))
 	switch {
-	case '0' <= c && c <= '9':
-		return rune(c - '0'), true
-	case 'a' <= c && c <= 'f':
-		return rune(c-'a') + 10, true
-	case 'A' <= c && c <= 'F':
-		return rune(c-'A') + 10, true
+	case string(b[i:i+n]) != want[:n]:
+		return i, scanBad
+	case n < len(want):
+		return i, scanMore
 	}
-	return 0, false
+	return i + n, scanDone
 }
 
-// literal returns the length of true, false or null. c is its first letter.
-func literal(b []byte, c byte) (int, scanResult) {
-	want := "null"
-	switch c {
-	case 't':
-		want = "true"
-	case 'f':
-		want = "false"
+// scanNumber checks the number at b[i:], which ends at the first byte that no number has.
+func scanNumber(b []byte, i int) (int, scanResult) {
+	from := i
+	for i < len(b) && (b[i] >= '0' && b[i] <= '9' || b[i] == '-' || b[i] == '+' || b[i] == '.' || b[i]|' ' == 'e') {
+		i++
 	}
-	n := min(len(b), len(want))
 	switch {
-	case string(b[:n]) != want[:n]:
-		return 0, scanBad
-	case n < len(want):
-		return 0, scanMore
+	case i == len(b):
+		return i, scanMore
+	case !isNumber(b[from:i]):
+		return from, scanBad
 	}
-	return n, scanDone
+	return i, scanDone
+}
+
+// isNumber reports whether b is a number by JSON's grammar.
+func isNumber(b []byte) bool {
+	_, b = cutByte(b, "-")
+	zero, b := cutByte(b, "0")
+	ok := true
+	if !zero {
+		b, ok = cutDigits(b)
+	}
+	if point, rest := cutByte(b, "."); ok && point {
+		b, ok = cutDigits(rest)
+	}
+	if exponent, rest := cutByte(b, "eE"); ok && exponent {
+		_, rest = cutByte(rest, "+-")
+		b, ok = cutDigits(rest)
+	}
+	return ok && len(b) == 0
+}
+
+// cutByte cuts one of chars off the start of b.
+func cutByte(b []byte, chars string) (found bool, rest []byte) {
+	for i := range len(chars) {
+		if len(b) > 0 && b[0] == chars[i] {
+			return true, b[1:]
+		}
+	}
+	return false, b
+}
+
+// cutDigits cuts at least one digit off the start of b.
+func cutDigits(b []byte) (rest []byte, ok bool) {
+	i := 0
+	for i < len(b) && b[i] >= '0' && b[i] <= '9' {
+		i++
+	}
+	return b[i:], i > 0
 }

@@ -2,9 +2,16 @@ package wire
 
 import (
 	"bytes"
+	"encoding/json"
 	"unicode/utf16"
 	"unicode/utf8"
 )
+
+// isString reports whether a value is a string.
+func isString(v []byte) bool { return len(v) >= 2 && v[0] == '"' }
+
+// isNull reports whether a value is null.
+func isNull(v []byte) bool { return string(v) == "null" }
 
 // nameIs reports whether raw, the text between the quotes of a JSON string, means name.
 func nameIs(raw []byte, name string) bool {
@@ -16,6 +23,32 @@ func nameIs(raw []byte, name string) bool {
 		return false
 	}
 	return string(unescape(nil, raw)) == name
+}
+
+// stringText returns the value of a JSON string. If the string has escapes, the value is appended
+// to scratch; otherwise it aliases the string.
+func stringText(scratch, value []byte) (text, newScratch []byte) {
+	return textOfRaw(scratch, value[1:len(value)-1])
+}
+
+// textOfRaw is stringText for the text between the quotes.
+func textOfRaw(scratch, raw []byte) (text, newScratch []byte) {
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return raw, scratch
+	}
+	n := len(scratch)
+	scratch = unescape(scratch, raw)
+	return scratch[n:len(scratch):len(scratch)], scratch
+}
+
+// stringOrNull returns the text of a JSON string, or "" for null. It returns false for any other
+// value.
+func stringOrNull(v []byte) (string, bool) {
+	if !isString(v) {
+		return "", isNull(v)
+	}
+	text, _ := stringText(nil, v)
+	return string(text), true
 }
 
 // unescape appends the value of a well-formed JSON string, of which raw is the text between the
@@ -41,83 +74,61 @@ func unescape(dst, raw []byte) []byte {
 		case 't':
 			dst = append(dst, '\t')
 		case 'u':
-			var r rune
-			r, raw = unescapeRune(raw)
-			dst = utf8.AppendRune(dst, r)
+			r := hexRune(raw)
+			raw = raw[min(4, len(raw)):]
+			if utf16.IsSurrogate(r) {
+				low := rune(-1)
+				if len(raw) >= 6 && raw[0] == '\\' && raw[1] == 'u' {
+					low = hexRune(raw[2:])
+				}
+				if r = utf16.DecodeRune(r, low); r != utf8.RuneError {
+					raw = raw[6:]
+				}
+			}
+			dst = utf8.AppendRune(dst, r) // U+FFFD for -1
 		default: // quote, backslash, slash
 			dst = append(dst, c)
 		}
 	}
 }
 
-// unescapeRune reads the digits after a \u and, if they are the first half of a surrogate pair, the
-// second half. It returns the rest of raw.
-func unescapeRune(raw []byte) (rune, []byte) {
-	r, ok := hexRune(raw)
-	if !ok {
-		return utf8.RuneError, raw[len(raw):]
-	}
-	raw = raw[4:]
-	if !utf16.IsSurrogate(r) {
-		return r, raw
-	}
-	if len(raw) >= 6 && raw[0] == '\\' && raw[1] == 'u' {
-		if low, ok := hexRune(raw[2:]); ok {
-			if pair := utf16.DecodeRune(r, low); pair != utf8.RuneError {
-				return pair, raw[6:]
-			}
-		}
-	}
-	return utf8.RuneError, raw
-}
-
-func hexRune(b []byte) (rune, bool) {
+// hexRune returns the value of the four hexadecimal digits that b starts with, or -1.
+func hexRune(b []byte) rune {
 	if len(b) < 4 {
-		return 0, false
+		return -1
 	}
 	var r rune
 	for _, c := range b[:4] {
-		d, ok := hexDigit(c)
-		if !ok {
-			return 0, false
-		}
-		r = r<<4 | d
-	}
-	return r, true
-}
-
-// stringText returns the value of a JSON string. If the string has escapes, the value is appended
-// to scratch; otherwise it aliases the string.
-func stringText(scratch, value []byte) (text, newScratch []byte) {
-	raw := value[1 : len(value)-1]
-	if bytes.IndexByte(raw, '\\') < 0 {
-		return raw, scratch
-	}
-	n := len(scratch)
-	scratch = unescape(scratch, raw)
-	return scratch[n:len(scratch):len(scratch)], scratch
-}
-
-const hexDigits = "0123456789abcdef"
-
-// shortEscapes are the letters of the control characters that have one.
-var shortEscapes = [' ']byte{'\b': 'b', '\f': 'f', '\n': 'n', '\r': 'r', '\t': 't'}
-
-// appendString appends s as a JSON string, with the escapes of encoding/json: also of what is
-// special in HTML or JavaScript. Bytes that are not UTF-8 become U+FFFD.
-func appendString(dst []byte, s string) []byte {
-	dst = append(dst, '"')
-	for _, r := range s {
-		switch {
-		case r == '"' || r == '\\':
-			dst = append(dst, '\\', byte(r))
-		case r < ' ' && shortEscapes[r] != 0:
-			dst = append(dst, '\\', shortEscapes[r])
-		case r < ' ' || r == '<' || r == '>' || r == '&' || r == '\u2028' || r == '\u2029':
-			dst = append(dst, '\\', 'u', hexDigits[r>>12], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
-		default:
-			dst = utf8.AppendRune(dst, r)
+		if r = r<<4 | hexDigit(c); r < 0 {
+			return -1
 		}
 	}
-	return append(dst, '"')
+	return r
+}
+
+// hexDigit returns the value of a hexadecimal digit, or -1.
+func hexDigit(c byte) rune {
+	switch {
+	case '0' <= c && c <= '9':
+		return rune(c - '0')
+	case 'a' <= c|' ' && c|' ' <= 'f':
+		return rune(c|' '-'a') + 10
+	}
+	return -1
+}
+
+// marshalJSON returns the JSON of a value whose strings and numbers always have one, with the
+// escapes of encoding/json: also of what is special in HTML or JavaScript. Bytes that are not UTF-8
+// become U+FFFD.
+func marshalJSON(v any) []byte {
+	text, _ := json.Marshal(v)
+	return text
+}
+
+// comma appends a comma if dst is longer than was.
+func comma(dst []byte, was int) []byte {
+	if len(dst) > was {
+		dst = append(dst, ',')
+	}
+	return dst
 }

@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Objects have the same set exactly if they have the same labels, whatever the order and the
-// encoding, and it tells them.
+// Objects have the same set exactly if they have the same labels, in any order and either encoding,
+// and EachLabel yields them.
 func TestLabelSet(t *testing.T) {
 	long := string(make([]byte, 300))
 	all := []map[string]string{
@@ -33,7 +33,7 @@ func TestLabelSet(t *testing.T) {
 		}
 		seen[set] = i
 		if got := maps.Collect(EachLabel(set)); !maps.Equal(got, labels) {
-			t.Errorf("%q is told to be %q", labels, got)
+			t.Errorf("EachLabel yields %q for %q", labels, got)
 		}
 		if string(LabelSetOf(labels)) != set {
 			t.Errorf("%q as a map is another set", labels)

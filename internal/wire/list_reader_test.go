@@ -70,7 +70,7 @@ func TestListReaderTruncated(t *testing.T) {
 		for cut := range body {
 			items, err := readList(NewListReader(bytes.NewReader(body[:cut]), enc, Limits{}))
 			if err == nil {
-				// What stands behind the list proper holds nothing: two empty fields, or a line
+				// The bytes after the list itself have no content: two empty fields, or a line
 				// end.
 				if rest := string(body[cut:]); rest != "\n" && rest != envelopeEnd && rest != envelopeEnd[2:] {
 					t.Fatalf("%v: cut at %d of %d: no error", enc, cut, len(body))
@@ -130,7 +130,7 @@ func TestListReaderReadsStreamedLists(t *testing.T) {
 	}
 }
 
-// Lists of custom resources have their kind behind the items; the items say what they are.
+// Lists of custom resources have their kind after the items; the items state their own.
 func TestListReaderItemTypeMetaOfItems(t *testing.T) {
 	widget := TypeMeta{"shop.example/v1", "Widget"}
 	const item = `{"apiVersion":"shop.example/v1","kind":"Widget"}`

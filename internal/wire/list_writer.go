@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // ErrItemsSize is wrapped by the error of a ListWriter whose items do not have the announced size.
@@ -20,7 +22,7 @@ const (
 	// MetadataList is that of a PartialObjectMetadataList: without items it has null for them.
 	MetadataList
 	// UnstructuredList is that of lists of custom resources: the members are in alphabetical order,
-	// and metadata.continue is there also if it is empty.
+	// and an empty metadata.continue is written.
 	UnstructuredList
 )
 
@@ -33,7 +35,7 @@ type ListWriter struct {
 	enc      Encoding
 	typeMeta TypeMeta
 	meta     ListMeta
-	left     int64 // protobuf: what is left of itemsSize
+	left     int64 // protobuf: the rest of itemsSize
 	open     bool
 	items    bool // JSON: one has been written
 	head     []byte
@@ -48,14 +50,14 @@ func ListItemSize(n int) int64 { return int64(bytesSize(n)) }
 // writes nothing before the first WriteItem or Close.
 //
 // Protobuf puts the length of the whole list before its items, so itemsSize must be the sum of
-// ListItemSize over all of them. In JSON it is not looked at.
+// ListItemSize over all of them. JSON ignores it.
 func NewListWriter(w io.Writer, enc Encoding, tm TypeMeta, m ListMeta, itemsSize int64) *ListWriter {
 	return &ListWriter{w: w, enc: enc, typeMeta: tm, meta: m, left: itemsSize}
 }
 
 // WriteItem writes one item. It keeps nothing of object. JSON items may lack kind and apiVersion,
-// as those of built-in kinds do. More items than itemsSize said is ErrItemsSize. After an error the
-// body is of no use, and the error is returned again.
+// as those of built-in kinds do. More items than itemsSize announced is ErrItemsSize. After an
+// error the body is useless, and later calls return the error again.
 func (l *ListWriter) WriteItem(object []byte) error {
 	if err := l.StartItem(len(object)); err != nil {
 		return err
@@ -64,9 +66,8 @@ func (l *ListWriter) WriteItem(object []byte) error {
 	return l.fail(err)
 }
 
-// StartItem writes what stands before an item of size bytes. The caller then writes the item itself
-// to the underlying writer, whole. It is WriteItem for items that come into being where they are to
-// be. Same errors.
+// StartItem writes the bytes before an item of size bytes. The caller then writes the whole item to
+// the underlying writer. It is for items that are made in place. The errors are WriteItem's.
 func (l *ListWriter) StartItem(size int) error {
 	if l.err != nil {
 		return l.err
@@ -76,8 +77,7 @@ func (l *ListWriter) StartItem(size int) error {
 		if l.left -= ListItemSize(size); l.left < 0 {
 			return l.fail(fmt.Errorf("%w: %d bytes too many", ErrItemsSize, -l.left))
 		}
-		l.head = appendTag(l.head, listItems, typeBytes)
-		l.head = binary.AppendUvarint(l.head, uint64(size))
+		l.head = appendLength(l.head, listItems, size)
 	} else if l.items {
 		l.head = append(l.head, ',')
 	} else {
@@ -92,7 +92,7 @@ func (l *ListWriter) StartItem(size int) error {
 }
 
 // Close writes the end of the list; it does not close the underlying writer. Fewer items than
-// itemsSize said is ErrItemsSize.
+// itemsSize announced is ErrItemsSize.
 func (l *ListWriter) Close() error {
 	if l.err != nil {
 		return l.err
@@ -115,7 +115,7 @@ func (l *ListWriter) fail(err error) error {
 	return err
 }
 
-// start appends what stands before the first item, once.
+// start appends the bytes before the first item, once.
 func (l *ListWriter) start(dst []byte) []byte {
 	if l.open {
 		return dst
@@ -124,24 +124,59 @@ func (l *ListWriter) start(dst []byte) []byte {
 	if l.enc != Protobuf {
 		return l.appendJSONStart(dst)
 	}
-	meta := l.meta.appendProto(nil)
-	dst = append(dst, protoMagic...)
-	dst = appendTypeMeta(dst, l.typeMeta)
+	meta, err := l.meta.api().Marshal()
+	if err != nil {
+		l.err = err
+	}
+	dst = appendTypeMeta(append(dst, protoMagic...), l.typeMeta)
 	dst = appendTag(dst, unknownRaw, typeBytes)
 	dst = binary.AppendUvarint(dst, uint64(bytesSize(len(meta)))+uint64(l.left))
 	return appendBytes(dst, listMetadata, meta)
 }
 
-func (m *ListMeta) appendProto(dst []byte) []byte {
-	dst = appendBytes(dst, 1, "") // selfLink, which apimachinery still writes
-	dst = appendBytes(dst, listMetaResourceVersion, m.ResourceVersion)
-	dst = appendBytes(dst, listMetaContinue, m.Continue)
+// api returns m as the API's type.
+func (m *ListMeta) api() *metav1.ListMeta {
+	api := &metav1.ListMeta{ResourceVersion: m.ResourceVersion, Continue: m.Continue}
 	if m.RemainingItemCount > 0 {
-		dst = appendTag(dst, listMetaRemaining, typeVarint)
-		dst = binary.AppendUvarint(dst, uint64(m.RemainingItemCount))
+		api.RemainingItemCount = &m.RemainingItemCount
 	}
 	if m.ShardSelector != "" {
-		dst = appendBytes(dst, listMetaShardInfo, appendBytes(nil, shardInfoSelector, m.ShardSelector))
+		api.ShardInfo = &metav1.ShardInfo{Selector: m.ShardSelector}
 	}
-	return dst
+	return api
+}
+
+// unstructuredMeta is the metadata of an UnstructuredList.
+type unstructuredMeta struct {
+	Continue           string            `json:"continue"`
+	RemainingItemCount *int64            `json:"remainingItemCount,omitempty"`
+	ResourceVersion    string            `json:"resourceVersion,omitempty"`
+	ShardInfo          *metav1.ShardInfo `json:"shardInfo,omitempty"`
+}
+
+// appendJSONStart appends the text before the items of a list.
+func (l *ListWriter) appendJSONStart(dst []byte) []byte {
+	version := marshalJSON(l.typeMeta.APIVersion)
+	if l.Form == UnstructuredList {
+		return fmt.Appendf(dst, `{"apiVersion":%s,"items":`, version)
+	}
+	return fmt.Appendf(dst, `{"kind":%s,"apiVersion":%s,"metadata":%s,"items":`, marshalJSON(l.typeMeta.Kind), version, marshalJSON(l.meta.api()))
+}
+
+// appendJSONEnd appends the end of the items, and the text after them.
+func (l *ListWriter) appendJSONEnd(dst []byte) []byte {
+	switch {
+	case l.items:
+		dst = append(dst, ']')
+	case l.Form == MetadataList:
+		dst = append(dst, "null"...)
+	default:
+		dst = append(dst, "[]"...)
+	}
+	if l.Form != UnstructuredList {
+		return append(dst, "}\n"...)
+	}
+	m := l.meta.api()
+	meta := unstructuredMeta{m.Continue, m.RemainingItemCount, m.ResourceVersion, m.ShardInfo}
+	return fmt.Appendf(dst, `,"kind":%s,"metadata":%s}`+"\n", marshalJSON(l.typeMeta.Kind), marshalJSON(meta))
 }

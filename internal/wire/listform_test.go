@@ -42,7 +42,7 @@ func TestListForms(t *testing.T) {
 	}
 }
 
-// rewrite writes the list in body once more.
+// rewrite writes the list in body again.
 func rewrite(t *testing.T, body []byte, form ListForm) []byte {
 	t.Helper()
 	var list struct {

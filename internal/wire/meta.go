@@ -1,12 +1,21 @@
 package wire
 
 import (
+	"bytes"
+	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"iter"
+	"reflect"
+	"slices"
 	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Meta is the part of an object's metadata that weir itself reads. Its slices alias the object's
+// Meta is the part of an object's metadata that Weir itself reads. Its slices alias the object's
 // bytes, or memory of the Meta where JSON text had to be unescaped. They are valid until the
 // object's bytes change or the Meta is read into again, and must not be written to. The zero value
 // is ready for ReadMeta. A Meta that is reused does not allocate. It is not safe for concurrent
@@ -18,37 +27,37 @@ type Meta struct {
 	CreationTimestamp, DeletionTimestamp time.Time
 
 	enc Encoding
-	// labels and annotations are where they stand: in protobuf a stretch of ObjectMeta that has all
-	// their entries, in JSON the text of an object.
+	// labels and annotations alias the object's bytes: in protobuf the part of ObjectMeta that has
+	// all their entries, in JSON the text of an object.
 	labels, annotations []byte
-	// text holds what had to be unescaped for the fields, pair for the entry of a map last read.
-	// JSON only.
-	text, pair []byte
-	set        []byte // of LabelSet
+	// unescaped has the fields that had to be unescaped, entries those of the map last read. JSON
+	// only.
+	unescaped, entries []byte
+	set                []byte // of LabelSet
 }
 
 // initialEventsEnd is the annotation of the bookmark that ends the initial events.
 const initialEventsEnd = "k8s.io/initial-events-end"
 
-// CoalescedAnnotation is the annotation of a bookmark before changes that a watch cache tells one
-// for each key, as it does where it listed again or a client was behind. Its value is a
-// resourceVersion. Up to there the order of the changes across keys says nothing: who was told of a
-// version need not have been told what became of other objects before it.
+// CoalescedAnnotation is the annotation of a bookmark that precedes coalesced changes: after a
+// relist, or for a slow client, a watch cache sends only the last change of each key. Its value is a
+// resourceVersion. Up to that version, changes of different keys are in no particular order: a
+// client that received a version may not have received older changes of other objects.
 const CoalescedAnnotation = "weir.dev/coalesced"
 
 // ReadMeta reads the metadata of an object into m and overwrites m. Missing metadata or fields
 // leave m's fields empty. The error is a *SyntaxError; m must not be used then. It does not
 // allocate if m is reused.
 func ReadMeta(enc Encoding, object []byte, m *Meta) error {
-	*m = Meta{enc: enc, text: m.text[:0], pair: m.pair[:0], set: m.set[:0]}
+	m.Forget()
+	m.enc = enc
 	if enc == Protobuf {
 		return m.readProto(object)
 	}
 	return m.readJSON(object)
 }
 
-// bookmarkAnnotations returns those of a bookmark's annotations that InitialEventsEnd and Coalesced
-// look for, as JSON.
+// bookmarkAnnotations returns the annotations that InitialEventsEnd and Coalesced read, as JSON.
 func bookmarkAnnotations(annotations map[string]string) []byte {
 	switch {
 	case annotations[initialEventsEnd] == "true":
@@ -61,9 +70,11 @@ func bookmarkAnnotations(annotations map[string]string) []byte {
 	return nil
 }
 
-// Forget empties m, so that it no longer refers to the object that it was read from. It keeps the
-// memory that is m's own for the next object.
-func (m *Meta) Forget() { *m = Meta{text: m.text[:0], pair: m.pair[:0], set: m.set[:0]} }
+// Forget empties m, so that it no longer refers to the object that it was read from. It keeps its own
+// memory for the next object.
+func (m *Meta) Forget() {
+	*m = Meta{unescaped: m.unescaped[:0], entries: m.entries[:0], set: m.set[:0]}
+}
 
 // TakeLabels replaces the labels and annotations by those of another Meta of the same encoding.
 // They are valid as long as that one's.
@@ -113,17 +124,160 @@ func AppendKey(dst []byte, m *Meta) []byte {
 	return append(dst, m.Name...)
 }
 
-func (m *Meta) lookup(field uint32, entries []byte, key string) (value []byte, ok bool) {
-	if m.enc == Protobuf {
-		return lookupProtoEntry(entries, field, key)
-	}
-	return m.lookupJSONEntry(entries, key)
+// lookup returns the value of the last entry with this key.
+func (m *Meta) lookup(field uint32, entries []byte, key string) (value []byte, found bool) {
+	m.each(field, entries, func(k, v []byte) bool {
+		if string(k) == key {
+			value, found = v, true
+		}
+		return true
+	})
+	return value, found
 }
 
 func (m *Meta) each(field uint32, entries []byte, yield func(key, value []byte) bool) {
 	if m.enc == Protobuf {
-		eachProtoEntry(entries, field, yield)
+		eachProto(entries, field, yield)
 		return
 	}
-	m.eachJSONEntry(entries, yield)
+	m.eachJSON(entries, yield)
+}
+
+// Identity names one version of an object.
+type Identity struct{ Namespace, Name, UID, ResourceVersion string }
+
+// IdentityOf returns the identity of a Go value that a program made. It calls no other method of
+// metav1.Object, because a type may implement only a part of it and panic in the rest. The UID is
+// "" if GetUID panics. The error is about a value that is nil, a nil pointer or no API object, or
+// whose other methods panic.
+func IdentityOf(value any) (id Identity, err error) {
+	err = readObject(value, func(o metav1.Object) {
+		id = Identity{o.GetNamespace(), o.GetName(), uidOf(o), o.GetResourceVersion()}
+	})
+	return id, err
+}
+
+// uidOf returns the uid of an object, or "" if GetUID panics. client-go does not call it.
+func uidOf(o metav1.Object) (uid string) {
+	defer func() { _ = recover() }()
+	return string(o.GetUID())
+}
+
+// ReadMetaOf reads the identity of a Go value into m and overwrites m. Nothing else of its metadata
+// is read; see IdentityOf, which also describes the error.
+func ReadMetaOf(value any, m *Meta) error {
+	id, err := IdentityOf(value)
+	if err != nil {
+		return err
+	}
+	m.Forget()
+	m.enc = JSON
+	m.Namespace, m.Name, m.UID, m.ResourceVersion = []byte(id.Namespace), []byte(id.Name), []byte(id.UID), []byte(id.ResourceVersion)
+	return nil
+}
+
+// ReadBookmarkOf is ReadMetaOf for the object of a BOOKMARK event. It also reads the annotations of
+// InitialEventsEnd and Coalesced.
+func ReadBookmarkOf(value any, m *Meta) error {
+	if err := ReadMetaOf(value, m); err != nil {
+		return err
+	}
+	return readObject(value, func(o metav1.Object) { m.annotations = bookmarkAnnotations(o.GetAnnotations()) })
+}
+
+// readObject calls read with the metadata of a value. It returns an error if the value has none, or
+// if read panics.
+func readObject(value any, read func(metav1.Object)) (err error) {
+	if v := reflect.ValueOf(value); v.Kind() == reflect.Pointer && v.IsNil() {
+		return fmt.Errorf("a nil %T", value)
+	}
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("read the metadata of %T: panic: %v", value, cause)
+		}
+	}()
+	object, err := meta.Accessor(value)
+	if err != nil {
+		return fmt.Errorf("%T has no metadata: %w", value, err)
+	}
+	read(object)
+	return nil
+}
+
+// LabelSet returns all labels as one text. Two objects have equal texts exactly if they have the
+// same labels; see EachLabel. The text is valid until the next call of a method of m.
+func (m *Meta) LabelSet() []byte {
+	set, last, ordered := m.set[:0], []byte(nil), true
+	for key, value := range m.Labels() {
+		if ordered = ordered && (len(set) == 0 || bytes.Compare(last, key) < 0); !ordered {
+			break
+		}
+		at := len(set) + protowire.SizeVarint(uint64(len(key)))
+		set = appendLabel(set, key, value)
+		last = set[at:][:len(key)]
+	}
+	if m.set = set; !ordered {
+		m.set = m.sortedSet()
+	}
+	return m.set
+}
+
+// sortedSet returns LabelSet's text of labels that are out of order or have duplicate keys.
+// Kubernetes' encoders write no such labels.
+func (m *Meta) sortedSet() (set []byte) {
+	var keys []string
+	for key := range m.Labels() {
+		keys = append(keys, string(key))
+	}
+	slices.Sort(keys)
+	for _, key := range slices.Compact(keys) {
+		value, _ := m.Label(key)
+		set = appendLabel(set, []byte(key), value)
+	}
+	return set
+}
+
+// LabelSetOf returns the text that Meta.LabelSet returns for these labels.
+func LabelSetOf(labels map[string]string) (set []byte) {
+	keys := make([]string, 0, len(labels))
+	for key := range labels {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		set = appendLabel(set, []byte(key), []byte(labels[key]))
+	}
+	return set
+}
+
+// EachLabel yields the labels in a text of LabelSet, ordered by key. It stops where the text is
+// malformed.
+func EachLabel(set string) iter.Seq2[string, string] {
+	return func(yield func(key, value string) bool) {
+		for len(set) > 0 {
+			var key, value string
+			var ok bool
+			if key, set, ok = cutText(set); !ok {
+				return
+			}
+			if value, set, ok = cutText(set); !ok || !yield(key, value) {
+				return
+			}
+		}
+	}
+}
+
+func appendLabel(set, key, value []byte) []byte {
+	set = append(binary.AppendUvarint(set, uint64(len(key))), key...)
+	return append(binary.AppendUvarint(set, uint64(len(value))), value...)
+}
+
+// cutText cuts a length prefix and that many bytes off s.
+func cutText(s string) (text, rest string, ok bool) {
+	size, n := binary.Uvarint([]byte(s[:min(len(s), binary.MaxVarintLen32)]))
+	if n <= 0 || size > uint64(len(s)-n) {
+		return "", "", false
+	}
+	rest = s[n:]
+	return rest[:size], rest[size:], true
 }

@@ -14,7 +14,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// metaOf copies a Meta into what it stands for.
+// metaOf returns the ObjectMeta that a Meta was read from.
 func metaOf(m *Meta) metav1.ObjectMeta {
 	o := metav1.ObjectMeta{
 		Namespace: string(m.Namespace), Name: string(m.Name), ResourceVersion: string(m.ResourceVersion),
@@ -102,7 +102,7 @@ func TestReadMeta(t *testing.T) {
 }
 
 // TestOddMeta: what is odd in an object's metadata is none, as it is to client-go's unstructured
-// objects, unless it tells the object from others.
+// objects, unless it identifies the object.
 func TestOddMeta(t *testing.T) {
 	var m Meta
 	for _, odd := range []string{

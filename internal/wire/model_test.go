@@ -66,7 +66,7 @@ func modelObject(text []byte) error {
 	if err != nil {
 		return err
 	}
-	_, err = modelUnique(members, objectNames...)
+	_, err = modelUnique(members, "metadata", "kind", "apiVersion")
 	return err
 }
 
@@ -99,7 +99,7 @@ func modelJSONList(body []byte) (items [][]byte, status bool, err error) {
 		if err != nil {
 			return nil, false, err
 		}
-		fields, err := modelUnique(inner, listMetaNames...)
+		fields, err := modelUnique(inner, "resourceVersion", "continue", "remainingItemCount", "shardInfo")
 		if err != nil {
 			return nil, false, err
 		}

@@ -1,10 +1,12 @@
 package wire
 
-import "encoding/binary"
-
-// envelopeEnd is the empty content encoding and content type that apimachinery's serializer writes
-// after the object.
-const envelopeEnd = "\x1a\x00\x22\x00"
+import (
+	"bytes"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"maps"
+)
 
 // AppendObject appends the body of a GET answer: in protobuf the object in its envelope, in JSON
 // the object with the kind and the apiVersion of tm in front, each unless the object has its own.
@@ -20,12 +22,8 @@ func AppendObject(dst []byte, enc Encoding, tm TypeMeta, object []byte) []byte {
 func CutObject(enc Encoding, body []byte) (TypeMeta, []byte, error) {
 	if enc == Protobuf {
 		var tm TypeMeta
-		var e envelope
-		if err := e.cut(body, 0); err != nil {
-			return tm, nil, err
-		}
-		tm.set(e.apiVersion, e.kind)
-		return tm, e.raw, nil
+		raw, err := cutEnvelope(body, 0, &tm)
+		return tm, raw, err
 	}
 	return cutJSONObject(body)
 }
@@ -38,29 +36,6 @@ func AppendWithResourceVersion(dst []byte, enc Encoding, object []byte, rv strin
 	}
 	return appendJSONVersion(dst, object, rv)
 }
-
-func appendTypeMeta(dst []byte, tm TypeMeta) []byte {
-	dst = appendTag(dst, unknownTypeMeta, typeBytes)
-	dst = binary.AppendUvarint(dst, uint64(bytesSize(len(tm.APIVersion))+bytesSize(len(tm.Kind))))
-	dst = appendBytes(dst, typeMetaAPIVersion, tm.APIVersion)
-	return appendBytes(dst, typeMetaKind, tm.Kind)
-}
-
-func appendEnvelope(dst []byte, tm TypeMeta, object []byte) []byte {
-	dst = append(dst, protoMagic...)
-	dst = appendTypeMeta(dst, tm)
-	dst = appendBytes(dst, unknownRaw, object)
-	return append(dst, envelopeEnd...)
-}
-
-// envelopeSize returns the size of an object of n bytes with its envelope.
-func envelopeSize(tm TypeMeta, n int) int {
-	typeMeta := bytesSize(len(tm.APIVersion)) + bytesSize(len(tm.Kind))
-	return len(protoMagic) + bytesSize(typeMeta) + bytesSize(n) + len(envelopeEnd)
-}
-
-// bytesSize returns the size of a field with n bytes of content and a number below 16.
-func bytesSize(n int) int { return 1 + varintSize(uint64(n)) + n }
 
 // appendProtoVersion keeps the fields in the order of their numbers, so the result is what
 // marshalling the changed object gives. An object without metadata gets it at its end.
@@ -89,8 +64,7 @@ func appendProtoVersion(dst, object []byte, rv string) ([]byte, error) {
 		i = next
 	}
 	if !found {
-		dst = appendTag(dst, protoMetadata, typeBytes)
-		dst = binary.AppendUvarint(dst, uint64(bytesSize(len(rv))))
+		dst = appendLength(dst, protoMetadata, bytesSize(len(rv)))
 		dst = appendBytes(dst, protoResourceVersion, rv)
 	}
 	return dst, nil
@@ -117,9 +91,225 @@ func appendMetaVersion(dst, meta []byte, offset int64, rv string) ([]byte, error
 	if from < 0 {
 		from = len(meta)
 	}
-	dst = appendTag(dst, protoMetadata, typeBytes)
-	dst = binary.AppendUvarint(dst, uint64(len(meta)-(to-from)+bytesSize(len(rv))))
+	dst = appendLength(dst, protoMetadata, len(meta)-(to-from)+bytesSize(len(rv)))
 	dst = append(dst, meta[:from]...)
 	dst = appendBytes(dst, protoResourceVersion, rv)
 	return append(dst, meta[to:]...), nil
+}
+
+// objectNotes is what a reader notes of an object when it checks it: where the values of these
+// members are, and whether one of them occurs twice.
+type objectNotes struct {
+	metadata, kind, apiVersion span
+	twice                      bool
+}
+
+// scan checks the value at b[i:], as scanValue does, and notes the members of an object.
+func (n *objectNotes) scan(b []byte, i, depth int) (int, scanResult) {
+	*n = objectNotes{}
+	if i >= len(b) || b[i] != '{' {
+		return scanValue(b, i, depth)
+	}
+	w := jsonWalk{b: b, i: i, depth: depth}
+	for w.next() {
+		var to *span
+		switch {
+		case nameIs(w.name, "metadata"):
+			to = &n.metadata
+		case nameIs(w.name, "kind"):
+			to = &n.kind
+		case nameIs(w.name, "apiVersion"):
+			to = &n.apiVersion
+		default:
+			continue
+		}
+		n.twice = n.twice || *to != span{}
+		*to = span{w.value.from - i, w.value.to - i}
+	}
+	return w.i, w.result
+}
+
+// problem returns why the value that was scanned cannot be an object, or "".
+func (n *objectNotes) problem(v []byte) string {
+	switch {
+	case v[0] != '{':
+		return "is not an object"
+	case n.twice:
+		return "a member twice"
+	}
+	return ""
+}
+
+// typeMeta reads the type that an object states into t. It allocates only if a field changes or has
+// escapes.
+func (n *objectNotes) typeMeta(object []byte, t *TypeMeta) error {
+	var texts [2][]byte
+	for i, at := range [2]span{n.apiVersion, n.kind} {
+		switch v := at.of(object); {
+		case len(v) == 0 || isNull(v):
+		case isString(v):
+			texts[i], _ = stringText(nil, v)
+		default:
+			return fmt.Errorf("%s is not a string", [2]string{"apiVersion", "kind"}[i])
+		}
+	}
+	t.set(texts[0], texts[1])
+	return nil
+}
+
+// appendJSONObject appends object, with kind and apiVersion in front if it lacks them.
+func appendJSONObject(dst []byte, tm TypeMeta, object []byte) []byte {
+	var hasKind, hasVersion bool
+	w := membersOf(object)
+	for (!hasKind || !hasVersion) && w.next() {
+		hasKind = hasKind || nameIs(w.name, "kind")
+		hasVersion = hasVersion || nameIs(w.name, "apiVersion")
+	}
+	var missing []byte
+	if !hasKind && tm.Kind != "" {
+		missing = fmt.Appendf(nil, `"kind":%s`, marshalJSON(tm.Kind))
+	}
+	if !hasVersion && tm.APIVersion != "" {
+		missing = fmt.Appendf(comma(missing, 0), `"apiVersion":%s`, marshalJSON(tm.APIVersion))
+	}
+	if missing == nil || bytes.IndexByte(object, '{') < 0 {
+		return append(dst, object...)
+	}
+	return insertFirst(dst, object, missing)
+}
+
+// cutJSONObject checks that body is one JSON object and returns it without the whitespace around
+// it.
+func cutJSONObject(body []byte) (TypeMeta, []byte, error) {
+	var tm TypeMeta
+	var notes objectNotes
+	from := skipSpace(body, 0)
+	if from >= len(body) || body[from] != '{' {
+		return tm, nil, malformed(int64(from), "object: is not a JSON object")
+	}
+	end, r := notes.scan(body, from, 0)
+	switch {
+	case r == scanMore:
+		return tm, nil, &SyntaxError{Offset: int64(len(body)), What: "object", Err: io.ErrUnexpectedEOF}
+	case r != scanDone:
+		return tm, nil, malformed(int64(end), "object: "+scanProblems[r])
+	}
+	object := body[from:end:end]
+	if end = skipSpace(body, end); end < len(body) {
+		return tm, nil, malformedf(int64(end), "object: %q after its end", body[end])
+	}
+	problem := notes.problem(object)
+	if problem == "" {
+		if err := notes.typeMeta(object, &tm); err != nil {
+			problem = err.Error()
+		}
+	}
+	if problem != "" {
+		return tm, nil, malformed(int64(from), "object: "+problem)
+	}
+	return tm, object, nil
+}
+
+// appendJSONVersion replaces or adds metadata.resourceVersion.
+func appendJSONVersion(dst, object []byte, rv string) ([]byte, error) {
+	was := len(dst)
+	w := membersOf(object)
+	found := w.find("metadata")
+	switch {
+	case w.failed():
+		return dst, malformed(int64(w.i), "object: not JSON")
+	case !found:
+		meta, _ := appendJSONMetaVersion([]byte(`"metadata":`), []byte("{}"), rv)
+		return insertFirst(dst, object, meta), nil
+	}
+	dst = append(dst, object[:w.value.from]...)
+	dst, ok := appendJSONMetaVersion(dst, w.value.of(object), rv)
+	if !ok {
+		return dst[:was], malformed(int64(w.value.from), "metadata: not an object with one resourceVersion")
+	}
+	return append(dst, object[w.value.to:]...), nil
+}
+
+func appendJSONMetaVersion(dst, meta []byte, rv string) ([]byte, bool) {
+	if isNull(meta) {
+		meta = []byte("{}")
+	}
+	w := membersOf(meta)
+	found := w.find("resourceVersion")
+	at := w.value
+	if w.find("resourceVersion") || w.failed() {
+		return dst, false
+	}
+	if found {
+		dst = append(append(dst, meta[:at.from]...), marshalJSON(rv)...)
+		return append(dst, meta[at.to:]...), true
+	}
+	return insertFirst(dst, meta, fmt.Appendf(nil, `"resourceVersion":%s`, marshalJSON(rv))), true
+}
+
+// insertFirst appends object with member in front of its other members.
+func insertFirst(dst, object, member []byte) []byte {
+	brace := bytes.IndexByte(object, '{')
+	dst = append(dst, object[:brace+1]...)
+	dst = append(dst, member...)
+	rest := object[brace+1:]
+	if i := skipSpace(rest, 0); i < len(rest) && rest[i] != '}' {
+		dst = append(dst, ',')
+	}
+	return append(dst, rest...)
+}
+
+var fingerprintSeed = maphash.MakeSeed()
+
+// Fingerprint returns a hash of an object's bytes, which is never 0. The item of a LIST and the
+// object of a WATCH event have the same fingerprint if the same server wrote them for the same
+// version. To that end, a JSON apiVersion and kind in front of the other members are ignored: the
+// items of built-in kinds lack them. Objects with different fingerprints may still have the same
+// content; see Same. The hash differs between processes.
+func Fingerprint(enc Encoding, object []byte) uint64 {
+	if enc == JSON {
+		object = behindTypeMeta(object)
+	}
+	return max(1, maphash.Bytes(fingerprintSeed, object))
+}
+
+// behindTypeMeta returns object from its first member that is neither apiVersion nor kind.
+func behindTypeMeta(object []byte) []byte {
+	rest := object
+	w := membersOf(object)
+	for w.toValue() && (string(w.name) == "kind" || string(w.name) == "apiVersion") {
+		if !w.skip() {
+			break
+		}
+		rest = object[w.i:]
+	}
+	return bytes.TrimLeft(rest, "{, \t\r\n")
+}
+
+// Same reports whether two objects have the same content. That is the same bytes, or in JSON the
+// same members in any order, each with the same bytes. In JSON apiVersion and kind are ignored.
+func Same(enc Encoding, a, b []byte) bool {
+	if enc != JSON || bytes.Equal(a, b) {
+		return bytes.Equal(a, b)
+	}
+	ours, ok := contentOf(a)
+	theirs, okToo := contentOf(b)
+	return ok && okToo && maps.EqualFunc(ours, theirs, bytes.Equal)
+}
+
+// contentOf returns the members of an object other than apiVersion and kind. ok is false if the
+// object cannot be split into members.
+func contentOf(object []byte) (content map[string][]byte, ok bool) {
+	content = make(map[string][]byte)
+	w := membersOf(object)
+	for w.next() {
+		switch key := string(unescape(nil, w.name)); {
+		case key == "kind" || key == "apiVersion":
+		case content[key] != nil:
+			return nil, false
+		default:
+			content[key] = w.value.of(object)
+		}
+	}
+	return content, !w.failed()
 }

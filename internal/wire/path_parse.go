@@ -3,6 +3,7 @@ package wire
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"strconv"
 	"strings"
 )
@@ -89,4 +90,161 @@ func parseBracket(s string) (step pathStep, rest string, ok bool) {
 		step.sel, step.index = selectIndex, int(n)
 	}
 	return step, rest, true
+}
+
+// protoStep is one step of a path through protobuf messages. It selects occurrences of one field.
+type protoStep struct {
+	num   uint32
+	pick  protoPick
+	key   string // pickKey
+	index int    // pickIndex
+}
+
+// protoPick says which occurrences of a field a step selects.
+type protoPick uint8
+
+const (
+	pickOne   protoPick = iota // the only one
+	pickAll                    // every element of a list
+	pickIndex                  // one element of a list
+	pickKey                    // the entry of a map with one key
+	pickEntry                  // every entry of a map
+)
+
+// fieldType is the type of the field that a path leads to.
+type fieldType struct {
+	typ       reflect.Type
+	omitEmpty bool // JSON omits the field if it is empty
+}
+
+var marshalerType = reflect.TypeFor[interface{ Marshal() ([]byte, error) }]()
+
+// elem returns the type that t points to, or t.
+func elem(t reflect.Type) reflect.Type {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t
+}
+
+// wrappedItems is the field number of the elements in the message that encodes a named slice type,
+// such as authentication's ExtraValue.
+const wrappedItems = 1
+
+// resolvePath returns the steps of a path through goType, and the type at its end.
+func resolvePath(goType reflect.Type, path string) ([]protoStep, fieldType, error) {
+	written, err := parsePath(path)
+	if err != nil {
+		return nil, fieldType{}, err
+	}
+	if goType == nil {
+		return nil, fieldType{}, fmt.Errorf("%w %q: no Go type to take field numbers from", ErrPath, path)
+	}
+	var steps []protoStep
+	at := fieldType{typ: goType}
+	for i, s := range written {
+		more, next, why := resolveStep(at.typ, s)
+		if why != "" {
+			return nil, at, fmt.Errorf("%w %q: %s at step %d, %s", ErrPath, path, why, i+1, s)
+		}
+		steps, at = mergeList(steps, more), next
+	}
+	return steps, at, nil
+}
+
+// mergeList appends more to steps. A single step without a field number selects occurrences of the
+// last field in steps, and replaces its step.
+func mergeList(steps, more []protoStep) []protoStep {
+	if len(more) == 1 && more[0].num == 0 {
+		last := len(steps) - 1
+		more[0].num = steps[last].num
+		return append(steps[:last], more[0])
+	}
+	return append(steps, more...)
+}
+
+// resolveStep resolves one step from a type. why is the reason if it cannot, and else empty.
+func resolveStep(t reflect.Type, s pathStep) (steps []protoStep, next fieldType, why string) {
+	switch t = elem(t); t.Kind() {
+	case reflect.Struct:
+		if s.sel != selectName {
+			return nil, next, "an object has named fields only"
+		}
+		steps, next, ok := structField(t, s.name)
+		if !ok {
+			return nil, next, t.String() + " has no such field in protobuf"
+		}
+		return steps, next, ""
+	case reflect.Map:
+		if t.Key().Kind() != reflect.String {
+			return nil, next, "keys are not strings"
+		}
+		next = fieldType{typ: t.Elem()}
+		if s.sel == selectAll {
+			return []protoStep{{pick: pickEntry}}, next, ""
+		}
+		return []protoStep{{pick: pickKey, key: s.name}}, next, ""
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return nil, next, "bytes have no elements"
+		}
+		step := protoStep{pick: pickAll}
+		if isWrapped(t) {
+			step.num = wrappedItems
+		}
+		next = fieldType{typ: t.Elem()}
+		switch s.sel {
+		case selectAll:
+			return []protoStep{step}, next, ""
+		case selectIndex:
+			step.pick, step.index = pickIndex, s.index
+			return []protoStep{step}, next, ""
+		}
+		return nil, next, "a list has elements only"
+	}
+	return nil, next, "nothing can be inside " + t.String()
+}
+
+// isWrapped reports whether a slice type is encoded as a separate message.
+func isWrapped(t reflect.Type) bool {
+	return t.Kind() == reflect.Slice && reflect.PointerTo(t).Implements(marshalerType)
+}
+
+// structField finds a field by its JSON name. It takes two steps to a field of an inlined struct,
+// which is a separate message in protobuf.
+func structField(t reflect.Type, name string) ([]protoStep, fieldType, bool) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		num, _ := FieldNumber(f)
+		jsonName, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		inline := jsonName == "" && (f.Anonymous || strings.Contains(options, "inline"))
+		switch {
+		case num == 0:
+		case inline && f.Type.Kind() == reflect.Struct:
+			if steps, next, ok := structField(f.Type, name); ok {
+				return append([]protoStep{{num: num}}, steps...), next, true
+			}
+		case jsonName == name:
+			omit := strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero")
+			return []protoStep{{num: num}}, fieldType{f.Type, omit && f.Type.Kind() != reflect.Pointer}, true
+		}
+	}
+	return nil, fieldType{}, false
+}
+
+// FieldNumber returns the number in the protobuf tag of a struct's field, such as 1 of
+// "bytes,1,opt,name=metadata", or 0 if it cannot be read. tagged is false if the field has no such
+// tag or it is "-". The rest of a tag is not reliable: some say bytes for a number.
+func FieldNumber(f reflect.StructField) (num uint32, tagged bool) {
+	tag, ok := f.Tag.Lookup("protobuf")
+	if !ok || tag == "-" {
+		return 0, false
+	}
+	_, rest, _ := strings.Cut(tag, ",")
+	text, _, _ := strings.Cut(rest, ",")
+	n, err := strconv.ParseUint(text, 10, 29)
+	if err != nil {
+		return 0, true
+	}
+	return uint32(n), true
 }

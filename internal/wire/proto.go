@@ -1,21 +1,18 @@
 package wire
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"io"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
 
 // Wire types of protobuf.
 const (
 	typeVarint  = 0
 	typeFixed64 = 1
 	typeBytes   = 2
-	typeGroup   = 3
-	typeEnd     = 4
 	typeFixed32 = 5
-)
-
-const (
-	maxFieldNumber = 1<<29 - 1
-	// maxGroups bounds the nesting of groups. Kubernetes has no groups; they are skipped.
-	maxGroups = 32
 )
 
 // Results of the functions that consume, in place of an index.
@@ -24,12 +21,27 @@ const (
 	protoMalformed = -2
 )
 
+const maxFieldNumber = uint32(protowire.MaxValidNumber)
+
 // protoField is one field of a message.
 type protoField struct {
-	num    uint32
+	num    uint32 // 0: there is no such field
 	typ    uint8
-	varint uint64 // of typeVarint, typeFixed32 and typeFixed64
+	from   int    // where its content starts in the message
+	varint uint64 // of typeVarint and typeFixed64
 	bytes  []byte // of typeBytes
+}
+
+// protoResult returns an index for the length n that protowire returned for b[i:], or one of the
+// negative results.
+func protoResult(i, n int) int {
+	switch {
+	case n >= 0:
+		return i + n
+	case protowire.ParseError(n) == io.ErrUnexpectedEOF:
+		return protoTruncated
+	}
+	return protoMalformed
 }
 
 // consumeVarint reads the varint at b[i:]. It returns the index after it, or one of the negative
@@ -42,42 +54,26 @@ func consumeVarint(b []byte, i int) (uint64, int) {
 }
 
 func consumeLongVarint(b []byte, i int) (uint64, int) {
-	var v uint64
-	for shift := uint(0); shift < 70; shift += 7 {
-		if i >= len(b) {
-			return 0, protoTruncated
-		}
-		c := b[i]
-		i++
-		if shift == 63 && c > 1 {
-			return 0, protoMalformed
-		}
-		v |= uint64(c&0x7f) << shift
-		if c < 0x80 {
-			return v, i
-		}
-	}
-	return 0, protoMalformed
+	v, n := protowire.ConsumeVarint(b[i:])
+	return v, protoResult(i, n)
 }
 
 func consumeFixed64(b []byte, i int) (uint64, int) {
-	if len(b)-i < 8 {
-		return 0, protoTruncated
-	}
-	return binary.LittleEndian.Uint64(b[i:]), i + 8
+	v, n := protowire.ConsumeFixed64(b[i:])
+	return v, protoResult(i, n)
 }
 
 // consume reads the field at b[i:] into f. It returns the index after it, or one of the negative
-// results. It skips the content of a group: f then has only number and type.
+// results. Of a field of 32 bits and of a group it reads only the number and the type.
 func (f *protoField) consume(b []byte, i int) int {
 	tag, i := consumeVarint(b, i)
 	if i < 0 {
 		return i
 	}
-	if tag>>3 == 0 || tag>>3 > maxFieldNumber {
+	if tag>>3 == 0 || tag>>3 > uint64(maxFieldNumber) {
 		return protoMalformed
 	}
-	f.num, f.typ = uint32(tag>>3), uint8(tag&7)
+	f.num, f.typ, f.from = uint32(tag>>3), uint8(tag&7), i
 	switch f.typ {
 	case typeVarint:
 		f.varint, i = consumeVarint(b, i)
@@ -90,56 +86,51 @@ func (f *protoField) consume(b []byte, i int) int {
 		if n > uint64(len(b)-i) {
 			return protoTruncated
 		}
-		f.bytes = b[i : i+int(n)]
+		f.from, f.bytes = i, b[i:i+int(n)]
 		return i + int(n)
 	case typeFixed64:
 		f.varint, i = consumeFixed64(b, i)
 		return i
-	case typeFixed32:
-		if len(b)-i < 4 {
-			return protoTruncated
-		}
-		f.varint = uint64(binary.LittleEndian.Uint32(b[i:]))
-		return i + 4
-	case typeGroup:
-		return skipGroup(b, i, f.num)
 	}
-	return protoMalformed
+	return protoResult(i, protowire.ConsumeFieldValue(protowire.Number(f.num), protowire.Type(f.typ), b[i:]))
 }
 
-// skipGroup returns the index after the group num whose content starts at b[i:], or one of the
-// negative results.
-func skipGroup(b []byte, i int, num uint32) int {
-	var open [maxGroups]uint32
-	open[0] = num
-	for depth := 1; depth > 0; {
-		tag, next := consumeVarint(b, i)
+// is reports whether f has the type, or is missing.
+func (f *protoField) is(typ uint8) bool { return f.num == 0 || f.typ == typ }
+
+// readFields reads the message b, which starts at offset in its body. It sets fields[n] to the field
+// with number n, which must have the type that fields[n] has, and skips other fields. A field that
+// occurs twice is an error. what names the message in errors.
+func readFields(b []byte, fields []protoField, what string, offset int64) error {
+	var f protoField
+	for i := 0; i < len(b); {
+		next := f.consume(b, i)
+		at := offset + int64(i)
 		if next < 0 {
-			return next
+			return fieldError(at, what, next)
 		}
-		num := tag >> 3
-		switch tag & 7 {
-		case typeGroup:
-			if num == 0 || num > maxFieldNumber || depth == maxGroups {
-				return protoMalformed
-			}
-			open[depth] = uint32(num)
-			depth++
-			i = next
-		case typeEnd:
-			depth--
-			if num != uint64(open[depth]) {
-				return protoMalformed
-			}
-			i = next
-		default:
-			var f protoField
-			if i = f.consume(b, i); i < 0 {
-				return i
-			}
+		if i = next; f.num >= uint32(len(fields)) {
+			continue
 		}
+		to := &fields[f.num]
+		if err := checkField(f.num, f.typ, to.typ, to.num != 0, what, at); err != nil {
+			return err
+		}
+		*to = f
 	}
-	return i
+	return nil
+}
+
+// checkField returns the error for a field at offset that has another wire type than it should, or
+// that occurs twice.
+func checkField(num uint32, typ, want uint8, twice bool, what string, offset int64) error {
+	switch {
+	case typ != want:
+		return malformedf(offset, "%s: field %d has wire type %d", what, num, typ)
+	case twice:
+		return malformedf(offset, "%s: field %d twice", what, num)
+	}
+	return nil
 }
 
 // fieldError returns the error for the field at offset, for which consume returned result.
@@ -150,22 +141,121 @@ func fieldError(offset int64, what string, result int) error {
 	return malformed(offset, what+": not a protobuf field")
 }
 
+// bytesField is for the fields of readFields that are bytes, strings or messages.
+var bytesField = protoField{typ: typeBytes}
+
 func appendTag(dst []byte, num uint32, typ uint8) []byte {
 	return binary.AppendUvarint(dst, uint64(num)<<3|uint64(typ))
 }
 
-func appendBytes[T string | []byte](dst []byte, num uint32, v T) []byte {
-	dst = appendTag(dst, num, typeBytes)
-	dst = binary.AppendUvarint(dst, uint64(len(v)))
-	return append(dst, v...)
+// appendLength appends the tag and the length of a field of n bytes.
+func appendLength(dst []byte, num uint32, n int) []byte {
+	return binary.AppendUvarint(appendTag(dst, num, typeBytes), uint64(n))
 }
 
-// varintSize returns the size of v as a varint.
-func varintSize(v uint64) int {
-	n := 1
-	for v >= 0x80 {
-		v >>= 7
-		n++
+func appendBytes[T string | []byte](dst []byte, num uint32, v T) []byte {
+	return append(appendLength(dst, num, len(v)), v...)
+}
+
+// bytesSize returns the size of a field with n bytes of content and a number below 16.
+func bytesSize(n int) int { return 1 + protowire.SizeBytes(n) }
+
+// protoMagic starts every protobuf body of Kubernetes, before a runtime.Unknown.
+const protoMagic = "k8s\x00"
+
+// envelopeEnd is the empty content encoding and content type that apimachinery's serializer writes
+// after the object.
+const envelopeEnd = "\x1a\x00\x22\x00"
+
+// Fields of runtime.Unknown, and of the messages in and around it.
+const (
+	unknownTypeMeta        = 1
+	unknownRaw             = 2
+	unknownContentEncoding = 3
+	unknownContentType     = 4
+
+	typeMetaAPIVersion = 1
+	typeMetaKind       = 2
+
+	watchEventType   = 1
+	watchEventObject = 2
+	rawExtensionRaw  = 1
+)
+
+// cutEnvelope returns the object in the runtime.Unknown b, which starts at offset in its body, and
+// sets tm to its type. It allocates only if a field of tm changes.
+func cutEnvelope(b []byte, offset int64, tm *TypeMeta) (raw []byte, err error) {
+	if len(b) < len(protoMagic) || string(b[:len(protoMagic)]) != protoMagic {
+		return nil, malformed(offset, `envelope: does not start with k8s\0`)
 	}
-	return n
+	b, offset = b[len(protoMagic):], offset+int64(len(protoMagic))
+	f := [...]protoField{1: bytesField, 2: bytesField, 3: bytesField, 4: bytesField}
+	if err := readFields(b, f[:], "envelope", offset); err != nil {
+		return nil, err
+	}
+	typeMeta, object := &f[unknownTypeMeta], &f[unknownRaw]
+	switch {
+	case object.num == 0:
+		return nil, malformed(offset+int64(len(b)), "envelope: no object")
+	case typeMeta.from > object.from:
+		return nil, malformed(offset+int64(typeMeta.from), "envelope: typeMeta after the object that it describes")
+	}
+	for _, field := range f[unknownContentEncoding:] {
+		if err := checkContent(field.num, field.bytes, offset+int64(field.from)); err != nil {
+			return nil, err
+		}
+	}
+	return object.bytes, tm.readProto(typeMeta.bytes, offset+int64(typeMeta.from))
+}
+
+// readProto sets t from the TypeMeta b, which starts at offset.
+func (t *TypeMeta) readProto(b []byte, offset int64) error {
+	f := [...]protoField{1: bytesField, 2: bytesField}
+	err := readFields(b, f[:], "typeMeta", offset)
+	if err == nil {
+		t.set(f[typeMetaAPIVersion].bytes, f[typeMetaKind].bytes)
+	}
+	return err
+}
+
+// set sets both fields of t. It allocates only if a field changes.
+func (t *TypeMeta) set(apiVersion, kind []byte) {
+	if string(apiVersion) != t.APIVersion {
+		t.APIVersion = string(apiVersion)
+	}
+	if string(kind) != t.Kind {
+		t.Kind = string(kind)
+	}
+}
+
+// checkContent returns an error if the content encoding or content type says that the bytes are not
+// a plain protobuf message.
+func checkContent(num uint32, v []byte, offset int64) error {
+	switch {
+	case len(v) == 0:
+		return nil
+	case num == unknownContentEncoding:
+		return malformedf(offset, "envelope: content encoding %.40q", v)
+	case string(v) != ContentTypeProtobuf:
+		return malformedf(offset, "envelope: content type %.80q", v)
+	}
+	return nil
+}
+
+func appendTypeMeta(dst []byte, tm TypeMeta) []byte {
+	dst = appendLength(dst, unknownTypeMeta, typeMetaSize(tm))
+	dst = appendBytes(dst, typeMetaAPIVersion, tm.APIVersion)
+	return appendBytes(dst, typeMetaKind, tm.Kind)
+}
+
+func typeMetaSize(tm TypeMeta) int { return bytesSize(len(tm.APIVersion)) + bytesSize(len(tm.Kind)) }
+
+func appendEnvelope(dst []byte, tm TypeMeta, object []byte) []byte {
+	dst = appendTypeMeta(append(dst, protoMagic...), tm)
+	return append(appendBytes(dst, unknownRaw, object), envelopeEnd...)
+}
+
+// envelopeSize returns the size of an object of n bytes with its envelope.
+func envelopeSize(tm TypeMeta, n int) int {
+	return len(protoMagic) + bytesSize(typeMetaSize(tm)) + bytesSize(n) + len(envelopeEnd)
 }

@@ -1,9 +1,12 @@
 package wire
 
 import (
+	"fmt"
 	"io"
 	"math"
 	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // Fields of every list message, of ListMeta, and of its shardInfo.
@@ -26,40 +29,43 @@ const maxDescription = 1 << 20
 type protoList struct {
 	buf  buffer
 	max  int
-	left int64 // bytes of the list message that are still to be read
 	list *ListReader
-	seen fieldSet // of the envelope
-	meta bool     // the list's metadata has been read
+	seen [unknownContentType + 1]bool // fields of the envelope
+	meta bool                         // the list's metadata has been read
+	// left is how many bytes of the message that is being read are still to come. Of the envelope,
+	// which ends with the body, that is math.MaxInt64.
+	left int64
 }
 
 func (p *protoList) offset() int64 { return p.buf.off }
 
 func (p *protoList) next() ([]byte, error) {
-	if !p.seen.has(unknownRaw) {
+	if !p.seen[unknownRaw] {
 		if err := p.open(); err != nil {
 			return nil, err
 		}
 	}
 	for p.left > 0 {
-		num, typ, err := p.tag("list", true)
+		num, typ, err := p.tag("list")
 		if err != nil {
 			return nil, err
 		}
 		switch {
 		case num == listItems && typ == typeBytes:
-			return p.bytes("item", p.max, true)
+			return p.bytes("item", p.max)
 		case num == listMetadata && typ == typeBytes:
 			err = p.readMeta()
 		case num <= listItems:
-			return nil, p.buf.fail(0, "list: metadata or item is not a message", ErrMalformed)
+			return nil, p.fail("list: metadata or item is not a message")
 		default:
-			err = p.skip("list", num, typ, true)
+			err = p.skip("list", num, typ)
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
-	return nil, p.close()
+	p.left = math.MaxInt64
+	return nil, p.readEnvelope(io.EOF)
 }
 
 // open reads up to the start of the list message.
@@ -68,168 +74,242 @@ func (p *protoList) open() error {
 		return p.buf.fail(p.buf.len(), "list", err)
 	}
 	if string(p.buf.window()[:len(protoMagic)]) != protoMagic {
-		return p.buf.fail(0, `list: does not start with k8s\0`, ErrMalformed)
+		return p.fail(`list: does not start with k8s\0`)
 	}
 	p.buf.consume(len(protoMagic))
+	p.left = math.MaxInt64
+	return p.readEnvelope(io.ErrUnexpectedEOF)
+}
+
+// readEnvelope reads fields of the envelope up to the list message, of which it reads only the
+// length. If the body ends instead, it returns atEnd.
+func (p *protoList) readEnvelope(atEnd error) error {
 	for {
 		if p.buf.len() == 0 {
-			if err := p.buf.more(); err == io.EOF {
-				return p.buf.fail(0, "envelope: no list", io.ErrUnexpectedEOF)
+			if err := p.buf.more(); err == io.EOF && atEnd == io.EOF {
+				return io.EOF
+			} else if err == io.EOF {
+				return p.buf.fail(0, "envelope: no list", atEnd)
 			}
 		}
-		raw, err := p.envelopeField()
-		if err != nil || raw {
+		if raw, err := p.envelopeField(); err != nil || raw {
 			return err
 		}
 	}
 }
 
-// envelopeField reads one field of the envelope. It reports whether the field is the list message,
-// of which it has read only the length.
+// envelopeField reads one field of the envelope. It reports whether the field is the list message.
 func (p *protoList) envelopeField() (raw bool, err error) {
 	at := p.buf.off
-	num, typ, err := p.tag("envelope", false)
+	num, typ, err := p.tag("envelope")
 	if err != nil {
 		return false, err
 	}
 	if num > unknownContentType {
-		return false, p.skip("envelope", num, typ, false)
+		return false, p.skip("envelope", num, typ)
 	}
-	if err := p.seen.check(num, typ, typeBytes, "envelope", at); err != nil {
+	if err := checkField(num, typ, typeBytes, p.seen[num], "envelope", at); err != nil {
 		return false, err
 	}
-	switch num {
-	case unknownRaw:
+	p.seen[num] = true
+	if num == unknownRaw {
 		return true, p.openList(at)
-	case unknownTypeMeta:
-		if p.seen.has(unknownRaw) {
-			return false, malformed(at, "envelope: typeMeta behind the list that it describes")
-		}
-		return false, p.readTypeMeta()
 	}
-	v, err := p.bytes("envelope", maxDescription, false)
-	if err != nil {
+	v, err := p.bytes("envelope", maxDescription)
+	switch {
+	case err != nil:
 		return false, err
+	case num != unknownTypeMeta:
+		return false, checkContent(num, v, at)
+	case p.seen[unknownRaw]:
+		return false, malformed(at, "envelope: typeMeta after the list that it describes")
 	}
-	return false, checkContent(num, v, at)
-}
-
-func (p *protoList) readTypeMeta() error {
-	b, err := p.bytes("typeMeta", maxDescription, false)
-	if err != nil {
-		return err
-	}
-	var e envelope
-	if err := e.cutTypeMeta(b, p.buf.off-int64(len(b))); err != nil {
-		return err
-	}
-	p.list.typeMeta.set(e.apiVersion, e.kind)
-	return nil
+	return false, p.list.typeMeta.readProto(v, p.buf.off-int64(len(v)))
 }
 
 // openList reads the length of the list message. It refuses messages of other kinds, whose field 2
 // may be anything. The error for a Status is a *StatusError.
 func (p *protoList) openList(at int64) error {
-	n, err := p.varint("list", false)
+	n, err := p.varint("list")
 	if err != nil {
 		return err
 	}
-	if n > math.MaxInt64-1<<32 {
-		return malformedf(at, "list: length %d", n)
-	}
-	tm := p.list.typeMeta
+	kind := p.list.typeMeta.Kind
 	switch {
-	case tm.Kind == "Status":
-		return p.readStatus(at, n)
-	case !strings.HasSuffix(tm.Kind, "List"):
-		return malformedf(at, "a %.80q where a list was expected", tm.Kind)
-	case tm.Kind == "List":
-		return malformed(at, "a List of objects of any kind, which are wrapped once more")
+	case n > math.MaxInt64-1<<32:
+		return malformedf(at, "list: length %d", n)
+	case kind == "List":
+		return malformed(at, "a List of objects of any kind, each in an envelope")
+	case strings.HasSuffix(kind, "List"):
+		p.left = int64(n)
+		return nil
+	case kind != "Status":
+		return malformedf(at, "a %.80q where a list was expected", kind)
 	}
-	p.left = int64(n)
-	return nil
-}
-
-func (p *protoList) readStatus(at int64, n uint64) error {
-	if n > uint64(p.max) {
-		return tooLarge(at, "status", n, p.max)
+	status, err := p.content("status", n, p.max)
+	if err != nil {
+		return err
 	}
-	if err := p.buf.need(int(n)); err != nil {
-		return p.buf.fail(p.buf.len(), "status", err)
-	}
-	return DecodeStatus(Protobuf, p.buf.window()[:n])
+	return DecodeStatus(Protobuf, status)
 }
 
 func (p *protoList) readMeta() error {
-	at := p.buf.off
 	if p.meta {
-		return malformed(at, "list: metadata twice")
+		return p.fail("list: metadata twice")
 	}
 	p.meta = true
-	b, err := p.bytes("list metadata", maxDescription, true)
+	b, err := p.bytes("list metadata", maxDescription)
 	if err != nil {
 		return err
 	}
 	return p.list.meta.readProto(b, p.buf.off-int64(len(b)))
 }
 
+// readProto sets m from the ListMeta b, which starts at offset.
 func (m *ListMeta) readProto(b []byte, offset int64) error {
-	var seen fieldSet
-	var f protoField
-	for i := 0; i < len(b); {
-		next := f.consume(b, i)
-		at := offset + int64(i)
-		if next < 0 {
-			return fieldError(at, "list metadata", next)
-		}
-		if f.num >= listMetaResourceVersion && f.num <= listMetaShardInfo {
-			want := uint8(typeBytes)
-			if f.num == listMetaRemaining {
-				want = typeVarint
-			}
-			if err := seen.check(f.num, f.typ, want, "list metadata", at); err != nil {
-				return err
-			}
-		}
-		switch f.num {
-		case listMetaResourceVersion:
-			m.ResourceVersion = string(f.bytes)
-		case listMetaContinue:
-			m.Continue = string(f.bytes)
-		case listMetaRemaining:
-			m.RemainingItemCount = int64(f.varint)
-		case listMetaShardInfo:
-			m.ShardSelector = protoShardInfo(f.bytes)
-		}
-		i = next
+	f := [...]protoField{1: bytesField, 2: bytesField, 3: bytesField, 4: {typ: typeVarint}, 5: bytesField}
+	if err := readFields(b, f[:], "list metadata", offset); err != nil {
+		return err
+	}
+	m.ResourceVersion = string(f[listMetaResourceVersion].bytes)
+	m.Continue = string(f[listMetaContinue].bytes)
+	if f[listMetaRemaining].num != 0 {
+		m.RemainingItemCount = int64(f[listMetaRemaining].varint)
+	}
+	// A malformed selector gives no error, because nothing depends on it.
+	info := [...]protoField{shardInfoSelector: bytesField}
+	if readFields(f[listMetaShardInfo].bytes, info[:], "", 0) == nil {
+		m.ShardSelector = string(info[shardInfoSelector].bytes)
 	}
 	return nil
 }
 
-// protoShardInfo returns the selector in a ShardInfo message, or "".
-func protoShardInfo(b []byte) (selector string) {
-	var f protoField
-	for i := 0; i < len(b); {
-		if i = f.consume(b, i); i < 0 {
-			return ""
-		}
-		if f.num == shardInfoSelector && f.typ == typeBytes {
-			selector = string(f.bytes)
+// The methods below read a message from the body, piece by piece.
+
+func (p *protoList) fail(what string) error { return p.buf.fail(0, what, ErrMalformed) }
+
+// varint reads a varint.
+func (p *protoList) varint(what string) (uint64, error) {
+	for {
+		v, n := consumeVarint(p.buf.window(), 0)
+		switch {
+		case n == protoTruncated && int64(p.buf.len()) >= p.left, int64(n) > p.left:
+			return 0, p.fail(what + ": runs beyond the list")
+		case n == protoTruncated:
+			if err := p.buf.need(p.buf.len() + 1); err != nil {
+				return 0, p.buf.fail(p.buf.len(), what, err)
+			}
+		case n < 0:
+			return 0, p.fail(what + ": not a varint")
+		default:
+			p.take(n)
+			return v, nil
 		}
 	}
-	return selector
 }
 
-// close reads the rest of the envelope. It returns io.EOF at the end of the body.
-func (p *protoList) close() error {
-	for {
-		if p.buf.len() == 0 {
-			if err := p.buf.more(); err == io.EOF {
-				return io.EOF
-			}
-		}
-		if _, err := p.envelopeField(); err != nil {
+// take consumes n bytes of the window, which the message has.
+func (p *protoList) take(n int) {
+	p.buf.consume(n)
+	if p.left != math.MaxInt64 {
+		p.left -= int64(n)
+	}
+}
+
+// tag reads a field's number and type.
+func (p *protoList) tag(what string) (num uint32, typ uint8, err error) {
+	at := p.buf.off
+	tag, err := p.varint(what)
+	if err != nil {
+		return 0, 0, err
+	}
+	if tag>>3 == 0 || tag>>3 > uint64(maxFieldNumber) {
+		return 0, 0, malformedf(at, "%s: field number %d", what, tag>>3)
+	}
+	return uint32(tag >> 3), uint8(tag & 7), nil
+}
+
+// bytes reads the length and the content of a field, of at most limit bytes. The bytes are valid
+// until the next read.
+func (p *protoList) bytes(what string, limit int) ([]byte, error) {
+	n, err := p.varint(what)
+	if err != nil {
+		return nil, err
+	}
+	return p.content(what, n, limit)
+}
+
+// content reads n bytes, which must be at most limit.
+func (p *protoList) content(what string, n uint64, limit int) ([]byte, error) {
+	switch {
+	case n > uint64(p.left):
+		return nil, p.fail(fmt.Sprintf("%s: length %d runs beyond the list", what, n))
+	case n > uint64(limit):
+		return nil, tooLarge(p.buf.off, what, n, limit)
+	}
+	if err := p.buf.need(int(n)); err != nil {
+		return nil, p.buf.fail(p.buf.len(), what, err)
+	}
+	b := p.buf.window()[:n:n]
+	p.take(int(n))
+	return b, nil
+}
+
+// skip reads the value of a field. Only a group, of which Kubernetes has none, is kept in the buffer.
+func (p *protoList) skip(what string, num uint32, typ uint8) error {
+	n := uint64(0)
+	var err error
+	switch typ {
+	case typeVarint:
+		_, err = p.varint(what)
+		return err
+	case typeFixed64:
+		n = 8
+	case typeFixed32:
+		n = 4
+	case typeBytes:
+		if n, err = p.varint(what); err != nil {
 			return err
 		}
+	default:
+		return p.skipGroup(what, num, typ)
 	}
+	if n > uint64(p.left) {
+		return p.fail(what + ": a field runs beyond the list")
+	}
+	for n > 0 {
+		if err := p.buf.need(1); err != nil {
+			return p.buf.fail(0, what, err)
+		}
+		part := min(n, uint64(p.buf.len()))
+		p.take(int(part))
+		n -= part
+	}
+	return nil
+}
+
+func (p *protoList) skipGroup(what string, num uint32, typ uint8) error {
+	for {
+		w := p.buf.window()
+		n := protoResult(0, protowire.ConsumeFieldValue(protowire.Number(num), protowire.Type(typ), w))
+		switch {
+		case n == protoTruncated && int64(len(w)) >= p.left, int64(n) > p.left:
+			return p.fail(what + ": a group runs beyond the list")
+		case n == protoTruncated && len(w) > maxDescription:
+			return tooLarge(p.buf.off, what+": group", uint64(len(w)), maxDescription)
+		case n == protoTruncated:
+			if err := p.buf.need(len(w) + 1); err != nil {
+				return p.buf.fail(p.buf.len(), what, err)
+			}
+		case n < 0:
+			return p.fail(fmt.Sprintf("%s: wire type %d", what, typ))
+		default:
+			p.take(n)
+			return nil
+		}
+	}
+}
+
+func tooLarge(offset int64, what string, n uint64, limit int) error {
+	return &SyntaxError{Offset: offset, What: fmt.Sprintf("%s of %d bytes, the limit is %d", what, n, limit), Err: ErrTooLarge}
 }

@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// eventOverhead bounds what an event has besides its object, in bytes.
+// eventOverhead bounds the parts of an event other than its object, in bytes.
 const eventOverhead = 4 << 10
 
 // frameHeader is the size of the length in front of each frame, in bytes.
@@ -49,77 +49,42 @@ func (p *protoWatch) next() (Event, error) {
 
 // event parses the WatchEvent b, which starts at offset.
 func (p *protoWatch) event(b []byte, offset int64) (e Event, err error) {
-	var object []byte
-	var objectAt int64
-	var seen fieldSet
-	var f protoField
-	for i := 0; i < len(b); {
-		next := f.consume(b, i)
-		at := offset + int64(i)
-		if next < 0 {
-			return e, fieldError(at, "watch event", next)
-		}
-		if f.num <= watchEventObject {
-			if err := seen.check(f.num, f.typ, typeBytes, "watch event", at); err != nil {
-				return e, err
-			}
-		}
-		switch f.num {
-		case watchEventType:
-			if e.Type = eventType(f.bytes); e.Type == 0 {
-				return e, malformedf(at, "watch event of type %.40q", f.bytes)
-			}
-		case watchEventObject:
-			objectAt = offset + int64(next-len(f.bytes))
-			object = f.bytes
-		}
-		i = next
+	f := [...]protoField{1: bytesField, 2: bytesField}
+	if err := readFields(b, f[:], "watch event", offset); err != nil {
+		return e, err
 	}
-	if e.Type == 0 || !seen.has(watchEventObject) {
+	typ, object := &f[watchEventType], &f[watchEventObject]
+	if typ.num == 0 || object.num == 0 {
 		return e, malformed(offset, "watch event without type or object")
 	}
-	raw, rawAt, err := cutRawExtension(object, objectAt)
-	var env envelope
-	if err == nil {
-		err = env.cut(raw, rawAt)
+	if e.Type = eventType(typ.bytes); e.Type == 0 {
+		return e, malformedf(offset+int64(typ.from), "watch event of type %.40q", typ.bytes)
 	}
-	if err != nil && e.Type != Error { // which ends the watch in any case
-		err = &ItemError{err}
-	}
-	if err != nil {
+	e.Object, err = p.object(object.bytes, offset+int64(object.from))
+	switch {
+	case err != nil && e.Type == Error: // it ends the watch in any case
 		return Event{}, err
+	case err != nil:
+		return Event{}, &ItemError{err}
+	case len(e.Object) > p.max:
+		return e, tooLarge(offset, "object", uint64(len(e.Object)), p.max)
 	}
-	if len(env.raw) > p.max {
-		return e, tooLarge(rawAt, "object", uint64(len(env.raw)), p.max)
-	}
-	p.typeMeta.set(env.apiVersion, env.kind)
-	e.TypeMeta, e.Object = p.typeMeta, env.raw
+	e.TypeMeta = p.typeMeta
 	return e, nil
 }
 
-// cutRawExtension returns the content of the RawExtension b, and its offset.
-func cutRawExtension(b []byte, offset int64) (raw []byte, rawAt int64, err error) {
-	found := false
-	var f protoField
-	for i := 0; i < len(b); {
-		next := f.consume(b, i)
-		at := offset + int64(i)
-		if next < 0 {
-			return nil, 0, fieldError(at, "watch event's object", next)
-		}
-		if f.num == rawExtensionRaw {
-			if f.typ != typeBytes || found {
-				return nil, 0, malformed(at, "watch event's object: not one value of bytes")
-			}
-			found = true
-			raw, rawAt = f.bytes, offset+int64(next-len(f.bytes))
-		}
-		i = next
+// object returns the object in the RawExtension b, which starts at offset. It notes the object's
+// type.
+func (p *protoWatch) object(b []byte, offset int64) ([]byte, error) {
+	f := [...]protoField{rawExtensionRaw: bytesField}
+	if err := readFields(b, f[:], "watch event's object", offset); err != nil {
+		return nil, err
 	}
-	if !found {
-		return nil, 0, malformed(offset, "watch event without object")
+	raw := &f[rawExtensionRaw]
+	if raw.num == 0 {
+		return nil, malformed(offset, "watch event without object")
 	}
-	return raw, rawAt, nil
+	return cutEnvelope(raw.bytes, offset+int64(raw.from), &p.typeMeta)
 }
 
 // eventType returns the type with the name b, or 0.

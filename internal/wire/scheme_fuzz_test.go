@@ -9,7 +9,7 @@ import (
 )
 
 // apiScheme has the kinds of core/v1, which the fuzz tests use. Fuzzing compiles all that a package
-// needs once more, and the other groups take a minute.
+// needs again, and the other groups take a minute.
 var apiScheme = runtime.NewScheme()
 
 var (
