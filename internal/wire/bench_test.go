@@ -5,6 +5,7 @@ import (
 	"io"
 	"testing"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -37,6 +38,51 @@ func benchList(b *testing.B, enc Encoding) {
 
 func BenchmarkListProtobuf(b *testing.B) { benchList(b, Protobuf) }
 func BenchmarkListJSON(b *testing.B)     { benchList(b, JSON) }
+
+// BenchmarkListJSONText does the work of BenchmarkListJSON with jsontext; docs/design.md compares
+// them.
+func BenchmarkListJSONText(b *testing.B) {
+	body := encode(b, JSON, podList(500))
+	options := []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
+	list, item, text := new(jsontext.Decoder), new(jsontext.Decoder), new(bytes.Buffer)
+	// to reads d up to the value of a member of the object that is next.
+	to := func(d *jsontext.Decoder, member string) {
+		_, err := d.ReadToken()
+		for name := jsontext.Value(nil); err == nil && string(name) != member; {
+			if name != nil {
+				err = d.SkipValue()
+			}
+			name, err = d.ReadValue()
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	for b.Loop() {
+		list.Reset(bytes.NewReader(body), options...)
+		to(list, `"items"`)
+		_, err := list.ReadToken()
+		for err == nil && list.PeekKind() != ']' {
+			var value, meta jsontext.Value
+			if value, err = list.ReadValue(); err != nil {
+				break
+			}
+			*text = *bytes.NewBuffer(value)
+			item.Reset(text, options...)
+			to(item, `"metadata"`)
+			_, err = item.ReadToken()
+			for err == nil && item.PeekKind() != '}' {
+				meta, err = item.ReadValue()
+			}
+			_ = meta
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+}
 
 func benchWatch(b *testing.B, enc Encoding) {
 	var events []watch.Event

@@ -213,15 +213,19 @@ func (e *jsonEnd) found(b []byte) bool {
 			}
 			e.inString = false
 		} else {
-			switch b[e.at] {
+			c := b[e.at]
+			e.at++
+			switch c {
 			case '"':
 				e.inString = true
 			case '{', '[':
 				e.depth++
 			case '}', ']':
 				e.depth--
+			case ',', ' ', '\n', '\r', '\t':
+			default: // in a number or a literal
+				continue
 			}
-			e.at++
 		}
 		if e.depth <= 0 && !e.inString {
 			return true

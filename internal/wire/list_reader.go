@@ -8,8 +8,8 @@ import (
 // DefaultMaxObject is the default of Limits.MaxObject, in bytes.
 const DefaultMaxObject = 16 << 20
 
-// MaxDepth bounds the nesting of JSON, counted from the root of a body. encoding/json has the same
-// limit.
+// MaxDepth bounds the nesting of JSON, counted from the root of a body, and with it the stack of a
+// scan, to a few megabytes. encoding/json has the same limit.
 const MaxDepth = 10_000
 
 // Limits bounds a reader's memory. The zero value has the defaults.

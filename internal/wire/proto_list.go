@@ -298,8 +298,9 @@ func (p *protoList) skipGroup(what string, num uint32, typ uint8) error {
 		case n == protoTruncated && len(w) > maxDescription:
 			return tooLarge(p.buf.off, what+": group", uint64(len(w)), maxDescription)
 		case n == protoTruncated:
-			if err := p.buf.need(len(w) + 1); err != nil {
-				return p.buf.fail(p.buf.len(), what, err)
+			// Twice as much, so that a group in many pieces is not scanned for each of them.
+			if err := p.buf.need(2*len(w) + 1); err != nil && p.buf.len() == len(w) {
+				return p.buf.fail(len(w), what, err)
 			}
 		case n < 0:
 			return p.fail(fmt.Sprintf("%s: wire type %d", what, typ))
