@@ -95,9 +95,6 @@ func (f *protoField) consume(b []byte, i int) int {
 	return protoResult(i, protowire.ConsumeFieldValue(protowire.Number(f.num), protowire.Type(f.typ), b[i:]))
 }
 
-// is reports whether f has the type, or is missing.
-func (f *protoField) is(typ uint8) bool { return f.num == 0 || f.typ == typ }
-
 // readFields reads the message b, which starts at offset in its body. It sets fields[n] to the field
 // with number n, which must have the type that fields[n] has, and skips other fields. A field that
 // occurs twice is an error. what names the message in errors.
