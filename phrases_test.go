@@ -53,12 +53,9 @@ var notYetRewritten = []string{
 	"internal/cost",
 	"internal/doctor",
 	"internal/reflector",
-	"internal/shard",
 	"internal/sim",
-	"internal/source",
 	"internal/store",
 	"internal/watchcache",
-	"internal/wire",
 	"proxy",
 }
 

@@ -8,11 +8,11 @@
 // # What a request carries
 //
 // The encoding is negotiated: protobuf with JSON as the fallback, or JSON alone; whole objects or
-// only their metadata. The Content-Type of the answer decides how its body is read. A
-// body without a Content-Type is JSON in a WATCH; in a LIST its first bytes decide. gzip is asked for
-// explicitly where the body is long (LIST, and WATCH with initial events). The decompression of
-// net/http is not used, because it does not count bytes and cannot read a member that is flushed
-// before the stream ends.
+// only their metadata. The Content-Type of the answer decides how its body is read. A body without
+// a Content-Type is JSON in a WATCH; in a LIST its first bytes decide. gzip is asked for explicitly
+// where the body is long (LIST, and WATCH with initial events). The decompression of net/http is
+// not used, because it does not count bytes and cannot read a member that is flushed before the
+// stream ends.
 //
 // # Bounds
 //

@@ -30,8 +30,8 @@ func (p *pieces) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// TestReadAheadRoom: the goroutine uses little memory while few bytes arrive, and reads many at a time while
-// much does.
+// TestReadAheadRoom: the goroutine uses little memory while few bytes arrive, and reads many at a
+// time while much does.
 func TestReadAheadRoom(t *testing.T) {
 	src := &pieces{left: []int{100, minReadBuffer + 2*burstReadBuffer + 50, 200, minReadBuffer, 3}}
 	total := 0

@@ -332,8 +332,8 @@ func (s *REST) NewestVersion(ctx context.Context, atLeast string) (string, error
 	return readVersion(l)
 }
 
-// Stats counts the requests and bytes of a source. Several sources may share one Stats. The zero value is ready for
-// use. All fields may be read at any time.
+// Stats counts the requests and bytes of a source. Several sources may share one Stats. The zero
+// value is ready for use. All fields may be read at any time.
 type Stats struct {
 	Requests  atomic.Int64 // HTTP requests made, those for the server's version included
 	Lists     atomic.Int64 // of these, LISTs (each page is one)

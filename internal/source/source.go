@@ -96,7 +96,8 @@ type Event struct {
 
 // ListOptions are the parameters of one LIST, with the meaning that kube-apiserver gives them.
 type ListOptions struct {
-	// ResourceVersion is "" for a consistent read, "0" for any version that the server has, or a version.
+	// ResourceVersion is "" for a consistent read, "0" for any version that the server has, or a
+	// version.
 	ResourceVersion string
 	// Match sets the meaning of ResourceVersion. "" leaves it to the server.
 	Match metav1.ResourceVersionMatch

@@ -165,8 +165,8 @@ func TestWatchOutlivesItsTimeout(t *testing.T) {
 	})
 }
 
-// TestEndOfStream ends a stream that waits, by Close and by the context: Next fails immediately, and
-// says why.
+// TestEndOfStream ends a stream that waits, by Close and by the context: Next fails immediately,
+// and says why.
 func TestEndOfStream(t *testing.T) {
 	reason := errors.New("the owner has had enough")
 	for _, byContext := range []bool{false, true} {

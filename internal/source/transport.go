@@ -28,8 +28,8 @@ import (
 // an eighth of the client's CPU and a quarter of the time. WATCHes are many, long and mostly
 // silent, so they share one HTTP/2 connection.
 //
-// A server, or a front end, may speak HTTP/2 alone. Servers treat other clients differently:
-// they end the TLS handshake or the connection, refuse (426, 505), or never answer. So LISTs use the
+// A server, or a front end, may speak HTTP/2 alone. Servers treat other clients differently: they
+// end the TLS handshake or the connection, refuse (426, 505), or never answer. So LISTs use the
 // WATCHes' client after maxUnanswered LISTs in a row got no answer, and continue to use it if it
 // gets an answer.
 type listTransport struct {
@@ -133,8 +133,8 @@ type transportKey struct {
 	caFile, certFile, keyFile, caData, certData, keyData string
 	// getCert is a credential plugin's.
 	getCert *transport.GetCertHolder
-	// proxy and dial are addresses of functions. A transport refers to its functions, so no others have
-	// these addresses. A collected transport is not found any more.
+	// proxy and dial are addresses of functions. A transport refers to its functions, so no others
+	// have these addresses. A collected transport is not found any more.
 	proxy, dial uintptr
 }
 

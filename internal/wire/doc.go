@@ -19,9 +19,9 @@
 // larger than [Limits] allows causes a [*SyntaxError] with the offset in the decoded body. Memory
 // grows only with received bytes.
 //
-// In protobuf, these are malformed too: a field that occurs twice if this package reads it and it is
-// no list or map, a typeMeta after the raw bytes that it describes, and a body of another kind in
-// place of a list.
+// In protobuf, these are malformed too: a field that occurs twice if this package reads it and it
+// is no list or map, a typeMeta after the raw bytes that it describes, and a body of another kind
+// in place of a list.
 //
 // In JSON, these are: text outside RFC 8259, a byte order mark, nesting deeper than [MaxDepth], and
 // two members of the same name if this package reads that name. Names are compared exactly, not

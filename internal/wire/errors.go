@@ -15,8 +15,8 @@ var (
 	// ErrMalformed is returned when bytes do not follow their encoding, or this package refuses them
 	// (see the package comment). It is always wrapped in a *SyntaxError.
 	ErrMalformed = errors.New("malformed")
-	// ErrTooLarge is returned when an object is larger than Limits.MaxObject. It is always wrapped in a
-	// *SyntaxError.
+	// ErrTooLarge is returned when an object is larger than Limits.MaxObject. It is always wrapped in
+	// a *SyntaxError.
 	ErrTooLarge = errors.New("too large")
 )
 

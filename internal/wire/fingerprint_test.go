@@ -87,8 +87,8 @@ func TestSame(t *testing.T) {
 	}
 }
 
-// Objects that differ after the members that do not count differ in its fingerprint, and nothing makes
-// it run on.
+// Objects that differ after the members that do not count have different fingerprints, and
+// Fingerprint ends for every input.
 func TestFingerprintOfAnything(t *testing.T) {
 	same := Fingerprint(JSON, []byte(`{"metadata":{"name":"a"}}`))
 	for text, want := range map[string]bool{

@@ -265,8 +265,8 @@ func (e endless) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Bodies that cannot become an object use no memory beyond the limit: endless whitespace, an endless
-// unknown member, an object without end.
+// Bodies that cannot become an object use no memory beyond the limit: endless whitespace, an
+// endless unknown member, an object without end.
 func TestReadersStayWithinTheirLimit(t *testing.T) {
 	const limit = 1 << 20
 	bodies := map[string]func() io.Reader{

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// jsonBody reads JSON from a body, value by value. The bytes between the start of the window and pos
-// have been read but are kept until release.
+// jsonBody reads JSON from a body, value by value. The bytes between the start of the window and
+// pos have been read but are kept until release.
 type jsonBody struct {
 	buf buffer
 	pos int

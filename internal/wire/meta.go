@@ -40,8 +40,8 @@ type Meta struct {
 const initialEventsEnd = "k8s.io/initial-events-end"
 
 // CoalescedAnnotation is the annotation of a bookmark that precedes coalesced changes: after a
-// relist, or for a slow client, a watch cache sends only the last change of each key. Its value is a
-// resourceVersion. Up to that version, changes of different keys are in no particular order: a
+// relist, or for a slow client, a watch cache sends only the last change of each key. Its value is
+// a resourceVersion. Up to that version, changes of different keys are in no particular order: a
 // client that received a version may not have received older changes of other objects.
 const CoalescedAnnotation = "weir.dev/coalesced"
 
@@ -70,8 +70,8 @@ func bookmarkAnnotations(annotations map[string]string) []byte {
 	return nil
 }
 
-// Forget empties m, so that it no longer refers to the object that it was read from. It keeps its own
-// memory for the next object.
+// Forget empties m, so that it no longer refers to the object that it was read from. It keeps its
+// own memory for the next object.
 func (m *Meta) Forget() {
 	*m = Meta{unescaped: m.unescaped[:0], entries: m.entries[:0], set: m.set[:0]}
 }

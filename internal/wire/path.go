@@ -302,8 +302,8 @@ func (tf textFormat) empty(f *protoField) bool {
 	return f.varint == 0
 }
 
-// appendProtoText appends the text of a value, unless JSON has null for it. ok is false if the value
-// is malformed.
+// appendProtoText appends the text of a value, unless JSON has null for it. ok is false if the
+// value is malformed.
 func (p *Path) appendProtoText(dst [][]byte, f *protoField) (_ [][]byte, ok bool) {
 	var value any
 	switch p.format {

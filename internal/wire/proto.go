@@ -95,9 +95,9 @@ func (f *protoField) consume(b []byte, i int) int {
 	return protoResult(i, protowire.ConsumeFieldValue(protowire.Number(f.num), protowire.Type(f.typ), b[i:]))
 }
 
-// readFields reads the message b, which starts at offset in its body. It sets fields[n] to the field
-// with number n, which must have the type that fields[n] has, and skips other fields. A field that
-// occurs twice is an error. what names the message in errors.
+// readFields reads the message b, which starts at offset in its body. It sets fields[n] to the
+// field with number n, which must have the type that fields[n] has, and skips other fields. A field
+// that occurs twice is an error. what names the message in errors.
 func readFields(b []byte, fields []protoField, what string, offset int64) error {
 	var f protoField
 	for i := 0; i < len(b); {

@@ -255,7 +255,8 @@ func (p *protoList) content(what string, n uint64, limit int) ([]byte, error) {
 	return b, nil
 }
 
-// skip reads the value of a field. Only a group, of which Kubernetes has none, is kept in the buffer.
+// skip reads the value of a field. Only a group, of which Kubernetes has none, is kept in the
+// buffer.
 func (p *protoList) skip(what string, num uint32, typ uint8) error {
 	n := uint64(0)
 	var err error
