@@ -291,17 +291,18 @@ func (p *protoList) skip(what string, num uint32, typ uint8) error {
 
 func (p *protoList) skipGroup(what string, num uint32, typ uint8) error {
 	for {
-		w := p.buf.window()
+		held := p.buf.len()
+		w := p.buf.window()[:min(int64(held), p.left)]
 		n := protoResult(0, protowire.ConsumeFieldValue(protowire.Number(num), protowire.Type(typ), w))
 		switch {
-		case n == protoTruncated && int64(len(w)) >= p.left, int64(n) > p.left:
+		case n == protoTruncated && int64(held) >= p.left:
 			return p.fail(what + ": a group runs beyond the list")
-		case n == protoTruncated && len(w) > maxDescription:
-			return tooLarge(p.buf.off, what+": group", uint64(len(w)), maxDescription)
+		case n == protoTruncated && held > maxDescription:
+			return tooLarge(p.buf.off, what+": group", uint64(held), maxDescription)
 		case n == protoTruncated:
 			// Twice as much, so that a group in many pieces is not scanned for each of them.
-			if err := p.buf.need(2*len(w) + 1); err != nil && p.buf.len() == len(w) {
-				return p.buf.fail(len(w), what, err)
+			if err := p.buf.need(2*held + 1); err != nil && p.buf.len() == held {
+				return p.buf.fail(held, what, err)
 			}
 		case n < 0:
 			return p.fail(fmt.Sprintf("%s: wire type %d", what, typ))
