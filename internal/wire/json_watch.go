@@ -9,7 +9,8 @@ type jsonWatch struct {
 }
 
 // buffered leaves out the whitespace before the next event: the newline after the last one arrives
-// together with that one.
+// together with that one. An event that broke off counts from its beginning, because it is still in
+// the window.
 func (j *jsonWatch) buffered() int {
 	w := j.buf.window()
 	return len(w) - skipSpace(w, j.pos)
