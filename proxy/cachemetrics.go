@@ -91,7 +91,7 @@ func describeCache(ch chan<- *prometheus.Desc) {
 
 // collectCache collects the metrics of a session's cache; labels are the values of byResource.
 func (s *session) collectCache(ch chan<- prometheus.Metric, labels []string) {
-	st := s.cache.Stats()
+	st := s.Cache().Stats()
 	with := func(more ...string) []string { return append(labels[:2:2], more...) }
 	send := func(d *prometheus.Desc, valueType prometheus.ValueType, v float64, values []string) {
 		ch <- prometheus.MustNewConstMetric(d, valueType, v, values...)

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/feed"
 )
 
 // TestRedefined: a resource that the upstream defines in another way is cached anew, its watches
@@ -119,27 +120,27 @@ func TestSmallWhileReread(t *testing.T) {
 	for name, tt := range map[string]struct {
 		why  error
 		wait timeouts
-	}{"redefined": {errRedefined, leisurely()}, "restored": {errWentBack, patient()}} {
+	}{"redefined": {errRedefined, leisurely()}, "restored": {feed.ErrWentBack, patient()}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			u := startUpstream(t, apiserver.Options{Pods: 3})
-			if tt.why == errWentBack {
+			if tt.why == feed.ErrWentBack {
 				tt.wait.reread = deadline
 			}
 			tp := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: tt.wait})
 			tp.ready()
 			pods := tp.resource("pods")
-			pods.ready.Load().sink.endSession(tt.why)
+			pods.refuseAs(tt.why)
 			tp.until("the session has ended", func() bool { return pods.ready.Load() == nil })
 			u.forwarded("")
-			queries := pods.versionQueries.Load()
+			queries := pods.feedStats.VersionQueries.Load()
 			if code, body := tp.get("jane", "/api/v1/pods"); code != http.StatusOK || len(u.forwarded("/api/v1/pods")) != 1 {
 				t.Errorf("a list: %d %.200s", code, body)
 			}
-			if read := pods.ready.Load() != nil; read != (tt.why == errWentBack) {
+			if read := pods.ready.Load() != nil; read != (tt.why == feed.ErrWentBack) {
 				t.Errorf("it was read before the list was answered: %t", read)
 			}
-			if sent := pods.versionQueries.Load() - queries; sent != 0 {
+			if sent := pods.feedStats.VersionQueries.Load() - queries; sent != 0 {
 				t.Errorf("%d queries for a proof", sent)
 			}
 		})
@@ -157,7 +158,7 @@ func TestReadsOfEndedSession(t *testing.T) {
 		t.Fatalf("%.300s", body)
 	}
 	// This is as at its end, before it is no longer the one that answers.
-	tp.resource("pods").ready.Load().cache.Close()
+	tp.resource("pods").ready.Load().Cache().Close()
 	pod := list.Items[0]
 	for _, path := range []string{
 		"/api/v1/pods?resourceVersion=0", "/api/v1/pods?watch=true&resourceVersion=0",

@@ -1,15 +1,12 @@
 package proxy
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,9 +14,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/internal/reflector"
-	"github.com/weirproject/weir/internal/source"
-	"github.com/weirproject/weir/internal/wire"
 )
 
 const (
@@ -83,9 +77,9 @@ func TestProven(t *testing.T) {
 			t.Errorf("%s: %d upstream", path, len(passed))
 		}
 	}
-	sess := tp.resource("pods").ready.Load()
-	if sess.freshness.queries.Load() == 0 || sess.freshness.watches.Load() == 0 {
-		t.Errorf("%d questions and %d watches upstream", sess.freshness.queries.Load(), sess.freshness.watches.Load())
+	pods := tp.resource("pods")
+	if pods.feedStats.VersionQueries.Load() == 0 || pods.feedStats.ProofWatches.Load() == 0 {
+		t.Errorf("%d questions and %d watches upstream", pods.feedStats.VersionQueries.Load(), pods.feedStats.ProofWatches.Load())
 	}
 }
 
@@ -100,14 +94,14 @@ func TestProvenTogether(t *testing.T) {
 	u.faults.Add(apiserver.Rule{Match: apiserver.Match("list", "pods"), Times: 1, Hold: release})
 	var all sync.WaitGroup
 	began := time.Now()
-	sess := tp.resource("pods").ready.Load()
+	pods := tp.resource("pods")
 	get := func() {
 		if code, _ := tp.get("jane", consistentList); code != http.StatusOK {
 			t.Error(code)
 		}
 	}
 	all.Go(get) // whose question the others have missed
-	tp.until("it is asked", func() bool { return sess.freshness.queries.Load() == 1 })
+	tp.until("it is asked", func() bool { return pods.feedStats.VersionQueries.Load() == 1 })
 	for range 20 {
 		all.Go(get)
 	}
@@ -117,53 +111,12 @@ func TestProvenTogether(t *testing.T) {
 	// Some of the 20 may get to ask only after the second question was sent, and on a busy machine
 	// some a second later.
 	took := time.Since(began)
-	if asked := sess.freshness.queries.Load(); asked < 2 || asked > 3+uint64(took/time.Second) {
+	if asked := pods.feedStats.VersionQueries.Load(); asked < 2 || asked > 3+uint64(took/time.Second) {
 		t.Errorf("%d questions upstream within %v", asked, took)
 	}
 	if forwarded := len(u.forwarded(consistentList)); forwarded > 0 {
 		t.Errorf("%d reads forwarded", forwarded)
 	}
-}
-
-// clockedSource answers queries for the newest resourceVersion with 2, and notes when they came.
-type clockedSource struct {
-	source.Source
-	began time.Time
-	asked []time.Duration
-}
-
-func (s *clockedSource) NewestVersion(context.Context, string) (string, error) {
-	s.asked = append(s.asked, time.Since(s.began).Round(time.Millisecond))
-	return "2", nil
-}
-
-// TestQueriesArePaced: who reads a moment after another is not put off, and many who come one after
-// another cost the upstream one query a second.
-func TestQueriesArePaced(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		src := &clockedSource{began: time.Now()}
-		ts := newTestSink(t, 0)
-		ts.Progress("2")
-		ts.Flush()
-		ctx, cancel := context.WithCancel(t.Context())
-		p := newFreshnessProver(ctx, []source.Source{src}, ts.storeSink, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} }, defaultTimeouts.proof)
-		defer p.close()
-		defer cancel()
-		var readers sync.WaitGroup
-		for range 30 {
-			readers.Go(func() {
-				if !p.proveCurrent(ctx) {
-					t.Error("not proven")
-				}
-			})
-			time.Sleep(100 * time.Millisecond)
-		}
-		readers.Wait()
-		want := []time.Duration{0, 100 * time.Millisecond, time.Second, 2 * time.Second, 3 * time.Second}
-		if !slices.Equal(src.asked, want) {
-			t.Errorf("asked at %v, want %v", src.asked, want)
-		}
-	})
 }
 
 // TestNotProven: what cannot be proven, or is not worth it, goes upstream.
@@ -199,52 +152,6 @@ func TestNotProven(t *testing.T) {
 	}
 }
 
-// TestProvenWhileStalled: a copy that does not hear of a change is not current, whatever the
-// upstream's bookmarks say. One that has lost touch with the upstream is not even asked about.
-func TestProvenWhileStalled(t *testing.T) {
-	t.Parallel()
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	src, err := source.New(u.config, source.Resource{GVR: corev1.SchemeGroupVersion.WithResource("pods"), Encoding: wire.JSON}, source.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer src.CloseIdleConnections()
-	rv, err := src.NewestVersion(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ts := newTestSink(t, 0) // which nobody feeds
-	ts.Progress(rv)
-	ts.Flush()
-	status := reflector.Status{Phase: reflector.Watching}
-	ctx, cancel := context.WithCancel(t.Context())
-	p := newFreshnessProver(ctx, []source.Source{src}, ts.storeSink, func() reflector.Status { return status }, defaultTimeouts.proof)
-	defer p.close()
-	defer cancel()
-	u.label(1)
-	before := ts.version()
-	for p.watches.Load() == 0 && !t.Failed() { // on a slow machine a query alone may take too long
-		if p.proveCurrent(t.Context()) || ts.version() != before {
-			t.Errorf("current, at %d after %d, after %d watches", ts.version(), before, p.watches.Load())
-		}
-	}
-	p.wait(t)
-	asked := p.queries.Load()
-	if status.Err = errors.New("lost"); p.proveCurrent(t.Context()) || p.queries.Load() != asked {
-		t.Error("asked about a copy that has lost touch")
-	}
-}
-
-// wait waits until nothing is under way.
-func (p *freshnessProver) wait(t *testing.T) {
-	t.Helper()
-	for busy := true; busy && t.Context().Err() == nil; time.Sleep(time.Millisecond) {
-		p.mu.Lock()
-		busy = p.querying || p.watching
-		p.mu.Unlock()
-	}
-}
-
 // waiting returns how many reads are under way.
 func (tp *testProxy) waiting() int { return tp.server.flowControl.readOnly.inUse() }
 
@@ -258,53 +165,6 @@ func (tp *testProxy) resource(resource string) *resource {
 	}
 	tp.t.Fatalf("%s are not cached", resource)
 	return nil
-}
-
-// TestProve: what is proven is what the clock tells, and whoever waits for it is woken. A change
-// that was proven not to be is one of another past.
-func TestProve(t *testing.T) {
-	ts := newTestSink(t, 0)
-	waited := make(chan error, 1)
-	go func() { waited <- ts.Wait(t.Context(), 9) }()
-	for range 2 {
-		ts.prove(9)
-	}
-	if err := <-waited; err != nil {
-		t.Fatal(err)
-	}
-	if ts.prove(7); ts.version() != 9 {
-		t.Errorf("proven at 9, and at %d", ts.version())
-	}
-	if err := ts.Wait(t.Context(), 8); err != nil {
-		t.Error(err)
-	}
-	late, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-	defer cancel()
-	if err := ts.Wait(late, 10); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("waiting for what is not there: %v", err)
-	}
-	if err := ts.put(wire.Modified, "a", 10, 0); err != nil || ts.version() != 10 || ts.ended != nil {
-		t.Errorf("a change after it: %v, at %d, given up for %v", err, ts.version(), ts.ended)
-	}
-	ts.prove(20)
-	if err := ts.put(wire.Modified, "a", 15, 0); !errors.Is(err, errWentBack) || !errors.Is(ts.ended, errWentBack) {
-		t.Errorf("a change that was proven not to be: %v, given up for %v", err, ts.ended)
-	}
-}
-
-// TestReadToBookmark: the first bookmark counts, with the last change before it.
-func TestReadToBookmark(t *testing.T) {
-	t.Parallel()
-	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
-	tp.ready()
-	sess := tp.resource("pods").ready.Load()
-	from := sess.sink.version()
-	u.label(1)
-	tp.until("it is told", func() bool { return sess.sink.version() > from })
-	u.namespace("other")
-	sess.freshness.watchOnce(from)
-	tp.until("the bookmark is taken", func() bool { return sess.sink.version() > from+1 })
 }
 
 // TestAge: an answer tells how long ago the upstream was heard of, and one that would be too old is
@@ -321,49 +181,13 @@ func TestAge(t *testing.T) {
 		tp := startProxy(t, u, Options{Resources: []string{"pods"}, MaxStaleness: tt.bound, timeouts: patient()})
 		tp.ready()
 		resp := tp.open(tp.client, http.MethodGet, consistentList+"?resourceVersion=0", "Authorization", "Bearer token-jane")
-		passed, sess := len(u.forwarded(consistentList)), tp.resource("pods").ready.Load()
-		if age := resp.Header.Get("Age"); passed != tt.passed || sess.freshness.queries.Load() != tt.proofs || (age != "") != (passed == 0) || resp.StatusCode != http.StatusOK {
-			t.Errorf("%+v: answered %d, of age %q, %d upstream, %d questions", tt, resp.StatusCode, age, passed, sess.freshness.queries.Load())
+		passed, pods := len(u.forwarded(consistentList)), tp.resource("pods")
+		if age := resp.Header.Get("Age"); passed != tt.passed || pods.feedStats.VersionQueries.Load() != tt.proofs || (age != "") != (passed == 0) || resp.StatusCode != http.StatusOK {
+			t.Errorf("%+v: answered %d, of age %q, %d upstream, %d questions", tt, resp.StatusCode, age, passed, pods.feedStats.VersionQueries.Load())
 		}
-		rv := sess.sink.version()
+		rv := pods.ready.Load().Version()
 		if tp.get("jane", fmt.Sprintf("%s?resourceVersion=%d&resourceVersionMatch=Exact", consistentList, rv)); len(u.forwarded(consistentList)) != 0 {
 			t.Errorf("%+v: the state of %d went upstream", tt, rv)
 		}
-	}
-}
-
-// changing is a source whose answer to the question for its newest resourceVersion comes after a
-// change that is newer.
-type changing struct {
-	source.Source
-	newest string
-	then   func()
-}
-
-func (c changing) NewestVersion(context.Context, string) (string, error) {
-	c.then()
-	return c.newest, nil
-}
-
-// TestProvenUnderChanges: a copy that has come further than the answer is by the time of it is
-// current; one that was further before the question is of another past.
-func TestProvenUnderChanges(t *testing.T) {
-	for _, tt := range []struct {
-		newest  string
-		current bool
-	}{{"6", true}, {"5", true}, {"4", false}} {
-		ts := newTestSink(t, 0) // at 5
-		src := changing{newest: tt.newest, then: func() {
-			if err := ts.put(wire.Modified, "a", 9, 0); err != nil {
-				t.Error(err)
-			}
-		}}
-		ctx, cancel := context.WithCancel(t.Context())
-		p := newFreshnessProver(ctx, []source.Source{src}, ts.storeSink, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} }, defaultTimeouts.proof)
-		if got := p.proveCurrent(t.Context()); got != tt.current {
-			t.Errorf("the upstream was at %s, the copy at 5, and is at %d: current: %v", tt.newest, ts.version(), got)
-		}
-		cancel()
-		p.close()
 	}
 }

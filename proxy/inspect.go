@@ -39,7 +39,7 @@ func (s inspected) State() inspect.State {
 func (res *resource) inspect() inspect.Resource {
 	r := inspect.Resource{
 		Name: res.name(), FullName: res.fullName(), Version: res.gvr.Version, State: res.state().String(), Configured: res.configured,
-		Events: res.events.Load(), Sessions: res.sessions.Load(), Watchers: int(res.watchers.Load()),
+		Events: res.feedStats.Events.Load(), Sessions: res.sessions.Load(), Watchers: int(res.watchers.Load()),
 	}
 	if text := res.lastError.Load(); text != nil {
 		r.Error = *text
@@ -52,13 +52,13 @@ func (res *resource) inspect() inspect.Resource {
 	if s == nil {
 		return r
 	}
-	status := s.reflector.Status()
-	r.Reflector, r.Transitions, r.Relists = &status, s.reflector.Transitions(), s.reflector.Relists()
-	r.Objects, r.ResourceVersion, r.Memory = s.store.Len(), s.store.ResourceVersion(), s.store.Memory()
-	if at := s.lastHeard(); !at.IsZero() && at.Unix() > 0 {
+	status := s.Reflector().Status()
+	r.Reflector, r.Transitions, r.Relists = &status, s.Reflector().Transitions(), s.Reflector().Relists()
+	r.Objects, r.ResourceVersion, r.Memory = s.Store().Len(), s.Store().ResourceVersion(), s.Store().Memory()
+	if at := s.LastHeard(); !at.IsZero() && at.Unix() > 0 {
 		r.Heard = &at
 	}
-	cache := s.cache.Stats()
+	cache := s.Cache().Stats()
 	r.Gets, r.Sent, r.Lag, r.BacklogBytes = cache.Gets, cache.InitialEvents+cache.Events+cache.Bookmarks, cache.Lag, cache.BacklogBytes
 	r.CaughtUp, r.Stalled = cache.CaughtUp, cache.Stalled
 	for _, x := range cache.Indexes {
@@ -91,7 +91,7 @@ func (s inspected) Objects(name string) (inspect.Objects, bool) {
 // inspect returns the objects of the session.
 func (s *session) inspect() inspect.Objects {
 	kind := s.info.GroupVersionKind()
-	return inspect.Objects{Store: s.store, Kind: wire.TypeMeta{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind}, Decode: s.decode}
+	return inspect.Objects{Store: s.Store(), Kind: wire.TypeMeta{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind}, Decode: s.decode}
 }
 
 // decode returns the value of an object.

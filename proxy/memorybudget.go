@@ -137,6 +137,5 @@ func (res *resource) bytes() int64 {
 	if s == nil {
 		return 0
 	}
-	cache := s.cache.Stats()
-	return s.store.Memory().Total() + cache.EncodeCacheBytes + cache.PagedBytes + s.sink.relistedBytes.Load() + s.sink.history.Bytes()
+	return s.Bytes()
 }

@@ -132,8 +132,8 @@ func TestPagesAreInBudget(t *testing.T) {
 	tp.ready()
 	res := tp.resource("pods")
 	s := res.running.Load()
-	s.cache.ServeList(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/?limit=1", nil), "", "")
-	before, packed := res.bytes(), s.store.Memory().Packed
+	s.Cache().ServeList(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/?limit=1", nil), "", "")
+	before, packed := res.bytes(), s.Store().Memory().Packed
 	client := u.writerPast().CoreV1()
 	all, err := client.Pods("").List(tp.ctx, metav1.ListOptions{})
 	if err != nil || len(all.Items) != many {
@@ -146,7 +146,7 @@ func TestPagesAreInBudget(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	tp.until("all have changed", func() bool { return s.cache.Stats().Changes >= many })
+	tp.until("all have changed", func() bool { return s.Cache().Stats().Changes >= many })
 	if after := res.bytes(); after < before+packed/2 {
 		t.Errorf("%d bytes, and %d before, of which %d are pods", after, before, packed)
 	}

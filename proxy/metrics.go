@@ -152,10 +152,10 @@ func (s collector) Collect(ch chan<- prometheus.Metric) {
 		seen[name] = true
 		counter(descInits, res.sessions.Load(), name[:]...)
 		counter(descInitErrors, res.failedSessions.Load(), name[:]...)
-		counter(descInitial, res.initialObjects.Load(), name[:]...)
-		counter(descEvents, res.events.Load(), name[:]...)
-		counter(descProofs, res.versionQueries.Load(), name[0], name[1], "query")
-		counter(descProofs, res.proofWatches.Load(), name[0], name[1], "watch")
+		counter(descInitial, res.feedStats.InitialObjects.Load(), name[:]...)
+		counter(descEvents, res.feedStats.Events.Load(), name[:]...)
+		counter(descProofs, res.feedStats.VersionQueries.Load(), name[0], name[1], "query")
+		counter(descProofs, res.feedStats.ProofWatches.Load(), name[0], name[1], "watch")
 		res.collect(ch, name[:])
 	}
 }
@@ -192,9 +192,9 @@ func (res *resource) collect(ch chan<- prometheus.Metric, labels []string) {
 	if sess == nil {
 		return
 	}
-	gauge(descAge, max(time.Since(sess.lastHeard()).Seconds(), 0))
+	gauge(descAge, max(time.Since(sess.LastHeard()).Seconds(), 0))
 	sess.collectCache(ch, labels)
-	m := sess.store.Memory()
+	m := sess.Store().Memory()
 	gauge(descObjects, float64(m.Objects))
 	for _, p := range m.Purposes() {
 		gauge(descMemory, float64(p.Bytes), p.Name)

@@ -79,5 +79,5 @@ func (res *resource) isReread(rd *readRequest, prove bool) bool {
 	if sess == nil {
 		return apierrors.IsTooManyRequests(res.lost(nil, rd))
 	}
-	return prove && !sess.follows.Load() && sess.reflector.Status().Err == nil
+	return prove && !sess.follows.Load() && sess.Reflector().Status().Err == nil
 }

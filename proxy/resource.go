@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/weirproject/weir/internal/feed"
 )
 
 // resource is one resource that the proxy caches, or is about to cache. One goroutine runs its
@@ -28,15 +30,12 @@ type resource struct {
 	readySessions  atomic.Uint64 // sessions that became ready
 	// failures counts the attempts to load it that the upstream has answered with an error, since it
 	// was ready, or the upstream was not well.
-	failures       atomic.Int32
-	events         atomic.Uint64
-	initialObjects atomic.Uint64
-	versionQueries atomic.Uint64 // LISTs that asked for the upstream's newest resourceVersion
-	proofWatches   atomic.Uint64 // short WATCHes of the freshness prover
-	stopping       atomic.Bool
-	lastError      atomic.Pointer[string] // why it is not current; nil: it is
-	notReady       atomic.Int32           // the resourceState while there is no session
-	objects        atomic.Int64           // of the last session that was ready, at its end
+	failures  atomic.Int32
+	feedStats feed.Stats // of all sessions
+	stopping  atomic.Bool
+	lastError atomic.Pointer[string] // why it is not current; nil: it is
+	notReady  atomic.Int32           // the resourceState while there is no session
+	objects   atomic.Int64           // of the last session that was ready, at its end
 	// redefined is when the last session ended with errRedefined, in Unix nanoseconds. 0: it was read
 	// since.
 	redefined   atomic.Int64
@@ -97,7 +96,7 @@ func (res *resource) run(ctx context.Context) error {
 		switch {
 		case res.prefersOther(ctx, err):
 			return errOtherVersion
-		case errors.Is(err, errWentBack), errors.Is(err, errRelistTooLarge), errors.Is(err, errRedefined):
+		case errors.Is(err, feed.ErrWentBack), errors.Is(err, feed.ErrRelistTooLarge), errors.Is(err, errRedefined):
 			mayFail = time.Now().Add(rereadTime)
 		case !res.configured && (errors.Is(err, errAggregated) || time.Now().After(mayFail)):
 			return err

@@ -226,7 +226,7 @@ func (rs *resources) drain(over time.Duration) {
 	rs.drainBy.Store(&end)
 	for _, res := range rs.all() {
 		if s := res.ready.Load(); s != nil {
-			s.cache.Drain(over)
+			s.Cache().Drain(over)
 		}
 	}
 }
@@ -257,7 +257,7 @@ func (rs *resources) shedWatches() {
 	sessions := rs.byKept()
 	ended := 0
 	for _, s := range sessions {
-		n := s.cache.ShedStuck(maxShedPerTick - ended)
+		n := s.Cache().ShedStuck(maxShedPerTick - ended)
 		ended += rs.countShed(s, n, "watches whose clients take nothing are ended, to stay within the memory for watches")
 	}
 	if ended > 0 {
@@ -265,7 +265,7 @@ func (rs *resources) shedWatches() {
 		return
 	}
 	for _, s := range sessions {
-		n, bytes := s.cache.ShedLargest(maxShedPerTick-ended, excess)
+		n, bytes := s.Cache().ShedLargest(maxShedPerTick-ended, excess)
 		ended, excess = ended+rs.countShed(s, n, "watches whose clients take less than comes are ended, to stay within the memory for watches"), excess-bytes
 		if excess <= 0 {
 			return
@@ -277,7 +277,7 @@ func (rs *resources) shedWatches() {
 func (rs *resources) countShed(s *session, n int, why string) int {
 	if n > 0 {
 		rs.shedCount.Add(uint64(n))
-		rs.log.Warn(why, "resource", s.info.GroupVersionResource.GroupResource(), "watches", n, "bytes", s.cache.BacklogBytes())
+		rs.log.Warn(why, "resource", s.info.GroupVersionResource.GroupResource(), "watches", n, "bytes", s.Cache().BacklogBytes())
 	}
 	return n
 }
@@ -287,7 +287,7 @@ func (rs *resources) byKept() []*session {
 	kept := map[*session]int64{}
 	for _, res := range rs.all() {
 		if s := res.running.Load(); s != nil {
-			if n := s.cache.BacklogBytes(); n > 0 {
+			if n := s.Cache().BacklogBytes(); n > 0 {
 				kept[s] = n
 			}
 		}
@@ -299,7 +299,7 @@ func (rs *resources) byKept() []*session {
 func (rs *resources) keptBytes() (n int64) {
 	for _, res := range rs.all() {
 		if s := res.running.Load(); s != nil {
-			n += s.cache.BacklogBytes()
+			n += s.Cache().BacklogBytes()
 		}
 	}
 	return n

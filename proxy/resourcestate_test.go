@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/feed"
 	"github.com/weirproject/weir/internal/reflector"
 )
 
@@ -138,7 +139,7 @@ func TestNotReadyWhileRead(t *testing.T) {
 	// Once it was cached, it delays nobody any more: all replicas would be away at once.
 	res = tp.server.resources.all()[0]
 	u.block("/api/v1/pods")
-	res.ready.Load().sink.endSession(errRelistTooLarge)
+	res.refuseAs(feed.ErrRelistTooLarge)
 	tp.until("it is being read again", func() bool { return res.state() == stateLoading })
 	if code, body := tp.get("jane", "/readyz?verbose"); code != http.StatusOK || !strings.Contains(body, "[+]resource/pods forwarded: being read\n") {
 		t.Errorf("%d %s", code, body)
@@ -195,7 +196,7 @@ func TestDeletedDefinition(t *testing.T) {
 	u.missing = path
 	u.mu.Unlock()
 	u.tls.CloseClientConnections()
-	tp.until("the upstream has said so", func() bool { return errors.Is(sess.reflector.Status().Err, reflector.ErrUnknownResource) })
+	tp.until("the upstream has said so", func() bool { return errors.Is(sess.Reflector().Status().Err, reflector.ErrUnknownResource) })
 	u.forwarded("")
 	for _, query := range []string{"?resourceVersion=0", "?resourceVersion=0&watch=true"} {
 		if code, body := tp.get("jane", path+query); code != http.StatusNotFound {
@@ -208,7 +209,7 @@ func TestDeletedDefinition(t *testing.T) {
 	u.mu.Lock()
 	u.missing = ""
 	u.mu.Unlock()
-	tp.until("the upstream has it again", func() bool { return sess.reflector.Status().Err == nil || tp.resource("pods").ready.Load() != sess })
+	tp.until("the upstream has it again", func() bool { return sess.Reflector().Status().Err == nil || tp.resource("pods").ready.Load() != sess })
 	tp.ready()
 	u.forwarded("")
 	tp.until("the proxy answers", func() bool {

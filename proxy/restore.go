@@ -166,7 +166,7 @@ func (res *resource) lost(sess *session, rd *readRequest) error {
 	from := resourceversion.Number(rd.exactVersion)
 	switch {
 	case res.resources.lost(res.gvr, from), res.hasFutureVersion(sess, rd),
-		sess != nil && res.resources.restoreTracker.before(from) && !sess.cache.CanResumeFrom(rd.exactVersion):
+		sess != nil && res.resources.restoreTracker.before(from) && !sess.Cache().CanResumeFrom(rd.exactVersion):
 		return wentBackSince(from)
 	case sess == nil && rd.sendsState() && res.rereads():
 		return errReadAnew
@@ -180,7 +180,7 @@ func (res *resource) lost(sess *session, rd *readRequest) error {
 // of it late.
 func (res *resource) hasFutureVersion(sess *session, rd *readRequest) bool {
 	from := resourceversion.Number(rd.exactVersion)
-	return sess != nil && res.resources.restoreTracker.before(from) && from > sess.sink.version()
+	return sess != nil && res.resources.restoreTracker.before(from) && from > sess.Version()
 }
 
 func wentBackSince(resourceVersion uint64) *apierrors.StatusError {
@@ -196,12 +196,10 @@ func (rs *resources) lost(gvr schema.GroupVersionResource, from uint64) bool {
 // checkFutureVersion decides about a read that hasFutureVersion. It asks the upstream for its
 // newest resourceVersion, in one request for all who wait.
 func (s *session) checkFutureVersion(ctx context.Context, from uint64) error {
-	ctx, cancel := context.WithTimeout(ctx, s.freshness.timeout)
-	defer cancel()
-	switch q := s.freshness.newestVersion(ctx); {
-	case q == nil || q.err != nil:
+	switch newest, err := s.NewestVersion(ctx); {
+	case err != nil:
 		return apierrors.NewTooManyRequests("The server has gone back to an earlier state, and has not said how far it is.", retryAfterSeconds)
-	case q.rv < from:
+	case newest < from:
 		return wentBackSince(from)
 	}
 	return nil // nothing has changed up to there, or the client has listed it

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/feed"
 	"github.com/weirproject/weir/internal/reflector"
 	"github.com/weirproject/weir/internal/resourceversion"
 )
@@ -39,9 +40,9 @@ func TestWatchAfterRestore(t *testing.T) {
 		}
 		newest = resourceversion.Number(made.ResourceVersion)
 	}
-	tp.until("the pods are followed", func() bool { return pods.ready.Load().sink.version() == newest })
+	tp.until("the pods are followed", func() bool { return pods.ready.Load().Version() == newest })
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "eve" })
-	configmaps.ready.Load().sink.endSession(errWentBack)
+	configmaps.refuseAs(feed.ErrWentBack)
 	tp.until("both have ended", func() bool { return pods.ready.Load() == nil && configmaps.ready.Load() == nil })
 	u.forwarded("")
 
@@ -75,7 +76,7 @@ func TestWatchAfterRestore(t *testing.T) {
 	if code, body := from("jane", "pods", before); code != http.StatusGone {
 		t.Errorf("from what the new session never had: %d %.200s", code, body)
 	}
-	if code, body := from("jane", "pods", pods.ready.Load().sink.version()); code != http.StatusOK {
+	if code, body := from("jane", "pods", pods.ready.Load().Version()); code != http.StatusOK {
 		t.Errorf("from the new session's state: %d %.200s", code, body)
 	}
 	if got := u.forwarded("/api/v1/pods"); len(got) > 0 {
@@ -93,7 +94,7 @@ func TestRestoreWithoutSession(t *testing.T) {
 			tp := startProxy(t, u, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})
 			tp.ready()
 			pods, configmaps := tp.resource("pods"), tp.resource("configmaps")
-			from := pods.ready.Load().sink.version()
+			from := pods.ready.Load().Version()
 			pods.ready.Load().end(why)
 			tp.until("the pods' session has ended", func() bool { return pods.running.Load() == nil })
 			watch := fmt.Sprintf("/api/v1/pods?watch=true&timeoutSeconds=60&resourceVersion=%d", from)
@@ -103,7 +104,7 @@ func TestRestoreWithoutSession(t *testing.T) {
 				ended <- code
 			}()
 			tp.until("a watch is forwarded", func() bool { return tp.server.forwardedWatches.count() == 1 })
-			configmaps.ready.Load().sink.endSession(errWentBack)
+			configmaps.refuseAs(feed.ErrWentBack)
 			if code := <-ended; code != http.StatusOK {
 				t.Errorf("the forwarded watch: %d", code)
 			}
@@ -142,7 +143,7 @@ func TestRestoreOnDemand(t *testing.T) {
 				pods := tp.server.resources.find(podsResource)
 				return pods != nil && pods.ready.Load() != nil
 			})
-			from, session := tp.resource("pods").ready.Load().sink.version(), tp.resource("pods").ready.Load()
+			from, session := tp.resource("pods").ready.Load().Version(), tp.resource("pods").ready.Load()
 			if first == "ended" {
 				session.end(reflector.ErrUnknownResource)
 			} else {
@@ -150,7 +151,7 @@ func TestRestoreOnDemand(t *testing.T) {
 				u.forbidden = "/api/v1" // so that it cannot be cached again
 				u.mu.Unlock()
 			}
-			tp.resource("configmaps").ready.Load().sink.endSession(errWentBack)
+			tp.resource("configmaps").refuseAs(feed.ErrWentBack)
 			tp.until("pods are not cached", func() bool {
 				pods := tp.server.resources.find(podsResource)
 				return pods == nil || pods.ready.Load() == nil
@@ -168,7 +169,7 @@ func TestRestoreOnDemand(t *testing.T) {
 // just been restored or upgraded, does not know it at first.
 func TestOnDemandThroughRestart(t *testing.T) {
 	t.Parallel()
-	for name, why := range map[string]error{"restored": errWentBack, "upgraded": errRedefined} {
+	for name, why := range map[string]error{"restored": feed.ErrWentBack, "upgraded": errRedefined} {
 		t.Run(name, func(t *testing.T) {
 			u := startUpstream(t, apiserver.Options{Pods: 3})
 			tp := startProxy(t, u, Options{MemoryBudget: 64 << 20})
@@ -182,7 +183,7 @@ func TestOnDemandThroughRestart(t *testing.T) {
 			tp.until("pods are cached", func() bool { return ready() != nil })
 			pods := tp.resource("pods")
 			u.forbid("/api/v1")
-			ready().sink.endSession(why)
+			pods.refuseAs(why)
 			tp.until("one attempt has failed", func() bool { return ready() == nil && pods.state() == stateForbidden })
 			u.forbid("")
 			tp.until("pods are cached again", func() bool { return ready() != nil })
@@ -203,7 +204,7 @@ func TestListAfterRestore(t *testing.T) {
 	pods, configmaps := tp.resource("pods"), tp.resource("configmaps")
 	// The upstream had come much further before it was restored.
 	tp.server.resources.restoreTracker.observe(1 << 40)
-	configmaps.ready.Load().sink.endSession(errWentBack)
+	configmaps.refuseAs(feed.ErrWentBack)
 	tp.until("both have ended", func() bool { return pods.ready.Load() == nil && configmaps.ready.Load() == nil })
 	tp.watching(pods, configmaps)
 	made, err := u.writerPast().CoreV1().Pods("default").Create(tp.ctx, pod("new"), metav1.CreateOptions{})
@@ -236,7 +237,7 @@ func TestNeverCachedAfterRestore(t *testing.T) {
 	tp := startProxy(t, u, Options{Resources: []string{"deployments.apps", "configmaps"}, timeouts: leisurely()})
 	tp.ready()
 	tp.server.resources.restoreTracker.observe(1 << 40)
-	tp.resource("configmaps").ready.Load().sink.endSession(errWentBack)
+	tp.resource("configmaps").refuseAs(feed.ErrWentBack)
 	if code, body := tp.get("jane", "/apis/apps/v1/deployments?watch=true&timeoutSeconds=1&resourceVersion=1"); code != http.StatusOK {
 		t.Errorf("%d %s", code, body)
 	}
@@ -250,12 +251,14 @@ func TestRestoreFoundLate(t *testing.T) {
 	tp := startProxy(t, u, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})
 	tp.ready()
 	pods, configmaps := tp.resource("pods"), tp.resource("configmaps")
-	past := pods.ready.Load().sink.version() + 1000 // which the upstream had come to
-	pods.ready.Load().sink.prove(past)
+	past := pods.ready.Load().Version() + 1000 // which the upstream had reached
 	for _, res := range []*resource{pods, configmaps} {
 		res.ready.Load().end(errRedefined)
 	}
 	tp.until("both have ended", func() bool { return pods.running.Load() == nil && configmaps.running.Load() == nil })
+	restores := &tp.server.resources.restoreTracker
+	restores.sessionBegan(pods.gvr)
+	restores.sessionEnded(pods.gvr, past, false)
 	tp.watching(pods)
 	for _, what := range []string{"pods", "configmaps"} {
 		for _, from := range []uint64{past - 500, past} {

@@ -179,10 +179,10 @@ func (s *Server) serveRead(a *responseWriter, r *http.Request, rd *readRequest) 
 	case lost != nil:
 	case sess == nil:
 		return false
-	case prove && (sess.isSmall() || !sess.freshness.proveCurrent(wait)):
+	case prove && (sess.isSmall() || !sess.ProveCurrent(wait)):
 		return false
 	case !sess.waitForVersion(r.Context(), rd):
-		late := watchcache.TooLargeError(rd.minVersion, sess.sink.version())
+		late := watchcache.TooLargeError(rd.minVersion, sess.Version())
 		if rd.ownToken {
 			lost = late
 			break
@@ -240,7 +240,7 @@ func (s *Server) tooStale(res *resource, rd *readRequest) bool {
 		return false
 	}
 	sess := res.ready.Load()
-	return sess != nil && time.Since(sess.lastHeard()) > s.opts.MaxStaleness
+	return sess != nil && time.Since(sess.LastHeard()) > s.opts.MaxStaleness
 }
 
 // servedRead is a read that is answered from a session.
@@ -256,7 +256,7 @@ type servedRead struct {
 func (s *Server) serveFrom(a *responseWriter, w http.ResponseWriter, r *http.Request, rd *servedRead) {
 	s.served.WithLabelValues(rd.gvr.Group, rd.gvr.Resource, rd.review.verb).Inc()
 	rd.session.warnings.add(w.Header())
-	w.Header().Set("Age", strconv.FormatInt(int64(max(time.Since(rd.session.lastHeard()), 0)/time.Second), 10))
+	w.Header().Set("Age", strconv.FormatInt(int64(max(time.Since(rd.session.LastHeard()), 0)/time.Second), 10))
 	r = r.WithContext(watchcache.WithPayer(r.Context(), s.unread.payer(rd.who)))
 	if rd.review.verb == "watch" {
 		s.beginWatch(a, w, r, rd)

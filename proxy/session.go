@@ -5,31 +5,24 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/rest"
 
+	"github.com/weirproject/weir/internal/feed"
 	"github.com/weirproject/weir/internal/reflector"
-	"github.com/weirproject/weir/internal/source"
-	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/watchcache"
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// session is the life of one store, from its first list until only a new store helps.
+// session is the life of one feed of a resource, until only a new one helps.
 type session struct {
-	info      *resourceInfo
-	warnings  *warnings
-	store     *store.Store
-	sink      *storeSink
-	freshness *freshnessProver
-	cache     *watchcache.Cache
-	closers   []func() // of what newSession has made, in that order
-	reflector *reflector.Reflector
-	follows   atomic.Bool // it has watched the upstream: before that, nothing can be proven
+	*feed.Feed
+	info     *resourceInfo
+	warnings *warnings
+	follows  atomic.Bool // it has watched the upstream: before that, nothing can be proven
 	// unknown means that the upstream has answered last that it has no such resource, which may have
 	// been deleted. Until it answers otherwise, or the session ends after finalMissing such answers,
 	// reads are forwarded.
@@ -38,17 +31,8 @@ type session struct {
 	attempts int
 	// behindSince is when the resource fell behind its upstream. Zero: it is current. onStatus has it.
 	behindSince time.Time
+	begun       time.Time
 	end         context.CancelCauseFunc
-}
-
-// lastHeard returns when the session was last shown to be the upstream's state. It is at least as
-// new as the upstream was then, except for events in transit.
-func (s *session) lastHeard() time.Time {
-	at := s.reflector.Status().CurrentAt
-	if proven := time.Unix(0, s.freshness.provenAt.Load()); proven.After(at) {
-		return proven
-	}
-	return at
 }
 
 // runSession runs one session. The error says why it ended.
@@ -59,22 +43,19 @@ func (res *resource) runSession(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", res.gvr, err)
 	}
-	s, err := res.newSession(ctx, cancel, info)
+	s, err := res.newSession(cancel, info)
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	begun := time.Now()
-	s.sink.onListed = func() { res.markReady(s, time.Since(begun)) }
+	defer s.Close()
 	defer res.ready.Store(nil)
 	res.sessions.Add(1)
-	defer s.freshness.close()
 	res.running.Store(s)
 	defer res.running.Store(nil)
 	var monitoring sync.WaitGroup
-	check := newDefinitionCheck(&res.definitions, info.definition, res.resources.opts.timeouts.settle, begun)
+	check := newDefinitionCheck(&res.definitions, info.definition, res.resources.opts.timeouts.settle, s.begun)
 	monitoring.Go(func() { res.monitor(ctx, check, cancel) })
-	err = s.reflector.Run(ctx)
+	err = s.Run(ctx)
 	cancel(err)
 	monitoring.Wait()
 	res.sessionEnded(s, context.Cause(ctx))
@@ -84,81 +65,50 @@ func (res *resource) runSession(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// newSession makes a session, which ends with ctx or by end. The caller must close it, and before
-// that its freshness.
-func (res *resource) newSession(ctx context.Context, end context.CancelCauseFunc, info *resourceInfo) (_ *session, err error) {
-	s := &session{info: info, warnings: &warnings{}, end: end}
-	defer func() {
-		if err != nil {
-			s.close()
-		}
-	}()
+// newSession makes a session, which end ends. The caller must close it.
+func (res *resource) newSession(end context.CancelCauseFunc, info *resourceInfo) (_ *session, err error) {
+	s := &session{info: info, warnings: &warnings{}, begun: time.Now(), end: end}
 	upstream := rest.CopyConfig(res.resources.upstream)
 	upstream.Wrap(s.warnings.wrap)
 	if upstream.WarningHandler == nil && upstream.WarningHandlerWithContext == nil {
 		upstream.WarningHandler = rest.NoWarnings{} // the proxy's clients get them
 	}
-	asked, options := source.Resource{GVR: res.gvr, Encoding: info.encoding}, source.Options{Stats: &res.resources.stats}
-	src, err := source.New(upstream, asked, options)
-	if err != nil {
-		return nil, err
-	}
-	s.closers = append(s.closers, src.CloseIdleConnections)
-	proofs, err := newProofSource(upstream, asked, options)
-	if err != nil {
-		return nil, err
-	}
-	s.closers = append(s.closers, proofs.CloseIdleConnections)
 	opts := &res.resources.opts
-	s.store = store.New(store.Config{Encoding: info.encoding, LogBytes: opts.LogBytes, KeepLog: true})
-	s.closers = append(s.closers, s.store.Close)
-	s.sink = &storeSink{
-		Writer: s.store.Writer(store.Scope{}), store: s.store, enc: info.encoding, history: watchcache.NewHistory(0, 0, 0), events: &res.events, initialObjects: &res.initialObjects,
-		reserve: res.reserve, endSession: func(err error) { res.endSession(end, err) },
-	}
-	s.cache, err = watchcache.New(watchcache.Config{
-		Resource: info.Resource, Store: s.store, Encoding: info.encoding, Clock: s.sink, History: s.sink.history,
-		BookmarkInterval: opts.BookmarkInterval, MinWatch: opts.MinWatch, ExpireLate: opts.ExpireLate,
-		LabelSets: true, Flush: res.resources.flush, Workers: res.resources.workers, BuffersWrites: true, Closed: errReadAnew,
+	s.Feed, err = feed.New(feed.Config{
+		Upstream: upstream, Encoding: info.encoding, LogBytes: opts.LogBytes, ProofTimeout: opts.timeouts.proof,
+		Cache: watchcache.Config{
+			Resource: info.Resource, BookmarkInterval: opts.BookmarkInterval, MinWatch: opts.MinWatch, ExpireLate: opts.ExpireLate,
+			LabelSets: true, Flush: res.resources.flush, Workers: res.resources.workers, BuffersWrites: true, Closed: errReadAnew,
+		},
+		Reflector: reflector.Config{
+			Name: res.gvr.String(), Server: &res.resources.server, OnStatus: func(st reflector.Status) { res.onStatus(s, st, end) },
+		},
+		Reserve:  res.reserve,
+		OnListed: func() { res.markReady(s) },
+		OnRefuse: func(why error) { res.endSession(end, why) },
+		Stats:    &res.feedStats, Requests: &res.resources.stats,
 	})
-	if err != nil {
-		return nil, err
-	}
-	s.closers = append(s.closers, s.cache.Close)
-	s.reflector = reflector.New(src, s.sink, reflector.Config{
-		Name: res.gvr.String(), Encoding: info.encoding, Server: &res.resources.server,
-		OnStatus: func(st reflector.Status) { res.onStatus(s, st, end) },
-	})
-	s.freshness = newFreshnessProver(ctx, []source.Source{proofs, src}, s.sink, s.reflector.Status, opts.timeouts.proof)
-	s.freshness.queries, s.freshness.watches = &res.versionQueries, &res.proofWatches
-	return s, nil
-}
-
-// close closes what newSession has made, the last first.
-func (s *session) close() {
-	for _, c := range slices.Backward(s.closers) {
-		c()
-	}
+	return s, err
 }
 
 // sessionEnded notes why a session has ended. That decides how its watches end, and how the next
 // one begins.
 func (res *resource) sessionEnded(s *session, cause error) {
 	restores := &res.resources.restoreTracker
-	wentBack, aggregated := errors.Is(cause, errWentBack), errors.Is(cause, errAggregated)
-	restores.sessionEnded(res.gvr, s.sink.newest(), wentBack)
+	wentBack, aggregated := errors.Is(cause, feed.ErrWentBack), errors.Is(cause, errAggregated)
+	restores.sessionEnded(res.gvr, s.Version(), wentBack)
 	if aggregated {
 		restores.replaced(res.gvr)
 	}
 	if res.ready.Load() == s {
-		res.objects.Store(int64(s.store.Len()))
+		res.objects.Store(int64(s.Store().Len()))
 	}
 	if errors.Is(cause, errRedefined) { // after storing the objects, which rereads looks at
 		res.redefined.Store(time.Now().UnixNano())
 	}
 	if wentBack || aggregated {
 		res.ready.Store(nil)
-		s.cache.Expire()
+		s.Cache().Expire()
 	}
 	if res.ready.Load() == nil && !res.stopping.Load() {
 		res.failedSessions.Add(1)
@@ -172,7 +122,7 @@ func (res *resource) sessionEnded(s *session, cause error) {
 // not know it yet.
 func (res *resource) endSession(cancel context.CancelCauseFunc, why error) {
 	cancel(why)
-	if errors.Is(why, errWentBack) {
+	if errors.Is(why, feed.ErrWentBack) {
 		res.othersWentBack()
 	}
 }
@@ -182,26 +132,26 @@ func (res *resource) othersWentBack() {
 	all := res.resources.all()
 	for _, other := range all {
 		if s := other.running.Load(); s != nil {
-			res.resources.restoreTracker.observe(s.sink.newest())
+			res.resources.restoreTracker.observe(s.Version())
 		}
 	}
 	res.resources.restoreTracker.wentBack()
 	for _, other := range all {
 		if s := other.running.Load(); s != nil && other != res {
-			s.end(errWentBack)
+			s.end(feed.ErrWentBack)
 		}
 	}
 	res.resources.onWentBack()
 }
 
-func (res *resource) markReady(s *session, took time.Duration) {
-	res.resources.initSeconds.WithLabelValues(res.gvr.Group, res.gvr.Resource).Observe(took.Seconds())
+func (res *resource) markReady(s *session) {
+	res.resources.initSeconds.WithLabelValues(res.gvr.Group, res.gvr.Resource).Observe(time.Since(s.begun).Seconds())
 	res.lastError.Store(nil)
 	res.failures.Store(0)
 	res.notReady.Store(int32(stateLoading)) // for when it ends
 	// A session may have ended for another reason before it could find a restore, such as another
 	// version of kube-apiserver.
-	if res.resources.restoreTracker.revealsRestore(res.gvr, s.sink.newest()) {
+	if res.resources.restoreTracker.revealsRestore(res.gvr, s.Version()) {
 		res.othersWentBack()
 	}
 	res.ready.Store(s)
@@ -211,9 +161,9 @@ func (res *resource) markReady(s *session, took time.Duration) {
 	res.resources.restoreTracker.sessionBegan(res.gvr)
 	// This is checked after storing the session, as drain looks for sessions after storing the time.
 	if end := res.resources.drainBy.Load(); end != nil {
-		s.cache.Drain(time.Until(*end))
+		s.Cache().Drain(time.Until(*end))
 	}
-	res.resources.log.Info("a resource is cached", "resource", res.name(), "objects", s.store.Len(), "resourceVersion", s.store.ResourceVersion())
+	res.resources.log.Info("a resource is cached", "resource", res.name(), "objects", s.Store().Len(), "resourceVersion", s.Store().ResourceVersion())
 }
 
 // canServe reports whether the session can answer the read as kube-apiserver would.
@@ -226,7 +176,7 @@ func (s *session) canServe(r *http.Request, rd *readRequest) bool {
 		return false
 	}
 	indents := rd.review.verb != "watch" && ofTerminal(r)
-	if enc, ok := s.cache.Encoding(r.Header); !ok || (s.info.unknownFields || indents) && enc != wire.Protobuf {
+	if enc, ok := s.Cache().Encoding(r.Header); !ok || (s.info.unknownFields || indents) && enc != wire.Protobuf {
 		return false
 	}
 	if !s.info.Custom && s.info.encoding == wire.JSON && watchcache.WantsProtobuf(r.Header) {
@@ -234,17 +184,21 @@ func (s *session) canServe(r *http.Request, rd *readRequest) bool {
 	}
 	if rd.review.fields != nil {
 		for _, f := range rd.review.fields.Requirements() {
-			if !s.cache.SupportsField(f.Field) || f.Field == "metadata.namespace" && !s.info.Namespaced {
+			if !s.Cache().SupportsField(f.Field) || f.Field == "metadata.namespace" && !s.info.Namespaced {
 				return false
 			}
 		}
 	}
-	return rd.exactVersion == "" || s.cache.CanResumeFrom(rd.exactVersion)
+	return rd.exactVersion == "" || s.Cache().CanResumeFrom(rd.exactVersion)
 }
+
+// minProofObjects is the number of objects below which a read is forwarded: it costs the upstream
+// no more than the query that proves the session to be current.
+const minProofObjects = 100
 
 // isSmall reports whether the upstream can answer a LIST of the resource as easily as a query that
 // proves the session to be current.
-func (s *session) isSmall() bool { return s.store.Len() < minProofObjects }
+func (s *session) isSmall() bool { return s.Store().Len() < minProofObjects }
 
 // serves reports whether kube-apiserver serves such a target for a resource of this scope.
 func (s *session) serves(t target) bool {
@@ -262,25 +216,25 @@ const versionTimeout = time.Second
 // waitForVersion blocks until the session has reached the read's minVersion, and reports whether it
 // has.
 func (s *session) waitForVersion(ctx context.Context, rd *readRequest) bool {
-	if rd.minVersion <= s.sink.version() {
+	if rd.minVersion <= s.Version() {
 		return true
 	}
 	if rd.ownToken { // unknown to the upstream, so the read cannot be forwarded
-		return s.freshness.proveCurrent(ctx) && rd.minVersion <= s.sink.version()
+		return s.ProveCurrent(ctx) && rd.minVersion <= s.Version()
 	}
 	if !s.isSmall() {
-		return s.freshness.waitForVersion(ctx, rd.minVersion)
+		return s.ProveVersion(ctx, rd.minVersion)
 	}
 	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
-	return s.sink.Wait(ctx, rd.minVersion) == nil
+	return s.WaitVersion(ctx, rd.minVersion) == nil
 }
 
 // serve answers a GET or a LIST.
 func (s *session) serve(w http.ResponseWriter, r *http.Request, rd *readRequest) {
 	if rd.name != "" {
-		s.cache.ServeGet(w, r, rd.namespace, rd.name)
+		s.Cache().ServeGet(w, r, rd.namespace, rd.name)
 		return
 	}
-	s.cache.Begin(w, r, rd.query, rd.namespace, rd.review.name)
+	s.Cache().Begin(w, r, rd.query, rd.namespace, rd.review.name)
 }

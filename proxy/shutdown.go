@@ -81,7 +81,7 @@ func (s *Server) catchUp(ctx context.Context) {
 	var all sync.WaitGroup
 	for _, res := range s.resources.all() {
 		if sess := res.ready.Load(); sess != nil && res.watchers.Load() > 0 {
-			all.Go(func() { sess.freshness.proveCurrent(ctx) })
+			all.Go(func() { sess.ProveCurrent(ctx) })
 		}
 	}
 	all.Wait()

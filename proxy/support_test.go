@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/reflector"
 	"github.com/weirproject/weir/internal/testca"
 )
 
@@ -213,6 +214,9 @@ func (tp *testProxy) ready() {
 	tp.upstream.forwarded("")
 }
 
+// refuseAs ends the session of a resource for a reason that its feed finds.
+func (res *resource) refuseAs(why error) { res.endSession(res.ready.Load().end, why) }
+
 // watching waits until resources are cached, and watched too: only then can the proxy prove how
 // current they are. They are served some moments earlier.
 func (tp *testProxy) watching(of ...*resource) {
@@ -220,7 +224,11 @@ func (tp *testProxy) watching(of ...*resource) {
 	for _, res := range of {
 		tp.until(res.gvr.Resource+" are watched", func() bool {
 			sess := res.ready.Load()
-			return sess != nil && sess.freshness.isWatching()
+			if sess == nil {
+				return false
+			}
+			st := sess.Reflector().Status()
+			return st.Phase == reflector.Watching && st.Err == nil
 		})
 	}
 }

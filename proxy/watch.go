@@ -36,7 +36,7 @@ func (s *Server) beginWatch(a *responseWriter, w http.ResponseWriter, r *http.Re
 		return
 	}
 	defer release()
-	a.rest = rd.session.cache.Begin(w, r.WithContext(ctx), rd.query, rd.namespace, rd.review.name)
+	a.rest = rd.session.Cache().Begin(w, r.WithContext(ctx), rd.query, rd.namespace, rd.review.name)
 }
 
 // wholePermissionAge is how recent the permission to read everything must be for a watch with

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/feed"
 	"github.com/weirproject/weir/internal/resourceversion"
 )
 
@@ -287,7 +288,7 @@ func TestStartOver(t *testing.T) {
 	lines := tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion=0")
 	tp.next(lines, "ADDED")
 	res := tp.server.resources.all()[0]
-	res.ready.Load().sink.endSession(errWentBack)
+	res.refuseAs(feed.ErrWentBack)
 	var last string
 	for line := range lines {
 		last = line
@@ -301,7 +302,7 @@ func TestStartOver(t *testing.T) {
 	tp.until("cached anew", func() bool { return res.ready.Load() != nil && res.sessions.Load() == 2 })
 
 	// What is not reached again is gone, and what was never there may come.
-	now := resourceversion.Number(res.ready.Load().store.ResourceVersion())
+	now := resourceversion.Number(res.ready.Load().Store().ResourceVersion())
 	res.resources.restoreTracker.observe(now + 1000)
 	res.resources.restoreTracker.wentBack()
 	res.resources.restoreTracker.sessionBegan(res.gvr)
@@ -313,7 +314,7 @@ func TestStartOver(t *testing.T) {
 	if code, body := tp.get("jane", fmt.Sprintf("/api/v1/pods?resourceVersionMatch=Exact&resourceVersion=%d", now+500)); code != http.StatusGone {
 		t.Errorf("%d %s", code, body)
 	}
-	res.ready.Load().sink.endSession(errRelistTooLarge)
+	res.refuseAs(feed.ErrRelistTooLarge)
 	tp.until("cached anew again", func() bool { return res.ready.Load() != nil && res.sessions.Load() == 3 })
 }
 
@@ -328,7 +329,7 @@ func TestAllStartOver(t *testing.T) {
 	finder, other := all[0], all[1]
 	path := fmt.Sprintf("/api/v1/%s?watch=true&resourceVersion=0&allowWatchBookmarks=true", other.gvr.Resource)
 	lines := tp.watch("jane", path)
-	finder.ready.Load().sink.endSession(errWentBack)
+	finder.refuseAs(feed.ErrWentBack)
 	var last string
 	for line := range lines {
 		last = line
@@ -340,7 +341,7 @@ func TestAllStartOver(t *testing.T) {
 		return res.ready.Load() != nil && res.sessions.Load() == starts
 	}
 	tp.until("both are cached anew", func() bool { return anew(finder, 2) && anew(other, 2) })
-	finder.ready.Load().sink.endSession(errRelistTooLarge)
+	finder.refuseAs(feed.ErrRelistTooLarge)
 	tp.until("one is cached anew", func() bool { return anew(finder, 3) })
 	if !anew(other, 2) {
 		t.Error("the other one was given up as well")

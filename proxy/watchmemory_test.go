@@ -118,7 +118,7 @@ func (tp *testProxy) keepChanging() {
 }
 
 // kept returns what is kept for the watches of a resource, in bytes.
-func (res *resource) kept() int64 { return res.running.Load().cache.BacklogBytes() }
+func (res *resource) kept() int64 { return res.running.Load().Cache().BacklogBytes() }
 
 // overMemory reports whether watches take more than they may, after that was lowered to less than
 // they take if lower is set.

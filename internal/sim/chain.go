@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"reflect"
 	"slices"
@@ -11,12 +12,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/weirproject/weir/internal/engine"
+	"github.com/weirproject/weir/internal/feed"
 	"github.com/weirproject/weir/internal/reflector"
 	"github.com/weirproject/weir/internal/sim/api"
 	"github.com/weirproject/weir/internal/sim/etcd"
-	"github.com/weirproject/weir/internal/source"
-	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/watchcache"
 	"github.com/weirproject/weir/internal/wire"
 )
@@ -72,17 +71,18 @@ func (ch *chain) upstreams() []*api.Client {
 	return all
 }
 
-// replica is a watch cache with a reflector. It begins anew, with an empty store, when its server
-// went back.
+// replica is a watch cache with its feed. When the feed ends because its server went back, the
+// replica starts another, with an empty store.
 type replica struct {
 	kind   *api.Kind
 	client *api.Client
 	spec   ClientSpec
-	asked  func() // called when somebody reads from it
+	asked  func()           // called for each request
+	server reflector.Server // of all feeds
 
 	mu    sync.Mutex
-	cache *watchcache.Cache // nil while it is not ready
-	store *store.Store      // of the session
+	feed  *feed.Feed // the current one; nil before the first
+	ready bool       // feed has the first list
 }
 
 func (r *replica) run(ctx context.Context) {
@@ -91,52 +91,37 @@ func (r *replica) run(ctx context.Context) {
 	}
 }
 
-// session runs one store until the context ends or the server goes back.
+// session runs one feed until the context ends or the server goes back.
 func (r *replica) session(ctx context.Context) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	encoding := wire.JSON
-	if r.kind.Protobuf {
-		encoding = wire.Protobuf
-	}
-	sink := &storeSink{endSession: cancel}
-	e := engine.New(engine.Config{
-		Sink:      func(w *store.Writer) reflector.Sink { sink.Writer = w; return sink },
-		Store:     store.Config{Encoding: encoding, KeepLog: true, LogBytes: r.spec.LogBytes},
-		Reflector: reflector.Config{WatchTimeout: r.spec.Watch, Backoff: reflector.Backoff(r.spec.backoff), Encoding: encoding},
-	})
-	sink.store = e.Store()
-	r.hold(sink.store)
-	sink.history = watchcache.NewHistory(0, 0, 0)
-	src, err := source.New(config(r.client), source.Resource{GVR: r.kind.GroupVersionResource, Encoding: encoding}, source.Options{})
-	if err != nil {
-		panic(err)
-	}
-	e.Reflect(src, store.Scope{}, "")
-	cache := r.newCache(sink, encoding)
-	sink.onListed = func() { r.set(cache) }
-	_ = e.Run(ctx)
-	r.set(nil)
-	cache.Close()
-}
-
-func (r *replica) newCache(sink *storeSink, encoding wire.Encoding) *watchcache.Cache {
 	resource := watchcache.Resource{GroupVersionResource: r.kind.GroupVersionResource, Kind: r.kind.Kind, Namespaced: true, Custom: !r.kind.Protobuf}
 	if r.kind.Protobuf {
-		resource.Type = reflect.TypeFor[corev1.ConfigMap]()
+		encoding, resource.Type = wire.Protobuf, reflect.TypeFor[corev1.ConfigMap]()
 	}
-	cache, err := watchcache.New(watchcache.Config{Resource: resource, Store: sink.store, Encoding: encoding, Clock: sink, History: sink.history})
+	f, err := feed.New(feed.Config{
+		Upstream: config(r.client), Encoding: encoding, LogBytes: r.spec.LogBytes,
+		Cache:     watchcache.Config{Resource: resource},
+		Reflector: reflector.Config{WatchTimeout: r.spec.Watch, Backoff: reflector.Backoff(r.spec.backoff), Server: &r.server},
+		OnListed:  func() { r.setReady(true) },
+	})
 	if err != nil {
 		panic(err)
 	}
-	return cache
+	defer f.Close()
+	r.mu.Lock()
+	r.feed = f
+	r.mu.Unlock()
+	err = f.Run(ctx)
+	r.setReady(false)
+	if errors.Is(err, feed.ErrWentBack) {
+		f.Cache().Expire()
+	}
 }
 
-// hold records the store that a session begins with.
-func (r *replica) hold(s *store.Store) {
+func (r *replica) setReady(ready bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.store = s
+	r.ready = ready
 }
 
 // patience is how long a server may lag without being taken for one that was restored from a
@@ -145,24 +130,18 @@ func (r *replica) hold(s *store.Store) {
 const patience = 5 * time.Second
 
 // lag reports whether one of the replicas lacks something that was there patience ago, or has no
-// store yet.
+// feed yet.
 func (ch *chain) lag(h *etcd.History, now time.Duration) bool {
 	e := h.Era()
 	return slices.ContainsFunc(ch.replicas, func(r *replica) bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.store == nil {
+		if r.feed == nil {
 			return true
 		}
-		at, ok := e.Parse(r.store.ResourceVersion())
+		at, ok := e.Parse(r.feed.Store().ResourceVersion())
 		return !ok || at < e.RevisionAt(now-patience)
 	})
-}
-
-func (r *replica) set(c *watchcache.Cache) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.cache = c
 }
 
 // ServeHTTP implements http.Handler: it does what the routes of a program would. It answers 429
@@ -175,9 +154,9 @@ func (r *replica) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	}
 	r.asked()
 	r.mu.Lock()
-	cache := r.cache
+	f, ready := r.feed, r.ready
 	r.mu.Unlock()
-	if cache == nil {
+	if !ready {
 		w.Header().Set("Retry-After", "1")
 		http.Error(w, "the cache is not ready", http.StatusTooManyRequests)
 		return
@@ -186,5 +165,5 @@ func (r *replica) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	if _, rest, ok := strings.Cut(hr.URL.Path, "/namespaces/"); ok {
 		namespace, _, _ = strings.Cut(rest, "/")
 	}
-	cache.ServeList(w, hr, namespace, "")
+	f.Cache().ServeList(w, hr, namespace, "")
 }

@@ -1,37 +1,45 @@
-package proxy
+package feed
 
 import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/weirproject/weir/internal/reflector"
+	"github.com/weirproject/weir/internal/source"
 	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/watchcache"
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// testSink is a storeSink without a reflector.
-type testSink struct {
-	*storeSink
+// testFeed is a feed whose sink a test writes to, in place of the reflector.
+type testFeed struct {
+	*Feed
+	*sink
 	t       *testing.T
-	events  atomic.Uint64
-	initial atomic.Uint64
-	ended   error
-	refusal error
+	stats   Stats
+	ended   error // of which OnRefuse was notified
+	refusal error // of Reserve
 }
 
-func newTestSink(t *testing.T, logBytes int64) *testSink {
+// newTestFeed returns a feed at 5, with objects a and b.
+func newTestFeed(t *testing.T, logBytes int64) *testFeed {
 	t.Helper()
-	st := store.New(store.Config{Encoding: wire.JSON, KeepLog: true, LogBytes: logBytes})
-	t.Cleanup(st.Close)
-	ts := &testSink{t: t}
-	ts.storeSink = &storeSink{
-		Writer: st.Writer(store.Scope{}), store: st, enc: wire.JSON, history: watchcache.NewHistory(0, 0, 0), events: &ts.events, initialObjects: &ts.initial,
-		onListed: func() {}, endSession: func(err error) { ts.ended = err }, reserve: func(int) error { return ts.refusal },
+	ts := &testFeed{Feed: &Feed{}, t: t}
+	err := ts.build(Config{
+		Encoding: wire.JSON, LogBytes: logBytes, Stats: &ts.stats,
+		Cache:    watchcache.Config{Resource: watchcache.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "things"}, Kind: "Thing"}},
+		OnRefuse: func(err error) { ts.ended = err }, Reserve: func(int) error { return ts.refusal },
+	}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(ts.Close)
+	ts.sink = ts.Feed.sink
 	ts.BeginReplace(false)
 	if err := errors.Join(ts.put(0, "a", 1, 0), ts.put(0, "b", 2, 0)); err != nil {
 		t.Fatal(err)
@@ -40,13 +48,20 @@ func newTestSink(t *testing.T, logBytes int64) *testSink {
 	return ts
 }
 
+// proving returns the prover of the feed, as if the feed watched its upstream. Proofs come from the
+// sources.
+func (ts *testFeed) proving(sources ...source.Source) *prover {
+	ts.prover.sources, ts.prover.status = sources, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} }
+	return ts.prover
+}
+
 // put gives an object of some size.
-func (ts *testSink) put(t wire.EventType, name string, rv, size int) error {
+func (ts *testFeed) put(t wire.EventType, name string, rv, size int) error {
 	ts.t.Helper()
 	return ts.putAs(t, name, "u-"+name, rv, size)
 }
 
-func (ts *testSink) putAs(t wire.EventType, name, uid string, rv, size int) error {
+func (ts *testFeed) putAs(t wire.EventType, name, uid string, rv, size int) error {
 	ts.t.Helper()
 	raw := fmt.Appendf(nil, `{"metadata":{"name":%q,"uid":%q,"resourceVersion":"%d"},"data":%q}`, name, uid, rv, strings.Repeat("x", size))
 	var m wire.Meta
@@ -57,17 +72,17 @@ func (ts *testSink) putAs(t wire.EventType, name, uid string, rv, size int) erro
 }
 
 // now returns the resourceVersion that the clock tells.
-func (ts *testSink) now() (rv uint64) {
+func (ts *testFeed) now() (rv uint64) {
 	ts.Observe(func(v uint64) { rv = v })
 	return rv
 }
 
-func TestStoreSink(t *testing.T) {
-	ts := newTestSink(t, 0)
-	if ts.now() != 5 || ts.store.Len() != 2 {
-		t.Fatalf("at %d with %d objects", ts.now(), ts.store.Len())
+func TestSink(t *testing.T) {
+	ts := newTestFeed(t, 0)
+	if ts.now() != 5 || ts.sink.store.Len() != 2 {
+		t.Fatalf("at %d with %d objects", ts.now(), ts.sink.store.Len())
 	}
-	before, err := ts.store.CursorAt(ts.store.Revision())
+	before, err := ts.sink.store.CursorAt(ts.sink.store.Revision())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,8 +90,8 @@ func TestStoreSink(t *testing.T) {
 	if err := errors.Join(ts.put(wire.Modified, "a", 7, 0), ts.put(wire.Deleted, "b", 8, 0)); err != nil {
 		t.Fatal(err)
 	}
-	if ts.now() != 8 || ts.store.Len() != 1 || ts.storeSink.events.Load() != 2 {
-		t.Errorf("at %d with %d objects, after %d events", ts.now(), ts.store.Len(), ts.storeSink.events.Load())
+	if ts.now() != 8 || ts.sink.store.Len() != 1 || ts.stats.Events.Load() != 2 {
+		t.Errorf("at %d with %d objects, after %d events", ts.now(), ts.sink.store.Len(), ts.stats.Events.Load())
 	}
 	// A relist shows nothing before it is whole.
 	ts.BeginReplace(false)
@@ -86,8 +101,8 @@ func TestStoreSink(t *testing.T) {
 		}
 	}
 	ts.Flush()
-	if ts.now() != 8 || ts.store.Len() != 1 {
-		t.Errorf("in the middle of a relist: at %d with %d objects", ts.now(), ts.store.Len())
+	if ts.now() != 8 || ts.sink.store.Len() != 1 {
+		t.Errorf("in the middle of a relist: at %d with %d objects", ts.now(), ts.sink.store.Len())
 	}
 	ts.EndReplace("12")
 	var got []uint64
@@ -106,20 +121,20 @@ func TestStoreSink(t *testing.T) {
 		t.Fatal(err)
 	}
 	ts.AbortReplace()
-	if ts.store.Len() != 3 || ts.relistedBytes.Load() != 0 || ts.ended != nil {
-		t.Errorf("%d objects, %d bytes, %v", ts.store.Len(), ts.relistedBytes.Load(), ts.ended)
+	if ts.sink.store.Len() != 3 || ts.relistedBytes.Load() != 0 || ts.ended != nil {
+		t.Errorf("%d objects, %d bytes, %v", ts.sink.store.Len(), ts.relistedBytes.Load(), ts.ended)
 	}
 }
 
-// TestStoreSinkRelist: what a relist finds to be gone comes first and what it finds changed in its
-// order, so that whoever breaks off and goes on elsewhere misses nothing; nobody goes on here from
-// a state in between.
-func TestStoreSinkRelist(t *testing.T) {
-	ts := newTestSink(t, 0)
+// TestSinkRelist: the deletions that a relist finds come first, and then the changes in their
+// order, so that a client that breaks off and resumes elsewhere misses nothing. No client can
+// resume here from a state in between.
+func TestSinkRelist(t *testing.T) {
+	ts := newTestFeed(t, 0)
 	if err := errors.Join(ts.put(wire.Added, "gone", 6, 0), ts.put(wire.Added, "new", 7, 0), ts.put(wire.Added, "same", 8, 0)); err != nil {
 		t.Fatal(err)
 	}
-	from, err := ts.store.CursorAt(ts.store.Revision())
+	from, err := ts.sink.store.CursorAt(ts.sink.store.Revision())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,27 +165,22 @@ func TestStoreSinkRelist(t *testing.T) {
 	if want := "[-gone -new z@11 b@12 new@15 a@20]"; fmt.Sprint(got) != want || ts.now() != 30 {
 		t.Errorf("changes %v, not %v, at %d", got, want, ts.now())
 	}
-	cache, err := watchcache.New(watchcache.Config{Store: ts.store, Encoding: wire.JSON, Clock: ts.storeSink, History: ts.history})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cache.Close()
 	for rv, want := range map[string]bool{"8": true, "9": false, "11": false, "20": false, "29": false, "30": true, "31": true} {
-		if cache.CanResumeFrom(rv) != want {
+		if ts.cache.CanResumeFrom(rv) != want {
 			t.Errorf("from %s: %t", rv, !want)
 		}
 	}
 	if err := ts.put(wire.Modified, "a", 31, 0); err != nil {
 		t.Fatal(err)
 	}
-	if !cache.CanResumeFrom("31") || cache.CanResumeFrom("29") {
+	if !ts.cache.CanResumeFrom("31") || ts.cache.CanResumeFrom("29") {
 		t.Error("the next change mends what was torn, or is torn itself")
 	}
 }
 
-// TestStoreSinkWait: whoever waits for a resourceVersion finds the history up to it.
-func TestStoreSinkWait(t *testing.T) {
-	ts := newTestSink(t, 0)
+// TestSinkWait: a caller that has waited for a resourceVersion finds the history up to it.
+func TestSinkWait(t *testing.T) {
+	ts := newTestFeed(t, 0)
 	ts.mu.Lock() // as while a change is applied
 	waited := make(chan error, 1)
 	go func() { waited <- ts.Wait(t.Context(), 5) }()
@@ -187,51 +197,51 @@ func TestStoreSinkWait(t *testing.T) {
 	}
 }
 
-// TestStoreSinkEndsSession: too much news, or an upstream that went back in time, is for a new
-// store.
-func TestStoreSinkEndsSession(t *testing.T) {
+// TestSinkEndsFeed: a relist that found too much, or an upstream that went back in time, ends the
+// feed.
+func TestSinkEndsFeed(t *testing.T) {
 	for from, want := range map[int]error{
-		10: errRelistTooLarge,
-		3:  errWentBack, // there was no such object then, and the end of the list will not be seen
+		10: ErrRelistTooLarge,
+		3:  ErrWentBack, // there was no such object then, and the end of the list will not be seen
 	} {
-		ts := newTestSink(t, 0)
+		ts := newTestFeed(t, 0)
 		ts.BeginReplace(false)
 		var err error
 		for i := 0; err == nil && i < 40; i++ {
 			err = ts.put(0, fmt.Sprintf("n%d", i), from+i, 1<<20)
 		}
-		if !errors.Is(err, want) || !errors.Is(ts.ended, want) || ts.store.Len() != 2 {
-			t.Errorf("%v, %v, %d objects", err, ts.ended, ts.store.Len())
+		if !errors.Is(err, want) || !errors.Is(ts.ended, want) || ts.sink.store.Len() != 2 {
+			t.Errorf("%v, %v, %d objects", err, ts.ended, ts.sink.store.Len())
 		}
 	}
-	ts := newTestSink(t, 0)
+	ts := newTestFeed(t, 0)
 	ts.BeginReplace(true)
-	if !errors.Is(ts.ended, errWentBack) {
+	if !errors.Is(ts.ended, ErrWentBack) {
 		t.Error(ts.ended)
 	}
 }
 
-// TestStoreSinkOfAnotherPast: an upstream that went back, and has come to the resourceVersions of
-// before again by the time that it is listed, tells of objects that cannot have been there. A list
-// that is older than the cache proves nothing, nor does one that is whole.
-func TestStoreSinkOfAnotherPast(t *testing.T) {
+// TestSinkOfAnotherPast: an upstream that went back, and has reached its former resourceVersions
+// again when it is listed, lists objects in versions that the feed would have received. A list that
+// is older than the feed shows nothing of that.
+func TestSinkOfAnotherPast(t *testing.T) {
 	for _, c := range []struct {
 		name, object, uid string
 		rv                int
 		end               string
 		want              error
 	}{
-		{"an older version", "a", "u-a", 6, "12", errWentBack},
-		{"another object of the key", "a", "u-z", 7, "12", errWentBack},
-		{"an object that was gone", "b", "u-b", 2, "12", errWentBack},
-		{"no newer than before", "b", "u-b", 2, "10", errWentBack},
-		{"a version that was missed", "a", "u-a", 9, "12", errWentBack},
+		{"an older version", "a", "u-a", 6, "12", ErrWentBack},
+		{"another object of the key", "a", "u-z", 7, "12", ErrWentBack},
+		{"an object that was gone", "b", "u-b", 2, "12", ErrWentBack},
+		{"no newer than before", "b", "u-b", 2, "10", ErrWentBack},
+		{"a version that was missed", "a", "u-a", 9, "12", ErrWentBack},
 		{"the version that is cached", "a", "u-a", 8, "12", nil},
 		{"a newer version", "a", "u-a", 11, "12", nil},
 		{"an old list", "a", "u-a", 6, "7", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			ts := newTestSink(t, 0)
+			ts := newTestFeed(t, 0)
 			if err := errors.Join(ts.put(wire.Modified, "a", 8, 0), ts.put(wire.Deleted, "b", 10, 0)); err != nil {
 				t.Fatal(err)
 			}
@@ -250,13 +260,16 @@ func TestStoreSinkOfAnotherPast(t *testing.T) {
 	}
 }
 
-// TestStoreSinkFull: what does not fit is not stored, from a list or from a watch.
-func TestStoreSinkFull(t *testing.T) {
-	ts := newTestSink(t, 0)
-	ts.refusal = errOverBudget
+// errFull is the error with which Reserve refuses bytes.
+var errFull = errors.New("full")
+
+// TestSinkFull: what does not fit is not stored, from a list or from a watch.
+func TestSinkFull(t *testing.T) {
+	ts := newTestFeed(t, 0)
+	ts.refusal = errFull
 	for _, eventType := range []wire.EventType{0, wire.Added} {
-		if err := ts.put(eventType, "c", 9, 0); !errors.Is(err, errOverBudget) || ts.Flush() != 0 || ts.store.Len() != 2 {
-			t.Errorf("%v: %v, %d objects", eventType, err, ts.store.Len())
+		if err := ts.put(eventType, "c", 9, 0); !errors.Is(err, errFull) || ts.Flush() != 0 || ts.sink.store.Len() != 2 {
+			t.Errorf("%v: %v, %d objects", eventType, err, ts.sink.store.Len())
 		}
 	}
 }

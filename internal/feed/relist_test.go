@@ -1,4 +1,4 @@
-package proxy
+package feed
 
 import (
 	"bytes"
@@ -11,41 +11,18 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/weirproject/weir/internal/watchcache"
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// cachedSink is a testSink with a watch cache in front of it.
-type cachedSink struct {
-	*testSink
-	cache *watchcache.Cache
-}
-
-func newCachedSink(t *testing.T, logBytes int64) *cachedSink {
-	t.Helper()
-	ts := newTestSink(t, logBytes)
-	cache, err := watchcache.New(watchcache.Config{
-		Resource: watchcache.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "things"}, Kind: "Thing"},
-		Store:    ts.store, Encoding: wire.JSON, Clock: ts.storeSink, History: ts.history,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cache.Close)
-	return &cachedSink{ts, cache}
-}
-
-func (s *cachedSink) get(query string) *bytes.Buffer {
+func (s *testFeed) get(query string) *bytes.Buffer {
 	w := httptest.NewRecorder()
 	s.cache.ServeList(w, httptest.NewRequest(http.MethodGet, "/?"+query, nil), "", "")
 	return w.Body
 }
 
-// watch returns what a WATCH from a resourceVersion brings in a second, as "TYPE
+// watch returns what a WATCH from a resourceVersion sends in a second, as "TYPE
 // uid@resourceVersion".
-func (s *cachedSink) watch(from uint64) (events []string) {
+func (s *testFeed) watch(from uint64) (events []string) {
 	s.t.Helper()
 	body := s.get(fmt.Sprintf("watch=1&timeoutSeconds=1&resourceVersion=%d", from))
 	r := wire.NewWatchReader(body, wire.JSON, wire.Limits{})
@@ -67,7 +44,7 @@ func (s *cachedSink) watch(from uint64) (events []string) {
 }
 
 // listed returns the resourceVersion of a LIST.
-func (s *cachedSink) listed() (rv uint64) {
+func (s *testFeed) listed() (rv uint64) {
 	s.t.Helper()
 	var l struct {
 		Metadata struct {
@@ -80,7 +57,7 @@ func (s *cachedSink) listed() (rv uint64) {
 	return l.Metadata.ResourceVersion
 }
 
-func (s *cachedSink) relist(at string, objects ...func() error) {
+func (s *testFeed) relist(at string, objects ...func() error) {
 	s.t.Helper()
 	s.BeginReplace(false)
 	for _, put := range objects {
@@ -92,16 +69,15 @@ func (s *cachedSink) relist(at string, objects ...func() error) {
 }
 
 // object returns an object of a LIST.
-func (s *cachedSink) object(name, uid string, rv, size int) func() error {
+func (s *testFeed) object(name, uid string, rv, size int) func() error {
 	return func() error { return s.putAs(0, name, uid, rv, size) }
 }
 
-// TestRelistTellsOnce: what a relist found to be gone is told to whoever was told of it, before
-// anything else, and to nobody who is at the list's version. What was made again must not be
-// deleted once more.
-func TestRelistTellsOnce(t *testing.T) {
+// TestRelistSendsDeletionsOnce: a client from before a relist gets the deletions that it found
+// first, and one at the list's version gets none. What was created again must not be deleted again.
+func TestRelistSendsDeletionsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newCachedSink(t, 0)
+		s := newTestFeed(t, 0)
 		s.relist("12", s.object("a", "a-again", 12, 0), s.object("c", "u-c", 10, 0))
 		if got, want := s.watch(5), []string{"DELETED u-b@5", "DELETED u-a@5", "ADDED u-c@10", "ADDED a-again@12"}; !slices.Equal(got, want) {
 			t.Errorf("from before: %v, want %v", got, want)
@@ -123,20 +99,20 @@ func TestRelistTellsOnce(t *testing.T) {
 	})
 }
 
-// TestListedVersionCanBeWatched: a WATCH may begin where a LIST was, however little the log holds.
+// TestListedVersionCanBeWatched: a WATCH can start at the version of a LIST, however short the log.
 func TestListedVersionCanBeWatched(t *testing.T) {
-	for name, do := range map[string]func(*cachedSink){
-		"relist":            func(s *cachedSink) { s.relist("12", s.object("a", "a-again", 12, 0), s.object("c", "u-c", 10, 0)) },
-		"relist, none left": func(s *cachedSink) { s.relist("12") },
-		"relist of other bytes under the same version": func(s *cachedSink) { s.relist("5", s.object("a", "u-a", 1, 9), s.object("b", "u-b", 2, 9)) },
-		"relist that broke off": func(s *cachedSink) {
+	for name, do := range map[string]func(*testFeed){
+		"relist":            func(s *testFeed) { s.relist("12", s.object("a", "a-again", 12, 0), s.object("c", "u-c", 10, 0)) },
+		"relist, none left": func(s *testFeed) { s.relist("12") },
+		"relist of other bytes under the same version": func(s *testFeed) { s.relist("5", s.object("a", "u-a", 1, 9), s.object("b", "u-b", 2, 9)) },
+		"relist that broke off": func(s *testFeed) {
 			s.BeginReplace(false)
 			if err := s.object("a", "u-a", 1, 9)(); err != nil {
 				t.Fatal(err)
 			}
 			s.AbortReplace()
 		},
-		"two changes of one version": func(s *cachedSink) {
+		"two changes of one version": func(s *testFeed) {
 			for _, name := range []string{"c", "d"} {
 				if err := s.put(wire.Added, name, 7, 0); err != nil {
 					t.Fatal(err)
@@ -146,7 +122,7 @@ func TestListedVersionCanBeWatched(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newCachedSink(t, 1)
+				s := newTestFeed(t, 1)
 				do(s)
 				if got := s.watch(s.listed()); len(got) > 0 {
 					t.Errorf("from the version of a LIST: %v", got)
@@ -157,12 +133,12 @@ func TestListedVersionCanBeWatched(t *testing.T) {
 }
 
 // TestLargeObjects: a watch that resumes, and an exact LIST, find objects that are so large that
-// the store applies each at once.
+// the store applies each immediately.
 func TestLargeObjects(t *testing.T) {
 	const large = 300 << 10
 	for _, logBytes := range []int64{0, 1} { // 1: nothing from before can be had
 		synctest.Test(t, func(t *testing.T) {
-			s := newCachedSink(t, logBytes) // at 5
+			s := newTestFeed(t, logBytes) // at 5
 			for rv := 6; rv <= 8; rv++ {
 				if err := s.put(wire.Modified, "a", rv, large); err != nil {
 					t.Fatal(err)

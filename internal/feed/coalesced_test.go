@@ -1,4 +1,4 @@
-package proxy
+package feed
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// coalesced has an upstream that is a cache itself tell of a change up to 12 that it coalesces.
-func (s *cachedSink) coalesced(rv int) {
+// coalesced has an upstream that is a cache itself send a change that it coalesces up to 12.
+func (s *testFeed) coalesced(rv int) {
 	s.t.Helper()
 	s.Coalesced("12")
 	if err := s.put(wire.Modified, "a", rv, 0); err != nil {
@@ -22,17 +22,17 @@ func (s *cachedSink) coalesced(rv int) {
 	}
 }
 
-// settled has a bookmark say that all of it has come.
-func (s *cachedSink) settled() {
+// settled has the upstream send the bookmark that ends it.
+func (s *testFeed) settled() {
 	s.Coalesced("")
 	s.Progress("12")
 }
 
-// TestCoalescedUpstream: whoever was told what the upstream coalesces can go on from its end, and
-// nobody from the middle of it.
+// TestCoalescedUpstream: a client can resume from the end of what the upstream coalesces, and not
+// from the middle of it.
 func TestCoalescedUpstream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newCachedSink(t, 0)
+		s := newTestFeed(t, 0)
 		s.coalesced(11)
 		s.prove(10) // as another replica of the upstream has it
 		s.settled()
@@ -44,8 +44,8 @@ func TestCoalescedUpstream(t *testing.T) {
 	})
 }
 
-// TestCoalescedEnds: a watch is told that all has come, however late that is, though it comes with
-// no change. Other bookmarks follow.
+// TestCoalescedEnds: a watch gets a bookmark when the upstream has sent all that it coalesces,
+// however late that is and although no change comes with it. Other bookmarks follow.
 func TestCoalescedEnds(t *testing.T) {
 	for _, tt := range []struct {
 		open, rest time.Duration
@@ -53,7 +53,7 @@ func TestCoalescedEnds(t *testing.T) {
 	}{{time.Second, 2 * time.Second, 2}, {90 * time.Second, 2 * time.Second, 2}, {90 * time.Second, 2 * time.Minute, 3}} {
 		t.Run(fmt.Sprint(tt), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newCachedSink(t, 0)
+				s := newTestFeed(t, 0)
 				ctx, cancel := context.WithCancel(context.Background())
 				w, done := httptest.NewRecorder(), make(chan struct{})
 				go func() {

@@ -1,4 +1,4 @@
-package proxy
+package feed
 
 import (
 	"context"
@@ -15,8 +15,8 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// scriptedSource is a source whose answers a test has written. It ends the reflector when they have
-// all been read.
+// scriptedSource is a source whose answers a test has written. It ends the reflector when that has
+// read them all.
 type scriptedSource struct {
 	list   [][]byte       // the objects of a LIST, which comes first, at 12; nil: none does
 	events []source.Event // of a WATCH
@@ -78,14 +78,15 @@ func (w *scriptedWatch) Encoding() wire.Encoding { return wire.JSON }
 func (w *scriptedWatch) Offset() int64           { return 0 }
 func (w *scriptedWatch) Close() error            { return nil }
 
-// scriptedObject returns an object as testSink.put gives it.
+// scriptedObject returns an object as testFeed.put gives it.
 func scriptedObject(name string, rv int) []byte {
 	return fmt.Appendf(nil, `{"metadata":{"name":%q,"uid":"u-%s","resourceVersion":"%d"},"data":""}`, name, name, rv)
 }
 
-// TestRefusedIsNotTold: once a change was refused, nobody is told of a resourceVersion that has it,
-// whatever was read ahead, and an object that was refused is not taken for gone. The session ends.
-func TestRefusedIsNotTold(t *testing.T) {
+// TestNothingAfterRefusal: once a change was refused, the feed reaches no resourceVersion that has
+// it, also where the reflector has read ahead, and an object that was refused is not deleted. The
+// feed ends.
+func TestNothingAfterRefusal(t *testing.T) {
 	added := func(name string, rv int) source.Event {
 		return source.Event{Type: wire.Added, Object: source.Object{Raw: scriptedObject(name, rv)}}
 	}
@@ -98,37 +99,37 @@ func TestRefusedIsNotTold(t *testing.T) {
 	}{
 		"an event": {
 			source: &scriptedSource{events: []source.Event{added("c", 8), added("d", 9), added("e", 10)}},
-			fits:   1, want: errOverBudget, version: 8, stored: 3,
+			fits:   1, want: errFull, version: 8, stored: 3,
 		},
 		"an object of a relist": {
 			source: &scriptedSource{list: [][]byte{scriptedObject("a", 1), scriptedObject("b", 9)}},
-			fits:   1, want: errOverBudget, version: 5, stored: 2,
+			fits:   1, want: errFull, version: 5, stored: 2,
 		},
 		"an event of another past": {
 			source: &scriptedSource{events: []source.Event{added("c", 12), added("d", 25)}},
-			fits:   9, proven: 20, want: errWentBack, version: 20, stored: 2,
+			fits:   9, proven: 20, want: ErrWentBack, version: 20, stored: 2,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ts := newTestSink(t, 0)
+			ts := newTestFeed(t, 0)
 			ts.reserve = func(int) error {
 				if tt.fits--; tt.fits < 0 {
-					return errOverBudget
+					return errFull
 				}
 				return nil
 			}
 			ts.prove(tt.proven)
-			ctx, cancel := context.WithTimeout(t.Context(), deadline)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			tt.source.end = cancel
-			err := reflector.New(tt.source, ts.storeSink, reflector.Config{
+			err := reflector.New(tt.source, ts.sink, reflector.Config{
 				Mode: reflector.List, Backoff: reflector.Backoff{Min: time.Millisecond},
 			}).Run(ctx)
 			if !errors.Is(err, tt.want) || !errors.Is(ts.ended, tt.want) {
 				t.Errorf("it ended by %v and %v, not %v", err, ts.ended, tt.want)
 			}
-			if got := ts.now(); got != uint64(tt.version) || ts.store.Len() != tt.stored {
-				t.Errorf("at %d with %d objects, not at %d with %d", got, ts.store.Len(), tt.version, tt.stored)
+			if got := ts.now(); got != uint64(tt.version) || ts.sink.store.Len() != tt.stored {
+				t.Errorf("at %d with %d objects, not at %d with %d", got, ts.sink.store.Len(), tt.version, tt.stored)
 			}
 		})
 	}

@@ -1,4 +1,4 @@
-package proxy
+package feed
 
 import (
 	"context"
@@ -19,14 +19,13 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/internal/reflector"
 	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/source"
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// lateServer is a source that is an API server which has just started: it refuses a watch, or
-// brings a bookmark of an older state than others know already.
+// lateServer is a source that is an API server which has just started: it refuses a watch, or sends
+// a bookmark of an older state than other servers have.
 type lateServer struct {
 	source.Source
 	bookmark string // "": the watch is refused
@@ -41,7 +40,7 @@ func (l lateServer) Watch(context.Context, source.WatchOptions) (source.Watch, e
 	return &oneBookmark{rv: l.bookmark}, nil
 }
 
-// oneBookmark is a watch that brings a bookmark.
+// oneBookmark is a watch that sends a bookmark.
 type oneBookmark struct {
 	source.Watch
 	rv string
@@ -55,28 +54,26 @@ func (w *oneBookmark) Encoding() wire.Encoding { return wire.JSON }
 
 func (w *oneBookmark) Close() error { return nil }
 
-// TestNotProvenByOneWatch: a read is the upstream's as soon as a watch that was opened for it has
-// proven nothing, in place of when it has waited in vain.
+// TestNotProvenByOneWatch: a read does not wait longer than for the first watch that was opened for
+// it and has proven nothing.
 func TestNotProvenByOneWatch(t *testing.T) {
 	for _, bookmark := range []string{"", "5"} {
 		synctest.Test(t, func(t *testing.T) {
-			ts := newTestSink(t, 0) // at 5
-			ctx, cancel := context.WithCancel(t.Context())
-			p := newFreshnessProver(ctx, []source.Source{lateServer{bookmark: bookmark}}, ts.storeSink, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} }, defaultTimeouts.proof)
-			if p.proveCurrent(t.Context()) || p.watches.Load() != 1 {
-				t.Errorf("bookmark %q: proven, or not, with %d watches", bookmark, p.watches.Load())
+			ts := newTestFeed(t, 0) // at 5
+			p := ts.proving(lateServer{bookmark: bookmark})
+			if p.proveCurrent(t.Context()) || p.stats.ProofWatches.Load() != 1 {
+				t.Errorf("bookmark %q: proven, or not, with %d watches", bookmark, p.stats.ProofWatches.Load())
 			}
-			cancel()
 			p.close()
-			if p.proveCurrent(t.Context()) || p.waitForVersion(t.Context(), 9) {
+			if p.proveCurrent(t.Context()) || p.proveVersion(t.Context(), 9) {
 				t.Errorf("bookmark %q: proven when it had ended", bookmark)
 			}
 		})
 	}
 }
 
-// silentServer is a source whose watches last as long as they may and bring nothing, unless they
-// have a bookmark.
+// silentServer is a source whose watches last as long as they may and send nothing but bookmark, if
+// that is set.
 type silentServer struct {
 	source.Source
 	bookmark *atomic.Pointer[string]
@@ -113,14 +110,13 @@ func (w *silentWatch) Next() (source.Event, error) {
 	}
 }
 
-// TestSilentWatchesAreGivenUp: where short WATCHes never bring a bookmark, as those of Events,
-// reads do not wait for one again and again. It is tried once a minute.
+// TestSilentWatchesAreGivenUp: where short WATCHes never send a bookmark, as those of Events, only
+// the first reads wait for one, and then one a minute.
 func TestSilentWatchesAreGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ts := newTestSink(t, 0) // at 5
-		ctx, cancel := context.WithCancel(t.Context())
+		ts := newTestFeed(t, 0) // at 5
 		server := silentServer{bookmark: &atomic.Pointer[string]{}}
-		p := newFreshnessProver(ctx, []source.Source{server}, ts.storeSink, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} }, defaultTimeouts.proof)
+		p := ts.proving(server)
 		read := func() (took time.Duration, current bool) {
 			time.Sleep(2 * queryInterval) // so that the query does not wait for the pace
 			began := time.Now()
@@ -134,7 +130,7 @@ func TestSilentWatchesAreGivenUp(t *testing.T) {
 			}
 		}
 		// One more may begin before the last reader of those before has left.
-		if n := p.watches.Load(); n > maxProofWatches+1 {
+		if n := p.stats.ProofWatches.Load(); n > maxProofWatches+1 {
 			t.Errorf("%d watches", n)
 		}
 		time.Sleep(silentRest)
@@ -151,20 +147,18 @@ func TestSilentWatchesAreGivenUp(t *testing.T) {
 				t.Errorf("with bookmarks: current %v, after %v", current, took)
 			}
 		}
-		cancel()
 		p.close()
 	})
 }
 
-// TestChangesBesideSilentWatches: where changes come that prove reads, silent WATCHes count for
-// nothing.
+// TestChangesBesideSilentWatches: silent WATCHes do not count while changes prove reads.
 func TestChangesBesideSilentWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ts := newTestSink(t, 0) // at 5
+		ts := newTestFeed(t, 0) // at 5
 		ctx, cancel := context.WithCancel(t.Context())
 		// Other resources have changed since the last change of this one.
 		server := silentServer{bookmark: &atomic.Pointer[string]{}, changes: func() int { return int(ts.version()) + 5 }}
-		p := newFreshnessProver(ctx, []source.Source{server}, ts.storeSink, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} }, defaultTimeouts.proof)
+		p := ts.proving(server)
 		var changing sync.WaitGroup
 		changing.Go(func() {
 			for rv := 10; ctx.Err() == nil; rv += 10 {
@@ -188,7 +182,7 @@ func TestChangesBesideSilentWatches(t *testing.T) {
 	})
 }
 
-// movingServer is a source whose watches each bring, after a second, a bookmark that is newer by
+// movingServer is a source whose watches each send, after a second, a bookmark that is newer by
 // one than what they were opened from.
 type movingServer struct{ source.Source }
 
@@ -197,23 +191,20 @@ func (movingServer) Watch(_ context.Context, o source.WatchOptions) (source.Watc
 	return &oneBookmark{rv: resourceversion.Format(resourceversion.Number(o.ResourceVersion) + 1)}, nil
 }
 
-// TestNotProvenForNobody: a client that asks for a resourceVersion from far in the future has no
-// watches opened once it has gone, although each of them proves something.
-func TestNotProvenForNobody(t *testing.T) {
+// TestNotProvenWithoutReader: for a client that asked for a resourceVersion from far in the future,
+// no watch is opened once it has gone, although each of them proves something.
+func TestNotProvenWithoutReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ts := newTestSink(t, 0) // at 5
-		ctx, cancel := context.WithCancel(t.Context())
-		p := newFreshnessProver(ctx, []source.Source{movingServer{}}, ts.storeSink, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} }, defaultTimeouts.proof)
-		defer p.close()
-		defer cancel()
-		if p.waitForVersion(t.Context(), 1<<40) {
-			t.Error("proven to be where nobody has been")
+		ts := newTestFeed(t, 0) // at 5
+		p := ts.proving(movingServer{})
+		if p.proveVersion(t.Context(), 1<<40) {
+			t.Error("proven to be where the upstream is not")
 		}
 		time.Sleep(time.Minute)
-		if n := p.watches.Load(); n > 2 { // the second may have begun before the client went
+		if n := p.stats.ProofWatches.Load(); n > 2 { // the second may have begun before the client went
 			t.Errorf("%d watches for one client that has gone", n)
 		}
-		if !p.waitForVersion(t.Context(), ts.version()+1) {
+		if !p.proveVersion(t.Context(), ts.version()+1) {
 			t.Error("not proven after that")
 		}
 	})
@@ -232,18 +223,16 @@ func (l *limpingServer) Watch(ctx context.Context, o source.WatchOptions) (sourc
 	return l.movingServer.Watch(ctx, o)
 }
 
-// TestFailuresInARow: only watches that fail in a row are given up. Others come between these.
+// TestFailuresInARow: the prover gives up after watches that fail in a row. Here each second one
+// does not.
 func TestFailuresInARow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ts := newTestSink(t, 0) // at 5
-		ctx, cancel := context.WithCancel(t.Context())
-		p := newFreshnessProver(ctx, []source.Source{&limpingServer{}}, ts.storeSink, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} }, defaultTimeouts.proof)
-		defer p.close()
-		defer cancel()
+		ts := newTestFeed(t, 0) // at 5
+		p := ts.proving(&limpingServer{})
 		want := ts.version() + 2*maxProofWatches
 		p.wantVersion(want)
 		defer p.leave()
-		short, end := context.WithTimeout(ctx, time.Hour)
+		short, end := context.WithTimeout(t.Context(), time.Hour)
 		defer end()
 		if err := ts.Wait(short, want); err != nil {
 			t.Errorf("at %d in place of %d: %v", ts.version(), want, err)
@@ -255,12 +244,9 @@ func TestFailuresInARow(t *testing.T) {
 func TestProofsAskAnother(t *testing.T) {
 	for name, bad := range map[string]source.Source{"no answer": deafServer{}, "no proof": lateServer{}} {
 		synctest.Test(t, func(t *testing.T) {
-			ts := newTestSink(t, 0) // at 5
-			ctx, cancel := context.WithCancel(t.Context())
+			ts := newTestFeed(t, 0) // at 5
 			sources := []source.Source{bad, lateServer{bookmark: "9"}}
-			p := newFreshnessProver(ctx, sources, ts.storeSink, func() reflector.Status { return reflector.Status{Phase: reflector.Watching} }, defaultTimeouts.proof)
-			defer p.close()
-			defer cancel()
+			p := ts.proving(sources...)
 			if p.proveCurrent(t.Context()) {
 				t.Errorf("%s: proven by it", name)
 			}
