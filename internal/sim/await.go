@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/weirproject/weir/internal/sim/api"
 	"github.com/weirproject/weir/internal/sim/etcd"
 )
 
@@ -34,20 +35,26 @@ func (r *run) await(c *client) {
 			if h.Era() != era || another(v.resourceVersion) || slices.ContainsFunc(of, another) || v.holdsOfAnother(era, r.world.besieged()) {
 				return // or it means something else still, while the server is examined
 			}
-			for _, want := range era.At(rev) {
-				got, ok := v.objects[want.Key]
-				gone, _ := c.spec.Scope.ceases(era, want)
-				if c.spec.Scope.matches(want) && (!ok && gone == 0 || ok && got.Version.ID < want.ID) {
-					r.violate("await", c, "has waited for %d, but holds %v in place of %v", rev, got.Version, want)
-				}
-			}
-			for key, got := range v.objects {
-				if now := era.Get(rev, key); now == nil && got.Version.Revision <= rev {
-					r.violate("await", c, "has waited for %d, but holds %v, which was gone by then", rev, got.Version)
-				}
-			}
+			r.hasReached("await", c, c.spec.Scope, era, rev, v.objects)
 		})
 	})
+}
+
+// hasReached checks that objects of a scope, which were read after a wait for a revision of an era,
+// have every write up to it. The caller holds the cluster's lock.
+func (r *run) hasReached(rule string, c *client, s Scope, era *etcd.Era, rev int64, objects map[etcd.Key]api.Representation) {
+	for _, want := range era.At(rev) {
+		got, ok := objects[want.Key]
+		gone, _ := s.ceases(era, want)
+		if s.matches(want) && (!ok && gone == 0 || ok && got.Version.ID < want.ID) {
+			r.violate(rule, c, "has waited for %d, but holds %v in place of %v", rev, got.Version, want)
+		}
+	}
+	for key, got := range objects {
+		if now := era.Get(rev, key); now == nil && got.Version.Revision <= rev {
+			r.violate(rule, c, "has waited for %d, but holds %v, which was gone by then", rev, got.Version)
+		}
+	}
 }
 
 // holdsOfAnother reports whether an object is held that belongs to another past, with a

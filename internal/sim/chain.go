@@ -3,6 +3,9 @@ package sim
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"maps"
 	"net/http"
 	"reflect"
 	"slices"
@@ -20,8 +23,7 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// chain is a native informer that gets everything from watch caches which are fed by reflectors of
-// their own.
+// chain is a native informer that reads from two watch caches with their own feeds.
 type chain struct {
 	informer
 	replicas []*replica
@@ -34,8 +36,11 @@ func newChain(c *api.Cluster, cl *api.Client, spec ClientSpec) (informer, error)
 	}
 	ch := &chain{informer: inner}
 	var backends []api.Backend
-	for range 2 {
-		r := &replica{kind: c.Kind, client: c.Client(cl.Name+"'s replica", 1), spec: spec}
+	for i := range 2 {
+		r := &replica{kind: c.Kind, client: c.Client(fmt.Sprintf("%s's replica %d", cl.Name, i), 1), spec: spec}
+		if spec.Tiers && len(backends) > 0 {
+			r.client.Behind(backends[0])
+		}
 		ch.replicas = append(ch.replicas, r)
 		backends = append(backends, r)
 	}
@@ -54,11 +59,11 @@ func (ch *chain) Run(ctx context.Context) {
 	wg.Wait()
 }
 
-// whenAsked sets the function that a replica calls whenever something is read from it. It must be
-// called before Run.
-func (ch *chain) whenAsked(f func()) {
-	for _, r := range ch.replicas {
-		r.asked = f
+// checkedBy has the replicas report to a run, as those of its client c. It must be called before
+// Run.
+func (ch *chain) checkedBy(r *run, c *client) {
+	for _, replica := range ch.replicas {
+		replica.checks, replica.of = r, c
 	}
 }
 
@@ -77,7 +82,8 @@ type replica struct {
 	kind   *api.Kind
 	client *api.Client
 	spec   ClientSpec
-	asked  func()           // called for each request
+	checks *run             // which checks it
+	of     *client          // of checks, that reads from it
 	server reflector.Server // of all feeds
 
 	mu    sync.Mutex
@@ -144,6 +150,53 @@ func (ch *chain) lag(h *etcd.History, now time.Duration) bool {
 	})
 }
 
+// prove waits until the replica is proven to be current, as the proxy does before it answers a
+// consistent read, and checks the proof: the replica must have every write from before the wait. If
+// there is no proof, as when the servers send no bookmarks, the read is answered all the same, as
+// for proxy.Options.Cached.
+func (r *replica) prove(ctx context.Context, f *feed.Feed) {
+	var era *etcd.Era
+	var rev int64
+	r.checks.cluster.Do(func(h *etcd.History) { era, rev = h.Era(), h.Era().Head() })
+	if !f.ProveCurrent(ctx) || r.checks.world.tricksProofs() {
+		return
+	}
+	objects := map[etcd.Key]api.Representation{}
+	for o := range f.Store().Snapshot().All() {
+		raw, err := o.AppendRaw(nil)
+		if err != nil {
+			r.checks.violate("proven", r.of, "%v", err)
+			return
+		}
+		if rep, ok := r.checks.cluster.RepresentationOf(raw); ok {
+			objects[rep.Version.Key] = rep
+		}
+	}
+	r.checks.cluster.Do(func(h *etcd.History) { r.checks.hasReached("proven", r.of, Scope{}, era, rev, objects) })
+}
+
+// forward answers a query for the newest resourceVersion, which costs the servers as little as a
+// proof does.
+func (r *replica) forward(w http.ResponseWriter, hr *http.Request) {
+	resp, err := r.client.RoundTrip(hr)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadGateway)
+		return
+	}
+	defer resp.Body.Close()
+	maps.Copy(w.Header(), resp.Header)
+	w.WriteHeader(resp.StatusCode)
+	_, _ = io.Copy(w, resp.Body)
+}
+
+// tricksProofs reports whether a replica may be proven current that is not: a server answers
+// consistent reads from a cache that lags, or the servers go back to a backup, of which a watch
+// shows nothing whose connection stands still.
+func (w *World) tricksProofs() bool {
+	return slices.ContainsFunc(w.Servers, func(s api.Spec) bool { return s.Stale }) ||
+		slices.ContainsFunc(w.Steps, func(s Step) bool { return s.Op == Restore || s.Op == Replace })
+}
+
 // ServeHTTP implements http.Handler: it does what the routes of a program would. It answers 429
 // while the cache is not ready.
 func (r *replica) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
@@ -152,7 +205,7 @@ func (r *replica) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 		_, _ = w.Write([]byte(`{"major":"1","minor":"37","gitVersion":"v1.37.0"}`))
 		return
 	}
-	r.asked()
+	r.checks.observe(r.of)
 	r.mu.Lock()
 	f, ready := r.feed, r.ready
 	r.mu.Unlock()
@@ -160,6 +213,13 @@ func (r *replica) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 		w.Header().Set("Retry-After", "1")
 		http.Error(w, "the cache is not ready", http.StatusTooManyRequests)
 		return
+	}
+	if q := hr.URL.Query(); q.Get("resourceVersion") == "" && q.Get("continue") == "" {
+		if q.Get("limit") == "1" {
+			r.forward(w, hr)
+			return
+		}
+		r.prove(hr.Context(), f)
 	}
 	namespace := ""
 	if _, rest, ok := strings.Cut(hr.URL.Path, "/namespaces/"); ok {

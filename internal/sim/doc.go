@@ -20,8 +20,9 @@
 //
 // What is run in it (informer.go): the native informer with several namespaces and selectors, of Go
 // types, unstructured and metadata only; the drop-in with its options and factories; a native
-// informer behind two watch caches between which it jumps; and, as the control, client-go's own
-// informer, whose known failures are listed in knownfailures.go.
+// informer behind two watch caches between which it jumps, which package feed feeds like the
+// proxy's, one of them perhaps from the other; and, as the control, client-go's own informer, whose
+// known failures are listed in knownfailures.go.
 //
 // # What is checked
 //
@@ -43,7 +44,8 @@
 //
 //   - read-back: no read goes back
 //   - read: indexes are what their functions say of the same objects
-//   - await: whoever waited for a resourceVersion reads nothing older
+//   - await: a reader that has waited for a resourceVersion reads nothing older
+//   - proven: a watch cache that is proven current has every write from before the proof
 //   - behind: where nothing is in the way, the resourceVersion is that of the last change
 //   - hammers: nobody asks without a pause
 //

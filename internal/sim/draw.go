@@ -81,6 +81,11 @@ func (d *drawer) world() {
 	if r := w.Clients[0].Runner; (r == Native || r == DropIn) && len(w.Keys) <= maxKeys && w.Scheme == etcd.Integers && d.chance(8) {
 		d.frontEnd()
 	}
+	if w.Clients[0].Runner == Chain && d.chance(40) {
+		for i := range w.Clients {
+			w.Clients[i].Tiers = true
+		}
+	}
 	slices.SortStableFunc(w.Steps, func(a, b Step) int { return int(a.At - b.At) })
 }
 

@@ -145,7 +145,7 @@ func (r *run) client(i int, spec ClientSpec) *client {
 		panic(err)
 	}
 	if ch, ok := c.informer.(*chain); ok {
-		ch.whenAsked(func() { r.observe(c) })
+		ch.checkedBy(r, c)
 	}
 	for j, hs := range spec.Handlers {
 		h := &handler{run: r, client: c, spec: hs, scope: spec.Scope.filtered(hs.Filter), name: fmt.Sprintf("client %d handler %d", i, j), seen: map[etcd.Key]last{}, steady: map[etcd.Key][]pair{}}

@@ -42,6 +42,7 @@ type ClientSpec struct {
 	Watch    time.Duration // the shortest time that a watch is asked for
 	backoff  weir.Backoff
 	LogBytes int64
+	Tiers    bool // the second watch cache of a chain is fed by the first
 	Handlers []HandlerSpec
 }
 
@@ -143,9 +144,9 @@ func (w *World) String() string {
 		fmt.Fprintf(&b, "  server %d: %+v\n", i, s)
 	}
 	for i, c := range w.Clients {
-		fmt.Fprintf(&b, "  client %d: %s mode=%s any=%v typed=%v partial=%v slow=%v factory=%v options=%q namespaces=%v selectors=%v watch=%v log=%d\n", i, c.Runner, c.Mode, c.Any, c.Typed,
+		fmt.Fprintf(&b, "  client %d: %s mode=%s any=%v typed=%v partial=%v slow=%v factory=%v options=%q namespaces=%v selectors=%v watch=%v log=%d tiers=%v\n", i, c.Runner, c.Mode, c.Any, c.Typed,
 			c.Partial, c.Slow, c.Factory, c.Options,
-			c.Scope.Namespaces, c.Scope.Selectors, c.Watch, c.LogBytes)
+			c.Scope.Namespaces, c.Scope.Selectors, c.Watch, c.LogBytes, c.Tiers)
 		for j, h := range c.Handlers {
 			fmt.Fprintf(&b, "    handler %d: %+v\n", j, h)
 		}
