@@ -87,7 +87,7 @@ func (i *Informer[T]) build(cfg *rest.Config, opts Options) error {
 		if err != nil {
 			return err
 		}
-		i.engine.Reflect(src, store.Scope{Namespace: sc.namespace, Claim: sc.claim}, sc.String())
+		i.engine.Reflect(src, store.Scope{Namespace: sc.namespace, Owner: sc.owner}, sc.String())
 	}
 	return nil
 }

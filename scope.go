@@ -11,7 +11,7 @@ import (
 	"github.com/weirproject/weir/internal/shard"
 )
 
-// maxSelectors is the number of claims that a store can distinguish.
+// maxSelectors is the number of owners that a store can distinguish.
 const maxSelectors = 32
 
 // scope is the namespace, selector and shard that one reflector lists and watches.
@@ -19,8 +19,8 @@ type scope struct {
 	namespace string
 	selector  Selector
 	shard     *shard.Selector // nil: all objects
-	// claim is the selector's position. An object that two selectors match is stored for both.
-	claim uint8
+	// owner is the selector's position. An object that two selectors match is stored for both.
+	owner uint8
 }
 
 // String returns the selector for error texts.
@@ -60,7 +60,7 @@ func scopesOf(opts Options) ([]scope, error) {
 		return nil, err
 	}
 	var scopes []scope
-	for claim, sel := range selectors {
+	for owner, sel := range selectors {
 		if _, err := labels.Parse(sel.Label); err != nil {
 			return nil, fmt.Errorf("%w: label selector %q: %w", ErrInvalidOptions, sel.Label, err)
 		}
@@ -68,7 +68,7 @@ func scopesOf(opts Options) ([]scope, error) {
 			return nil, fmt.Errorf("%w: field selector %q: %w", ErrInvalidOptions, sel.Field, err)
 		}
 		for _, ns := range namespaces {
-			scopes = append(scopes, scope{namespace: ns, selector: sel, shard: opts.Shard.selector(), claim: uint8(claim)})
+			scopes = append(scopes, scope{namespace: ns, selector: sel, shard: opts.Shard.selector(), owner: uint8(owner)})
 		}
 	}
 	return scopes, nil

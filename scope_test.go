@@ -18,7 +18,7 @@ func TestScopesOf(t *testing.T) {
 		t.Fatalf("%d scopes, want %d", len(scopes), len(want))
 	}
 	for i, s := range scopes {
-		if got := s.namespace + " " + string('0'+rune(s.claim)) + " " + s.String(); got != want[i] {
+		if got := s.namespace + " " + string('0'+rune(s.owner)) + " " + s.String(); got != want[i] {
 			t.Errorf("scope %d is %q, want %q", i, got, want[i])
 		}
 	}

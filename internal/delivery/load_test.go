@@ -202,7 +202,7 @@ func TestSyncedAfterWhatIsInHand(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		one := newTestStore(t, store.Config{})
 		defer one.store.Close()
-		two := &testStore{t: t, store: one.store, writer: one.store.Writer(store.Scope{Claim: 1})}
+		two := &testStore{t: t, store: one.store, writer: one.store.Writer(store.Scope{Owner: 1})}
 		var r *Registration
 		synced := map[string]bool{}
 		r = New(one.store, func(_ context.Context, e Event) {

@@ -8,8 +8,8 @@ import (
 )
 
 // beside makes another reflector of the same store, with a server of its own view.
-func (h *harness) beside(claim uint8, cfg Config) *harness {
-	other := &harness{t: h.t, enc: h.enc, server: hold, store: h.store, scope: store.Scope{Claim: claim}}
+func (h *harness) beside(owner uint8, cfg Config) *harness {
+	other := &harness{t: h.t, enc: h.enc, server: hold, store: h.store, scope: store.Scope{Owner: owner}}
 	other.serve(cfg)
 	return other
 }
@@ -50,7 +50,7 @@ func TestOutdated(t *testing.T) {
 func TestOutdatedWhileWaiting(t *testing.T) {
 	withHarness(t, Config{Mode: List}, func(h *harness) {
 		h.run(h.list("100", "b@92", "c@50"), deny(500, ""), h.list("110", "c@50"), h.events())
-		other := h.store.Writer(store.Scope{Claim: 1})
+		other := h.store.Writer(store.Scope{Owner: 1})
 		other.BeginReplace(true)
 		other.EndReplace("60")
 		h.advance(10 * time.Second)

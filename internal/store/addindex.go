@@ -61,6 +61,9 @@ func (s *Store) startIndex(name string, ix Index) (*indexBuilder, error) {
 func (b *indexBuilder) finish() error {
 	s := b.s
 	err := b.build()
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	s.flush() // the batch is prepared for the indexes as they are
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err == nil {
@@ -72,7 +75,7 @@ func (b *indexBuilder) finish() error {
 }
 
 func (s *Store) takenLocked(name string) bool {
-	for _, x := range s.byteIndexes.Load().indexes {
+	for _, x := range s.byteIndexes.indexes {
 		if x.name == name {
 			return true
 		}
@@ -165,8 +168,8 @@ func (b *indexBuilder) installLocked() error {
 	if err := b.catchUp(before, revs); err != nil {
 		return err
 	}
-	old := b.s.byteIndexes.Load()
-	b.s.byteIndexes.Store(&byteIndexSet{number: old.number + 1, indexes: append(old.indexes[:len(old.indexes):len(old.indexes)], b.index)})
+	old := b.s.byteIndexes
+	b.s.byteIndexes = &byteIndexSet{number: old.number + 1, indexes: append(old.indexes[:len(old.indexes):len(old.indexes)], b.index)}
 	b.s.snap = nil
 	return nil
 }

@@ -47,14 +47,13 @@ func TestAddIndexCatchesUp(t *testing.T) {
 		}
 		deletePod(t, w, smallPod("", "p3", 3, 1_000_000, nil, ""))
 		w.Flush()
-		set(4, "d") // prepared without the index, applied with it
+		set(4, "d") // in the batch, which finish flushes
 		if err := b.finish(); err != nil {
 			t.Fatal(err)
 		}
-		if got, _ := byKeys(t, s.Snapshot(), "app", "a"); got != "p0 p20 p4 p5 p6 p7 p8 p9" {
+		if got, _ := byKeys(t, s.Snapshot(), "app", "a"); got != "p0 p20 p5 p6 p7 p8 p9" {
 			t.Errorf("churn %d: a is %s", churn, got)
 		}
-		w.Flush()
 		if got, _ := byKeys(t, s.Snapshot(), "app", "d"); got != "p4" {
 			t.Errorf("churn %d: d is %s", churn, got)
 		}
@@ -79,7 +78,7 @@ func TestIndexBuilderGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	putPod(t, w, smallPod("", "p", 1, 2, map[string]string{"app": "b"}, ""))
-	w.batch.pack(s)
+	s.batch.pack(s)
 	s.mu.Lock() // as a writer that applies its batch
 	changed := make(chan map[string]uint64)
 	go func() {
@@ -89,11 +88,9 @@ func TestIndexBuilderGoesOn(t *testing.T) {
 	for range 10_000 { // until it has to wait for the lock
 		runtime.Gosched()
 	}
-	if !w.applyLocked(&w.batch.list[0]) {
-		t.Error("not applied")
-	}
+	s.setLocked(s.batch, &s.batch.list[0])
 	s.snap = nil
-	s.log.append(w.batch.records, s.table.count, nil)
+	s.log.append(s.batch.records, s.table.count, nil)
 	s.mu.Unlock()
 	revs := <-changed
 	o, _ := b.snap.Get("p")
@@ -123,8 +120,8 @@ func checkLabelIndex(t *testing.T, snap *Snapshot, index, label string) {
 	}
 }
 
-// TestAddIndexUnreadable: an object that a new index cannot read, and that was taken in while the
-// index was built, stays in the others.
+// TestAddIndexUnreadable: an object that a new index cannot read, and that is in the batch while the
+// index is built, makes AddIndex fail, and stays in the other indexes.
 func TestAddIndexUnreadable(t *testing.T) {
 	s := newStore(t, decodeConfig())
 	w := s.Writer(Scope{})
@@ -139,15 +136,12 @@ func TestAddIndexUnreadable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// One cannot read it, and one behind that can.
-	for _, name := range []string{"node", "tier"} {
-		ix := FieldIndex(path)
-		if name == "tier" {
-			ix = LabelIndex("app")
-		}
-		if err := s.AddIndex(name, ix); err != nil {
-			t.Fatal(err)
-		}
+	var unreadable *IndexError
+	if err := s.AddIndex("node", FieldIndex(path)); !errors.As(err, &unreadable) || unreadable.Key != "odd" {
+		t.Errorf("%v", err)
+	}
+	if err := s.AddIndex("tier", LabelIndex("app")); err != nil {
+		t.Fatal(err)
 	}
 	w.Flush()
 	for _, name := range []string{"app", "tier"} {

@@ -3,25 +3,26 @@ package store
 import (
 	"hash/maphash"
 	"sync"
-	"time"
 	"unsafe"
 
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// batch is what a writer has prepared: at most one change for each key, and at most batchChanges.
-// All that costs time (packing, reading index values, comparing with the version held) is done
-// before the store's lock is taken. A writer has a batch only while something is in it.
+// batch is what the writers have prepared: at most one change for each key, and at most
+// batchChanges. The writers do all that costs time (packing, reading index values, comparing with
+// the version in the table) before they take Store.mu. Store.writing guards the batch, and keeps the
+// table and the set of indexes as the batch was prepared for. A store has a batch only while
+// something is in it.
 type batch struct {
-	byteIndexes *byteIndexSet // that the index changes are for
-	list        []pending
-	keys        map[string]struct{}
-	queue       packQueue
-	ops         []indexOp
-	arena       []byte // the ops' values
-	records     []record
-	woken       []*Cursor // by the records
-	owners      []any     // of cursors in woken; empty but while they are signalled
+	list     []pending
+	keys     map[string]struct{}
+	listed   bool // a change comes from a replace
+	queue    packQueue
+	ops      []indexOp
+	arena    []byte // the ops' values
+	records  []record
+	woken    []*Cursor // by the records
+	notified []any     // scratch for signal; empty otherwise
 
 	// Scratch.
 	spans  []span
@@ -30,17 +31,23 @@ type batch struct {
 	raw    []byte
 }
 
-// pending is one change, from expect to object. expect is the version held when the change was
-// prepared, nil if there was none. If object is nil, the writer's claim ends.
+// A batch is flushed when it has batchChanges changes, or batchBytes bytes.
+const (
+	batchChanges = 128
+	batchBytes   = 256 << 10
+)
+
+// pending is one change, from before to object. before is the version in the table, nil if there is
+// none. If object is nil, the writer's owner no longer has before.
 type pending struct {
+	writer         *Writer
 	key            string
-	expect, object *Object
-	at             objectPlace // of expect in the table when it was found, or nowhere
+	before, object *Object
+	at             objectPlace // of before in the table when it was found, or nowhere
 	end            uint64      // where object is nil: the resourceVersion of the end
-	missed         bool        // where object is nil: nobody told of the end
-	late           bool        // where object is nil: end is not above what was told before
+	missed         bool        // where object is nil: the source did not report the end
+	late           bool        // where object is nil: end is not above what was reported before
 	coalesced      uint64      // where object is nil: see Writer.Coalesced
-	overrules      bool        // object was in doubt, and is right
 	hash           uint64      // of object's index values
 	from, to       int         // its index changes in ops
 }
@@ -53,25 +60,8 @@ type indexOp struct {
 	add bool
 }
 
-// batches holds the batches of all writers from one use to the next.
+// batches holds the batches of all stores from one use to the next.
 var batches = sync.Pool{New: func() any { return &batch{keys: map[string]struct{}{}} }}
-
-// filling returns the batch that changes are added to, and takes one if there is none.
-func (w *Writer) filling() *batch {
-	if w.batch == nil {
-		w.batch = batches.Get().(*batch)
-		w.batch.queue.fast = time.Since(w.fastSince) < fastLasts
-		w.batch.queue.patches = time.Since(w.cameFast) < fastLasts
-	}
-	return w.batch
-}
-
-// release returns an empty batch to the pool. The batch keeps its memory, but nothing of the store.
-func (b *batch) release() {
-	b.byteIndexes, b.meta = nil, wire.Meta{}
-	clear(b.values[:cap(b.values)])
-	batches.Put(b)
-}
 
 func (b *batch) empty() bool { return b == nil || len(b.list) == 0 }
 
@@ -85,29 +75,22 @@ func (b *batch) has(key []byte) bool {
 	return ok
 }
 
-func (b *batch) add(p pending) {
+func (b *batch) add(p *pending) {
 	b.keys[p.key] = struct{}{}
-	b.list = append(b.list, p)
+	b.list = append(b.list, *p)
+	b.listed = b.listed || p.writer.replacing
 }
 
-// drop takes back the index changes of a change that is not added.
+// drop discards the index changes of a change that is not added.
 func (b *batch) drop(p *pending) { b.ops = b.ops[:p.from] }
-
-// adopt returns the set of indexes that the batch is prepared for. If the batch is empty, adopt
-// chooses the current one.
-func (b *batch) adopt(s *Store) *byteIndexSet {
-	if len(b.list) == 0 {
-		b.byteIndexes = s.byteIndexes.Load()
-	}
-	return b.byteIndexes
-}
 
 var hashSeed = maphash.MakeSeed()
 
-// index prepares the index changes from p.expect to an object, and the hash of the object's values.
+// index prepares the index changes from p.before to an object, and the hash of the object's values.
 // If the version before has the same hash, it has the same values and need not be unpacked.
 func (b *batch) index(s *Store, p *pending, m *wire.Meta, raw []byte) error {
-	set, mark := b.beginIndex(s, p)
+	mark := b.beginIndex(p)
+	set := s.byteIndexes
 	if len(set.indexes) == 0 {
 		return nil
 	}
@@ -118,48 +101,47 @@ func (b *batch) index(s *Store, p *pending, m *wire.Meta, raw []byte) error {
 	return nil
 }
 
-// indexAgain does what index does, for an object that may be packed already, or is a value. An
-// index that cannot read it was added after the object came in, and has no values of it.
+// indexAgain does what index does, for an object that is packed already, or is a value.
 func (b *batch) indexAgain(s *Store, p *pending) {
-	set, mark := b.beginIndex(s, p)
-	if len(set.indexes) > 0 {
+	mark := b.beginIndex(p)
+	if set := s.byteIndexes; len(set.indexes) > 0 {
 		b.readHeld(set, p.object)
 		b.endIndex(set, p, mark)
 	}
 	p.object.indexed = p.hash
 }
 
-func (b *batch) beginIndex(s *Store, p *pending) (set *byteIndexSet, mark int) {
+func (b *batch) beginIndex(p *pending) (mark int) {
 	p.from, p.to, p.hash = len(b.ops), len(b.ops), 0
 	b.spans = b.spans[:0]
-	return b.adopt(s), len(b.arena)
+	return len(b.arena)
 }
 
-// endIndex makes the index changes from p.expect's values to those in the spans.
+// endIndex makes the index changes from p.before's values to those in the spans.
 func (b *batch) endIndex(set *byteIndexSet, p *pending, mark int) {
 	p.hash = b.hash(set)
-	if p.expect != nil && p.expect.indexed == p.hash {
+	if p.before != nil && p.before.indexed == p.hash {
 		b.arena = b.arena[:mark]
 		return
 	}
 	fresh := len(b.spans)
-	if p.expect != nil {
-		b.readHeld(set, p.expect)
+	if p.before != nil {
+		b.readHeld(set, p.before)
 	}
 	b.diff(b.spans[:fresh], b.spans[fresh:], true)
 	b.diff(b.spans[fresh:], b.spans[:fresh], false)
 	p.to = len(b.ops)
 }
 
-// unindex prepares the index changes for the end of p.expect.
+// unindex prepares the index changes for the end of p.before.
 func (b *batch) unindex(s *Store, p *pending) {
-	set := b.adopt(s)
+	set := s.byteIndexes
 	p.from, p.to = len(b.ops), len(b.ops)
 	if len(set.indexes) == 0 {
 		return
 	}
 	b.spans = b.spans[:0]
-	b.readHeld(set, p.expect)
+	b.readHeld(set, p.before)
 	b.diff(b.spans, nil, false)
 	p.to = len(b.ops)
 }
@@ -176,8 +158,8 @@ func (b *batch) read(set *byteIndexSet, m *wire.Meta, raw []byte) (err error) {
 	return nil
 }
 
-// readHeld appends the values of an object of the table to the spans. The object was read when it
-// came in, so it can be read again. It has no values in an index that cannot read it.
+// readHeld appends the values of an object of the table to the spans. All indexes could read the
+// object before, so they can read it again.
 func (b *batch) readHeld(set *byteIndexSet, o *Object) {
 	var raw []byte
 	var err error
@@ -185,8 +167,7 @@ func (b *batch) readHeld(set *byteIndexSet, o *Object) {
 		raw, err = o.Meta(&b.meta, b.raw)
 	}
 	for i := 0; err == nil && i < len(set.indexes); i++ {
-		var unreadable error
-		if b.values, unreadable = set.indexes[i].source.heldValues(b.values[:0], o, &b.meta, raw); unreadable == nil {
+		if b.values, err = set.indexes[i].source.heldValues(b.values[:0], o, &b.meta, raw); err == nil {
 			b.note(i)
 		}
 	}
@@ -233,10 +214,10 @@ next:
 }
 
 // applyOps changes the indexes for p. The caller holds the store's lock.
-func (b *batch) applyOps(p *pending) {
+func (b *batch) applyOps(s *Store, p *pending) {
 	for _, op := range b.ops[p.from:p.to] {
 		value := unsafe.String(unsafe.SliceData(b.arena[op.span.from:]), op.span.to-op.span.from)
-		if x := b.byteIndexes.indexes[op.index]; op.add {
+		if x := s.byteIndexes.indexes[op.index]; op.add {
 			x.add(value, p.key)
 		} else {
 			x.remove(value, p.key)
@@ -244,19 +225,19 @@ func (b *batch) applyOps(p *pending) {
 	}
 }
 
-// reset forgets all but the first n changes.
-func (b *batch) reset(n int) {
-	clear(b.list[n:])
-	b.list = b.list[:n]
+// release empties the batch and returns it to the pool. The batch keeps its memory, but nothing of
+// the store.
+func (b *batch) release() {
+	clear(b.list)
+	clear(b.keys)
 	clear(b.records)
 	clear(b.woken)
+	clear(b.values[:cap(b.values)])
+	b.list, b.listed, b.meta = b.list[:0], false, wire.Meta{}
 	b.records, b.woken = b.records[:0], b.woken[:0]
-	if n > 0 {
-		return
-	}
-	clear(b.keys)
 	b.ops, b.arena = b.ops[:0], b.arena[:0]
 	if cap(b.arena) > maxScratch {
 		b.arena = nil
 	}
+	batches.Put(b)
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // checking makes the store check its state after each change, and panic if a rule is broken. Tests
-// set it. The rules stand beside the fields: see claims.go and backlog.
+// set it. The rules stand beside the fields: see owners.go and backlog.
 var checking = invariants.Enabled
 
 // checkEntries bounds the backlogs that are walked after each operation. Of longer ones only the
@@ -27,12 +27,12 @@ func (s *Store) checkRecordsLocked(records []record) {
 	for i := range records {
 		r := &records[i]
 		if r.old != nil {
-			must(!r.old.live(), "a version that is out of the table is claimed", r.old)
+			must(!r.old.live(), "a version that is out of the table has an owner", r.old)
 		}
 		if r.new != nil {
 			held, _ := s.table.get(r.new.key)
 			must(held == r.new, "a version was put and is not in the table", r.new)
-			s.checkClaimsLocked(held)
+			s.checkOwnersLocked(held)
 		}
 	}
 }
@@ -43,38 +43,38 @@ func (s *Store) checkTableLocked() {
 	n, raw, packed, keys := 0, int64(0), int64(0), int64(0)
 	s.table.ascend("", func(key string, o *Object) bool {
 		must(key == o.key, "a version under another key", o)
-		s.checkClaimsLocked(o)
+		s.checkOwnersLocked(o)
 		n, raw, packed, keys = n+1, raw+int64(o.size), packed+int64(len(o.packed)), keys+int64(len(key))
 		return true
 	})
 	must(n == s.table.count && raw == s.raw && packed == s.packed && keys == s.keys, "the sums are not those of the table",
 		s, int64(n), raw, packed, keys)
 	for w := range s.writers {
-		must(w.era <= s.era, "a writer of an era that has not begun", s, int64(w.era))
+		must(w.serverGen <= s.serverGen, "a writer of a server generation that has not begun", s, int64(w.serverGen))
 		for _, rv := range w.aboveProgress {
-			must(rv > w.progress.rv || w.progress.era != w.era, "a version is not above its writer's progress", s, int64(rv), int64(w.progress.rv))
+			must(rv > w.progress.rv || w.progress.serverGen != w.serverGen, "a version is not above its writer's progress", s, int64(rv), int64(w.progress.rv))
 		}
 	}
 }
 
 // state returns what a failing check shows of a store.
 func (s *Store) state() string {
-	return fmt.Sprintf("revision %d era %d objects %d raw %d packed %d keys %d", s.revision, s.era, s.table.count, s.raw, s.packed, s.keys)
+	return fmt.Sprintf("revision %d server generation %d objects %d raw %d packed %d keys %d", s.revision, s.serverGen, s.table.count, s.raw, s.packed, s.keys)
 }
 
-func (s *Store) checkClaimsLocked(o *Object) {
-	claims := o.claims.Load()
-	must(claims != 0, "a version in the table has no claim", o)
-	must(o.puts.Load()&^claims == 0, "a version was put by a writer that does not claim it", o)
-	must(o.marks.Load()&^claims == 0, "a version is marked by a writer that does not claim it", o)
-	must(o.era.Load() <= s.era, "a version of an era that has not begun", o, int64(s.era))
+func (s *Store) checkOwnersLocked(o *Object) {
+	owners := o.owners.Load()
+	must(owners != 0, "a version in the table has no owner", o)
+	must(o.puts&^owners == 0, "a version was put by a writer whose owner does not have it", o)
+	must(o.marks&^owners == 0, "a version is marked by a writer whose owner does not have it", o)
+	must(o.serverGen <= s.serverGen, "a version of a server generation that has not begun", o, int64(s.serverGen))
 	must(o.revision > 0 && o.revision <= s.revision, "a version of a revision that has not come", o, int64(s.revision))
 }
 
 // state returns what a failing check shows of a version.
 func (o *Object) state() string {
-	return fmt.Sprintf("%s rv %s revision %d claims %b puts %b marks %b era %d flags %b",
-		o.key, o.ResourceVersion(), o.revision, o.claims.Load(), o.puts.Load(), o.marks.Load(), o.era.Load(), o.flags)
+	return fmt.Sprintf("%s rv %s revision %d owners %b puts %b marks %b server generation %d flags %b",
+		o.key, o.ResourceVersion(), o.revision, o.owners.Load(), o.puts, o.marks, o.serverGen, o.flags)
 }
 
 // check checks the rules of a backlog. The caller holds the log's lock.

@@ -16,7 +16,7 @@
 // # Files
 //
 //   - The way in: store.go, writer.go, value.go, batch.go, apply.go, replace.go, progress.go,
-//     errors.go; claims.go and deletions.go decide between several writers.
+//     errors.go; owners.go and deletions.go decide between several writers.
 //   - An object in memory: object.go, layout.go, packqueue.go, identity.go, raw.go.
 //   - The way to look at it: snapshot.go, tree.go, index.go, addindex.go, dropindex.go;
 //     funcindex.go, funcvalues.go, indexhistory.go, indexedversions.go and derived.go for indexes

@@ -94,10 +94,10 @@ func (id *identity) isEmpty() bool {
 type order uint8
 
 const (
-	newer    order = iota
-	same           // same uid, same resourceVersion
-	older          // both are integers, and the incoming one is lower
-	doubtful       // older, and yet told as news: see Writer.contradicts
+	newer       order = iota
+	same              // same uid, same resourceVersion
+	older             // both are integers, and the incoming one is lower
+	conflicting       // older, and yet told as news: see Writer.contradicts
 )
 
 // against compares an incoming identity with the object held.

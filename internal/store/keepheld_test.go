@@ -12,7 +12,7 @@ import (
 func TestKeepHeld(t *testing.T) {
 	for name, test := range map[string]struct {
 		rebase       bool
-		claim        uint8 // of the writer that has put what is held
+		owner        uint8 // of the writer that has put what is held
 		uid, version int   // of what the list has
 		wantGone     bool
 	}{
@@ -20,14 +20,14 @@ func TestKeepHeld(t *testing.T) {
 		"an older version":          {uid: 1, version: 2},
 		"after a restore":           {rebase: true, uid: 1, version: 2},
 		"another object":            {uid: 2, version: 7, wantGone: true},
-		"held by another":           {claim: 1, uid: 1, version: 7},
-		"another, held by another":  {claim: 1, uid: 2, version: 7},
+		"held by another":           {owner: 1, uid: 1, version: 7},
+		"another, held by another":  {owner: 1, uid: 2, version: 7},
 		"another after the restore": {rebase: true, uid: 2, version: 2, wantGone: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStore(t, decodeConfig())
-			w, owner := s.Writer(Scope{}), s.Writer(Scope{Claim: 1})
-			if test.claim == 0 {
+			w, owner := s.Writer(Scope{}), s.Writer(Scope{Owner: 1})
+			if test.owner == 0 {
 				owner.Remove()
 				owner = w
 			}
@@ -58,7 +58,7 @@ func TestKeepHeld(t *testing.T) {
 			}
 			w.BeginReplace(false)
 			w.EndReplace("10")
-			if _, held := s.Get("ns/a"); held != (test.claim == 1) {
+			if _, held := s.Get("ns/a"); held != (test.owner == 1) {
 				t.Errorf("after a list without it, held: %v", held)
 			}
 		})

@@ -81,7 +81,7 @@ func (s *Store) Memory() Memory {
 		Tree:    s.table.footprint(24) + int64(s.table.count)*objectOverhead,
 	}
 	m.Deletions = s.deletions.footprint()
-	for _, x := range s.byteIndexes.Load().indexes {
+	for _, x := range s.byteIndexes.indexes {
 		m.Indexes += x.footprint()
 	}
 	funcs := make([]*funcIndex, 0, len(s.funcs))

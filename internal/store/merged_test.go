@@ -210,7 +210,7 @@ func (m *merged) run(t *testing.T) {
 	m.store = New(Config{Encoding: wire.Protobuf, Decode: decodePod})
 	defer m.store.Close()
 	for i := range m.watches {
-		m.watches[i] = &mergedWatch{selector: i, w: m.store.Writer(Scope{Claim: uint8(i)})}
+		m.watches[i] = &mergedWatch{selector: i, w: m.store.Writer(Scope{Owner: uint8(i)})}
 	}
 	if m.cursor = m.store.Cursor(); m.chance(30) {
 		m.cursor = m.store.NotifyingCursor(nil, nil)

@@ -93,16 +93,16 @@ func newModel(t *testing.T, enc wire.Encoding, seed uint64) *model {
 		m.addWriter(Scope{Namespace: "a"}, in("a", all))
 		m.addWriter(Scope{Namespace: "b"}, in("b", all))
 	case 2:
-		m.addWriter(Scope{Claim: 0}, byLabel("x"))
-		m.addWriter(Scope{Claim: 63}, byLabel("y"))
+		m.addWriter(Scope{Owner: 0}, byLabel("x"))
+		m.addWriter(Scope{Owner: 63}, byLabel("y"))
 	case 3:
-		m.addWriter(Scope{Claim: 0}, byLabel("x"))
-		m.addWriter(Scope{Claim: 1}, byLabel("y"))
-		m.addWriter(Scope{Claim: 2}, byLabel("app"))
+		m.addWriter(Scope{Owner: 0}, byLabel("x"))
+		m.addWriter(Scope{Owner: 1}, byLabel("y"))
+		m.addWriter(Scope{Owner: 2}, byLabel("app"))
 	case 4:
 		for _, ns := range []string{"a", "b"} {
-			m.addWriter(Scope{Namespace: ns, Claim: 0}, in(ns, byLabel("x")))
-			m.addWriter(Scope{Namespace: ns, Claim: 1}, in(ns, byLabel("y")))
+			m.addWriter(Scope{Namespace: ns, Owner: 0}, in(ns, byLabel("x")))
+			m.addWriter(Scope{Namespace: ns, Owner: 1}, in(ns, byLabel("y")))
 		}
 	}
 	m.witness = m.store.Cursor()

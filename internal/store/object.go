@@ -27,12 +27,14 @@ type Object struct {
 	revision uint64
 	sum      uint64 // fingerprint of what was received; 0: not known
 
-	// The bits of the version that the table holds, one for each claim: claims.go says what they
-	// mean. They are set under the store's lock; a writer changes its own bit under the read lock.
-	// A version without a claim is not in the table any more.
-	claims, marks, puts atomic.Uint32
-	// era is the newest in which a writer was told of this version. It changes like puts.
-	era atomic.Uint32
+	// The bits of the version in the table, one for each owner, see owners.go. They change while
+	// Store.writing is held, owners while Store.mu is held too. A version without an owner is no
+	// longer in the table.
+	owners      atomic.Uint32
+	marks, puts uint32
+	// serverGen is the newest server generation in which a writer was sent this version. It changes
+	// like puts.
+	serverGen uint32
 
 	size    uint32
 	patched uint16 // bytes of the patch; 0: the packed bytes are this version's own
@@ -59,7 +61,10 @@ const (
 const objectOverhead = 128
 
 // live reports whether this version is the one that the table holds.
-func (o *Object) live() bool { return o.claims.Load() != 0 }
+func (o *Object) live() bool { return o.owners.Load() != 0 }
+
+// ownedBy reports whether the owner that a writer writes for has the version.
+func (o *Object) ownedBy(w *Writer) bool { return o.owners.Load()&w.bit != 0 }
 
 // Footprint returns the bytes that this version takes beyond its key and its decoded value.
 func (o *Object) Footprint() int64 { return objectOverhead + int64(len(o.packed)) }

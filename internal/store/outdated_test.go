@@ -7,8 +7,8 @@ import "testing"
 func TestWhenOutdated(t *testing.T) {
 	s := newStore(t, Config{})
 	calls := map[string]int{}
-	writer := func(name string, claim uint8) *Writer {
-		w := s.Writer(Scope{Claim: claim})
+	writer := func(name string, owner uint8) *Writer {
+		w := s.Writer(Scope{Owner: owner})
 		w.WhenOutdated(func() { calls[name]++ })
 		return w
 	}
@@ -37,7 +37,7 @@ func TestWhenOutdated(t *testing.T) {
 // nobody knows which past: the writer changes nothing by it, and is to ask again.
 func TestAsks(t *testing.T) {
 	s := newStore(t, Config{})
-	x, y := s.Writer(Scope{Claim: 0}), s.Writer(Scope{Claim: 1})
+	x, y := s.Writer(Scope{Owner: 0}), s.Writer(Scope{Owner: 1})
 	for _, w := range []*Writer{x, y} {
 		w.BeginReplace(false)
 		w.EndReplace("5")
@@ -75,7 +75,7 @@ func TestRemoveOutdated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStore(t, Config{})
-			x, y := s.Writer(Scope{Namespace: "x", Claim: 0}), s.Writer(Scope{Namespace: "y", Claim: 1})
+			x, y := s.Writer(Scope{Namespace: "x", Owner: 0}), s.Writer(Scope{Namespace: "y", Owner: 1})
 			x.BeginReplace(false)
 			putPod(t, x, smallPod("x", "a", 1, 4, nil, ""))
 			x.EndReplace("5")

@@ -11,10 +11,10 @@ import (
 
 // progress is the resourceVersion that a writer is current to.
 type progress struct {
-	text string
-	rv   uint64
-	ok   bool // text is an integer
-	era  uint32
+	text      string
+	rv        uint64
+	ok        bool // text is an integer
+	serverGen uint32
 }
 
 func progressOf(resourceVersion string) progress {
@@ -209,7 +209,7 @@ func (s *Store) reachedLocked() uint64 {
 	}
 	reached := uint64(math.MaxUint64)
 	for w := range s.writers {
-		if !w.progress.ok || w.progress.era != s.era {
+		if !w.progress.ok || w.progress.serverGen != s.serverGen {
 			return 0
 		}
 		reached = min(reached, w.progress.rv)

@@ -20,7 +20,7 @@ func TestSyncedAtItsVersion(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for range 100 {
 				s := New(Config{Encoding: wire.Protobuf})
-				w, other := s.Writer(Scope{}), s.Writer(Scope{Claim: 1})
+				w, other := s.Writer(Scope{}), s.Writer(Scope{Owner: 1})
 				other.BeginReplace(false)
 				for i := range batchChanges + 1 {
 					putPod(t, other, smallPod("a", strconv.Itoa(i), i, 50, nil, "n"))
@@ -94,7 +94,7 @@ func TestWaitAfterRestore(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := New(Config{})
 				defer s.Close()
-				x, y := s.Writer(Scope{}), s.Writer(Scope{Claim: 1})
+				x, y := s.Writer(Scope{}), s.Writer(Scope{Owner: 1})
 				for _, w := range []*Writer{x, y} {
 					w.BeginReplace(false)
 					w.EndReplace("1000")

@@ -1,120 +1,130 @@
 package store
 
-import (
-	"strings"
+import "strings"
 
-	"github.com/weirproject/weir/internal/wire"
-)
-
-// BeginReplace starts a relist: what is Put from here on is marked as seen. It gives up a relist
-// that is still running. rebase tells that the server has gone back in time. Then lower
-// resourceVersions are taken, and so are deletions whatever their resourceVersion.
+// BeginReplace starts a relist: Put marks objects as seen from here on. It aborts a relist that is
+// still running. rebase says that the server went back in time. Then the relist takes lower
+// resourceVersions, and deletes objects of any resourceVersion.
 //
-// If a replace with rebase was given up and is tried again, it counts as one that found out
-// something new, unless nothing was told meanwhile: the server may have gone back once more.
+// If a replace with rebase was aborted and begins again, the server counts as having gone back once
+// more, unless the source reported nothing in between.
 func (w *Writer) BeginReplace(rebase bool) {
-	w.Flush()
-	w.sweep(func(o *Object) {
-		if o.marks.Load()&w.bit != 0 {
-			o.marks.And(^w.bit)
-		}
-	})
+	for _, outdated := range w.beginReplace(rebase) {
+		outdated()
+	}
+}
+
+// beginReplace returns the functions that the caller must call without a lock.
+func (w *Writer) beginReplace(rebase bool) (outdated []func()) {
+	w.s.writing.Lock()
+	defer w.s.writing.Unlock()
+	w.s.flush()
+	w.sweep(func(o *Object) { o.marks &^= w.bit })
 	if w.listed && !w.synced && !w.replacing {
-		w.firstDoubts = w.doubts
+		w.firstUnconfirmed = w.unconfirmed
 	}
-	w.replacing, w.doubts, w.newest = true, nil, 0
+	w.replacing, w.unconfirmed, w.newest = true, nil, 0
 	w.replaces++
-	for _, tell := range w.enterEra(rebase) {
-		tell()
-	}
+	return w.enterGeneration(rebase)
 }
 
-// ListRequested notes that the writer's source is being asked for the state that the next
-// BeginReplace begins with. Another writer may find out, before that BeginReplace, that the server
-// has gone back. Then nobody knows which past the answer tells of, and the writer is Outdated by it
-// as well. Without ListRequested, BeginReplace takes the state for one of its own moment.
+// ListRequested records that the request is sent for the state with which the next BeginReplace
+// begins. If another writer finds before that BeginReplace that the server went back, it is not
+// known which past the answer reports, and the writer is Outdated after BeginReplace as well.
+// Without ListRequested, BeginReplace takes the state for one of its own moment.
 func (w *Writer) ListRequested() {
-	w.s.mu.RLock()
-	defer w.s.mu.RUnlock()
-	era := w.s.era
-	w.asked = &era
+	w.s.writing.Lock()
+	defer w.s.writing.Unlock()
+	requested := w.s.serverGen
+	w.asked = &requested
 }
 
-// enterEra moves the writer to the era in which its state was asked for. If the writer is the first
-// to find out that the server has gone back, enterEra begins a new era. It returns the functions
-// that must then be called without the lock.
-func (w *Writer) enterEra(rebase bool) (tell []func()) {
+// enterGeneration moves the writer to the server generation in which its state was requested. If
+// the writer is the first to find that the server went back, it begins a new one. It returns the
+// functions of the writers that are outdated by that.
+func (w *Writer) enterGeneration(rebase bool) (outdated []func()) {
 	s := w.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	era := s.era
+	to := s.serverGen
 	if w.asked != nil {
-		era, w.asked = *w.asked, nil
+		to, w.asked = *w.asked, nil
 	}
-	if rebase && w.era == s.era && !w.goingBack {
-		s.era++
-		era = s.era
+	if rebase && w.serverGen == s.serverGen && !w.goingBack {
+		s.serverGen++
+		to = s.serverGen
 		for other := range s.writers {
 			if other != w && other.outdated != nil {
-				tell = append(tell, other.outdated)
+				outdated = append(outdated, other.outdated)
 				other.outdated = nil
 			}
 		}
 	}
-	if w.goingBack = w.goingBack || rebase; w.era != era {
-		// What was in doubt of the old past is settled by a list of the new one.
-		w.era, w.aboveProgress, w.firstDoubts, w.listed = era, nil, nil, w.listed && w.synced
+	if w.goingBack = w.goingBack || rebase; w.serverGen != to {
+		// A list of the new past settles what was unconfirmed of the old one.
+		w.serverGen, w.aboveProgress, w.firstUnconfirmed, w.listed = to, nil, nil, w.listed && w.synced
 	}
-	return tell
+	return outdated
 }
 
-// Replacing reports whether the writer is between BeginReplace and its end. It is for the writer's
-// own goroutine.
+// Replacing reports whether the writer is between BeginReplace and its end. Only the writer's own
+// goroutine calls it.
 func (w *Writer) Replacing() bool { return w.replacing }
 
-// EndReplace ends a relist at resourceVersion, to which the writer is then current. What the writer
-// was told up to there counts no more. Everything in its scope that was not seen since BeginReplace
-// is released. Where the list has a lower version than the store, the list's takes its place.
+// EndReplace ends a relist at resourceVersion, to which the writer is then current. It overrides
+// what the source reported up to there. Everything in the writer's scope that was not seen since
+// BeginReplace loses this writer's owner. Where the list has a lower version than the store, the
+// list's replaces it.
 //
-// A version newer than the list, as an integer, stays if this writer was told of it and the replace
-// was not begun with rebase: the watch that goes on from the list tells what became of it. What
-// other writers were told says nothing of this one's source.
+// A version newer than the list, as an integer, stays if this source reported it and the replace
+// did not begin with rebase: the watch that continues from the list reports what became of it. What
+// other sources reported says nothing about this one.
 //
-// The first EndReplace makes the writer synced. If the list has objects that others were told had
-// gone, the writer is synced as soon as it is known whether they have. Without BeginReplace,
+// The first EndReplace makes the writer synced. If the list has objects that other sources reported
+// deleted, the writer is synced as soon as it is known whether they exist. Without BeginReplace,
 // EndReplace only does Flush and Progress.
 func (w *Writer) EndReplace(resourceVersion string) {
-	w.Flush()
+	w.s.writing.Lock()
+	defer w.s.writing.Unlock()
+	w.s.flush()
 	if w.replacing {
 		at := progressOf(resourceVersion)
 		bounded := at.ok && at.rv > 0
 		w.releaseAll(at.rv, func(o *Object) bool {
-			return o.marks.Load()&w.bit == 0 && !(bounded && w.lastReceived(o) > at.rv)
+			return o.marks&w.bit == 0 && !(bounded && w.lastReceived(o) > at.rv)
 		})
 	}
-	w.replacing, w.goingBack, w.listed, w.firstDoubts = false, false, true, nil
-	w.Progress(resourceVersion)
+	w.replacing, w.goingBack, w.listed, w.firstUnconfirmed = false, false, true, nil
+	w.progressTo(resourceVersion)
 	w.trySync()
 }
 
-// AbortReplace gives up a relist that broke: what was there stays, and so does what was put. What
-// was in doubt after the first list is so again, but for what the relist told of.
+// AbortReplace ends a relist that broke off: the table keeps what it had, and what was put. What was
+// unconfirmed after the first list is so again, except for what the relist reported.
 func (w *Writer) AbortReplace() {
-	w.Flush()
+	w.s.writing.Lock()
+	defer w.s.writing.Unlock()
+	w.abortReplace()
+}
+
+func (w *Writer) abortReplace() {
+	w.s.flush()
 	if w.replacing {
-		w.replacing, w.doubts, w.firstDoubts = false, w.firstDoubts, nil
+		w.replacing, w.unconfirmed, w.firstUnconfirmed = false, w.firstUnconfirmed, nil
 	}
 }
 
-// Remove ends the writer for good. It releases the writer's claim on objects, and deletes those
-// that no other writer claims. Put and Delete return ErrWriterRemoved from then on. Removing again
-// does nothing.
+// Remove ends the writer for good. The writer's owner no longer has the objects of its scope, and
+// those that no other owner has are deleted. Put and Delete return ErrWriterRemoved from then on.
+// Removing again does nothing.
 func (w *Writer) Remove() {
+	s := w.s
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	if w.removed {
 		return
 	}
-	w.AbortReplace()
-	s := w.s
+	w.abortReplace()
 	s.mu.Lock()
 	w.removing = true
 	s.mu.Unlock()
@@ -127,26 +137,33 @@ func (w *Writer) Remove() {
 	s.announceLocked()
 }
 
-// Progress tells that the writer is current to resourceVersion by what was put before: a
-// bookmark's, or an event's own. It takes effect together with what is buffered. "" is ignored.
+// Progress records that the writer is current to resourceVersion with what was put before: a
+// bookmark's, or an event's own. It takes effect when the batch is flushed, or immediately if the
+// batch is empty. Progress ignores "".
 func (w *Writer) Progress(resourceVersion string) {
+	w.s.writing.Lock()
+	defer w.s.writing.Unlock()
+	w.progressTo(resourceVersion)
+}
+
+func (w *Writer) progressTo(resourceVersion string) {
 	if resourceVersion == "" || w.removed {
 		return
 	}
+	s := w.s
 	w.goingBack = false
 	at := progressOf(resourceVersion)
-	unsettled := len(w.doubts) > 0 && !w.replacing
+	unsettled := len(w.unconfirmed) > 0 && !w.replacing
 	if unsettled {
-		w.overrule(at)
+		w.confirm(at)
 	}
-	w.next, w.advanced = at, true
-	if w.batch.empty() {
-		w.s.mu.Lock()
+	s.mu.Lock()
+	if w.next, w.advanced = at, true; s.batch.empty() {
 		w.advanceLocked()
-		w.s.mu.Unlock()
 	}
+	s.mu.Unlock()
 	if unsettled {
-		w.Flush() // nobody does so after a bookmark; only then may the writer be synced
+		s.flush() // after a bookmark no caller does; only then may the writer be synced
 	}
 }
 
@@ -155,10 +172,10 @@ func (w *Writer) advanceLocked() {
 		return
 	}
 	at := w.next
-	if w.next, w.advanced = (progress{}), false; w.outdatedLocked() {
+	if w.next, w.advanced = (progress{}), false; w.isOutdated() {
 		return
 	}
-	w.progress, w.progress.era = at, w.era
+	w.progress, w.progress.serverGen = at, w.serverGen
 	for key, rv := range w.aboveProgress {
 		if rv <= w.progress.rv {
 			delete(w.aboveProgress, key)
@@ -170,17 +187,16 @@ func (w *Writer) advanceLocked() {
 
 // ResourceVersion returns the last progress, or "" before the first.
 func (w *Writer) ResourceVersion() string {
+	w.s.mu.RLock()
+	defer w.s.mu.RUnlock()
 	if w.advanced {
 		return w.next.text
 	}
-	w.s.mu.RLock()
-	defer w.s.mu.RUnlock()
 	return w.progress.text
 }
 
-// trySync makes the writer synced if its first replace has ended and nothing of that list is left
-// out because it may have gone since. Its source will tell: what has gone after the list has
-// changed after it.
+// trySync makes the writer synced if its first replace has ended and the table has all of that list.
+// The source will report an object that may have been deleted since: it changed after the list.
 func (w *Writer) trySync() {
 	if !w.listed || w.replacing {
 		return
@@ -191,77 +207,45 @@ func (w *Writer) trySync() {
 	if checking {
 		s.checkTableLocked()
 	}
-	if w.outdatedLocked() {
+	if w.isOutdated() {
 		w.listed = false
 	}
 	if w.synced || w.removed || !w.listed {
 		return
 	}
-	for key := range w.doubts {
+	for key := range w.unconfirmed {
 		if held, _ := s.table.get(key); held == nil {
 			return
 		}
 	}
-	for key := range w.doubts {
+	for key := range w.unconfirmed {
 		held, _ := s.table.get(key)
-		s.log.awaitVersion(held) // another writer has brought it, and the first list has it too
+		s.log.awaitVersion(held) // another writer has put it, and the first list has it too
 	}
 	w.synced = true
 	s.log.setSynced(s.syncedLocked())
 	s.announceLocked()
 }
 
-// KeepHeld notes that the writer's source has an object that the caller cannot put. What is held of
-// the object stays through the replace that runs; without a replace there is nothing to note. Held
-// under the name but with another uid is another object, which does not stay. A missing uid, of
-// either, is no other. m is the object's metadata, and may be reused after KeepHeld returns.
-func (w *Writer) KeepHeld(m *wire.Meta) {
-	if !w.replacing || w.check(m, nil) != nil {
-		return
-	}
-	w.s.mu.RLock()
-	defer w.s.mu.RUnlock()
-	held, _ := w.held()
-	if held == nil || held.claims.Load()&w.bit == 0 || w.outdatedLocked() {
-		return
-	}
-	if uid := held.UID(); uid != "" && len(m.UID) > 0 && uid != string(m.UID) {
-		return
-	}
-	setBits(&held.marks, w.bit)
-}
-
-// sweep visits the objects of this writer's scope that it claims, sweepKeys keys at a time under
-// the read lock.
+// sweep visits the objects of this writer's scope that its owner has, in key order.
 func (w *Writer) sweep(visit func(o *Object)) {
 	prefix := ""
 	if w.scope.Namespace != "" {
 		prefix = w.scope.Namespace + "/"
 	}
-	for from, more := prefix, true; more; {
-		n := 0
-		more = false
-		w.s.mu.RLock()
-		w.s.table.ascend(from, func(key string, o *Object) bool {
-			if !strings.HasPrefix(key, prefix) {
-				return false
-			}
-			if n == sweepKeys {
-				from, more = key, true
-				return false
-			}
-			n++
-			if o.claims.Load()&w.bit != 0 {
-				visit(o)
-			}
-			return true
-		})
-		w.s.mu.RUnlock()
-	}
+	w.s.table.ascend(prefix, func(key string, o *Object) bool {
+		if !strings.HasPrefix(key, prefix) {
+			return false
+		}
+		if o.ownedBy(w) {
+			visit(o)
+		}
+		return true
+	})
 }
 
-// releaseAll releases the claim on all objects that match, as ends of which nobody told. end is the
-// resourceVersion at which they were found to be gone.
+// releaseAll releases all objects that match, as deletions that the source did not report. end is
+// the resourceVersion at which they were found to be gone.
 func (w *Writer) releaseAll(end uint64, match func(o *Object) bool) {
 	var found []*Object
 	w.sweep(func(o *Object) {
@@ -270,8 +254,8 @@ func (w *Writer) releaseAll(end uint64, match func(o *Object) bool) {
 		}
 	})
 	for i, o := range found {
-		w.release(pending{key: o.key, expect: o, end: end, missed: true})
+		w.release(pending{key: o.key, before: o, end: end, missed: true})
 		found[i] = nil
 	}
-	w.Flush()
+	w.s.flush()
 }

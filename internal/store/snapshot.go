@@ -50,7 +50,7 @@ func (s *Store) snapshotLocked() *Snapshot {
 		store: s, table: s.table.freeze(), revision: s.revision, rv: rv,
 		bytes: s.packed + int64(s.table.count)*objectOverhead, replaced: s.replaced,
 	}
-	for _, x := range s.byteIndexes.Load().indexes {
+	for _, x := range s.byteIndexes.indexes {
 		snap.byteIndexes = append(snap.byteIndexes, frozenIndex{x.name, x.entries.freeze(), x.variety})
 	}
 	s.snap = snap

@@ -50,28 +50,34 @@ type Store struct {
 
 	revised atomic.Uint64 // the revision, to be read without mu
 	// changes counts the revisions that did not belong to a writer's first state.
-	changes     atomic.Uint64
-	byteIndexes atomic.Pointer[byteIndexSet] // replaced under mu
-	derives     atomic.Pointer[[]*funcIndex] // the same as funcs, likewise; nil: there are none
-	blocked     atomic.Int32                 // how many calls of Derive were left to themselves
+	changes atomic.Uint64
+	derives atomic.Pointer[[]*funcIndex] // the same as funcs, likewise; nil: there are none
+	blocked atomic.Int32                 // how many calls of Derive were left to themselves
 
-	mu        sync.RWMutex
-	table     tree[string, *Object]
-	revision  uint64
-	raw       int64     // bytes of the objects in the table as they came
-	packed    int64     // and packed
-	keys      int64     // and of their keys
-	replaced  int64     // bytes of all versions that were in the table and are not any more
-	snap      *Snapshot // of this revision, if somebody has asked for one
-	writers   map[*Writer]struct{}
-	deletions deletions
-	deleted   func() int64 // Config.DeletedBytes
-	several   bool         // there was a second writer at some time
-	era       uint32       // how often the server has gone back; see claims.go
-	funcs     map[string]*funcIndex
-	reserved  map[string]struct{} // names of indexes that are being built
-	waiting   waiters             // for a resourceVersion
-	// becameSynced is closed when the store has become synced. nil: nobody waits for that.
+	// writing is held while a writer changes anything: writers take turns. What mu guards changes
+	// only while both are held, so a writer reads it holding writing alone. It is outside mu.
+	writing   sync.Mutex
+	batch     *batch    // nil: nothing is buffered
+	fastSince time.Time // when a cursor was last behind while objects came fast
+	cameFast  time.Time // when objects came fast last, outside a replace
+
+	mu          sync.RWMutex
+	table       tree[string, *Object]
+	revision    uint64
+	raw         int64     // bytes of the objects in the table as they came
+	packed      int64     // and packed
+	keys        int64     // and of their keys
+	replaced    int64     // bytes of all versions that were in the table and no longer are
+	snap        *Snapshot // of this revision, if a reader has asked for one
+	byteIndexes *byteIndexSet
+	writers     map[*Writer]struct{}
+	deletions   deletions
+	deleted     func() int64 // Config.DeletedBytes
+	serverGen   uint32       // how often the server has gone back; see owners.go
+	funcs       map[string]*funcIndex
+	reserved    map[string]struct{} // names of indexes that are being built
+	waiting     waiters             // for a resourceVersion
+	// becameSynced is closed when the store has become synced. nil: no caller waits for that.
 	becameSynced chan struct{}
 	closed       atomic.Bool
 
@@ -101,10 +107,11 @@ func New(cfg Config) *Store {
 		deleted:  cfg.DeletedBytes,
 		funcs:    make(map[string]*funcIndex),
 		reserved: make(map[string]struct{}),
+
+		byteIndexes: &byteIndexSet{},
 	}
 	s.list.store = s
 	s.layout.Store(&layout{cachedDecoder: decoder})
-	s.byteIndexes.Store(&byteIndexSet{})
 	return s
 }
 

@@ -57,7 +57,7 @@ func (st *story) run(t *testing.T, d *datadriven.TestData) string {
 }
 
 // write: WRITER put NS/NAME@RV [label=value…] | delete NS/NAME@RV | flush |
-// begin [rebase] | end RV | abort | progress RV | remove | in NS [CLAIM]
+// begin [rebase] | end RV | abort | progress RV | remove | in NS [OWNER]
 func (st *story) write(f []string) {
 	w := st.writers[f[0]]
 	if w == nil {
@@ -65,11 +65,11 @@ func (st *story) write(f []string) {
 		if f[1] == "in" {
 			sc.Namespace = strings.Trim(f[2], `*`)
 			if len(f) > 3 {
-				claim, err := strconv.Atoi(f[3])
+				owner, err := strconv.Atoi(f[3])
 				if err != nil {
 					st.t.Fatal(err)
 				}
-				sc.Claim = uint8(claim)
+				sc.Owner = uint8(owner)
 			}
 		}
 		w = st.store.Writer(sc)

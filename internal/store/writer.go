@@ -3,109 +3,247 @@ package store
 import (
 	"fmt"
 	"math"
-	"time"
 	"unsafe"
 
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// Scope says which objects one writer answers for. The scopes of one store's writers must not
-// overlap in both fields: two writers with the same claim need different namespaces.
+// Scope says which objects one writer answers for. Two writers of one store must differ in at least
+// one field. Namespaces never overlap. Selectors may: each is an owner.
 type Scope struct {
 	// Namespace is the namespace of the objects, or "" for all namespaces.
 	Namespace string
-	// Claim, 0 to 31 (higher bits are ignored), tells the selectors of an informer apart that is
-	// merged from several. An object is held while any claim holds it.
-	Claim uint8
+	// Owner, 0 to 31 (higher bits are ignored), distinguishes the selectors that an informer merges.
+	// The store keeps an object as long as one owner has it.
+	Owner uint8
 }
 
-// Writer puts one source's objects into the store. It buffers a batch of bounded size, and applies
-// it under one short lock when it is full or Flush is called. A Writer is not safe for concurrent
-// use, but for the methods that say so. Several writers may work at the same time.
+// Writer puts one source's objects into the store. All writers of a store add to one batch of
+// bounded size. The store applies the batch under one short lock when the batch is full, or when a
+// writer calls Flush. A Writer is not safe for concurrent use, except for the methods that say so.
+// Several writers may be used at the same time; they take turns, holding Store.writing.
 type Writer struct {
 	s     *Store
 	scope Scope
-	bit   uint32 // of the claim
+	bit   uint32 // of the owner
 
-	// Guarded by the store's lock.
-	synced   bool
-	progress progress
-	// aboveProgress has, by key, the version that the writer was told last, where that is above its
-	// progress and not the one held. Such versions are from a list that has not ended, or broke
-	// off. It is bounded by the keys that other writers have put since.
-	aboveProgress map[string]uint64
-	era           uint32 // of the store when what its last BeginReplace began with was asked for
-	// asked is the era of the store at ListRequested, for the next BeginReplace. nil: that asks
-	// itself.
-	asked    *uint32
-	removing bool // what is left to do is to end its claims, whatever past they are from
-	// outdated is called once when era is no longer that of the store. nil: nothing is called.
+	// Writers read these fields holding Store.writing, and change them holding Store.mu as well.
+	synced    bool
+	progress  progress
+	next      progress // becomes progress when the batch is applied
+	advanced  bool     // next is set
+	serverGen uint32   // of the store when the state of the last BeginReplace was requested
+	removing  bool     // Remove is running: its releases count in every server generation
+	// outdated is called once, when serverGen is no longer that of the store. It may be nil.
 	outdated func()
 
-	// Of the writing goroutine.
-	batch     *batch   // nil: nothing is buffered
-	newest    uint64   // the newest version, or end, that was told since BeginReplace
-	next      progress // takes effect with the batch
-	advanced  bool     // there is a next
+	// Store.writing guards the rest.
+
+	// aboveProgress has, by key, the version that the source reported last, if that is above progress
+	// and is not the version in the table. Such versions come from a list that has not ended or broke
+	// off. Its size is bounded by the number of keys that other writers have put since.
+	aboveProgress map[string]uint64
+	// asked is the store's server generation at ListRequested, for the next BeginReplace. nil:
+	// BeginReplace reads it.
+	asked     *uint32
+	newest    uint64 // the newest version, or end, that the source reported since BeginReplace
 	replacing bool
-	listed    bool   // a replace has ended; while not synced, one of this era
-	replaces  uint32 // how many there were
-	goingBack bool   // a replace was begun with rebase, and nothing was told since
+	listed    bool   // a replace has ended; while not synced, one of this server generation
+	replaces  uint32 // how many replaces began
+	goingBack bool   // the last replace began with rebase, and the source reported nothing since
 	manual    bool   // see ManualWriter
 	coalesced uint64 // see Coalesced
 	removed   bool
-	// doubts are bounded by the keys that other writers have put newer, see Writer.doubt.
-	doubts map[string]doubted
-	// firstDoubts are what doubts were when a relist began before the writer was synced. They only
-	// become fewer, and end with the relist.
-	firstDoubts map[string]doubted
-	// overruledAt is the progress at which the doubts that are in the batch were found right.
-	overruledAt progress
-	fastSince   time.Time // when a cursor was behind last while objects came fast
-	cameFast    time.Time // when objects came fast last, but for a replace
-	key         []byte    // scratch
-	made        *Object   // see Made
+	// unconfirmed has at most one version for each key that other writers have put in a newer version
+	// or deleted, see keepUnconfirmed.
+	unconfirmed map[string]unconfirmedVersion
+	// firstUnconfirmed is what unconfirmed was when a relist began before the writer was synced. It
+	// only becomes smaller, and ends with the relist.
+	firstUnconfirmed map[string]unconfirmedVersion
+	key              []byte  // scratch
+	made             *Object // see Made
 }
-
-const (
-	// A batch is flushed when it has batchChanges changes, or batchBytes bytes.
-	batchChanges = 128
-	batchBytes   = 256 << 10
-	// sweepKeys is how many keys a sweep visits under one read lock.
-	sweepKeys = 1024
-)
 
 // Writer returns a new writer for sc. The store is not Synced until the writer has ended its first
 // replace. Remove ends the writer.
 func (s *Store) Writer(sc Scope) *Writer {
-	w := &Writer{s: s, scope: sc, bit: 1 << (sc.Claim & 31)}
+	w := &Writer{s: s, scope: sc, bit: 1 << (sc.Owner & 31)}
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.several = s.several || len(s.writers) > 0 || s.table.count > 0
 	s.writers[w] = struct{}{}
 	s.log.setSynced(false)
 	return w
 }
 
-// ManualWriter returns a writer for objects that the caller puts or deletes, and not a server. It
-// is beside the writer that is registered for the scope, and writes under that one's claim. So the
-// next replace takes back what its list does not have, or has in another version. The writer takes
-// any version, and counts neither for Synced nor for ResourceVersion. Do not use it for replaces.
+// ManualWriter returns a writer for objects that the caller puts or deletes without a server. It
+// exists next to the registered writer of the scope, and writes as that one's owner: the next
+// replace of that writer deletes what its list does not have, and overwrites what its list has in
+// another version. A manual writer takes any version, and counts neither for Synced nor for
+// ResourceVersion. Do not use it for replaces.
 func (s *Store) ManualWriter(sc Scope) *Writer {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.several = true
-	return &Writer{s: s, scope: sc, bit: 1 << (sc.Claim & 31), synced: true, manual: true}
+	return &Writer{s: s, scope: sc, bit: 1 << (sc.Owner & 31), synced: true, manual: true}
 }
 
 // Behind reports whether a cursor that is being read does not keep up. A cursor is behind when it
-// has a thousand changes to see, and until it has half as many. One that has not been read for a
+// has a thousand changes to see, and until it has half as many. A cursor that was not read for a
 // second is blocked, and does not count; nor does that of Store.List. read is the mean number of
 // changes that the cursors that are behind have read. Safe for concurrent use.
 func (w *Writer) Behind() (behind bool, read uint64) { return w.s.log.isBehind() }
 
+// Err returns ErrWriterRemoved or ErrClosed if the writer can no longer write, and nil before.
+func (w *Writer) Err() error {
+	switch {
+	case w.removed:
+		return ErrWriterRemoved
+	case w.s.closed.Load():
+		return ErrClosed
+	}
+	return nil
+}
+
+// Put takes an object of a LIST, or of an ADDED or MODIFIED event. The caller may reuse m and raw
+// after it returns. The change is buffered until Flush, or until the batch is full.
+//
+// An object changes nothing if the table has it already: the same uid, resourceVersion and bytes,
+// except for what Fingerprint does not count. Neither does an object whose resourceVersion is lower,
+// as an integer, than that in the table, unless it comes in a replace: EndReplace says when it is
+// right. Both count as seen by the running replace. If only the bytes differ, in a relist or in a
+// repeated event, the object is put. Cursors then see a change from the resourceVersion to itself.
+//
+// The error is ErrNoName, ErrOutOfScope, ErrTooLarge, ErrWriterRemoved, ErrClosed, or that of
+// reading an indexed field. The object is then not taken.
+func (w *Writer) Put(m *wire.Meta, raw []byte) error { return w.PutAs(m, raw, raw) }
+
+// PutAs puts raw for an object that its source sent as received. Later versions are compared with
+// what was received. If received is nil, only the versions are compared. The labels of m are those
+// of raw. Otherwise it is Put.
+func (w *Writer) PutAs(m *wire.Meta, received, raw []byte) error {
+	w.s.writing.Lock()
+	defer w.s.writing.Unlock()
+	if err := w.check(m, raw); err != nil {
+		return err
+	}
+	id := w.identity(m, received)
+	id.made = len(received) != len(raw) || unsafe.SliceData(received) != unsafe.SliceData(raw)
+	held, at, came := w.compare(&id, received)
+	switch came {
+	case newer:
+		return w.put(m, &id, raw, held, at)
+	case conflicting: // this is rare, so the version is packed alone
+		o := w.newObject(m, &id, raw, held)
+		packed, layout := w.s.pack(nil, o.cutUID(nil, raw, m.UID), false)
+		o.packed, o.layout = string(append(append(packed, id.uidText...), id.rvText...)), layout
+		w.keepUnconfirmed(o)
+	}
+	return nil
+}
+
+// PutValue puts an object whose value cannot, or should not, be packed. The store keeps the value
+// itself as long as its version, and Object.Decoded returns it. m is the object's metadata. received
+// is as in PutAs.
+//
+// Such an object has no raw bytes. Size is 0, AppendRaw appends nothing, Labels are those of m, and
+// Annotation and so on find nothing. An index by field finds nothing in it, and an index by label
+// finds the labels of m. Memory does not know its size.
+func (w *Writer) PutValue(m *wire.Meta, received []byte, value any) error {
+	w.s.writing.Lock()
+	defer w.s.writing.Unlock()
+	if err := w.check(m, nil); err != nil {
+		return err
+	}
+	id := w.identity(m, received)
+	held, at, came := w.compare(&id, nil)
+	switch came {
+	case newer:
+		o := w.newValue(m, &id, value, held)
+		w.putPacked(&pending{writer: w, key: o.key, before: held, at: at, object: o})
+		w.s.flushFull()
+	case conflicting:
+		w.keepUnconfirmed(w.newValue(m, &id, value, held))
+	}
+	return nil
+}
+
+// Take puts the object of an ADDED or MODIFIED event, or of a list if t is 0, and deletes that of a
+// DELETED event. It makes a Writer the Sink of a reflector. The errors are those of Put.
+func (w *Writer) Take(t wire.EventType, m *wire.Meta, raw []byte, _ any) error {
+	if t == wire.Deleted {
+		return w.Delete(m, raw)
+	}
+	return w.Put(m, raw)
+}
+
+// Unchanged reports whether a Put of what was received would change nothing. If so, it records what
+// that Put would record. It is for callers that have work to do before they put a new version. The
+// errors are those of Put.
+func (w *Writer) Unchanged(m *wire.Meta, received []byte) (bool, error) {
+	w.s.writing.Lock()
+	defer w.s.writing.Unlock()
+	if err := w.check(m, received); err != nil {
+		return false, err
+	}
+	id := w.identity(m, received)
+	_, _, came := w.compare(&id, received)
+	return came == same || came == older, nil
+}
+
+// Made returns the version that the last Put, PutAs or PutValue made, or nil if the object was not
+// new. The version may become that of the table. Made is for callers that have the decoded value.
+func (w *Writer) Made() *Object { return w.made }
+
+// Delete takes a DELETED event. m is the metadata of its object; its resourceVersion is the
+// deletion's. This writer's owner no longer has the object, and the object is deleted if no other
+// owner has it. Delete ignores the event if the source has reported a version whose resourceVersion
+// is higher as an integer: the event is a repeated one. If a resourceVersion is missing, the uid
+// must be the same, unless that is missing too. The change is buffered as in Put. The caller may
+// reuse m and raw after it returns. The errors are those of Put.
+func (w *Writer) Delete(m *wire.Meta, raw []byte) error { return w.takeDeletion(m, raw, false) }
+
+// DeleteNamesake does what Delete does to the object in the table that has the name of a new object
+// which is not put. The object in the table was another one, whose deletion the source did not
+// report. Cursors see the end as Missed. m and raw are those of the new object.
+func (w *Writer) DeleteNamesake(m *wire.Meta, raw []byte) error { return w.takeDeletion(m, raw, true) }
+
+// Coalesced records that from now on the source reports one change for each key, up to
+// resourceVersion, and deletions first. Such a deletion may have been at any version up to there. ""
+// records that the source reports each change again.
+func (w *Writer) Coalesced(resourceVersion string) {
+	w.s.writing.Lock()
+	defer w.s.writing.Unlock()
+	w.coalesced = progressOf(resourceVersion).rv
+}
+
+// KeepHeld records that the source has an object that the caller cannot put. The version in the
+// table stays through the running replace; without a replace, KeepHeld does nothing. A version in
+// the table that has the name but another uid is another object, which does not stay. A missing uid,
+// of either, matches. m is the object's metadata, which the caller may reuse after KeepHeld returns.
+func (w *Writer) KeepHeld(m *wire.Meta) {
+	w.s.writing.Lock()
+	defer w.s.writing.Unlock()
+	if !w.replacing || w.check(m, nil) != nil {
+		return
+	}
+	held, _ := w.held()
+	if held == nil || !held.ownedBy(w) || w.isOutdated() {
+		return
+	}
+	if uid := held.UID(); uid == "" || len(m.UID) == 0 || uid == string(m.UID) {
+		held.marks |= w.bit
+	}
+}
+
+// Flush applies the batch under one lock, and wakes the cursors. It returns the number of changes,
+// those of other writers included. Call it before waiting for more input.
+func (w *Writer) Flush() (changed int) {
+	w.s.writing.Lock()
+	defer w.s.writing.Unlock()
+	return w.s.flush()
+}
+
 // check reads the key of an incoming object into w.key. It returns the error for which the object
-// is refused.
+// is refused. The caller holds Store.writing, as all callers of the methods below do.
 func (w *Writer) check(m *wire.Meta, raw []byte) error {
 	switch err := w.Err(); {
 	case err != nil:
@@ -121,89 +259,17 @@ func (w *Writer) check(m *wire.Meta, raw []byte) error {
 	}
 	w.goingBack, w.made = false, nil
 	w.key = wire.AppendKey(w.key[:0], m)
-	if w.batch.has(w.key) {
-		w.Flush() // one change of a key per batch
+	if w.s.batch.has(w.key) {
+		w.s.flush() // a batch has one change of a key
 	}
 	return nil
 }
 
-// held returns the version held under the current key and its place, or nil. The string is only
-// compared.
+// held returns the version in the table under the current key and its place, or nil. The string is
+// only compared.
 func (w *Writer) held() (o *Object, at objectPlace) {
 	o, at, _ = w.s.table.find(unsafe.String(unsafe.SliceData(w.key), len(w.key)))
 	return o, at
-}
-
-// Put takes in an object from a LIST, or from an ADDED or MODIFIED event. m and raw may be reused
-// after it returns. The change is buffered until Flush, or until the batch is full.
-//
-// An object changes nothing if it is held already: the same uid, resourceVersion and bytes, but for
-// what Fingerprint does not count. Neither does one whose resourceVersion is lower, as an integer,
-// than the one held, unless it comes in a replace: EndReplace says when it is right. Both count as
-// seen by the replace that runs. Where only the bytes differ, by a relist or by an event that comes
-// again, the object is put. Cursors then see a change from the resourceVersion to itself.
-//
-// The error is ErrNoName, ErrOutOfScope, ErrTooLarge, ErrWriterRemoved, ErrClosed, or that of
-// reading an indexed field. The object is then not taken.
-func (w *Writer) Put(m *wire.Meta, raw []byte) error { return w.PutAs(m, raw, raw) }
-
-// PutAs puts an object that is not held as it was received, and raw is what to hold. An object that
-// comes again is compared with what was received. If received is nil, only the versions are
-// compared. The labels of m are those of raw. All else is as in Put.
-func (w *Writer) PutAs(m *wire.Meta, received, raw []byte) error {
-	if err := w.check(m, raw); err != nil {
-		return err
-	}
-	id := w.identity(m, received)
-	id.made = len(received) != len(raw) || unsafe.SliceData(received) != unsafe.SliceData(raw)
-	held, at, came := w.compare(&id, received)
-	switch {
-	case came == newer:
-		return w.put(m, &id, raw, held, at)
-	case came == doubtful:
-		w.putDoubt(m, &id, raw, held)
-	}
-	return nil
-}
-
-// Take puts the object of an ADDED or MODIFIED event, or of a list if t is 0, and deletes that of a
-// DELETED event. It is for reflectors of sources of bytes, whose Sink a Writer is. The errors are
-// those of Put.
-func (w *Writer) Take(t wire.EventType, m *wire.Meta, raw []byte, _ any) error {
-	if t == wire.Deleted {
-		return w.Delete(m, raw)
-	}
-	return w.Put(m, raw)
-}
-
-// Coalesced notes that from now on the writer's source tells of one change for each key, up to
-// resourceVersion, and of ends first. Such an end may have been at any version up to there. ""
-// notes that the source tells of each change again.
-func (w *Writer) Coalesced(resourceVersion string) {
-	w.coalesced = progressOf(resourceVersion).rv
-}
-
-// Err returns ErrWriterRemoved or ErrClosed once nothing can be written any more, and nil before.
-func (w *Writer) Err() error {
-	switch {
-	case w.removed:
-		return ErrWriterRemoved
-	case w.s.closed.Load():
-		return ErrClosed
-	}
-	return nil
-}
-
-// Unchanged reports whether a Put of what was received would change nothing. If so, it notes what
-// that Put would note. It is for callers that have work to do before they put what is news. The
-// errors are those of Put.
-func (w *Writer) Unchanged(m *wire.Meta, received []byte) (bool, error) {
-	if err := w.check(m, received); err != nil {
-		return false, err
-	}
-	id := w.identity(m, received)
-	_, _, came := w.compare(&id, received)
-	return came == same || came == older, nil
 }
 
 func (w *Writer) identity(m *wire.Meta, received []byte) identity {
@@ -217,36 +283,34 @@ func (w *Writer) identity(m *wire.Meta, received []byte) identity {
 	return id
 }
 
-// compare decides what becomes of the incoming version with the current key, and returns the
-// version that is held, and its place. If came is same or older, nothing is to be done. If it is
-// doubtful, the version is to be kept in doubt.
+// compare decides what an incoming version of the current key changes, and returns the version in
+// the table and its place. If came is newer, the caller puts the version. If came is conflicting,
+// the caller keeps it unconfirmed. Otherwise compare has recorded what there is to record.
 func (w *Writer) compare(id *identity, received []byte) (held *Object, at objectPlace, came order) {
-	w.s.mu.RLock()
-	defer w.s.mu.RUnlock()
-	if w.outdatedLocked() {
+	if w.isOutdated() {
 		return nil, at, same
 	}
-	delete(w.doubts, string(w.key)) // this is later news
+	delete(w.unconfirmed, string(w.key)) // the source has reported something later
 	if held, at = w.held(); held == nil {
 		if w.s.deletions.outdates(w, string(w.key), id.rv, id.opaqueUID || id.opaqueRV) {
-			return nil, at, doubtful
+			return nil, at, conflicting
 		}
-		delete(w.firstDoubts, string(w.key))
+		delete(w.firstUnconfirmed, string(w.key))
 		return nil, at, newer
 	}
 	if id.against(held) == same && id.sum != held.sum && w.sameContent(held, received) {
 		id.sum = held.sum
 	}
-	if came = w.claimUnlessNewer(id, held); came == older && w.contradicts(id, held) {
-		came = doubtful
-	} else {
-		delete(w.firstDoubts, string(w.key))
+	if came = w.ownUnlessNewer(id, held); came == older && w.contradicts(id, held) {
+		return held, at, conflicting
 	}
+	delete(w.firstUnconfirmed, string(w.key))
 	return held, at, came
 }
 
-// sameContent reports whether what was received is what is held, though the fingerprints differ.
-// Another server may send the members of a JSON object in another order.
+// sameContent reports whether the received bytes have the content of the version in the table,
+// though the fingerprints differ. Another server may send the members of a JSON object in another
+// order.
 func (w *Writer) sameContent(held *Object, received []byte) (same bool) {
 	enc := w.s.decoder.encoding
 	if enc != wire.JSON || len(received) == 0 || held.size == 0 || held.sum == 0 || held.flags&flagMade != 0 {
@@ -261,8 +325,8 @@ func (w *Writer) sameContent(held *Object, received []byte) (same bool) {
 
 // put adds an object to the batch, which packs it when it is flushed.
 func (w *Writer) put(m *wire.Meta, id *identity, raw []byte, held *Object, at objectPlace) error {
-	p := pending{expect: held, at: at}
-	b := w.filling()
+	p := pending{writer: w, before: held, at: at}
+	b := w.s.filling()
 	if err := b.index(w.s, &p, m, raw); err != nil {
 		b.drop(&p)
 		return fmt.Errorf("index %s: %w", w.key, err)
@@ -271,11 +335,16 @@ func (w *Writer) put(m *wire.Meta, id *identity, raw []byte, held *Object, at ob
 	o.indexed = p.hash
 	p.key, p.object = o.key, o
 	b.queue.add(w.s, o, held, raw, m.UID, id)
-	b.add(p)
-	if b.full() {
-		w.Flush()
-	}
+	b.add(&p)
+	w.s.flushFull()
 	return nil
+}
+
+// putPacked adds a version that needs no packing to the batch.
+func (w *Writer) putPacked(p *pending) {
+	b := w.s.filling()
+	b.indexAgain(w.s, p)
+	b.add(p)
 }
 
 // newObject returns a version that is yet to be packed.
@@ -302,57 +371,48 @@ func (w *Writer) newObject(m *wire.Meta, id *identity, raw []byte, held *Object)
 	return o
 }
 
-// Made returns the version that the last Put, PutAs or PutValue made, or nil if the object was no
-// news. The table may come to hold it. Made is for callers that have the decoded value at hand.
-func (w *Writer) Made() *Object { return w.made }
-
-// putDoubt keeps a version of a list that is older than the one held. It packs the version at once,
-// since that is rare.
-func (w *Writer) putDoubt(m *wire.Meta, id *identity, raw []byte, held *Object) {
-	o := w.newObject(m, id, raw, held)
-	body := o.cutUID(nil, raw, m.UID)
-	packed, layout := w.s.pack(nil, body, false)
-	o.packed, o.layout = string(append(append(packed, id.uidText...), id.rvText...)), layout
-	w.doubt(o)
+// newValue returns a version whose decoded value the cache does not track, and so never evicts.
+func (w *Writer) newValue(m *wire.Meta, id *identity, value any, held *Object) *Object {
+	o := w.newObject(m, id, nil, held)
+	o.packed = string(id.uidText) + string(id.rvText)
+	o.layout = &layout{cachedDecoder: w.s.decoder, isValue: true}
+	for k, v := range m.Labels() {
+		if o.layout.labels == nil {
+			o.layout.labels = make(map[string]string)
+		}
+		o.layout.labels[string(k)] = string(v)
+	}
+	box := &decodedBox{value: value}
+	d := newDecodedEntry(box, 0)
+	d.strong.Store(box)
+	o.decoded.Store(d)
+	return o
 }
 
-// Delete takes a DELETED event. m is the metadata of its object; its resourceVersion is the
-// deletion's. The writer's claim on the object ends, and the object goes if no other writer has a
-// claim. Delete ignores the event if this writer was told of a version whose resourceVersion is
-// higher as an integer: the event is an old one. Where a resourceVersion is missing the uid must be
-// the same, unless that is missing too. It is buffered like Put. m and raw may be reused after it
-// returns. The errors are those of Put.
-func (w *Writer) Delete(m *wire.Meta, raw []byte) error { return w.takeDeletion(m, raw, false) }
-
-// DeleteNamesake ends this writer's claim on what is held under the name of a new object that is
-// not put. What is held was another object, of whose end nobody has told. Cursors see the end as
-// Missed. m and raw are those of the new object. All else is as in Delete.
-func (w *Writer) DeleteNamesake(m *wire.Meta, raw []byte) error { return w.takeDeletion(m, raw, true) }
-
 func (w *Writer) takeDeletion(m *wire.Meta, raw []byte, missed bool) error {
+	w.s.writing.Lock()
+	defer w.s.writing.Unlock()
 	if err := w.check(m, raw); err != nil {
 		return err
 	}
 	id := identityOf(m.UID, m.ResourceVersion)
-	w.s.mu.RLock()
 	held, _ := w.held()
-	stale := held == nil || w.outdatedLocked() || held.claims.Load()&w.bit == 0 || w.stale(&id, held, missed)
-	if in, ok := w.doubts[string(w.key)]; ok && (id.opaqueRV || id.rv >= in.rv) { // this is later news
-		delete(w.doubts, in.key)
+	stale := held == nil || w.isOutdated() || !held.ownedBy(w) || w.stale(&id, held, missed)
+	if u, ok := w.unconfirmed[string(w.key)]; ok && (id.opaqueRV || id.rv >= u.rv) { // this is later
+		delete(w.unconfirmed, u.key)
 		if held != nil && w.replacing { // the list, as of its end, does not have it
-			held.marks.And(^w.bit)
+			held.marks &^= w.bit
 		}
 	}
-	if in, ok := w.firstDoubts[string(w.key)]; ok && (id.opaqueRV || id.rv >= in.rv) {
-		delete(w.firstDoubts, in.key)
+	if u, ok := w.firstUnconfirmed[string(w.key)]; ok && (id.opaqueRV || id.rv >= u.rv) {
+		delete(w.firstUnconfirmed, u.key)
 	}
-	w.s.mu.RUnlock()
 	late := false
 	if !id.opaqueRV {
 		late, w.newest = id.rv <= w.newest, max(w.newest, id.rv)
 	}
 	if !stale {
-		p := pending{key: held.key, expect: held, missed: missed, late: late, coalesced: w.coalesced}
+		p := pending{key: held.key, before: held, missed: missed, late: late, coalesced: w.coalesced}
 		if !id.opaqueRV {
 			p.end = id.rv
 		}
@@ -361,12 +421,11 @@ func (w *Writer) takeDeletion(m *wire.Meta, raw []byte, missed bool) error {
 	return nil
 }
 
-// release adds the end of this writer's claim on p.expect to the batch.
+// release adds to the batch that this writer's owner no longer has p.before.
 func (w *Writer) release(p pending) {
-	b := w.filling()
+	p.writer = w
+	b := w.s.filling()
 	b.unindex(w.s, &p)
-	b.add(p)
-	if b.full() {
-		w.Flush()
-	}
+	b.add(&p)
+	w.s.flushFull()
 }
