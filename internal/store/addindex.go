@@ -224,3 +224,34 @@ func (b *indexBuilder) read(o *Object) (err error) {
 	}
 	return nil
 }
+
+// DropIndex removes an index by label or field. Snapshots that were taken before still know it. It
+// returns false if there is no such index. Safe for concurrent use.
+func (s *Store) DropIndex(name string) bool {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	s.flush() // the batch is prepared for the indexes as they are
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := s.byteIndexes
+	i := slices.IndexFunc(old.indexes, func(x *byteIndex) bool { return x.name == name })
+	if i < 0 {
+		return false
+	}
+	s.byteIndexes = &byteIndexSet{number: old.number + 1, indexes: slices.Delete(slices.Clone(old.indexes), i, i+1)}
+	s.snap = nil
+	return true
+}
+
+// IndexBytes returns the estimated bytes of an index by label or field, or 0 if there is no such
+// index. Safe for concurrent use.
+func (s *Store) IndexBytes(name string) int64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, x := range s.byteIndexes.indexes {
+		if x.name == name {
+			return x.footprint()
+		}
+	}
+	return 0
+}

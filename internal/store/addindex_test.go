@@ -120,8 +120,8 @@ func checkLabelIndex(t *testing.T, snap *Snapshot, index, label string) {
 	}
 }
 
-// TestAddIndexUnreadable: an object that a new index cannot read, and that is in the batch while the
-// index is built, makes AddIndex fail, and stays in the other indexes.
+// TestAddIndexUnreadable: an object that a new index cannot read, and that is in the batch while
+// the index is built, makes AddIndex fail, and stays in the other indexes.
 func TestAddIndexUnreadable(t *testing.T) {
 	s := newStore(t, decodeConfig())
 	w := s.Writer(Scope{})

@@ -10,8 +10,8 @@ import (
 
 // batch is what the writers have prepared: at most one change for each key, and at most
 // batchChanges. The writers do all that costs time (packing, reading index values, comparing with
-// the version in the table) before they take Store.mu. Store.writing guards the batch, and keeps the
-// table and the set of indexes as the batch was prepared for. A store has a batch only while
+// the version in the table) before they take Store.mu. Store.writing guards the batch, and keeps
+// the table and the set of indexes as the batch was prepared for. A store has a batch only while
 // something is in it.
 type batch struct {
 	list     []pending

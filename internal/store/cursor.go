@@ -169,23 +169,6 @@ func (s *Store) CursorAt(rev uint64) (*Cursor, error) {
 	return c, nil
 }
 
-// register adds c, which is to read from revision pos on.
-func (l *changeLog) register(c *Cursor, pos uint64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if c.pos, c.closed = pos, l.closed; !l.closed {
-		l.add(c, pos)
-	}
-}
-
-func (l *changeLog) add(c *Cursor, pos uint64) {
-	c.pos = pos
-	l.cursors[c] = struct{}{}
-	if pos == l.base {
-		l.atBase.Add(1)
-	}
-}
-
 // Next fills dst with the next changes and returns how many there are. It does not block. It
 // returns 0 when the cursor has caught up or is closed, or if dst is empty. Not safe for concurrent
 // use with itself.
@@ -396,3 +379,47 @@ func (c *Cursor) closeLocked() {
 	}
 	c.signalNow()
 }
+
+// Notifier is told of cursors that may have something for Next.
+type Notifier interface {
+	// Notify gets the owners of cursors that were signalled at one time; it must not keep the
+	// slice. It must neither block nor use the store or its cursors, whose locks may be held.
+	Notify(owners []any)
+}
+
+func (c *Cursor) signalNow() {
+	if c.notifier != nil {
+		c.notifier.Notify(c.owner[:])
+		return
+	}
+	select {
+	case c.ready <- struct{}{}:
+	default:
+	}
+}
+
+// signal signals cursors, those of the first notifier by one call. The handlers of a store have the
+// same notifier. signal returns owners, emptied, to be used again.
+func signal(cursors []*Cursor, owners []any) []any {
+	var to Notifier
+	for _, c := range cursors {
+		if to == nil {
+			to = c.notifier
+		}
+		if to == nil || c.notifier != to {
+			c.signalNow()
+		} else {
+			owners = append(owners, c.owner[0])
+		}
+	}
+	if to != nil {
+		to.Notify(owners)
+	}
+	clear(owners)
+	return owners[:0]
+}
+
+// Ready returns a channel of capacity one, nil if there is a notifier. It is signalled when there
+// may be something for Next, when the store becomes synced, and when the cursor is closed. A reader
+// loops: it calls Next until that returns 0, and then waits on Ready.
+func (c *Cursor) Ready() <-chan struct{} { return c.ready }

@@ -15,8 +15,8 @@ const (
 
 // deletions remembers, by key, at which resourceVersion objects were deleted. The writers of merged
 // sources are not in step. One source reports that an object came and went. Another, which lags,
-// reports the same object after that, or one that had the key before. Such an older version must not
-// come back.
+// reports the same object after that, or one that had the key before. Such an older version must
+// not come back.
 //
 // The source that lags will report the rest: an object that was deleted at rv has changed there, in
 // every source that has it. Store.mu guards deletions. The zero value remembers nothing.
@@ -51,8 +51,8 @@ type deletion struct {
 	exact bool
 }
 
-// record remembers the end of old that the source of w reported; other owners may still have old. If
-// a relist found the end, all that is known is that old was not the last version.
+// record remembers the end of old that the source of w reported; other owners may still have old.
+// If a relist found the end, all that is known is that old was not the last version.
 func (g *deletions) record(w *Writer, old *Object, p *pending) {
 	rv, below := p.end, p.end
 	if rv == 0 || old.opaque() || w.manual {

@@ -5,24 +5,23 @@
 // reflector. Readers have three ways to look at a store. Get returns the newest version of one
 // object. A [Snapshot] shows one moment, in key order. A [Cursor] follows the changes.
 //
-// Three parts are apart from each other, so that nobody waits for anybody:
+// Three parts are separate, so that no part waits for another:
 //
-//   - The table is a B+ tree, copied on write. A writer packs a batch and reads its index values
-//     first, and then holds the lock only to put the batch in place.
-//   - The change log is a ring bounded in bytes. Cursors read it. What the log drops before a
-//     cursor has seen it is kept for that cursor, in one entry per key.
-//   - Decoded objects are made by whoever reads them. They are shared, and let go of when idle.
+//   - The table is a B+ tree, copied on write. Writers take turns to fill a batch: they pack the
+//     objects and read their index values. Only to put the batch in place do they hold the lock
+//     that readers take.
+//   - The change log is a ring bounded in bytes. Cursors read it. If the log drops a change that a
+//     cursor has not read, the cursor keeps it, in one entry per key.
+//   - Readers decode objects. The decoded objects are shared, and dropped when idle.
 //
 // # Files
 //
-//   - The way in: store.go, writer.go, value.go, batch.go, apply.go, replace.go, progress.go,
-//     errors.go; owners.go and deletions.go decide between several writers.
-//   - An object in memory: object.go, layout.go, packqueue.go, identity.go, raw.go.
-//   - The way to look at it: snapshot.go, tree.go, index.go, addindex.go, dropindex.go;
-//     funcindex.go, funcvalues.go, indexhistory.go, indexedversions.go and derived.go for indexes
-//     by function.
-//   - What has changed: log.go, cursor.go, signal.go, backlog.go, dirty.go.
-//   - What is decoded: decoded.go, decodedcache.go, decodedhandlers.go, decodedlist.go,
-//     decodeeach.go.
-//   - What it all takes: memory.go. The rules: check.go.
+//   - Writing: store.go, writer.go, batch.go, packqueue.go, progress.go, errors.go. owners.go and
+//     deletions.go decide between several writers.
+//   - An object in memory: object.go, layout.go, identity.go.
+//   - Reading a moment: snapshot.go, tree.go, index.go, addindex.go; funcindex.go, indexhistory.go
+//     and derived.go for indexes by function.
+//   - Following changes: log.go, cursor.go, backlog.go, dirty.go.
+//   - Decoded objects: decoded.go, decodedcache.go, decodedlist.go, decodeeach.go.
+//   - Memory: memory.go. Invariants: check.go.
 package store

@@ -302,3 +302,103 @@ func (x *funcIndex) callLocked(decoded any) (values []string, fail funcFailure) 
 // footprint estimates the memory, as the last query has left it. It does not wait for a query,
 // which may wait for the function.
 func (x *funcIndex) footprint() int64 { return x.size.Load() + x.derived.footprint() }
+
+// build derives everything anew from sn, and collects what has changed since sn.
+func (x *funcIndex) build(sn *Snapshot) {
+	x.s.mu.Lock()
+	x.s.log.collect(&x.dirty)
+	current := x.s.snapshotLocked()
+	x.s.mu.Unlock()
+	x.upTo, x.later = sn.revision, differences(sn, current)
+	x.byKey, x.bytes, x.failed = make(map[string]*funcEntry, sn.Len()), 0, make(map[string]funcFailure)
+	x.versions.reset(sn.Len())
+	made := funcValues{}
+	take := func(o *Object, values []string) {
+		e := x.learn(o)
+		e.values = make([]string, 0, len(values))
+		for _, v := range values {
+			e.values = append(e.values, made.add(v, o.key, e.number))
+		}
+		x.bytes += e.footprint()
+	}
+	var rest []*Object
+	for o := range sn.All() {
+		if values, ok := x.derived.take(o); ok {
+			take(o, values)
+		} else {
+			rest = append(rest, o)
+		}
+	}
+	decodeEach(rest, func(o *Object, decoded any, err error) {
+		values, fail := x.callWith(decoded, err)
+		if fail.err != nil {
+			x.failed[o.key] = fail
+			return
+		}
+		take(o, values)
+	})
+	x.entries = made.tree()
+}
+
+// appendOlder appends the objects under value of a snapshot that is older than the index, in key
+// order. The index does not go back. So appendOlder calls the function for the versions that have
+// changed or gone since, and where these are not known any more looks at all objects.
+func (x *funcIndex) appendOlder(objects []*Object, sn *Snapshot, value string) ([]*Object, error) {
+	begin := len(objects)
+	visit := func(o *Object, values []string) {
+		if slices.Contains(values, value) {
+			objects = append(objects, o)
+		}
+	}
+	moved, ok := x.history.after(sn.revision)
+	if !ok {
+		err := x.eachOlder(sn, visit)
+		return objects, err
+	}
+	x.entries.ascend(indexKey{value: value}, func(k indexKey, _ int32) bool {
+		if k.value != value {
+			return false
+		}
+		if _, ok := slices.BinarySearch(moved, k.key); !ok {
+			o, _ := sn.table.get(k.key)
+			objects = append(objects, o)
+		}
+		return true
+	})
+	var fails olderFailures
+	for _, key := range moved {
+		if o, ok := sn.table.get(key); ok {
+			x.visitOlder(o, visit, &fails)
+		}
+	}
+	for key, f := range x.failed { // as it did when the snapshot was taken, unless it is among moved
+		if _, ok := slices.BinarySearch(moved, key); !ok && !f.undecoded {
+			fails.add(key, f.err)
+		}
+	}
+	slices.SortFunc(objects[begin:], func(a, b *Object) int { return strings.Compare(a.key, b.key) })
+	return objects, fails.err(x)
+}
+
+// eachOlder calls visit for all objects of a snapshot that is older than the index, in key order,
+// with their values. It returns an *IndexError if the function failed for some of them.
+func (x *funcIndex) eachOlder(sn *Snapshot, visit func(o *Object, values []string)) error {
+	var fails olderFailures
+	for o := range sn.All() {
+		x.visitOlder(o, visit, &fails)
+	}
+	return fails.err(x)
+}
+
+func (x *funcIndex) visitOlder(o *Object, visit func(o *Object, values []string), fails *olderFailures) {
+	if e := x.byKey[o.key]; e != nil && e.revision == o.revision {
+		visit(o, e.values)
+		return
+	}
+	switch values, fail := x.call(o); {
+	case fail.err == nil:
+		visit(o, values)
+	case !fail.undecoded:
+		fails.add(o.key, fail.err)
+	}
+}

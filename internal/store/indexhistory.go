@@ -1,9 +1,45 @@
 package store
 
 import (
+	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 )
+
+// funcValues holds the entries of an index that is being built, by value. Sorting them value by
+// value is much cheaper than putting each into a tree.
+type funcValues map[string]*funcValue
+
+type funcValue struct {
+	value   string
+	entries []treeEntry[indexKey, int32]
+}
+
+// add adds the entry of a version that has a number, and returns the string that all entries with
+// this value share.
+func (m funcValues) add(value, key string, number int32) string {
+	v := m[value]
+	if v == nil {
+		v = &funcValue{value: strings.Clone(value)} // it may be a part of a longer one
+		m[v.value] = v
+	}
+	v.entries = append(v.entries, treeEntry[indexKey, int32]{number, indexKey{v.value, key}})
+	return v.value
+}
+
+// tree returns all entries in a tree.
+func (m funcValues) tree() tree[indexKey, int32] {
+	t := newTree[indexKey, int32](compareIndexKeys)
+	for _, value := range slices.Sorted(maps.Keys(m)) {
+		entries := m[value].entries
+		slices.SortFunc(entries, func(a, b treeEntry[indexKey, int32]) int { return strings.Compare(a.key.key, b.key.key) })
+		for i := range entries {
+			t.set(entries[i].key, entries[i].val)
+		}
+	}
+	return t
+}
 
 // indexHistory holds the keys whose values an index by function has changed last, so that a query
 // of a snapshot that is a little older than the index looks only at these. Readers that take a
@@ -49,69 +85,6 @@ func (h *indexHistory) after(revision uint64) (keys []string, ok bool) {
 	return slices.Compact(keys), true
 }
 
-// appendOlder appends the objects under value of a snapshot that is older than the index, in key
-// order. The index does not go back. So appendOlder calls the function for the versions that have
-// changed or gone since, and where these are not known any more looks at all objects.
-func (x *funcIndex) appendOlder(objects []*Object, sn *Snapshot, value string) ([]*Object, error) {
-	begin := len(objects)
-	visit := func(o *Object, values []string) {
-		if slices.Contains(values, value) {
-			objects = append(objects, o)
-		}
-	}
-	moved, ok := x.history.after(sn.revision)
-	if !ok {
-		err := x.eachOlder(sn, visit)
-		return objects, err
-	}
-	x.entries.ascend(indexKey{value: value}, func(k indexKey, _ int32) bool {
-		if k.value != value {
-			return false
-		}
-		if _, ok := slices.BinarySearch(moved, k.key); !ok {
-			o, _ := sn.table.get(k.key)
-			objects = append(objects, o)
-		}
-		return true
-	})
-	var fails olderFailures
-	for _, key := range moved {
-		if o, ok := sn.table.get(key); ok {
-			x.visitOlder(o, visit, &fails)
-		}
-	}
-	for key, f := range x.failed { // as it did when the snapshot was taken, unless it is among moved
-		if _, ok := slices.BinarySearch(moved, key); !ok && !f.undecoded {
-			fails.add(key, f.err)
-		}
-	}
-	slices.SortFunc(objects[begin:], func(a, b *Object) int { return strings.Compare(a.key, b.key) })
-	return objects, fails.err(x)
-}
-
-// eachOlder calls visit for all objects of a snapshot that is older than the index, in key order,
-// with their values. It returns an *IndexError if the function failed for some of them.
-func (x *funcIndex) eachOlder(sn *Snapshot, visit func(o *Object, values []string)) error {
-	var fails olderFailures
-	for o := range sn.All() {
-		x.visitOlder(o, visit, &fails)
-	}
-	return fails.err(x)
-}
-
-func (x *funcIndex) visitOlder(o *Object, visit func(o *Object, values []string), fails *olderFailures) {
-	if e := x.byKey[o.key]; e != nil && e.revision == o.revision {
-		visit(o, e.values)
-		return
-	}
-	switch values, fail := x.call(o); {
-	case fail.err == nil:
-		visit(o, values)
-	case !fail.undecoded:
-		fails.add(o.key, fail.err)
-	}
-}
-
 // olderFailures are the failures of the function for versions of an older snapshot.
 type olderFailures struct {
 	key   string // the lowest one
@@ -131,3 +104,75 @@ func (f *olderFailures) err(x *funcIndex) error {
 	}
 	return &IndexError{Index: x.name, Key: f.key, More: f.n - 1, Err: f.first}
 }
+
+// indexedVersions holds the versions that an index by function has seen, under numbers that it
+// gives them, so that a query need not look them up in the table.
+//
+// All are let go of when enough have been replaced. By then it is not known which, and what a query
+// finds is looked up in the table once more. So each index holds no more versions that have left
+// the table than its dirtyKeys allow. The index's lock guards everything but held itself.
+type indexedVersions struct {
+	// held is nil, or shorter than there are numbers: those that are missing were let go of.
+	held atomic.Pointer[versionList]
+	n    int     // numbers, so far
+	free []int32 // that are not used any more
+}
+
+type versionList struct{ all []*Object }
+
+// versions returns the versions that are held, by number. Others are nil.
+func (s *indexedVersions) versions() []*Object {
+	p := s.held.Load()
+	if p == nil {
+		p = new(versionList)
+		s.held.Store(p)
+	}
+	if missing := s.n - len(p.all); missing > 0 {
+		p.all = append(p.all, make([]*Object, missing)...)
+	}
+	return p.all
+}
+
+// letGo lets go of all versions. Safe for concurrent use.
+func (s *indexedVersions) letGo() { s.held.Store(nil) }
+
+// reset starts anew, with room for n versions.
+func (s *indexedVersions) reset(n int) {
+	s.n, s.free = 0, nil
+	s.held.Store(&versionList{make([]*Object, 0, n)})
+}
+
+// add holds a version under a free number, and returns the number.
+func (s *indexedVersions) add(o *Object) int32 {
+	if last := len(s.free) - 1; last >= 0 {
+		number := s.free[last]
+		s.free = s.free[:last]
+		s.set(number, o)
+		return number
+	}
+	number := int32(s.n)
+	s.n++
+	if p := s.held.Load(); p != nil && len(p.all) == int(number) {
+		p.all = append(p.all, nil)
+	}
+	s.set(number, o)
+	return number
+}
+
+// set replaces the version that has the number. A version that has left the table, as an older
+// snapshot may show, is not held: the writer does not count it again.
+func (s *indexedVersions) set(number int32, o *Object) {
+	if o != nil && !o.live() {
+		o = nil
+	}
+	if p := s.held.Load(); p != nil && int(number) < len(p.all) {
+		p.all[number] = o
+	}
+}
+
+func (s *indexedVersions) remove(number int32) {
+	s.set(number, nil)
+	s.free = append(s.free, number)
+}
+
+func (s *indexedVersions) footprint() int64 { return 8*int64(s.n) + 4*int64(cap(s.free)) }

@@ -280,3 +280,20 @@ func (l *changeLog) footprint() (log, cursors int64) {
 	}
 	return log, cursors
 }
+
+// register adds c, which is to read from revision pos on.
+func (l *changeLog) register(c *Cursor, pos uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c.pos, c.closed = pos, l.closed; !l.closed {
+		l.add(c, pos)
+	}
+}
+
+func (l *changeLog) add(c *Cursor, pos uint64) {
+	c.pos = pos
+	l.cursors[c] = struct{}{}
+	if pos == l.base {
+		l.atBase.Add(1)
+	}
+}

@@ -214,10 +214,10 @@ func (w *Writer) isRight(u unconfirmedVersion, held *Object, at progress) bool {
 
 // isBack reports whether an unconfirmed version of an object that was deleted is right, and whether
 // that is known. Other sources reported the deletion. This source, as of at, has reported what
-// became of the object if it is current to the deletion. A version that it has then is right, unless
-// another source had that very version and no longer has it. But what a source reports below a
-// deletion that it reported itself is a repeated event. A list is no better than a watch here: the
-// deletion may be above it.
+// became of the object if it is current to the deletion. A version that it has then is right,
+// unless another source had that very version and no longer has it. But what a source reports below
+// a deletion that it reported itself is a repeated event. A list is no better than a watch here:
+// the deletion may be above it.
 func (w *Writer) isBack(o *Object, at progress) (right, decided bool) {
 	d, ok := w.s.deletions.of[o.key]
 	if !ok || d.serverGen < w.serverGen {

@@ -1,12 +1,17 @@
 package store
 
 import (
+	"container/heap"
+	"context"
+	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/weirproject/weir/internal/pack"
+	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/wire"
 )
 
@@ -151,4 +156,311 @@ func (s *Store) Len() int {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.table.count
+}
+
+// announceLocked wakes those who wait for what has come about, and nobody else: thousands may wait
+// for a resourceVersion that is far away. The caller holds the lock.
+func (s *Store) announceLocked() {
+	closed := s.closed.Load()
+	if s.becameSynced != nil && (closed || s.syncedLocked()) {
+		close(s.becameSynced)
+		s.becameSynced = nil
+	}
+	if len(s.waiting) == 0 {
+		return
+	}
+	reached := s.reachedLocked()
+	for len(s.waiting) > 0 && (closed || s.waiting[0].want <= reached) {
+		w := heap.Pop(&s.waiting).(*waiter)
+		if w.want > reached {
+			w.err = ErrClosed
+		}
+		close(w.done)
+	}
+}
+
+// Synced reports whether there is a writer and every writer has ended its first
+// replace.
+func (s *Store) Synced() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.syncedLocked()
+}
+
+func (s *Store) syncedLocked() bool {
+	for w := range s.writers {
+		if !w.synced {
+			return false
+		}
+	}
+	return len(s.writers) > 0
+}
+
+// WaitSynced blocks until Synced, and then returns nil. The error is the cause of ctx, or
+// ErrClosed.
+func (s *Store) WaitSynced(ctx context.Context) error {
+	for {
+		s.mu.Lock()
+		if s.syncedLocked() {
+			s.mu.Unlock()
+			return nil
+		}
+		if s.closed.Load() {
+			s.mu.Unlock()
+			return ErrClosed
+		}
+		if s.becameSynced == nil {
+			s.becameSynced = make(chan struct{})
+		}
+		synced := s.becameSynced
+		s.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-synced: // it may not be any more, with another writer
+		}
+	}
+}
+
+// ResourceVersion returns the lowest progress of all writers. The store holds the state of this
+// resourceVersion or a later one. The versions are compared as integers; if one is not an integer,
+// they must all be equal. ResourceVersion returns "" if there is no such version, for example
+// because a writer has made no progress yet.
+func (s *Store) ResourceVersion() string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.resourceVersionLocked()
+}
+
+func (s *Store) resourceVersionLocked() string {
+	var lowest *progress
+	for w := range s.writers {
+		p := &w.progress
+		switch {
+		case p.text == "":
+			return ""
+		case lowest == nil:
+			lowest = p
+		case p.ok && lowest.ok:
+			if p.rv < lowest.rv {
+				lowest = p
+			}
+		case p.text != lowest.text:
+			return ""
+		}
+	}
+	if lowest == nil {
+		return ""
+	}
+	return lowest.text
+}
+
+// WaitResourceVersion blocks until all writers have progressed to rv or beyond, compared as
+// integers, and then returns nil. After that, what was written at rv can be read here. "" and "0"
+// are always reached.
+//
+// A writer progresses with what its own source tells. Nobody can know which of several sources has
+// what was written at rv, so the wait is for the slowest of them. Where nothing changes in a
+// source, that is its next bookmark, which takes kube-apiserver a minute. The error is the cause of
+// ctx, ErrClosed, or ErrInvalidResourceVersion.
+//
+// While a restore is known and a writer has not ended a replace since, the writer is at no
+// resourceVersion: earlier ones name other states.
+func (s *Store) WaitResourceVersion(ctx context.Context, rv string) error {
+	if rv == "" {
+		return nil
+	}
+	want, ok := resourceversion.ParseCanonical(rv)
+	if !ok {
+		return fmt.Errorf("resourceVersion %q: %w", rv, ErrInvalidResourceVersion)
+	}
+	if want == 0 {
+		return nil
+	}
+	w := &waiter{want: want, done: make(chan struct{})}
+	s.mu.Lock()
+	switch {
+	case s.reachedLocked() >= want:
+		s.mu.Unlock()
+		return nil
+	case s.closed.Load():
+		s.mu.Unlock()
+		return ErrClosed
+	}
+	heap.Push(&s.waiting, w)
+	s.mu.Unlock()
+	select {
+	case <-w.done:
+		return w.err
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w.place >= 0 {
+		heap.Remove(&s.waiting, w.place)
+	}
+	return context.Cause(ctx)
+}
+
+// reachedLocked returns the resourceVersion to which all writers have progressed. 0: there is none.
+func (s *Store) reachedLocked() uint64 {
+	if len(s.writers) == 0 {
+		return 0
+	}
+	reached := uint64(math.MaxUint64)
+	for w := range s.writers {
+		if !w.progress.ok || w.progress.serverGen != s.serverGen {
+			return 0
+		}
+		reached = min(reached, w.progress.rv)
+	}
+	return reached
+}
+
+// filling returns the batch that changes are added to, and takes one from the pool if there is
+// none. The caller holds Store.writing, as for the methods below.
+func (s *Store) filling() *batch {
+	if s.batch == nil {
+		s.batch = batches.Get().(*batch)
+		s.batch.queue.fast = time.Since(s.fastSince) < fastLasts
+		s.batch.queue.patches = time.Since(s.cameFast) < fastLasts
+	}
+	return s.batch
+}
+
+// flush applies the batch, and returns the number of changes.
+func (s *Store) flush() (changed int) {
+	changed = s.applyBatch()
+	for w := range s.writers {
+		if w.listed && !w.synced { // it waited for news of unconfirmed versions
+			w.trySync()
+		}
+	}
+	return changed
+}
+
+// flushFull flushes the batch if it is full.
+func (s *Store) flushFull() {
+	if s.batch.full() {
+		s.flush()
+	}
+}
+
+// applyBatch applies the batch, and returns the number of changes. It takes Store.mu only to put
+// the changes in place.
+func (s *Store) applyBatch() (changed int) {
+	b := s.batch
+	if b == nil {
+		return 0
+	}
+	if !b.listed && b.queue.comesFast() {
+		s.cameFast = time.Now()
+		if behind, _ := s.log.isBehind(); behind {
+			s.fastSince = s.cameFast
+		}
+	}
+	b.pack(s)
+	s.mu.Lock()
+	s.applyLocked(b)
+	s.mu.Unlock()
+	b.notified = signal(b.woken, b.notified)
+	for i := range b.records {
+		if old := b.records[i].old; old != nil {
+			s.release(old)
+			if d := old.decoded.Load(); d != nil {
+				s.decoder.cache.drop(d)
+			}
+		}
+	}
+	changed = len(b.records)
+	s.batch = nil
+	b.release()
+	return changed
+}
+
+// applyLocked makes the changes of a batch. The caller holds Store.mu, as for the methods below.
+func (s *Store) applyLocked(b *batch) {
+	for i := range b.list {
+		if p := &b.list[i]; p.object != nil {
+			s.setLocked(b, p)
+		} else {
+			s.removeLocked(b, p)
+		}
+	}
+	if len(b.records) > 0 {
+		s.snap = nil
+		for i := range b.records {
+			if !b.records[i].initial {
+				s.changes.Add(1)
+			}
+		}
+		s.revised.Store(s.revision)
+		b.woken = s.log.append(b.records, s.table.count, b.woken)
+	}
+	for w := range s.writers {
+		w.advanceLocked()
+	}
+	if checking {
+		s.checkRecordsLocked(b.records)
+	}
+}
+
+// removeLocked removes an owner from a version, and the version from the table if it was the last.
+func (s *Store) removeLocked(b *batch, p *pending) {
+	w, old := p.writer, p.before
+	s.deletions.record(w, old, p)
+	if old.owners.Load() != w.bit {
+		old.owners.And(^w.bit)
+		old.marks &^= w.bit
+		old.puts &^= w.bit
+		return
+	}
+	s.table.delete(p.key)
+	s.keys -= int64(len(p.key))
+	s.retireLocked(old)
+	b.applyOps(s, p)
+	s.revision++
+	b.records = append(b.records, record{old: old, end: p.end, missed: p.missed, initial: w.initial()})
+}
+
+// setLocked puts a version in the table.
+func (s *Store) setLocked(b *batch, p *pending) {
+	w, old, o := p.writer, p.before, p.object
+	owners := w.bit
+	if w.replacing {
+		o.marks = w.bit
+	}
+	s.raw += int64(o.size)
+	s.packed += int64(len(o.packed))
+	if old != nil {
+		owners |= old.owners.Load()
+		o.marks |= old.marks
+		w.overtake(old)
+	} else {
+		s.keys += int64(len(o.key))
+	}
+	o.owners.Store(owners)
+	if o.serverGen = w.serverGen; w.manual {
+		o.serverGen = s.serverGen
+	} else {
+		o.puts = w.bit
+	}
+	s.revision++
+	o.revision = s.revision
+	if old == nil || !s.table.replaceAt(p.at, o.key, o) {
+		s.table.set(o.key, o)
+	}
+	if old != nil {
+		s.retireLocked(old)
+	}
+	b.applyOps(s, p)
+	b.records = append(b.records, record{old: old, new: o, initial: w.initial()})
+}
+
+// retireLocked subtracts a version that is no longer in the table from the sums.
+func (s *Store) retireLocked(old *Object) {
+	s.replaced += old.Footprint()
+	s.raw -= int64(old.size)
+	s.packed -= int64(len(old.packed))
+	old.owners.Store(0)
 }
