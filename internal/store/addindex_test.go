@@ -16,7 +16,7 @@ import (
 )
 
 // TestAddIndexCatchesUp: what changes while an index is built is in it, few
-// changes or so many that it has to be built again.
+// changes, or too many, so that it has to be built again.
 func TestAddIndexCatchesUp(t *testing.T) {
 	for _, churn := range []int{0, 2 * buildRest, 3 * dirtySlack} {
 		s := newStore(t, decodeConfig())

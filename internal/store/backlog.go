@@ -25,10 +25,10 @@ type backlog struct {
 }
 
 // maxGone bounds the objects that came and went of a backlog by uid: without it a handler that is
-// blocked for good would grow with whatever is made and deleted.
+// blocked for good would grow with each object that is created and deleted.
 const maxGone = 16384
 
-// backlogEntry stands for all dropped changes of one key.
+// backlogEntry represents all dropped changes of one key.
 type backlogEntry struct {
 	seen, new  *Object // what the cursor saw last, and the key as of rev
 	last       *Object // where both are nil: what came and went

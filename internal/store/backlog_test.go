@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestBacklogForgetsWhatCameAndWent: a cursor by uid that nobody reads does not grow with what is
+// TestBacklogForgetsWhatCameAndWent: a cursor by uid that is not read does not grow with what is
 // made and deleted. It keeps the newest objects that came and went, and everything that it has told
 // of or that is there.
 func TestBacklogForgetsWhatCameAndWent(t *testing.T) {

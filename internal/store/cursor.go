@@ -9,7 +9,7 @@ import (
 // Change is one step of one key. Old is always the version of the key that this cursor saw last, by
 // uid and resourceVersion.
 type Change struct {
-	// Revision is the store's revision of the change, or of the last one if it stands for several.
+	// Revision is the store's revision of the change, or of the last one if it represents several.
 	// In the initial state it is the revision of the object.
 	Revision uint64
 	// Old and New are the versions before and after. Old is nil if the key was not there, New if it
@@ -21,7 +21,7 @@ type Change struct {
 	// Awaited tells that SyncedThrough has waited for this change. The change is Initial, or stands
 	// for something that a writer's first replace changed.
 	Awaited bool
-	// Coalesced tells that the change stands for more than one.
+	// Coalesced reports whether the change represents more than one.
 	Coalesced bool
 	// Missed tells that New is nil and no DELETED event told of the end. A relist did not have the
 	// object any more, another object has its name, or its writer was removed.
@@ -68,7 +68,7 @@ type Cursor struct {
 	log    *changeLog
 	ready  chan struct{} // nil where there is a notifier
 	counts bool          // SyncedThrough is asked: it began with the state
-	lazy   bool          // it is read when somebody asks for something: it is never behind
+	lazy   bool          // its reader reads it only when it needs to: it is never behind
 
 	notifier Notifier
 	owner    [1]any
@@ -112,7 +112,7 @@ func (s *Store) Cursor() *Cursor {
 //
 //   - An object that came and went unseen gives two changes. It comes as its last version, and
 //     goes. Of these the newest 16,384 are kept: a consumer that is blocked for good must not grow
-//     with whatever is made and deleted.
+//     with each object that is created and deleted.
 //   - An object that was deleted and created again under its key gives two changes: the end of one,
 //     and the other.
 //
@@ -242,7 +242,7 @@ func (c *Cursor) nextChanges(dst []Change, first bool) int {
 func (c *Cursor) readChunk(dst []Change, first bool) (n int, last bool) {
 	now := time.Now()
 	l := c.log
-	l.mu.RLock() // nobody else changes what is the cursor's meanwhile, and nobody reads it
+	l.mu.RLock() // only the reader changes the cursor's fields meanwhile, and no caller reads them
 	defer l.mu.RUnlock()
 	if c.closed {
 		return 0, false
@@ -299,7 +299,7 @@ func (c *Cursor) revision() uint64 {
 
 // Saw reports whether o is still the newest version of its key, and Next has returned it, or
 // everything up to it. It is for a reader that hands a version out once more, and must not do so
-// before the version's own change. Of a version that has been replaced or has gone nobody knows
+// before the version's own change. For a version that was replaced or deleted it is not known
 // that: the change may have gone with it.
 func (c *Cursor) Saw(o *Object) bool {
 	c.log.mu.Lock()
@@ -380,7 +380,7 @@ func (c *Cursor) closeLocked() {
 	c.signalNow()
 }
 
-// Notifier is told of cursors that may have something for Next.
+// Notifier is notified of cursors that may have something for Next.
 type Notifier interface {
 	// Notify gets the owners of cursors that were signalled at one time; it must not keep the
 	// slice. It must neither block nor use the store or its cursors, whose locks may be held.

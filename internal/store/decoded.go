@@ -9,8 +9,8 @@ import (
 )
 
 // decodedEntry is an object's decoded value in the cache. At first only a weak pointer holds it, so
-// that it lives as long as somebody uses it. After a second read soon after the first, a strong
-// pointer holds it too, until it is idle or evicted: see decodedCache. What is held for handlers
+// that it lives as long as a caller uses it. After a second read soon after the first, a strong
+// pointer holds it too, until it is idle or evicted: see decodedCache. A value cached for handlers
 // has a strong pointer alone.
 type decodedEntry struct {
 	strong       atomic.Pointer[decodedBox]
@@ -103,9 +103,9 @@ func (o *Object) decodedBytes() int64 { return decodedFactor * int64(o.size) }
 // Decoded returns the decoded value, made by Config.Decode. All who ask for this version share it:
 // copy it before you change it. Safe for concurrent use.
 //
-// The value lives as long as somebody uses it. If it is asked for again within Config.DecodedIdle,
-// the store holds it until nobody has asked for that long, or the budget needs the room. The error
-// is ErrNoDecoder, or that of Config.Decode with the object's key.
+// The value lives as long as a caller uses it. If it is asked for again within Config.DecodedIdle,
+// the store holds it until no caller has asked for that long, or the budget needs the room. The
+// error is ErrNoDecoder, or that of Config.Decode with the object's key.
 func (o *Object) Decoded() (any, error) { return o.decodeCached(1) }
 
 // PeekDecoded returns what Decoded does, without counting as a read: it keeps nothing decoded. It
@@ -139,7 +139,7 @@ func (o *Object) decodeCached(reads int) (any, error) {
 		box := &decodedBox{value: value}
 		fresh := newDecodedEntry(box, o.decodedBytes())
 		if !o.decoded.CompareAndSwap(d, fresh) {
-			continue // somebody else was first: theirs is the shared one
+			continue // another caller was first: its value is the shared one
 		}
 		c.misses.Add(1)
 		if d != nil {
@@ -169,7 +169,7 @@ func (o *Object) decodeBy(decode func(raw []byte) (any, error)) (value any, err 
 	return value, nil
 }
 
-// DecodeOnce returns the decoded value for somebody who needs it once, such as a handler. It
+// DecodeOnce returns the decoded value for a caller that needs it once, such as a handler. It
 // returns what Cached does or, if there is nothing, a new value for the caller alone. Treat it as
 // shared: do not change it. DecodeOnce keeps nothing decoded, and does not count as a read. The
 // errors are those of Decoded.

@@ -94,7 +94,7 @@ func TestDecodedGetsWeakThenStrongThenCools(t *testing.T) {
 		if decoded(t, o) != first {
 			t.Fatal("the test still uses it, so it must be the same")
 		}
-		want("read while somebody else uses it", "strong")
+		want("read while another caller uses it", "strong")
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if s.decoder.cache.footprint() != 0 {
@@ -209,7 +209,7 @@ func TestDecodedAfterCollection(t *testing.T) {
 	runtime.GC()
 	runtime.GC()
 	if o.decoded.Load().weak.alive() {
-		t.Fatal("a decoded value that nobody uses is alive")
+		t.Fatal("a decoded value that no caller uses is alive")
 	}
 	decoded(t, o)
 	if held(o) != "strong" {

@@ -14,11 +14,11 @@ const sweepChunk = 1024
 
 // decodedCache holds decoded values in three segments, by why they are held: because they were read
 // (see Object.Decoded), for the object's next change (see Store.CacheLatest), and for other
-// handlers (see Store.CacheForHandlers). One budget bounds what all segments hold. Whatever goes
-// over a bound is evicted by the CLOCK algorithm. A hand goes round a segment. An entry that was
+// handlers (see Store.CacheForHandlers). One budget bounds what all segments hold. What
+// exceeds a bound is evicted by the CLOCK algorithm. A hand goes round a segment. An entry that was
 // read since the hand came by gets a second chance, and the first other one goes.
 //
-// One goroutine sweeps all segments and releases entries that nobody has read for a while. It runs
+// One goroutine sweeps all segments and releases entries that were not read for a while. It runs
 // while there are any, and ends by itself, or with close. Lock order: no other lock is taken inside
 // mu.
 type decodedCache struct {
@@ -113,8 +113,9 @@ func (c *decodedCache) track(o *Object, d *decodedEntry) {
 }
 
 // trackLocked starts to track d, o's decoded value, unless that is tracked. It returns false if d
-// must not be held. A version that is no longer in the table is not held for being read: whoever
-// takes it out of the table marks it first and then calls drop. The caller holds the lock.
+// must not be held. A version that is no longer in the table is not held for being read: a writer
+// that removes a version from the table clears its owners first and then calls drop. The caller
+// holds the lock.
 func (c *decodedCache) trackLocked(o *Object, d *decodedEntry) bool {
 	if d.segment != nil {
 		return true
@@ -143,7 +144,7 @@ func (c *decodedCache) holdLocked(o *Object, d *decodedEntry, box *decodedBox) {
 	c.evict()
 }
 
-// evict brings what is held down to its bounds. The caller holds the lock.
+// evict evicts entries until each bound is kept. The caller holds the lock.
 func (c *decodedCache) evict() {
 	for c.forHandlers.bytes > c.latestLimit {
 		c.releaseForHandlers(c.forHandlers.victim())
@@ -178,7 +179,7 @@ func (c *decodedCache) weaken(d *decodedEntry) {
 	}
 }
 
-// drop lets go of d if it was held for being read: its object has left the table, or has another
+// drop releases d if it was held for being read: its object has left the table, or has another
 // decoded value.
 func (c *decodedCache) drop(d *decodedEntry) {
 	c.mu.Lock()
@@ -189,7 +190,7 @@ func (c *decodedCache) drop(d *decodedEntry) {
 	}
 }
 
-// release lets go of d, which is in a segment.
+// release releases d, which is in a segment.
 func (c *decodedCache) release(d *decodedEntry) {
 	o := d.owner
 	c.weaken(d)
@@ -320,7 +321,7 @@ func (c *decodedCache) moveToRead(d *decodedEntry, strongly bool) {
 	}
 }
 
-// close lets go of everything, and blocks until the goroutine has ended.
+// close releases all entries, and blocks until the goroutine has ended.
 func (c *decodedCache) close() {
 	c.mu.Lock()
 	if !c.closed {
@@ -345,8 +346,8 @@ func (c *decodedCache) footprint() int64 {
 	return c.held() + int64(n)*perEntry
 }
 
-// The segments latest and forHandlers hold values that handlers have got, because somebody is about
-// to need them again.
+// The segments latest and forHandlers hold values that handlers have received, because they are
+// about to be needed again.
 
 // A value is cached without condition in 1/unconditionalFraction of the bound of the segment
 // latest. The rest is available while more than one in hitThreshold changes has a timely hit: one
@@ -437,12 +438,12 @@ func (s *Store) ReleaseLatest(o *Object, others int) {
 	}
 }
 
-// CacheForHandlers holds a value that one of several handlers has got of a version until so many
-// others have got it too (see Object.Cached), for about an eighth of Config.DecodedIdle at most.
-// When there is no room the oldest go, about. There is room for some 2,000 pods by default, by
-// which handlers may lag behind each other. If the last of them lagged further, each would decode
-// everything. CacheForHandlers returns the value that all of them get: another one if somebody was
-// first. Safe for concurrent use.
+// CacheForHandlers caches the value of a version that one of several handlers has received, until
+// that many others have received it too (see Object.Cached), for about an eighth of
+// Config.DecodedIdle at most. When there is no room, it evicts about the oldest. By default there
+// is room for about 2,000 pods, by which handlers may lag behind each other. If the last of them
+// lagged further, each would decode everything. CacheForHandlers returns the value that all of them
+// get: another one if another handler was first. Safe for concurrent use.
 func (s *Store) CacheForHandlers(o *Object, value any, others int) any {
 	if others == 0 || o.size == 0 {
 		return value
@@ -462,8 +463,8 @@ func (s *Store) CacheForHandlers(o *Object, value any, others int) any {
 	return c.holdForHandlers(o, &decodedBox{value: value}, others)
 }
 
-// holdForHandlers holds the value of a version for so many other handlers: the one that there is,
-// or else box. It returns the value that all of them get. The caller holds the lock.
+// holdForHandlers holds the value of a version for a number of other handlers: the cached one, or
+// else box. It returns the value that all of them get. The caller holds the lock.
 func (c *decodedCache) holdForHandlers(o *Object, box *decodedBox, others int) any {
 	d := c.insert(o, box, &c.forHandlers)
 	d.used.And(^uint32(usedSinceSweep)) // each read sets it again

@@ -129,7 +129,7 @@ func TestCacheLatestInTurn(t *testing.T) {
 	}
 }
 
-// TestCacheLatestForReaders: objects that change once are kept if somebody reads them afterwards.
+// TestCacheLatestForReaders: objects that change once are kept if a caller reads them afterwards.
 func TestCacheLatestForReaders(t *testing.T) {
 	cfg := decodeConfig()
 	cfg.DecodedBudget = 2 << 20
@@ -176,8 +176,8 @@ func TestCacheLatestBudget(t *testing.T) {
 	}
 }
 
-// TestCacheLatestIdle: a value is kept until its object has not changed for long, whoever reads it,
-// and has the note of CacheLatest. Then it is held if it is read, and goes if not.
+// TestCacheLatestIdle: a value is kept until its object has not changed for long, even if it is
+// read, and has the note of CacheLatest. Then it is held if it is read, and goes if not.
 func TestCacheLatestIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := decodeConfig()
@@ -294,7 +294,7 @@ func TestCacheForHandlers(t *testing.T) {
 	})
 }
 
-// TestCacheForHandlersBudget: what is held for handlers keeps to its share of the budget; about the
+// TestCacheForHandlersBudget: values for handlers keep to their share of the budget; about the
 // newest values are there.
 func TestCacheForHandlersBudget(t *testing.T) {
 	cfg := decodeConfig()
@@ -321,7 +321,7 @@ func TestCacheForHandlersBudget(t *testing.T) {
 	}
 }
 
-// TestBudgetOfAll: what is held for readers, changes and handlers keeps to one budget.
+// TestBudgetOfAll: values for readers, changes and handlers keep to one budget.
 func TestBudgetOfAll(t *testing.T) {
 	cfg := decodeConfig()
 	cfg.DecodedBudget = 20_000

@@ -29,7 +29,7 @@ type decodedList struct {
 
 const listIdle = time.Minute
 
-// perListed estimates the bytes that a list takes for an object, besides its value.
+// perListed estimates the bytes that a list uses for an object, in addition to its value.
 const perListed = 96
 
 // List returns the decoded values of all objects, in no order. They are shared, as those of
@@ -143,8 +143,8 @@ func (l *decodedList) remove(key string) {
 	l.values, l.keys = l.values[:last], l.keys[:last]
 }
 
-// expire drops the list if nobody has listed for listIdle, and otherwise lets go of values that
-// have been replaced. It does not wait for a List.
+// expire drops the list if no caller has listed for listIdle, and otherwise drops values that were
+// replaced. It does not wait for a List.
 func (l *decodedList) expire() {
 	if !l.mu.TryLock() {
 		return
@@ -178,7 +178,7 @@ func (l *decodedList) drop() {
 }
 
 // setList sets the list, or unsets it if l is nil. While there is a list, the cache sweeps it, and
-// releases no entry because nobody has read it for a while. setList reports false if the cache is
+// releases no entry because it was not read for a while. setList reports false if the cache is
 // closed.
 func (c *decodedCache) setList(l *decodedList) bool {
 	c.mu.Lock()

@@ -76,8 +76,8 @@ func (l *listed) change(rnd *rand.Rand) {
 	}
 }
 
-// TestList: the second List makes a list, which follows all changes and is dropped once nobody has
-// listed for long.
+// TestList: the second List makes a list, which follows all changes and is dropped once no caller
+// has listed for long.
 func TestList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rnd := newRand(3)
@@ -198,8 +198,8 @@ func TestListUndecodable(t *testing.T) {
 	check(2, 0)
 }
 
-// TestListAfterPanic: whoever lists after a decoder has panicked, or has failed once, gets every
-// object as it is.
+// TestListAfterPanic: a caller that lists after a decoder has panicked, or has failed once, gets
+// every object as it is.
 func TestListAfterPanic(t *testing.T) {
 	for name, fail := range map[string]func() error{
 		"panic": func() error { panic("cannot be decoded") },
@@ -260,8 +260,8 @@ func TestListDecodesTheNewest(t *testing.T) {
 	}
 }
 
-// TestListIsNotBehind: however much changes from one List to the next, whoever lists slows down no
-// writer.
+// TestListIsNotBehind: however much changes from one List to the next, a caller that lists slows
+// down no writer.
 func TestListIsNotBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // in real time a slow machine makes a cursor look blocked
 		s := New(decodeConfig())
@@ -282,8 +282,8 @@ func TestListIsNotBehind(t *testing.T) {
 	})
 }
 
-// TestListFailedMayList: who is told of an object that cannot be decoded may list, and may close
-// the store.
+// TestListFailedMayList: a function that receives an object that cannot be decoded may list, and
+// may close the store.
 func TestListFailedMayList(t *testing.T) {
 	broken := false
 	cfg := decodeConfig()

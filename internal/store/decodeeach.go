@@ -91,8 +91,8 @@ func (p *parts) decode(ready chan<- []decodedObject, done <-chan struct{}) {
 	}
 }
 
-// decodeNext decodes one part. It returns false if nothing is left, or done is closed. Whoever
-// waits for the part gets it, even if a decoder ends this goroutine.
+// decodeNext decodes one part. It returns false if nothing is left, or done is closed. The
+// goroutine that waits for the part gets it, even if a decoder ends this goroutine.
 func (p *parts) decodeNext(ready chan<- []decodedObject, done <-chan struct{}) (more bool) {
 	part := p.next()
 	if len(part) == 0 {

@@ -61,8 +61,8 @@ func TestDecodeEach(t *testing.T) {
 	}
 }
 
-// A decoder that panics does so where the caller can see it, whoever it was that decoded, and
-// nobody goes on after that.
+// A decoder that panics does so where the caller can see it, in whichever goroutine it ran, and
+// no goroutine continues after that.
 func TestDecodeEachPanics(t *testing.T) {
 	for n := range 4 {
 		bad := "p" + strconv.Itoa(n*9*partObjects)
@@ -86,7 +86,7 @@ func TestDecodeEachPanics(t *testing.T) {
 	}
 }
 
-// A decoder that ends its goroutine ends the caller's, whoever it was that decoded, and nobody
+// A decoder that ends its goroutine ends the caller's, in whichever goroutine it ran, and none
 // waits for it.
 func TestDecodeEachGoexit(t *testing.T) {
 	cfg := decodeConfig()

@@ -6,8 +6,8 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// TestDeleteByName checks which deletions count for what is held: by the resourceVersions where
-// both are numbers, else by the uids, and without either by the name alone.
+// TestDeleteByName checks which deletions count for the object in the table: by the
+// resourceVersions where both are numbers, else by the uids, and without either by the name alone.
 func TestDeleteByName(t *testing.T) {
 	const uid, other = "00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002"
 	for _, test := range []struct {

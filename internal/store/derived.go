@@ -39,16 +39,16 @@ type derivation struct {
 // The states of a derivation, after 0.
 const (
 	derivationEnded = iota + 1
-	derivationLeft  // nobody waits for it any more
+	derivationLeft  // no caller waits for it any more
 )
 
-// Derive calls the functions of indexes for a version that somebody has decoded in any case, so
+// Derive calls the functions of indexes for a version that the caller has decoded anyway, so
 // that the next query need not decode it once more. If several have decoded the version, the values
 // of the first count.
 //
 // Derive waits for no query, and at most a short time for a function that blocks. It returns false
-// if a function still reads the decoded value, which nobody may change then. While a function
-// blocks, Derive does nothing and returns true. Safe for concurrent use.
+// if a function still reads the decoded value, which the caller must not change then. While a
+// function blocks, Derive does nothing and returns true. Safe for concurrent use.
 func (s *Store) Derive(o *Object, decoded any) bool {
 	all := s.derives.Load()
 	if all == nil || s.blocked.Load() > 0 || !o.live() {
@@ -93,7 +93,7 @@ func (d *derivation) end(s *Store) {
 	}
 }
 
-// DropDerived lets go of what Derive has kept of the object under key. Call it when the object is
+// DropDerived drops what Derive has kept of the object under key. Call it when the object is
 // gone.
 func (s *Store) DropDerived(key string) {
 	all := s.derives.Load()
@@ -113,7 +113,7 @@ func (x *funcIndex) derive(o *Object, decoded any) {
 	d.calls.Lock()
 	defer d.calls.Unlock()
 	if !d.wants(o) {
-		return // somebody else was faster
+		return // another caller was faster
 	}
 	values, fail := x.callLocked(decoded)
 	own := make([]string, len(values))
@@ -153,7 +153,7 @@ func (d *derivedValues) take(o *Object) (values []string, ok bool) {
 	return v.values, ok && v.revision == o.revision && !v.failed
 }
 
-// reach lets go of the values of versions that the index has reached with a revision.
+// reach drops the values of versions that the index has reached with a revision.
 func (d *derivedValues) reach(revision uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

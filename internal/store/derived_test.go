@@ -19,7 +19,7 @@ func putOnNode(t *testing.T, w *Writer, name, node string, rv int) *Object {
 	return o
 }
 
-// TestDerive: what somebody has decoded is not decoded for an index once more; what has changed
+// TestDerive: what a caller has decoded is not decoded for an index again; what has changed
 // since, or is gone, is not believed.
 func TestDerive(t *testing.T) {
 	decodes := 0
@@ -88,7 +88,7 @@ func TestDerive(t *testing.T) {
 	expect("when it does not panic any more", "x", "c", 1)
 }
 
-// TestDeriveIsBounded: what is derived for an index that nobody queries goes when objects do.
+// TestDeriveIsBounded: what is derived for an index that is not queried goes when objects do.
 func TestDeriveIsBounded(t *testing.T) {
 	s := newStore(t, decodeConfig())
 	if err := s.AddIndex("one", FuncIndex(func(any) ([]string, error) { return []string{"1"}, nil })); err != nil {

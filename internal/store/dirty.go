@@ -1,13 +1,13 @@
 package store
 
-// dirtyKeys collects the keys that have changed since somebody who derives something from the table
+// dirtyKeys collects the keys that have changed since a reader that derives data from the table
 // last took them. It is bounded by the number of objects held. Beyond twice that, plus dirtySlack,
-// it gives up and sets lost: everything must be derived anew. The log's lock guards it.
+// it gives up and sets lost: everything must be derived again. The log's lock guards it.
 type dirtyKeys struct {
 	revs map[string]uint64 // the last change of each
 	lost bool
-	// letGo is called when more has been replaced than somebody who has seen the versions may hold:
-	// about dirtySlack versions, or dirtyHeld bytes of them. nil: nobody holds any.
+	// letGo is called when more was replaced than a reader that has seen the versions may hold:
+	// about dirtySlack versions, or dirtyHeld bytes of them. nil: no reader holds any.
 	letGo    func()
 	replaced int64 // bytes
 }
@@ -48,7 +48,7 @@ func (d *dirtyKeys) count(records []record) {
 	}
 }
 
-// take returns what d has collected, and starts anew.
+// take returns what d has collected, and starts again.
 func (l *changeLog) take(d *dirtyKeys) (revs map[string]uint64, lost bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -53,7 +53,7 @@ func TestDropIndex(t *testing.T) {
 	}
 }
 
-// TestByFrom begins in the middle, and CountBy stops where it is told to.
+// TestByFrom begins in the middle, and CountBy stops at most.
 func TestByFrom(t *testing.T) {
 	s := newStore(t, decodeConfig())
 	if err := s.AddIndex("app", LabelIndex("app")); err != nil {

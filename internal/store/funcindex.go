@@ -141,18 +141,18 @@ func (x *funcIndex) err() error {
 }
 
 // catchUp moves the index on to sn, if sn is newer. If a decoder that panics, or a function that
-// ends its goroutine, interrupts it, the next query builds the index anew.
+// ends its goroutine, interrupts it, the next query builds the index again.
 func (x *funcIndex) catchUp(sn *Snapshot) {
 	if x.built && sn.revision <= x.upTo {
 		return
 	}
-	anew := !x.built
+	rebuild := !x.built
 	x.built = false
 	var revs map[string]uint64
-	if !anew {
-		revs, anew = x.s.log.take(&x.dirty)
+	if !rebuild {
+		revs, rebuild = x.s.log.take(&x.dirty)
 	}
-	if anew {
+	if rebuild {
 		x.build(sn)
 		x.history.reset(sn.revision)
 	} else {
@@ -276,8 +276,8 @@ func (x *funcIndex) call(o *Object) (values []string, fail funcFailure) {
 }
 
 // callWith calls the function with a decoded value, and turns a panic into an error. If the object
-// could not be decoded, as err says, it has no values. Whoever reads that object gets the error;
-// queries go on with the others.
+// could not be decoded, as err says, it has no values. A caller that reads that object gets the
+// error; queries go on with the others.
 func (x *funcIndex) callWith(decoded any, err error) (values []string, fail funcFailure) {
 	if err != nil {
 		return nil, funcFailure{err, true}
@@ -303,7 +303,7 @@ func (x *funcIndex) callLocked(decoded any) (values []string, fail funcFailure) 
 // which may wait for the function.
 func (x *funcIndex) footprint() int64 { return x.size.Load() + x.derived.footprint() }
 
-// build derives everything anew from sn, and collects what has changed since sn.
+// build derives everything from sn, and collects what has changed since sn.
 func (x *funcIndex) build(sn *Snapshot) {
 	x.s.mu.Lock()
 	x.s.log.collect(&x.dirty)

@@ -212,7 +212,7 @@ func TestFuncIndexFailsForOlder(t *testing.T) {
 	}
 }
 
-// TestFuncIndexForgets: what changes while nobody queries is bounded.
+// TestFuncIndexForgets: what changes between two queries is bounded.
 func TestFuncIndexForgets(t *testing.T) {
 	s := newStore(t, decodeConfig())
 	if err := s.AddIndex("one", FuncIndex(func(any) ([]string, error) { return []string{"1"}, nil })); err != nil {
@@ -231,7 +231,7 @@ func TestFuncIndexForgets(t *testing.T) {
 	w.Flush()
 	x := s.funcs["one"]
 	if !x.dirty.lost || x.dirty.revs != nil {
-		t.Errorf("%d keys are kept for an index that nobody queries", len(x.dirty.revs))
+		t.Errorf("%d keys are kept for an index that is not queried", len(x.dirty.revs))
 	}
 	putPod(t, w, smallPod("", "p4", 4, 9000, nil, ""))
 	w.Flush()

@@ -100,7 +100,7 @@ func (h *healer) newer() {
 	}
 }
 
-// A relist believes bytes. What is held and came by a watch is the same as what a list has, though
+// A relist believes bytes. What came by a watch is the same as what a list has, though
 // in JSON its event says what kind it is.
 func TestRelistBelievesBytes(t *testing.T) {
 	for _, enc := range []wire.Encoding{wire.JSON, wire.Protobuf} {
@@ -117,7 +117,7 @@ func TestRelistBelievesBytes(t *testing.T) {
 				t.Errorf("a list of what a watch has told changes %d objects", n)
 			}
 			if n := h.watch(); n != 0 {
-				t.Errorf("a watch that tells again what is held changes %d objects", n)
+				t.Errorf("a watch that repeats the version in the table changes %d objects", n)
 			}
 			c := h.s.Cursor()
 			drain(c)
@@ -147,7 +147,7 @@ func TestRelistBelievesBytes(t *testing.T) {
 	}
 }
 
-// A cursor that lags is told of other bytes, and of nothing when they come back.
+// A cursor that lags sees other bytes, and of nothing when they come back.
 func TestOtherBytesWhileLagging(t *testing.T) {
 	s := newStore(t, Config{LogBytes: 1})
 	w := s.Writer(Scope{})
@@ -197,7 +197,7 @@ func TestRelistOfOtherOrder(t *testing.T) {
 	}
 }
 
-// What is held otherwise than as it came is compared by what came.
+// An object that is stored otherwise than it was received is compared by what was received.
 func TestRelistOfWhatWasMade(t *testing.T) {
 	s := newStore(t, Config{})
 	w := s.Writer(Scope{})

@@ -55,7 +55,7 @@ func TestDeletedObjectsLeaveNothing(t *testing.T) {
 	runtime.KeepAlive(raws) // which before has too
 }
 
-// TestObjectsPinNothing: one object that somebody keeps does not keep the store.
+// TestObjectsPinNothing: one object that a caller keeps does not keep the store.
 func TestObjectsPinNothing(t *testing.T) {
 	before := testgc.Live()
 	s := New(decodeConfig())
@@ -130,7 +130,7 @@ func TestBlockedCursorCosts(t *testing.T) {
 	}
 }
 
-// TestPutAllocates: nothing for what is held already, and for an update only the
+// TestPutAllocates: nothing for a version in the table, and for an update only the
 // object and its packed bytes. (With -race, pools forget at random.)
 func TestPutAllocates(t *testing.T) {
 	defer func(was bool) { checking = was }(checking)

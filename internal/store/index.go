@@ -34,7 +34,7 @@ func FieldIndex(p *wire.Path) Index { return Index{path: p} }
 // FuncIndex returns an index by the values that f returns for a decoded object. f must not change
 // or keep the object, nor query an index by function of the store.
 //
-// The writer does not keep this index. Whoever queries it calls f for what has changed since the
+// The writer does not keep this index. A query calls f for what has changed since the
 // last query, or for everything the first time, unless Derive has done so. This happens under the
 // index's own lock. Several goroutines decode if there are many objects; f is called by one at a
 // time.

@@ -108,11 +108,11 @@ func (f *olderFailures) err(x *funcIndex) error {
 // indexedVersions holds the versions that an index by function has seen, under numbers that it
 // gives them, so that a query need not look them up in the table.
 //
-// All are let go of when enough have been replaced. By then it is not known which, and what a query
-// finds is looked up in the table once more. So each index holds no more versions that have left
-// the table than its dirtyKeys allow. The index's lock guards everything but held itself.
+// It drops all of them when enough have been replaced. By then it is not known which, and what a
+// query finds is looked up in the table once more. So each index holds no more versions that have
+// left the table than its dirtyKeys allow. The index's lock guards everything but held itself.
 type indexedVersions struct {
-	// held is nil, or shorter than there are numbers: those that are missing were let go of.
+	// held is nil, or shorter than there are numbers: the missing ones were dropped.
 	held atomic.Pointer[versionList]
 	n    int     // numbers, so far
 	free []int32 // that are not used any more
@@ -133,10 +133,10 @@ func (s *indexedVersions) versions() []*Object {
 	return p.all
 }
 
-// letGo lets go of all versions. Safe for concurrent use.
+// letGo drops all versions. Safe for concurrent use.
 func (s *indexedVersions) letGo() { s.held.Store(nil) }
 
-// reset starts anew, with room for n versions.
+// reset starts again, with room for n versions.
 func (s *indexedVersions) reset(n int) {
 	s.n, s.free = 0, nil
 	s.held.Store(&versionList{make([]*Object, 0, n)})

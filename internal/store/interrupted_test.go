@@ -11,11 +11,11 @@ import (
 
 // TestInterruptedFuncIndex: a query that ends half-way, because a decoder panics or a function ends
 // its goroutine, leaves nothing out of those that follow: not when the index was being made, nor
-// made anew, nor caught up.
+// built, nor caught up.
 func TestInterruptedFuncIndex(t *testing.T) {
 	const n = 100
 	for _, how := range []string{"panic", "goexit"} {
-		// The index is made for the first time, caught up, and made anew.
+		// The index is built, caught up, and built again.
 		for _, changed := range []int{0, 10, 3*n + 2*dirtySlack} {
 			t.Run(how+strconv.Itoa(changed), func(t *testing.T) {
 				interrupt := false

@@ -7,12 +7,13 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// TestKeepHeld checks that what is held of an object that a list has and that cannot be put stays,
-// whatever the versions, but neither another object of its name nor what other writers hold.
+// TestKeepHeld checks that the version in the table of an object that a list has and that cannot be
+// put stays, whatever the versions, but neither another object of its name nor what other writers
+// hold.
 func TestKeepHeld(t *testing.T) {
 	for name, test := range map[string]struct {
 		rebase       bool
-		owner        uint8 // of the writer that has put what is held
+		owner        uint8 // of the writer that has put the version in the table
 		uid, version int   // of what the list has
 		wantGone     bool
 	}{

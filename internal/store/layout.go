@@ -8,7 +8,7 @@ import (
 )
 
 // cachedDecoder decodes the objects of a store, and caches their decoded values. It is apart from
-// the store so that an object that somebody keeps does not keep the store's table alive.
+// the store so that an object that a caller keeps does not keep the store's table alive.
 type cachedDecoder struct {
 	encoding   wire.Encoding
 	decode     func(raw []byte) (any, error)

@@ -11,7 +11,7 @@ type record struct {
 	old, new *Object
 	end      uint64 // where new is nil: the resourceVersion of the end
 	initial  bool   // came in a writer's first replace
-	missed   bool   // where new is nil: nobody told of the end, a relist found it
+	missed   bool   // where new is nil: no event reported the end, a relist found it
 }
 
 func (r *record) key() string {

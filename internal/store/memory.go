@@ -116,8 +116,8 @@ func (c *Cursor) Bytes() int64 {
 }
 
 // LogStart returns the revision of the oldest change in the log. The versions before and after a
-// change that is not older are in the log or in the table, whoever else keeps them. Safe for
-// concurrent use.
+// change that is not older are in the log or in the table, even if nothing else keeps them. Safe
+// for concurrent use.
 func (s *Store) LogStart() uint64 {
 	s.log.mu.RLock()
 	defer s.log.mu.RUnlock()
@@ -130,6 +130,6 @@ func (s *Store) DecodedReads() (hits, misses int64) {
 	return s.decoder.cache.hits.Load(), s.decoder.cache.misses.Load()
 }
 
-// AddDecodedMisses counts n objects that somebody has decoded otherwise than by their methods, for
+// AddDecodedMisses counts n objects that a caller has decoded otherwise than by their methods, for
 // DecodedReads.
 func (s *Store) AddDecodedMisses(n int) { s.decoder.cache.misses.Add(int64(n)) }

@@ -123,7 +123,7 @@ func (m *merged) send(wt *mergedWatch) {
 		to = min(wt.pos+2+m.IntN(10), len(c.log))
 	}
 	one, least := to == wt.pos+1, 0
-	for _, f := range c.found { // of what a relist has found all is told at once
+	for _, f := range c.found { // all that a relist has found comes together
 		if wt.pos < f.to && f.from < to {
 			one, to, least = false, max(to, f.to), max(least, f.rv)
 		}
@@ -234,7 +234,7 @@ func (m *merged) read() {
 	}
 }
 
-// compare compares what is held with what the server has.
+// compare compares the objects with what the server has.
 func (m *merged) compare() {
 	want := map[string]uint64{}
 	for key, v := range m.at(len(m.history)) {

@@ -15,7 +15,7 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// Object is one immutable version of an object, packed into memory of its own. Whoever keeps it
+// Object is one immutable version of an object, packed into its own memory. A caller that keeps it
 // keeps nothing else of the store but its key and what it was packed with, a dictionary or a
 // sibling. All methods are safe for concurrent use.
 type Object struct {

@@ -2,7 +2,7 @@ package store
 
 import "testing"
 
-// Of several writers those are told that the server has gone back that have not found it out
+// Of several writers those are notified that the server went back that have not found out
 // themselves: once, until they have begun a list.
 func TestWhenOutdated(t *testing.T) {
 	s := newStore(t, Config{})
@@ -34,7 +34,7 @@ func TestWhenOutdated(t *testing.T) {
 }
 
 // A state that was asked for before another writer found out that the server has gone back tells of
-// nobody knows which past: the writer changes nothing by it, and is to ask again.
+// it is not known which past: the writer changes nothing by it, and is to ask again.
 func TestAsks(t *testing.T) {
 	s := newStore(t, Config{})
 	x, y := s.Writer(Scope{Owner: 0}), s.Writer(Scope{Owner: 1})

@@ -32,8 +32,8 @@ type packQueue struct {
 	fast    bool      // pack them fast rather than well
 	patches bool      // rather than to pack them, patch the version before
 	jobs    [batchChanges]packJob
-	added   atomic.Int32 // so many jobs are there,
-	taken   atomic.Int32 // and so many of those have somebody who packs them
+	added   atomic.Int32 // number of jobs
+	taken   atomic.Int32 // number of jobs that a goroutine has taken
 	apart   sync.WaitGroup
 	running atomic.Bool // the second goroutine
 	scratch [2][]byte
@@ -108,7 +108,7 @@ func (j *packJob) pack(s *Store, scratch *[]byte, fast bool) {
 }
 
 // A patch takes at most half of what it is for, or patchBytes if that is more. Then the object is
-// packed anew.
+// packed again.
 const patchBytes = 384
 
 // patches reports whether the version behind this one is held as a patch of what this one is packed

@@ -12,9 +12,9 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// TestSyncedAtItsVersion: whoever finds a store synced finds it at a resourceVersion as well, also
-// where the last first list has objects of which another writer was told that they had gone. There
-// are more of them than a batch takes.
+// TestSyncedAtItsVersion: a caller that finds a store synced finds it at a resourceVersion as well,
+// also where the last first list has objects of which another writer was told that they had gone.
+// There are more of them than a batch takes.
 func TestSyncedAtItsVersion(t *testing.T) {
 	for name, end := range map[string]string{"right": "500", "not known yet": "150"} {
 		t.Run(name, func(t *testing.T) {
@@ -125,8 +125,8 @@ func TestWaitAfterRestore(t *testing.T) {
 	}
 }
 
-// countedContext counts how often somebody begins to wait for its end: once before whoever waits
-// for something beside it is woken for the first time, and again each time that it was in vain.
+// countedContext counts how often a caller begins to wait for its end: once before the caller is
+// first woken by something else, and again after each such wake-up that was in vain.
 type countedContext struct {
 	context.Context
 	waits *atomic.Int64
@@ -138,7 +138,7 @@ func (c countedContext) Done() <-chan struct{} {
 }
 
 // TestWaitersAreWokenOnce: who waits for a resourceVersion is woken when that is reached and not by
-// all progress before, however many there are; and whoever gives up is forgotten.
+// all progress before, however many there are; and a caller that gives up is forgotten.
 func TestWaitersAreWokenOnce(t *testing.T) {
 	const many, from = 100, 5000
 	synctest.Test(t, func(t *testing.T) {
@@ -179,12 +179,12 @@ func TestWaitersAreWokenOnce(t *testing.T) {
 		w.Progress(strconv.Itoa(from + many/2 - 1))
 		synctest.Wait()
 		if n := reached.Load(); n != many/2 {
-			t.Errorf("half of the versions are reached, and %d are told", n)
+			t.Errorf("half of the versions are reached, and %d woken", n)
 		}
 		s.Close()
 		synctest.Wait()
 		if n := closed.Load(); n != many/2 || len(s.waiting) != 0 {
-			t.Errorf("%d are told of the end, %d are left", n, len(s.waiting))
+			t.Errorf("%d were woken at the end, %d are left", n, len(s.waiting))
 		}
 	})
 }

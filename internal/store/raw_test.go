@@ -72,7 +72,7 @@ func (c *changed) together() {
 }
 
 // TestPatches: what changes while objects come fast is held as a patch, what changes calmly or much
-// is packed, and every version that somebody keeps comes back.
+// is packed, and every version that is kept comes back.
 func TestPatches(t *testing.T) {
 	for _, of := range []struct {
 		what string
@@ -140,13 +140,13 @@ func TestPatches(t *testing.T) {
 	}
 }
 
-// TestPatchesAreBounded: a patch grows with what changes, until the object is packed anew.
+// TestPatchesAreBounded: a patch grows with what changes, until the object is packed again.
 func TestPatchesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Config{Encoding: wire.Protobuf})
 		defer s.Close()
 		w, sim, version := s.Writer(Scope{}), podsim.New(50, 1), 1000
-		anew := 0
+		again := 0
 		for round := range 100 {
 			for i := range sim.Len() {
 				pod := sim.Pod(i)
@@ -164,12 +164,12 @@ func TestPatchesAreBounded(t *testing.T) {
 					t.Fatalf("%s: a patch of %d bytes for %d", o.Key(), len(patch), len(packed))
 				}
 				if round > 0 && len(patch) == 0 {
-					anew++
+					again++
 				}
 			}
 		}
-		if most := 100 * sim.Len(); anew == 0 || anew > most/4 {
-			t.Errorf("of %d versions %d were packed anew", most, anew)
+		if most := 100 * sim.Len(); again == 0 || again > most/4 {
+			t.Errorf("of %d versions %d were packed again", most, again)
 		}
 	})
 }

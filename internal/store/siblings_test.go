@@ -102,10 +102,10 @@ func TestSiblingsUnderChange(t *testing.T) {
 	}
 }
 
-// TestMemoryCountsPins: what is held of a base's old version, or of one that is deleted, counts as
-// dictionary.
+// TestMemoryCountsPins: an old version of a base, or one that is deleted, counts as dictionary
+// while objects are packed against it.
 func TestMemoryCountsPins(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection lets go of unpacked bases
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection drops unpacked bases
 	s := newStore(t, decodeConfig())
 	w := s.Writer(Scope{})
 	sim := podsim.NewUnlike(20_000, 1)

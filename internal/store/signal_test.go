@@ -7,8 +7,8 @@ type counting struct{ calls, owners int }
 
 func (n *counting) Notify(owners []any) { n.calls, n.owners = n.calls+1, n.owners+len(owners) }
 
-// TestOneCallForMany: a change that many cursors of one notifier wait for is one call, whoever else
-// waits for it.
+// TestOneCallForMany: a change that many cursors of one notifier wait for is one call, even if
+// others wait for it too.
 func TestOneCallForMany(t *testing.T) {
 	s := newStore(t, decodeConfig())
 	w := s.Writer(Scope{})

@@ -34,8 +34,8 @@ func (s *Store) Snapshot() *Snapshot {
 	return s.snapshotLocked()
 }
 
-// snapshotLocked returns the snapshot of this revision, and makes it if there is none. So nobody
-// pays for copying on write unless somebody reads.
+// snapshotLocked returns the snapshot of this revision, and makes it if there is none. So no
+// writer pays for copying on write unless a caller reads.
 func (s *Store) snapshotLocked() *Snapshot {
 	rv := s.resourceVersionLocked()
 	if s.snap != nil {
@@ -64,10 +64,10 @@ func (sn *Snapshot) Revision() uint64 { return sn.revision }
 // or "" if one of them had not: see Store.ResourceVersion.
 func (sn *Snapshot) ResourceVersion() string { return sn.rv }
 
-// KeptBytes estimates the memory that the snapshot keeps beside later, the next one that somebody
-// keeps: the versions of objects that were replaced in between, and the nodes of the table. nil is
-// the store as it is now. Some of it may be in the log too. It is too much where one object was
-// replaced again and again, but never more than all of the snapshot.
+// KeptBytes estimates the memory that the snapshot keeps in addition to later, the next one that a
+// caller keeps: the versions of objects that were replaced in between, and the nodes of the table.
+// nil is the store as it is now. Some of it may be in the log too. It is too much where one object
+// was replaced again and again, but never more than all of the snapshot.
 func (sn *Snapshot) KeptBytes(later *Snapshot) int64 {
 	var revision uint64
 	var replaced int64

@@ -19,7 +19,7 @@ import (
 type Config struct {
 	// Encoding is the encoding of the raw bytes that writers put. Zero: wire.JSON.
 	Encoding wire.Encoding
-	// Decode returns the decoded value of an object: a pointer. It must not keep raw. Whoever calls
+	// Decode returns the decoded value of an object: a pointer. It must not keep raw. The caller of
 	// Object.Decoded calls it, without a lock of the store, and several goroutines may do so at
 	// once. nil: Object.Decoded returns ErrNoDecoder.
 	Decode func(raw []byte) (any, error)
@@ -120,8 +120,8 @@ func New(cfg Config) *Store {
 	return s
 }
 
-// Close closes all cursors, ends all waiting with ErrClosed, and ends the goroutine that lets go of
-// idle decoded objects; it blocks until that goroutine has ended. What is held can still be read.
+// Close closes all cursors, ends all waiting with ErrClosed, and ends the goroutine that drops
+// idle decoded objects; it blocks until that goroutine has ended. The objects can still be read.
 // Writers get ErrClosed. Closing again does nothing.
 func (s *Store) Close() {
 	s.closed.Store(true)
@@ -158,7 +158,7 @@ func (s *Store) Len() int {
 	return s.table.count
 }
 
-// announceLocked wakes those who wait for what has come about, and nobody else: thousands may wait
+// announceLocked wakes only the callers whose condition is met: thousands may wait
 // for a resourceVersion that is far away. The caller holds the lock.
 func (s *Store) announceLocked() {
 	closed := s.closed.Load()
@@ -259,8 +259,8 @@ func (s *Store) resourceVersionLocked() string {
 // integers, and then returns nil. After that, what was written at rv can be read here. "" and "0"
 // are always reached.
 //
-// A writer progresses with what its own source tells. Nobody can know which of several sources has
-// what was written at rv, so the wait is for the slowest of them. Where nothing changes in a
+// A writer progresses with what its own source reports. It is not known which of several sources
+// has what was written at rv, so the wait is for the slowest of them. Where nothing changes in a
 // source, that is its next bookmark, which takes kube-apiserver a minute. The error is the cause of
 // ctx, ErrClosed, or ErrInvalidResourceVersion.
 //

@@ -32,7 +32,7 @@ type treeNode[K, V any] struct {
 const (
 	maxTreeNode   = 64                  // entries of a leaf, children of an inner node
 	minTreeNode   = maxTreeNode / 4     // a node with fewer looks for a sibling to merge with
-	maxMergedNode = maxTreeNode * 3 / 4 // and the two together may have so many
+	maxMergedNode = maxTreeNode * 3 / 4 // and both together may have this many
 )
 
 func newTree[K, V any](cmp func(a, b K) int) tree[K, V] {
