@@ -52,7 +52,6 @@ var notYetRewritten = []string{
 	"internal/chart",
 	"internal/cost",
 	"internal/doctor",
-	"internal/reflector",
 	"internal/sim",
 	"internal/store",
 	"internal/watchcache",

@@ -36,7 +36,7 @@ type (
 	closeStream  struct{}
 	beginReplace struct {
 		rebase   bool
-		restored bool // the server went back: its other reflectors are told
+		restored bool // the server went back: its other reflectors list as well
 	}
 	endReplace   struct{ rv string }
 	abortReplace struct{}

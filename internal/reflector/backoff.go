@@ -18,7 +18,7 @@ const (
 // in [0, 1).
 //
 //	sentinel                                      wait
-//	ErrUnauthorized, ErrForbidden, ErrUnknown…    Backoff, no more than Denied: somebody may put it right at any moment
+//	ErrUnauthorized, ErrForbidden, ErrUnknown…    Backoff, no more than Denied: an administrator may put it right at any moment
 //	ErrServerBehind                               1 s: the server says when it will be there
 //	ErrMethodNotAllowed                           Backoff, prolonged at random by up to as much, as client-go's: no try will put it right
 //	ErrUnreachable; ErrServer at once             Backoff, but no more than the second wait for the first half a minute (backoffAttempt)

@@ -17,7 +17,7 @@ import (
 // tape is a source that plays bodies from memory. A watch is held open at its end.
 type tape struct {
 	list, watch []byte
-	relists     int // so many lists are followed by a watch that is too old
+	relists     int // how many lists are followed by a watch that is too old
 	over        chan struct{}
 	once        sync.Once
 }

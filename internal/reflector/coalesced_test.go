@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestCoalesced: among coalesced changes nobody is told that the store is current to one of them.
+// TestCoalesced: the store is not reported as current to a version among coalesced changes.
 func TestCoalesced(t *testing.T) {
 	for name, tt := range map[string]struct {
 		events []string

@@ -36,8 +36,8 @@ const (
 	// MostRecent asks for the state as of the request (resourceVersion unset). Servers answer it
 	// from their cache since 1.31. It is the zero value.
 	MostRecent Consistency = iota
-	// Any asks for whatever the server has in its cache: resourceVersion 0, or not older than what
-	// is held. It is cheaper with older servers, and may be some seconds old. Lists are consistent
+	// Any asks for the state in the server's cache: resourceVersion 0, or not older than the store.
+	// It is cheaper with older servers, and may be some seconds old. Lists are consistent
 	// all the same after "too old", and once a server went back in time.
 	Any
 )
@@ -98,8 +98,8 @@ type Config struct {
 	// Server, when not nil, is shared by all reflectors of one server. When one of them finds that
 	// the server went back in time, the others list again.
 	Server *Server
-	// OnStatus, when not nil, is told of each transition, by the reflector's own goroutine: it must
-	// not block and must not call the reflector back, other than Status.
+	// OnStatus, when not nil, is called with each transition, by the reflector's own goroutine: it
+	// must not block and must not call the reflector back, other than Status.
 	OnStatus func(Status)
 }
 
@@ -112,7 +112,7 @@ type Config struct {
 type Backoff struct {
 	Min time.Duration // 0: 0.8 s
 	Max time.Duration // 0: 30 s
-	// Denied replaces Max for what somebody may put right at any moment: missing credentials,
+	// Denied replaces Max for what may be put right at any moment: missing credentials,
 	// permissions, resources; but not for a list of thousands of objects in place of a watch. For a
 	// resource that was there a moment ago, the waits stay at Min. 0: 5 s.
 	Denied time.Duration

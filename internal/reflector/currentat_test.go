@@ -41,8 +41,8 @@ func (h *harness) paced(events ...string) http.HandlerFunc {
 	}
 }
 
-// TestCurrentAt: Status.CurrentAt is never newer than what is held. What has come of a list that is
-// not complete is not held, and an answer that shows that something is missing makes nothing newer.
+// TestCurrentAt: Status.CurrentAt is never newer than the store. A part of a list does not make the
+// store newer, nor does an answer that shows that something is missing.
 func TestCurrentAt(t *testing.T) {
 	const never = -1
 	type moment struct{ at, current time.Duration }

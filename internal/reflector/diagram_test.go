@@ -76,7 +76,7 @@ func TestDiagram(t *testing.T) {
 	t.Errorf("the transitions are\n%sand not those of %s; see them there with -rewrite", drawn, file)
 }
 
-// transitions returns what leads from node to node in so many walks.
+// transitions returns what leads from node to node in a number of walks.
 func transitions(walks uint64) map[edge]map[string]bool {
 	found := map[edge]map[string]bool{}
 	add := func(e edge, label string) {

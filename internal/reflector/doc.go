@@ -11,17 +11,17 @@
 //
 //	when                                    mode, server        request
 //	nothing is known of the server          Auto                GET /version, once
-//	the first list, and each one anew       List; Auto, ≥ 1.33  LIST resourceVersion="", no limit
+//	the first list, and each next one       List; Auto, ≥ 1.33  LIST resourceVersion="", no limit
 //	                                        Pages; Auto, older  LIST resourceVersion="" limit=PageSize, then its tokens
 //	                                        Auto, version       the same
 //	                                        unknown
 //	                                        WatchList           WATCH resourceVersion="" sendInitialEvents
 //	                                                            match=NotOlderThan allowWatchBookmarks
-//	the same, Consistency Any               all                 with resourceVersion="0", or what is held with
+//	the same, Consistency Any               all                 with resourceVersion="0", or the store's with
 //	                                                            match=NotOlderThan
-//	a list whose resourceVersion stands     all                 LIST match=NotOlderThan resourceVersion=what is held, or the
-//	behind the items, where something is                        server's newest, which is asked for before, if the list must be
-//	held                                                        consistent
+//	a list whose resourceVersion stands     all                 LIST match=NotOlderThan resourceVersion=the store's, or the
+//	behind the items, where the store has                       server's newest, which is asked for before, if the list must be
+//	objects                                                     consistent
 //	a list is complete                      all                 WATCH from the list's resourceVersion, allowWatchBookmarks,
 //	                                                            timeoutSeconds random in [WatchTimeout, 2·WatchTimeout)
 //	initial events are complete             WatchList           none: the same watch goes on
@@ -30,16 +30,16 @@
 //	... before its time                     all                 the same, and a probe if it brings nothing within a second
 //	... again and again, and nothing is     all                 the same with timeoutSeconds=3, so that the server sends a bookmark soon. If
 //	heard for 90 s                                              none is received, and a probe finds a newer version, this counts like the next line
-//	a watch brings nothing for 90 s         all                 a probe while it is open. If the server goes on the watch is begun anew;
+//	a watch brings nothing for 90 s         all                 a probe while it is open. If the server goes on the watch is begun again;
 //	                                                            if it does not answer, a consistent list follows after a wait
 //	another reflector of the same store,    all                 the watch is broken off, and a consistent list follows after a wait
 //	or server, finds that it went back
-//	three watches in a row without answer,  all                 a probe; whatever comes of it, the watch again. After twelve of them (four) a
+//	three watches in a row without answer,  all                 a probe, and then the watch again. After twelve of them (four) a
 //	or one that is waited for in vain                           list, and if that fails the watch. Those after the first that stand
 //	                                                            for 30 s with nothing and break off count threefold
-//	410 on a watch, as answer or event      all                 a consistent list: at once, if again after a wait, whatever else failed before
-//	504 ResourceVersionTooLarge, or a       all                 the server is asked whether it has reached what is held; see below
-//	server older than what is held
+//	410 on a watch, as answer or event      all                 a consistent list: immediately, if again after a wait
+//	504 ResourceVersionTooLarge, or a       all                 the server is asked whether it has reached the store's version; see below
+//	server older than the store
 //	initial events without their bookmark   WatchList           as Auto from then on
 //	... that end or break off               WatchList           the same again after a wait; after three tries a LIST this once
 //	initial events refused (4xx, 5xx)       WatchList           as Auto from then on
@@ -69,10 +69,10 @@
 // watch could begin at the first revision, since it is gone. One list without pages cannot expire
 // on the way. Its objects that are already held are skipped by their resourceVersion.
 //
-// # Whatever keeps failing becomes a LIST
+// # A request that keeps failing becomes a LIST
 //
-// A request that failed is repeated in the same form only a bounded number of times, whatever the
-// failure was. The reflector lists the state after:
+// A request that failed is repeated in the same form only a bounded number of times, for any
+// failure. The reflector lists the state after:
 //
 //   - three answers in a row that brought nothing, 429 aside;
 //   - three answered probes while the watch was not answered;
@@ -97,26 +97,26 @@
 // reflector knows. Then ten times Config.WatchTimeout, 50 minutes at least, is the time of watches
 // that bring nothing before the state is listed.
 //
-// After errors the first such list is one not older than what is held, whatever the Config asks of
-// a first state: all clients of a server that is starting need one, and its watch cache can answer
-// them. Until a watch brings something newer the next ones are consistent, however long watches
-// stand in between, and so is each that stands in for a silent watch.
+// After errors the first such list is one not older than the store, also where the Config asks for
+// a consistent first state: all clients of a server that is starting need one, and its watch cache
+// can answer them. Until a watch brings something newer the next ones are consistent, however long
+// watches stand in between, and so is each that replaces a silent watch.
 //
 // If a list that stands in for a watch fails as well, the watch comes next. Lists that fail are
-// asked for whole and in pages, and each of these "not older than" what is held and consistent. So
+// asked for whole and in pages, and each of these "not older than" the store and consistent. So
 // no state stays stale for good where some request would mend it.
 //
 // A server before 1.19 does not know the condition. In pages it answers with exactly the
 // resourceVersion, or with 410 when that is compacted. The list that follows the 410, or three of
-// exactly what is held, is without the condition. A first state stays consistent where the Config
-// says so, whatever fails.
+// exactly the store's version, is without the condition. A first state stays consistent where the
+// Config says so.
 //
 // # A server that is behind
 //
-// A resourceVersion lower than what is held comes from a replica that lags, or from a server that
+// A resourceVersion lower than the store's comes from a replica that lags, or from a server that
 // was restored from a backup. Nothing that a lagging replica tells may be taken: objects that were
 // deleted since would come back. So the reflector asks, with a probe that must not be older than
-// what is held, whether the server has come so far. There are two outcomes:
+// the store, whether the server has come so far. There are two outcomes:
 //
 //   - A replica can answer. Most likely one replica lagged. But a restored server may have come to
 //     that resourceVersion a second time meanwhile, so the state is listed after a wait. The wait
@@ -129,21 +129,21 @@
 // consistent lists with what it has, is taken for a restored server.
 //
 // A server that has come so far, and refuses a state that must be no older than that all the same,
-// has a watch cache that stands still, or is told of no progress by its etcd. After twenty refusals
+// has a watch cache that stands still, or its etcd reports no progress. After twenty refusals
 // the list is without the condition.
 //
 // A restored server may reach a reflector's version again before that reflector asks. Then nothing
 // shows the reflector what was lost. So when one reflector finds that a server went back, all
 // others of the same store, and all that have the same [Server], list again. Each lists once for
 // each restore, unless it has found the same itself. Their lists come after a wait and are spread,
-// at random, over 50 ms for each of them. A reflector that begins later finds nothing, and tells
-// nobody.
+// at random, over 50 ms for each of them. A reflector that begins later finds nothing, and
+// reports nothing.
 //
-// ResourceVersions that are no integers cannot be compared. Such a version that differs from what
-// is held says nothing: a ListerWatcher may join the versions of several lists, and these change
+// ResourceVersions that are no integers cannot be compared. Such a version that differs from the
+// store's says nothing: a ListerWatcher may join the versions of several lists, and these change
 // with any other resource. So no probe follows a watch that ends. One follows once nothing was
 // heard for 90 s, over several watches if need be, and three answers that differ make a list, as
-// they do of a silent watch whose versions are integers. If what is held is an integer and the
+// they do of a silent watch whose versions are integers. If the store's is an integer and the
 // answer is none, or the other way round, the server is another one. Lists of such versions are
 // taken as they are.
 //
@@ -154,7 +154,7 @@
 // finds this package's sentinels. What stands in the way of watches that get no answer stays there
 // while lists come. Config.OnStatus tells of each transition.
 //
-// Waits grow from 0.8 s to 30 s; see [Backoff]. They grow to 5 s only for what somebody may put
+// Waits grow from 0.8 s to 30 s; see [Backoff]. They grow to 5 s only for what may be put
 // right at any moment (401, 403, 404). A resource that was there before may come back soon, as a
 // version of a custom resource does that is switched off and on. So 404 sets no slower pace at
 // first, neither for itself nor for what fails next. A hundred such answers, of which eight may be
@@ -173,14 +173,14 @@
 // An object that Config.Keep does not want is read no further than its metadata. Its
 // resourceVersion counts like any other's, so that a watch resumes behind it.
 //
-// Status.Heard is when the server was heard last, and Status.CurrentAt when what is held was shown
-// to be its state. A server leaves no open watch without a bookmark for 90 s. If nothing is heard
+// Status.Heard is when the server was heard last, and Status.CurrentAt when the store was shown
+// to have its state. A server leaves no open watch without a bookmark for 90 s. If nothing is heard
 // on one for that long, and the server does not answer a probe, Status.Err is [ErrSilent].
 //
 // # Bounds
 //
 // A reflector has one goroutine, that of Run, and makes one request at a time. While a watch is
-// silent, there is one probe at a time besides; it ends with the watch. A probe waits 10 s for its
+// silent, there is also one probe at a time; it ends with the watch. A probe waits 10 s for its
 // answer. The wait doubles each time that it was not enough, or becomes twice the time that the
 // last list took to begin, up to a minute.
 //
@@ -193,6 +193,6 @@
 //
 // Events are handed to the store as they come, and become visible before each wait for the network.
 // A timer ends a watch whose initial events stop coming; it is stopped when the request ends. There
-// is no queue, and nobody who reads the store can hold the reflector up. Only a handler that is at
+// is no queue, and no reader of the store can hold the reflector up. Only a handler that is at
 // work and has fallen behind slows it, to a little less than its own pace (throttle.go).
 package reflector

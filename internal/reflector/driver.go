@@ -41,7 +41,7 @@ type driver struct {
 	newestAt time.Time
 	// stateOf is the time of which the list under way, or the last one, is at least. Zero: unknown.
 	stateOf   time.Time
-	replacing bool     // what is held is being replaced
+	replacing bool     // the store is being replaced
 	sinkRV    string   // what the sink is current to
 	dirty     bool     // objects were put since the last flush
 	pending   *input   // what came after events that had to be told first
@@ -132,7 +132,7 @@ func (d *driver) endReplace(rv string) {
 	if d.watch != nil && !stateOf.IsZero() { // it has brought all changes since it was opened
 		stateOf = time.Now()
 	}
-	if d.sinkRV == "" { // nobody sees anything older meanwhile
+	if d.sinkRV == "" { // no reader sees an older state meanwhile
 		d.r.current(stateOf)
 	}
 	if sink.EndReplace(rv); sink.Err() == nil {

@@ -53,7 +53,7 @@ func (d *driver) openWatch(a openWatch) input {
 }
 
 // wait is called before each wait for the network. It flushes, so that no event waits for the next
-// one, not even for one that has arrived in part. It lets go of the buffer that the last object was
+// one, not even for one that has arrived in part. It releases the buffer that the last object was
 // in, so that watches that wait hold none.
 func (d *driver) wait() {
 	d.flush()
@@ -95,9 +95,9 @@ func (d *driver) flush() {
 	d.hear(true)
 }
 
-// progress tells the sink that it is current to rv, unless it was told of something newer. It is
-// told again of the same: others may have let go meanwhile of what it has in doubt. progress
-// reports whether rv is newer than what the sink was told.
+// progress calls the sink's Progress with rv, unless rv is older than that of the last call. It
+// also calls it with the same rv again: another writer may have released objects that this one has
+// in doubt. progress reports whether rv is newer than that of the last call.
 func (d *driver) progress(rv string) bool {
 	if rv == "" || resourceversion.Older(rv, d.sinkRV) {
 		return false
@@ -153,7 +153,7 @@ func (d *driver) readWatch() input {
 	return input{typ: inEvents, rv: d.settled(string(d.rv)), damaged: d.damaged - damaged}
 }
 
-// errBrokeOff is why what is held is the state of no version, so that no watch can go on from it.
+// errBrokeOff is why the store has the state of no version, so that no watch can resume from it.
 var errBrokeOff = &Error{Phase: Watching, Sentinel: ErrExpired, Err: errors.New("the watch before broke off among coalesced changes")}
 
 // settled returns rv if what the server told says how current that is, or "" where the server
@@ -170,7 +170,7 @@ func (d *driver) settled(rv string) string {
 	return rv
 }
 
-// hear notes that the watch has brought something. What is held is as new as that if it is current,
+// hear notes that the watch has brought something. The store is as new as that if it is current,
 // unless it is being replaced, or the server coalesces changes.
 func (d *driver) hear(current bool) {
 	if d.watch == nil {
@@ -209,8 +209,8 @@ func (d *driver) apply(event source.Event) {
 }
 
 // applyUnwanted handles the event of an object that Config.Keep does not want. If the object
-// exists, it deletes what is held under its name: that was another object, and its end may not have
-// been told.
+// exists, it deletes the object with its name from the store: that was another one, and its
+// deletion may not have been received.
 func (d *driver) applyUnwanted(event source.Event) error {
 	d.unwanted++
 	if event.Type == wire.Deleted {
@@ -263,8 +263,8 @@ func readBookmark(enc wire.Encoding, o source.Object, m *wire.Meta) error {
 const initialStep = time.Millisecond
 
 // initialEvents waits for the bookmark that ends the initial events of a watch. A server that does
-// not know of initial events sends the state and then its changes, and never the bookmark. Whoever
-// closes the watch stops the timer.
+// not know of initial events sends the state and then its changes, and never the bookmark. The
+// driver stops the timer when it closes the watch.
 type initialEvents struct {
 	deadline time.Duration
 	timer    *time.Timer

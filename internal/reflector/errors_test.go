@@ -41,7 +41,7 @@ func TestClassify(t *testing.T) {
 		{inside(io.ErrUnexpectedEOF), ErrMalformed},
 		{inside(wire.ErrTooLarge), ErrMalformed},
 		{request(ErrNoBookmark), ErrNoBookmark},
-		{errors.New("of somebody else's source"), ErrUnreachable},
+		{errors.New("of another source"), ErrUnreachable},
 		{fmt.Errorf("wrapped: %w", &Error{Sentinel: ErrWentBack}), ErrWentBack},
 	} {
 		got := classify(Listing, c.err)

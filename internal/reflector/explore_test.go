@@ -71,7 +71,7 @@ func TestListComesInEachForm(t *testing.T) {
 }
 
 // TestListThatAloneWorks explores every server that answers one kind of LIST and fails the others
-// for ever, each in its own way: whole or in pages, "not older than" what is held or consistent.
+// for ever, each in its own way: whole or in pages, "not older than" the store or consistent.
 // Some break off, and tell early or late how old they are. Its watches and probes fail as well. The
 // one that works is come to.
 func TestListThatAloneWorks(t *testing.T) {
@@ -88,7 +88,7 @@ func TestListThatAloneWorks(t *testing.T) {
 					for _, newest := range []string{"newer", "http-403", "refused"} {
 						for _, watch := range []string{"http-500", "event-410", "ended later", "silent", "refused"} {
 							if newest == "refused" && watch == "refused" {
-								continue // nobody is there: most of what is tried are watches
+								continue // there is no server: most of what is tried are watches
 							}
 							a := answers{version: "1.37", lists: failing, newest: newest, reaches: newest, watch: watch, initial: "http-500"}
 							a.explore(t, mode, "1000", func(_ int, asked []string) bool { return slices.Contains(asked, one) })
@@ -100,9 +100,9 @@ func TestListThatAloneWorks(t *testing.T) {
 	}
 }
 
-// TestTooLargeForGood explores every server that tells how new it is, and whose watch cache never
-// comes to that: it stands still, or etcd tells it of no progress. Whatever must not be older than
-// that is refused, also as initial events. A list from etcd is come to.
+// TestTooLargeForGood explores every server that answers how new it is, and whose watch cache never
+// reaches that: it stands still, or etcd reports no progress to it. It refuses each request that
+// must not be older than that, also for initial events. The reflector must send a list to etcd.
 func TestTooLargeForGood(t *testing.T) {
 	refused := map[string]string{"LIST NotOlderThan": "too-large", "LIST limit NotOlderThan": "too-large"}
 	for _, mode := range []Mode{Auto, List, Pages, WatchList} {
@@ -111,7 +111,7 @@ func TestTooLargeForGood(t *testing.T) {
 				for _, newest := range []string{"same", "newer"} {
 					for _, watch := range watchAnswers {
 						if watch == "refused" {
-							continue // nobody is there
+							continue // there is no server
 						}
 						a := answers{version: "1.37", lists: refused, late: late, newest: newest, reaches: "too-large", watch: watch, initial: "too-large"}
 						t.Run(fmt.Sprint(mode, "/", late, "/", rv, "/", newest, "/", watch), func(t *testing.T) {

@@ -16,7 +16,8 @@ import (
 	"github.com/weirproject/weir/internal/wire"
 )
 
-// TestServerRestarted loses the server for a while: what is held stays, and is told to be old.
+// TestServerRestarted loses the server for a while: the store keeps its state, and Status says that
+// it is old.
 func TestServerRestarted(t *testing.T) {
 	withHarness(t, listed, func(h *harness) {
 		restarted := make(chan struct{})
@@ -39,7 +40,7 @@ func TestServerRestarted(t *testing.T) {
 		}
 		h.refuseConnections(false)
 		h.advance(3 * time.Second)
-		h.wantRequests("0s LIST", "0s WATCH resourceVersion=10", "1m0s nobody there", "1m0.6s nobody there", "1m1.8s nobody there",
+		h.wantRequests("0s LIST", "0s WATCH resourceVersion=10", "1m0s no server", "1m0.6s no server", "1m1.8s no server",
 			"1m3s LIST limit=1", "1m3s WATCH resourceVersion=11")
 		h.wantObjects("a@13")
 		h.wantCurrent("13")
@@ -167,7 +168,7 @@ func TestTooManyRequests(t *testing.T) {
 		h.wantReported(ErrTooManyRequests)
 		next := h.r.Status().NextRetry
 		if d := next.Sub(h.began); d != 7350*time.Millisecond {
-			t.Errorf("the next try is told for %v", d)
+			t.Errorf("the next try is announced for %v", d)
 		}
 		h.advance(8 * time.Second)
 		h.wantRequests("0s LIST", "7.35s LIST", "7.35s WATCH resourceVersion=10")

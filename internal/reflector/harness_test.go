@@ -57,7 +57,7 @@ type harness struct {
 	server   http.HandlerFunc // answers when the script is at its end
 	requests []string         // each with the time since Run began
 	statuses []Status
-	refused  bool // nobody listens
+	refused  bool // no server listens
 }
 
 // withHarness runs f with each encoding. The answers are given in the order of script, then the
@@ -88,7 +88,7 @@ func (h *harness) serve(cfg Config) {
 		h.mu.Lock()
 		refused := h.refused
 		if refused {
-			h.record("nobody there")
+			h.record("no server")
 		}
 		h.mu.Unlock()
 		if refused {
@@ -198,7 +198,7 @@ func (h *harness) wantReported(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !slices.ContainsFunc(h.statuses, func(s Status) bool { return errors.Is(s.Err, err) }) {
-		h.t.Errorf("nobody was told of %v, but of %v", err, h.statuses)
+		h.t.Errorf("no Status had %v, but %v", err, h.statuses)
 	}
 	h.statuses = nil
 }
@@ -212,7 +212,7 @@ func (h *harness) wantCurrent(rv string) {
 	}
 }
 
-// refuseConnections has nobody listen, or somebody again.
+// refuseConnections makes the server stop listening, or listen again.
 func (h *harness) refuseConnections(refused bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

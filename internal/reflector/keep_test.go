@@ -40,8 +40,8 @@ func TestKeep(t *testing.T) {
 }
 
 // TestKeepNamesakes: an object that is not wanted takes the name of one that is held, by an event,
-// a list or a list that follows 410, and the reverse. What is told of an object that was there
-// before does no harm.
+// a list or a list that follows 410, and the reverse. Late events of the object that was there
+// before do no harm.
 func TestKeepNamesakes(t *testing.T) {
 	withHarness(t, Config{Mode: List, Keep: notOthers}, func(h *harness) {
 		h.run(h.list("10", "a@1", "b@2", "c@3", "d@4=other", "e@5"),
@@ -56,8 +56,8 @@ func TestKeepNamesakes(t *testing.T) {
 	})
 }
 
-// TestKeepMissed: of the end of what has given its name to an object that is not wanted nobody
-// told, whether a list, initial events or an event show it. Of another's a DELETED event did.
+// TestKeepMissed: the deletion of an object whose name an unwanted object has now counts as missed,
+// whether a list, initial events or an event show it. Another one's DELETED event was received.
 func TestKeepMissed(t *testing.T) {
 	for _, mode := range []Mode{List, WatchList} {
 		withHarness(t, Config{Mode: mode, Keep: notOthers}, func(h *harness) {
@@ -79,7 +79,7 @@ func TestKeepMissed(t *testing.T) {
 				}
 			}
 			if want := map[string]bool{"n/a": true, "n/b": false, "n/c": true}; !maps.Equal(missed, want) {
-				t.Errorf("%v: what has gone, and whether nobody told: %v, want %v", mode, missed, want)
+				t.Errorf("%v: what was deleted, and whether that was missed: %v, want %v", mode, missed, want)
 			}
 		})
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // TestLaggingReplicaOfAQuietResource: lists tell their resourceVersion behind the items, as
-// kube-apiserver's of custom resources do, and the last one was of exactly what is held, since
+// kube-apiserver's of custom resources do, and the last one was of exactly its version, since
 // nothing has changed. The next ones come from a replica that lags. They must not be older all the
 // same.
 func TestLaggingReplicaOfAQuietResource(t *testing.T) {

@@ -66,7 +66,7 @@ func live(h *harness, m *model, rng *rand.Rand) {
 			if _, now := m.backup(); now > rv && rng.IntN(4) == 0 {
 				m.setFaults(0)
 				m.restore(objects, rv)
-				h.advance(2 * time.Minute) // or else it has overtaken us unseen: nobody can know then
+				h.advance(2 * time.Minute) // or else it has overtaken us unseen, which no client can know
 			}
 		case 5:
 			m.setFaults(rng.IntN(3) * 20)

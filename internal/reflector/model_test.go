@@ -27,9 +27,9 @@ type model struct {
 	log       []entry        // everything after compacted
 	compacted int
 	pages     map[string]page // by token
-	changed   chan struct{}   // closed and made anew at each change
-	cut       chan struct{}   // closed and made anew when all connections break
-	faults    int             // of a hundred requests, so many fail
+	changed   chan struct{}   // closed and replaced at each change
+	cut       chan struct{}   // closed and replaced when all connections break
+	faults    int             // how many of a hundred requests fail
 	streaming bool            // initial events are known
 }
 

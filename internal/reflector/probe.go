@@ -14,10 +14,10 @@ var errProbed = errors.New("a probe broke the watch off")
 
 // probe asks a server for its newest resourceVersion while a watch is open and silent. An open
 // watch alone does not tell a server that has nothing to say from one that is gone, hangs, or is
-// behind what it told before. The probe also breaks the watch off when another reflector of the
+// behind what it answered before. The probe also breaks the watch off when another reflector of the
 // store, or of the server, finds that the server went back. Beside a watch whose bookmarks repeat
-// what is held it asks as well, but leaves the watch alone where the server is ahead: changes may
-// be on their way, or none of its resource.
+// the store's version it asks as well, but leaves the watch alone where the server is ahead:
+// changes may be on their way, or none of its resource.
 //
 // It has one timer, whose function makes at most one request at a time. stop ends both.
 type probe struct {
@@ -60,7 +60,7 @@ func startProbe(r *Reflector, ctx context.Context, broke context.CancelCauseFunc
 }
 
 // outdated breaks the watch off because another reflector has found that the server went back. The
-// lists of all reflectors that are told now are spread over spread.
+// lists of all reflectors that learn of it now are spread over spread.
 func (p *probe) outdated(spread time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -42,7 +42,7 @@ func TestProbeLimit(t *testing.T) {
 				t.Errorf("waited %v: %v, want %v: %v", waited, err, want.waits, want.err)
 			}
 		}
-		// Whoever gives up on its own account has learned nothing of the server.
+		// A caller that gives up has learned nothing of the server.
 		ended, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if waited, err := ask(ended); waited != time.Second || err == nil {

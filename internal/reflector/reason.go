@@ -6,7 +6,7 @@ import "iter"
 type Reason uint8
 
 const (
-	// NoReason stands for the first state, and for whatever is no list. It is the zero value.
+	// NoReason is the reason of the first state, and of all that is no list. It is the zero value.
 	NoReason Reason = iota
 	// Expired: the server no longer had the changes (ErrExpired).
 	Expired
@@ -21,7 +21,7 @@ const (
 	Refused
 	// Missing: the resource was not served for a while (ErrUnknownResource).
 	Missing
-	// Behind: the server had not reached what is held, and then had (ErrServerBehind).
+	// Behind: the server had not reached the store's version, and then had (ErrServerBehind).
 	Behind
 	// WentBack: the server was restored from a backup, or is another one (ErrWentBack).
 	WentBack

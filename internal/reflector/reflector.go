@@ -87,9 +87,9 @@ func (r *Reflector) Run(ctx context.Context) error {
 		before := s
 		var actions []action
 		s, actions = step(before, in)
-		ask := d.perform(actions) // first: whoever is told of a list that has ended finds it in the sink
+		ask := d.perform(actions) // first: OnStatus finds in the sink what has ended
 		if d.fatal != nil {
-			published = before // what the sink has refused is not told
+			published = before // the sink has refused the rest
 			break
 		}
 		published = s
@@ -191,7 +191,7 @@ func (r *Reflector) heard() {
 	r.mu.Unlock()
 }
 
-// current notes that what is held is the server's state at a time, or newer.
+// current notes that the store has the server's state at a time, or a newer one.
 func (r *Reflector) current(at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -201,8 +201,8 @@ func (r *Reflector) current(at time.Time) {
 }
 
 // answered notes that the server has answered while a watch stands. That ends ErrEnded in the
-// Status, and ErrTooManyRequests if the answer shows that nothing is missing, but nobody is told
-// before the next transition.
+// Status, and ErrTooManyRequests if the answer shows that nothing is missing. OnStatus is only
+// called at the next transition.
 func (r *Reflector) answered(current bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

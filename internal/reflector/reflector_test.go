@@ -156,7 +156,7 @@ func changesOf(c *store.Cursor) (n int) {
 	}
 }
 
-// TestRelist lists anew after 410, as an ERROR event and as an answer: what is unchanged is no
+// TestRelist lists again after 410, as an ERROR event and as an answer: what is unchanged is no
 // event.
 func TestRelist(t *testing.T) {
 	for _, mode := range []Mode{List, WatchList} {
@@ -194,7 +194,7 @@ func TestRelist(t *testing.T) {
 	}
 }
 
-// TestRelistUnchanged relists again and again, at a pace, and nobody sees anything.
+// TestRelistUnchanged relists again and again, at a pace, and no reader sees a change.
 func TestRelistUnchanged(t *testing.T) {
 	withHarness(t, listed, func(h *harness) {
 		script := []http.HandlerFunc{}

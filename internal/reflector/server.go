@@ -27,8 +27,8 @@ type Server struct {
 	watching map[*probe]struct{}
 }
 
-// listSpacing bounds the burst of lists after a restore. If n reflectors are told at once, they
-// spread their lists at random over n times as long, besides the usual wait.
+// listSpacing bounds the burst of lists after a restore. If n reflectors learn of it at the same
+// time, they spread their lists at random over n times as long, after the usual wait.
 const listSpacing = 50 * time.Millisecond
 
 // enterList blocks until the list of a reflector may begin. stalled says that its list before gave
@@ -70,8 +70,8 @@ func (s *Server) wentBack(seen uint64) uint64 {
 	return restores
 }
 
-// join registers p to be told when the server goes back, until it leaves. If that was found after
-// seen, p is told at once.
+// join registers p, until it leaves: outdated is called when the server goes back, and immediately
+// if that was found after seen.
 func (s *Server) join(p *probe, seen uint64) {
 	if s == nil {
 		return

@@ -68,8 +68,8 @@ func TestServerWentBack(t *testing.T) {
 	}
 }
 
-// TestServerWentBackForAll has every reflector find out by itself, some later than others: nobody
-// lists twice.
+// TestServerWentBackForAll has every reflector find out alone, some later than others: none lists
+// twice.
 func TestServerWentBackForAll(t *testing.T) {
 	server := &Server{}
 	withHarness(t, Config{Mode: List, Server: server}, func(h *harness) {
@@ -80,7 +80,7 @@ func TestServerWentBackForAll(t *testing.T) {
 		}
 		for i, other := range all {
 			script := []http.HandlerFunc{other.list("100", "a@91"), other.events("broken"), other.events()}
-			if i == 3 { // this one is told, while it waits, and its server is still behind
+			if i == 3 { // this one learns of it while it waits, and its server is still behind
 				script = []http.HandlerFunc{other.list("100", "a@91"), other.events()}
 				script = append(script, other.list("60", "a@40"), tooLarge(), other.list("61/more", "a@40"), tooLarge(), other.list("61/more", "a@40"), other.list("61", "a@40"))
 			} else {
@@ -104,7 +104,7 @@ func TestServerWentBackForAll(t *testing.T) {
 }
 
 // TestServerWentBackBefore has a reflector begin after the restore, and another list while it is
-// found: the first tells nobody, and the second lists once more, since its list may be from before.
+// found: the first reports nothing, and the second lists once more, since its list may be older.
 func TestServerWentBackBefore(t *testing.T) {
 	server := &Server{}
 	withHarness(t, Config{Mode: List, Server: server}, func(h *harness) {
@@ -178,8 +178,8 @@ func TestServerWentBackAtOnce(t *testing.T) {
 	})
 }
 
-// TestServerOfOtherScheme has versions that are no integers: nobody can tell that such a server
-// went back, so nobody else is told.
+// TestServerOfOtherScheme has versions that are no integers: no reflector can notice that such a
+// server went back, so none notifies the others.
 func TestServerOfOtherScheme(t *testing.T) {
 	server := &Server{}
 	withHarness(t, Config{Mode: List, Server: server}, func(h *harness) {
@@ -187,13 +187,13 @@ func TestServerOfOtherScheme(t *testing.T) {
 		h.advance(10 * time.Second)
 		h.wantObjects("a@y")
 		if n := server.found(); n > 0 {
-			t.Errorf("the server is told to have gone back %d times", n)
+			t.Errorf("the server went back %d times", n)
 		}
 	})
 }
 
-// TestServerOfNobody: reflectors without a Server know of no other.
-func TestServerOfNobody(t *testing.T) {
+// TestNoServer: reflectors without a Server know of no other.
+func TestNoServer(t *testing.T) {
 	var server *Server
 	server.join(nil, 0)
 	server.leave(nil)

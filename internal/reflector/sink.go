@@ -19,8 +19,8 @@ type Sink interface {
 	// is skipped and counted so, and after an event a list follows, which may have the object as it
 	// is. None follows if the error is a Refusal.
 	Take(t wire.EventType, m *wire.Meta, object []byte, value any) error
-	// DeleteNamesake deletes what is held under the name of a new object that Config.Keep does not
-	// want. What is held was another object, of whose end nobody has told.
+	// DeleteNamesake deletes the stored object that has the name of a new one that Config.Keep does
+	// not want. The stored one is another object, whose deletion was not received.
 	DeleteNamesake(m *wire.Meta, object []byte) error
 	// Flush makes visible what was taken. It is called before each wait for the network.
 	Flush() (changes int)
@@ -32,7 +32,7 @@ type Sink interface {
 	Coalesced(resourceVersion string)
 
 	// BeginReplace begins a list, or initial events. With rebase the server has gone back in time:
-	// what is held is not newer than what comes because its resourceVersion is higher.
+	// a stored object is not newer than a listed one because its resourceVersion is higher.
 	BeginReplace(rebase bool)
 	// EndReplace says that the list is complete, and current to resourceVersion. What was not taken
 	// since BeginReplace is gone.

@@ -74,7 +74,7 @@ type state struct {
 // nextList is about the list under way, or the next one. A complete list clears it. Its flags up to
 // noConsistent are demands on the list; they add up, also with unpaged and noMatch.
 type nextList struct {
-	consistent     bool // it must be consistent, whatever the Config says
+	consistent     bool // it must be consistent, also where the Config asks for less
 	atLeast        bool // it must not be older than rv: a server was found that is behind
 	whole          bool // it must not be in pages
 	withoutInitial bool // it must be a LIST, also in mode WatchList
@@ -107,8 +107,8 @@ type listHistory struct {
 	stoodIn bool
 	// The server refuses "not older than", or does not know it: a consistent list is asked for.
 	noMatch bool
-	// exactLists counts the lists in pages, since something newer came, that were of exactly what is
-	// held, or failed since that is too old.
+	// exactLists counts the lists in pages, since something newer came, that were of exactly the
+	// store's version, or failed since that is too old.
 	exactLists int
 }
 
@@ -176,13 +176,13 @@ func (s *state) check() error {
 		rule(s.initial == (s.phase == Listing && s.request == reqWatch), "initial is not a watch that lists"),
 		rule(s.page == "" || s.replacing, "a page without a replace"),
 		rule(s.pageRV == "" || s.page != "", "a page's resourceVersion without a page"),
-		rule(!s.replacing || s.initial && s.open || s.request == reqList && (s.phase == Listing || s.page != ""), "a replace that nobody ends"),
+		rule(!s.replacing || s.initial && s.open || s.request == reqList && (s.phase == Listing || s.page != ""), "a replace without an end"),
 		rule(!s.insteadOfWatch || s.request != reqWatch || s.initial, "a list instead of a watch is a watch"),
 		rule(!s.brought || s.open, "a watch that was not open has brought something"),
 		rule(!s.moved || s.brought, "a watch that brought nothing has moved on"),
 		rule(s.rv == "" || s.synced, "current to a resourceVersion, and not synced"),
 		rule(!s.versioned || s.synced, "a list had a resourceVersion, and not synced"),
-		rule(!s.noMatch || !s.noConsistent, "a list that is neither consistent nor not older than what is held"),
+		rule(!s.noMatch || !s.noConsistent, "a list that is neither consistent nor not older than the store"),
 		rule(!s.restored || s.phase != Watching, "a watch before the list of a server that was restored"),
 		rule(s.reason == NoReason || s.lists(), "a reason for a list that does not come"),
 		rule(s.counts(), "a counter out of its range"),

@@ -54,7 +54,7 @@ type Status struct {
 	// Heard is when the server was heard from last: by an event, a bookmark, a part of a list, or an
 	// answer to a probe. Zero: never.
 	Heard time.Time
-	// CurrentAt is when what is held was last shown to be the server's state: by an event or a
+	// CurrentAt is when the store was last shown to have the server's state: by an event or a
 	// bookmark of a newer version, by a complete list that had to be consistent, at the time of its
 	// request, or by a probe that found nothing newer. Changes that the server made before CurrentAt
 	// are held, unless they are still on their way. Zero: never. It goes on only with changes where a

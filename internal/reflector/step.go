@@ -4,7 +4,7 @@ import "time"
 
 const (
 	// relistAfter is the number of failed answers in a row, 429 aside, after which the state is
-	// listed anew. It is also the number of answered probes after which that happens while the
+	// listed again. It is also the number of answered probes after which that happens while the
 	// watch does not come through. Then it is the request, or its resourceVersion, that the server
 	// cannot serve. A failure that is not known to pass counts as one that does not.
 	relistAfter = 3
@@ -12,26 +12,26 @@ const (
 	// there is a server at all.
 	askAfter = 3
 	// listAfter is the number of watches in a row without an answer after which the state is
-	// listed, whatever became of the probes. While there is no server at all, one request in so
-	// many is a LIST, so few LISTs come when the server returns.
+	// listed, whether probes were answered or not. While there is no server at all, one request in
+	// listAfter is a LIST, so few LISTs come when the server returns.
 	listAfter = 12
 	// maxFailures is the number of failures, but for 429 and requests without an answer, after which
-	// the state is listed anew. It is more than the examination of a server that is behind takes.
+	// the state is listed again. It is more than the examination of a server that is behind takes.
 	maxFailures = 12
 	// A resource that was there may be back at any moment. So the first answers that it is missing
 	// set no slower pace, neither for themselves nor for what fails next. maxMissing bounds them;
-	// so many take a minute. maxRefused bounds those of them to a watch, since a refused watch
+	// they take a minute. maxRefused bounds those of them to a watch, since a refused watch
 	// costs a list as well.
 	maxMissing = 100
 	maxRefused = 8
 	// maxCheapFailures is the number of failures after which the waits grow for a server that cannot
-	// be reached, or that refuses within quickRefusal. So many take half a minute. These do not make
+	// be reached, or that refuses within quickRefusal. They take half a minute, and do not make
 	// the waits after other failures longer.
 	maxCheapFailures = 22
 	quickRefusal     = time.Second
 	// cheapObjects is the number of small objects that lists may bring in a second, and maxCheapLists
 	// that of lists in a row that keep to it, while no watch stands. See listBackoffAttempt. A larger
-	// object counts as so many of smallObject bytes.
+	// object counts as several of smallObject bytes.
 	cheapObjects  = 1000
 	smallObject   = 8 << 10
 	maxCheapLists = 12
@@ -112,8 +112,8 @@ func (m *machine) sleep(q request, sentinel error) {
 
 // backoffAttempt returns for which attempt the wait before the next request is. A server that
 // cannot be reached, or refuses at once, does not make the wait longer than the second one for a
-// while. It may be back at any moment, and a try costs nobody anything. Nor do such failures make
-// the wait longer after one of another kind.
+// while. It may recover at any moment, and a try costs little. Nor do such failures make the wait
+// longer after one of another kind.
 func (m *machine) backoffAttempt(sentinel error) int {
 	if !m.cheap(sentinel) {
 		return max(m.attempt-m.cheapFailures, 1)
@@ -130,7 +130,7 @@ func (m *machine) raiseAttempt(n int) {
 
 // listBackoffAttempt returns for which attempt the wait before a list is that failures of watches
 // have made necessary. A small list costs the server little. So the waits of the first few grow no
-// longer than cheapObjects asks for, and nobody is behind for half a minute for want of a small
+// longer than cheapObjects asks for, and no store is behind for half a minute for want of a small
 // list. They are few because a list that a selector makes small may cost the server a large one.
 func (m *machine) listBackoffAttempt() int {
 	b := m.cfg.Backoff
@@ -173,7 +173,7 @@ func (m *machine) retryNow(q request, sentinel error) {
 	m.goOn()
 }
 
-// begin lists, or resumes from what is held, which may be of any age.
+// begin lists, or resumes from the store's version, which may be of any age.
 func (m *machine) begin() {
 	m.request = reqList
 	if m.rv != "" {

@@ -18,7 +18,7 @@ const (
 	// maxRounds bounds the examination of servers whose answers never agree.
 	maxRounds = 8
 	// maxTooLarge is how often a state is refused as newer than the server's, which says otherwise in
-	// between, before it is asked for without that condition. So many take two minutes and more. A
+	// between, before it is asked for without that condition. The refusals take two minutes or more. A
 	// replica that lags has caught up by then, or another one answers.
 	maxTooLarge = 20
 )
@@ -71,10 +71,10 @@ func (m *machine) wentBack(at string) {
 	m.list()
 }
 
-// refusedAsTooLarge handles a state that was refused because it must not be older than what is
-// held, or than the server told. A watch cache that stands still refuses that for good, and so does
-// one whose etcd tells of no progress while its resource is quiet. What the server tells comes from
-// etcd, and shows no fault. So does a consistent list.
+// refusedAsTooLarge handles a state that was refused because it must not be older than the store,
+// or than the server's answer to a probe. A watch cache that stands still refuses that for good,
+// and so does one whose etcd reports no progress while its resource is quiet. The answer to a probe
+// comes from etcd, and shows no fault. So does a consistent list.
 func (m *machine) refusedAsTooLarge() {
 	m.tooLarge++
 	m.withoutInitial = m.withoutInitial || m.tooLarge >= relistAfter
@@ -98,7 +98,7 @@ func (m *machine) outdated() {
 }
 
 // incomparableVersions takes the state of a server whose resourceVersions cannot be compared with
-// what is held. Nothing is known about what came before.
+// rv. Nothing is known about what came before.
 func (m *machine) incomparableVersions() {
 	m.rebase, m.consistent = true, true
 	m.list()
@@ -133,7 +133,7 @@ func (m *machine) newest() {
 	}
 }
 
-// behindRV reports whether the answer is older than what is held.
+// behindRV reports whether the answer is older than the store.
 func (m *machine) behindRV() bool { return resourceversion.Older(m.in.rv, m.least()) }
 
 // otherScheme reports whether a is an integer and b is not, or the other way round: then they are
@@ -155,9 +155,9 @@ func (m *machine) deny() {
 }
 
 // caughtUp lists a server that was found behind and is so no longer. Most likely it lagged. But a
-// restored server may have reached the resourceVersions of what is held a second time, with other
-// content, and a watch would never tell. The next request may find it behind again. So there is a
-// wait, which grows each time that this comes, whatever else has failed before.
+// restored server may have reached the store's resourceVersions a second time, with other content,
+// and a watch would never show it. The next request may find it behind again. So there is a wait,
+// which grows each time that this comes, also where other requests have failed before.
 func (m *machine) caughtUp() {
 	m.forcedLists++
 	m.attempt, m.cheapFailures = m.listBackoffAttempt(), 0

@@ -50,8 +50,8 @@ func (m *machine) askListFloor() {
 }
 
 // listInstead lists because the watch, or a probe, keeps failing. If the list fails as well, the
-// watch is tried again. After errors the first list may be as old as what is held: all the clients
-// of a server that is starting get here at once, and its watch cache can answer them. A watch that
+// watch is tried again. After errors the first list may be as old as the store: all the clients of
+// a server that is starting get here at once, and its watch cache can answer them. A watch that
 // is silent, or brings nothing newer after such a list, may be that of a watch cache that stands
 // still, which cannot.
 func (m *machine) listInstead(sentinel error) {
@@ -71,7 +71,7 @@ func (m *machine) firstPage(limit int64) {
 }
 
 // from returns how current the state must be, as request parameters. A list that tells its
-// resourceVersion behind its items must not be older than what is held. That would show only after
+// resourceVersion behind its items must not be older than the store. That would show only after
 // the items have been taken, and those that were deleted since would be back.
 func (m *machine) from() (rv string, match metav1.ResourceVersionMatch) {
 	m.askedConsistent = m.rebase || m.noMatch || m.opaque() || !m.unproven() && m.mustBeConsistent() && !m.noConsistent
@@ -93,7 +93,7 @@ func (m *machine) mustBeConsistent() bool {
 // opaque reports whether rv is no integer. Then it can only be compared for equality.
 func (m *machine) opaque() bool { return m.rv != "" && !resourceversion.IsInteger(m.rv) }
 
-// unproven reports whether a list may be older than what is held without showing it in time.
+// unproven reports whether a list may be older than the store without showing it in time.
 func (m *machine) unproven() bool {
 	return m.least() != "" && !m.opaque() && (m.rvAtEnd || m.atLeast || m.mode == WatchList && !m.withoutInitial)
 }
@@ -168,7 +168,7 @@ func (m *machine) listOpened() {
 		return
 	}
 	if m.restored && m.in.rv != "" && !m.behindRV() && !m.opaque() && !resourceversion.Incomparable(m.in.rv, m.rv) {
-		// It lagged, or has come to rv again: then the list heals what is held of another past.
+		// It lagged, or has come to rv again: then the list heals what the store has of another past.
 		m.rebase = false
 	}
 	if !m.rebase && !m.awaitsWatch() {
@@ -256,9 +256,9 @@ func (m *machine) complete(rv string) {
 	m.unconfirmed, m.behind, m.nextList = false, behind{}, nextList{}
 }
 
-// countExactList counts lists that were not to be older than what is held, and were of exactly
-// that, though nothing newer had come before. So a server before 1.19 answers in pages, which does
-// not know "not older than". But so does any server whose resource is quiet, and without the
+// countExactList counts lists that were not to be older than the store, and were of exactly its
+// version, though nothing newer had come before. So a server before 1.19 answers in pages, which
+// does not know "not older than". But so does any server whose resource is quiet, and without the
 // condition its list may come from a replica that lags. So a few are taken before the condition is
 // given up.
 func (m *machine) countExactList(rv string) {
@@ -288,7 +288,7 @@ func (m *machine) abandon() {
 }
 
 // switchMatch counts a list that failed with the condition "not older than", or consistent. If that
-// was too often, the next one is the other: so many lists have had each form that is tried. A first
+// was too often, the next one is the other. Each form is tried up to relistAfter times. A first
 // state stays consistent where the Config says so. A resource that is missing for a while says
 // nothing of the condition.
 func (m *machine) switchMatch(sentinel error) {

@@ -53,8 +53,8 @@ func TestQuietResource(t *testing.T) {
 
 // TestStepsFromAnywhere walks at random through what may happen, and checks what must hold after
 // every step, for every mode: there is always exactly one thing under way, replaces are begun and
-// ended in pairs, no wait is longer than it may be, resourceVersions fall only when the owner is
-// told, and nothing is watched that was not listed.
+// ended in pairs, no wait is longer than it may be, resourceVersions fall only when the owner gets
+// ErrWentBack, and nothing is watched that was not listed.
 func TestStepsFromAnywhere(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -116,7 +116,7 @@ func checkWalk(before, after state, in input, actions []action, wentBack bool) e
 		return fmt.Errorf("a failure that is not told")
 	}
 	if after.replacing && after.request != reqList && !after.initial {
-		return fmt.Errorf("a replace that nobody ends")
+		return fmt.Errorf("a replace without an end")
 	}
 	return nil
 }

@@ -143,8 +143,8 @@ func (m *machine) bookmark() {
 	}
 }
 
-// watchBehind handles a bookmark older than what is held. The server sends none of its changes
-// until it has passed what is held.
+// watchBehind handles a bookmark older than the store. The server sends none of its changes until
+// it has passed the store's version.
 func (m *machine) watchBehind() {
 	m.abandon()
 	m.failedOnce(ErrServerBehind)
@@ -188,7 +188,7 @@ func (m *machine) silentWatch() {
 	m.watch()
 }
 
-// silentWatches returns after how many silent watches in a row the state is listed anew.
+// silentWatches returns after how many silent watches in a row the state is listed again.
 func (m *machine) silentWatches() int {
 	if m.bookmarked {
 		return relistAfter
@@ -208,7 +208,7 @@ func (m *machine) initialEnded() {
 
 // watchFailed handles a watch that failed by its answer, by an ERROR event, or by its stream.
 func (m *machine) watchFailed(sentinel error) {
-	m.unconfirmed = true // whoever answers next may have been restored from a backup
+	m.unconfirmed = true // the server that answers next may have been restored from a backup
 	switch {
 	case m.vanished(sentinel):
 		m.consistent = m.consistent || m.refused > 1
@@ -290,8 +290,7 @@ func (m *machine) initialFailed(sentinel error) {
 	case ErrServerBehind:
 		m.refusedAsTooLarge()
 	case ErrExpired:
-		// Whatever version was asked for, no state can be too old to be told: what is wrong is the
-		// server's way with initial events.
+		// No state can be too old to be sent, so the server fails at initial events.
 		m.withoutInitial = m.askedConsistent || m.least() != ""
 		m.consistent = true
 		m.sleep(reqList, sentinel)

@@ -40,12 +40,12 @@ func longestWait(encoding wire.Encoding) time.Duration {
 	return maxThrottle
 }
 
-// wait blocks, after so many events of which each waits for longest at most, until it is time for
-// more or ctx ends.
+// wait blocks after a number of events, of which each waits for longest at most, until it is time
+// for more or ctx ends.
 func (t *throttle) wait(ctx context.Context, sink Sink, events int, longest time.Duration) {
 	now := time.Now()
 	took := now.Sub(t.ready)
-	if took >= time.Duration(events)*longest { // which is nearly always: then nobody need be asked
+	if took >= time.Duration(events)*longest { // nearly always: then the sink need not be asked
 		t.ready, t.behind = now, false
 		return
 	}

@@ -26,8 +26,8 @@ func lines(all []Transition) (out []string) {
 	return out
 }
 
-// TestTransitions: what a reflector did is told with its reason, pages and events aside, and a list
-// that was got again is counted by it.
+// TestTransitions: what a reflector did is recorded with its reason, pages and events aside, and
+// relists are counted by it.
 func TestTransitions(t *testing.T) {
 	withHarness(t, Config{Mode: Pages, PageSize: 2}, func(h *harness) {
 		h.run(h.list("10/one", "a@1", "b@2"), h.list("10", "c@3"), deny(410, ""), h.list("90", "a@1", "c@80"), h.events("~a@91", "~a@92"))
