@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/weirproject/weir/internal/podsim"
+	"github.com/weirproject/weir/internal/request"
 )
 
 // churner changes simulated pods like a cluster. Only one goroutine may use it.
@@ -92,8 +93,8 @@ func (c *churner) change() {
 	}
 }
 
-func (k podKey) status() objectPath {
-	return objectPath{gvr: podsResource, namespace: k.namespace, name: k.name, subresource: "status"}
+func (k podKey) status() request.Path {
+	return request.Path{Version: "v1", Resource: "pods", Namespace: k.namespace, Name: k.name, Subresource: "status"}
 }
 
 func (c *churner) updateStatus(at podKey) error {
@@ -109,7 +110,7 @@ func (c *churner) updateStatus(at podKey) error {
 // replace deletes a pod and creates another one, whose status is then set to running.
 func (c *churner) replace(i int) error {
 	old := c.keys[i]
-	if _, _, err := c.server.remove(c.pods, objectPath{gvr: podsResource, namespace: old.namespace, name: old.name}, nil, false); err != nil {
+	if _, _, err := c.server.remove(c.pods, request.Path{Version: "v1", Resource: "pods", Namespace: old.namespace, Name: old.name}, nil, false); err != nil {
 		return err
 	}
 	pod := c.sim.Pod(c.rnd.IntN(c.sim.Len()))

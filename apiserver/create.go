@@ -12,15 +12,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/weirproject/weir/internal/request"
 )
 
 // create answers a POST.
-func (s *Server) create(w http.ResponseWriter, r *http.Request, res *servedResource, q objectPath) error {
+func (s *Server) create(w http.ResponseWriter, r *http.Request, res *servedResource, q request.Path) error {
 	o, err := res.fromRequest(w, r)
 	if err != nil {
 		return err
 	}
-	raw, err := s.insert(res, o, q.namespace, dryRun(r), rand.Reader)
+	raw, err := s.insert(res, o, q.Namespace, dryRun(r), rand.Reader)
 	if err != nil {
 		return err
 	}

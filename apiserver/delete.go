@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/weirproject/weir/internal/request"
 	"github.com/weirproject/weir/internal/watchcache"
 	"github.com/weirproject/weir/internal/wire"
 )
@@ -38,7 +39,7 @@ func deleteOptions(w http.ResponseWriter, r *http.Request) (*metav1.DeleteOption
 }
 
 // delete answers a DELETE of one object.
-func (s *Server) delete(w http.ResponseWriter, r *http.Request, res *servedResource, q objectPath) error {
+func (s *Server) delete(w http.ResponseWriter, r *http.Request, res *servedResource, q request.Path) error {
 	options, err := deleteOptions(w, r)
 	if err != nil {
 		return err
@@ -54,21 +55,21 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request, res *servedResou
 	watchcache.WriteStatus(w, r, http.StatusOK, &metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
 		Status:   metav1.StatusSuccess,
-		Details:  &metav1.StatusDetails{Name: q.name, Group: res.Group, Kind: res.GroupVersionResource.Resource, UID: o.GetUID()},
+		Details:  &metav1.StatusDetails{Name: q.Name, Group: res.Group, Kind: res.GroupVersionResource.Resource, UID: o.GetUID()},
 	})
 	return nil
 }
 
 // remove deletes an object without finalizers, and marks any other one as being deleted. It returns
 // the last state, with a deletionTimestamp.
-func (s *Server) remove(res *servedResource, q objectPath, p *metav1.Preconditions, dry bool) (raw []byte, o object, err error) {
+func (s *Server) remove(res *servedResource, q request.Path, p *metav1.Preconditions, dry bool) (raw []byte, o object, err error) {
 	st := res.storage
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.unregistered {
 		return nil, nil, errUnregistered
 	}
-	oldRaw, ok, err := st.get(key(q.namespace, q.name))
+	oldRaw, ok, err := st.get(key(q.Namespace, q.Name))
 	if err == nil && ok {
 		o, err = res.unmarshal(oldRaw)
 	}
@@ -76,7 +77,7 @@ func (s *Server) remove(res *servedResource, q objectPath, p *metav1.Preconditio
 	case err != nil:
 		return nil, nil, apierrors.NewInternalError(err)
 	case !ok:
-		return nil, nil, apierrors.NewNotFound(res.groupResource(), q.name)
+		return nil, nil, apierrors.NewNotFound(res.groupResource(), q.Name)
 	}
 	if err := checkPreconditions(res, o, p); err != nil {
 		return nil, nil, err
@@ -117,17 +118,21 @@ func checkPreconditions(res *servedResource, o object, p *metav1.Preconditions) 
 }
 
 // deleteCollection answers a DELETE of all objects that match a selector.
-func (s *Server) deleteCollection(w http.ResponseWriter, r *http.Request, res *servedResource, q objectPath) error {
+func (s *Server) deleteCollection(w http.ResponseWriter, r *http.Request, res *servedResource, q request.Path) error {
 	options, err := deleteOptions(w, r)
 	if err != nil {
 		return err
 	}
-	chosen, err := res.cache.Select(q.namespace, r.URL.Query())
+	selected, err := request.ParseOptions(r.URL.Query())
+	if err != nil {
+		return err
+	}
+	chosen, err := res.cache.Select(q.Namespace, selected)
 	if err != nil {
 		return err
 	}
 	for _, o := range chosen {
-		at := objectPath{gvr: q.gvr, namespace: o.Namespace(), name: o.Name()}
+		at := request.Path{Group: q.Group, Version: q.Version, Resource: q.Resource, Namespace: o.Namespace(), Name: o.Name()}
 		_, _, err := s.remove(res, at, options.Preconditions, dryRun(r) || len(options.DryRun) > 0)
 		if err != nil && !apierrors.IsNotFound(err) { // deleted meanwhile
 			return err

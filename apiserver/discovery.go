@@ -5,12 +5,13 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
-	"strings"
 
 	apidiscovery "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
+
+	"github.com/weirproject/weir/internal/request"
 )
 
 // serverVersion is the version of kube-apiserver that this server resembles. Clients choose their
@@ -38,10 +39,8 @@ func writeJSON(w http.ResponseWriter, contentType string, v any) {
 
 // acceptsAggregated reports whether the client accepts aggregated discovery.
 func acceptsAggregated(r *http.Request) bool {
-	for part := range strings.SplitSeq(r.Header.Get("Accept"), ",") {
-		words := strings.Split(strings.ReplaceAll(part, " ", ""), ";")
-		if words[0] == "application/json" && slices.Contains(words, "g=apidiscovery.k8s.io") && slices.Contains(words, "v=v2") &&
-			slices.Contains(words, "as=APIGroupDiscoveryList") {
+	for name, params := range request.MediaRanges(r.Header) {
+		if name == "application/json" && params["g"] == "apidiscovery.k8s.io" && params["v"] == "v2" && params["as"] == "APIGroupDiscoveryList" {
 			return true
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/weirproject/weir/internal/request"
 	"github.com/weirproject/weir/internal/watchcache"
 )
 
@@ -44,32 +45,9 @@ type Rule struct {
 // delete, deletecollection) on one resource, such as pods. Empty means any.
 func Match(verb, resource string) func(*http.Request) bool {
 	return func(r *http.Request) bool {
-		q, ok := parsePath(r.URL.Path)
-		return ok && (resource == "" || q.gvr.Resource == resource) && (verb == "" || verbOf(r, q) == verb)
+		info := request.InfoOf(r.Method, r.URL)
+		return info.OfResource && (resource == "" || info.Resource == resource) && (verb == "" || info.Verb == verb)
 	}
-}
-
-func verbOf(r *http.Request, q objectPath) string {
-	switch r.Method {
-	case http.MethodPost:
-		return "create"
-	case http.MethodPut:
-		return "update"
-	case http.MethodPatch:
-		return "patch"
-	case http.MethodDelete:
-		if q.name == "" {
-			return "deletecollection"
-		}
-		return "delete"
-	}
-	switch {
-	case q.oldWatch || watchcache.IsWatch(r.URL.Query()):
-		return "watch"
-	case q.name == "":
-		return "list"
-	}
-	return "get"
 }
 
 // Add adds a rule. remove removes it again.

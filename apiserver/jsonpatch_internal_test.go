@@ -145,7 +145,7 @@ func FuzzPath(f *testing.F) {
 	f.Add("/api/v1/namespaces/a/pods/b/status")
 	f.Add("/apis/apps/v1/watch/namespaces/a/deployments")
 	f.Fuzz(func(t *testing.T, path string) {
-		if q, ok := parsePath(path); ok && (q.gvr.Version == "" || q.gvr.Resource == "" || q.subresource != "" && q.name == "") {
+		if q, ok := parsePath(path); ok && (q.Version == "" || q.Resource == "" || q.Subresource != "" && q.Name == "") {
 			t.Errorf("%q: %+v", path, q)
 		}
 	})

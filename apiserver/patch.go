@@ -11,13 +11,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+
+	"github.com/weirproject/weir/internal/request"
 )
 
 // patcher applies a patch to the JSON of an object.
 type patcher func(text []byte) ([]byte, error)
 
 // patch answers a PATCH.
-func (s *Server) patch(w http.ResponseWriter, r *http.Request, res *servedResource, q objectPath) error {
+func (s *Server) patch(w http.ResponseWriter, r *http.Request, res *servedResource, q request.Path) error {
 	apply, err := res.patcher(w, r)
 	if err != nil {
 		return err

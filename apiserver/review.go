@@ -8,6 +8,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/weirproject/weir/internal/request"
 	"github.com/weirproject/weir/internal/watchcache"
 )
 
@@ -36,9 +37,9 @@ func newReview(gv schema.GroupVersion, resource string, example object) *review 
 }
 
 // findReview returns the review of a path, or nil.
-func findReview(q objectPath) *review {
+func findReview(q request.Path) *review {
 	for _, r := range reviews {
-		if r.GroupVersionResource == q.gvr && q.name == "" && (q.namespace != "") == r.Namespaced {
+		if r.GroupVersionResource == q.GVR() && q.Name == "" && (q.Namespace != "") == r.Namespaced {
 			return r
 		}
 	}

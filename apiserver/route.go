@@ -2,57 +2,21 @@ package apiserver
 
 import (
 	"net/http"
-	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/weirproject/weir/internal/request"
 	"github.com/weirproject/weir/internal/watchcache"
 )
 
-// objectPath is the parsed path of a request for objects.
-type objectPath struct {
-	gvr         schema.GroupVersionResource
-	namespace   string
-	name        string // empty: a collection
-	subresource string
-	oldWatch    bool // the deprecated /api/v1/watch/…
-}
-
-// parsePath parses the path of a request for objects. ok is false for any other path.
-func parsePath(path string) (q objectPath, ok bool) {
-	parts := strings.Split(strings.Trim(path, "/"), "/")
-	switch {
-	case slices.Contains(parts, ""):
-		return q, false
-	case len(parts) > 2 && parts[0] == "api":
-		q.gvr.Version, parts = parts[1], parts[2:]
-	case len(parts) > 3 && parts[0] == "apis":
-		q.gvr.Group, q.gvr.Version, parts = parts[1], parts[2], parts[3:]
-	default:
-		return q, false
-	}
-	if parts[0] == "watch" {
-		q.oldWatch, parts = true, parts[1:]
-	}
-	// Below a namespace, "status" and "finalize" are subresources, and everything else is a
-	// resource.
-	if len(parts) > 2 && parts[0] == "namespaces" && !(len(parts) == 3 && (parts[2] == "status" || parts[2] == "finalize")) {
-		q.namespace, parts = parts[1], parts[2:]
-	}
-	if len(parts) == 0 || len(parts) > 3 {
-		return q, false
-	}
-	q.gvr.Resource = parts[0]
-	if len(parts) > 1 {
-		q.name = parts[1]
-	}
-	if len(parts) > 2 {
-		q.subresource = parts[2]
-	}
-	return q, true
+// parsePath parses the path of a request for objects. It returns false for any other path, and for
+// one with empty segments or too many.
+func parsePath(path string) (q request.Path, ok bool) {
+	q, ok = request.ParsePath(path)
+	return q, ok && q.Prefix != "proxy" && !q.More && !strings.Contains(strings.Trim(path, "/"), "//")
 }
 
 // ServeHTTP answers one request. It requires no credentials. So it answers 403 to web pages: to
@@ -136,24 +100,24 @@ func errMethod() error {
 }
 
 // serveObjects answers requests for the objects of one resource.
-func (s *Server) serveObjects(w http.ResponseWriter, r *http.Request, q objectPath) {
+func (s *Server) serveObjects(w http.ResponseWriter, r *http.Request, q request.Path) {
 	if v := findReview(q); v != nil {
 		answerError(w, r, v.serve(w, r))
 		return
 	}
-	res, release, ok := s.registry.use(q.gvr)
+	res, release, ok := s.registry.use(q.GVR())
 	if !ok {
 		notFound(w, r)
 		return
 	}
 	defer release()
-	sub := res.find(q.subresource)
-	if q.subresource != "" && sub == nil && !(q.subresource == "status" && res.Status) || q.namespace != "" && !res.Namespaced {
+	sub := res.find(q.Subresource)
+	if q.Subresource != "" && sub == nil && !(q.Subresource == "status" && res.Status) || q.Namespace != "" && !res.Namespaced {
 		notFound(w, r)
 		return
 	}
-	collection := q.name == ""
-	if !collection && res.Namespaced && q.namespace == "" && !q.oldWatch {
+	collection, oldWatch := q.Name == "", q.Prefix != ""
+	if !collection && res.Namespaced && q.Namespace == "" && !oldWatch {
 		notFound(w, r)
 		return
 	}
@@ -161,17 +125,15 @@ func (s *Server) serveObjects(w http.ResponseWriter, r *http.Request, q objectPa
 	switch {
 	case sub != nil:
 		answerError(w, r, sub.serve(s, w, r, res, q))
-	case !read && (q.oldWatch || collection && res.Namespaced && q.namespace == ""):
+	case !read && (oldWatch || collection && res.Namespaced && q.Namespace == ""):
 		res.refuseWrite(w, r)
-	case q.oldWatch:
-		query := r.URL.Query()
-		query.Set("watch", "true")
-		r.URL.RawQuery = query.Encode()
-		res.cache.ServeList(w, r, q.namespace, q.name)
-	case read && collection:
-		res.cache.ServeList(w, r, q.namespace, q.name)
 	case read:
-		res.cache.ServeGet(w, r, q.namespace, q.name)
+		rq, err := request.Parse(r)
+		if err != nil {
+			watchcache.WriteError(w, r, err)
+			return
+		}
+		res.cache.Serve(w, r, rq)
 	default:
 		answerError(w, r, s.write(w, r, res, q))
 	}
@@ -196,11 +158,11 @@ func (res *servedResource) refuseWrite(w http.ResponseWriter, r *http.Request) {
 }
 
 // write does a write and answers it. It returns an error only if it has written nothing.
-func (s *Server) write(w http.ResponseWriter, r *http.Request, res *servedResource, q objectPath) error {
+func (s *Server) write(w http.ResponseWriter, r *http.Request, res *servedResource, q request.Path) error {
 	if err := res.cache.Accepts(r); err != nil {
 		return err
 	}
-	collection, status := q.name == "", q.subresource != ""
+	collection, status := q.Name == "", q.Subresource != ""
 	switch {
 	case r.Method == http.MethodPost && collection:
 		return s.create(w, r, res, q)

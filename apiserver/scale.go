@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/weirproject/weir/internal/request"
 	"github.com/weirproject/weir/internal/watchcache"
 )
 
@@ -31,17 +32,17 @@ var builtinScale = &Scale{SpecReplicas: "spec.replicas", StatusReplicas: "status
 func pathOf(path string) []string { return strings.Split(strings.TrimPrefix(path, "."), ".") }
 
 // serveScale answers a GET, a PUT or a PATCH of a scale.
-func (s *Server) serveScale(w http.ResponseWriter, r *http.Request, res *servedResource, q objectPath) error {
+func (s *Server) serveScale(w http.ResponseWriter, r *http.Request, res *servedResource, q request.Path) error {
 	change, err := res.scaleChange(w, r, q)
 	if err != nil {
 		return err
 	}
-	raw, ok, err := res.storage.get(key(q.namespace, q.name))
+	raw, ok, err := res.storage.get(key(q.Namespace, q.Name))
 	switch {
 	case err != nil:
 		return apierrors.NewInternalError(err)
 	case !ok:
-		return apierrors.NewNotFound(res.groupResource(), q.name)
+		return apierrors.NewNotFound(res.groupResource(), q.Name)
 	case change != nil:
 		if raw, err = s.update(res, q, dryRun(r), change); err != nil {
 			return err
@@ -61,7 +62,7 @@ func (s *Server) serveScale(w http.ResponseWriter, r *http.Request, res *servedR
 
 // scaleChange returns the change of an object that a PUT or a PATCH of its scale makes, or nil for
 // a GET.
-func (res *servedResource) scaleChange(w http.ResponseWriter, r *http.Request, q objectPath) (func(object) (object, error), error) {
+func (res *servedResource) scaleChange(w http.ResponseWriter, r *http.Request, q request.Path) (func(object) (object, error), error) {
 	var edit func(*autoscalingv1.Scale) (object, error)
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
@@ -145,14 +146,14 @@ func selectorText(value any) (string, error) {
 }
 
 // withScale returns the object with the replicas of a scale.
-func (res *servedResource) withScale(o object, scale *autoscalingv1.Scale, q objectPath) (object, error) {
+func (res *servedResource) withScale(o object, scale *autoscalingv1.Scale, q request.Path) (object, error) {
 	switch {
-	case scale.Name != "" && scale.Name != q.name:
-		return nil, apierrors.NewBadRequest("the name of the object (" + scale.Name + ") does not match the name on the URL (" + q.name + ")")
+	case scale.Name != "" && scale.Name != q.Name:
+		return nil, apierrors.NewBadRequest("the name of the object (" + scale.Name + ") does not match the name on the URL (" + q.Name + ")")
 	case scale.UID != "" && scale.UID != o.GetUID(), scale.ResourceVersion != "" && scale.ResourceVersion != o.GetResourceVersion():
-		return nil, apierrors.NewConflict(res.groupResource(), q.name, errors.New(modifiedMessage))
+		return nil, apierrors.NewConflict(res.groupResource(), q.Name, errors.New(modifiedMessage))
 	case scale.Spec.Replicas < 0:
-		return nil, apierrors.NewInvalid(scaleSubresource.gvk.GroupKind(), q.name, field.ErrorList{
+		return nil, apierrors.NewInvalid(scaleSubresource.gvk.GroupKind(), q.Name, field.ErrorList{
 			field.Invalid(field.NewPath("spec", "replicas"), scale.Spec.Replicas, "must be greater than or equal to 0")})
 	}
 	u, err := res.toUnstructured(o)

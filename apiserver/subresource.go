@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/weirproject/weir/internal/request"
 	"github.com/weirproject/weir/internal/watchcache"
 )
 
@@ -22,7 +23,7 @@ type subresource struct {
 	bodyReader
 	name  string
 	verbs []string
-	serve func(s *Server, w http.ResponseWriter, r *http.Request, res *servedResource, q objectPath) error
+	serve func(s *Server, w http.ResponseWriter, r *http.Request, res *servedResource, q request.Path) error
 }
 
 func newSubresource(name string, gv schema.GroupVersion, example object, verbs ...string) *subresource {
@@ -67,7 +68,7 @@ func (r *Resource) find(name string) *subresource {
 }
 
 // post decodes the object of a POST below an object. It may only name that object.
-func (sub *subresource) post(w http.ResponseWriter, r *http.Request, q objectPath) (object, error) {
+func (sub *subresource) post(w http.ResponseWriter, r *http.Request, q request.Path) (object, error) {
 	if r.Method != http.MethodPost {
 		return nil, errMethod()
 	}
@@ -75,15 +76,15 @@ func (sub *subresource) post(w http.ResponseWriter, r *http.Request, q objectPat
 	if err != nil {
 		return nil, err
 	}
-	if name := o.GetName(); name != "" && name != q.name {
-		return nil, apierrors.NewBadRequest("the name of the object (" + name + ") does not match the name on the URL (" + q.name + ")")
+	if name := o.GetName(); name != "" && name != q.Name {
+		return nil, apierrors.NewBadRequest("the name of the object (" + name + ") does not match the name on the URL (" + q.Name + ")")
 	}
 	return o, nil
 }
 
 // evict answers an eviction: it deletes the pod. There is no disruption controller, so it ignores
 // PodDisruptionBudgets.
-func (s *Server) evict(w http.ResponseWriter, r *http.Request, res *servedResource, q objectPath) error {
+func (s *Server) evict(w http.ResponseWriter, r *http.Request, res *servedResource, q request.Path) error {
 	o, err := evictionSubresource.post(w, r, q)
 	if err != nil {
 		return err
@@ -105,31 +106,31 @@ func (s *Server) evict(w http.ResponseWriter, r *http.Request, res *servedResour
 const defaultTokenLife = time.Hour
 
 // issueToken answers a TokenRequest with a JWT without a signature, which protects nothing.
-func (s *Server) issueToken(w http.ResponseWriter, r *http.Request, res *servedResource, q objectPath) error {
+func (s *Server) issueToken(w http.ResponseWriter, r *http.Request, res *servedResource, q request.Path) error {
 	o, err := tokenSubresource.post(w, r, q)
 	if err != nil {
 		return err
 	}
-	if _, ok, err := res.storage.get(key(q.namespace, q.name)); err != nil || !ok {
-		return apierrors.NewNotFound(res.groupResource(), q.name)
+	if _, ok, err := res.storage.get(key(q.Namespace, q.Name)); err != nil || !ok {
+		return apierrors.NewNotFound(res.groupResource(), q.Name)
 	}
-	request := o.(*authenticationv1.TokenRequest)
+	asked := o.(*authenticationv1.TokenRequest)
 	issued, life := now(), defaultTokenLife
-	if seconds := request.Spec.ExpirationSeconds; seconds != nil {
+	if seconds := asked.Spec.ExpirationSeconds; seconds != nil {
 		life = time.Duration(*seconds) * time.Second
 	}
 	expires := metav1.NewTime(issued.Add(life))
 	claims := map[string]any{
-		"iss": "https://kubernetes.default.svc", "aud": request.Spec.Audiences, "iat": issued.Unix(), "exp": expires.Unix(),
-		"sub": "system:serviceaccount:" + q.namespace + ":" + q.name,
+		"iss": "https://kubernetes.default.svc", "aud": asked.Spec.Audiences, "iat": issued.Unix(), "exp": expires.Unix(),
+		"sub": "system:serviceaccount:" + q.Namespace + ":" + q.Name,
 	}
 	token, err := unsignedToken(claims)
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	request.Name, request.Namespace = q.name, q.namespace
-	request.Status = authenticationv1.TokenRequestStatus{Token: token, ExpirationTimestamp: expires}
-	watchcache.WriteValue(w, r, http.StatusCreated, tokenSubresource.typeMeta(), request)
+	asked.Name, asked.Namespace = q.Name, q.Namespace
+	asked.Status = authenticationv1.TokenRequestStatus{Token: token, ExpirationTimestamp: expires}
+	watchcache.WriteValue(w, r, http.StatusCreated, tokenSubresource.typeMeta(), asked)
 	return nil
 }
 

@@ -10,21 +10,23 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/weirproject/weir/internal/request"
 )
 
 // put answers a PUT.
-func (s *Server) put(w http.ResponseWriter, r *http.Request, res *servedResource, q objectPath) error {
+func (s *Server) put(w http.ResponseWriter, r *http.Request, res *servedResource, q request.Path) error {
 	o, err := res.fromRequest(w, r)
 	if err != nil {
 		return err
 	}
 	if o.GetName() == "" {
-		o.SetName(q.name)
+		o.SetName(q.Name)
 	}
-	if o.GetName() != q.name {
-		return apierrors.NewBadRequest("the name of the object (" + o.GetName() + ") does not match the name on the URL (" + q.name + ")")
+	if o.GetName() != q.Name {
+		return apierrors.NewBadRequest("the name of the object (" + o.GetName() + ") does not match the name on the URL (" + q.Name + ")")
 	}
-	if err := res.checkNamespace(o, q.namespace); err != nil {
+	if err := res.checkNamespace(o, q.Namespace); err != nil {
 		return err
 	}
 	code, raw, err := s.replaceOrCreate(res, q, dryRun(r), o)
@@ -36,18 +38,18 @@ func (s *Server) put(w http.ResponseWriter, r *http.Request, res *servedResource
 
 // replaceOrCreate replaces an object by o. If it is missing and a PUT creates objects of the kind,
 // it creates it. It returns the HTTP status of the answer and the stored bytes.
-func (s *Server) replaceOrCreate(res *servedResource, q objectPath, dry bool, o object) (int, []byte, error) {
+func (s *Server) replaceOrCreate(res *servedResource, q request.Path, dry bool, o object) (int, []byte, error) {
 	for {
 		raw, err := s.update(res, q, dry, func(object) (object, error) { return copyOf(o), nil })
-		if !apierrors.IsNotFound(err) || !res.strategy.putCreates || q.subresource != "" {
+		if !apierrors.IsNotFound(err) || !res.strategy.putCreates || q.Subresource != "" {
 			return http.StatusOK, raw, err
 		}
 		if uid := o.GetUID(); uid != "" {
-			return 0, nil, apierrors.NewConflict(res.groupResource(), q.name, fmt.Errorf("the uid is %s, and there is no object", uid))
+			return 0, nil, apierrors.NewConflict(res.groupResource(), q.Name, fmt.Errorf("the uid is %s, and there is no object", uid))
 		}
 		created := copyOf(o)
 		created.SetResourceVersion("") // a PUT ignores the version of a missing object
-		raw, err = s.insert(res, created, q.namespace, dry, rand.Reader)
+		raw, err = s.insert(res, created, q.Namespace, dry, rand.Reader)
 		if !apierrors.IsAlreadyExists(err) { // no other client created it first
 			return http.StatusCreated, raw, err
 		}
@@ -59,19 +61,19 @@ const modifiedMessage = "the object has been modified; please apply your changes
 // update replaces an object by the result of change, and returns its new bytes. change receives a
 // copy. A resourceVersion in its result must be the current one; without one the update is
 // unconditional, which not every kind allows.
-func (s *Server) update(res *servedResource, q objectPath, dry bool, change func(object) (object, error)) ([]byte, error) {
+func (s *Server) update(res *servedResource, q request.Path, dry bool, change func(object) (object, error)) ([]byte, error) {
 	st := res.storage
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.unregistered {
 		return nil, errUnregistered
 	}
-	oldRaw, ok, err := st.get(key(q.namespace, q.name))
+	oldRaw, ok, err := st.get(key(q.Namespace, q.Name))
 	switch {
 	case err != nil:
 		return nil, apierrors.NewInternalError(err)
 	case !ok:
-		return nil, apierrors.NewNotFound(res.groupResource(), q.name)
+		return nil, apierrors.NewNotFound(res.groupResource(), q.Name)
 	}
 	old, err := res.unmarshal(oldRaw)
 	if err != nil {
@@ -106,16 +108,16 @@ func (s *Server) update(res *servedResource, q objectPath, dry bool, change func
 }
 
 // checkVersion checks the resourceVersion in an update of old.
-func (res *servedResource) checkVersion(q objectPath, o, old object) error {
+func (res *servedResource) checkVersion(q request.Path, o, old object) error {
 	switch v := o.GetResourceVersion(); {
 	case v == old.GetResourceVersion():
 		return nil
 	case v != "" && v != "0":
-		return apierrors.NewConflict(res.groupResource(), q.name, errors.New(modifiedMessage))
+		return apierrors.NewConflict(res.groupResource(), q.Name, errors.New(modifiedMessage))
 	case res.strategy.conditional:
 		// kube-apiserver names the resource instead of the kind, and its resourceVersion as a number.
 		kind := schema.GroupKind{Group: res.Group, Kind: res.GroupVersionResource.Resource}
-		return apierrors.NewInvalid(kind, q.name, field.ErrorList{
+		return apierrors.NewInvalid(kind, q.Name, field.ErrorList{
 			field.Invalid(field.NewPath("metadata", "resourceVersion"), uint64(0), "must be specified for an update")})
 	}
 	return nil
@@ -128,17 +130,17 @@ func finalized(o object) bool {
 
 // prepareUpdate checks an update and returns the object to store: o with the immutable metadata of
 // old, or, for the status subresource, old with the status of o.
-func (s *Server) prepareUpdate(res *servedResource, q objectPath, o, old object) (object, error) {
+func (s *Server) prepareUpdate(res *servedResource, q request.Path, o, old object) (object, error) {
 	if o.GetName() != old.GetName() || o.GetNamespace() != old.GetNamespace() {
 		return nil, apierrors.NewBadRequest("the name and the namespace of an object cannot be changed")
 	}
 	if uid := o.GetUID(); uid != "" && uid != old.GetUID() {
-		return nil, apierrors.NewConflict(res.groupResource(), q.name, fmt.Errorf("the uid is %s, not %s", old.GetUID(), uid))
+		return nil, apierrors.NewConflict(res.groupResource(), q.Name, fmt.Errorf("the uid is %s, not %s", old.GetUID(), uid))
 	}
 	if err := res.checkVersion(q, o, old); err != nil {
 		return nil, err
 	}
-	if q.subresource == "status" {
+	if q.Subresource == "status" {
 		copyStatus(old, o)
 		return old, s.admit(res, old)
 	}

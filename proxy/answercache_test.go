@@ -30,7 +30,7 @@ func TestAnswersOfOthers(t *testing.T) {
 		return authorizer.DecisionAllow, "", nil // as the upstream would
 	})
 	for i := range 100_000 {
-		tp.server.authz.allows(t.Context(), joe, &action{verb: "get", resource: "pods", name: fmt.Sprint(i)}, reviewOptions{})
+		tp.server.authz.allows(t.Context(), joe, question("get", "pods", fmt.Sprint(i)), reviewOptions{})
 	}
 	tp.server.authz.reviews = reviews
 	u.setDown(true)

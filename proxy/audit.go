@@ -26,6 +26,7 @@ import (
 	auditwebhook "k8s.io/apiserver/plugin/pkg/audit/webhook"
 	"k8s.io/client-go/transport"
 
+	"github.com/weirproject/weir/internal/request"
 	"github.com/weirproject/weir/internal/watchcache"
 )
 
@@ -164,13 +165,13 @@ type auditRecord struct {
 var errNotRecorded = errors.New("the request cannot be recorded")
 
 // begin records that a caller whom a decision has authorized asks for a read, or for /metrics.
-func (a *auditor) begin(r *http.Request, review *action, who user.Info, by decision, received time.Time) (*auditRecord, error) {
+func (a *auditor) begin(r *http.Request, rq *request.Request, who user.Info, by decision, received time.Time) (*auditRecord, error) {
 	if a == nil {
 		return nil, nil
 	}
-	attrs := review.attributes(who)
+	attrs := attributesOf(rq, who)
 	rule := a.policy.EvaluatePolicyRule(attrs)
-	if rule.Level == auditinternal.LevelRequestResponse && attrs.IsResourceRequest() && review.verb != "watch" {
+	if rule.Level == auditinternal.LevelRequestResponse && attrs.IsResourceRequest() && rq.Verb != "watch" {
 		return nil, errNotRecorded
 	}
 	why := ""

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/weirproject/weir/internal/request"
 )
 
 // authorization asks the upstream what callers may do. It is safe for concurrent use.
@@ -73,13 +75,13 @@ func (a uncachedAttributes) GetName() string {
 //
 // A caller who may read everything may read a part of it. So that is asked first, once for all
 // selectors of a caller. The selectors are reviewed only for callers who may not.
-func (a *authorization) allows(ctx context.Context, who user.Info, q *action, opts reviewOptions) decision {
-	if q.hasSelectors() {
-		whole := q.withoutSelectors()
+func (a *authorization) allows(ctx context.Context, who user.Info, q *request.Request, opts reviewOptions) decision {
+	if hasSelectors(q) {
+		whole := withoutSelectors(q)
 		// In an outage, use a cached answer about the part rather than wait twice.
-		if !a.breaker.open() || a.allowedWithin(whole.digest(who), opts.grace) {
+		if !a.breaker.open() || a.allowedWithin(digestOf(whole, who), opts.grace) {
 			switch d := a.allowsExactly(ctx, who, whole, opts); {
-			case d == decisionUnreachable && a.allowedWithin(q.digest(who), opts.grace):
+			case d == decisionUnreachable && a.allowedWithin(digestOf(q, who), opts.grace):
 				return decisionGrace
 			case d != decisionDeny:
 				return d
@@ -90,8 +92,8 @@ func (a *authorization) allows(ctx context.Context, who user.Info, q *action, op
 }
 
 // allowsExactly decides about exactly this action.
-func (a *authorization) allowsExactly(ctx context.Context, who user.Info, q *action, opts reviewOptions) decision {
-	id := q.digest(who)
+func (a *authorization) allowsExactly(ctx context.Context, who user.Info, q *request.Request, opts reviewOptions) decision {
+	id := digestOf(q, who)
 	if d, ok := a.lastAnswer(id); ok && !opts.uncached {
 		return d
 	}
@@ -128,11 +130,11 @@ func (a *authorization) allowsExactly(ctx context.Context, who user.Info, q *act
 
 // review asks the upstream. An error is never a no, also if it is about an answer that nobody can
 // read.
-func (a *authorization) review(ctx context.Context, who user.Info, q *action) decision {
+func (a *authorization) review(ctx context.Context, who user.Info, q *request.Request) decision {
 	limited, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
 	begun := a.breaker.begin()
-	switch decision, _, err := a.reviews.Authorize(limited, q.attributes(who)); {
+	switch decision, _, err := a.reviews.Authorize(limited, attributesOf(q, who)); {
 	case err != nil:
 		return begun.classify(ctx, err)
 	case decision == authorizer.DecisionAllow:

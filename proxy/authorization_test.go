@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/request"
 )
 
 // TestDigest: questions that read alike when their texts are strung together are different ones.
@@ -25,17 +26,18 @@ func TestDigest(t *testing.T) {
 	seen := map[[sha256.Size]byte]int{}
 	for i, q := range []struct {
 		who user.DefaultInfo
-		to  action
+		to  request.Request
 	}{
 		{}, {who: user.DefaultInfo{Name: "ab"}}, {who: user.DefaultInfo{Name: "a", UID: "b"}}, {who: user.DefaultInfo{UID: "ab"}},
 		{who: user.DefaultInfo{Groups: []string{"a", "b"}}}, {who: user.DefaultInfo{Groups: []string{"ab"}}},
 		{who: user.DefaultInfo{Groups: []string{"a"}, Extra: map[string][]string{"b": nil}}},
 		{who: user.DefaultInfo{Extra: map[string][]string{"a": {"b"}}}}, {who: user.DefaultInfo{Extra: map[string][]string{"a": nil, "b": nil}}},
-		{to: action{namespace: "a", name: "b"}}, {to: action{name: "ab"}}, {to: action{verb: "list"}},
-		{to: action{labelText: "a"}}, {to: action{fieldText: "a"}},
+		{to: request.Request{Info: request.Info{Path: request.Path{Namespace: "a", Name: "b"}}}}, {to: request.Request{Info: request.Info{Path: request.Path{Name: "ab"}}}},
+		{to: request.Request{Info: request.Info{Verb: "list"}}},
+		{to: request.Request{Options: request.Options{LabelText: "a"}}}, {to: request.Request{Options: request.Options{FieldText: "a"}}},
 	} {
-		id := q.to.digest(&q.who)
-		if again := q.to.digest(&q.who); again != id {
+		id := digestOf(&q.to, &q.who)
+		if again := digestOf(&q.to, &q.who); again != id {
 			t.Errorf("question %d has two digests", i)
 		}
 		if j, ok := seen[id]; ok {
@@ -70,7 +72,7 @@ func TestFreshPermission(t *testing.T) {
 		} {
 			time.Sleep(step.after)
 			answer = step.decision
-			d := a.allows(t.Context(), &user.DefaultInfo{Name: "jane"}, &action{verb: "list", resource: "pods"}, reviewOptions{grace: time.Hour})
+			d := a.allows(t.Context(), &user.DefaultInfo{Name: "jane"}, question("list", "pods", ""), reviewOptions{grace: time.Hour})
 			if d != map[bool]decision{true: decisionAllow, false: decisionDeny}[step.ok] || asked != step.asked {
 				t.Errorf("step %d: %d, asked %d times", i, d, asked)
 			}
@@ -98,7 +100,8 @@ func TestReviewsKeepNothing(t *testing.T) {
 	ask := func(n int) {
 		for i := range n {
 			text := fmt.Sprintf("metadata.name!=%s%d", strings.Repeat("<", size), i)
-			q := &action{verb: "list", resource: "pods", fields: fields.ParseSelectorOrDie(text), fieldText: text}
+			q := question("list", "pods", "")
+			q.Fields, q.FieldText = fields.ParseSelectorOrDie(text), text
 			if d := tp.server.authz.allowsExactly(t.Context(), &user.DefaultInfo{Name: "joe"}, q, reviewOptions{}); d != decisionDeny {
 				t.Fatal(d)
 			}

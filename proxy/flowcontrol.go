@@ -15,7 +15,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/weirproject/weir/internal/request"
 )
 
 const (
@@ -54,7 +55,7 @@ func newFlowControl(o *Options) *flowControl {
 }
 
 // seatsFor returns the pool of a request that is not long-running.
-func (a *flowControl) seatsFor(info *request.RequestInfo) *seatPool {
+func (a *flowControl) seatsFor(info *request.Info) *seatPool {
 	if slices.Contains([]string{"get", "list", "head"}, info.Verb) {
 		return a.readOnly
 	}
@@ -62,9 +63,9 @@ func (a *flowControl) seatsFor(info *request.RequestInfo) *seatPool {
 }
 
 // isLongRunning reports whether kube-apiserver counts the request as long-running.
-func isLongRunning(info *request.RequestInfo) bool {
+func isLongRunning(info *request.Info) bool {
 	return info.Verb == "watch" || info.Verb == "proxy" ||
-		info.IsResourceRequest && slices.Contains([]string{"attach", "exec", "proxy", "log", "portforward"}, info.Subresource)
+		info.OfResource && slices.Contains([]string{"attach", "exec", "proxy", "log", "portforward"}, info.Subresource)
 }
 
 // asksForUpgrade reports whether a request is forwarded with its Upgrade header, as ReverseProxy
@@ -111,14 +112,14 @@ func (s *Server) reject(w http.ResponseWriter, r *http.Request, why error) {
 // flowOf returns the flow of a request without a review: a caller is known by a certificate, or by
 // a token that was accepted before. All others share by their source, those with a token that is
 // not known yet apart from those without a credential.
-func (s *Server) flowOf(r *http.Request, info *request.RequestInfo) flow {
+func (s *Server) flowOf(r *http.Request, info *request.Info) flow {
 	who, key := s.cachedCaller(r)
 	if key == "" {
 		return s.unknownFlow(r)
 	}
 	f := flow{level: levelEveryone, caller: key}
 	system := who != nil && isSystem(who)
-	lease := info.APIGroup == "coordination.k8s.io" && info.Resource == "leases"
+	lease := info.Group == "coordination.k8s.io" && info.Resource == "leases"
 	switch {
 	case lease && system:
 		f.level = levelSystemLeases
@@ -214,13 +215,13 @@ func (s *Server) admit(a *responseWriter, r *http.Request) {
 	if queryTooLong(r.URL) {
 		bare := *r.URL
 		bare.RawQuery = ""
-		a.startCounting(s.metrics, r, requestInfoOf(r.Method, &bare))
+		a.startCounting(s.metrics, r, request.InfoOf(r.Method, &bare))
 		a.onEnd(a.finish)
 		s.reject(a, r, errQueryTooLong())
 		return
 	}
-	parsed, complete := s.requests.lookup(r)
-	a.startCounting(s.metrics, r, parsed.info)
+	info := request.InfoOf(r.Method, r.URL)
+	a.startCounting(s.metrics, r, info)
 	a.onEnd(a.finish)
 	switch {
 	case isOverLimit(r):
@@ -231,12 +232,12 @@ func (s *Server) admit(a *responseWriter, r *http.Request) {
 		return
 	}
 	r = s.authn.withIdentity(r)
-	f := s.flowOf(r, parsed.info)
+	f := s.flowOf(r, info)
 	if !f.level.bySource() {
 		a.accepted = true
 		connectionOfRequest(r).accept()
 	}
-	long, upgrade := isLongRunning(parsed.info), asksForUpgrade(r)
+	long, upgrade := isLongRunning(info), asksForUpgrade(r)
 	if long || upgrade {
 		p, err := s.acquireSlot(r, f)
 		if err != nil {
@@ -250,18 +251,15 @@ func (s *Server) admit(a *responseWriter, r *http.Request) {
 	a.onEnd(a.leave)
 	if long {
 		a.review(r, f)
-		s.admitLongRunning(a, r, f, parsed, complete)
+		s.admitLongRunning(a, r, f)
 		return
 	}
-	in := s.flowControl.seatsFor(parsed.info)
+	in := s.flowControl.seatsFor(info)
 	if !in.acquire(r.Context(), f) {
 		s.reject(a, r, errTooMany)
 		return
 	}
 	a.seat = seat{in, f}
 	a.review(r, f)
-	if !complete {
-		parsed = s.requests.parse(r, parsed)
-	}
-	s.serve(a, r, parsed.read)
+	s.serve(a, r, request.Strict(r))
 }

@@ -3,14 +3,11 @@ package proxy
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/transport"
 
-	"github.com/weirproject/weir/internal/resourceversion"
+	"github.com/weirproject/weir/internal/request"
 )
 
 // forwardWithTimeout forwards a read, and answers it with late if the upstream has not begun to
@@ -47,8 +44,8 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request) {
 		ctx = context.WithValue(ctx, answerKey{}, answer)
 	}
 	r = r.WithContext(ctx)
-	parsed, _ := s.requests.lookup(r)
-	long, upgrade := isLongRunning(parsed.info), asksForUpgrade(r)
+	info := request.InfoOf(r.Method, r.URL)
+	long, upgrade := isLongRunning(info), asksForUpgrade(r)
 	dw := newDeadlineWriter(w)
 	if !long { // it has a seat
 		dw = newPacedWriter(w)
@@ -63,7 +60,7 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	w = dw
-	as, record, err := s.sender(r, parsed.info)
+	as, record, err := s.sender(r, info)
 	if err != nil {
 		s.refuseUnread(w, r, err)
 		return
@@ -80,17 +77,13 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request) {
 	}
 	defer s.limitBody(w, r, !long)()
 	switch {
-	case parsed.info.Verb == "watch":
+	case info.Verb == "watch":
 		watch, p := s.forwardedWatches.begin(w, r, cancel)
 		defer s.forwardedWatches.forget(p)
 		// The upstream may have gone back while the request was judged, or nothing was judged. Who may
 		// not watch gets the refusal of the upstream.
-		q := r.URL.Query()
-		p.from, p.initial = resumedFrom(q), sendsInitialEvents(q)
-		p.resumable = resumes(q)
-		p.lost = s.resources.lost(schema.GroupVersionResource{
-			Group: parsed.info.APIGroup, Version: parsed.info.APIVersion, Resource: parsed.info.Resource,
-		}, p.from)
+		p.setStart(request.QueryOf(r.URL))
+		p.lost = s.resources.lost(info.GVR(), p.from)
 		r = watch
 	case long || upgrade: // a shutdown does not wait for it
 		s.unfinished.add(-1)
@@ -107,7 +100,7 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request) {
 // sender returns whom a request is forwarded as, and the audit record of an impersonation. nil: the
 // request says itself who sends it; nothing is recorded. The error is what a request is refused
 // with. The body has not been read then, and its reads are not bounded yet.
-func (s *Server) sender(r *http.Request, info *request.RequestInfo) (*transport.ImpersonationConfig, *auditRecord, error) {
+func (s *Server) sender(r *http.Request, info *request.Info) (*transport.ImpersonationConfig, *auditRecord, error) {
 	who, _ := s.authn.byCertificate(r)
 	if who == nil && s.authn.unauthenticated(r) {
 		return nil, nil, errUnauthorized()
@@ -131,24 +124,10 @@ func (s *Server) sender(r *http.Request, info *request.RequestInfo) (*transport.
 	if err := s.authz.authorizeImpersonation(r.Context(), who.user, to); err != nil {
 		return nil, nil, err
 	}
-	record, err := s.auditor.impersonated(r, s.attributesOf(r, info), to, time.Now())
+	record, err := s.auditor.impersonated(r, s.unreviewedAttributes(r, info), to, time.Now())
 	return to, record, err
 }
 
 // errHeadersUnknown is the 503 of a request that would be forwarded with the proxy's own
 // certificate before the proxy could read which headers of it the upstream may believe.
 var errHeadersUnknown = errUnavailable("the proxy cannot read by which headers front proxies name callers of the upstream API server")
-
-// resumes reports whether a WATCH goes on from a state, so that its client has that.
-func resumes(q url.Values) bool {
-	from := q.Get("resourceVersion")
-	return !sendsInitialEvents(q) && from != "" && from != "0"
-}
-
-// resumedFrom returns the resourceVersion that a WATCH resumes from; 0: it begins with the state.
-func resumedFrom(q url.Values) uint64 {
-	if sendsInitialEvents(q) {
-		return 0
-	}
-	return resourceversion.Number(q.Get("resourceVersion"))
-}

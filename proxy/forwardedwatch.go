@@ -10,6 +10,9 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weirproject/weir/internal/request"
+	"github.com/weirproject/weir/internal/resourceversion"
 )
 
 // forwardedWatch is a forwarded WATCH that can be ended between two events, so that its client
@@ -68,6 +71,15 @@ func (fs *forwardedWatches) begin(w http.ResponseWriter, r *http.Request, cancel
 		p.endBy(fs.until)
 	}
 	return r.WithContext(context.WithValue(r.Context(), forwardedWatchKey{}, p)), p
+}
+
+// setStart sets where the WATCH starts by its query.
+func (p *forwardedWatch) setStart(q request.Query) {
+	from := q.Get("resourceVersion")
+	if p.initial = q.Flag("sendInitialEvents"); p.initial || from == "" || from == "0" {
+		return
+	}
+	p.from, p.resumable = resourceversion.Number(from), true
 }
 
 // forget removes a watch that has ended.

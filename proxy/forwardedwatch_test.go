@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -21,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/request"
 )
 
 // TestForwardedWatchEndsBetweenEvents: whenever a watch that is forwarded is ended, and however its
@@ -151,14 +151,10 @@ func TestForwardedWatchBreaks(t *testing.T) {
 		{"application/cbor-seq", "resourceVersion=7", event, false},
 		{"application/cbor-seq", "resourceVersion=7", "half an event", false},
 	} {
-		q, err := url.ParseQuery(tt.query)
-		if err != nil {
-			t.Fatal(err)
-		}
 		for _, broken := range []error{io.ErrUnexpectedEOF, errors.New("stream error: stream ID 3; INTERNAL_ERROR; received from peer")} {
 			var fs forwardedWatches
 			r, p := fs.begin(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil), func() {})
-			p.resumable, p.initial = resumes(q), sendsInitialEvents(q)
+			p.setStart(request.Query(tt.query))
 			from, to := io.Pipe()
 			resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {tt.format}}, Body: from, Request: r}
 			if err := wrapWatchBody(resp); err != nil {

@@ -264,7 +264,7 @@ func TestDecisions(t *testing.T) {
 					return &authenticator.Response{User: &user.DefaultInfo{Name: "jane"}}, true, nil
 				})
 				r := (&http.Request{Header: http.Header{"Authorization": {"Bearer one"}}}).WithContext(ctx)
-				jane, q := &user.DefaultInfo{Name: "jane"}, &action{verb: "list", resource: "pods"}
+				jane, q := &user.DefaultInfo{Name: "jane"}, question("list", "pods", "")
 				ask := func(want decision, t0 reviewOptions) {
 					t.Helper()
 					ofToken := want

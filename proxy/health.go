@@ -14,6 +14,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/internal/request"
 )
 
 const (
@@ -118,7 +120,7 @@ func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-cache, private")
 	name := strings.TrimPrefix(r.URL.Path, "/")
-	_, verbose := firstParam(r.URL.RawQuery, "verbose")
+	_, verbose := request.QueryOf(r.URL).Lookup("verbose")
 	switch {
 	case report.failed:
 		w.WriteHeader(http.StatusServiceUnavailable)

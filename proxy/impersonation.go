@@ -16,6 +16,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/transport"
+
+	"github.com/weirproject/weir/internal/request"
 )
 
 // hasImpersonation reports whether the request has impersonation headers.
@@ -108,7 +110,7 @@ func (a *authorization) authorizeImpersonation(ctx context.Context, who user.Inf
 	for _, q := range impersonationActions(to) {
 		switch d := a.allows(ctx, who, q, reviewOptions{}); {
 		case d == decisionDeny:
-			return errForbidden(q.attributes(who))
+			return errForbidden(attributesOf(q, who))
 		case d != decisionAllow:
 			return d.err()
 		}
@@ -121,14 +123,14 @@ func (a *authorization) authorizeImpersonation(ctx context.Context, who user.Inf
 }
 
 // impersonationActions returns the actions that an impersonation requires.
-func impersonationActions(to *transport.ImpersonationConfig) []*action {
-	var out []*action
+func impersonationActions(to *transport.ImpersonationConfig) []*request.Request {
+	var out []*request.Request
 	ask := func(group, resource, subresource, namespace, name string) {
-		q := &action{verb: "impersonate", group: group, resource: resource, subresource: subresource, namespace: namespace, name: name}
+		p := request.Path{Group: group, Resource: resource, Subresource: subresource, Namespace: namespace, Name: name}
 		if group != "" {
-			q.version = authenticationv1.SchemeGroupVersion.Version
+			p.Version = authenticationv1.SchemeGroupVersion.Version
 		}
-		out = append(out, q)
+		out = append(out, &request.Request{Info: request.Info{Path: p, OfResource: true, Verb: "impersonate"}})
 	}
 	if namespace, name, err := serviceaccount.SplitUsername(to.UserName); err == nil {
 		ask("", "serviceaccounts", "", namespace, name)

@@ -8,6 +8,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/weirproject/weir/internal/request"
 )
 
 // longRunningLimiter bounds long-running requests: their number, the number of each user, and their
@@ -315,16 +317,17 @@ func (s *Server) acquireSlot(r *http.Request, f flow) (*longRunningSlot, error) 
 }
 
 // admitLongRunning answers a long-running request, which has its slot, once flow control lets it be
-// parsed. complete says that the whole of parsed is known.
-func (s *Server) admitLongRunning(a *responseWriter, r *http.Request, f flow, parsed parsedRequest, complete bool) {
-	if !complete {
+// parsed.
+func (s *Server) admitLongRunning(a *responseWriter, r *http.Request, f flow) {
+	rq, cached := request.CachedStrict(r)
+	if !cached {
 		in := s.flowControl.parsing
 		if !in.acquire(r.Context(), f) {
 			s.reject(a, r, errTooMany)
 			return
 		}
-		parsed = s.requests.parse(r, parsed)
+		rq = request.Strict(r)
 		in.release(f)
 	}
-	s.serve(a, r, parsed.read)
+	s.serve(a, r, rq)
 }

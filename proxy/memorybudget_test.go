@@ -132,7 +132,7 @@ func TestPagesAreInBudget(t *testing.T) {
 	tp.ready()
 	res := tp.resource("pods")
 	s := res.running.Load()
-	s.Cache().ServeList(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/?limit=1", nil), "", "")
+	serveFrom(s.Cache(), httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/api/v1/pods?limit=1", nil))
 	before, packed := res.bytes(), s.Store().Memory().Packed
 	client := u.writerPast().CoreV1()
 	all, err := client.Pods("").List(tp.ctx, metav1.ListOptions{})

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/component-base/metrics/legacyregistry"
 
+	"github.com/weirproject/weir/internal/request"
 	"github.com/weirproject/weir/internal/watchcache"
 )
 
@@ -228,13 +229,13 @@ func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
 	case who == nil:
 		who = &caller{user: &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}}
 	}
-	q := &action{verb: strings.ToLower(r.Method), path: r.URL.Path}
+	q := &request.Request{Info: *request.InfoOf(r.Method, r.URL)}
 	switch d := s.authz.allows(r.Context(), who.user, q, reviewOptions{}); {
 	case d.err() != nil:
 		s.refuse(w, r, d.err())
 		return
 	case d != decisionAllow || hasImpersonation(r.Header):
-		s.refuse(w, r, errForbidden(q.attributes(who.user)))
+		s.refuse(w, r, errForbidden(attributesOf(q, who.user)))
 		return
 	}
 	record, err := s.auditor.begin(r, q, who.user, decisionAllow, begun)

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/request"
 )
 
 // TestLargeHead: a head may have a long query, a long token and thousands of groups; what is larger
@@ -61,40 +62,8 @@ func TestLongQuery(t *testing.T) {
 	if code, _ := tp.get("jane", "/api/v1/pods"+query(maxQuery)); code == http.StatusRequestURITooLong {
 		t.Error("one that is as long as may be is refused")
 	}
-	if _, complete := tp.server.requests.lookup(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/api/v1/pods", RawQuery: query(maxQuery + 1)[1:]}}); complete {
+	if _, complete := request.CachedStrict(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/api/v1/pods", RawQuery: query(maxQuery + 1)[1:]}}); complete {
 		t.Error("it was read")
-	}
-}
-
-// TestCostlySelectors: what takes long to decide for each object is not decided here.
-func TestCostlySelectors(t *testing.T) {
-	terms := func(form string, n int) string {
-		var all []string
-		for i := range n {
-			all = append(all, fmt.Sprintf(form, i))
-		}
-		return url.QueryEscape(strings.Join(all, ","))
-	}
-	shards := func(size int) string {
-		const one = "shardRange(object.metadata.uid, '0x0000000000000000', '0x10000000000000000')"
-		return url.QueryEscape(strings.Repeat(" ", size-len(one)) + one)
-	}
-	for query, here := range map[string]bool{
-		"labelSelector=" + terms("a%d", maxLabelRequirements):                                         true,
-		"labelSelector=" + terms("a%d", maxLabelRequirements+1):                                       false,
-		"labelSelector=" + url.QueryEscape("a in ("+strings.Repeat("value,", 1000)+"v)"):              true,
-		"labelSelector=" + url.QueryEscape("a in ("+strings.Repeat("value,", maxSelector/6)+"value)"): false,
-		"fieldSelector=" + terms("spec.nodeName!=%d", maxFieldRequirements):                           true,
-		"fieldSelector=" + terms("spec.nodeName!=%d", maxFieldRequirements+1):                         false,
-		"shardSelector=" + shards(maxSelector):                                                        true,
-		"shardSelector=" + shards(maxSelector+1):                                                      false,
-	} {
-		for _, verb := range []string{"", "watch=true&"} {
-			at := &url.URL{Path: "/api/v1/pods", RawQuery: verb + query}
-			if got := parseRead(at) != nil; got != here {
-				t.Errorf("%s%.60s… (%d bytes): read here: %v", verb, query, len(query), got)
-			}
-		}
 	}
 }
 
@@ -104,14 +73,14 @@ func TestPriorityLevels(t *testing.T) {
 	tp := startProxy(t, u, Options{})
 	lease := &url.URL{Path: "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/node"}
 	pods := &url.URL{Path: "/api/v1/pods", RawQuery: "watch=true"}
-	request := func(method string, at *url.URL, token string) *http.Request {
+	ask := func(method string, at *url.URL, token string) *http.Request {
 		r := &http.Request{Method: method, URL: at, Header: http.Header{}}
 		if token != "" {
 			r.Header.Set("Authorization", "Bearer "+token)
 		}
 		return r
 	}
-	of := func(r *http.Request) flow { return tp.server.flowOf(r, requestInfoOf(r.Method, r.URL)) }
+	of := func(r *http.Request) flow { return tp.server.flowOf(r, request.InfoOf(r.Method, r.URL)) }
 	for name, tt := range map[string]struct {
 		groups []string
 		want   priorityLevel
@@ -123,7 +92,7 @@ func TestPriorityLevels(t *testing.T) {
 		"system:node:n":                                               {[]string{user.NodesGroup}, levelSystem},
 		scheduler:                                                     {nil, levelSystem}, controllerManager: {nil, levelSystem},
 	} {
-		r := request(http.MethodGet, pods, name)
+		r := ask(http.MethodGet, pods, name)
 		if got := of(r); got != (flow{levelNewTokens, "", tokenKey(tokenID(r))}) {
 			t.Errorf("%s is known already: %+v", name, got)
 		}
@@ -136,19 +105,19 @@ func TestPriorityLevels(t *testing.T) {
 		if tt.want == levelSystem {
 			leases = levelSystemLeases
 		}
-		if got := of(request(http.MethodPut, lease, name)); got != (flow{level: leases, caller: "user " + name}) {
+		if got := of(ask(http.MethodPut, lease, name)); got != (flow{level: leases, caller: "user " + name}) {
 			t.Errorf("a lease of %s: %+v", name, got)
 		}
 	}
 	// Made-up tokens share by their source, leases included; and so do requests without a token.
 	for token, want := range map[string]priorityLevel{"made-up": levelNewTokens, "made-up-too": levelNewTokens, "": levelAnonymous} {
-		r := request(http.MethodPut, lease, token)
+		r := ask(http.MethodPut, lease, token)
 		r.RemoteAddr = "192.0.2.1:1234"
 		if got := of(r); got.withoutToken() != (flow{level: want, caller: "192.0.2.1"}) {
 			t.Errorf("%q: %+v", token, got)
 		}
 	}
-	r := request(http.MethodPut, lease, "let-in")
+	r := ask(http.MethodPut, lease, "let-in")
 	tp.server.upstream.acceptedTokens.Add(tokenID(r), nil)
 	if got := of(r); got != (flow{level: levelLeases, caller: tokenKey(tokenID(r))}) {
 		t.Errorf("somebody whom the upstream lets in: %+v", got)
@@ -293,31 +262,6 @@ func TestForwardedWatchesOfUser(t *testing.T) {
 	}
 }
 
-// TestRequestInfo: a request is let in as what it is answered as, however its query is written.
-func TestRequestInfo(t *testing.T) {
-	long := strings.Repeat("x", 2*maxInfoSelector)
-	for _, query := range []string{
-		"", "watch", "watch=", "watch=true", "watch=1", "watch=0", "watch=False", "watch=false", "watch=" + long, "watch=false" + long, "watch=0&watch=1",
-		"watch=true&fieldSelector=metadata.name%3Da", "fieldSelector=metadata.name%3Da", "watch=1&fieldSelector=" + long, "watch=1&%zz", "watch=1;a",
-		"fieldSelector=metadata.name%3Da,b%3D" + long, "fieldSelector=b%3D" + long + ",metadata.name%3D%3Da", "fieldSelector=metadata.name!%3Da,b%3D" + long,
-		"fieldSelector=metadata.namespace%3Da,b%3D" + long, "fieldSelector=b%3D" + long + "%5C,metadata.name%3Da", "fieldSelector=b%3D" + long + "%5C%5C,metadata.name%3Da",
-		"fieldSelector=metadata.name%3Da%5C,b" + long, "fieldSelector=metadata.name%3Da,metadata.name%3Db,c%3D" + long, "fieldSelector=b%3D" + long + "%5C",
-	} {
-		at := &url.URL{Path: "/api/v1/pods", RawQuery: query}
-		info := requestInfoOf(http.MethodGet, at)
-		want, err := requestInfoFactory.NewRequestInfo(&http.Request{Method: http.MethodGet, URL: at})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if info.Verb != want.Verb || info.Name != want.Name {
-			t.Errorf("%.60q: %s %q, kube-apiserver takes it for %s %q", query, info.Verb, info.Name, want.Verb, want.Name)
-		}
-		if rd := parseRead(at); rd != nil && rd.review.verb != info.Verb {
-			t.Errorf("%.60q: let in as %s, and answered as %s", query, info.Verb, rd.review.verb)
-		}
-	}
-}
-
 // TestMadeUpTokens: kube-apiserver refuses some requests before it looks who makes them. Whoever it
 // has not let in is known by no such answer, and who is not let in any more is known no longer.
 func TestMadeUpTokens(t *testing.T) {
@@ -327,7 +271,7 @@ func TestMadeUpTokens(t *testing.T) {
 	const lease = "/apis/coordination.k8s.io/v1/namespaces/default/leases/mine"
 	of := func(who string) flow {
 		r := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: lease}, Header: http.Header{"Authorization": {"Bearer token-" + who}}}
-		return tp.server.flowOf(r, requestInfoOf(r.Method, r.URL))
+		return tp.server.flowOf(r, request.InfoOf(r.Method, r.URL))
 	}
 	answer := func(who string, code int) {
 		t.Helper()

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/sharding"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/request"
 	"github.com/weirproject/weir/internal/source"
 )
 
@@ -110,28 +111,6 @@ func TestQueryIsForwarded(t *testing.T) {
 	}
 }
 
-// TestQueriesAreReadAlike: what the proxy decides by is what kube-apiserver reads in the same
-// query. Nothing else of a query that neither takes as a whole is answered by the proxy.
-func TestQueriesAreReadAlike(t *testing.T) {
-	pairs := []string{"watch=1", "watch=0", "watch=%", "watch=1;", "w%61tch=true", "watch", "%=1", "a;b=2", "resourceVersion=0", "fieldSelector=metadata.name%3Dx", "limit=x", "&"}
-	for i, first := range pairs {
-		for j, second := range pairs {
-			at := &url.URL{Path: "/api/v1/namespaces/mine/pods", RawQuery: first + "&" + second}
-			want, err := requestInfoFactory.NewRequestInfo(&http.Request{Method: http.MethodGet, URL: at})
-			if err != nil {
-				t.Fatal(err)
-			}
-			// A limit that is no number has kube-apiserver read no name, which limits do not go by.
-			if got := requestInfoOf(http.MethodGet, at); got.Verb != want.Verb || got.Name != want.Name && !strings.Contains(at.RawQuery, "limit=x") {
-				t.Errorf("%s is read as %s %q, and by kube-apiserver as %s %q", at.RawQuery, got.Verb, got.Name, want.Verb, want.Name)
-			}
-			if _, err := url.ParseQuery(at.RawQuery); (err != nil || i == j && i < 6) && parseRead(at) != nil {
-				t.Errorf("%s would be answered", at.RawQuery)
-			}
-		}
-	}
-}
-
 // TestManyParameters: a query of which the proxy would read nothing, and an older kube-apiserver
 // all, is refused.
 func TestManyParameters(t *testing.T) {
@@ -144,7 +123,7 @@ func TestManyParameters(t *testing.T) {
 			t.Errorf("%d: %d %.200s", n, code, body)
 		}
 	}
-	watch := requestInfoOf(http.MethodGet, &url.URL{Path: "/api/v1/pods", RawQuery: strings.Repeat("&", 9_999) + "watch=1"})
+	watch := request.InfoOf(http.MethodGet, &url.URL{Path: "/api/v1/pods", RawQuery: strings.Repeat("&", 9_999) + "watch=1"})
 	if watch.Verb != "watch" {
 		t.Errorf("the last of as many as may be is not read: %s", watch.Verb)
 	}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/weirproject/weir/internal/request"
 )
 
 type reviewID [sha256.Size]byte
@@ -15,7 +17,7 @@ type reviewID [sha256.Size]byte
 type recheckedReview struct {
 	id         reviewID
 	credential credential
-	action     *action // nil: whose the token is
+	action     *request.Request // nil: whose the token is
 
 	// The rechecker's lock guards the fields below.
 	who     user.Info

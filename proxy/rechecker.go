@@ -10,6 +10,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/weirproject/weir/internal/request"
 )
 
 // rechecker reviews the callers of open watches periodically. It reviews callers and
@@ -63,7 +65,7 @@ func newRechecker(period, most, grace time.Duration, ask asker) *rechecker {
 type recheckedWatch struct {
 	rechecker *rechecker
 	end       func()
-	fallback  *action // the action to ask about if a wider one is denied; nil: none
+	fallback  *request.Request // the action to ask about if a wider one is denied; nil: none
 
 	reviews []*recheckedReview // at most two; guarded by the rechecker's lock
 
@@ -74,7 +76,7 @@ type recheckedWatch struct {
 // watch starts rechecking a watch that is served under permission by. part is the narrower
 // permission that it needs, or nil if by is that. confirmed says that the upstream has just allowed
 // it. end is called once if the caller loses the permission, and never after leave.
-func (c *rechecker) watch(b credential, who user.Info, by, part *action, confirmed bool, end func()) *recheckedWatch {
+func (c *rechecker) watch(b credential, who user.Info, by, part *request.Request, confirmed bool, end func()) *recheckedWatch {
 	g := &recheckedWatch{rechecker: c, end: end, fallback: part}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -88,10 +90,10 @@ func (c *rechecker) watch(b credential, who user.Info, by, part *action, confirm
 }
 
 // join adds a watch to a review. The caller holds the lock.
-func (c *rechecker) join(g *recheckedWatch, b credential, who user.Info, about *action, now time.Time, confirmed bool) *recheckedReview {
+func (c *rechecker) join(g *recheckedWatch, b credential, who user.Info, about *request.Request, now time.Time, confirmed bool) *recheckedReview {
 	id := reviewID(b.id)
 	if about != nil {
-		digest := about.digest(who)
+		digest := digestOf(about, who)
 		id = sha256.Sum256(append(b.id[:], digest[:]...))
 	}
 	q := c.reviews[id]

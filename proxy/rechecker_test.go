@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/weirproject/weir/internal/request"
 )
 
 // reviewer answers rechecks in virtual time, and notes when it was asked what.
@@ -74,7 +76,7 @@ func (v *reviewer) watches(c *rechecker, watches, callers, permissions int, toke
 		name := fmt.Sprint("caller", i%callers)
 		who := &user.DefaultInfo{Name: name}
 		b := credential{id: sha256.Sum256([]byte(name)), token: token}
-		by := &action{verb: "watch", resource: fmt.Sprint("things", i/callers%permissions)}
+		by := question("watch", fmt.Sprint("things", i/callers%permissions), "")
 		g := c.watch(b, who, by, nil, true, func() {
 			v.mu.Lock()
 			defer v.mu.Unlock()
@@ -190,7 +192,7 @@ func TestRechecksRevoke(t *testing.T) {
 			t.Errorf("by a token have ended %v", n)
 		}
 		deny(func(q *recheckedReview, who user.Info) decision {
-			if q.action != nil && q.action.resource == "things2" && who.GetName() == "caller5" {
+			if q.action != nil && q.action.Resource == "things2" && who.GetName() == "caller5" {
 				return decisionDeny
 			}
 			return decisionAllow
@@ -254,14 +256,14 @@ func TestRechecksParts(t *testing.T) {
 		v := &reviewer{t: t, of: map[reviewID]time.Time{}}
 		c := newRechecker(time.Minute, time.Hour, time.Hour, v.ask)
 		defer c.close()
-		whole := &action{verb: "watch", resource: "pods"}
+		whole := question("watch", "pods", "")
 		b, who := credential{id: sha256.Sum256([]byte("jane"))}, &user.DefaultInfo{Name: "jane"}
 		var ended []string
 		begin := func(part string) {
-			var of *action
+			var of *request.Request
 			if part != "" {
 				p := *whole
-				p.labelText = part
+				p.LabelText = part
 				of = &p
 			}
 			c.watch(b, who, whole, of, true, func() {
@@ -278,7 +280,7 @@ func TestRechecksParts(t *testing.T) {
 		}
 		v.mu.Lock()
 		v.denies = func(q *recheckedReview, _ user.Info) decision {
-			if q.action.labelText == "a" || q.action.labelText == "b" {
+			if q.action.LabelText == "a" || q.action.LabelText == "b" {
 				return decisionAllow
 			}
 			return decisionDeny

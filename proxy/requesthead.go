@@ -7,6 +7,7 @@ import (
 	"net/url"
 
 	"github.com/weirproject/weir/internal/budget"
+	"github.com/weirproject/weir/internal/request"
 	"github.com/weirproject/weir/internal/watchcache"
 )
 
@@ -82,7 +83,7 @@ func (s *Server) isAccepted(r *http.Request) bool {
 func (s *Server) refuseEarly(a *responseWriter, r *http.Request, why error) {
 	method := r.Method
 	releaseHead(r)
-	a.startCounting(s.metrics, r, requestInfoOf(method, r.URL))
+	a.startCounting(s.metrics, r, request.InfoOf(method, r.URL))
 	a.onEnd(a.finish)
 	watchcache.WriteError(a, r, why)
 	a.countRejected()

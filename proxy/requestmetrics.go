@@ -10,7 +10,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/weirproject/weir/internal/request"
 )
 
 // requestMetrics counts requests under kube-apiserver's names. It is safe for concurrent use.
@@ -67,9 +68,9 @@ const maxNamed = 253
 
 // name returns the resource labels of a request that was answered with code. One by OPTIONS names
 // nothing: kube-apiserver answers a browser's preflight to anybody, for any path.
-func (m *requestMetrics) name(method string, info *request.RequestInfo, code int) metricResource {
-	n := metricResource{info.APIGroup, info.APIVersion, info.Resource, info.Subresource}
-	if !info.IsResourceRequest {
+func (m *requestMetrics) name(method string, info *request.Info, code int) metricResource {
+	n := metricResource{info.Group, info.Version, info.Resource, info.Subresource}
+	if !info.OfResource {
 		return metricResource{}
 	}
 	m.mu.Lock()
@@ -90,23 +91,23 @@ func (m *requestMetrics) name(method string, info *request.RequestInfo, code int
 	return n
 }
 
-func scopeOf(info *request.RequestInfo) string {
+func scopeOf(info *request.Info) string {
 	switch {
-	case info.Name != "" || info.Verb == "create":
+	case info.ReviewName() != "" || info.Verb == "create":
 		return "resource"
 	case info.Namespace != "":
 		return "namespace"
-	case info.IsResourceRequest:
+	case info.OfResource:
 		return "cluster"
 	}
 	return ""
 }
 
 // verbOf returns the verb as kube-apiserver's metrics write it.
-func verbOf(r *http.Request, info *request.RequestInfo, scope string) string {
+func verbOf(r *http.Request, info *request.Info, scope string) string {
 	verb := r.Method
 	switch {
-	case info.IsResourceRequest && slices.Contains([]string{"log", "exec", "portforward", "attach", "proxy"}, info.Subresource):
+	case info.OfResource && slices.Contains([]string{"log", "exec", "portforward", "attach", "proxy"}, info.Subresource):
 		return "CONNECT"
 	case info.Verb == "watch":
 		return "WATCH"
@@ -126,7 +127,7 @@ func verbOf(r *http.Request, info *request.RequestInfo, scope string) string {
 // dryRunOf returns the value of the label dry_run.
 func dryRunOf(u *url.URL) string {
 	dry := ""
-	for v := range params(u.RawQuery, "dryRun") {
+	for v := range request.QueryOf(u).All("dryRun") {
 		if dry = "All"; v != "All" {
 			return "invalid"
 		}

@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/weirproject/weir/internal/request"
 )
 
 // deadlines is a writer that notes whether it was given a deadline.
@@ -57,7 +58,7 @@ func TestLastWrite(t *testing.T) {
 // TestNamesInMetrics: who may not even be known names nothing.
 func TestNamesInMetrics(t *testing.T) {
 	m := newRequestMetrics(prometheus.NewRegistry())
-	long, pods := strings.Repeat("x", maxNamed+1), &request.RequestInfo{IsResourceRequest: true, APIVersion: "v1", Resource: "pods"}
+	long, pods := strings.Repeat("x", maxNamed+1), &request.Info{OfResource: true, Path: request.Path{Version: "v1", Resource: "pods"}}
 	for name, tt := range map[string]struct {
 		method   string
 		resource string

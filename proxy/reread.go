@@ -5,6 +5,8 @@ import (
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/weirproject/weir/internal/request"
 )
 
 // maxRereadWaiters bounds the requests that wait for one resource at a time. Each has a seat.
@@ -52,8 +54,8 @@ func (q *rereadQueue) release() {
 // awaitReread blocks until the resource is cached and followed, if the read would otherwise get 429
 // because the resource is being read anew, or needs a proof of a session that is about to watch the
 // upstream. It gives up after timeouts.reread, when ctx ends, and at once where too many wait.
-func (res *resource) awaitReread(ctx context.Context, rd *readRequest, prove bool) {
-	if !res.isReread(rd, prove) {
+func (res *resource) awaitReread(ctx context.Context, rq *request.Request, prove bool) {
+	if !res.isReread(rq, prove) {
 		return
 	}
 	followed := res.rereaders.join()
@@ -62,7 +64,7 @@ func (res *resource) awaitReread(ctx context.Context, rd *readRequest, prove boo
 	}
 	defer res.rereaders.leave()
 	// This is checked once more after joining: it may have been released meanwhile.
-	if !res.isReread(rd, prove) {
+	if !res.isReread(rq, prove) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, res.resources.opts.timeouts.reread)
@@ -74,10 +76,10 @@ func (res *resource) awaitReread(ctx context.Context, rd *readRequest, prove boo
 }
 
 // isReread reports whether it is worth waiting for the resource to be cached and followed.
-func (res *resource) isReread(rd *readRequest, prove bool) bool {
+func (res *resource) isReread(rq *request.Request, prove bool) bool {
 	sess := res.ready.Load()
 	if sess == nil {
-		return apierrors.IsTooManyRequests(res.lost(nil, rd))
+		return apierrors.IsTooManyRequests(res.lost(nil, rq))
 	}
 	return prove && !sess.follows.Load() && sess.Reflector().Status().Err == nil
 }

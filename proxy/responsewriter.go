@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/weirproject/weir/internal/budget"
+	"github.com/weirproject/weir/internal/request"
 )
 
 // responseWriter records the response to one request, with what the server knows of the request.
@@ -44,7 +44,7 @@ type responseWriter struct {
 
 	metrics *requestMetrics // nil: the request is not counted
 	r       *http.Request
-	info    *request.RequestInfo
+	info    *request.Info
 	begun   time.Time
 	code    int // 0: none yet
 	running prometheus.Gauge
@@ -96,7 +96,7 @@ func responseWriterOf(w http.ResponseWriter) *responseWriter {
 }
 
 // startCounting counts the request until finish.
-func (a *responseWriter) startCounting(m *requestMetrics, r *http.Request, info *request.RequestInfo) {
+func (a *responseWriter) startCounting(m *requestMetrics, r *http.Request, info *request.Info) {
 	a.metrics, a.r, a.info, a.begun = m, r, info, time.Now()
 }
 

@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/weirproject/weir/internal/request"
 	"github.com/weirproject/weir/internal/resourceversion"
 )
 
@@ -162,13 +163,13 @@ func (res *resource) wasRedefined() bool {
 // A read of the current state gets 429 while the resource is read anew, so that not all clients
 // list the upstream at once. That also goes for a resource that the upstream has redefined, as all
 // are after an upgrade.
-func (res *resource) lost(sess *session, rd *readRequest) error {
-	from := resourceversion.Number(rd.exactVersion)
+func (res *resource) lost(sess *session, rq *request.Request) error {
+	from := rq.ExactVersion()
 	switch {
-	case res.resources.lost(res.gvr, from), res.hasFutureVersion(sess, rd),
-		sess != nil && res.resources.restoreTracker.before(from) && !sess.Cache().CanResumeFrom(rd.exactVersion):
+	case res.resources.lost(res.gvr, from), res.hasFutureVersion(sess, rq),
+		sess != nil && res.resources.restoreTracker.before(from) && !sess.Cache().CanResumeFrom(rq.ResourceVersion):
 		return wentBackSince(from)
-	case sess == nil && rd.sendsState() && res.rereads():
+	case sess == nil && sendsState(rq) && res.rereads():
 		return errReadAnew
 	}
 	return nil
@@ -178,8 +179,8 @@ func (res *resource) lost(sess *session, rd *readRequest) error {
 // went back, and that the session has not come to since. The upstream may have come to it: its own
 // lists name its newest resourceVersion, and the session of a resource that does not change learns
 // of it late.
-func (res *resource) hasFutureVersion(sess *session, rd *readRequest) bool {
-	from := resourceversion.Number(rd.exactVersion)
+func (res *resource) hasFutureVersion(sess *session, rq *request.Request) bool {
+	from := rq.ExactVersion()
 	return sess != nil && res.resources.restoreTracker.before(from) && from > sess.Version()
 }
 

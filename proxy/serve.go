@@ -12,7 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authentication/user"
 
-	"github.com/weirproject/weir/internal/resourceversion"
+	"github.com/weirproject/weir/internal/request"
 	"github.com/weirproject/weir/internal/watchcache"
 )
 
@@ -97,8 +97,12 @@ func (s *Server) dispatch(a *responseWriter, r *http.Request) {
 	}
 }
 
-// serve answers /metrics, and a read itself if it can, and forwards every other request.
-func (s *Server) serve(a *responseWriter, r *http.Request, rd *readRequest) {
+// serve answers /metrics, and a read itself if it can, and forwards every other request. rq is nil
+// unless the request is strict.
+func (s *Server) serve(a *responseWriter, r *http.Request, rq *request.Request) {
+	if rq != nil && !mayAnswer(r, rq) {
+		rq = nil
+	}
 	switch {
 	case r.URL.Path == metricsPath:
 		if err := s.discardBody(a, r); err != nil {
@@ -106,8 +110,8 @@ func (s *Server) serve(a *responseWriter, r *http.Request, rd *readRequest) {
 			return
 		}
 		s.serveMetrics(a, r)
-	case rd != nil && s.serveRead(a, r, rd):
-	case rd != nil && rd.ownToken && s.expired(a, r, rd):
+	case rq != nil && s.serveRead(a, r, rq):
+	case rq != nil && rq.Continue != nil && s.expired(a, r, rq):
 	default:
 		if err := s.countUser(r); err != nil {
 			s.reject(a, r, err)
@@ -117,10 +121,48 @@ func (s *Server) serve(a *responseWriter, r *http.Request, rd *readRequest) {
 	}
 }
 
+// mayAnswer reports whether the headers of a request let the proxy answer it. A request with an
+// Origin comes from a page in a browser, which may read the answer if the CORS headers allow that,
+// and only the upstream knows those.
+func mayAnswer(r *http.Request, rq *request.Request) bool {
+	return !hasImpersonation(r.Header) && r.Header.Get("Upgrade") == "" && r.Header.Get("Origin") == "" &&
+		(rq.Watch || !ofTerminal(r) || strings.Contains(r.Header.Get("Accept"), "protobuf"))
+}
+
+// ofTerminal reports whether a request is of a program at a terminal, for which kube-apiserver
+// indents JSON, and nothing else. It does so for browsers as well, whose dashboards need no
+// indents. Where a request accepts protobuf too, session.canServe finds out whether the response is
+// JSON.
+func ofTerminal(r *http.Request) bool {
+	agent := r.UserAgent()
+	return strings.HasPrefix(agent, "curl") || strings.HasPrefix(agent, "Wget")
+}
+
+// sendsState reports whether the answer is the state of many objects: of a LIST, except a small
+// page or a later one, or of a WATCH that does not resume.
+func sendsState(rq *request.Request) bool {
+	return rq.Name == "" && rq.ExactVersion() == 0 && rq.Continue == nil && !smallPage(rq)
+}
+
+// smallPage reports whether a LIST asks for no more objects than a proof of freshness costs.
+func smallPage(rq *request.Request) bool { return rq.Limit > 0 && rq.Limit < minProofObjects }
+
+// detachURL gives a request with a long target a URL whose parts do not share the memory of the
+// target, since some of them are kept after the request. The host of an absolute target may have
+// any length.
+func detachURL(r *http.Request) {
+	if len(r.RequestURI) <= request.MaxCachedBytes {
+		return
+	}
+	u := *r.URL
+	u.Path, u.RawPath, u.RawQuery = strings.Clone(u.Path), strings.Clone(u.RawPath), strings.Clone(u.RawQuery)
+	r.URL = &u
+}
+
 // expired answers 410 to a continue token of ours that can no longer be served. It returns false if
 // the caller may not read: the upstream says so.
-func (s *Server) expired(w http.ResponseWriter, r *http.Request, rd *readRequest) bool {
-	_, d := s.authorize(r, rd)
+func (s *Server) expired(w http.ResponseWriter, r *http.Request, rq *request.Request) bool {
+	_, d := s.authorize(r, rq)
 	if d == decisionDeny {
 		return false
 	}
@@ -134,23 +176,23 @@ func (s *Server) expired(w http.ResponseWriter, r *http.Request, rd *readRequest
 
 // serveRead answers a read from a session, or begins to. It returns false, with nothing written, if
 // it cannot.
-func (s *Server) serveRead(a *responseWriter, r *http.Request, rd *readRequest) bool {
+func (s *Server) serveRead(a *responseWriter, r *http.Request, rq *request.Request) bool {
 	begun := time.Now()
-	res := s.resources.find(rd.gvr)
-	if res == nil && !s.resources.canAdd(rd.gvr) {
+	res := s.resources.find(rq.GVR())
+	if res == nil && !s.resources.canAdd(rq.GVR()) {
 		return false
 	}
-	prove := rd.consistent && (rd.name != "" || !s.resources.skipsProof[rd.gvr.GroupResource()]) || s.tooStale(res, rd)
-	if prove && !s.wantsProof(res, rd) {
+	prove := rq.Consistent() && (rq.Name != "" || !s.resources.skipsProof[rq.GVR().GroupResource()]) || s.tooStale(res, rq)
+	if prove && !s.wantsProof(res, rq) {
 		return false
 	}
 	if res != nil {
 		sess := res.readSession()
-		if sess != nil && sess.unknown.Load() || res.lost(sess, rd) == nil && (sess == nil || !sess.canServe(r, rd)) {
+		if sess != nil && sess.unknown.Load() || res.lost(sess, rq) == nil && (sess == nil || !sess.canServe(r, rq)) {
 			return false
 		}
 	}
-	who, d := s.authorize(r, rd)
+	who, d := s.authorize(r, rq)
 	if p := slotOf(r); p != nil {
 		if err := p.identify(who); err != nil {
 			s.reject(a, r, err)
@@ -164,15 +206,15 @@ func (s *Server) serveRead(a *responseWriter, r *http.Request, rd *readRequest) 
 	case d != decisionAllow && d != decisionGrace: // the upstream answers, in its own words
 		return false
 	case res == nil: // cache it for later readers
-		s.resources.add(rd.gvr)
+		s.resources.add(rq.GVR())
 		return false
 	}
 	wait, cancel := context.WithTimeout(r.Context(), s.opts.timeouts.proof)
 	defer cancel()
-	res.awaitReread(wait, rd, prove)
+	res.awaitReread(wait, rq, prove)
 	sess := res.ready.Load()
-	lost := res.lost(sess, rd)
-	if from := resourceversion.Number(rd.exactVersion); res.hasFutureVersion(sess, rd) && !s.resources.lost(rd.gvr, from) {
+	lost := res.lost(sess, rq)
+	if from := rq.ExactVersion(); res.hasFutureVersion(sess, rq) && !s.resources.lost(rq.GVR(), from) {
 		lost = sess.checkFutureVersion(r.Context(), from)
 	}
 	switch {
@@ -181,30 +223,30 @@ func (s *Server) serveRead(a *responseWriter, r *http.Request, rd *readRequest) 
 		return false
 	case prove && (sess.isSmall() || !sess.ProveCurrent(wait)):
 		return false
-	case !sess.waitForVersion(r.Context(), rd):
-		late := watchcache.TooLargeError(rd.minVersion, sess.Version())
-		if rd.ownToken {
+	case !sess.waitForVersion(r.Context(), rq):
+		late := watchcache.TooLargeError(rq.MinVersion(), sess.Version())
+		if rq.Continue != nil {
 			lost = late
 			break
 		}
 		a.rest = func() { s.forwardWithTimeout(a, r, late) }
 		return true
-	case !sess.canServe(r, rd): // the log may have moved on meanwhile
+	case !sess.canServe(r, rq): // the log may have moved on meanwhile
 		return false
 	}
-	return s.answer(a, r, &servedRead{rd, res, sess, who, d}, begun, lost)
+	return s.answer(a, r, &servedRead{rq, res, sess, who, d}, begun, lost)
 }
 
 // answer answers a read from a session, or begins to, or, if lost is not nil, with that. It returns
 // false, with nothing written, if the read cannot be recorded.
-func (s *Server) answer(a *responseWriter, r *http.Request, rd *servedRead, begun time.Time, lost error) bool {
-	record, err := s.auditor.begin(r, rd.review, rd.who, rd.decision, begun)
+func (s *Server) answer(a *responseWriter, r *http.Request, rq *servedRead, begun time.Time, lost error) bool {
+	record, err := s.auditor.begin(r, rq.Request, rq.who, rq.decision, begun)
 	if err != nil {
 		return false
 	}
 	w := http.ResponseWriter(a)
 	if record != nil {
-		noted := record.writer(a, rd.review.verb == "watch")
+		noted := record.writer(a, rq.Verb == "watch")
 		a.onEnd(func() { noted.ended(a.panicked) })
 		w = noted
 	}
@@ -215,15 +257,15 @@ func (s *Server) answer(a *responseWriter, r *http.Request, rd *servedRead, begu
 		watchcache.WriteError(w, r, lost)
 		return true
 	}
-	s.serveFrom(a, w, r, rd)
+	s.serveFrom(a, w, r, rq)
 	return true
 }
 
 // wantsProof reports whether a consistent read waits for a proof of freshness. A read that costs
 // the upstream no more than that is forwarded. A resource that is not cached is added first, and
 // one that is read anew is waited for, see resource.lost.
-func (s *Server) wantsProof(res *resource, rd *readRequest) bool {
-	if rd.consistent && (s.opts.ForwardConsistent || rd.name != "" || rd.smallPage()) {
+func (s *Server) wantsProof(res *resource, rq *request.Request) bool {
+	if rq.Consistent() && (s.opts.ForwardConsistent || rq.Name != "" || smallPage(rq)) {
 		return false
 	}
 	if res == nil || res.rereads() {
@@ -235,8 +277,8 @@ func (s *Server) wantsProof(res *resource, rd *readRequest) bool {
 
 // tooStale reports whether the session is older than Options.MaxStaleness allows for a read that
 // need not be consistent.
-func (s *Server) tooStale(res *resource, rd *readRequest) bool {
-	if s.opts.MaxStaleness <= 0 || res == nil || rd.exactVersion != "" || rd.ownToken {
+func (s *Server) tooStale(res *resource, rq *request.Request) bool {
+	if s.opts.MaxStaleness <= 0 || res == nil || rq.ExactVersion() > 0 || rq.Continue != nil {
 		return false
 	}
 	sess := res.ready.Load()
@@ -245,7 +287,7 @@ func (s *Server) tooStale(res *resource, rd *readRequest) bool {
 
 // servedRead is a read that is answered from a session.
 type servedRead struct {
-	*readRequest
+	*request.Request
 	resource *resource
 	session  *session
 	who      user.Info
@@ -253,27 +295,27 @@ type servedRead struct {
 }
 
 // serveFrom answers a read, or begins to. It writes to w, a or a writer above it.
-func (s *Server) serveFrom(a *responseWriter, w http.ResponseWriter, r *http.Request, rd *servedRead) {
-	s.served.WithLabelValues(rd.gvr.Group, rd.gvr.Resource, rd.review.verb).Inc()
-	rd.session.warnings.add(w.Header())
-	w.Header().Set("Age", strconv.FormatInt(int64(max(time.Since(rd.session.LastHeard()), 0)/time.Second), 10))
-	r = r.WithContext(watchcache.WithPayer(r.Context(), s.unread.payer(rd.who)))
-	if rd.review.verb == "watch" {
-		s.beginWatch(a, w, r, rd)
+func (s *Server) serveFrom(a *responseWriter, w http.ResponseWriter, r *http.Request, rq *servedRead) {
+	s.served.WithLabelValues(rq.Group, rq.Resource, rq.Verb).Inc()
+	rq.session.warnings.add(w.Header())
+	w.Header().Set("Age", strconv.FormatInt(int64(max(time.Since(rq.session.LastHeard()), 0)/time.Second), 10))
+	r = r.WithContext(watchcache.WithPayer(r.Context(), s.unread.payer(rq.who)))
+	if rq.Verb == "watch" {
+		s.beginWatch(a, w, r, rq)
 		return
 	}
 	defer bufferWrites(r)()
-	rd.session.serve(w, r, rd.readRequest)
+	rq.session.Cache().Serve(w, r, rq.Request)
 }
 
 // authorize returns the caller, and whether they may do the read.
-func (s *Server) authorize(r *http.Request, rd *readRequest) (user.Info, decision) {
+func (s *Server) authorize(r *http.Request, rq *request.Request) (user.Info, decision) {
 	opts := reviewOptions{grace: s.opts.Grace}
 	who, d := s.authn.authenticate(r, opts)
 	if who == nil {
 		return nil, d
 	}
-	if allowed := s.authz.allows(r.Context(), who.user, rd.review, opts); allowed != decisionAllow {
+	if allowed := s.authz.allows(r.Context(), who.user, rq, opts); allowed != decisionAllow {
 		return who.user, allowed
 	}
 	return who.user, d

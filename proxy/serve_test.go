@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 	"testing"
 
@@ -15,7 +14,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/internal/watchcache"
 )
 
 // TestWhoAnswers: reads that need not be fresh are answered from here, all others upstream.
@@ -321,54 +319,4 @@ func TestManyClients(t *testing.T) {
 	if st.Lists.Load() != 1 || st.Watches.Load() != 1 {
 		t.Errorf("%d lists and %d watches upstream", st.Lists.Load(), st.Watches.Load())
 	}
-}
-
-// FuzzReadOf: whatever a request says, the review asks what kube-apiserver would ask, the path has
-// one spelling only, and the query is that of the answer.
-func FuzzReadOf(f *testing.F) {
-	for _, seed := range [][2]string{
-		{"/api/v1/pods", "watch=1&fieldSelector=metadata.name%3Dx"}, {"/apis/apps/v1/namespaces/n/deployments/d", "resourceVersion=0"},
-		{"/api/v1/namespaces/n", "resourceVersion=0&watch=true"}, {"/api/v1/watch/pods", "watch=false"}, {"//api//v1/", "continue=%00;limit=x"},
-		{"api///p", "resourceVersion=0"}, {"/api/v1/namespaces/n/namespaces/m", ""}, {"/api/v1/namespaces/n/status", "resourceVersion=0"},
-		{"/apis/g/v1/namespaces/n", ""}, {"/api/v1/namespaces/n%2Fpods", ""}, {"/api/v1/pods", "fieldSelector=metadata.name%3Dx,metadata.name%3Dy"},
-	} {
-		f.Add(seed[0], seed[1])
-	}
-	f.Fuzz(func(t *testing.T, path, query string) {
-		at, err := url.ParseRequestURI(path)
-		if err != nil {
-			return
-		}
-		at.RawQuery = query
-		rd := parseRead(at)
-		if rd == nil {
-			return
-		}
-		prefix := "/apis/" + rd.gvr.Group + "/" + rd.gvr.Version
-		if rd.gvr.Group == "" {
-			prefix = "/api/" + rd.gvr.Version
-		}
-		if rd.namespace != "" {
-			prefix += "/namespaces/" + rd.namespace
-		}
-		prefix += "/" + rd.gvr.Resource
-		if rd.name != "" {
-			prefix += "/" + rd.name
-		}
-		if path, _, _ = strings.Cut(path, "?"); path != prefix {
-			t.Errorf("%q is read as %q", path, prefix)
-		}
-		info, err := requestInfoFactory.NewRequestInfo(&http.Request{Method: http.MethodGet, URL: at})
-		if err != nil {
-			t.Fatal(err)
-		}
-		a := rd.review
-		if info.Verb != a.verb || info.APIGroup != a.group || info.APIVersion != a.version || info.Resource != a.resource || info.Subresource != "" ||
-			info.Namespace != a.namespace || info.Name != a.name || info.FieldSelector != a.fieldText || info.LabelSelector != a.labelText {
-			t.Errorf("%q?%q: %+v in place of %+v", path, query, a, info)
-		}
-		if rd.name == "" && rd.query.Watch() != watchcache.IsWatch(at.Query()) {
-			t.Errorf("%s for %q?%q", a.verb, path, query)
-		}
-	})
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/weirproject/weir/internal/inspect"
+	"github.com/weirproject/weir/internal/request"
 )
 
 // servedWatches is the list of the watches that are served from the cache, the newest first. It is
@@ -26,13 +27,13 @@ type servedWatch struct {
 	before, after *servedWatch
 	who           user.Info
 	agent         string
-	read          *action
+	read          *request.Request
 	since         time.Time
 }
 
 // add adds a watch until leave is called.
-func (l *servedWatches) add(r *http.Request, rd *readRequest, who user.Info) *servedWatch {
-	w := &servedWatch{list: l, who: who, agent: r.UserAgent(), read: rd.review, since: time.Now()}
+func (l *servedWatches) add(r *http.Request, rq *request.Request, who user.Info) *servedWatch {
+	w := &servedWatch{list: l, who: who, agent: r.UserAgent(), read: rq, since: time.Now()}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if w.after = l.first; w.after != nil {
@@ -100,16 +101,16 @@ func (l *servedWatches) count() map[inspect.Watchers]*inspect.Watchers {
 
 // group returns what watches that are alike have in common.
 func (w *servedWatch) group() inspect.Watchers {
-	resource := w.read.resource
-	if w.read.group != "" {
-		resource += "." + w.read.group
+	resource := w.read.Resource
+	if w.read.Group != "" {
+		resource += "." + w.read.Group
 	}
 	name := ""
 	if w.who != nil {
 		name = w.who.GetName()
 	}
 	return inspect.Watchers{
-		User: name, Agent: w.agent, Resource: resource, Namespace: w.read.namespace,
-		Selector: strings.Trim(w.read.labelText+","+w.read.fieldText, ","),
+		User: name, Agent: w.agent, Resource: resource, Namespace: w.read.Namespace,
+		Selector: strings.Trim(w.read.LabelText+","+w.read.FieldText, ","),
 	}
 }

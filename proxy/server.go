@@ -35,8 +35,7 @@ type Server struct {
 	flowControl  *flowControl
 	unread       unreadMemory
 	heads        *budget.Budget // of request heads
-	requests     *requestCache
-	workers      *workers.Pool // begin watches, and send to them
+	workers      *workers.Pool  // begin watches, and send to them
 	health       health
 	cert         *servingCertificate
 	auditor      *auditor
@@ -110,7 +109,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
-	s := &Server{opts: o, ownTransport: ownClient.Transport, flowControl: newFlowControl(&o), unread: newUnreadMemory(o.ResponseMemory), heads: newHeadBudget(), requests: newRequestCache()}
+	s := &Server{opts: o, ownTransport: ownClient.Transport, flowControl: newFlowControl(&o), unread: newUnreadMemory(o.ResponseMemory), heads: newHeadBudget()}
 	s.rechecker = newRechecker(o.Recheck, o.RecheckMax, o.Grace, s.recheckCaller)
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.health.client, s.health.reviews = client.Discovery().RESTClient(), client.AuthorizationV1().SubjectAccessReviews()

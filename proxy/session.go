@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirproject/weir/internal/feed"
 	"github.com/weirproject/weir/internal/reflector"
+	"github.com/weirproject/weir/internal/request"
 	"github.com/weirproject/weir/internal/watchcache"
 	"github.com/weirproject/weir/internal/wire"
 )
@@ -167,29 +168,29 @@ func (res *resource) markReady(s *session) {
 }
 
 // canServe reports whether the session can answer the read as kube-apiserver would.
-func (s *session) canServe(r *http.Request, rd *readRequest) bool {
+func (s *session) canServe(r *http.Request, rq *request.Request) bool {
 	form := "PartialObjectMetadata"
-	if rd.review.verb == "list" {
+	if rq.Verb == "list" {
 		form = "PartialObjectMetadataList"
 	}
-	if !s.serves(rd.target) || !supportedAccept(r.Header) || !acceptsKind(r.Header, form) || watchcache.WantsTable(r.Header) {
+	if !s.serves(rq) || !rq.Accept.IsStrict(form) {
 		return false
 	}
-	indents := rd.review.verb != "watch" && ofTerminal(r)
-	if enc, ok := s.Cache().Encoding(r.Header); !ok || (s.info.unknownFields || indents) && enc != wire.Protobuf {
+	indents := rq.Verb != "watch" && ofTerminal(r)
+	if enc, ok := s.Cache().Encoding(rq.Accept); !ok || (s.info.unknownFields || indents) && enc != wire.Protobuf {
 		return false
 	}
-	if !s.info.Custom && s.info.encoding == wire.JSON && watchcache.WantsProtobuf(r.Header) {
+	if !s.info.Custom && s.info.encoding == wire.JSON && rq.Accept.WantsProtobuf() {
 		return false
 	}
-	if rd.review.fields != nil {
-		for _, f := range rd.review.fields.Requirements() {
+	if rq.Fields != nil {
+		for _, f := range rq.Fields.Requirements() {
 			if !s.Cache().SupportsField(f.Field) || f.Field == "metadata.namespace" && !s.info.Namespaced {
 				return false
 			}
 		}
 	}
-	return rd.exactVersion == "" || s.Cache().CanResumeFrom(rd.exactVersion)
+	return rq.ExactVersion() == 0 || s.Cache().CanResumeFrom(rq.ResourceVersion)
 }
 
 // minProofObjects is the number of objects below which a read is forwarded: it costs the upstream
@@ -200,12 +201,12 @@ const minProofObjects = 100
 // proves the session to be current.
 func (s *session) isSmall() bool { return s.Store().Len() < minProofObjects }
 
-// serves reports whether kube-apiserver serves such a target for a resource of this scope.
-func (s *session) serves(t target) bool {
+// serves reports whether kube-apiserver serves such a path for a resource of this scope.
+func (s *session) serves(rq *request.Request) bool {
 	if s.info.Namespaced {
-		return t.name == "" || t.namespace != ""
+		return rq.Name == "" || rq.Namespace != ""
 	}
-	return t.namespace == ""
+	return rq.Namespace == ""
 }
 
 // versionTimeout is how long a read of a small resource waits for a resourceVersion that another
@@ -213,28 +214,19 @@ func (s *session) serves(t target) bool {
 // freshness is proven, and reads of a small one are forwarded.
 const versionTimeout = time.Second
 
-// waitForVersion blocks until the session has reached the read's minVersion, and reports whether it
-// has.
-func (s *session) waitForVersion(ctx context.Context, rd *readRequest) bool {
-	if rd.minVersion <= s.Version() {
+// waitForVersion blocks until the session has reached the version that the read needs, and reports
+// whether it has.
+func (s *session) waitForVersion(ctx context.Context, rq *request.Request) bool {
+	if rq.MinVersion() <= s.Version() {
 		return true
 	}
-	if rd.ownToken { // unknown to the upstream, so the read cannot be forwarded
-		return s.ProveCurrent(ctx) && rd.minVersion <= s.Version()
+	if rq.Continue != nil { // unknown to the upstream, so the read cannot be forwarded
+		return s.ProveCurrent(ctx) && rq.MinVersion() <= s.Version()
 	}
 	if !s.isSmall() {
-		return s.ProveVersion(ctx, rd.minVersion)
+		return s.ProveVersion(ctx, rq.MinVersion())
 	}
 	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
-	return s.WaitVersion(ctx, rd.minVersion) == nil
-}
-
-// serve answers a GET or a LIST.
-func (s *session) serve(w http.ResponseWriter, r *http.Request, rd *readRequest) {
-	if rd.name != "" {
-		s.Cache().ServeGet(w, r, rd.namespace, rd.name)
-		return
-	}
-	s.Cache().Begin(w, r, rd.query, rd.namespace, rd.review.name)
+	return s.WaitVersion(ctx, rq.MinVersion()) == nil
 }

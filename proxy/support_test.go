@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"io"
 	"net/http"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,7 +17,9 @@ import (
 
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/reflector"
+	"github.com/weirproject/weir/internal/request"
 	"github.com/weirproject/weir/internal/testca"
+	"github.com/weirproject/weir/internal/watchcache"
 )
 
 // deadline bounds every wait. It is generous: nothing is timed here.
@@ -231,4 +234,24 @@ func (tp *testProxy) watching(of ...*resource) {
 			return st.Phase == reflector.Watching && st.Err == nil
 		})
 	}
+}
+
+// strict parses a GET of a URL.
+func strict(at *url.URL) *request.Request {
+	return request.Strict(&http.Request{Method: http.MethodGet, URL: at})
+}
+
+// question returns a request to review.
+func question(verb, resource, name string) *request.Request {
+	return &request.Request{Info: request.Info{OfResource: true, Verb: verb, Path: request.Path{Resource: resource, Name: name}}}
+}
+
+// serveFrom answers a read from a cache.
+func serveFrom(c *watchcache.Cache, w http.ResponseWriter, r *http.Request) {
+	rq, err := request.Parse(r)
+	if err != nil {
+		watchcache.WriteError(w, r, err)
+		return
+	}
+	c.Serve(w, r, rq)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/request"
 )
 
 // TestSeatsByUser: the requests of a user are one flow, by whatever token they come, also if the
@@ -18,7 +19,7 @@ func TestSeatsByUser(t *testing.T) {
 	const robot = "system:serviceaccount:kube-system:robot"
 	of := func(token string) flow {
 		r := &http.Request{Method: http.MethodPut, URL: &url.URL{Path: "/api/v1/namespaces/default/pods/x"}, Header: http.Header{"Authorization": {"Bearer token-" + token}}}
-		return tp.server.flowOf(r, requestInfoOf(r.Method, r.URL))
+		return tp.server.flowOf(r, request.InfoOf(r.Method, r.URL))
 	}
 	for token, want := range map[string]flow{
 		"jane": {level: levelEveryone, caller: "user jane"}, "jane~1": {level: levelEveryone, caller: "user jane"}, robot: {level: levelSystem, caller: "user " + robot},
@@ -44,7 +45,7 @@ func TestOwnerOfMissedReads(t *testing.T) {
 	}
 	r := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: path}, Header: http.Header{"Authorization": {"Bearer token-jane"}}}
 	want := flow{level: levelEveryone, caller: "user jane"}
-	tp.until("it is known whose it is", func() bool { return tp.server.flowOf(r, requestInfoOf(r.Method, r.URL)) == want })
+	tp.until("it is known whose it is", func() bool { return tp.server.flowOf(r, request.InfoOf(r.Method, r.URL)) == want })
 }
 
 // TestOwnerIsAskedOnce: whose a token is that the upstream lets in is asked once, also if the
@@ -79,7 +80,7 @@ func TestOwnerOfRejectedToken(t *testing.T) {
 	const robot = "system:serviceaccount:kube-system:robot"
 	known := func() bool {
 		r := &http.Request{Method: http.MethodPut, URL: &url.URL{Path: "/api/v1/namespaces/default/pods/x"}, Header: http.Header{"Authorization": {"Bearer token-" + robot}}}
-		return tp.server.flowOf(r, requestInfoOf(r.Method, r.URL)) == flow{level: levelSystem, caller: "user " + robot}
+		return tp.server.flowOf(r, request.InfoOf(r.Method, r.URL)) == flow{level: levelSystem, caller: "user " + robot}
 	}
 	rejected := func(path string) {
 		t.Helper()

@@ -21,6 +21,8 @@ import (
 
 	"golang.org/x/net/http2"
 	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/internal/request"
 )
 
 // roundTripper is a transport that a test has written.
@@ -222,7 +224,7 @@ func TestReadsAreSentAgain(t *testing.T) {
 		if q := r.URL.Query(); q.Has("watch") {
 			var p *forwardedWatch
 			r, p = fs.begin(w, r, func() {})
-			p.resumable, p.initial = resumes(q), sendsInitialEvents(q)
+			p.setStart(request.QueryOf(r.URL))
 		}
 		u.serve(w, r, nil)
 		if sent != tt.sent || w.Code != tt.code || (w.Header().Get("Retry-After") != "") != (tt.code == http.StatusTooManyRequests) {

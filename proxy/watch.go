@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"github.com/weirproject/weir/internal/request"
 	"github.com/weirproject/weir/internal/watchcache"
 )
 
@@ -15,28 +16,28 @@ const lastWriteTimeout = time.Second
 
 // beginWatch begins to serve a WATCH. It leaves in a.rest what goes on until the WATCH ends or its
 // caller loses the permission.
-func (s *Server) beginWatch(a *responseWriter, w http.ResponseWriter, r *http.Request, rd *servedRead) {
-	rd.resource.watchers.Add(1)
-	a.onEnd(func() { rd.resource.watchers.Add(-1) })
-	a.onEnd(s.servedWatches.add(r, rd.readRequest, rd.who).leave)
+func (s *Server) beginWatch(a *responseWriter, w http.ResponseWriter, r *http.Request, rq *servedRead) {
+	rq.resource.watchers.Add(1)
+	a.onEnd(func() { rq.resource.watchers.Add(-1) })
+	a.onEnd(s.servedWatches.add(r, rq.Request, rq.who).leave)
 	ctx, cancel := context.WithCancel(r.Context())
 	a.onEnd(cancel)
-	by, part := s.permissionOf(rd.who, rd.review)
-	check := s.rechecker.watch(s.authn.credentialOf(r), rd.who, by, part, rd.decision == decisionAllow, func() {
+	by, part := s.permissionOf(rq.who, rq.Request)
+	check := s.rechecker.watch(s.authn.credentialOf(r), rq.who, by, part, rq.decision == decisionAllow, func() {
 		s.revoked.Add(1)
 		cancel()
 		// The client may be one that reads nothing.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(lastWriteTimeout))
 	})
 	a.onEnd(check.leave)
-	release, ok := s.acquireStart(ctx, rd)
+	release, ok := s.acquireStart(ctx, rq)
 	if !ok {
 		watchcache.WriteError(w, r, errTooManyStarts)
 		a.countRejected()
 		return
 	}
 	defer release()
-	a.rest = rd.session.Cache().Begin(w, r.WithContext(ctx), rd.query, rd.namespace, rd.review.name)
+	a.rest = rq.session.Cache().Begin(w, r.WithContext(ctx), rq.Request)
 }
 
 // wholePermissionAge is how recent the permission to read everything must be for a watch with
@@ -45,9 +46,9 @@ const wholePermissionAge = time.Minute
 
 // permissionOf returns the action that allows a read. If that is the read without its selectors,
 // part is the read itself.
-func (s *Server) permissionOf(who user.Info, q *action) (by, part *action) {
-	if q.hasSelectors() {
-		if whole := q.withoutSelectors(); s.authz.allowedWithin(whole.digest(who), wholePermissionAge) {
+func (s *Server) permissionOf(who user.Info, q *request.Request) (by, part *request.Request) {
+	if hasSelectors(q) {
+		if whole := withoutSelectors(q); s.authz.allowedWithin(digestOf(whole, who), wholePermissionAge) {
 			return whole, q
 		}
 	}

@@ -24,11 +24,11 @@ func newWatchStarts(o *Options) *seatPool {
 // acquireStart takes the seat of a WATCH that begins with the state, and reports whether it has
 // one. The caller must release it. It is released earlier if the client does not take the state in
 // time, so that slow clients do not hold up others.
-func (s *Server) acquireStart(ctx context.Context, rd *servedRead) (release func(), ok bool) {
-	if !rd.sendsState() {
+func (s *Server) acquireStart(ctx context.Context, rq *servedRead) (release func(), ok bool) {
+	if !sendsState(rq.Request) {
 		return func() {}, true
 	}
-	in, f := s.flowControl.watchStarts, reviewFlow(rd.who)
+	in, f := s.flowControl.watchStarts, reviewFlow(rq.who)
 	if !in.acquire(ctx, f) {
 		return nil, false
 	}

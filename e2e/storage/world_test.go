@@ -23,6 +23,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/internal/request"
 	"github.com/weirproject/weir/internal/watchcache"
 	"github.com/weirproject/weir/internal/wire"
 )
@@ -137,13 +138,17 @@ func serve(t *testing.T, cache *watchcache.Cache, enc wire.Encoding) rest.Interf
 	t.Helper()
 	root := "GET /apis/" + examplev1.SchemeGroupVersion.String()
 	mux := http.NewServeMux()
-	list := func(w http.ResponseWriter, r *http.Request) { cache.ServeList(w, r, r.PathValue("namespace"), "") }
-	get := func(w http.ResponseWriter, r *http.Request) {
-		cache.ServeGet(w, r, r.PathValue("namespace"), r.PathValue("name"))
+	read := func(w http.ResponseWriter, r *http.Request) {
+		rq, err := request.Parse(r)
+		if err != nil {
+			watchcache.WriteError(w, r, err)
+			return
+		}
+		cache.Serve(w, r, rq)
 	}
 	for _, scope := range []string{"", "/namespaces/{namespace}"} {
-		mux.HandleFunc(root+scope+"/pods", list)
-		mux.HandleFunc(root+scope+"/pods/{name}", get)
+		mux.HandleFunc(root+scope+"/pods", read)
+		mux.HandleFunc(root+scope+"/pods/{name}", read)
 	}
 	server := httptest.NewServer(mux)
 	transport := &http.Transport{}

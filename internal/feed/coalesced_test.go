@@ -58,7 +58,7 @@ func TestCoalescedEnds(t *testing.T) {
 				w, done := httptest.NewRecorder(), make(chan struct{})
 				go func() {
 					defer close(done)
-					s.cache.ServeList(w, httptest.NewRequest("GET", "/?watch=1&allowWatchBookmarks=1&timeoutSeconds=1000&resourceVersion=5", nil).WithContext(ctx), "", "")
+					serveFrom(s.cache, w, httptest.NewRequest("GET", "/api/v1/pods?watch=1&allowWatchBookmarks=1&timeoutSeconds=1000&resourceVersion=5", nil).WithContext(ctx))
 				}()
 				synctest.Wait()
 				s.coalesced(10)

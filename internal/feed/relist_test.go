@@ -11,12 +11,24 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/weirproject/weir/internal/request"
+	"github.com/weirproject/weir/internal/watchcache"
 	"github.com/weirproject/weir/internal/wire"
 )
 
+// serveFrom answers a read from a cache.
+func serveFrom(c *watchcache.Cache, w http.ResponseWriter, r *http.Request) {
+	rq, err := request.Parse(r)
+	if err != nil {
+		watchcache.WriteError(w, r, err)
+		return
+	}
+	c.Serve(w, r, rq)
+}
+
 func (s *testFeed) get(query string) *bytes.Buffer {
 	w := httptest.NewRecorder()
-	s.cache.ServeList(w, httptest.NewRequest(http.MethodGet, "/?"+query, nil), "", "")
+	serveFrom(s.cache, w, httptest.NewRequest(http.MethodGet, "/api/v1/pods?"+query, nil))
 	return w.Body
 }
 

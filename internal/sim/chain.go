@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 
 	"github.com/weirproject/weir/internal/feed"
 	"github.com/weirproject/weir/internal/reflector"
+	"github.com/weirproject/weir/internal/request"
 	"github.com/weirproject/weir/internal/sim/api"
 	"github.com/weirproject/weir/internal/sim/etcd"
 	"github.com/weirproject/weir/internal/watchcache"
@@ -221,9 +221,10 @@ func (r *replica) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 		}
 		r.prove(hr.Context(), f)
 	}
-	namespace := ""
-	if _, rest, ok := strings.Cut(hr.URL.Path, "/namespaces/"); ok {
-		namespace, _, _ = strings.Cut(rest, "/")
+	rq, err := request.Parse(hr)
+	if err != nil {
+		watchcache.WriteError(w, hr, err)
+		return
 	}
-	f.Cache().ServeList(w, hr, namespace, "")
+	f.Cache().Serve(w, hr, rq)
 }

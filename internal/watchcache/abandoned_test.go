@@ -35,7 +35,7 @@ func (tc *testCache) abandon(w http.ResponseWriter, ctx context.Context, query s
 			panic(err)
 		}
 	}()
-	tc.cache.ServeList(w, httptest.NewRequest(http.MethodGet, "/?"+query, nil).WithContext(ctx), "", "")
+	serveList(tc.cache, w, httptest.NewRequest(http.MethodGet, "/?"+query, nil).WithContext(ctx), "", "")
 	return false
 }
 
@@ -55,7 +55,7 @@ func TestAbandonedList(t *testing.T) {
 		r.Header.Set("Accept", accept)
 		cut := func() (cut bool) {
 			defer func() { cut = recover() != nil }()
-			tc.cache.ServeList(w, r, "", "")
+			serveList(tc.cache, w, r, "", "")
 			return false
 		}()
 		if w.writes != 1 || !cut {

@@ -119,7 +119,7 @@ func (s *sink) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func request(ctx context.Context, query url.Values, accept string) *http.Request {
+func benchRequest(ctx context.Context, query url.Values, accept string) *http.Request {
 	r := httptest.NewRequest(http.MethodGet, "/api/v1/pods?"+query.Encode(), nil).WithContext(ctx)
 	r.Header.Set("Accept", accept)
 	return r
@@ -136,7 +136,7 @@ func (p *pods) watchers(accept string, queries []url.Values) (bytes *atomic.Int6
 		q.Set("watch", "1")
 		q.Set("resourceVersion", resourceversion.Format(p.rv))
 		q.Set("timeoutSeconds", "3600")
-		running.Go(func() { p.cache.ServeList(s, request(ctx, q, accept), "", "") })
+		running.Go(func() { serveList(p.cache, s, benchRequest(ctx, q, accept), "", "") })
 		<-s.begun
 	}
 	return bytes, func() {
@@ -168,9 +168,9 @@ func BenchmarkList(b *testing.B) {
 				ctx, cancel := context.WithCancel(context.Background())
 				defer cancel()
 				s := &untilBookmark{sink: newSink(), cancel: cancel}
-				r := request(ctx, bm.query, bm.accept)
+				r := benchRequest(ctx, bm.query, bm.accept)
 				r.Header.Set("Accept-Encoding", bm.encoding)
-				p.cache.ServeList(s, r, "", "")
+				serveList(p.cache, s, r, "", "")
 				return s.bytes.Load()
 			}
 			for i := 0; i < 10 && p.cache.selective(bm.query); i++ { // until there is an index

@@ -11,6 +11,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/weirproject/weir/internal/budget"
+	"github.com/weirproject/weir/internal/request"
 	"github.com/weirproject/weir/internal/store"
 )
 
@@ -52,7 +53,7 @@ func (c *Cache) newBody(w http.ResponseWriter, r *http.Request, page int64) (*bo
 	}
 	b := &body{
 		payer: p, charge: charge,
-		w: w, ctx: r.Context(), deadline: c.readWrites.start(w), acceptsGzip: acceptsGzip(r.Header), maxWrite: gzipAbove, buf: buffers.Get().(*[]byte),
+		w: w, ctx: r.Context(), deadline: c.readWrites.start(w), acceptsGzip: request.AcceptsGzip(r.Header), maxWrite: gzipAbove, buf: buffers.Get().(*[]byte),
 	}
 	if r.ProtoMajor == 2 && !c.buffersWrites {
 		b.maxWrite = maxHTTP2Write

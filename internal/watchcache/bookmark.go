@@ -41,8 +41,8 @@ func (wt *watcher) newBookmarkTimer(delay time.Duration) *bookmarkTimer {
 	deadline, _ := wt.ctx.Deadline()
 	left := time.Until(deadline)
 	b := &bookmarkTimer{
-		enabled:       wt.params.allowBookmarks && !wt.noBookmarks,
-		initialEvents: wt.params.sendInitial != nil && *wt.params.sendInitial,
+		enabled:       wt.options.AllowBookmarks && !wt.noBookmarks,
+		initialEvents: wt.options.WantsInitialEvents(),
 		interval:      wt.cache.bookmark,
 		lastDue:       deadline.Add(-min(lastBookmarkBefore, left/2)),
 	}
@@ -145,6 +145,6 @@ func (wt *watcher) writeBookmark(p *metav1.PartialObjectMetadata) error {
 		return apierrors.NewInternalError(err)
 	}
 	wt.cache.counters.bookmarks.Add(1)
-	wt.out.write(wire.AppendEvent(nil, wt.rep.enc, wire.Bookmark, wt.rep.typeMeta(), object))
+	wt.out.write(wire.AppendEvent(nil, wt.rep.Encoding, wire.Bookmark, wt.rep.typeMeta(), object))
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weirproject/weir/internal/codec"
+	"github.com/weirproject/weir/internal/request"
 	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/wire"
@@ -228,65 +229,60 @@ func (c *Cache) CompactTo(resourceVersion uint64) {
 	c.pagedStates.drop(resourceVersion)
 }
 
-// ServeList answers a LIST, or a WATCH if the query asks for one. An empty namespace means all
-// namespaces. name is empty, or selects one object.
-func (c *Cache) ServeList(w http.ResponseWriter, r *http.Request, namespace, name string) {
-	p, err := cachedParams(r.URL)
-	if err != nil {
-		c.refuse(w, r, err)
-		return
-	}
-	if rest := c.Begin(w, r, Query{p}, namespace, name); rest != nil {
+// Serve answers a read, until it ends. It takes what is read from rd and ignores the URL of the
+// request.
+func (c *Cache) Serve(w http.ResponseWriter, r *http.Request, rd *request.Request) {
+	if rest := c.Begin(w, r, rd); rest != nil {
 		rest()
 	}
 }
 
-// Begin answers a LIST, or begins a WATCH, as [Cache.ServeList] does. It takes the parsed query and
-// does not read the URL of the request. It answers everything but what changes after the beginning
-// of a WATCH: rest sends that, until the WATCH ends, and waits for that beginning if it has yet to
-// come. The caller must call rest unless it is nil.
-func (c *Cache) Begin(w http.ResponseWriter, r *http.Request, q Query, namespace, name string) (rest func()) {
-	rest, err := c.begin(w, r, q.params, namespace, name)
-	if err != nil {
-		c.refuse(w, r, err)
+// Begin answers a GET or a LIST, or begins a WATCH, as [Cache.Serve] does. It answers everything
+// but what changes after the beginning of a WATCH: rest sends that, until the WATCH ends, and waits
+// for that beginning if it has yet to come. The caller must call rest unless it is nil.
+func (c *Cache) Begin(w http.ResponseWriter, r *http.Request, rd *request.Request) (rest func()) {
+	var err error
+	if rd.Verb == "get" {
+		if err = c.get(w, r, rd); err != nil {
+			WriteError(w, r, err)
+		}
+		return nil
+	}
+	if rest, err = c.begin(w, r, rd); err != nil {
+		c.counters.failed(err)
+		WriteError(w, r, err)
 	}
 	return rest
 }
 
 // begin answers a LIST, or begins a WATCH. It returns an error only if it has written nothing.
-func (c *Cache) begin(w http.ResponseWriter, r *http.Request, p *params, namespace, name string) (rest func(), err error) {
+func (c *Cache) begin(w http.ResponseWriter, r *http.Request, rd *request.Request) (rest func(), err error) {
 	if err := c.ready(); err != nil {
 		return nil, err
 	}
-	mt, ok := negotiate(r.Header, c.canServe)
+	mt, ok := rd.Accept.Negotiate(c.canServe)
 	if !ok {
 		return nil, errNotAcceptable()
 	}
-	s, err := c.newSelector(namespace, name, p)
+	s, err := c.newSelector(rd.Namespace, rd.ReviewName(), &rd.Options)
 	if err != nil {
 		return nil, err
 	}
-	rep := c.newRepresentation(mt, p.includeObject)
-	if !p.watch {
-		return nil, c.list(w, r, p, namespace, s, rep)
+	rep := c.newRepresentation(mt, rd.IncludeObject)
+	if !rd.Watch {
+		return nil, c.list(w, r, rd, s, rep)
 	}
 	if err := rep.checkRows(); err != nil {
 		return nil, err
 	}
-	if wt := c.openWatch(w, r, p, s, rep); wt != nil {
+	if wt := c.openWatch(w, r, &rd.Options, s, rep); wt != nil {
 		return wt.serve, nil
 	}
 	return nil, nil
 }
 
-// refuse answers with an error.
-func (c *Cache) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	c.counters.failed(err)
-	WriteError(w, r, err)
-}
-
-func (c *Cache) newRepresentation(mt mediaType, includeObject string) representation {
-	return representation{mediaType: mt, resource: c.resource, codec: c.codec, stored: c.encoding, rowObject: metav1.IncludeObjectPolicy(includeObject)}
+func (c *Cache) newRepresentation(mt request.MediaType, includeObject string) representation {
+	return representation{MediaType: mt, resource: c.resource, codec: c.codec, stored: c.encoding, rowObject: metav1.IncludeObjectPolicy(includeObject)}
 }
 
 const notReadyRetrySeconds = 1

@@ -73,7 +73,7 @@ func TestListOfClosedStore(t *testing.T) {
 	tc.put("ns", "late", "blue")
 	tc.store.Close()
 	w := httptest.NewRecorder()
-	tc.cache.ServeList(w, httptest.NewRequest(http.MethodGet, "/?resourceVersionMatch=Exact&resourceVersion=101", nil), "", "")
+	serveList(tc.cache, w, httptest.NewRequest(http.MethodGet, "/?resourceVersionMatch=Exact&resourceVersion=101", nil), "", "")
 	if w.Code != http.StatusServiceUnavailable {
 		t.Errorf("%d: %s", w.Code, w.Body)
 	}

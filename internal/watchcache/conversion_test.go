@@ -38,11 +38,11 @@ func answersOf(t *testing.T, r Resource, enc wire.Encoding, raw []byte, accept s
 	rec := httptest.NewRecorder()
 	req := httptest.NewRequest("GET", "/?resourceVersion=0", nil)
 	req.Header.Set("Accept", accept)
-	c.ServeGet(rec, req, string(m.Namespace), string(m.Name))
+	serveGet(c, rec, req, string(m.Namespace), string(m.Name))
 	object = rec.Body.String()
 	rec = httptest.NewRecorder()
 	req.Header.Set("Accept", strings.Replace(accept, "as=PartialObjectMetadata;", "as=PartialObjectMetadataList;", 1))
-	c.ServeList(rec, req, "", "")
+	serveList(c, rec, req, "", "")
 	return object, rec.Body.String()
 }
 

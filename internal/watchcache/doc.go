@@ -12,15 +12,15 @@
 //
 // # Files
 //
-//   - cache.go: the entry points; list.go, get.go and watch.go: the three verbs; params.go: their
-//     parameters; status.go: their errors; stats.go: what is counted
+//   - cache.go: the entry points; list.go, get.go and watch.go: the three verbs; status.go: their
+//     errors; stats.go: counters
 //   - resource.go, fields.go: what is served
-//   - negotiate.go, representation.go, conversion.go, table.go: how objects are written
+//   - representation.go, conversion.go, table.go: how objects are written
 //   - selector.go, queryplan.go, indexes.go, labelsets.go: which objects are chosen
 //   - sendloop.go, bookmark.go, event.go: what a watcher is sent; drain.go: how watches end
 //   - hub.go, interest.go, subscription.go: which watchers a change concerns; heldchanges.go,
 //     coalescedchanges.go: what waits for them; check.go: rules that always hold of that
 //   - encodecache.go, sharedbody.go, stream.go, body.go, writedeadline.go, flushpacer.go: bytes to the
 //     client; keeper.go: what is kept for a slow one; payer.go: who is charged for unread bytes
-//   - state.go, statecache.go, history.go, continuetoken.go: earlier states
+//   - state.go, statecache.go, history.go: earlier states
 package watchcache

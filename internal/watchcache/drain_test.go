@@ -34,7 +34,7 @@ func (tc *testCache) watchHeld(query string) *drained {
 }
 
 func (tc *testCache) serveUntilEnd(d *drained, query string) {
-	tc.cache.ServeList(d, newRequest("watch=1&"+query), "", "")
+	serveList(tc.cache, d, newRequest("watch=1&"+query), "", "")
 	d.ended <- time.Now()
 }
 

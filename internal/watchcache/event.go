@@ -54,7 +54,7 @@ func (wt *watcher) encodeEvent(t wire.EventType, o *store.Object, rv uint64) ([]
 	if err != nil {
 		return nil, err
 	}
-	sc.event = wire.AppendEvent(sc.event[:0], wt.rep.enc, t, wt.rep.typeMeta(), object)
+	sc.event = wire.AppendEvent(sc.event[:0], wt.rep.Encoding, t, wt.rep.typeMeta(), object)
 	return sc.event, nil
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/weirproject/weir/internal/request"
 	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/watchcache"
 	"github.com/weirproject/weir/internal/wire"
@@ -40,8 +41,13 @@ func ExampleCache() {
 	}
 	w.EndReplace("9")
 
+	r := httptest.NewRequest(http.MethodGet, "/apis/example.com/v1/namespaces/default/widgets", nil)
+	read, err := request.Parse(r)
+	if err != nil {
+		log.Fatal(err)
+	}
 	rec := httptest.NewRecorder()
-	cache.ServeList(rec, httptest.NewRequest(http.MethodGet, "/apis/example.com/v1/namespaces/default/widgets", nil), "default", "")
+	cache.Serve(rec, r, read)
 	fmt.Println(rec.Code, rec.Header().Get("Content-Type"))
 	fmt.Println(rec.Body)
 	// Output:

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+
+	"github.com/weirproject/weir/internal/request"
 )
 
 // eager is a client that makes a change as soon as it has the headers of its watch.
@@ -80,7 +82,7 @@ func TestFutureIsWaitedForOutside(t *testing.T) {
 		tc := newTestCache(t, 1<<20, nil)
 		defer tc.close()
 		at := &url.URL{RawQuery: fmt.Sprintf("watch=1&resourceVersion=%d", tc.rv+1)}
-		q, err := ParseQuery(at.Query())
+		o, err := request.ParseOptions(at.Query())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +90,7 @@ func TestFutureIsWaitedForOutside(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
 			defer close(done)
-			rest := tc.cache.Begin(w, newRequest(at.RawQuery).WithContext(ctx), q, "", "")
+			rest := tc.cache.Begin(w, newRequest(at.RawQuery).WithContext(ctx), &request.Request{Info: request.Info{Verb: "watch"}, Options: *o, Accept: request.ParseAccept(nil)})
 			close(begun)
 			rest()
 		}()

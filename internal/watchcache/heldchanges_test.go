@@ -132,7 +132,7 @@ func (lc *largeCache) stall(query string) (v *valve, done <-chan struct{}, end f
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		lc.cache.ServeList(v, newRequest("watch=1&timeoutSeconds=36000&"+query).WithContext(ctx), "", "")
+		serveList(lc.cache, v, newRequest("watch=1&timeoutSeconds=36000&"+query).WithContext(ctx), "", "")
 	}()
 	synctest.Wait()
 	return v, ended, func() {

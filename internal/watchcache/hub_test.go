@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weirproject/weir/internal/request"
 	"github.com/weirproject/weir/internal/store"
 )
 
@@ -43,7 +44,7 @@ func TestInterests(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := parseParams(q)
+		p, err := request.ParseOptions(q)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +64,7 @@ func TestInterests(t *testing.T) {
 func TestInterestInClusterScoped(t *testing.T) {
 	tc := newTestCache(t, 0, func(cfg *Config) { cfg.Resource.Namespaced = false })
 	defer tc.close()
-	sel, err := tc.cache.newSelector("", "a", &params{})
+	sel, err := tc.cache.newSelector("", "a", &request.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -304,13 +305,13 @@ func TestStoreEndsHubWatch(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			tc.cache.ServeList(newRecorder(), newRequest("watch=1&labelSelector=color%3Dred"), "", "")
+			serveList(tc.cache, newRecorder(), newRequest("watch=1&labelSelector=color%3Dred"), "", "")
 		}()
 		synctest.Wait()
 		tc.store.Close()
 		<-done
 		late := newRecorder() // and one that comes later ends at once
-		tc.cache.ServeList(late, newRequest("watch=1&labelSelector=color%3Dred"), "", "")
+		serveList(tc.cache, late, newRequest("watch=1&labelSelector=color%3Dred"), "", "")
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/weirproject/weir/internal/request"
 	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/wire"
 )
@@ -121,7 +122,7 @@ func (tc *testCache) walked(labelSelector string, vain int) {
 	if err != nil {
 		tc.t.Fatal(err)
 	}
-	sel, err := tc.cache.newSelector("", "", &params{labels: l})
+	sel, err := tc.cache.newSelector("", "", &request.Options{Labels: l})
 	if err != nil {
 		tc.t.Fatal(err)
 	}
@@ -178,7 +179,7 @@ func TestIndexThatCannotBeMade(t *testing.T) {
 		defer tc.close()
 		tc.rv++
 		tc.writeRaw(fmt.Appendf(nil, `{"metadata":{"name":"bad","namespace":"zz","uid":"u","resourceVersion":"%d"},"spec":{"color"`, tc.rv))
-		sel, err := tc.cache.newSelector("", "", &params{fields: fieldsOf(t, "spec.color=c7")})
+		sel, err := tc.cache.newSelector("", "", &request.Options{Fields: fieldsOf(t, "spec.color=c7")})
 		if err != nil {
 			t.Fatal(err)
 		}

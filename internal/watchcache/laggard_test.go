@@ -24,7 +24,7 @@ func (p pausing) Write(b []byte) (int, error) {
 func (tc *testCache) watchSlowly(pause time.Duration, query string) *drained {
 	d := &drained{newRecorder(), make(chan time.Time, 1)}
 	go func() {
-		tc.cache.ServeList(pausing{d.recorder, pause}, newRequest("watch=1&timeoutSeconds=36000&"+query), "", "")
+		serveList(tc.cache, pausing{d.recorder, pause}, newRequest("watch=1&timeoutSeconds=36000&"+query), "", "")
 		d.ended <- time.Now()
 	}()
 	return d

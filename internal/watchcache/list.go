@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"iter"
 	"net/http"
-	"net/url"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weirproject/weir/internal/codec"
+	"github.com/weirproject/weir/internal/request"
 	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/wire"
@@ -19,47 +19,39 @@ import (
 
 // stateForList returns the state that a LIST asks for, its first key, and the most objects it may
 // return (0: no limit).
-func (c *Cache) stateForList(ctx context.Context, p *params, namespace string) (st *state, start string, limit int, err error) {
-	limit = int(min(max(p.limit, 0), 1<<30))
-	latest := p.rv == 0 && p.version != "" // "0": any state, without limit
-	if latest {
-		limit = 0
-	}
+func (c *Cache) stateForList(ctx context.Context, rd *request.Request) (st *state, start string, limit int, err error) {
+	limit = int(min(max(rd.Limit, 0), 1<<30))
 	switch {
-	case p.continueToken != "":
-		st, start, err = c.stateForContinue(ctx, p.continueToken)
-		start = keyIn(namespace, start)
-	case p.match == metav1.ResourceVersionMatchExact:
-		st, err = c.stateExactly(ctx, p.rv)
-	case latest:
+	case rd.Continue != nil:
+		start = rd.Continue.Key(rd.Namespace)
+		st, err = c.stateForContinue(ctx, rd.Continue)
+	case rd.AnyVersion():
+		limit = 0
 		st = c.currentState()
-	case p.rv > 0 && p.match == "" && limit > 0:
-		st, err = c.stateExactly(ctx, p.rv)
+	case rd.ExactVersion() > 0:
+		st, err = c.stateExactly(ctx, rd.RV)
 	default:
-		st, err = c.stateNotOlderThan(ctx, p.rv)
+		st, err = c.stateNotOlderThan(ctx, rd.RV)
 	}
 	return st, start, limit, err
 }
 
-// stateForContinue returns the state of a later page, and where its token starts.
-func (c *Cache) stateForContinue(ctx context.Context, text string) (*state, string, error) {
-	t, err := parseContinueToken(text)
-	if err != nil {
-		return nil, "", apierrors.NewBadRequest(err.Error())
-	}
-	if t.ResourceVersion == inconsistent {
-		st, err := c.stateNotOlderThan(ctx, uint64(t.MinResourceVersion))
-		return st, t.Start, err
+// stateForContinue returns the state of a later page.
+func (c *Cache) stateForContinue(ctx context.Context, t *request.ContinueToken) (*state, error) {
+	if t.ResourceVersion == request.Inconsistent {
+		return c.stateNotOlderThan(ctx, uint64(t.MinResourceVersion))
 	}
 	st, err := c.stateExactly(ctx, uint64(t.ResourceVersion))
 	if apierrors.IsResourceExpired(err) {
 		expired := apierrors.NewResourceExpired("The provided continue parameter is too old to display a consistent list result. " +
 			"You can start a new list without the continue parameter, or go on with the continue token in this response: the rest " +
 			"of the list is then as it is now, and does not fit the first part where objects changed in between.")
-		expired.ErrStatus.ListMeta.Continue = continueToken{ResourceVersion: inconsistent, MinResourceVersion: t.ResourceVersion, Start: t.Start}.String()
-		return nil, "", expired
+		expired.ErrStatus.ListMeta.Continue = request.ContinueToken{
+			ResourceVersion: request.Inconsistent, MinResourceVersion: t.ResourceVersion, Start: t.Start,
+		}.String()
+		return nil, expired
 	}
-	return st, t.Start, err
+	return st, err
 }
 
 // page is the result of a LIST.
@@ -71,10 +63,9 @@ type page struct {
 	bytes    int64  // what the page itself takes: the addresses of its objects
 }
 
-// list answers a LIST in a namespace, or in all if that is empty. It returns an error only if it
-// has written nothing.
-func (c *Cache) list(w http.ResponseWriter, r *http.Request, p *params, namespace string, s *selector, rep representation) error {
-	st, start, limit, err := c.stateForList(r.Context(), p, namespace)
+// list answers a LIST. It returns an error only if it has written nothing.
+func (c *Cache) list(w http.ResponseWriter, r *http.Request, rd *request.Request, s *selector, rep representation) error {
+	st, start, limit, err := c.stateForList(r.Context(), rd)
 	if err == nil {
 		err = rep.checkForm(true)
 	}
@@ -89,9 +80,9 @@ func (c *Cache) list(w http.ResponseWriter, r *http.Request, p *params, namespac
 	ctx := r.Context()
 	pg, err := c.page(ctx, &pl, s, start, limit, m)
 	if pg.next != "" {
-		pg.meta.Continue = continueToken{ResourceVersion: int64(st.rv), Start: startIn(namespace, pg.next)}.String()
+		pg.meta.Continue = request.NewContinueToken(st.rv, rd.Namespace, pg.next).String()
 	}
-	if err == nil && rep.enc == wire.Protobuf {
+	if err == nil && rep.Encoding == wire.Protobuf {
 		pg.listSize, err = measureItems(ctx, pg.items, m, &rep)
 	}
 	if ctx.Err() != nil { // the client has gone
@@ -100,7 +91,7 @@ func (c *Cache) list(w http.ResponseWriter, r *http.Request, p *params, namespac
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	w.Header().Set("Content-Type", rep.contentType())
+	w.Header().Set("Content-Type", rep.ContentType())
 	w.Header().Set("Cache-Control", "no-cache, private")
 	if r.Method == http.MethodHead {
 		return nil
@@ -110,7 +101,7 @@ func (c *Cache) list(w http.ResponseWriter, r *http.Request, p *params, namespac
 		return err
 	}
 	defer out.end()
-	if rep.shape == table {
+	if rep.Shape == request.Table {
 		err = writeTable(out, pg, m, &rep)
 	} else {
 		err = writeList(out, pg, m, &rep)
@@ -225,7 +216,7 @@ func (m *matcher) represent(o *store.Object, rep *representation) ([]byte, error
 }
 
 func writeList(out *body, pg page, m *matcher, rep *representation) error {
-	l := wire.NewListWriter(out, rep.enc, rep.listTypeMeta(), pg.meta, pg.listSize)
+	l := wire.NewListWriter(out, rep.Encoding, rep.listTypeMeta(), pg.meta, pg.listSize)
 	l.Form = rep.listForm()
 	for o := range pg.items {
 		if err := writeItem(out, l, o, m, rep); err != nil {
@@ -308,12 +299,8 @@ func writeTable(out *body, pg page, m *matcher, rep *representation) error {
 
 // Select returns the newest objects that match the selectors of a query, for a server that deletes
 // a collection. An empty namespace means all namespaces.
-func (c *Cache) Select(namespace string, query url.Values) ([]*store.Object, error) {
-	p, err := parseParams(query)
-	if err != nil {
-		return nil, err
-	}
-	s, err := c.newSelector(namespace, "", p)
+func (c *Cache) Select(namespace string, o *request.Options) ([]*store.Object, error) {
+	s, err := c.newSelector(namespace, "", o)
 	if err != nil {
 		return nil, err
 	}

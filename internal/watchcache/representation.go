@@ -14,13 +14,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1beta1/validation"
 
 	"github.com/weirproject/weir/internal/codec"
+	"github.com/weirproject/weir/internal/request"
 	"github.com/weirproject/weir/internal/wire"
 )
 
 // representation converts stored objects into what one client accepts. It has one scratch buffer,
 // so only one goroutine may use it.
 type representation struct {
-	mediaType
+	request.MediaType
 	resource  *Resource
 	codec     *codec.Codec // of the resource's objects
 	stored    wire.Encoding
@@ -30,30 +31,37 @@ type representation struct {
 
 // representationKey identifies a representation in the encode cache.
 type representationKey struct {
-	mediaType
+	request.MediaType
 	rowObject metav1.IncludeObjectPolicy
 }
 
 func (rep *representation) key() representationKey {
-	return representationKey{rep.mediaType, rep.rowObject}
+	return representationKey{rep.MediaType, rep.rowObject}
+}
+
+// Encoding returns the encoding in which the cache serves objects to a client with this Accept
+// header, and false if the client accepts none.
+func (c *Cache) Encoding(a request.Accept) (wire.Encoding, bool) {
+	mt, ok := a.Negotiate(c.canServe)
+	return mt.Encoding, ok
 }
 
 // canServe reports whether objects of the cache can be served in this media range. kube-apiserver
 // knows application/* of custom resources only.
-func (c *Cache) canServe(mr mediaRange) bool {
+func (c *Cache) canServe(mr request.MediaRange) bool {
 	switch {
-	case mr.wildcards == 1 && !c.resource.Custom:
+	case mr.Wildcards == 1 && !c.resource.Custom:
 		return false
 	case c.encoding == wire.JSON:
-		return mr.enc == wire.JSON || mr.shape == metadataOnly
+		return mr.Encoding == wire.JSON || mr.Shape == request.MetadataOnly
 	}
-	return mr.enc == wire.Protobuf || c.resource.Type != nil || mr.shape == metadataOnly
+	return mr.Encoding == wire.Protobuf || c.resource.Type != nil || mr.Shape == request.MetadataOnly
 }
 
 // checkForm returns the error for a form that there is not of a list, or of one object.
 func (rep *representation) checkForm(list bool) error {
 	switch {
-	case rep.shape != metadataOnly || rep.list == list:
+	case rep.Shape != request.MetadataOnly || rep.List == list:
 		return rep.checkRows()
 	case list:
 		return notAcceptable("you requested PartialObjectMetadata, but the requested object is a list (" + rep.resource.ListKind + ")")
@@ -63,7 +71,7 @@ func (rep *representation) checkForm(list bool) error {
 
 // checkRows returns the error for a Table whose rows are to include what none can.
 func (rep *representation) checkRows() error {
-	if rep.shape != table {
+	if rep.Shape != request.Table {
 		return nil
 	}
 	if errs := validation.ValidateTableOptions(&metav1.TableOptions{IncludeObject: rep.rowObject}); len(errs) > 0 {
@@ -74,23 +82,23 @@ func (rep *representation) checkRows() error {
 
 // storedAsIs reports whether stored bytes are sent unchanged.
 func (rep *representation) storedAsIs() bool {
-	return rep.shape == whole && rep.stored == rep.enc && rep.resource.StoredAs == "" && rep.resource.conversion.typeMeta == nil
+	return rep.Shape == request.Whole && rep.stored == rep.Encoding && rep.resource.StoredAs == "" && rep.resource.conversion.typeMeta == nil
 }
 
 // typeMeta returns the apiVersion and kind of a single object.
 func (rep *representation) typeMeta() wire.TypeMeta {
-	switch rep.shape {
-	case metadataOnly:
-		return wire.TypeMeta{APIVersion: metav1.GroupName + "/" + rep.version, Kind: "PartialObjectMetadata"}
-	case table:
-		return wire.TypeMeta{APIVersion: metav1.GroupName + "/" + rep.version, Kind: "Table"}
+	switch rep.Shape {
+	case request.MetadataOnly:
+		return wire.TypeMeta{APIVersion: metav1.GroupName + "/" + rep.Version, Kind: "PartialObjectMetadata"}
+	case request.Table:
+		return wire.TypeMeta{APIVersion: metav1.GroupName + "/" + rep.Version, Kind: "Table"}
 	}
 	return rep.resource.typeMeta()
 }
 
 func (rep *representation) listTypeMeta() wire.TypeMeta {
-	if rep.shape == metadataOnly {
-		return wire.TypeMeta{APIVersion: metav1.GroupName + "/" + rep.version, Kind: "PartialObjectMetadataList"}
+	if rep.Shape == request.MetadataOnly {
+		return wire.TypeMeta{APIVersion: metav1.GroupName + "/" + rep.Version, Kind: "PartialObjectMetadataList"}
 	}
 	return rep.resource.listTypeMeta()
 }
@@ -98,7 +106,7 @@ func (rep *representation) listTypeMeta() wire.TypeMeta {
 // listForm returns the form of a list in JSON.
 func (rep *representation) listForm() wire.ListForm {
 	switch {
-	case rep.shape == metadataOnly:
+	case rep.Shape == request.MetadataOnly:
 		return wire.MetadataList
 	case rep.resource.Custom:
 		return wire.UnstructuredList
@@ -112,9 +120,9 @@ func (rep *representation) object(raw []byte) ([]byte, error) {
 	switch {
 	case rep.storedAsIs():
 		return raw, nil
-	case rep.shape == metadataOnly:
+	case rep.Shape == request.MetadataOnly:
 		rep.scratch, err = rep.appendMetadata(rep.scratch[:0], raw)
-	case rep.shape == table:
+	case rep.Shape == request.Table:
 		rep.scratch, err = rep.appendTable(rep.scratch[:0], raw)
 	case rep.stored == wire.JSON && rep.resource.StoredAs == "":
 		if rest, ok := rep.resource.conversion.cutTypeMeta(raw); ok {
@@ -158,20 +166,20 @@ func (rep *representation) partialMetadata(raw []byte) (*metav1.PartialObjectMet
 		return nil, err
 	}
 	p := value.(*metav1.PartialObjectMetadata) // the codec's type
-	p.TypeMeta = metav1.TypeMeta{APIVersion: metav1.GroupName + "/" + rep.version, Kind: "PartialObjectMetadata"}
+	p.TypeMeta = metav1.TypeMeta{APIVersion: metav1.GroupName + "/" + rep.Version, Kind: "PartialObjectMetadata"}
 	rep.resource.conversion.removeAnnotations(p)
 	return p, nil
 }
 
 func (rep *representation) appendMetadata(dst, raw []byte) ([]byte, error) {
-	if rep.stored == wire.Protobuf && rep.enc == wire.Protobuf && rep.resource.conversion.annotations == nil {
+	if rep.stored == wire.Protobuf && rep.Encoding == wire.Protobuf && rep.resource.conversion.annotations == nil {
 		return appendField(dst, raw, metadataField)
 	}
 	p, err := rep.partialMetadata(raw)
 	if err != nil {
 		return dst, err
 	}
-	out, err := codec.MarshalAs(rep.enc, p)
+	out, err := codec.MarshalAs(rep.Encoding, p)
 	return append(dst, out...), err
 }
 
@@ -193,16 +201,16 @@ func appendField(dst, message []byte, number protowire.Number) ([]byte, error) {
 // bookmark encodes an object that has only metadata.
 func (rep *representation) bookmark(p *metav1.PartialObjectMetadata) ([]byte, error) {
 	switch {
-	case rep.shape == table:
+	case rep.Shape == request.Table:
 		t := rep.newTable()
 		t.ResourceVersion = p.ResourceVersion
-		return codec.MarshalAs(rep.enc, t)
-	case rep.shape == metadataOnly:
-		return codec.MarshalAs(rep.enc, p)
+		return codec.MarshalAs(rep.Encoding, t)
+	case rep.Shape == request.MetadataOnly:
+		return codec.MarshalAs(rep.Encoding, p)
 	case rep.resource.Custom:
-		return codec.MarshalAs(rep.enc, rep.resource.customBookmark(p))
+		return codec.MarshalAs(rep.Encoding, rep.resource.customBookmark(p))
 	}
-	return codec.MarshalAs(rep.enc, rep.resource.emptyObject(p))
+	return codec.MarshalAs(rep.Encoding, rep.resource.emptyObject(p))
 }
 
 var errNoObject = errors.New("watchcache: stored JSON is no object")

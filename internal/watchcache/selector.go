@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 
+	"github.com/weirproject/weir/internal/request"
 	"github.com/weirproject/weir/internal/shard"
 	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/wire"
@@ -30,19 +31,18 @@ type fieldTerm struct {
 	not   bool
 }
 
-// newSelector combines the namespace and name of the path with the selectors of the query. An
-// unknown field is a 400.
-func (c *Cache) newSelector(namespace, name string, p *params) (*selector, error) {
-	s := &selector{namespace: namespace, name: name, clustered: !c.resource.Namespaced, shard: p.shard}
-	s.queried = p.labels != nil && !p.labels.Empty() || p.fields != nil && !p.fields.Empty()
-	if p.labels != nil {
-		requirements, selectable := p.labels.Requirements()
+// newSelector combines a namespace and a name, which may be empty, with the selectors of a query.
+// It returns a 400 for an unknown field.
+func (c *Cache) newSelector(namespace, name string, o *request.Options) (*selector, error) {
+	s := &selector{namespace: namespace, name: name, clustered: !c.resource.Namespaced, shard: o.Shard, queried: o.HasSelectors()}
+	if o.Labels != nil {
+		requirements, selectable := o.Labels.Requirements()
 		s.never = !selectable
 		for i := range requirements {
 			s.labels = append(s.labels, newLabelTerm(&requirements[i]))
 		}
 	}
-	f := p.fields
+	f := o.Fields
 	if f == nil {
 		f = fields.Everything()
 	}

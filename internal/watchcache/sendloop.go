@@ -14,7 +14,7 @@ import (
 func (wt *watcher) serve() {
 	defer wt.end()
 	if wt.future {
-		stopped := wt.cache.waitFor(wt.ctx, wt.params.rv)
+		stopped := wt.cache.waitFor(wt.ctx, wt.options.RV)
 		wt.cache.workers.Run(func() { wt.beginLate(stopped) })
 	}
 	send := wt.send

@@ -86,7 +86,7 @@ func (tc *testCache) everyPage(t *testing.T, namespace, query string) (out []lis
 	sharded := strings.Contains(query, "shardSelector")
 	for token := ""; ; {
 		w := httptest.NewRecorder()
-		tc.cache.ServeList(w, httptest.NewRequest(http.MethodGet, "/?"+query+"&continue="+token, nil), namespace, "")
+		serveList(tc.cache, w, httptest.NewRequest(http.MethodGet, "/?"+query+"&continue="+token, nil), namespace, "")
 		var l struct {
 			Metadata struct {
 				Continue           string

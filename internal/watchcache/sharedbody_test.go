@@ -46,7 +46,7 @@ func (tc *testCache) getUnread(ctx context.Context, name string, n int, read cha
 		begun.Add(1)
 		wg.Go(func() {
 			w := &unread{httptest.NewRecorder(), read, sync.OnceFunc(begun.Done)}
-			tc.cache.ServeGet(w, httptest.NewRequest(http.MethodGet, "/?resourceVersion=0", nil).WithContext(ctx), "ns", name)
+			serveGet(tc.cache, w, httptest.NewRequest(http.MethodGet, "/?resourceVersion=0", nil).WithContext(ctx), "ns", name)
 			all[i] = w.Code
 		})
 	}
@@ -210,7 +210,7 @@ func TestUnreadLists(t *testing.T) {
 			r := newRequest("resourceVersion=0").WithContext(ctx)
 			r.Header.Set("Accept-Encoding", "gzip")
 			lists = append(lists, w)
-			go tc.cache.ServeList(w, r, "", "")
+			go serveList(tc.cache, w, r, "", "")
 			synctest.Wait()
 		}
 		if n := b.ShareBytes(0, "jane"); n > share || n < share/2 {

@@ -219,22 +219,6 @@ func TestHistoryWithoutVersion(t *testing.T) {
 	}
 }
 
-func FuzzToken(f *testing.F) {
-	f.Add(continueToken{ResourceVersion: 5, Start: "a/b"}.String())
-	f.Add(continueToken{ResourceVersion: inconsistent, MinResourceVersion: 5, Start: "a"}.String())
-	f.Add("eyJydiI6MX0")
-	f.Fuzz(func(t *testing.T, text string) {
-		tok, err := parseContinueToken(text)
-		if err != nil {
-			return
-		}
-		again, err := parseContinueToken(tok.String())
-		if err != nil || again != tok {
-			t.Errorf("%+v became %+v, %v", tok, again, err)
-		}
-	})
-}
-
 // TestCoalescedChanges: changes that come in several rounds, as when the log is trimmed while a
 // watcher reads, are one change for each key.
 func TestCoalescedChanges(t *testing.T) {

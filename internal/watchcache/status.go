@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weirproject/weir/internal/codec"
+	"github.com/weirproject/weir/internal/request"
 	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/wire"
@@ -60,16 +61,17 @@ func WriteStatus(w http.ResponseWriter, r *http.Request, code int, status *metav
 // accepts, or in JSON if it accepts none. value is a pointer to a type of k8s.io/api or to a
 // Status.
 func WriteValue(w http.ResponseWriter, r *http.Request, code int, kind wire.TypeMeta, value any) {
-	mt, ok := negotiate(r.Header, func(mr mediaRange) bool { return mr.shape == whole })
+	accept := request.ParseAccept(r.Header)
+	mt, ok := accept.Negotiate(func(mr request.MediaRange) bool { return mr.Shape == request.Whole })
 	if !ok {
-		mt.enc = wire.JSON
+		mt.Encoding = wire.JSON
 	}
-	object, err := codec.MarshalAs(mt.enc, value)
+	object, err := codec.MarshalAs(mt.Encoding, value)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	body := appendBody(nil, mt.enc, kind, object)
+	body := appendBody(nil, mt.Encoding, kind, object)
 	if !ok { // the client accepts none: kube-apiserver writes for people
 		body = indented(body)
 	}
@@ -78,7 +80,7 @@ func WriteValue(w http.ResponseWriter, r *http.Request, code int, kind wire.Type
 		_ = control.SetWriteDeadline(time.Now().Add(writeTimeout)) // unsupported by the writers of tests
 		defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
 	}
-	writeBody(w, mt.enc, code, body)
+	writeBody(w, mt.Encoding, code, body)
 }
 
 // indented returns JSON on several lines, without a newline at its end.
@@ -106,7 +108,7 @@ func appendBody(dst []byte, enc wire.Encoding, tm wire.TypeMeta, object []byte) 
 // takes.
 func writeBody(w http.ResponseWriter, enc wire.Encoding, code int, body []byte) {
 	h := w.Header()
-	h.Set("Content-Type", mediaType{enc: enc}.contentType())
+	h.Set("Content-Type", request.MediaType{Encoding: enc}.ContentType())
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	h.Set("Cache-Control", "no-cache, private")
 	w.WriteHeader(code)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/weirproject/weir/internal/request"
 	"github.com/weirproject/weir/internal/resourceversion"
 	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/wire"
@@ -160,7 +161,7 @@ type list struct {
 func (tc *testCache) list(namespace, query string) list {
 	tc.t.Helper()
 	w := httptest.NewRecorder()
-	tc.cache.ServeList(w, httptest.NewRequest(http.MethodGet, "/?"+query, nil), namespace, "")
+	serveList(tc.cache, w, httptest.NewRequest(http.MethodGet, "/?"+query, nil), namespace, "")
 	var l list
 	if err := json.Unmarshal(w.Body.Bytes(), &l); err != nil {
 		tc.t.Fatalf("%v: %s", err, w.Body)
@@ -274,10 +275,36 @@ func (tc *testCache) watch(query string, r http.ResponseWriter) (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		tc.cache.ServeList(r, newRequest("watch=1&"+query).WithContext(ctx), "", "")
+		serveList(tc.cache, r, newRequest("watch=1&"+query).WithContext(ctx), "", "")
 	}()
 	return func() {
 		cancel()
 		<-done
 	}
+}
+
+// serveList answers a LIST or a WATCH as the query of r says, in a namespace. An empty one means
+// all, and an empty name all objects.
+func serveList(c *Cache, w http.ResponseWriter, r *http.Request, namespace, name string) {
+	o, err := request.ParseOptions(r.URL.Query())
+	if err != nil {
+		WriteError(w, r, err)
+		return
+	}
+	c.Serve(w, r, readOf(r, o, "list", namespace, name))
+}
+
+// serveGet answers a GET of one object as the query of r says.
+func serveGet(c *Cache, w http.ResponseWriter, r *http.Request, namespace, name string) {
+	o, err := request.ParseOptions(r.URL.Query())
+	if err != nil {
+		WriteError(w, r, err)
+		return
+	}
+	c.Serve(w, r, readOf(r, o, "get", namespace, name))
+}
+
+func readOf(r *http.Request, o *request.Options, verb, namespace, name string) *request.Request {
+	path := request.Path{Namespace: namespace, Name: name}
+	return &request.Request{Info: request.Info{Path: path, Verb: verb}, Options: *o, Accept: request.ParseAccept(r.Header)}
 }

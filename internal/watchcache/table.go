@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/weirproject/weir/internal/codec"
+	"github.com/weirproject/weir/internal/request"
 	"github.com/weirproject/weir/internal/wire"
 )
 
@@ -69,7 +70,7 @@ func (rep *representation) row(raw []byte) (metav1.TableRow, error) {
 
 // whole returns an object as JSON with its kind.
 func (rep *representation) whole(raw []byte) ([]byte, error) {
-	g := representation{mediaType: mediaType{enc: wire.JSON}, resource: rep.resource, codec: rep.codec, stored: rep.stored}
+	g := representation{MediaType: request.MediaType{Encoding: wire.JSON}, resource: rep.resource, codec: rep.codec, stored: rep.stored}
 	object, err := g.object(raw)
 	if err != nil {
 		return nil, err

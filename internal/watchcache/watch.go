@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/internal/codec"
+	"github.com/weirproject/weir/internal/request"
 	"github.com/weirproject/weir/internal/store"
 	"github.com/weirproject/weir/internal/wire"
 )
@@ -18,7 +19,7 @@ type watcher struct {
 	cache     *Cache
 	ctx       context.Context // ends the watch, at its timeout at the latest
 	cancel    context.CancelFunc
-	params    *params
+	options   *request.Options
 	matcher   matcher
 	rep       representation
 	out       *stream
@@ -50,17 +51,17 @@ type watcher struct {
 // openWatch begins a WATCH: it sends the initial state, and what has changed meanwhile. It waits
 // for nothing that has yet to come: serve does. It returns nil if the watch has ended. An error
 // becomes an ERROR event.
-func (c *Cache) openWatch(w http.ResponseWriter, r *http.Request, p *params, s *selector, rep representation) *watcher {
-	timeout := p.timeout
+func (c *Cache) openWatch(w http.ResponseWriter, r *http.Request, o *request.Options, s *selector, rep representation) *watcher {
+	timeout := o.Timeout
 	if timeout == 0 {
 		timeout = c.minWatch + rand.N(c.minWatch)
 	}
 	wt := &watcher{
 		cache:   c,
-		params:  p,
+		options: o,
 		matcher: matcher{selector: s, cache: c},
 		rep:     rep,
-		initial: p.sendInitial == nil && p.rv == 0 || p.sendInitial != nil && *p.sendInitial,
+		initial: o.StartsWithState(),
 	}
 	wt.ctx, wt.cancel = context.WithTimeout(r.Context(), timeout)
 	wt.interest, wt.selective = s.interest(c)
@@ -72,15 +73,15 @@ func (c *Cache) openWatch(w http.ResponseWriter, r *http.Request, p *params, s *
 	c.counters.watchers.Add(1)
 	// As in kube-apiserver, only initial events are compressed, and only for clients that stream a
 	// list.
-	zip := p.sendInitial != nil && *p.sendInitial && p.allowBookmarks && acceptsGzip(r.Header)
-	wt.out = c.newStream(w, payerOf(r.Context()), rep.watchContentType(), zip, wt.selective)
+	zip := o.WantsInitialEvents() && o.AllowBookmarks && request.AcceptsGzip(r.Header)
+	wt.out = c.newStream(w, payerOf(r.Context()), rep.WatchContentType(), zip, wt.selective)
 	open := false
 	defer func() {
 		if !open {
 			wt.end()
 		}
 	}()
-	wt.future = !wt.initial && p.rv > 0 && c.currentState().rv < p.rv
+	wt.future = !wt.initial && o.RV > 0 && c.currentState().rv < o.RV
 	// Before the client knows that the watch is open, if that need not wait: what it does then must
 	// be seen, and what it wants to see must not expire by what happens meanwhile.
 	var stopped bool
@@ -130,7 +131,7 @@ func (wt *watcher) finish(err error) {
 		err = nil
 	}
 	if err == nil && wt.cache.expired.Load() {
-		err = errExpired(max(wt.sentUpTo, wt.params.rv))
+		err = errExpired(max(wt.sentUpTo, wt.options.RV))
 	}
 	if err != nil {
 		wt.fail(err)
@@ -147,11 +148,11 @@ func (wt *watcher) finish(err error) {
 // fail writes an ERROR event.
 func (wt *watcher) fail(err error) {
 	wt.cache.counters.failed(err)
-	object, marshalErr := codec.MarshalAs(wt.rep.enc, StatusOf(err))
+	object, marshalErr := codec.MarshalAs(wt.rep.Encoding, StatusOf(err))
 	if marshalErr != nil {
 		return
 	}
-	wt.out.write(wire.AppendEvent(nil, wt.rep.enc, wire.Error, statusTypeMeta, object))
+	wt.out.write(wire.AppendEvent(nil, wt.rep.Encoding, wire.Error, statusTypeMeta, object))
 }
 
 // end releases what the watch has.
@@ -224,18 +225,18 @@ func (wt *watcher) addEventCount() {
 func (wt *watcher) start() (stopped bool, err error) {
 	c := wt.cache
 	if wt.initial {
-		if _, err := c.stateNotOlderThan(wt.ctx, wt.params.rv); err != nil {
+		if _, err := c.stateNotOlderThan(wt.ctx, wt.options.RV); err != nil {
 			return false, err
 		}
 		return wt.sendInitialEvents()
 	}
-	if wt.params.rv == 0 {
+	if wt.options.RV == 0 {
 		_, err = wt.openSource()
 		wt.clientVersion = wt.sentUpTo
 		return false, err
 	}
-	wt.sentUpTo, wt.clientVersion = wt.params.rv, wt.params.rv
-	cursor, err := c.cursorAfter(wt.params.rv)
+	wt.sentUpTo, wt.clientVersion = wt.options.RV, wt.options.RV
+	cursor, err := c.cursorAfter(wt.options.RV)
 	switch {
 	case err == nil:
 		wt.setSource(&cursorSource{Cursor: cursor})

@@ -177,11 +177,11 @@ func TestNotReady(t *testing.T) {
 	get := func(want int) *httptest.ResponseRecorder {
 		t.Helper()
 		rec := httptest.NewRecorder()
-		c.ServeList(rec, httptest.NewRequest(http.MethodGet, "/", nil), "", "")
+		serveList(c, rec, httptest.NewRequest(http.MethodGet, "/", nil), "", "")
 		if rec.Code != want {
 			t.Errorf("answered %d, want %d", rec.Code, want)
 		}
-		c.ServeGet(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil), "a", "b")
+		serveGet(c, httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil), "a", "b")
 		return rec
 	}
 	if rec := get(429); rec.Header().Get("Retry-After") != "1" {
@@ -231,11 +231,11 @@ func TestBrokenClientAndStall(t *testing.T) {
 		tc.put("ns", "a", "red")
 		w := &failingWriter{header: http.Header{}}
 		r := httptest.NewRequest(http.MethodGet, "/?watch=1", nil).WithContext(context.Background())
-		tc.cache.ServeList(w, r, "", "") // returns although its context never ends
+		serveList(tc.cache, w, r, "", "") // returns although its context never ends
 		if w.writes != 1 {
 			t.Errorf("%d writes to a connection that is gone", w.writes)
 		}
-		tc.cache.ServeList(w, httptest.NewRequest(http.MethodGet, "/", nil), "", "")
+		serveList(tc.cache, w, httptest.NewRequest(http.MethodGet, "/", nil), "", "")
 	})
 }
 

@@ -41,7 +41,7 @@ func TestEndsBetweenEvents(t *testing.T) {
 				}
 				go func() {
 					defer close(done)
-					tc.cache.ServeList(w, r, "", "")
+					serveList(tc.cache, w, r, "", "")
 				}()
 				time.Sleep(2 * time.Second)
 				w.unblock()

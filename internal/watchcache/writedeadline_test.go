@@ -48,7 +48,7 @@ func TestWriteTimeout(t *testing.T) {
 			go func() {
 				defer close(done)
 				w := &stuckWriter{header: http.Header{}, deadline: make(chan time.Time, 16)}
-				tc.cache.ServeList(w, newRequest("watch=1&timeoutSeconds=36000"), "", "")
+				serveList(tc.cache, w, newRequest("watch=1&timeoutSeconds=36000"), "", "")
 			}()
 			slow := newRecorder()
 			defer tc.watch("timeoutSeconds=36000", slow)()
@@ -88,7 +88,7 @@ func TestObjectWriteTimeout(t *testing.T) {
 		answer func(*Cache, http.ResponseWriter)
 		want   time.Duration
 	}{
-		"a GET":    {func(c *Cache, w http.ResponseWriter) { c.ServeGet(w, newRequest(""), "ns", "a") }, stateGrace},
+		"a GET":    {func(c *Cache, w http.ResponseWriter) { serveGet(c, w, newRequest(""), "ns", "a") }, stateGrace},
 		"a Status": {func(_ *Cache, w http.ResponseWriter) { WriteError(w, newRequest(""), notFound) }, writeTimeout},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -144,7 +144,7 @@ func TestGzipEndTimeout(t *testing.T) {
 			room := head
 			if query == "" {
 				whole := httptest.NewRecorder()
-				tc.cache.ServeList(whole, r, "", "")
+				serveList(tc.cache, whole, r, "", "")
 				if whole.Header().Get("Content-Encoding") != "gzip" {
 					t.Fatalf("not compressed: %v", whole.Header())
 				}
@@ -154,7 +154,7 @@ func TestGzipEndTimeout(t *testing.T) {
 			began, done := time.Now(), make(chan struct{})
 			go func() {
 				defer close(done)
-				tc.cache.ServeList(w, r, "", "")
+				serveList(tc.cache, w, r, "", "")
 			}()
 			select {
 			case <-done:
@@ -247,7 +247,7 @@ func TestShed(t *testing.T) {
 			w := &stuckWriter{header: http.Header{}, deadline: make(chan time.Time, 16)}
 			go func() {
 				defer close(done)
-				tc.cache.ServeList(w, newRequest("watch=1&timeoutSeconds=36000"+query), "", "")
+				serveList(tc.cache, w, newRequest("watch=1&timeoutSeconds=36000"+query), "", "")
 			}()
 			synctest.Wait()
 			return done

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"net/http"
 
-	"github.com/weirproject/weir/internal/watchcache"
+	"github.com/weirproject/weir/internal/request"
 )
 
 // whole builds each answer, except those of watches, in memory before it sends it, as
@@ -12,7 +12,7 @@ import (
 type whole struct{ objects http.Handler }
 
 func (h whole) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if watchcache.IsWatch(r.URL.Query()) {
+	if request.QueryOf(r.URL).Flag("watch") {
 		h.objects.ServeHTTP(w, r)
 		return
 	}

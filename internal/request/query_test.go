@@ -1,4 +1,4 @@
-package proxy
+package request
 
 import (
 	"fmt"
@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestParams: what is read of a query is what url.ParseQuery reads, however it is written.
-func TestParams(t *testing.T) {
+// TestQuery looks parameters up in random queries and compares them with url.ParseQuery.
+func TestQuery(t *testing.T) {
 	pieces := []string{
 		"watch", "w%61tch", "%77%61%74%63%68", "watc%68x", "watch%", "wat+ch", "Watch", "fieldSelector", "field%53elector", "field%5",
 		"&", "&", "&", "=", "=", ";", "%", "%zz", "%3D", "%26", "%3B", "+", "true", "0", "metadata.name%3Da", "ü", "\x00", " ",
@@ -23,13 +23,13 @@ func TestParams(t *testing.T) {
 		for range dice.IntN(12) {
 			query.WriteString(pieces[dice.IntN(len(pieces))])
 		}
-		all, _ := url.ParseQuery(query.String()) // which gives what it can read
+		all, _ := url.ParseQuery(query.String()) // it returns what it can parse
 		for _, name := range []string{"watch", "fieldSelector"} {
-			got := slices.Collect(params(query.String(), name))
+			got := slices.Collect(Query(query.String()).All(name))
 			if !slices.Equal(got, all[name]) {
 				t.Fatalf("%q has %q for %s, want %q", query.String(), got, name, all[name])
 			}
-			if first, ok := firstParam(query.String(), name); first != all.Get(name) || ok != all.Has(name) {
+			if first, ok := Query(query.String()).Lookup(name); first != all.Get(name) || ok != all.Has(name) {
 				t.Fatalf("%q begins with %q, %t for %s, want %q", query.String(), first, ok, name, all.Get(name))
 			}
 			found += len(got)
@@ -40,27 +40,25 @@ func TestParams(t *testing.T) {
 	}
 }
 
-// TestManyParams: whoever writes as many parameters as may be, before anybody has admitted the
-// request, has none of them parsed.
+// TestManyParams looks parameters up among 10,000 others and counts allocations: the proxy does so
+// before it admits the request.
 func TestManyParams(t *testing.T) {
+	const params = 10_000
 	var query strings.Builder
 	query.WriteString("watch=1&dryRun=All")
-	for i := range maxParams - 2 {
+	for i := range params - 2 {
 		fmt.Fprintf(&query, "&%x", i)
 	}
 	at := &url.URL{Path: "/api/v1/pods", RawQuery: query.String()}
-	if queryTooLong(at) {
-		t.Fatalf("%d bytes are too long", query.Len())
-	}
 	for what, read := range map[string]func(){
-		"the info":    func() { requestInfoOf(http.MethodGet, at) },
-		"the dry run": func() { dryRunOf(at) },
+		"the info":    func() { InfoOf(http.MethodGet, at) },
+		"the dry run": func() { QueryOf(at).Get("dryRun") },
 	} {
 		if n := testing.AllocsPerRun(5, read); n > 100 {
-			t.Errorf("%s: %v allocations for %d parameters", what, n, maxParams)
+			t.Errorf("%s: %v allocations for %d parameters", what, n, params)
 		}
 	}
-	if info, dry := requestInfoOf(http.MethodGet, at), dryRunOf(at); info.Verb != "watch" || dry != "All" {
+	if info, dry := InfoOf(http.MethodGet, at), QueryOf(at).Get("dryRun"); info.Verb != "watch" || dry != "All" {
 		t.Errorf("it is a %s, dry run: %q", info.Verb, dry)
 	}
 }

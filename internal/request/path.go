@@ -1,0 +1,133 @@
+package request
+
+import (
+	"net/url"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Path is the parsed path of a URL that names a resource.
+type Path struct {
+	// Prefix is "watch" or "proxy" for the deprecated paths such as /api/v1/watch/pods.
+	Prefix                   string
+	Group, Version, Resource string
+	// Namespace is the segment before the resource. It is empty for a namespace itself.
+	Namespace   string
+	Name        string // empty: a collection
+	Subresource string
+	// More reports whether segments follow the subresource.
+	More bool
+}
+
+// maxSegments is the number of segments that a Path can tell apart.
+const maxSegments = 10
+
+// ParsePath parses a path as kube-apiserver does, which ignores slashes at both ends. It returns
+// false for a path that names no resource.
+func ParsePath(path string) (p Path, ok bool) {
+	parts := strings.SplitN(strings.Trim(path, "/"), "/", maxSegments)
+	switch {
+	case parts[0] == "api" && len(parts) > 2:
+		p.Version, parts = parts[1], parts[2:]
+	case parts[0] == "apis" && len(parts) > 3:
+		p.Group, p.Version, parts = parts[1], parts[2], parts[3:]
+	default:
+		return Path{}, false
+	}
+	if parts[0] == "watch" || parts[0] == "proxy" {
+		if p.Prefix, parts = parts[0], parts[1:]; len(parts) == 0 {
+			return Path{}, false
+		}
+	}
+	// Below a namespace, "status" and "finalize" are subresources, and everything else is a
+	// resource.
+	if len(parts) > 2 && parts[0] == "namespaces" && parts[2] != "status" && parts[2] != "finalize" {
+		p.Namespace, parts = parts[1], parts[2:]
+	}
+	p.Resource = parts[0]
+	if len(parts) > 1 {
+		p.Name = parts[1]
+	}
+	if len(parts) > 2 && p.Prefix != "proxy" {
+		p.Subresource = parts[2]
+	}
+	p.More = len(parts) > 3
+	return p, true
+}
+
+// CollectionOf parses the path of a collection on a server that may be reached below some other
+// path. It returns false for every other path.
+func CollectionOf(path string) (p Path, ok bool) {
+	for i := range len(path) {
+		if path[i] != '/' {
+			continue
+		}
+		p, ok := ParsePath(path[i:])
+		if ok && p.Prefix == "" && p.Name == "" && p.Resource != "" && p.Version != "" {
+			return p, true
+		}
+	}
+	return Path{}, false
+}
+
+// GVR returns the resource.
+func (p *Path) GVR() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: p.Group, Version: p.Version, Resource: p.Resource}
+}
+
+// String returns the usual spelling of the path of a collection or an object.
+func (p *Path) String() string {
+	s := "/api/" + p.Version
+	if p.Group != "" {
+		s = "/apis/" + p.Group + "/" + p.Version
+	}
+	if p.Namespace != "" {
+		s += "/namespaces/" + p.Namespace
+	}
+	s += "/" + p.Resource
+	if p.Name != "" {
+		s += "/" + p.Name
+	}
+	return s
+}
+
+// isStrict reports whether a URL has the usual spelling of the path of a collection or an object,
+// and only bytes that every client writes unescaped. That excludes subresources, deprecated paths,
+// escapes and extra slashes.
+func (p *Path) isStrict(u *url.URL) bool {
+	return u.RawPath == "" && u.Path == p.String() && !p.isReserved() &&
+		(p.Group == "" || isName(p.Group, groupByte)) && isName(p.Version, labelByte) && isName(p.Resource, labelByte) &&
+		(p.Namespace == "" || isName(p.Namespace, labelByte)) && (p.Name == "" || isName(p.Name, nameByte))
+}
+
+// isReserved reports whether kube-apiserver reads the name of the resource as something else: the
+// verb of a deprecated path, a subresource of the namespace before it, or the core group's
+// namespaces in another group or in a namespace.
+func (p *Path) isReserved() bool {
+	switch p.Resource {
+	case "watch", "proxy", "status", "finalize":
+		return true
+	case "namespaces":
+		return p.Group != "" || p.Namespace != ""
+	}
+	return false
+}
+
+// isName reports whether a path segment consists of bytes that ok accepts, and is not empty, "." or
+// "..".
+func isName(s string, ok func(byte) bool) bool {
+	for i := range len(s) {
+		if !ok(s[i]) {
+			return false
+		}
+	}
+	return s != "" && s != "." && s != ".."
+}
+
+func labelByte(b byte) bool { return b >= 'a' && b <= 'z' || b >= '0' && b <= '9' || b == '-' }
+
+func groupByte(b byte) bool { return labelByte(b) || b == '.' }
+
+// nameByte reports whether all clients write this byte of an object's name unescaped.
+func nameByte(b byte) bool { return groupByte(b) || b >= 'A' && b <= 'Z' || b == '_' || b == ':' }

@@ -1,0 +1,114 @@
+package request
+
+import (
+	"iter"
+	"net/url"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/fields"
+)
+
+// Query is the query of a URL as sent. Each method looks up one parameter, as kube-apiserver reads
+// it, and parses no other. So a query of many parameters costs little before its request is
+// admitted.
+type Query string
+
+// QueryOf returns the query of a URL.
+func QueryOf(u *url.URL) Query { return Query(u.RawQuery) }
+
+// All returns the values of a parameter, as url.Values has them. name has no byte to escape.
+func (q Query) All(name string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for rest := string(q); rest != ""; {
+			var pair string
+			pair, rest, _ = strings.Cut(rest, "&")
+			key, escaped, _ := strings.Cut(pair, "=")
+			if !unescapesTo(key, name) || strings.Contains(pair, ";") {
+				continue
+			}
+			if value, err := url.QueryUnescape(escaped); err == nil && !yield(value) {
+				return
+			}
+		}
+	}
+}
+
+// Lookup returns the first value of a parameter, as url.Values.Get does, and whether there is one.
+func (q Query) Lookup(name string) (value string, ok bool) {
+	for value := range q.All(name) {
+		return value, true
+	}
+	return "", false
+}
+
+// Get returns the first value of a parameter, or "".
+func (q Query) Get(name string) string {
+	value, _ := q.Lookup(name)
+	return value
+}
+
+// Flag returns the value of a boolean parameter. As in kube-apiserver, it is true if the query has
+// it with another value than "false" and "0".
+func (q Query) Flag(name string) bool {
+	value, ok := q.Lookup(name)
+	return ok && value != "0" && !strings.EqualFold(value, "false")
+}
+
+// unescapesTo reports whether a key of a query is a name, which may have each byte escaped.
+func unescapesTo(key, name string) bool {
+	if len(key) <= len(name) || len(key) > len("%xx")*len(name) {
+		return key == name
+	}
+	unescaped, err := url.QueryUnescape(key)
+	return err == nil && unescaped == name
+}
+
+// maxInfoSelector bounds the field selector, in bytes, that selectedName parses whole. Of a longer
+// one it parses only the term that names the object.
+const maxInfoSelector = 256
+
+// selectedName returns the name that the field selector requires, or "".
+func (q Query) selectedName() string {
+	text := q.Get("fieldSelector")
+	if len(text) > maxInfoSelector {
+		text = nameTerm(text)
+	}
+	s, err := fields.ParseSelector(text)
+	if err != nil {
+		return ""
+	}
+	return nameOf(s)
+}
+
+// nameOf returns the name that a field selector requires, as kube-apiserver shows it to its
+// authorizers, or "". s may be nil.
+func nameOf(s fields.Selector) string {
+	if s == nil {
+		return ""
+	}
+	name, ok := s.RequiresExactMatch("metadata.name")
+	if !ok || len(content.IsPathSegmentName(name)) > 0 {
+		return ""
+	}
+	return name
+}
+
+// nameTerm returns the term of a field selector that starts with metadata.name=, or "". Terms end
+// at a comma that no backslash precedes.
+func nameTerm(selector string) string {
+	for selector != "" {
+		end := 0
+		for ; end < len(selector) && selector[end] != ','; end++ {
+			if selector[end] == '\\' {
+				end++
+			}
+		}
+		end = min(end, len(selector))
+		if strings.HasPrefix(selector, "metadata.name=") {
+			return selector[:end]
+		}
+		selector = strings.TrimPrefix(selector[end:], ",")
+	}
+	return ""
+}

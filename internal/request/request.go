@@ -1,0 +1,149 @@
+package request
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+
+	"k8s.io/utils/lru"
+)
+
+// Request is what a client asks for. A server authorizes it and answers it, so what is answered is
+// what was authorized. It is immutable and safe for concurrent use: equal requests share it.
+type Request struct {
+	Info
+	Options
+	Accept Accept
+}
+
+// ErrNotRead is returned for a URL that names no objects to read.
+var ErrNotRead = errors.New("the path of the request names no objects to read")
+
+// reads caches parsed requests. Clients repeat them, and parsing a selector takes longer than
+// finding what it selects.
+var reads = lru.New(maxCachedReads)
+
+const (
+	maxCachedReads = 4096
+	// MaxCachedBytes bounds the URL and Accept header of a cached request together, in bytes.
+	MaxCachedBytes = 1 << 10
+)
+
+// readKey is all that a Request is parsed from, as sent. Different escapes make different keys.
+type readKey struct {
+	path, rawPath, query, accept string
+	strict                       bool
+}
+
+// keyOf returns the key of a request. It returns false for one that is not cached.
+func keyOf(r *http.Request, strict bool) (key readKey, ok bool) {
+	key = readKey{r.URL.Path, r.URL.RawPath, r.URL.RawQuery, r.Header.Get("Accept"), strict}
+	return key, len(r.Header["Accept"]) < 2 && len(key.path)+len(key.rawPath)+len(key.query)+len(key.accept) <= MaxCachedBytes
+}
+
+func cached(key readKey, cacheable bool) (rq *Request, ok bool) {
+	if !cacheable {
+		return nil, false
+	}
+	value, ok := reads.Get(key)
+	if !ok {
+		return nil, false
+	}
+	return value.(*Request), true
+}
+
+// Parse parses a GET or HEAD request for objects, as kube-apiserver does. The error is [ErrNotRead]
+// or the Status that kube-apiserver would return.
+func Parse(r *http.Request) (*Request, error) {
+	key, cacheable := keyOf(r, false)
+	if rq, ok := cached(key, cacheable); ok {
+		return rq, nil
+	}
+	rq, err := parse(r, r.URL.Query())
+	if err == nil && cacheable {
+		reads.Add(key, rq)
+	}
+	return rq, err
+}
+
+func parse(r *http.Request, q url.Values) (*Request, error) {
+	info := InfoOf(http.MethodGet, r.URL)
+	var options *Options
+	var err error
+	switch {
+	case !info.OfResource:
+		err = ErrNotRead
+	case info.Verb == "get":
+		options, err = parseGetOptions(q)
+	case info.Verb == "list", info.Verb == "watch":
+		if info.Prefix == "watch" {
+			q.Set("watch", "true")
+		}
+		options, err = ParseOptions(q)
+	default:
+		err = ErrNotRead
+	}
+	if err != nil {
+		return nil, err
+	}
+	rq := &Request{Info: *info, Options: *options, Accept: ParseAccept(r.Header)}
+	if info.Name == "" {
+		rq.setList(options.Watch, nameOf(options.Fields))
+	}
+	return rq, nil
+}
+
+// CachedStrict returns what [Strict] returned for an equal request. It returns false if Strict has
+// to parse the request.
+func CachedStrict(r *http.Request) (rq *Request, ok bool) {
+	if r.Method != http.MethodGet {
+		return nil, true
+	}
+	return cached(keyOf(r, true))
+}
+
+// Strict parses a GET request. It returns nil unless the path, the query and the resourceVersion
+// have the one spelling that every server reads alike, every parameter is known and occurs once,
+// and kube-apiserver accepts them. It does not judge the Accept header, see [Accept.IsStrict].
+func Strict(r *http.Request) *Request {
+	if rq, ok := CachedStrict(r); ok {
+		return rq
+	}
+	rq := parseStrict(r)
+	if key, cacheable := keyOf(r, true); cacheable {
+		reads.Add(key, rq)
+	}
+	return rq
+}
+
+// Requests with larger selectors are not strict, because each object costs time for them.
+const (
+	MaxSelector          = 8 << 10 // bytes of a selector's text
+	MaxLabelRequirements = 64
+	MaxFieldRequirements = 16
+)
+
+func parseStrict(r *http.Request) *Request {
+	p, ok := ParsePath(r.URL.Path)
+	if !ok || !p.isStrict(r.URL) {
+		return nil
+	}
+	known := strictList
+	if p.Name != "" {
+		known = strictGet
+	}
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil || !isStrictQuery(q, known) {
+		return nil
+	}
+	rq, err := parse(r, q)
+	if err != nil || rq.Watch && !isStrictWatchTimeout(q.Get("timeoutSeconds")) {
+		return nil
+	}
+	if rq.Labels != nil {
+		if requirements, _ := rq.Labels.Requirements(); len(requirements) > MaxLabelRequirements {
+			return nil
+		}
+	}
+	return rq
+}

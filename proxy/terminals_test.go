@@ -1,0 +1,73 @@
+package proxy
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/weirproject/weir/apiserver"
+)
+
+// TestTerminals: what kube-apiserver indents is the upstream's, but for browsers: JSON, and nothing
+// else. A WATCH is never indented.
+func TestTerminals(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 1})
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
+	tp.ready()
+	const protobuf = "application/vnd.kubernetes.protobuf"
+	for agent, indents := range map[string]bool{"curl/8.5.0": true, "Wget/1.21": true, "Mozilla/5.0 (X11)": false, "kubectl/v1.37.0": false} {
+		for accept, json := range map[string]bool{
+			"": true, "*/*": true, "application/json": true, "application/json," + protobuf: true, protobuf: false, protobuf + ",application/json": false,
+			"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1": true, protobuf + ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1": false,
+		} {
+			for path, indentable := range map[string]bool{
+				"/api/v1/pods?resourceVersion=0": true, "/api/v1/pods?watch=true&resourceVersion=0&timeoutSeconds=1": false,
+			} {
+				if strings.Contains(accept, "as=") && !indentable {
+					continue // a WATCH is not of lists
+				}
+				tp.get("jane", path, "User-Agent", agent, "Accept", accept)
+				if got, here := len(u.forwarded("/api/v1/")) == 0, !(indents && json && indentable); got != here {
+					t.Errorf("%s %s %q: answered here: %v, want %v", agent, path, accept, got, here)
+				}
+			}
+		}
+		tp.get("jane", "/api/v1/namespaces/default/pods/x?resourceVersion=0", "User-Agent", agent)
+		if got := len(u.forwarded("/api/v1/")) == 0; got != !indents {
+			t.Errorf("%s, a GET: answered here: %v", agent, got)
+		}
+	}
+}
+
+// TestLongTargetsAreNotKept: the host of an absolute target, which nobody reads, is not kept with
+// its path.
+func TestLongTargetsAreNotKept(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{})
+	tp := startProxy(t, u, Options{})
+	const requests, size = 50, 200 << 10
+	host := strings.Repeat("a", size)
+	ask := func(n int) {
+		for i := range n {
+			r := httptest.NewRequest(http.MethodGet, fmt.Sprintf("https://%s/version?%d", host, i), nil).WithContext(tp.ctx)
+			tp.server.ServeHTTP(httptest.NewRecorder(), r)
+		}
+	}
+	used := func() int64 {
+		u.forwarded("")
+		for range 3 {
+			runtime.GC()
+		}
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	ask(5)
+	before := used()
+	ask(requests)
+	if grown := used() - before; grown > requests*size/4 {
+		t.Errorf("%d requests have left %d bytes", requests, grown)
+	}
+}
