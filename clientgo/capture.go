@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strconv"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/weirproject/weir/internal/request"
 	"github.com/weirproject/weir/internal/wire"
 )
 
@@ -125,16 +125,10 @@ func (c *capture) drop() {
 
 var errDropped = errors.New("the answer is not wanted")
 
-// isWatch reports whether a read request is a WATCH.
-func isWatch(req *http.Request) bool {
-	watch, _ := strconv.ParseBool(req.URL.Query().Get("watch"))
-	return watch
-}
-
 // wants returns the resource of a request and reports whether the capture takes its response.
 func (c *capture) wants(req *http.Request) (schema.GroupVersionResource, bool) {
 	resource, ok := resourceOf(req)
-	if !ok || req.Method != http.MethodGet || isWatch(req) != (c.verb == verbWatch) {
+	if !ok || req.Method != http.MethodGet || request.QueryOf(req.URL).Flag("watch") != (c.verb == verbWatch) {
 		return resource, false
 	}
 	c.mu.Lock()
@@ -149,7 +143,7 @@ func (c *capture) wants(req *http.Request) (schema.GroupVersionResource, bool) {
 // isSamePage reports whether a request is for the page that the call requested. A List that pages
 // by itself with its own options requests other pages, except for the first.
 func (c *capture) isSamePage(req *http.Request) bool {
-	return c.verb == verbWatch || req.URL.Query().Get("continue") == c.page
+	return c.verb == verbWatch || request.QueryOf(req.URL).Get("continue") == c.page
 }
 
 // inspect reports whether a response has the informer's objects, and for a LIST returns the list's

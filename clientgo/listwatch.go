@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/weirproject/weir/internal/request"
 	"github.com/weirproject/weir/internal/source"
 )
 
@@ -186,7 +187,7 @@ func watchTimeout(answer *http.Response, requested time.Duration) time.Duration 
 	if answer.Request == nil || answer.Request.URL == nil {
 		return requested
 	}
-	seconds, _ := strconv.ParseInt(answer.Request.URL.Query().Get("timeoutSeconds"), 10, 32)
+	seconds, _ := strconv.ParseInt(request.QueryOf(answer.Request.URL).Get("timeoutSeconds"), 10, 32)
 	return time.Duration(seconds) * time.Second
 }
 

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/weirproject/weir/internal/request"
 	"github.com/weirproject/weir/internal/source"
 	"github.com/weirproject/weir/internal/wire"
 )
@@ -84,7 +85,7 @@ func (p *probe) withContext(ctx context.Context) context.Context {
 // with its own limit receives every page.
 func (p *probe) roundTrip(next http.RoundTripper, req *http.Request) (*http.Response, error) {
 	p.seen.Store(true)
-	query := req.URL.Query()
+	query := request.QueryOf(req.URL)
 	if _, ok := resourceOf(req); !ok || req.Method != http.MethodGet || query.Get("limit") != strconv.FormatInt(p.limit, 10) {
 		return next.RoundTrip(req)
 	}

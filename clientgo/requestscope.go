@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/weirproject/weir/internal/request"
 	"github.com/weirproject/weir/internal/wire"
 )
 
@@ -18,13 +19,18 @@ type requestScope struct {
 
 // scopeOf returns the scope of a request whose path is that of a resource's collection.
 func scopeOf(req *http.Request, resource schema.GroupVersionResource) *requestScope {
-	s := &requestScope{resource: resource}
-	if match := listPath.FindStringSubmatch(req.URL.Path); match != nil {
-		s.namespace = match[3]
+	path, _ := request.CollectionOf(req.URL.Path)
+	query := request.QueryOf(req.URL)
+	return &requestScope{
+		resource: resource, namespace: path.Namespace,
+		selector: strings.TrimSpace(query.Get("labelSelector") + " " + query.Get("fieldSelector")),
 	}
-	query := req.URL.Query()
-	s.selector = strings.TrimSpace(query.Get("labelSelector") + " " + query.Get("fieldSelector"))
-	return s
+}
+
+// resourceOf returns the resource of a request whose path is that of a collection.
+func resourceOf(req *http.Request) (schema.GroupVersionResource, bool) {
+	path, ok := request.CollectionOf(req.URL.Path)
+	return path.GVR(), ok
 }
 
 // Scope returns the scope of the last captured request. A ListerWatcher does not provide it, so it

@@ -1,9 +1,7 @@
 package clientgo
 
 import (
-	"net/http"
 	"reflect"
-	"regexp"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -84,19 +82,6 @@ func gvksOf(gvk schema.GroupVersionKind) []schema.GroupVersionKind {
 		return nil
 	}
 	return []schema.GroupVersionKind{gvk}
-}
-
-// listPath matches the path of a collection, to its end: version, then resource, or version,
-// namespace and resource.
-var listPath = regexp.MustCompile(`/(?:api|apis/([^/]+))/([^/]+)/(?:namespaces/([^/]+)/)?([^/]+)/?$`)
-
-// resourceOf returns the resource of a request whose path is that of a collection.
-func resourceOf(req *http.Request) (schema.GroupVersionResource, bool) {
-	match := listPath.FindStringSubmatch(req.URL.Path)
-	if match == nil {
-		return schema.GroupVersionResource{}, false
-	}
-	return schema.GroupVersionResource{Group: match[1], Version: match[2], Resource: match[4]}, true
 }
 
 // matchList reports whether the response to a LIST has the informer's objects. It also returns the

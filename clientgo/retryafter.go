@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
+	"github.com/weirproject/weir/internal/request"
 	"github.com/weirproject/weir/internal/source"
 )
 
@@ -79,7 +80,7 @@ func hideBroken(req *http.Request, err error) error {
 	}
 	switch {
 	case utilnet.IsConnectionReset(err), utilnet.IsProbableEOF(err), utilnet.IsHTTP2ConnectionLost(err):
-	case utilnet.IsTimeout(err) && isWatch(req): // a LIST is not sent again
+	case utilnet.IsTimeout(err) && request.QueryOf(req.URL).Flag("watch"): // a LIST is not sent again
 	default:
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/weirproject/weir/internal/request"
 	"github.com/weirproject/weir/internal/source"
 	"github.com/weirproject/weir/internal/wire"
 )
@@ -170,7 +171,7 @@ func isText(resp *http.Response) bool {
 // acceptEncoding returns gzip for long responses and identity for others. It returns "" for long
 // ones that net/http decompresses: it does so only if it has requested gzip itself.
 func (t *transport) acceptEncoding(req *http.Request, v verb) string {
-	long := v == verbList || req.URL.Query().Get("sendInitialEvents") == "true"
+	long := v == verbList || request.QueryOf(req.URL).Flag("sendInitialEvents")
 	switch {
 	case !long || t.compression == uncompressed:
 		return "identity"
