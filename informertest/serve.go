@@ -6,12 +6,14 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/weirproject/weir/internal/request"
 	"github.com/weirproject/weir/internal/resourceversion"
+	"github.com/weirproject/weir/internal/wire"
 )
 
 // waitForVersion is how long kube-apiserver waits for its cache to reach a resourceVersion.
@@ -20,9 +22,9 @@ const waitForVersion = 3 * time.Second
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	op, namespace := operation(r.URL.Path, q.Get("watch"))
+	op, namespace := operation(r)
 	a := s.note(Request{Op: op, Path: r.URL.Path, Query: q, At: time.Now()})
-	enc := accepted(r.Header.Get("Accept"))
+	enc := accepted(r.Header)
 	if !pause(r, a.Delay) {
 		return
 	}
@@ -55,27 +57,25 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // operation returns the operation of a request, and the namespace of a LIST, "" for all.
-func operation(path, watch string) (op Op, namespace string) {
-	watches := watch != "" && watch != "false" && watch != "0"
-	switch path {
-	case "/version":
+func operation(r *http.Request) (op Op, namespace string) {
+	info := request.InfoOf(http.MethodGet, r.URL)
+	switch at := info.GVR(); {
+	case r.URL.Path == "/version":
 		return Version, ""
-	case "/api/v1/pods":
-		if watches {
-			return Watch, ""
-		}
-		return List, ""
-	case "/api/v1/namespaces":
-		if !watches {
-			return Namespaces, ""
-		}
-	}
-	namespace, pods := strings.CutSuffix(strings.TrimPrefix(path, "/api/v1/namespaces/"), "/pods")
-	if pods && !watches && !strings.Contains(namespace, "/") {
-		return List, namespace
+	case at == podsResource && info.Verb == "watch" && info.Namespace == "":
+		return Watch, ""
+	case at == podsResource && info.Verb == "list":
+		return List, info.Namespace
+	case at == namespacesResource && info.Verb == "list":
+		return Namespaces, ""
 	}
 	return Unknown, ""
 }
+
+var (
+	podsResource       = corev1.SchemeGroupVersion.WithResource("pods")
+	namespacesResource = corev1.SchemeGroupVersion.WithResource("namespaces")
+)
 
 // pause waits. It reports false if the client has disconnected.
 func pause(r *http.Request, d time.Duration) bool {
@@ -92,24 +92,18 @@ func pause(r *http.Request, d time.Duration) bool {
 	}
 }
 
-// accepted returns the first encoding in an Accept header that the server has.
-func accepted(header string) encoding {
-	for media := range strings.SplitSeq(header, ",") {
-		media, parameters, _ := strings.Cut(strings.TrimSpace(media), ";")
-		metadata := strings.Contains(parameters, "as=PartialObjectMetadata")
-		switch {
-		case strings.Contains(parameters, "as=") && !metadata:
-		case media == typeProtobuf && metadata:
-			return asProtobufMetadata
-		case media == typeProtobuf:
-			return asProtobuf
-		case media == typeJSON && metadata:
-			return asJSONMetadata
-		case media == typeJSON, media == "*/*":
-			return asJSON
-		}
+// accepted returns the encoding that a client prefers of those that the server has.
+func accepted(h http.Header) encoding {
+	a := request.ParseAccept(h)
+	mt, _ := a.Negotiate(func(mr request.MediaRange) bool { return mr.Shape != request.Table })
+	enc := asJSON
+	if mt.Encoding == wire.Protobuf {
+		enc = asProtobuf
 	}
-	return asJSON
+	if mt.Shape == request.MetadataOnly {
+		enc += asJSONMetadata
+	}
+	return enc
 }
 
 func writeStatus(w http.ResponseWriter, enc encoding, status *metav1.Status) {
@@ -210,7 +204,8 @@ func (s *Server) firstPage(namespace string, q url.Values, limit int) (page, *me
 func (s *Server) keep(p page) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	token := fmt.Sprintf("page-%d-%d-%s", p.rv, len(p.items), p.items[0].key)
+	start := fmt.Sprint(p.items[0].key, " and ", len(p.items)-1, " more") // of a namespace or of all
+	token := request.ContinueToken{ResourceVersion: int64(p.rv), Start: start}.String()
 	s.pages[token] = p
 	return token
 }
