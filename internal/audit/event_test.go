@@ -196,14 +196,14 @@ func TestParseQuery(t *testing.T) {
 		"/api/v1/pods?fieldSelector=spec.nodeName%3Dn1":      {Selected: true, OneNode: true},
 		"/api/v1/pods?fieldSelector=metadata.name%3Dweb-0":   {Selected: true, OneObject: true},
 		"/api/v1/pods?fieldSelector=metadata.namespace%3Da":  {Selected: true},
-		"/api/v1/pods?resourceVersion=7&watch=1":             {Version: "7"},
+		"/api/v1/pods?resourceVersion=7&watch=1":             {Version: "7", resumes: true},
 		"/api/v1/pods?timeoutSeconds=420&watch=1":            {Timeout: 420 * time.Second},
 		"/api/v1/pods?timeoutSeconds=-1&watch=1":             {},
 		"/api/v1/pods?timeoutSeconds=x&watch=1":              {},
 		"/p?timeoutSeconds=9000000000000000000":              {Timeout: 7 * 24 * time.Hour},
-		"/api/v1/pods?sendInitialEvents=true&watch=true":     {initialEvents: "true"},
-		"/p?resourceVersion=7&resourceVersionMatch=Exact":    {Version: "7", Exact: true},
-		"/p?resourceVersion=7&resourceVersionMatch=NotOlder": {Version: "7"},
+		"/api/v1/pods?sendInitialEvents=true&watch=true":     {},
+		"/p?resourceVersion=7&resourceVersionMatch=Exact":    {Version: "7", Exact: true, resumes: true},
+		"/p?resourceVersion=7&resourceVersionMatch=NotOlder": {Version: "7", resumes: true},
 	} {
 		if got := ParseQuery([]byte(uri)); got != want {
 			t.Errorf("%s: %+v, want %+v", uri, got, want)

@@ -2,10 +2,13 @@ package audit
 
 import (
 	"bytes"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weirproject/weir/internal/request"
 )
 
 // Query is what a LIST or WATCH asks for in its URI. The zero value is a LIST of everything, as new
@@ -21,52 +24,40 @@ type Query struct {
 
 	Timeout time.Duration // timeoutSeconds, a week at most; 0: none
 
-	initialEvents string // sendInitialEvents
+	resumes bool // a WATCH starts after a version, or wants no initial events
 }
 
-// ParseQuery reads the query of a request's URI. Parameters that cannot be unescaped are taken as
-// they are.
+// ParseQuery reads the query of a request's URI as kube-apiserver does.
 func ParseQuery(uri []byte) Query {
-	var q Query
 	i := bytes.IndexByte(uri, '?')
 	if i < 0 {
-		return q
+		return Query{}
 	}
-	for pair := range strings.SplitSeq(string(uri[i+1:]), "&") {
-		name, value, _ := strings.Cut(pair, "=")
-		if value != "" {
-			q.set(name, value)
-		}
+	q := request.Query(uri[i+1:])
+	version, fields := q.Get("resourceVersion"), q.Get("fieldSelector")
+	_, initial := q.Lookup("sendInitialEvents")
+	return Query{
+		Version:   version,
+		Exact:     q.Get("resourceVersionMatch") == string(metav1.ResourceVersionMatchExact),
+		Limit:     number(q, "limit"),
+		Continued: q.Get("continue") != "",
+		Selected:  fields != "" || q.Get("labelSelector") != "",
+		OneObject: requires(fields, "metadata.name="),
+		OneNode:   requires(fields, "spec.nodeName="),
+		Timeout:   time.Duration(min(number(q, "timeoutSeconds"), longest/1e6)) * time.Second,
+		resumes:   initial && !q.Flag("sendInitialEvents") || !initial && version != "" && version != "0",
 	}
-	return q
 }
 
-func (q *Query) set(name, value string) {
-	switch name {
-	case "resourceVersion":
-		q.Version = value
-	case "resourceVersionMatch":
-		q.Exact = value == "Exact"
-	case "limit":
-		n, _ := strconv.ParseInt(value, 10, 64) // 0 if it is no number, which no server accepts
-		q.Limit = max(n, 0)
-	case "continue":
-		q.Continued = true
-	case "labelSelector":
-		q.Selected = true
-	case "fieldSelector":
-		q.Selected = true
-		if text, err := url.QueryUnescape(value); err == nil {
-			value = text
-		}
-		q.OneObject = strings.HasPrefix(value, "metadata.name=") || strings.Contains(value, ",metadata.name=")
-		q.OneNode = strings.HasPrefix(value, "spec.nodeName=") || strings.Contains(value, ",spec.nodeName=")
-	case "timeoutSeconds":
-		n, _ := strconv.ParseInt(value, 10, 64) // 0 if it is no number, which no server accepts
-		q.Timeout = time.Duration(min(max(n, 0), longest/1e6)) * time.Second
-	case "sendInitialEvents":
-		q.initialEvents = strings.ToLower(value)
-	}
+// number returns a parameter that no server accepts unless it is a number.
+func number(q request.Query, name string) int64 {
+	n, _ := strconv.ParseInt(q.Get(name), 10, 64)
+	return max(n, 0)
+}
+
+// requires reports whether a field selector has a term that starts with prefix.
+func requires(selector, prefix string) bool {
+	return strings.HasPrefix(selector, prefix) || strings.Contains(selector, ","+prefix)
 }
 
 // Quorum reports whether a LIST must be as new as its storage, so that the server has to ask it:
@@ -82,9 +73,4 @@ func (q Query) FirstOnly() bool { return q.Limit == 1 && q.Version != "0" && !q.
 
 // InitialList reports whether a WATCH begins with a LIST: with the objects that there are, each as
 // an event. It does so unless it names a version that it goes on from, or wants none of them.
-func (q Query) InitialList() bool {
-	if q.initialEvents == "" {
-		return q.Version == "" || q.Version == "0"
-	}
-	return q.initialEvents != "false" && q.initialEvents != "0"
-}
+func (q Query) InitialList() bool { return !q.resumes }
