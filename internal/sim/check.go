@@ -201,8 +201,8 @@ func (r *run) follows(s Scope, was last, now api.Representation) (err error) {
 				err = fmt.Errorf("%v again, unchanged", to)
 			}
 		case from.Version == to.Version && from.Schema > to.Schema && (r.world.repeats() || len(s.pairs()) > 1):
-			// An event that comes again as it was sent first, or late by another watch, is told
-			// from what was sent since by its resourceVersion alone.
+			// Only the resourceVersion of an event shows whether it repeats an earlier one, or came late
+			// from another watch, or was sent since.
 		case from.Version == to.Version && from.Schema > to.Schema:
 			err = fmt.Errorf("%v after %v", to, from)
 		case to.Version.ID < from.Version.ID:
@@ -226,8 +226,8 @@ func (s Scope) stalled(was, now *etcd.Version) bool {
 	return len(s.pairs()) > 1 && now.Era.Index < was.Era.Index && now.Revision > was.Revision
 }
 
-// next returns an error if something that the scope includes came between what was told of a key
-// and what is told next, and nil if nothing did.
+// next returns an error if something that the scope includes came between the previous event of a
+// key and the next one.
 func (r *run) next(s Scope, was last, now api.Representation) (err error) {
 	r.cluster.Do(func(h *etcd.History) {
 		e := h.Era()
@@ -244,7 +244,7 @@ func (r *run) next(s Scope, was last, now api.Representation) (err error) {
 	return err
 }
 
-// same reports whether two representations that a handler is told of are the same to it.
+// same reports whether two representations are the same to a handler.
 func (c *client) same(a, b api.Representation) bool { return a == b }
 
 // back returns the name of a rule against going back. It is another one for watches that are

@@ -26,7 +26,7 @@
 //
 // # What is checked
 //
-// At every step, of what a handler is told:
+// At every step, of the events of a handler:
 //
 //   - order: of each key Added, then Updated from exactly what it was told before, then Deleted
 //   - back: nothing older than what it was told before, unless the servers went back to it
@@ -47,7 +47,7 @@
 //   - await: a reader that has waited for a resourceVersion reads nothing older
 //   - proven: a watch cache that is proven current has every write from before the proof
 //   - behind: where nothing is in the way, the resourceVersion is that of the last change
-//   - hammers: nobody asks without a pause
+//   - hammers: no informer sends requests without a pause
 //
 // Behind a front end that ends WATCHes before their time (unwatched.go):
 //
@@ -56,8 +56,8 @@
 //
 // At rest, a bounded time after the last fault:
 //
-//   - stale, stale-bytes: what is held is what the servers have, byte for byte
-//   - handler-stale: so is what each handler was told
+//   - stale, stale-bytes: the store has the objects of the servers, byte for byte
+//   - handler-stale: so has each handler
 //   - progress: the resourceVersion is the servers'
 //   - never-synced: everybody has synced
 //   - err, err-nil: Err is nil exactly when nothing stands in the way
@@ -70,11 +70,11 @@
 //
 // # What is not
 //
-// What no protocol tells: a client that watches from a revision of an era that is no more, when the
-// present one has come as far (api/clientview.go), is excused until its next LIST, which the world
-// then forces upon it. That one form of LIST is refused for ever while another works is asked only
-// of pages, and of answers that break off. With resourceVersions that cannot be compared nobody
-// tells an old event from a new one. 429 is patience, not a fault to be overcome. HTTP itself
+// What no protocol shows: a client that watches from a revision of a past era, when the present one
+// has come as far (api/clientview.go), is excused until its next LIST, which the world then forces
+// upon it. A form of LIST that is refused for ever while another works is checked only for pages and
+// for answers that break off. With resourceVersions that cannot be compared, old events cannot be
+// distinguished from new ones. 429 asks for patience and is no fault to overcome. HTTP itself
 // (connections, TLS, HTTP/2), authentication, discovery, and writes are not here.
 //
 // # How far a seed decides

@@ -17,7 +17,7 @@ type handler struct {
 	run    *run
 	client *client
 	spec   HandlerSpec
-	scope  Scope // what it is told of: its client's, and what its filter lets pass
+	scope  Scope // what it gets events of: its client's scope, filtered
 	name   string
 	reg    registration // nil until it is registered
 
@@ -161,8 +161,8 @@ func (h *handler) check(e event) {
 	h.seen[e.key] = last{rep: e.new.rep}
 }
 
-// toldAsSent reports whether the handler is told, as if it were new, of what servers send again, as
-// client-go tells it. An object whose resourceVersion does not grow gets one that is made up. It is
+// toldAsSent reports whether the handler gets what servers send again as if it were new, as
+// client-go does. An object whose resourceVersion does not grow gets an invented one. It is
 // compared by its content, which differs between events and lists.
 func (h *handler) toldAsSent() bool { return h.client.spec.takesAsSent(h.run.world) }
 

@@ -15,7 +15,7 @@ const (
 	Chain    = "chain"     // a native informer on watch caches
 )
 
-// informer is an implementation under test. All that it holds is told as representations: what a
+// informer is an implementation under test. It reports its objects as representations: what a
 // server made of a version.
 type informer interface {
 	// Run serves until ctx ends, and returns when all that it started has ended.
@@ -67,7 +67,7 @@ type object struct {
 	problem string // why it is no representation; what is wrong with it
 }
 
-// eventType is what happened to an object, by what a handler is told.
+// eventType is what happened to an object, as a handler sees it.
 type eventType uint8
 
 const (

@@ -41,7 +41,7 @@ func (w *World) lasting() bool {
 	return slices.ContainsFunc(w.Steps, func(s Step) bool { return s.Op == Fault && s.Rule.Forever() && s.Rule.Effect != api.Pieces })
 }
 
-// besieged reports whether so many faults never end that few kinds of requests are left.
+// besieged reports whether enough faults never end to leave few kinds of requests.
 func (w *World) besieged() bool {
 	n := 0
 	for _, s := range w.Steps {
@@ -100,9 +100,9 @@ func (r *run) rest() {
 	r.settle(true)
 }
 
-// cool leaves the world alone for as long as cooling takes. It begins again, up to four times in
-// all, if somebody was told or has read anything meanwhile: what nobody could know may still come
-// to light.
+// cool leaves the world alone for as long as cooling takes. If a handler got an event or a reader
+// read meanwhile, cool starts again, up to four times in all: faults that could not be noticed
+// before may still come to light.
 func (r *run) cool() {
 	for disturbed, times := true, 0; disturbed && times < 4; times++ {
 		for _, c := range r.clients {

@@ -45,7 +45,7 @@ type run struct {
 	logging bool
 
 	calm      bool // nothing keeps clients from seeing every change, one by one
-	unordered bool // nobody can tell old events from new ones
+	unordered bool // old events cannot be told from new ones
 	late      bool // a server has been behind for longer than one is examined; guarded by mu
 
 	over  context.Context // ends with the world

@@ -359,5 +359,5 @@ func (s *sharedInformer) checkIndex(name, value string, want []string, report fu
 	}
 }
 
-// Rest reports nothing: the interface does not tell what is held.
+// Rest reports nothing: the interface does not show what the informer has stored.
 func (s *sharedInformer) Rest(func(string, ...any)) {}

@@ -155,7 +155,7 @@ func (r *run) look() {
 }
 
 // behind checks an informer's resourceVersion in a calm world: it must be that of the last change
-// that all of its watches told of. Whoever waits for that need not wait for a bookmark.
+// that all of its watches have sent. A caller that waits for it need not wait for a bookmark.
 func (r *run) behind(c *client, v view) {
 	if !r.calm || c.spec.Runner == Chain || !c.informer.HasSynced() || v.resourceVersion == "" {
 		return

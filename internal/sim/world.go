@@ -163,7 +163,7 @@ func (w *World) Calm() bool {
 		!slices.ContainsFunc(w.Steps, func(s Step) bool { return !s.calm() })
 }
 
-// calm reports whether a step keeps nobody from seeing every change.
+// calm reports whether every change can be seen in spite of the step.
 func (s Step) calm() bool {
 	switch s.Op {
 	case Put, Delete, Recreate, Bump, Look, Await:
@@ -174,7 +174,7 @@ func (s Step) calm() bool {
 	return false
 }
 
-// Unordered reports whether nobody can tell an old event from a new one: resourceVersions cannot be
+// Unordered reports whether old events cannot be told from new ones: resourceVersions cannot be
 // compared, and events come twice or by several watches, or after a list that broke off, or a
 // server answers from a cache that lags.
 func (w *World) Unordered() bool {

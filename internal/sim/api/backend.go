@@ -45,7 +45,8 @@ func (cl *Client) relay(q *request, p *plan, backend Backend) *http.Response {
 	return resp
 }
 
-// answer is what a handler writes, until somebody reads it. It has no bound: worlds are small.
+// answer buffers what a handler writes until the client reads it. It has no bound: worlds are
+// small.
 type answer struct {
 	header  http.Header
 	begun   chan struct{}

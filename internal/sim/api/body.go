@@ -63,7 +63,7 @@ func (b *body) passed(n int) {
 	b.heard = b.cluster.Now()
 }
 
-// gone returns why nobody reads this body any more, or nil if somebody may.
+// gone returns why this body can no longer be read, or nil if it can.
 func (b *body) gone() error {
 	select {
 	case <-b.closed:

@@ -32,9 +32,9 @@ type Client struct {
 	last     time.Duration // when the last request came
 }
 
-// A client that makes more requests than these hammers: nobody in his right mind makes so many.
-// From then on none of its requests is answered, or virtual time would stand still. The bound of a
-// second is for each reflector, since each keeps a pace of its own.
+// A client that makes more requests than these hammers. From then on its requests get no answers,
+// or virtual time would stand still. The bound per second is for each reflector, since each keeps a
+// pace of its own.
 const (
 	tooManyPerSecond = 30
 	tooMany          = 20000

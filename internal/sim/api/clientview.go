@@ -86,7 +86,7 @@ func (c *Cluster) Tricked(cl *Client) bool {
 
 // outlives reports whether a watch whose connection stands still has outlived a restore, and the
 // server has come to a revision that the client may have come to before: a client that asks for the
-// newest one is told what it holds. The caller holds the lock.
+// newest version then gets the one that it holds. The caller holds the lock.
 func (w *watch) outlives() bool {
 	s := w.server
 	return w.plan.stall >= 0 && w.era != s.era && w.rev > 0 && w.rev <= s.seen && s.seen <= w.after

@@ -52,7 +52,7 @@ func NewCluster(kind *Kind, h *etcd.History, specs []Spec) *Cluster {
 // Now returns the virtual time since the cluster was made. It takes no lock.
 func (c *Cluster) Now() time.Duration { return time.Since(c.start) }
 
-// Do calls f with the history while nothing else happens, and wakes whoever waits for a change. f
+// Do calls f with the history while nothing else happens, and wakes all that wait for a change. f
 // must not call methods of the cluster that take its lock.
 func (c *Cluster) Do(f func(h *etcd.History)) {
 	c.mu.Lock()
@@ -80,7 +80,7 @@ func (c *Cluster) SetSchema() {
 	c.schema++
 }
 
-// Restart ends a server's connections and has it read etcd anew: its view is current, and its
+// Restart ends a server's connections and makes it read etcd again: its view is current, and its
 // window begins here.
 func (c *Cluster) Restart(server int) {
 	c.mu.Lock()

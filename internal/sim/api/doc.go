@@ -10,6 +10,6 @@
 // here knows the code under test.
 //
 // There are no goroutines but one for each request that goes to a Backend, such as a watch cache:
-// an answer is computed when its request comes, a WATCH's next event when somebody reads. So an
+// an answer is computed when its request comes, a WATCH's next event when its client reads. So an
 // idle world costs nothing, and virtual time alone decides what is seen when.
 package api

@@ -50,8 +50,8 @@ type gap struct {
 	total time.Duration
 }
 
-// watched notes that a WATCH has been answered, and returns the function that notes its end, at its
-// first call. The caller holds the lock, and whoever calls the function does not.
+// watched notes that a WATCH has been answered, and returns the function that notes its end at its
+// first call. The caller of watched holds the lock; the caller of the function does not.
 func (c *Cluster) watched(r *request) (ended func()) {
 	key := collection{r.client, r.namespace, r.query.Get("labelSelector")}
 	g := c.gaps[key]

@@ -160,7 +160,7 @@ func (w *watch) soonest(now, at time.Duration) time.Duration {
 func (w *watch) sendState() {
 	s := w.server
 	w.state, w.schema = false, s.cluster.schema
-	w.stated = !w.end || !w.plan.noBookmarks // else nobody knows that this is all
+	w.stated = !w.end || !w.plan.noBookmarks // otherwise the client cannot know that this is all
 	for _, v := range w.era.At(s.seen) {
 		if w.req.matches(v) {
 			w.object("ADDED", Representation{Version: v, Schema: s.cluster.schema})

@@ -69,7 +69,7 @@ func (h *History) Delete(at time.Duration, key Key) bool {
 func (h *History) Bump(at time.Duration) { h.Era().commit(at, nil, nil) }
 
 // Distinguish commits changes of another resource until no other past has had the newest revision.
-// A client that has that revision of another past could go on from it, and nobody could tell.
+// A client that has that revision of another past could resume from it without an error.
 func (h *History) Distinguish(at time.Duration) {
 	h.Bump(at)
 	for slices.ContainsFunc(h.eras[:len(h.eras)-1], func(e *Era) bool { return e.had(h.Era()) }) {
