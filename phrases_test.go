@@ -29,7 +29,6 @@ var unclearPhrases = map[string]string{
 
 // notYetRewritten are the files and folders that still contain such phrases.
 var notYetRewritten = []string{
-	"bench",
 	"cmd/weir/doctor.go",
 	"cmd/weir/doctor_test.go",
 	"cmd/weir/doctorhtml.go",
@@ -42,10 +41,6 @@ var notYetRewritten = []string{
 	"cmd/weir/prescription.go",
 	"cmd/weir/testdata/script/doctor.txtar",
 	"cmd/weir/verdict.go",
-	"docs/commands/weir-bench-cost.md",
-	"docs/commands/weir-bench-index.md",
-	"docs/commands/weir-bench-server.md",
-	"docs/commands/weir-bench.md",
 	"docs/threat-model.md",
 	"e2e/doctor",
 	"internal/audit",
