@@ -72,9 +72,9 @@
 //
 // What no protocol shows: a client that watches from a revision of a past era, when the present one
 // has come as far (api/clientview.go), is excused until its next LIST, which the world then forces
-// upon it. A form of LIST that is refused for ever while another works is checked only for pages and
-// for answers that break off. With resourceVersions that cannot be compared, old events cannot be
-// distinguished from new ones. 429 asks for patience and is no fault to overcome. HTTP itself
+// upon it. A form of LIST that is refused for ever while another works is checked only for pages
+// and for answers that break off. With resourceVersions that cannot be compared, old events cannot
+// be distinguished from new ones. 429 asks for patience and is no fault to overcome. HTTP itself
 // (connections, TLS, HTTP/2), authentication, discovery, and writes are not here.
 //
 // # How far a seed decides
