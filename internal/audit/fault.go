@@ -2,13 +2,13 @@ package audit
 
 import "errors"
 
-// ErrMalformed is what every Fault is.
+// ErrMalformed is matched by every Fault.
 var ErrMalformed = errors.New("not an Event of audit.k8s.io/v1")
 
-// Fault is why a line is not read as an event.
+// Fault is the reason why a line or an object is not an event.
 type Fault string
 
-// The faults of lines.
+// The faults.
 const (
 	ErrNoJSON       Fault = "no JSON"
 	ErrCutOff       Fault = "cut off"
@@ -20,14 +20,14 @@ const (
 	ErrGoogle       Fault = "an entry of Google's Cloud Logging"
 )
 
-// Error returns what the line is.
+// Error describes the line.
 func (f Fault) Error() string { return string(f) }
 
 // Is reports whether target is ErrMalformed.
 func (f Fault) Is(target error) bool { return target == ErrMalformed }
 
-// Hint returns the command that makes a log of such lines readable, with why it is needed: "" if
-// there is none.
+// Hint returns the command that makes a log of such lines readable, and the reason. It returns ""
+// if there is no command.
 func (f Fault) Hint() string { return hints[f] }
 
 var hints = map[Fault]string{
@@ -36,7 +36,7 @@ var hints = map[Fault]string{
 	ErrOtherVersion: `of v1beta1: jq -c '.apiVersion = "audit.k8s.io/v1"' LOG | weir doctor -`,
 	ErrOtherKind: `if there are events inside: jq -c '.. | (., (strings | fromjson?)) | objects | ` +
 		`select(.kind == "Event" and .stage)' LOG | weir doctor -`,
-	// A WATCH of an entry has no end, so that all would be short.
+	// The entry of a WATCH has no end, so that all would be short.
 	ErrGoogle: `without WATCHes, whose entries have no end: jq -sc 'flatten | sort_by(.timestamp)[] | .timestamp as $t | .protoPayload | ` +
 		`(.methodName / ".") as $m | (.resourceName / "/") as $r | (if $r[2] == "namespaces" and ($r | length) > 4 ` +
 		`then $r[3:] else [null] + $r[2:] end) as $o | select($m[-1] != "watch") | {kind: "Event", ` +

@@ -96,7 +96,7 @@ func TestInterruptAmongMalformedLines(t *testing.T) {
 	interrupted(cancelled, t, path, nil)
 }
 
-// An interrupt is noticed while nobody opens a pipe for writing, and while nobody writes to it.
+// An interrupt ends the opening of a pipe without a writer, and the reading of one without data.
 func TestInterruptOfPipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {

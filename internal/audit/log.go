@@ -9,9 +9,10 @@ import (
 	"io"
 	"maps"
 	"os"
+	"time"
 )
 
-// ErrNotALog is wrapped by the error of a log that has lines and no Event.
+// ErrNotALog is wrapped by the error for a log that has lines, but no Event.
 var ErrNotALog = errors.New("no audit log")
 
 // Counts say how much was read.
@@ -19,25 +20,25 @@ type Counts struct {
 	Bytes     int64 `json:"bytes"` // uncompressed
 	Lines     int64 `json:"lines"`
 	Events    int64 `json:"events"`    // of all stages
-	Malformed int64 `json:"malformed"` // lines, and objects in them, that are no Event
-	TooLong   int64 `json:"tooLong"`   // events of which more than MaxLine bytes are to be kept
-	// Misdated counts the events that were skipped because the ones around them contradict their
+	Malformed int64 `json:"malformed"` // lines, and objects in them, that are not an Event
+	TooLong   int64 `json:"tooLong"`   // events whose fields have more than MaxLine bytes
+	// Misdated counts the events that were skipped because the events around them contradict their
 	// time.
 	Misdated int64 `json:"misdated"`
 
-	// Causes counts the malformed ones by their Fault.
+	// Causes counts the malformed lines and objects by their Fault.
 	Causes map[string]int64 `json:"causes,omitempty"`
 	// Damaged names the compressed logs that could not be read to their end, and why.
 	Damaged []string `json:"damaged,omitempty"`
-	Missing []string `json:"missing,omitempty"` // logs that went before it was their turn, and how
+	Missing []string `json:"missing,omitempty"` // logs that were removed before they were read
 }
 
-// Complete reports whether all of the logs was read. What was not can hide a client.
+// Complete reports whether all of the logs was read. Parts that were not read can hide a client.
 func (c *Counts) Complete() bool {
 	return c.Malformed+c.TooLong+c.Misdated == 0 && len(c.Damaged)+len(c.Missing) == 0
 }
 
-// Add adds other's.
+// Add adds the counts of other.
 func (c *Counts) Add(other Counts) {
 	c.Bytes += other.Bytes
 	c.Lines += other.Lines
@@ -60,15 +61,14 @@ type Log struct {
 	name    string
 	records records
 	close   func() error
-	event   Event
 	order   order
-	damage  error // what ended a compressed log early
+	damage  error // the error that ended a compressed log early
 
-	file *os.File // regular: can be read again from its start; nil: it is not
+	file *os.File // a regular file, which can be read again from its start; nil otherwise
 	info os.FileInfo
 }
 
-// newFileLog reads a log from a file until ctx ends. The log has the file then, also in an error.
+// newFileLog reads a log from a file until ctx ends. It owns the file, also if it returns an error.
 func newFileLog(ctx context.Context, name string, f *os.File, info os.FileInfo) (*Log, error) {
 	regular := info.Mode().IsRegular()
 	src := io.Reader(&detached{ctx: ctx, src: f})
@@ -86,11 +86,11 @@ func newFileLog(ctx context.Context, name string, f *os.File, info os.FileInfo) 
 	return l, nil
 }
 
-// NewLog reads a log from r, compressed by gzip or not, which its first bytes tell. A byte order
-// mark is skipped. Errors have the name. Close does not close r.
+// NewLog reads a log from r. It decompresses the log if the first bytes are those of gzip, and
+// skips a byte order mark. The name is used in errors. Close does not close r.
 func NewLog(name string, r io.Reader) (*Log, error) {
 	in := bufio.NewReaderSize(r, 64<<10)
-	l := &Log{name: name, records: records{reader: reader{src: in}}, close: func() error { return nil }}
+	l := &Log{name: name, records: records{lines: lines{src: in}}, close: func() error { return nil }}
 	magic, err := in.Peek(3)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("read %s: %w", name, err)
@@ -105,8 +105,11 @@ func NewLog(name string, r io.Reader) (*Log, error) {
 	return l, nil
 }
 
-// Close lets go of the file.
-func (l *Log) Close() error { return l.close() }
+// Close closes the file.
+func (l *Log) Close() error {
+	l.records.close()
+	return l.close()
+}
 
 // Counts returns how much has been read.
 func (l *Log) Counts() Counts {
@@ -121,13 +124,13 @@ func (l *Log) Counts() Counts {
 	return c
 }
 
-// Next returns the next event, valid until the next call. Malformed lines, events that are too long
-// and those whose time cannot be are counted and skipped, empty lines ignored. A compressed log
-// that is damaged ends there. The error is io.EOF at the end, one that wraps ErrNotALog at the end
-// of a log that has lines and no event, or what went wrong when reading.
+// Next returns the next event, which is valid until the next call. It counts and skips malformed
+// lines, events that are too long and events whose time is wrong, and ignores empty lines. A
+// damaged compressed log ends at the damage. The error is io.EOF at the end, an error that wraps
+// ErrNotALog at the end of a log that has lines but no event, or an error of reading.
 func (l *Log) Next() (*Event, error) { return l.order.next(l.read) }
 
-// read returns the next event of the log, whatever its time is.
+// read returns the next event of the log, also if its time is wrong.
 func (l *Log) read() (*Event, error) {
 	r := &l.records
 	if r.bytes == 0 {
@@ -135,8 +138,8 @@ func (l *Log) read() (*Event, error) {
 			return nil, err
 		}
 	}
-	if r.next(&l.event) {
-		return &l.event, nil
+	if e := r.next(); e != nil {
+		return e, nil
 	}
 	switch {
 	case errors.Is(r.err, errDamaged):
@@ -147,7 +150,7 @@ func (l *Log) read() (*Event, error) {
 	return nil, l.end()
 }
 
-// end returns io.EOF after a log, and an error that wraps ErrNotALog after something else.
+// end returns io.EOF at the end of a log, or an error that wraps ErrNotALog if the file was none.
 func (l *Log) end() error {
 	r := &l.records
 	switch {
@@ -161,4 +164,77 @@ func (l *Log) end() error {
 		hint = "; " + fault.Hint()
 	}
 	return fmt.Errorf("%s is %w of kube-apiserver: %s: %w%s", l.name, ErrNotALog, r.bad, r.first, hint)
+}
+
+// farOff is how far an event's time may be from the times around it. The lines of a log are in the
+// order of time, except for seconds. A server that was down leaves a gap, and then events continue.
+const farOff = int64(24 * time.Hour / time.Microsecond)
+
+// order skips single events whose time is wrong, because of a wrong clock or a damaged line. Such
+// an event would delay its log until all others are read, and stretch the report over decades. An
+// event is skipped if its two neighbours are near each other and it is far from them. At the start
+// and the end of a log, the neighbours are the two events that follow or precede. The zero value is
+// ready.
+type order struct {
+	begun     bool
+	last      int64    // the time of the event that was returned last
+	agreed    bool     // the event before it was near it
+	lookahead []*Event // deep copies of events that were read and not returned; at most two
+	misdated  int64
+}
+
+func near(a, b int64) bool { return max(a, b)-min(a, b) <= farOff }
+
+// next returns the next event of read that is not skipped.
+func (o *order) next(read func() (*Event, error)) (*Event, error) {
+	for {
+		e, err := o.pull(read)
+		if err != nil {
+			return nil, err
+		}
+		if o.begun && near(e.Staged, o.last) {
+			o.agreed, o.last = true, e.Staged
+			return e, nil
+		}
+		e = e.clone()
+		if o.contradicted(e.Staged, read) {
+			o.misdated++
+			continue
+		}
+		o.begun, o.agreed, o.last = true, false, e.Staged
+		return e, nil
+	}
+}
+
+// pull returns the next event of the lookahead, or else of read.
+func (o *order) pull(read func() (*Event, error)) (*Event, error) {
+	if len(o.lookahead) == 0 {
+		return read()
+	}
+	e := o.lookahead[0]
+	o.lookahead = o.lookahead[1:]
+	return e, nil
+}
+
+// contradicted reports whether the neighbours of an event at a time show that its time is wrong.
+// The events that it reads go to the lookahead.
+func (o *order) contradicted(at int64, read func() (*Event, error)) bool {
+	want := 1
+	if !o.begun {
+		want = 2
+	}
+	for len(o.lookahead) < want {
+		e, err := read()
+		if err != nil {
+			break // the next read returns it again
+		}
+		o.lookahead = append(o.lookahead, e.clone())
+	}
+	switch n := len(o.lookahead); {
+	case n < want:
+		return o.begun && o.agreed && n == 0
+	case o.begun:
+		return near(o.lookahead[0].Staged, o.last) && !near(o.lookahead[0].Staged, at)
+	}
+	return near(o.lookahead[0].Staged, o.lookahead[1].Staged) && !near(o.lookahead[0].Staged, at)
 }

@@ -152,8 +152,8 @@ func TestLogDamaged(t *testing.T) {
 	}
 }
 
-// One event of another time than those around it is skipped, wherever it stands; gaps, logs that
-// begin anew, and events that are all far from each other are not.
+// A single event whose time differs from those around it is skipped, at any position. Gaps, a
+// second log that follows, and events that are all far from each other are not skipped.
 func TestLogSkipsWrongTimes(t *testing.T) {
 	const day, future, past = 24 * 3600, 4_000_000_000, 1
 	for _, c := range []struct {

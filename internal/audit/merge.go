@@ -12,40 +12,40 @@ import (
 )
 
 // maxOpen bounds the logs that are read at the same time, and with them buffers and open files.
-// Rotated logs of one server follow each other; as many as this overlap where that many servers'
-// logs are given. Of more, some are read late.
+// Rotated logs of one server follow each other, and logs of several servers overlap. If more logs
+// overlap, some are read late.
 const maxOpen = 64
 
-// maxHeld bounds the files that are kept open until their turn comes. Of more, those are kept that
-// wait longest, as the log that the server writes to does.
+// maxHeld bounds the files that stay open while they wait. If there are more, those that wait
+// longest stay open, such as the log that the server writes to.
 const maxHeld = 256
 
-// Merge reads several logs as one, in the order of time, however they were given: the logs of
-// several servers side by side, and rotated ones one behind the other. Make one with NewMerge. It
-// is not safe for concurrent use.
+// Merge reads several logs as one, in the order of time: the logs of several servers at the same
+// time, and rotated ones one after the other. The order of the names does not matter. Make a Merge
+// with NewMerge. It is not safe for concurrent use.
 type Merge struct {
 	ctx     context.Context
-	waiting []*waiting // by the time of their first event, the first last
-	held    int        // of waiting, those that have a file
-	open    heads      // a heap, by the time of the event that is next
-	told    bool       // open[0]'s event has been returned
+	waiting []*waiting // by the time of their first event, in reverse order
+	held    int        // how many of waiting have a file
+	open    heads      // a heap, by the time of the next event
+	used    bool       // the event of open[0] has been returned
 	closed  Counts
 }
 
-// waiting is a log that has not begun.
+// waiting is a log whose events have not been returned.
 type waiting struct {
 	first int64 // the time of its first event
 	name  string
-	file  *os.File // nil: it is opened again
+	file  *os.File // nil: closed, to be opened again
 	info  os.FileInfo
 }
 
-// removedFile says what became of a file that waited and was not kept open.
+// removedFile is the error for a file that was closed while it waited, and cannot be opened again.
 type removedFile string
 
 func (r removedFile) Error() string { return string(r) }
 
-// head is a log and the event that it is at.
+// head is a log and its next event.
 type head struct {
 	log   *Log
 	event *Event
@@ -64,10 +64,9 @@ func (h *heads) Pop() any {
 	return last
 }
 
-// NewMerge finds out where each log begins. The name - is stdin. When ctx ends, reading does, here
-// and in Next, with its error, also where a pipe or stdin has nothing to read; a read of stdin that
-// is under way then is left behind. The error is that of the first log that cannot be read, or that
-// is none. The caller calls Close.
+// NewMerge reads the first event of each log. The name - is stdin. When ctx ends, NewMerge and Next
+// return its error, also while a pipe or stdin has no data; a read of stdin continues in its own
+// goroutine. NewMerge fails if a log cannot be read or is no audit log. The caller must call Close.
 func NewMerge(ctx context.Context, names []string, stdin io.Reader) (*Merge, error) {
 	m := &Merge{ctx: ctx}
 	for _, name := range names {
@@ -78,8 +77,8 @@ func NewMerge(ctx context.Context, names []string, stdin io.Reader) (*Merge, err
 	return m, nil
 }
 
-// add opens a log as far as its first event. A file waits for its turn; stdin and pipes, which give
-// what they have only once, are read on from there.
+// add reads the first event of a log. Files then wait until their time. Stdin and pipes, which can
+// be read only once, stay open at that event.
 func (m *Merge) add(name string, stdin io.Reader) error {
 	log, err := m.openLog(name, stdin)
 	if err != nil {
@@ -100,7 +99,7 @@ func (m *Merge) add(name string, stdin io.Reader) error {
 	return m.wait(&waiting{event.Staged, name, log.file, log.info})
 }
 
-// openLog opens what has a name.
+// openLog opens the log with a name.
 func (m *Merge) openLog(name string, stdin io.Reader) (*Log, error) {
 	if name == "-" {
 		return NewLog("stdin", &detached{ctx: m.ctx, src: stdin})
@@ -112,8 +111,8 @@ func (m *Merge) openLog(name string, stdin io.Reader) (*Log, error) {
 	return newFileLog(m.ctx, name, file, info)
 }
 
-// wait has a log wait for its turn. Its file stays open, so that it is the same then, whatever has
-// been renamed or removed. Of too many files the one whose turn comes first is closed.
+// wait makes a log wait. Its file stays open, because another file may get its name. If there are
+// too many files, wait closes the one that is needed first.
 func (m *Merge) wait(w *waiting) error {
 	at := len(m.waiting)
 	for at > 0 && m.waiting[at-1].first < w.first {
@@ -131,7 +130,7 @@ func (m *Merge) wait(w *waiting) error {
 	return nil
 }
 
-// release takes the file of a log that waits.
+// release removes the file from a waiting log and returns it.
 func (m *Merge) release(w *waiting) *os.File {
 	file := w.file
 	w.file = nil
@@ -139,7 +138,7 @@ func (m *Merge) release(w *waiting) *os.File {
 	return file
 }
 
-// begin reads a log whose turn has come from its start. One whose file was removed is counted.
+// begin starts to read a log that has waited, or counts it as missing if its file was removed.
 func (m *Merge) begin(w *waiting) error {
 	file, err := m.again(w)
 	if why, is := errors.AsType[removedFile](err); is {
@@ -156,8 +155,8 @@ func (m *Merge) begin(w *waiting) error {
 	return m.push(log)
 }
 
-// again returns the file of a log that has waited, at its start. The error is a removedFile if it
-// was not kept open, and its name is that of no file or of another one.
+// again returns the file of a log that has waited, at its start. The error is a removedFile if the
+// file was closed, and its name belongs to no file or to another one.
 func (m *Merge) again(w *waiting) (*os.File, error) {
 	if w.file != nil {
 		file := m.release(w)
@@ -179,10 +178,10 @@ func (m *Merge) again(w *waiting) (*os.File, error) {
 	return file, nil
 }
 
-// Next returns the next event, valid until the next call. The error is io.EOF at the end.
+// Next returns the next event, which is valid until the next call. The error is io.EOF at the end.
 func (m *Merge) Next() (*Event, error) {
-	if m.told {
-		m.told = false
+	if m.used {
+		m.used = false
 		if err := m.advance(); err != nil {
 			return nil, err
 		}
@@ -197,16 +196,16 @@ func (m *Merge) Next() (*Event, error) {
 	if len(m.open) == 0 {
 		return nil, io.EOF
 	}
-	m.told = true
+	m.used = true
 	return m.open[0].event, nil
 }
 
-// due reports whether a log begins before the next event.
+// due reports whether a waiting log starts before the next event.
 func (m *Merge) due(w *waiting) bool {
 	return len(m.open) == 0 || len(m.open) < maxOpen && w.first <= m.open[0].event.Staged
 }
 
-// push takes up a log at its next event, or lets go of it at its end.
+// push adds a log at its next event, or closes it at its end.
 func (m *Merge) push(log *Log) error {
 	event, err := log.Next()
 	if err == nil {
@@ -217,7 +216,7 @@ func (m *Merge) push(log *Log) error {
 	return errors.Join(notEOF(err), log.Close())
 }
 
-// advance reads the next event of the log whose event was returned last.
+// advance reads the next event of the log whose event was returned.
 func (m *Merge) advance() error {
 	log := m.open[0].log
 	event, err := log.Next()
@@ -231,7 +230,7 @@ func (m *Merge) advance() error {
 	return errors.Join(notEOF(err), log.Close())
 }
 
-// notEOF returns err, unless it is the end.
+// notEOF returns err, or nil if it is io.EOF.
 func notEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return nil
@@ -248,7 +247,7 @@ func (m *Merge) Counts() Counts {
 	return c
 }
 
-// Close lets go of the logs that are open, and of the files that wait.
+// Close closes all logs and files.
 func (m *Merge) Close() error {
 	var errs []error
 	for _, h := range m.open {

@@ -2,29 +2,50 @@ package audit
 
 import (
 	"bytes"
+	"io"
 	"strconv"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 const (
 	latencyPrefix = "apiserver.latency.k8s.io/"
 	queueWait     = latencyPrefix + "apf-queue-wait"
 	storage       = latencyPrefix + "etcd"
+
+	// layout is how kube-apiserver writes a time, to the microsecond.
+	layout = "2006-01-02T15:04:05.000000Z"
 )
 
-// Parse reads a line in place of what e has. The error is a Fault: ErrInvalid if the line is not
-// one JSON object or a field that is read is not of its type, or else what the Event has not.
-// Values that are not read are skipped unchecked. Of a field that occurs twice the last one counts.
-func (e *Event) Parse(line []byte) error { return e.parse(line, false) }
+// lenient are the options of decoders: logs have what clients sent, such as invalid UTF-8, which is
+// replaced.
+var lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 
-// parse is Parse. In a list, which has a kind of its own, an Event needs none.
-func (e *Event) parse(line []byte, inList bool) error {
-	*e = Event{scratch: e.scratch[:0]}
-	s := &scanner{b: line}
-	ok := s.members(func(name []byte) bool { return e.member(s, name) })
+// Parse replaces the contents of e with those of a line. The error is a Fault: ErrInvalid if the
+// line is not one JSON object or if a field has a wrong type, or else a Fault that names what the
+// Event lacks. If a field occurs twice, the last one counts.
+func (e *Event) Parse(line []byte) error {
+	if e.decoder == nil {
+		e.decoder, e.input = new(jsontext.Decoder), new(bytes.Buffer)
+	}
+	*e.input = *bytes.NewBuffer(line)
+	e.decoder.Reset(e.input, lenient...)
+	if e.read(e.decoder, func([]byte) error { return skip(e.decoder) }) != nil {
+		return ErrInvalid
+	}
+	if _, err := e.decoder.ReadToken(); err != io.EOF {
+		return ErrInvalid
+	}
+	return e.complete(false)
+}
+
+// complete derives the fields that depend on several members, after read. It returns a Fault if the
+// object is no Event. Items of a list need no kind, because the list has one.
+func (e *Event) complete(inList bool) error {
 	implied := inList && len(e.kind)+len(e.apiVersion) == 0 && len(e.URI) > 0
 	switch {
-	case !ok || s.peek() != 0 || s.i < len(line):
+	case e.invalid:
 		return ErrInvalid
 	case implied:
 	case string(e.kind) != "Event" || !bytes.HasPrefix(e.apiVersion, []byte("audit.k8s.io/")):
@@ -45,152 +66,129 @@ func (e *Event) parse(line []byte, inList bool) error {
 	return nil
 }
 
-// member reads the value of one of the event's own members.
-func (e *Event) member(s *scanner, name []byte) bool {
-	switch string(name) {
-	case "kind":
-		return e.text(s, &e.kind)
-	case "apiVersion":
-		return e.text(s, &e.apiVersion)
-	case "auditID":
-		return e.text(s, &e.AuditID)
-	case "stage":
-		return e.text(s, &e.Stage)
-	case "requestURI":
-		return e.text(s, &e.URI)
-	case "verb":
-		return e.text(s, &e.Verb)
-	case "userAgent":
-		return e.text(s, &e.Agent)
-	case "requestReceivedTimestamp":
-		return e.time(s, &e.Received)
-	case "stageTimestamp":
-		return e.time(s, &e.Staged)
-	case "sourceIPs":
-		return e.first(s, &e.IP)
-	case "user", "impersonatedUser", "objectRef", "responseStatus", "annotations":
-		if s.peek() == 'n' {
-			return s.skip()
-		}
-		return s.members(func(inner []byte) bool { return e.inner(s, name[0], inner) })
-	}
-	return s.skip()
-}
-
-// inner reads a member of a member, which its first letter tells.
-func (e *Event) inner(s *scanner, outer byte, name []byte) bool {
-	switch outer {
-	case 'u':
-		return e.identity(s, name, &e.User, &e.Pod)
-	case 'i':
-		return e.identity(s, name, &e.as, &e.asPod)
-	case 'r':
+// read replaces the contents of e with those of the object that d is at. It calls other for each
+// member that is not one of an Event; other must read the value. The error is that of d or other.
+func (e *Event) read(d *jsontext.Decoder, other func(name []byte) error) error {
+	*e = Event{scratch: e.scratch[:0], decoder: e.decoder, input: e.input}
+	return e.members(d, func(name []byte) error {
 		switch string(name) {
-		case "code":
-			return e.code(s)
-		case "reason":
-			return e.text(s, &e.Reason)
-		}
-	case 'a':
-		return e.annotation(s, name)
-	case 'o':
-		switch string(name) {
-		case "resource":
-			return e.text(s, &e.Object.Resource)
-		case "apiGroup":
-			return e.text(s, &e.Object.Group)
+		case "kind":
+			return e.text(d, &e.kind)
 		case "apiVersion":
-			return e.text(s, &e.Object.Version)
-		case "subresource":
-			return e.text(s, &e.Object.Subresource)
-		case "namespace":
-			return e.text(s, &e.Object.Namespace)
-		case "name":
-			return e.text(s, &e.Object.Name)
+			return e.text(d, &e.apiVersion)
+		case "auditID":
+			return e.text(d, &e.AuditID)
+		case "stage":
+			return e.text(d, &e.Stage)
+		case "requestURI":
+			return e.text(d, &e.URI)
+		case "verb":
+			return e.text(d, &e.Verb)
+		case "userAgent":
+			return e.text(d, &e.Agent)
+		case "requestReceivedTimestamp":
+			return e.time(d, &e.Received)
+		case "stageTimestamp":
+			return e.time(d, &e.Staged)
+		case "sourceIPs":
+			return e.first(d, &e.IP)
+		case "user":
+			return e.members(d, func(name []byte) error { return e.identity(d, name, &e.User, &e.Pod) })
+		case "impersonatedUser":
+			return e.members(d, func(name []byte) error { return e.identity(d, name, &e.as, &e.asPod) })
+		case "objectRef":
+			return e.members(d, func(name []byte) error { return e.object(d, name) })
+		case "responseStatus":
+			return e.members(d, func(name []byte) error { return e.status(d, name) })
+		case "annotations":
+			return e.members(d, func(name []byte) error { return e.annotation(d, name) })
 		}
-	}
-	return s.skip()
-}
-
-// text reads a string; null is empty.
-func (e *Event) text(s *scanner, to *[]byte) bool {
-	if s.peek() == 'n' {
-		*to = nil
-		return s.skip()
-	}
-	raw, ok := s.text()
-	if !ok {
-		return false
-	}
-	if bytes.IndexByte(raw, '\\') < 0 {
-		*to = raw
-		return true
-	}
-	from := len(e.scratch)
-	e.scratch, ok = unescape(e.scratch, raw)
-	*to = e.scratch[from:len(e.scratch):len(e.scratch)]
-	return ok
-}
-
-// time reads a time; null is 0.
-func (e *Event) time(s *scanner, to *int64) bool {
-	var text []byte
-	if !e.text(s, &text) {
-		return false
-	}
-	*to = 0
-	if text == nil {
-		return true
-	}
-	var ok bool
-	*to, ok = timestamp(text)
-	return ok
-}
-
-// code reads responseStatus.code.
-func (e *Event) code(s *scanner) bool {
-	s.peek()
-	from := s.i
-	if !s.skip() {
-		return false
-	}
-	n, err := strconv.ParseInt(string(s.b[from:s.i]), 10, 32)
-	e.Code = int(n)
-	return err == nil
-}
-
-// identity reads a member of a user: the name, and in extra, which has lists by name, the Pod.
-func (e *Event) identity(s *scanner, name []byte, user, pod *[]byte) bool {
-	switch {
-	case string(name) == "username":
-		return e.text(s, user)
-	case string(name) != "extra" || s.peek() != '{':
-		return s.skip()
-	}
-	return s.members(func(name []byte) bool {
-		if string(name) == "authentication.kubernetes.io/pod-name" {
-			return e.first(s, pod)
-		}
-		return s.skip()
+		return other(name)
 	})
 }
 
-// first reads the first string of a list and skips the others.
-func (e *Event) first(s *scanner, to *[]byte) bool {
-	*to = nil
-	list := *s
-	if !s.skip() {
-		return false
-	}
-	if list.take('[') && list.peek() == '"' {
-		return e.text(&list, to)
-	}
-	return true
+// skip skips a value that is in the buffer of d, or small. It is faster than SkipValue, which needs
+// no memory.
+func skip(d *jsontext.Decoder) error {
+	_, err := d.ReadValue()
+	return err
 }
 
-// annotation reads the annotations that tell where the time went, and skips the others. One that is
-// no duration says nothing.
-func (e *Event) annotation(s *scanner, name []byte) bool {
+// members calls member with the name of each member of the object that d is at; member must read
+// the value. It skips null.
+func (e *Event) members(d *jsontext.Decoder, member func(name []byte) error) error {
+	if kind := d.PeekKind(); kind != '{' {
+		e.invalid = e.invalid || kind != 'n'
+		return skip(d)
+	}
+	if _, err := d.ReadToken(); err != nil {
+		return err
+	}
+	for d.PeekKind() != '}' {
+		name, err := d.ReadValue()
+		if err != nil {
+			return err
+		}
+		if err := member(name[1 : len(name)-1]); err != nil {
+			return err
+		}
+	}
+	_, err := d.ReadToken()
+	return err
+}
+
+// object reads a member of objectRef.
+func (e *Event) object(d *jsontext.Decoder, name []byte) error {
+	switch string(name) {
+	case "resource":
+		return e.text(d, &e.Object.Resource)
+	case "apiGroup":
+		return e.text(d, &e.Object.Group)
+	case "apiVersion":
+		return e.text(d, &e.Object.Version)
+	case "subresource":
+		return e.text(d, &e.Object.Subresource)
+	case "namespace":
+		return e.text(d, &e.Object.Namespace)
+	case "name":
+		return e.text(d, &e.Object.Name)
+	}
+	return skip(d)
+}
+
+// status reads a member of responseStatus.
+func (e *Event) status(d *jsontext.Decoder, name []byte) error {
+	switch string(name) {
+	case "reason":
+		return e.text(d, &e.Reason)
+	case "code":
+		text, err := d.ReadValue()
+		n, invalid := strconv.ParseInt(string(text), 10, 32)
+		e.Code, e.invalid = int(n), e.invalid || invalid != nil
+		return err
+	}
+	return skip(d)
+}
+
+// identity reads a member of a user: the name, and the Pod in extra, which has lists by name.
+func (e *Event) identity(d *jsontext.Decoder, name []byte, user, pod *[]byte) error {
+	switch {
+	case string(name) == "username":
+		return e.text(d, user)
+	case string(name) != "extra" || d.PeekKind() != '{':
+		return skip(d)
+	}
+	return e.members(d, func(name []byte) error {
+		if string(name) == "authentication.kubernetes.io/pod-name" {
+			return e.first(d, pod)
+		}
+		return skip(d)
+	})
+}
+
+// annotation reads the annotations that say where the time went. It ignores one that is not a
+// duration.
+func (e *Event) annotation(d *jsontext.Decoder, name []byte) error {
 	var to *time.Duration
 	switch string(name) {
 	case queueWait:
@@ -198,13 +196,98 @@ func (e *Event) annotation(s *scanner, name []byte) bool {
 	case storage:
 		to = &e.Storage
 	default:
-		return s.skip()
+		return skip(d)
 	}
 	var text []byte
-	if !e.text(s, &text) {
-		return false
+	err := e.text(d, &text)
+	wait, _ := time.ParseDuration(string(text)) // 0 if it is not a duration
+	*to = max(0, wait)
+	return err
+}
+
+// text reads a string, and leaves null empty. It stores at most MaxLine bytes of all strings.
+func (e *Event) text(d *jsontext.Decoder, to *[]byte) error {
+	raw, err := d.ReadValue()
+	*to = nil
+	switch kind := raw.Kind(); {
+	case err != nil || kind == 'n':
+	case kind != '"':
+		e.invalid = true
+	case len(e.scratch)+len(raw) > MaxLine:
+		e.long = true
+	case d == e.decoder && bytes.IndexByte(raw, '\\') < 0: // of Parse: the line does not change
+		*to = raw[1 : len(raw)-1]
+	default:
+		from := len(e.scratch)
+		e.scratch, _ = jsontext.AppendUnquote(e.scratch, raw) // invalid UTF-8 is replaced
+		*to = e.scratch[from:len(e.scratch):len(e.scratch)]
 	}
-	d, _ := time.ParseDuration(string(text)) // 0 if it is none
-	*to = max(0, d)
-	return true
+	return err
+}
+
+// first reads the first string of a list, and skips the rest.
+func (e *Event) first(d *jsontext.Decoder, to *[]byte) error {
+	*to = nil
+	if d.PeekKind() != '[' {
+		return skip(d)
+	}
+	_, err := d.ReadToken()
+	if err == nil && d.PeekKind() == '"' {
+		err = e.text(d, to)
+	}
+	for err == nil && d.PeekKind() != ']' {
+		err = skip(d)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = d.ReadToken()
+	return err
+}
+
+// time reads a time in microseconds since 1970. null is 0.
+func (e *Event) time(d *jsontext.Decoder, to *int64) error {
+	var text []byte
+	err := e.text(d, &text)
+	ok := true
+	if *to = 0; text != nil {
+		*to, ok = timestamp(text)
+	}
+	e.invalid = e.invalid || !ok
+	return err
+}
+
+// timestamp returns a time in microseconds since 1970. It has a fast path for the times that
+// kube-apiserver writes, because time.Parse would need most of the CPU time of a line.
+func timestamp(b []byte) (int64, bool) {
+	if micros, ok := utcMicros(b); ok {
+		return micros, true
+	}
+	t, err := time.Parse(time.RFC3339Nano, string(b))
+	return t.UnixMicro(), err == nil
+}
+
+// utcMicros reads a time that has exactly the layout. It leaves the last days of a month, and what
+// is no time, to time.Parse.
+func utcMicros(b []byte) (int64, bool) {
+	if len(b) != len(layout) {
+		return 0, false
+	}
+	for i := range len(layout) {
+		if digit := '0' <= layout[i] && layout[i] <= '9'; digit != ('0' <= b[i] && b[i] <= '9') || !digit && b[i] != layout[i] {
+			return 0, false
+		}
+	}
+	n := func(from, to int) (v int) {
+		for _, c := range b[from:to] {
+			v = v*10 + int(c-'0')
+		}
+		return v
+	}
+	month, day := n(5, 7), n(8, 10)
+	if month < 1 || month > 12 || day < 1 || day > 28 || n(11, 13) > 23 || n(14, 16) > 59 || n(17, 19) > 59 {
+		return 0, false
+	}
+	t := time.Date(n(0, 4), time.Month(month), day, n(11, 13), n(14, 16), n(17, 19), n(20, 26)*1000, time.UTC)
+	return t.UnixMicro(), true
 }

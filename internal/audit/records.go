@@ -4,143 +4,135 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 const (
-	// MaxLine bounds what is kept of an event: the line without the request's and the response's
-	// object. Events that are longer are skipped and counted.
+	// MaxLine bounds the fields of an event that are stored. Events with more are skipped and
+	// counted.
 	MaxLine = 4 << 20
-	// maxDepth bounds the envelopes inside of each other. The deepest that is known, records of
-	// properties with a log, has 5.
+	// maxToken bounds a string of JSON, which the decoder stores even if it skips it. kube-apiserver
+	// accepts requests of 3 MiB.
+	maxToken = 4 * MaxLine
+	// maxDepth bounds envelopes inside of each other. The deepest known one, records of properties
+	// with a log, has 5.
 	maxDepth = 8
+	// shown is how much of a malformed line an error shows.
+	shown = 60
 )
-
-// records finds the objects in a log that can be events. Most are lines, which are parsed where
-// they are. Of the others it reads the JSON that is behind a prefix, in a list, in a string, or in
-// a member of an envelope, and keeps each object without the members that can be large.
-type records struct {
-	reader
-	levels []level // what the next character is in; the innermost last
-	kept   []byte  // of the objects that are open: MaxLine at most, and a name
-	long   bool    // more was to be kept
-	google bool    // the object is an entry of Google's Cloud Logging
-
-	events           int64
-	before           int64 // r.events at the start of the line
-	fault            error // what is wrong with the object
-	counted          bool  // the line's fault
-	malformed, large int64
-	causes           map[string]int64 // by the text of the error, of which there are few
-	first            error            // what is wrong with the first malformed line
-	bad              string           // its start, with its number
-	start            []byte           // of the line; bounded by shown
-	startNumber      int64            // the line's
-}
-
-// level is a list, a string or an object with events in it.
-type level struct {
-	of     byte // [ or " or {
-	mark   int  // of kept: where the object begins
-	value  int  // of kept: where the value of the member begins that is read
-	events int64
-	holds  bool // an object has events in it: it is an envelope
-	ended  bool // the value of the member has been read, and is kept as null
-}
 
 // envelopes are the members in which the common ways to deliver a log have events, as objects,
 // lists or text: EventList; AKS, by way of Event Hubs and of a storage account; CloudWatch; docker
 // and fluentd; Vector. An Event has no member of such a name.
-var envelopes = [...]string{"items", "records", "properties", "log", "events", "logEvents", "message", "structured"}
+var envelopes = []string{"items", "records", "properties", "log", "events", "logEvents", "message", "structured"}
 
-// next reads the next event. It returns false at the end of the log.
-func (r *records) next(e *Event) bool {
+var (
+	errStop = errors.New("the caller needs no more events")
+	errLong = errors.New("a string is too long")
+)
+
+// records finds the events in a log. Most are lines, which Parse reads in the buffer. In other
+// lines it decodes the JSON that is behind a prefix, in a list, in a string, or in a member of an
+// envelope.
+type records struct {
+	lines
+	event  Event
+	inside [maxDepth + 1]Event // the objects that are being read, by depth
+	outer  text                // the line, if Parse cannot read it
+	search bool                // outer may have more events
+	pull   func() (*Event, bool)
+	stop   func() // ends the goroutine of pull, which close does
+
+	events           int64
+	malformed, large int64
+	causes           map[string]int64 // by the text of the error, of which there are few
+	first            error            // the fault of the first malformed line
+	bad              string           // the start of that line, with its number
+	start            []byte           // of the line; bounded by shown
+	startNumber      int64            // of the line
+	fault            error            // of the last object in the line that is no event
+	counted          bool             // a fault of the line
+	google           bool             // the object is an entry of Google's Cloud Logging
+}
+
+// next returns the next event, valid until the next call, or nil at the end of the log.
+func (r *records) next() *Event {
 	for {
-		if len(r.levels) == 0 && !r.inLine {
-			line, whole := r.line()
-			if len(line) == 0 && r.ended() {
-				return false
+		if r.search {
+			if e, _ := r.pull(); e != nil {
+				return e
 			}
-			r.begin(line)
-			if whole && e.Parse(line) == nil {
-				r.events++
-				r.endLine()
-				return true
-			}
-			if len(bytes.TrimSpace(line)) == 0 && whole {
-				r.endLine()
-				continue
-			}
+			r.search = false
+			r.endLine()
 		}
-		object, ok := r.scan()
-		if !ok {
-			r.finish()
-			continue
-		}
-		if r.take(e, object) {
-			return true
+		switch line, whole := r.line(); {
+		case len(line) == 0 && r.ended():
+			r.close()
+			return nil
+		case whole && r.event.Parse(line) == nil:
+			r.events++
+			r.endLine()
+			return &r.event
+		case whole && len(bytes.TrimSpace(line)) == 0:
+			r.endLine()
+		default:
+			r.start = append(r.start[:0], line[:min(len(line), shown+1)]...)
+			r.startNumber, r.fault, r.counted = r.number+1, nil, false
+			if r.search = true; r.pull == nil {
+				r.pull, r.stop = iter.Pull(r.ofLines)
+			}
 		}
 	}
 }
 
-// shown is how much of a malformed line is shown.
-const shown = 60
-
-// begin takes note of a line's start.
-func (r *records) begin(line []byte) {
-	if line == nil {
-		line = r.buf[r.from:r.to]
+// close ends the goroutine that searches lines.
+func (r *records) close() {
+	if r.stop != nil {
+		r.stop()
 	}
-	r.start = append(r.start[:0], line[:min(len(line), shown+1)]...)
-	r.startNumber = r.number + 1
-	r.before, r.fault, r.counted, r.google = r.events, nil, false, false
 }
 
-// take parses an object, and reports whether it is an event. What looks like one and is none
-// counts, and so does what is none in a list.
-func (r *records) take(e *Event, object []byte) bool {
-	if r.long {
-		r.long = false
-		r.large++
-		r.counted = true
-		return false
+// ofLines yields the events of a line, then nil; then those of another line for which next pulls.
+func (r *records) ofLines(yield func(*Event) bool) {
+	for r.ofLine(yield) && yield(nil) {
 	}
-	inList := len(r.levels) > 0 && r.levels[len(r.levels)-1].of == '['
-	err := e.parse(object, inList)
-	if err == nil {
-		r.events++
-		return true
-	}
-	if r.google && errors.Is(err, ErrOtherKind) {
-		err = ErrGoogle
-	}
-	r.google = false
-	if r.fault = err; inList || !errors.Is(err, ErrOtherKind) {
-		r.count(err)
-	}
-	return false
 }
 
-// finish ends a line. One without an event counts.
-func (r *records) finish() {
-	cut := len(r.levels) > 0
-	r.levels, r.kept, r.long = r.levels[:0], r.kept[:0], false
+// ofLine yields the events in a line. A line without events counts as malformed.
+func (r *records) ofLine(yield func(*Event) bool) (more bool) {
+	before := r.events
+	if r.outer.given > bufferSize {
+		r.outer.decoder = nil // its buffer may be large
+	}
+	r.outer = text{src: &r.lines, buf: r.outer.buf, decoder: r.outer.decoder}
+	err := r.find(&r.outer, position{}, yield)
 	switch {
+	case errors.Is(err, errStop):
+		return false
 	case r.counted:
-	case cut && r.fault == nil:
-		r.count(ErrCutOff)
-	case cut || r.events == r.before:
-		if r.fault == nil {
-			r.fault = ErrNoJSON
-		}
+	case err != nil:
+		r.count(err)
+	case r.events == before && r.fault != nil:
 		r.count(r.fault)
+	case r.events == before:
+		r.count(ErrNoJSON)
 	}
-	r.endLine()
+	return true
 }
 
-// count counts what is malformed.
+// count counts a fault.
 func (r *records) count(err error) {
-	r.malformed++
 	r.counted = true
+	if errors.Is(err, errLong) {
+		r.large++
+		return
+	}
+	r.malformed++
 	if r.causes == nil {
 		r.causes = map[string]int64{}
 	}
@@ -154,220 +146,204 @@ func (r *records) count(err error) {
 	}
 }
 
-// scan returns the next object that can be an event: at the end of the line it returns false.
-func (r *records) scan() (object []byte, ok bool) {
-	for {
-		object, ok = r.step()
-		switch {
-		case object != nil:
-			return object, true
-		case !ok && !r.leaveString():
-			return nil, false
+// position is where in a line a value is.
+type position struct {
+	depth  int
+	quoted bool // in a string
+	inList bool
+}
+
+// find yields the events in a text. The error is errStop, or the reason why the rest of the text
+// cannot be read.
+func (r *records) find(t *text, at position, yield func(*Event) bool) error {
+	for t.skip() {
+		t.decode()
+		if !at.quoted {
+			// The JSON of a log has several lines each object if the first object does.
+			r.joins = r.joined || r.events+r.malformed == 0
 		}
+		err := r.value(t.decoder, at, yield)
+		if !at.quoted {
+			r.joins = false
+		}
+		if err != nil {
+			return t.faultOf(err)
+		}
+		t.ahead = slices.Concat(t.decoder.UnreadBuffer(), t.ahead)
 	}
+	return nil
 }
 
-// continues reports whether the JSON goes on in the next line, as it does in a log whose first line
-// does not end it.
-func (r *records) continues() bool {
-	if r.quoted || r.multiline || r.events+r.malformed > 0 {
-		return false
+// value reads a value and yields the events in it.
+func (r *records) value(d *jsontext.Decoder, at position, yield func(*Event) bool) error {
+	kind := d.PeekKind()
+	at.depth++
+	switch {
+	case at.depth > maxDepth:
+	case kind == '{':
+		return r.object(d, at, yield)
+	case kind == '[':
+		return r.list(d, at, yield)
+	case kind == '"' && !at.quoted:
+		raw, err := d.ReadValue()
+		if err != nil {
+			return err
+		}
+		inner, _ := jsontext.AppendUnquote(nil, raw) // invalid UTF-8 is replaced
+		at.quoted = true
+		err = r.find(&text{ahead: inner}, at, yield)
+		if err == nil || errors.Is(err, errStop) {
+			return err
+		}
+		r.count(err)
+		return nil
 	}
-	c, ok := r.raw()
-	r.multiline = ok && c == '\n'
-	return r.multiline
+	return d.SkipValue()
 }
 
-// leaveString passes the rest of a string whose JSON is malformed, and reports whether there is
-// one.
-func (r *records) leaveString() bool {
-	for i, l := range r.levels {
-		if l.of != '"' {
+// list reads a list and yields the events in it.
+func (r *records) list(d *jsontext.Decoder, at position, yield func(*Event) bool) error {
+	_, err := d.ReadToken()
+	at.inList = true
+	for err == nil && d.PeekKind() != ']' {
+		err = r.value(d, at, yield)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = d.ReadToken()
+	return err
+}
+
+// object reads an object. It yields the events in the members of an envelope, or else the object if
+// that is an event. An object that only looks like an event counts as malformed, as does any other
+// object in a list.
+func (r *records) object(d *jsontext.Decoder, at position, yield func(*Event) bool) error {
+	e, before, large := &r.inside[at.depth], r.events, r.large
+	r.google = false
+	err := e.read(d, func(name []byte) error {
+		r.google = r.google || string(name) == "protoPayload"
+		if !slices.Contains(envelopes, string(name)) {
+			return d.SkipValue()
+		}
+		return r.value(d, position{depth: at.depth, quoted: at.quoted}, yield)
+	})
+	if err != nil || r.events > before {
+		return err
+	}
+	if e.long {
+		r.count(errLong)
+		return nil
+	}
+	if err = e.complete(at.inList); err == nil {
+		r.events++
+		if !yield(e) {
+			return errStop
+		}
+		return nil
+	}
+	if r.google && errors.Is(err, ErrOtherKind) {
+		err = ErrGoogle
+	}
+	if r.fault = err; (at.inList || !errors.Is(err, ErrOtherKind)) && r.large == large {
+		r.count(err)
+	}
+	return nil
+}
+
+// text is a line, or a string in one: JSON with other characters in front of it and behind it.
+type text struct {
+	ahead   []byte    // read from src, and not used
+	src     io.Reader // nil: the text ends behind ahead
+	buf     []byte    // of more
+	decoder *jsontext.Decoder
+	given   int64 // bytes, to the decoder
+	last    byte  // that was given
+}
+
+// skip skips the characters in front of the next object or list, and reports whether there is one.
+// It takes braces and brackets for other characters if no member or item follows.
+func (t *text) skip() bool {
+	const space = " \t\r\n"
+	for {
+		at := bytes.IndexAny(t.ahead, "{[")
+		if at < 0 {
+			if t.ahead = nil; !t.more() {
+				return false
+			}
 			continue
 		}
-		if r.fault == nil {
-			r.fault = ErrCutOff
+		t.ahead = t.ahead[at:]
+		first := bytes.TrimLeft(t.ahead[1:], space)
+		for len(first) == 0 && len(t.ahead) < bufferSize && t.more() {
+			first = bytes.TrimLeft(t.ahead[1:], space)
 		}
-		r.count(r.fault)
-		r.levels = r.levels[:i+1]
-		for r.peek() != 0 {
-			r.pass()
+		begins := `"}`
+		if t.ahead[0] == '[' {
+			begins = "{[]"
 		}
-		return r.endString()
-	}
-	return false
-}
-
-// step reads a character, a member, or what is between objects. It returns an object that is
-// complete, or false at the end of the line, and where the JSON is malformed.
-func (r *records) step() (object []byte, ok bool) {
-	c := r.space()
-	if len(r.levels) == 0 {
-		r.kept = r.kept[:0]
-		return nil, r.outside(c)
-	}
-	top := &r.levels[len(r.levels)-1]
-	switch {
-	case top.of != '{':
-		r.kept = r.kept[:top.mark]
-	case top.ended:
-		r.kept = append(r.kept[:top.value], "null"...)
-		top.ended = false
-	}
-	switch {
-	case c == 0 && r.continues():
-		return nil, true
-	case top.of == '{':
-		return r.member(top, c)
-	case top.of == '"' && c == 0:
-		return nil, r.endString()
-	case top.of == '"':
-		return nil, r.outside(c)
-	}
-	switch c {
-	case ']':
-		r.pass()
-		r.leave()
-	case ',':
-		r.pass()
-	case '{', '[', '"':
-		return nil, r.enter(c)
-	default:
-		return nil, r.value(false)
-	}
-	return nil, true
-}
-
-// outside passes what is before and behind an object in a line or a string: a prefix, or a comma.
-func (r *records) outside(c byte) bool {
-	switch c {
-	case 0:
-		return false
-	case '{':
-		return r.enter(c)
-	case '[':
-		r.pass()
-		switch r.space() { // or a prefix has it
-		case '{', '[', ']', 0:
-			return r.open('[')
-		}
-	default:
-		r.pass()
-	}
-	return true
-}
-
-// enter begins an object, a list or a string.
-func (r *records) enter(c byte) bool {
-	r.pass()
-	return r.open(c)
-}
-
-func (r *records) open(c byte) bool {
-	if len(r.levels) == maxDepth || c == '"' && r.quoted {
-		return false
-	}
-	r.levels = append(r.levels, level{of: c, mark: len(r.kept), events: r.events})
-	switch c {
-	case '{':
-		r.fault = nil
-		r.keep('{')
-	case '"':
-		r.quoted = true
-	}
-	return true
-}
-
-// endString leaves a string at its end.
-func (r *records) endString() bool {
-	if c, ok := r.raw(); !ok || c != '"' || len(r.decoded) > 0 {
-		return false
-	}
-	r.quoted = false
-	r.pass()
-	r.leave()
-	return true
-}
-
-// leave leaves the innermost level.
-func (r *records) leave() {
-	n := len(r.levels) - 1
-	had := r.events > r.levels[n].events
-	r.levels = r.levels[:n]
-	if n > 0 && r.levels[n-1].of == '{' {
-		outer := &r.levels[n-1]
-		outer.holds, outer.ended = outer.holds || had, true
-	}
-}
-
-// member reads what is next in an object. At its end it returns it, unless it is an envelope.
-func (r *records) member(top *level, c byte) (object []byte, ok bool) {
-	switch c {
-	case '}':
-		r.pass()
-		r.keep('}')
-		object, holds := r.kept[top.mark:], top.holds
-		r.leave()
-		if holds {
-			object = nil
-		}
-		return object, true
-	case ',':
-		r.pass()
-		r.keep(',')
-		return nil, true
-	case '"':
-		return nil, r.named(top)
-	}
-	if len(r.levels) == 1 && len(r.kept) == 1 && c != 0 { // a brace of a prefix
-		r.levels, r.kept = r.levels[:0], r.kept[:0]
-		return nil, true
-	}
-	return nil, r.broken()
-}
-
-// named reads a member of an object, or begins to if events can be in it.
-func (r *records) named(top *level) bool {
-	from := len(r.kept)
-	if !r.text(true) || r.space() != ':' {
-		return r.broken()
-	}
-	name := string(bytes.Trim(r.kept[from:], `"`))
-	r.pass()
-	r.keep(':')
-	c := r.space()
-	top.value = len(r.kept)
-	switch name {
-	case "requestObject", "responseObject":
-		if !r.value(false) {
-			return r.broken()
-		}
-		for _, c := range []byte("null") {
-			r.keep(c)
-		}
-		return true
-	case "protoPayload":
-		r.google = true
-	}
-	if (c == '{' || c == '[' || c == '"') && isEnvelope(name) && len(r.levels) < maxDepth && !(c == '"' && r.quoted) {
-		return r.enter(c)
-	}
-	return r.value(true) || r.broken()
-}
-
-// broken notes that the JSON is malformed, unless it is cut off, and returns false.
-func (r *records) broken() bool {
-	if r.peek() != 0 {
-		r.fault = ErrInvalid
-	}
-	return false
-}
-
-func isEnvelope(name string) bool {
-	for _, e := range envelopes {
-		if e == name {
+		if len(first) == 0 || strings.IndexByte(begins, first[0]) >= 0 {
 			return true
 		}
+		t.ahead = t.ahead[1:]
 	}
-	return false
+}
+
+// more reads more of the text, and reports whether there is more.
+func (t *text) more() bool {
+	if t.src == nil {
+		return false
+	}
+	if t.buf == nil {
+		t.buf = make([]byte, 4096)
+	}
+	n, _ := t.src.Read(t.buf) // the next one returns the error again
+	t.ahead = append(t.ahead, t.buf[:n]...)
+	return n > 0
+}
+
+// decode makes the decoder read from the text.
+func (t *text) decode() {
+	if t.decoder == nil {
+		t.decoder = new(jsontext.Decoder)
+	}
+	t.given = 0
+	if t.src != nil {
+		t.decoder.Reset(t, lenient...)
+		return
+	}
+	t.decoder.Reset(bytes.NewBuffer(t.ahead), lenient...)
+	t.ahead = nil
+}
+
+// Read gives the text to the decoder. The error is errLong if the decoder reads a string that is
+// too long.
+func (t *text) Read(p []byte) (n int, err error) {
+	if t.given-t.decoder.InputOffset() > maxToken {
+		return 0, errLong
+	}
+	n = copy(p, t.ahead)
+	if t.ahead = t.ahead[n:]; n == 0 {
+		n, err = t.src.Read(p)
+	}
+	t.given += int64(n)
+	if n > 0 {
+		t.last = p[n-1]
+	}
+	return n, err
+}
+
+// faultOf returns the Fault that an error of the decoder is, or errLong or errStop.
+func (t *text) faultOf(err error) error {
+	for _, known := range []error{errStop, errLong} {
+		if errors.Is(err, known) {
+			return known
+		}
+	}
+	syntax, ok := errors.AsType[*jsontext.SyntacticError](err)
+	atEnd := ok && t.last == '\n' && syntax.ByteOffset == t.given-1 // the line ends in a string
+	if !ok || atEnd || errors.Is(err, io.ErrUnexpectedEOF) {
+		return ErrCutOff
+	}
+	return ErrInvalid
 }

@@ -60,23 +60,22 @@ func TestLogOfObjects(t *testing.T) {
 			if n := log.Counts(); err != nil || !slices.Equal(got, []int{1, 2, 3, 4}) || !n.Complete() || n.Lines != 4 {
 				t.Errorf("%d bytes: %v, %v, %+v", size, got, err, n)
 			}
-			if held := cap(log.records.kept) + cap(log.records.buf); held > 2*bufferSize {
+			if held := cap(log.records.buf); held > 2*bufferSize {
 				t.Errorf("%d bytes: it holds %d", size, held)
 			}
 		}
 	}
 }
 
-// TestLogBound: of an event with a field that is too long no more is kept than the bound, and it is
-// counted.
+// TestLogBound: an event with a field that is too long is counted, and no more of it is stored than
+// the bound.
 func TestLogBound(t *testing.T) {
-	long := strings.Repeat("x", 2*MaxLine)
-	many := strings.Repeat(`"requestObject":1,`, MaxLine/10)
+	long, longest := strings.Repeat("x", 2*MaxLine), strings.Repeat("x", 2*maxToken)
 	for _, line := range []string{
 		strings.Replace(one(2), `"verb":"list"`, `"verb":"`+long+`"`, 1),
-		strings.Replace(one(2), `"verb":"list"`, `"verb":"list","`+long+`":1`, 1),
+		strings.Replace(one(2), `"verb":"list"`, `"verb":"list","`+longest+`":1`, 1),
 		`{"log":` + inText(t, strings.Replace(one(2), `"verb":"list"`, `"verb":"`+long+`"`, 1)) + `}`,
-		`{` + many + one(2)[1:],
+		`{"log":` + inText(t, withObject(one(2), object(2*maxToken))) + `}`,
 	} {
 		log, err := NewLog("that", strings.NewReader(at(1)+line+"\n"+at(3)))
 		if err != nil {
@@ -86,7 +85,7 @@ func TestLogBound(t *testing.T) {
 		if n := log.Counts(); err != nil || !slices.Equal(got, []int{1, 3}) || n.TooLong != 1 || n.Malformed > 1 || n.Complete() {
 			t.Errorf("%.80s: %v, %v, %+v", line, got, err, n)
 		}
-		if held := cap(log.records.kept); held > 2*MaxLine {
+		if held := cap(log.records.event.scratch); held > 2*MaxLine {
 			t.Errorf("it holds %d", held)
 		}
 	}
@@ -122,7 +121,7 @@ func TestEnvelopes(t *testing.T) {
 		"docker":                           `{"log":` + inText(t, at(1)) + `,"stream":"stdout","time":"x"}` + "\n" + `{"log":` + inText(t, at(2)) + "}\n",
 		"CRI":                              "2026-11-20T08:00:01.000Z stdout F " + one(1) + "\n2026-11-20T08:00:01.000Z stdout F " + one(2) + "\n",
 		"syslog":                           "Nov 20 08:00:01 host kube[12]: " + one(1) + "\n<13>Nov 20 host {audit} [3]: " + one(2) + "\n",
-		"docker, of level RequestResponse": `{"log":` + inText(t, withObject(one(1), object(2*MaxLine))) + "}\n" + at(2),
+		"docker, of level RequestResponse": `{"log":` + inText(t, withObject(one(1), object(MaxLine))) + "}\n" + at(2),
 		"text with large objects":          "x " + withObject(one(1), object(2*MaxLine)) + "\n" + at(2),
 	} {
 		for _, src := range []io.Reader{strings.NewReader(text), iotest.OneByteReader(strings.NewReader(text))} {
@@ -174,7 +173,7 @@ func TestFaults(t *testing.T) {
 		{strings.Replace(one(5), `"code":200`, `"code":"200"`, 1), ErrInvalid, ""},
 		{strings.Replace(one(5), `"verb"`, `verb`, 1), ErrInvalid, ""},
 		{`{"log":` + inText(t, strings.Replace(one(5), `"verb"`, `verb`, 1)) + `}`, ErrInvalid, ""},
-		{one(5)[:300] + one(6), ErrCutOff, ""}, // in a string
+		{one(5)[:300] + one(6), ErrInvalid, ""}, // the string ends at the next quote
 		{`{"kind":"Pod","apiVersion":"v1"}`, ErrOtherKind, "fromjson"},
 		{`{"log":"text"}`, ErrOtherKind, "fromjson"},
 		{strings.Replace(one(5), "audit.k8s.io/v1", "audit.k8s.io/v1beta1", 1), ErrOtherVersion, "v1beta1"},
@@ -258,7 +257,7 @@ func FuzzLog(f *testing.F) {
 				t.Fatal(err)
 			}
 			got, err := drain(t, log)
-			if held := cap(log.records.kept); held > 2*MaxLine {
+			if held := cap(log.records.event.scratch); held > 2*MaxLine {
 				t.Errorf("it holds %d", held)
 			}
 			counts := log.Counts()

@@ -49,8 +49,8 @@ func TestMergeRotated(t *testing.T) {
 	}
 }
 
-// Of more logs than are kept open, those that go while others are read are told, and the others are
-// read.
+// If there are more logs than stay open, those that are removed while others are read are reported,
+// and the others are read.
 func TestMergeMissing(t *testing.T) {
 	var names []string
 	for i := range maxHeld + 3 {
