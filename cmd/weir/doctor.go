@@ -21,11 +21,11 @@ import (
 	"github.com/weirproject/weir/internal/doctor"
 )
 
-// doctorEvents is how many events are read before progress is perhaps shown. That takes some
+// doctorEvents is how many events are read between updates of the progress, which takes
 // milliseconds.
 const doctorEvents = 4096
 
-// These bound what --objects and --object-bytes say of a resource, so that it can be multiplied.
+// These bound the values of --objects and --object-bytes, so that products do not overflow.
 const (
 	maxObjects     = 1_000_000_000
 	maxObjectBytes = 100_000_000
@@ -46,7 +46,7 @@ type doctorFlags struct {
 
 func newDoctor() *cobra.Command {
 	f := &doctorFlags{ClusterFlags: command.NewClusterFlags()}
-	f.Flags.Lookup("namespace").Hidden = true // refused, as a mistake that is told
+	f.Flags.Lookup("namespace").Hidden = true // refused with an error
 	cmd := &cobra.Command{
 		Use:   "doctor [AUDIT-LOG...]",
 		Short: "Find who makes an API server spike, from its audit logs or its metrics",
@@ -83,8 +83,8 @@ func newDoctor() *cobra.Command {
 	return cmd
 }
 
-// checkLogs checks the names of logs. It returns a usage error if there are none, or if a file is
-// named twice, also by another name.
+// checkLogs returns a usage error if there are no logs, or if a file is named twice, also by
+// another name.
 func checkLogs(path string, names []string) error {
 	if len(names) == 0 {
 		return command.Usagef("which AUDIT-LOG? For example: %s /var/log/kubernetes/audit*.log; or which server, such as --context production?", path)
@@ -100,7 +100,7 @@ func checkLogs(path string, names []string) error {
 		}
 		info, err := stat()
 		if err != nil {
-			continue // told when it is opened
+			continue // reported when it is opened
 		}
 		if at := slices.IndexFunc(files, func(before os.FileInfo) bool { return os.SameFile(before, info) }); at >= 0 {
 			return command.Usagef("%s is a file that is named twice, by another name", name)
@@ -119,7 +119,7 @@ func (f *doctorFlags) sizes() (o doctor.Options, err error) {
 	return o, err
 }
 
-// parseSizes parses what a flag says of resources.
+// parseSizes parses the values of a flag: numbers by resource.
 func parseSizes(flag, want string, texts []string, least, most int64) (map[string]int64, error) {
 	sizes := map[string]int64{}
 	for _, text := range texts {
@@ -152,8 +152,8 @@ func (f *doctorFlags) run(cmd *cobra.Command, names []string) error {
 	return f.runLogs(cmd, names)
 }
 
-// checkCluster finds flags that would change nothing: which namespace it is, for all of a server is
-// looked at, and whatever is about a server where none is asked.
+// checkCluster rejects flags without an effect: a namespace, because doctor looks at all of a
+// server, and flags about a server if no server is chosen.
 func (f *doctorFlags) checkCluster() error {
 	if f.Flags.Changed("namespace") {
 		return command.Usagef("--namespace: logs and servers are looked at as a whole, not by namespace")
@@ -211,7 +211,7 @@ func (f *doctorFlags) runLogs(cmd *cobra.Command, names []string) error {
 	}
 	for _, flag := range slices.Sorted(maps.Keys(given)) {
 		for _, name := range unseen(given[flag], report) {
-			fmt.Fprintf(cmd.ErrOrStderr(), "note: %s %s: nobody asks for that in these logs; resources have kubectl's names, such as deployments.apps\n", flag, command.Printable(name))
+			fmt.Fprintf(cmd.ErrOrStderr(), "note: %s %s: no client asks for that in these logs; resources have kubectl's names, such as deployments.apps\n", flag, command.Printable(name))
 		}
 	}
 	switch f.output {
@@ -228,7 +228,7 @@ func (f *doctorFlags) runLogs(cmd *cobra.Command, names []string) error {
 	return p.print(report, read, f.top)
 }
 
-// unseen returns those of the names that no client asked for as a resource. It changes names.
+// unseen returns the names that no client asked for as a resource. It changes names.
 func unseen(names []string, r *doctor.Report) []string {
 	asked := map[string]bool{}
 	for _, c := range r.Clients {
@@ -239,7 +239,7 @@ func unseen(names []string, r *doctor.Report) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return asked[name] })
 }
 
-// examine gives all events of logs to a doctor, and returns how much it has read.
+// examine adds all events of logs to a doctor, and returns the counts of the logs.
 func examine(cmd *cobra.Command, d *doctor.Doctor, names []string) (audit.Counts, error) {
 	logs, err := audit.NewMerge(cmd.Context(), names, cmd.InOrStdin())
 	if err == nil {
@@ -254,7 +254,7 @@ func examine(cmd *cobra.Command, d *doctor.Doctor, names []string) (audit.Counts
 	return logs.Counts(), nil
 }
 
-// addAll gives all events to a doctor. It shows progress if out is a terminal.
+// addAll adds all events to a doctor. It shows progress if out is a terminal.
 func addAll(d *doctor.Doctor, logs *audit.Merge, out io.Writer) error {
 	var p *progress
 	var shown time.Time

@@ -12,16 +12,16 @@ import (
 	"github.com/weirproject/weir/internal/quantity"
 )
 
-// markup is text that is HTML already, such as a picture: all text in it is escaped.
+// markup is HTML, such as a picture. All text in it is escaped.
 type markup string
 
-// htmlWriter writes HTML. What is not markup is made printable and escaped.
+// htmlWriter writes HTML. It makes arguments that are not markup printable, and escapes them.
 //
-// With html/template in a program, the linker keeps all exported methods, since a template may name
-// any. That would be 8 MB more of weir.
+// With html/template, the linker keeps all exported methods, because a template may use any. That
+// would make weir 8 MB larger.
 type htmlWriter struct{ bytes.Buffer }
 
-// add appends HTML, in which each %s stands for an argument.
+// add appends HTML. It replaces each %s by an argument.
 func (w *htmlWriter) add(format string, args ...any) {
 	for i, a := range args {
 		if m, ok := a.(markup); ok {
@@ -50,7 +50,7 @@ func (w *htmlWriter) addTable(head []string, rows [][]string) {
 	w.add("</table>")
 }
 
-// pageHead is what a page begins with. It rules out scripts, whatever a client calls itself.
+// pageHead is the start of a page. It forbids scripts, because names of clients may contain them.
 const pageHead = `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">

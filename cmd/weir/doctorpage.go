@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weirproject/weir/cmd/weir/internal/apimetrics"
 	"github.com/weirproject/weir/internal/audit"
 	"github.com/weirproject/weir/internal/chart"
 	"github.com/weirproject/weir/internal/command"
@@ -67,7 +66,7 @@ func writePage(w io.Writer, r *doctor.Report, read audit.Counts, m *cost.Model, 
 		p.Rows = append(p.Rows, append(row, held, quantity.Count(int64(c.Machines))))
 	}
 	if r.OthersClients > 0 {
-		row := append([]string{"(clients beyond those that can be told apart)"}, totalCells(r.Others)...)
+		row := append([]string{"(clients that are not counted separately)"}, totalCells(r.Others)...)
 		p.Rows = append(p.Rows, append(row, "", "", "", ""))
 	}
 	for _, f := range r.Findings {
@@ -136,10 +135,10 @@ func newPageTable(title string, all []doctor.Prediction, memory []float64) *page
 }
 
 // writeLivePage writes the report on a running server.
-func writeLivePage(w io.Writer, r *apimetrics.Report, top int) error {
+func writeLivePage(w io.Writer, r *doctor.Live, top int) error {
 	p := doctorPage{
 		Title: "What makes this API server work", Summary: liveText(r), Nothing: "Nothing: no client costs much more than what it needs.",
-		Note: "Metrics have no names of clients. Who it is, the audit log says: weir doctor AUDIT-LOG.",
+		Note: "Metrics do not name clients. The audit log does: weir doctor AUDIT-LOG.",
 	}
 	rows := liveRows(r, top)
 	for _, row := range rows { // names come first in a page

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirproject/weir/cmd/weir/internal/apimetrics"
+	"github.com/weirproject/weir/internal/apimetrics"
 	"github.com/weirproject/weir/internal/audit"
 	"github.com/weirproject/weir/internal/cost"
 	"github.com/weirproject/weir/internal/doctor"
@@ -45,8 +45,8 @@ func aReport() *doctor.Report {
 				Incident: "concurrent-lists", WhatIf: predictions},
 			{Kind: doctor.FindingRelist, Client: doctor.Client{User: hostile}, Text: "LISTs " + hostile, Remedy: "resume the WATCH"},
 		},
-		Sizes: []doctor.Size{{Resource: "pods", Objects: 50_000, ObjectsFrom: doctor.FromFlag, Bytes: 5000, BytesFrom: doctor.FromNobody},
-			{Resource: hostile, Objects: 1, ObjectsFrom: doctor.FromLog, Bytes: 2000, BytesFrom: doctor.FromNobody}},
+		Sizes: []doctor.Size{{Resource: "pods", Objects: 50_000, ObjectsFrom: doctor.FromFlag, Bytes: 5000, BytesFrom: doctor.FromDefault},
+			{Resource: hostile, Objects: 1, ObjectsFrom: doctor.FromLog, Bytes: 2000, BytesFrom: doctor.FromDefault}},
 		Restart: &doctor.Restart{Starts: 5, Clients: 2, Priced: 3, Unpriced: []doctor.Unpriced{{Resource: hostile, Starts: 2}}, Killer: doctor.Client{User: hostile}, Resource: hostile, Killers: 2, Predictions: predictions, PeakBytes: []float64{1e9, 2e9, 3e9}},
 	}
 }
@@ -94,13 +94,15 @@ func TestEmptyPage(t *testing.T) {
 	}
 }
 
-// TestLivePage: what a server's metrics say is a page, whatever it calls its resources.
+// TestLivePage: what a server's metrics say is a page, with any names of resources.
 func TestLivePage(t *testing.T) {
 	var out bytes.Buffer
-	err := writeLivePage(&out, &apimetrics.Report{
-		Version: hostile, Seconds: 60, Requests: 5,
-		Resources: []apimetrics.Resource{{Name: hostile, Objects: 5, Lists: 2, ListSeconds: 1}, {Name: "pods", Objects: 9, Lists: 1, ListSeconds: 3}},
-		Findings:  []doctor.Finding{{Kind: apimetrics.FindingSlow, Resource: hostile, Text: hostile, Remedy: "read faster"}},
+	err := writeLivePage(&out, &doctor.Live{
+		Report: &apimetrics.Report{
+			Version: hostile, Seconds: 60, Requests: 5,
+			Resources: []apimetrics.Resource{{Name: hostile, Objects: 5, Lists: 2, ListSeconds: 1}, {Name: "pods", Objects: 9, Lists: 1, ListSeconds: 3}},
+		},
+		Findings: []doctor.Finding{{Kind: doctor.FindingSlow, Resource: hostile, Text: hostile, Remedy: "read faster"}},
 	}, 10)
 	if err != nil {
 		t.Fatal(err)

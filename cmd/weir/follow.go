@@ -10,7 +10,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir"
-	"github.com/weirproject/weir/cmd/weir/internal/resource"
 	"github.com/weirproject/weir/internal/command"
 	"github.com/weirproject/weir/internal/reflector"
 )
@@ -18,7 +17,7 @@ import (
 // watch is one run of `weir watch`, for any type.
 type watch struct {
 	*watchFlags
-	resource  resource.Resource
+	resource  serverResource
 	config    *rest.Config
 	namespace string // "" is all
 	expected  int    // objects, or 0 if the number is not known in advance

@@ -16,11 +16,10 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/cmd/weir/internal/resource"
 	"github.com/weirproject/weir/internal/reflector"
 )
 
-var podResource = resource.Resource{
+var podResource = serverResource{
 	GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods"),
 	Kind:                 corev1.SchemeGroupVersion.WithKind("Pod"),
 	Namespaced:           true,

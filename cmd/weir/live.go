@@ -11,21 +11,21 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/cmd/weir/internal/apimetrics"
+	"github.com/weirproject/weir/internal/apimetrics"
 	"github.com/weirproject/weir/internal/command"
 	"github.com/weirproject/weir/internal/doctor"
 	"github.com/weirproject/weir/internal/quantity"
 )
 
 const (
-	// defaultLive is how long a server is looked at.
+	// defaultLive is how long doctor looks at a server.
 	defaultLive = time.Minute
-	// minLive is the shortest time in which a count says something.
+	// minLive is the shortest time in which counts are meaningful.
 	minLive = time.Second
 	// metricsTimeout bounds one answer of /metrics. That of a large cluster is tens of MB.
 	metricsTimeout = 30 * time.Second
-	// sameServerTries is how often /metrics is asked for, at most, until the same server
-	// answers that answered first. A load balancer may stand in front of several.
+	// sameServerTries bounds the requests for /metrics until the first server answers again. A load
+	// balancer may be in front of several.
 	sameServerTries = 10
 )
 
@@ -54,7 +54,7 @@ func newMetricsReader(cfg *rest.Config) (*metricsReader, error) {
 
 func (m *metricsReader) close() { m.client.CloseIdleConnections() }
 
-// read returns what the server counts.
+// read returns a sample of the metrics.
 func (m *metricsReader) read(ctx context.Context) (*apimetrics.Sample, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, m.url, nil)
 	if err != nil {
@@ -71,7 +71,7 @@ func (m *metricsReader) read(ctx context.Context) (*apimetrics.Sample, error) {
 	switch resp.StatusCode {
 	case http.StatusOK:
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return nil, fmt.Errorf("GET %s: %s: it takes a ClusterRole with nonResourceURLs [/metrics] and verbs [get]", m.url, resp.Status)
+		return nil, fmt.Errorf("GET %s: %s: a ClusterRole with nonResourceURLs [/metrics] and verbs [get] is required", m.url, resp.Status)
 	default:
 		return nil, fmt.Errorf("GET %s: %s", m.url, resp.Status)
 	}
@@ -82,7 +82,7 @@ func (m *metricsReader) read(ctx context.Context) (*apimetrics.Sample, error) {
 	return sample, nil
 }
 
-// watch returns what the server counts in a period, and shows on out how much of it has passed.
+// watch returns the difference of two samples at the ends of a period. It shows progress on out.
 func (m *metricsReader) watch(ctx context.Context, period time.Duration, out io.Writer) (*apimetrics.Report, error) {
 	before, err := m.read(ctx)
 	if err != nil {
@@ -107,7 +107,7 @@ func (m *metricsReader) watch(ctx context.Context, period time.Duration, out io.
 	return nil, fmt.Errorf("%s: %w; name one server with --server", m.url, apimetrics.ErrAnotherServer)
 }
 
-// wait waits for a period, and shows how much of it has passed.
+// wait waits for a period and shows the progress.
 func wait(ctx context.Context, period time.Duration, p *progress) error {
 	defer p.end()
 	p.passed(0, period)
@@ -127,18 +127,22 @@ func wait(ctx context.Context, period time.Duration, p *progress) error {
 	}
 }
 
-// live returns what the server that the flags choose counts in the period of --for.
-func (f *doctorFlags) live(ctx context.Context, progress io.Writer) (*apimetrics.Report, error) {
+// live returns what the server that the flags choose does in the period of --for.
+func (f *doctorFlags) live(ctx context.Context, progress io.Writer) (*doctor.Live, error) {
 	m, err := f.reader()
 	if err != nil {
 		return nil, err
 	}
 	defer m.close()
-	return m.watch(ctx, f.period, progress)
+	report, err := m.watch(ctx, f.period, progress)
+	if err != nil {
+		return nil, err
+	}
+	return doctor.NewLive(report), nil
 }
 
-// sizesOf asks the server that the flags choose how many objects there are of each resource, how
-// large they are, and what it has resident. What --objects and --object-bytes say stands.
+// sizesOf reads from the server that the flags choose the number and the size of objects, and its
+// resident memory. It keeps the values of --objects and --object-bytes.
 func (f *doctorFlags) sizesOf(ctx context.Context, o *doctor.Options) error {
 	m, err := f.reader()
 	if err != nil {
@@ -173,11 +177,11 @@ func (f *doctorFlags) reader() (*metricsReader, error) {
 	return newMetricsReader(cfg)
 }
 
-// printLive prints what a server did while it was looked at.
-func (p *prescription) printLive(r *apimetrics.Report, top int) error {
+// printLive prints a report on a running server.
+func (p *prescription) printLive(r *doctor.Live, top int) error {
 	p.paragraph("", liveText(r))
 	fmt.Fprintln(p.out)
-	if err := p.liveTable(r, top); err != nil {
+	if err := p.rows(liveRows(r, top)); err != nil {
 		return err
 	}
 	fmt.Fprintln(p.out)
@@ -186,12 +190,12 @@ func (p *prescription) printLive(r *apimetrics.Report, top int) error {
 	}
 	p.findings(r.Findings, func(f doctor.Finding) string { return f.Text + "." })
 	fmt.Fprintln(p.out)
-	p.paragraph("", "Metrics have no names of clients. Who it is, the audit log says: weir doctor AUDIT-LOG.")
+	p.paragraph("", "Metrics do not name clients. The audit log does: weir doctor AUDIT-LOG.")
 	return nil
 }
 
-// liveText says what the server did in all.
-func liveText(r *apimetrics.Report) string {
+// liveText describes the totals of a server.
+func liveText(r *doctor.Live) string {
 	version := "kube-apiserver"
 	if r.Version != "" {
 		version += " " + r.Version
@@ -201,14 +205,9 @@ func liveText(r *apimetrics.Report) string {
 		quantity.Count(int64(r.Failed)), r.CPUCores, quantity.Bytes(int64(r.RSSBytes)), quantity.Bytes(int64(r.Allocated/r.Seconds)))
 }
 
-// liveTable prints the resources that the server did most for. READ are the objects that it looked
-// at for LISTs, and ENDED the WATCHes that are over.
-func (p *prescription) liveTable(r *apimetrics.Report, top int) error {
-	return p.rows(liveRows(r, top))
-}
-
-// liveRows returns the head and the rows of that table, at most as many rows as top.
-func liveRows(r *apimetrics.Report, top int) [][]string {
+// liveRows returns a table of the resources that cost the server most, with at most top rows. READ
+// are the objects that it looked at for LISTs, and ENDED the WATCHes that have ended.
+func liveRows(r *doctor.Live, top int) [][]string {
 	rows := [][]string{{"OBJECTS", "LISTS", "READ", "RETURNED", "TIME", "WATCHES", "ENDED", "EVENTS", "RESOURCE"}}
 	for i := range r.Resources {
 		res := &r.Resources[i]
@@ -219,7 +218,7 @@ func liveRows(r *apimetrics.Report, top int) [][]string {
 			continue
 		}
 		var cells []string
-		for _, n := range []float64{res.Objects, res.Lists, res.Cache.Read + res.Etcd.Read, res.Cache.Returned + res.Etcd.Returned} {
+		for _, n := range []float64{res.Objects, res.Lists, res.Read(), res.Returned()} {
 			cells = append(cells, quantity.Count(int64(n)))
 		}
 		spent := "0"
@@ -235,10 +234,10 @@ func liveRows(r *apimetrics.Report, top int) [][]string {
 	return rows
 }
 
-// checkLive returns a usage error if a flag makes no sense for a running server.
+// checkLive returns a usage error if a flag has no effect on a running server.
 func (f *doctorFlags) checkLive() error {
 	if len(f.objects)+len(f.bytes) > 0 {
-		return command.Usagef("--objects and --object-bytes are for audit logs: a server says itself how many objects it has")
+		return command.Usagef("--objects and --object-bytes are for audit logs: a running server has these numbers")
 	}
 	if f.period < minLive {
 		return command.Usagef("--for %v: want %v or more", f.period, minLive)

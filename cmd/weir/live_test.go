@@ -14,7 +14,8 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/cmd/weir/internal/apimetrics"
+	"github.com/weirproject/weir/internal/apimetrics"
+	"github.com/weirproject/weir/internal/doctor"
 )
 
 // metricsServer answers /metrics as n servers in turn, each of which has counted as many LISTs as
@@ -39,7 +40,7 @@ func metricsServer(t *testing.T, n int, status int) *metricsReader {
 	return m
 }
 
-// TestLive: what was counted between two readings of one server is told, even where others answer
+// TestLive: the counts between two readings of one server are reported, even if others answer
 // in between.
 func TestLive(t *testing.T) {
 	for _, n := range []int{1, 3} {
@@ -51,16 +52,16 @@ func TestLive(t *testing.T) {
 			t.Errorf("%d servers: %v LISTs", n, got)
 		}
 		var out strings.Builder
-		if err := newPrescription(&out).printLive(r, 10); err != nil || !strings.Contains(out.String(), "Nothing stands out.") {
+		if err := newPrescription(&out).printLive(doctor.NewLive(r), 10); err != nil || !strings.Contains(out.String(), "Nothing stands out.") {
 			t.Errorf("%v:\n%s", err, &out)
 		}
 	}
 }
 
-// TestLiveFails: what keeps a server from being looked at is told.
+// TestLiveFails: errors of reading metrics are reported.
 func TestLiveFails(t *testing.T) {
 	for status, want := range map[int]string{
-		http.StatusForbidden: "403 Forbidden: it takes a ClusterRole with nonResourceURLs [/metrics]",
+		http.StatusForbidden: "403 Forbidden: a ClusterRole with nonResourceURLs [/metrics]",
 		http.StatusNotFound:  "404 Not Found",
 	} {
 		if _, err := metricsServer(t, 1, status).read(t.Context()); err == nil || !strings.Contains(err.Error(), want) {

@@ -15,8 +15,8 @@ func incidentURL(name string) string {
 	return "https://github.com/weirproject/weir/blob/main/docs/incidents/" + name + ".md"
 }
 
-// costCells returns the cells of what a client's LISTs cost, "-" where nobody knows how many
-// objects there are.
+// costCells returns the cells of the cost of a client's LISTs, "-" if the number of
+// objects is unknown.
 func costCells(c cost.Cost) []string {
 	if c == (cost.Cost{}) {
 		return []string{"-", "-"}
@@ -34,12 +34,12 @@ func predictionCells(p doctor.Prediction, memory float64) []string {
 		proxy = quantity.Seconds(p.ProxyCPUSeconds)
 	}
 	return []string{
-		quantity.Count(int64(p.Requests + 0.5)), quantity.Bytes(int64(p.Bytes)),
+		quantity.Rounded(p.Requests), quantity.Bytes(int64(p.Bytes)),
 		quantity.Seconds(p.CPUSeconds), quantity.Bytes(int64(memory)), proxy,
 	}
 }
 
-// whatIf prints what requests cost, and would have cost with each remedy.
+// whatIf prints the cost of requests, also with each remedy.
 func (p *prescription) whatIf(all []doctor.Prediction) {
 	if len(all) == 0 {
 		return
@@ -48,10 +48,10 @@ func (p *prescription) whatIf(all []doctor.Prediction) {
 	for _, one := range all {
 		rows = append(rows, append([]string{"   " + one.Remedy}, predictionCells(one, one.HeldBytes)...))
 	}
-	p.rows(rows) // a failure to write is found by what is written next
+	p.rows(rows) // the next write fails, too
 }
 
-// predictions prints what a restart would take, and what all predictions rest on.
+// predictions prints the cost of a restart, and the sizes that all predictions use.
 func (p *prescription) predictions(r *doctor.Report) error {
 	if r.Restart != nil {
 		fmt.Fprintln(p.out)
@@ -72,26 +72,25 @@ func (p *prescription) predictions(r *doctor.Report) error {
 	return nil
 }
 
-// restartText returns a sentence on what the table of a restart is about.
+// restartText describes the table of a restart.
 func restartText(r *doctor.Restart) string {
 	memory := "MEMORY is what is added to the server's"
 	if r.Whole {
 		memory = "MEMORY is the server's peak"
 	}
-	count := func(n float64) string { return quantity.Count(int64(n + 0.5)) }
 	text := fmt.Sprintf("If everything restarted at once, %s LISTs and WATCHes of %s clients would begin together.",
-		count(r.Starts), quantity.Count(int64(r.Clients)))
+		quantity.Rounded(r.Starts), quantity.Count(int64(r.Clients)))
 	if len(r.Unpriced) > 0 {
 		var names []string
 		for _, u := range r.Unpriced[:min(len(r.Unpriced), maxUnpriced)] {
-			names = append(names, fmt.Sprintf("%s (%s)", u.Resource, count(u.Starts)))
+			names = append(names, fmt.Sprintf("%s (%s)", u.Resource, quantity.Rounded(u.Starts)))
 		}
 		if more := len(r.Unpriced) - len(names); more > 0 {
 			names = append(names, fmt.Sprintf("%d more resources", more))
 		}
 		which := "None of them can be predicted"
 		if r.Priced > 0 {
-			which = fmt.Sprintf("%s of them are predicted, and the others are not", count(r.Priced))
+			which = fmt.Sprintf("%s of them are predicted, and the others are not", quantity.Rounded(r.Priced))
 		}
 		text += fmt.Sprintf(" %s: it is not known how many objects there are. They are for %s.", which, strings.Join(names, ", "))
 	}
@@ -99,20 +98,20 @@ func restartText(r *doctor.Restart) string {
 		return text
 	}
 	return text + fmt.Sprintf(" Most of the cost would be that of %s with %s of them, for %s. Below, that client asks otherwise; %s.",
-		r.Killer, count(r.Killers), r.Resource, memory)
+		r.Killer, quantity.Rounded(r.Killers), r.Resource, memory)
 }
 
-// maxUnpriced bounds the resources that are named of which no cost is predicted.
+// maxUnpriced bounds the named resources whose cost is not predicted.
 const maxUnpriced = 5
 
-// maxSizes bounds the sizes that are told on a terminal.
+// maxSizes bounds the sizes that are printed on a terminal.
 const maxSizes = 6
 
-// sizesText returns a sentence on what predictions rest on.
+// sizesText describes the sizes that predictions use.
 func sizesText(sizes []doctor.Size) string {
 	if len(sizes) == 0 {
-		return "What LISTs cost is not predicted: nobody says how many objects there are. " +
-			"--objects pods=50000 does, or a server, such as --context production."
+		return "What LISTs cost is not predicted: the number of objects is not known. " +
+			"--objects pods=50000 states it, or a server, such as --context production."
 	}
 	var parts []string
 	for _, s := range sizes[:min(len(sizes), maxSizes)] {
@@ -125,7 +124,7 @@ func sizesText(sizes []doctor.Size) string {
 	return "CPU, SENT and MEMORY are predicted, for " + strings.Join(parts, ", ") + "."
 }
 
-// lowText returns a sentence on how good predictions of little CPU are, or "" if there are none.
+// lowText describes the precision of predictions of little CPU. It returns "" if there are none.
 func lowText(r *doctor.Report) string {
 	low := func(c cost.Cost) bool { return c.CPUSeconds > 0 && c.CPUSeconds < cost.LeastCPU }
 	predicted := func(p doctor.Prediction) bool { return low(p.Cost) }

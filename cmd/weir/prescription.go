@@ -7,7 +7,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/weirproject/weir/cmd/weir/internal/columns"
 	"github.com/weirproject/weir/internal/audit"
 	"github.com/weirproject/weir/internal/command"
 	"github.com/weirproject/weir/internal/cost"
@@ -15,14 +14,14 @@ import (
 	"github.com/weirproject/weir/internal/quantity"
 )
 
-// paperWidth is how wide sentences are where there is no terminal.
+// paperWidth is the width of sentences if there is no terminal.
 const paperWidth = 80
 
 // prescription prints a doctor's report for people.
 type prescription struct {
 	out   io.Writer
 	width int // of sentences
-	limit int // of rows, which are cut off there; 0: none, where there is no terminal
+	limit int // the width at which rows are cut off; 0 if there is no terminal
 }
 
 func newPrescription(out io.Writer) *prescription {
@@ -33,7 +32,7 @@ func newPrescription(out io.Writer) *prescription {
 	return p
 }
 
-// print prints the totals, the clients that ask most, and what was found.
+// print prints the totals, the clients with most requests, and the findings.
 func (p *prescription) print(r *doctor.Report, read audit.Counts, top int) error {
 	p.paragraph("", totalsText(r))
 	v := newVerdict(r, read)
@@ -55,7 +54,7 @@ func (p *prescription) print(r *doctor.Report, read audit.Counts, top int) error
 	return p.predictions(r)
 }
 
-// findings prints what was found, with what to do about it.
+// findings prints the findings with their remedies.
 func (p *prescription) findings(all []doctor.Finding, text func(doctor.Finding) string) {
 	for i, f := range all {
 		p.paragraph(fmt.Sprintf("%d. ", i+1), text(f))
@@ -68,8 +67,8 @@ func (p *prescription) findings(all []doctor.Finding, text func(doctor.Finding) 
 	}
 }
 
-// change prints the line to write, and under it what is said of it. The line is not broken, so that
-// it can be copied.
+// change prints the line to write, and its comment below. It does not break the line, so that users
+// can copy it.
 func (p *prescription) change(line string) {
 	if line == "" {
 		return
@@ -81,7 +80,7 @@ func (p *prescription) change(line string) {
 	fmt.Fprintln(p.out, "   Write: "+line)
 }
 
-// totalsText returns what the log has in all.
+// totalsText describes the totals of the log.
 func totalsText(r *doctor.Report) string {
 	t := r.Totals
 	text := fmt.Sprintf("%s to %s UTC, requests: %s, of those LISTs: %s (%s in all), WATCHes: %s, refused (429): %s, failed (5xx): %s.",
@@ -101,7 +100,7 @@ func totalsText(r *doctor.Report) string {
 	return text
 }
 
-// findingText returns what a client does, as a sentence.
+// findingText returns a sentence that describes a finding.
 func findingText(f doctor.Finding) string {
 	text := f.Text + "."
 	if f.Client != (doctor.Client{}) {
@@ -113,8 +112,8 @@ func findingText(f doctor.Finding) string {
 	return text
 }
 
-// table prints the clients that ask most. Their names come last, because the end of a row may be
-// cut off.
+// table prints the clients with most requests. Their names are last, because the end of a row may
+// be cut off.
 func (p *prescription) table(r *doctor.Report, top int) error {
 	head := []string{"REQUESTS", "LISTS", "TIME", "WATCHES", "429"}
 	costs := func(c cost.Cost) []string { return nil }
@@ -128,19 +127,19 @@ func (p *prescription) table(r *doctor.Report, top int) error {
 	}
 	if r.OthersClients > 0 {
 		row := append(totalCells(r.Others), costs(cost.Cost{})...)
-		rows = append(rows, append(row, "", "(clients beyond those that can be told apart)"))
+		rows = append(rows, append(row, "", "(clients that are not counted separately)"))
 	}
 	return p.rows(rows)
 }
 
-// rows prints a table of which all rows are known.
+// rows prints a table.
 func (p *prescription) rows(rows [][]string) error {
-	table := columns.New(p.out, p.limit)
+	t := &table{out: p.out, limit: p.limit}
 	for _, row := range rows {
-		table.Fit(row...)
+		t.fit(row...)
 	}
 	for _, row := range rows {
-		if err := table.Row(row...); err != nil {
+		if err := t.row(row...); err != nil {
 			return err
 		}
 	}
@@ -154,8 +153,8 @@ func totalCells(t doctor.Totals) []string {
 	}
 }
 
-// paragraph prints a text behind a lead, broken between words. The lines below the first are
-// indented by the width of the lead.
+// paragraph prints a text after a lead, broken between words. It indents the further lines by the
+// width of the lead.
 func (p *prescription) paragraph(lead, text string) {
 	indent := strings.Repeat(" ", utf8.RuneCountInString(lead))
 	line := lead

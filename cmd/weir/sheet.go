@@ -4,8 +4,6 @@ import (
 	"io"
 	"slices"
 	"sync"
-
-	"github.com/weirproject/weir/cmd/weir/internal/columns"
 )
 
 // sheet is the output of changes: one table for all resources that are watched together. It is safe
@@ -19,14 +17,14 @@ type sheet struct {
 	out    checkedWriter
 	width  int // of the terminal; 0: no terminal
 	colour bool
-	table  *columns.Printer
+	table  *table
 	headed bool
 }
 
 // newSheet returns a sheet for watches that print to the same writer.
 func newSheet(out io.Writer, watches ...*watch) *sheet {
 	s := &sheet{several: len(watches) > 1, out: newCheckedWriter(out), width: terminalWidth(out), colour: coloured(out)}
-	s.table = columns.New(s.out, s.width)
+	s.table = &table{out: s.out, limit: s.width}
 	var columns []string
 	for _, w := range watches {
 		s.namespaced = s.namespaced || w.resource.Namespaced
@@ -45,7 +43,7 @@ func newSheet(out io.Writer, watches ...*watch) *sheet {
 func (s *sheet) fit(cells ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.table.Fit(cells...)
+	s.table.fit(cells...)
 }
 
 // row prints a row and the lines below it. The first row follows the names of the columns.
@@ -54,11 +52,11 @@ func (s *sheet) row(cells []string, below []byte) error {
 	defer s.mu.Unlock()
 	if !s.headed {
 		s.headed = true
-		if err := s.table.Row(s.header...); err != nil {
+		if err := s.table.row(s.header...); err != nil {
 			return err
 		}
 	}
-	if err := s.table.Row(cells...); err != nil {
+	if err := s.table.row(cells...); err != nil {
 		return err
 	}
 	_, err := s.out.Write(below)

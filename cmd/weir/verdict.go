@@ -11,18 +11,18 @@ import (
 	"github.com/weirproject/weir/internal/quantity"
 )
 
-// verdict says which part of the logs a report covers. The JSON names are a promise.
+// verdict says which part of the logs a report covers. The JSON names are stable.
 type verdict struct {
-	Complete bool     `json:"complete"` // all of the logs was read, and every client told apart
+	Complete bool     `json:"complete"` // all logs were read, and each client was counted separately
 	Covers   string   `json:"covers"`
-	Gaps     []string `json:"gaps,omitempty"` // sentences on what it does not cover
+	Gaps     []string `json:"gaps,omitempty"` // sentences about the parts that it does not cover
 }
 
-// newVerdict returns what the report on logs covers.
+// newVerdict returns the verdict on a report.
 func newVerdict(r *doctor.Report, read audit.Counts) verdict {
 	v := verdict{Gaps: skipped(read)}
 	if r.OthersClients > 0 {
-		v.Gaps = append(v.Gaps, fmt.Sprintf("Not told apart, and not judged: the clients of %s requests.", quantity.Count(r.Others.Requests)))
+		v.Gaps = append(v.Gaps, fmt.Sprintf("Not counted separately, and not judged: the clients of %s requests.", quantity.Count(r.Others.Requests)))
 	}
 	v.Complete = len(v.Gaps) == 0
 	if r.Totals.Lists == 0 {
@@ -36,11 +36,11 @@ func newVerdict(r *doctor.Report, read audit.Counts) verdict {
 	return v
 }
 
-// reportTime is how a report writes times.
+// reportTime is the format of times in a report.
 const reportTime = "2006-01-02 15:04:05"
 
-// nothing returns the sentence of a report without a finding. It acquits no client in what was
-// not read.
+// nothing returns the sentence of a report without a finding. It acquits no client in the parts
+// that were not read.
 func (v *verdict) nothing() string {
 	if !v.Complete {
 		return "Nothing stands out in what was read: " + v.Covers + ". That is not all, as said above, and the rest can hide a client that does."
@@ -48,7 +48,7 @@ func (v *verdict) nothing() string {
 	return "Nothing stands out: no client costs much more than what it needs. " + v.covered()
 }
 
-// covered returns the sentence behind findings.
+// covered returns the sentence after the findings.
 func (v *verdict) covered() string {
 	if !v.Complete {
 		return "That covers " + v.Covers + ". It is not all, as said above, and the rest can hide other clients."
@@ -56,25 +56,25 @@ func (v *verdict) covered() string {
 	return "That covers " + v.Covers + "."
 }
 
-// skipped returns sentences on what of the logs was not read, or nil if all was.
+// skipped returns sentences about the parts of the logs that were not read, or nil.
 func skipped(read audit.Counts) (texts []string) {
 	if read.Malformed > 0 {
 		var causes []string
 		for _, cause := range slices.Sorted(maps.Keys(read.Causes)) {
 			causes = append(causes, fmt.Sprintf("%s: %s", cause, quantity.Count(read.Causes[cause])))
 		}
-		texts = append(texts, fmt.Sprintf("Skipped what is no event: %s (%s).", quantity.Count(read.Malformed), strings.Join(causes, "; ")))
+		texts = append(texts, fmt.Sprintf("Skipped lines and objects that are not events: %s (%s).", quantity.Count(read.Malformed), strings.Join(causes, "; ")))
 	}
 	if read.TooLong > 0 {
 		texts = append(texts, fmt.Sprintf("Skipped events of more than %s without their objects: %s.", quantity.Bytes(audit.MaxLine),
 			quantity.Count(read.TooLong)))
 	}
 	if read.Misdated > 0 {
-		texts = append(texts, fmt.Sprintf("Skipped events whose time those around them contradict: %s.",
+		texts = append(texts, fmt.Sprintf("Skipped events whose time contradicts the events around them: %s.",
 			quantity.Count(read.Misdated)))
 	}
 	for _, text := range read.Damaged {
-		texts = append(texts, "Damaged, and not read to its end: "+text+".")
+		texts = append(texts, "Damaged, and not read to the end: "+text+".")
 	}
 	for _, text := range read.Missing {
 		texts = append(texts, "Not read: "+text+".")

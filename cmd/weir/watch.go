@@ -14,7 +14,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir"
-	"github.com/weirproject/weir/cmd/weir/internal/resource"
 	"github.com/weirproject/weir/internal/command"
 	"github.com/weirproject/weir/internal/discovery"
 	"github.com/weirproject/weir/internal/quantity"
@@ -150,7 +149,7 @@ func (f *watchFlags) run(cmd *cobra.Command, names []string) error {
 
 // watches returns the runs of the resources, which share a sheet. headers are the columns of -o, if
 // it has any.
-func (f *watchFlags) watches(cmd *cobra.Command, c *cluster, found []resource.Resource, headers []string) []*watch {
+func (f *watchFlags) watches(cmd *cobra.Command, c *cluster, found []serverResource, headers []string) []*watch {
 	var watches []*watch
 	for _, r := range found {
 		w := &watch{watchFlags: f, resource: r, config: c.config, namespace: f.scope(c, r), err: cmd.ErrOrStderr()}
@@ -221,7 +220,7 @@ func (f *watchFlags) openOrEmbed(cmd *cobra.Command) (*cluster, error) {
 
 // scope returns the namespace to watch, or "" for all of them. On an embedded server that is the
 // default, because the user has not chosen a namespace and "default" is empty there.
-func (f *watchFlags) scope(c *cluster, r resource.Resource) string {
+func (f *watchFlags) scope(c *cluster, r serverResource) string {
 	if f.allNamespaces || !r.Namespaced || c.embedded && f.Overrides.Context.Namespace == "" {
 		return ""
 	}
@@ -230,7 +229,7 @@ func (f *watchFlags) scope(c *cluster, r resource.Resource) string {
 
 // discover returns the server's resources for the names. It answers or fails within seconds. A
 // resource that is named twice, as pods,po, is returned once.
-func discover(ctx context.Context, cfg *rest.Config, names []string) ([]resource.Resource, error) {
+func discover(ctx context.Context, cfg *rest.Config, names []string) ([]serverResource, error) {
 	client, err := discovery.New(command.Impatient(cfg))
 	if err != nil {
 		return nil, err
@@ -242,10 +241,10 @@ func discover(ctx context.Context, cfg *rest.Config, names []string) ([]resource
 	if len(lists) == 0 && failed != nil {
 		return nil, command.Explain(failed)
 	}
-	var meant []resource.Resource
+	var meant []serverResource
 	for _, name := range names {
-		r, err := resource.Find(lists, name)
-		if errors.Is(err, resource.ErrUnknown) && failed != nil {
+		r, err := findResource(lists, name)
+		if errors.Is(err, errUnknownResource) && failed != nil {
 			err = fmt.Errorf("%w; it has not told all: %w", err, failed)
 		}
 		if err != nil {

@@ -31,8 +31,8 @@ const deadline = 5 * time.Minute
 const policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n"
 
 // TestDoctor: of the clients of a real kube-apiserver, those that cost more than they have to are
-// named, each for what it does, and nobody else: not the servers themselves, not an informer, and
-// not who LISTs now and then.
+// named, each for what it does, and no other client: not the servers themselves, not an informer,
+// and not who LISTs now and then.
 func TestDoctor(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()

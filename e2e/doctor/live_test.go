@@ -13,7 +13,7 @@ import (
 	"github.com/weirproject/weir/internal/podsim"
 )
 
-// livePods are so many that a LIST a second is enough for what is to be found.
+// livePods are enough for findings from one LIST a second.
 const livePods = 2000
 
 // TestLive: what a client makes a real kube-apiserver do is found in its metrics, under the names

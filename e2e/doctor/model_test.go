@@ -29,7 +29,7 @@ const (
 
 // TestCostModel measures what requests cost a real kube-apiserver, and compares what incidents cost
 // with what is predicted. By default it sees whether that can be measured, since other tests run on
-// the same machine; with pods that are told it demands that predictions are good.
+// the same machine; with pods that are set it demands that predictions are good.
 func TestCostModel(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), modelDeadline)
 	defer cancel()

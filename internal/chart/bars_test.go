@@ -34,7 +34,7 @@ func TestBarsOfNothing(t *testing.T) {
 	checkXML(t, Bars("zero", number, []Bar{{"a", 0}}))
 }
 
-// TestHours: what lasts for days is told in hours.
+// TestHours: days are shown in hours.
 func TestHours(t *testing.T) {
 	for every, want := range map[float64]string{1: "5 s<", 60: "5 min<", 3600: "5 h<"} {
 		if text := Lines("t", number, []Line{NewLine("a", every, make([]float64, 31))}); !strings.Contains(text, want) {

@@ -31,7 +31,7 @@ var colours = []string{"#cf222e", "#9a6700", "#8250df", "#0969da", "#1a7f37"}
 const Style = `<style>.b{fill:#fff}.t{fill:#24292f}.m{fill:#57606a}.g{stroke:#d0d7de}@media(prefers-color-scheme:dark){` +
 	`.b{fill:#0d1117}.t{fill:#e6edf3}.m{fill:#8b949e}.g{stroke:#30363d}}</style>`
 
-// Line is one line of a chart: a value for every so many seconds.
+// Line is one line of a chart: values at equal intervals.
 type Line struct {
 	Label string
 	Every float64
@@ -131,7 +131,7 @@ func (c *picture) lines(unit Unit, lines []Line) {
 	}
 }
 
-// colourOf returns the colour of line i of so many. The last one is weir's.
+// colourOf returns the colour of line i of n. The last one is weir's.
 func colourOf(i, of int) string {
 	if i == of-1 {
 		return colours[len(colours)-1]

@@ -33,7 +33,7 @@ func TestLoad(t *testing.T) {
 	for _, c := range m.Checks {
 		cpu := c.Figure == CPUFigure || c.Figure == ProxyCPUFigure
 		if cpu && c.Want < LeastCPU {
-			if c.Got < c.Want/2 || c.Got > offAtMost*c.Want { // as is told of so little
+			if c.Got < c.Want/2 || c.Got > offAtMost*c.Want { // below LeastCPU
 				t.Errorf("%s, %s: %s was %.2f, predicted %.2f", c.Incident, c.Way, c.Figure, c.Want, c.Got)
 			}
 			continue

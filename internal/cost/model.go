@@ -1,3 +1,12 @@
+// Package cost predicts the cost of requests for a kube-apiserver or a weir-proxy: CPU, sent bytes
+// and memory. Its coefficients are measured. model.json has them with the date, the machine and the
+// command.
+//
+// The model is a sum of:
+//   - the fixed cost of a request
+//   - the query to etcd, for a LIST that must be current
+//   - each object that a selector is compared with
+//   - each byte sent, by its stored size and the encoding
 package cost
 
 import (
@@ -16,27 +25,28 @@ const (
 	ProtobufGzip Encoding = "protobufGzip"
 	JSON         Encoding = "json"
 	JSONGzip     Encoding = "jsonGzip"
-	// Initial are the events at the start of a WATCH that begins with the state, in protobuf.
+	// Initial are the events at the start of a WATCH that starts with the state, in protobuf.
 	Initial Encoding = "initial"
 )
 
 // Encodings returns all of them.
 func Encodings() []Encoding { return []Encoding{Protobuf, ProtobufGzip, JSON, JSONGzip, Initial} }
 
-// LeastCPU is how much CPU time a prediction has to be of to be held to a factor, in seconds. Below
-// it a server takes up to twice as much: what it does by itself is not little beside that.
+// LeastCPU is the CPU time, in seconds, from which on tests compare predictions with measurements.
+// Below it a server may need twice as much, because its own work is not small in comparison.
 const LeastCPU = 2.0
 
-// Model is what was measured, and how well it predicts. The JSON names are a promise.
+// Model has the measured coefficients, and compares predictions with measurements. The JSON names
+// are stable.
 type Model struct {
 	Measured Measured     `json:"measured"`
 	Server   Coefficients `json:"apiserver"`
 	Proxy    Coefficients `json:"proxy"`
 	Memory   Memory       `json:"memory"`
-	Checks   []Check      `json:"checks"` // predictions beside measurements, of the same run
+	Checks   []Check      `json:"checks"` // predictions next to measurements, of the same run
 }
 
-// Measured says where the coefficients come from.
+// Measured describes the measurement.
 type Measured struct {
 	At          time.Time `json:"at"`
 	Command     string    `json:"command"`
@@ -48,38 +58,38 @@ type Measured struct {
 	ObjectBytes float64   `json:"objectBytes"` // of one, in protobuf
 }
 
-// Coefficients are the CPU time that a server takes for each part of a request, in seconds.
+// Coefficients are the CPU time that a server needs for each part of a request, in seconds.
 type Coefficients struct {
-	Idle       float64 `json:"idle"`       // cores, while nobody asks
+	Idle       float64 `json:"idle"`       // cores, without requests
 	Connection float64 `json:"connection"` // to open one, with TLS
 	Request    float64 `json:"request"`    // of a LIST that finds nothing
 	Quorum     float64 `json:"quorum"`     // more, without resourceVersion
-	Looked     float64 `json:"looked"`     // for each object that a selector is held against
+	Looked     float64 `json:"looked"`     // for each object that is compared with a selector
 	Event      float64 `json:"event"`      // for each event that is sent to a WATCH
 
 	Encodings map[Encoding]Sent `json:"forms"`
 }
 
-// Sent is what a byte of an object, as it is stored, costs to send.
+// Sent is the cost of sending a byte of an object, by its stored size.
 type Sent struct {
 	Seconds float64 `json:"seconds"` // of CPU
 	Bytes   float64 `json:"bytes"`   // on the wire
 }
 
-// Memory is by how much a kube-apiserver grows with LISTs under way.
+// Memory is the growth of a kube-apiserver while LISTs run.
 type Memory struct {
-	// Headroom is what the first large LISTs add, as a share of what is resident: garbage, until it
-	// is collected.
+	// Headroom is the growth by the first large LISTs, as a share of the resident memory: garbage that
+	// is not yet collected.
 	Headroom float64 `json:"headroom"`
-	// Held is what each LIST or WATCH under way holds, for each byte, as it is stored, of the
-	// objects that it sends.
+	// Held is the memory of a LIST or WATCH that runs, for each stored byte of the objects that it
+	// sends.
 	Held float64 `json:"held"`
 }
 
 //go:embed model.json
 var measured []byte
 
-// Load returns the model that was measured.
+// Load returns the measured model.
 func Load() (*Model, error) {
 	m := &Model{}
 	if err := json.Unmarshal(measured, m); err != nil {

@@ -2,20 +2,20 @@ package cost
 
 import "math"
 
-// Work is requests that are alike.
+// Work is a number of equal requests.
 type Work struct {
 	Requests    float64  // LISTs, or WATCHes; all pages of a LIST are one
 	Connections float64  // opened for them
 	Quorum      float64  // of the requests, those without resourceVersion
-	Looked      float64  // objects that each looks at
-	Sent        float64  // bytes, as they are stored, of the objects that each sends
+	Looked      float64  // objects that the server looks at for each
+	Sent        float64  // stored bytes of the objects that each sends
 	Encoding    Encoding // empty: Protobuf
 	PageCount   float64  // of each LIST; 0: 1
 	Events      float64  // sent to WATCHes, of all together
-	EventBytes  float64  // of one, as it is stored
+	EventBytes  float64  // stored bytes of one
 }
 
-// Cost is what Work comes to.
+// Cost is the cost of Work.
 type Cost struct {
 	Requests   float64 `json:"requests"`
 	Bytes      float64 `json:"bytes"` // sent
@@ -27,7 +27,7 @@ func (c Cost) Add(o Cost) Cost {
 	return Cost{c.Requests + o.Requests, c.Bytes + o.Bytes, c.CPUSeconds + o.CPUSeconds}
 }
 
-// Of returns what work costs the server that the coefficients are of.
+// Of returns the cost of work for the server with these coefficients.
 func (k *Coefficients) Of(w Work) Cost {
 	if w.Encoding == "" {
 		w.Encoding = Protobuf
@@ -41,8 +41,8 @@ func (k *Coefficients) Of(w Work) Cost {
 	}
 }
 
-// The seats of kube-apiserver's priority and fairness: --max-requests-inflight and
-// --max-mutating-requests-inflight as they are by default, and how many a LIST takes
+// The seats of kube-apiserver's priority and fairness: the sum of the defaults of
+// --max-requests-inflight and --max-mutating-requests-inflight, and the seats of a LIST
 // (flowcontrol/request/list_work_estimator.go of k8s.io/apiserver 0.37).
 const (
 	allSeats       = 600
@@ -50,16 +50,16 @@ const (
 	maxSeats       = 100
 )
 
-// Seats returns how many seats a LIST of so many objects takes.
+// Seats returns the number of seats that a LIST of some objects needs.
 func Seats(objects float64) float64 {
 	return min(maxSeats, max(1, math.Ceil(objects/objectsPerSeat)))
 }
 
-// LetIn returns which share of requests, which want so many seats together, is let in at once.
+// LetIn returns the share of requests that run at the same time, if all together need some seats.
 func LetIn(seats float64) float64 { return min(1, allSeats/max(1, seats)) }
 
-// Growth returns by how much the memory of a kube-apiserver grows, that has so much resident, while
-// answers of so many bytes, as they are stored, are under way at once.
+// Growth returns the growth of a kube-apiserver's memory, given its resident memory and the stored
+// bytes of the answers that run at the same time.
 func (m *Memory) Growth(resident, underWay float64) float64 {
 	if underWay == 0 {
 		return 0
@@ -67,10 +67,10 @@ func (m *Memory) Growth(resident, underWay float64) float64 {
 	return resident*m.Headroom + underWay*m.Held
 }
 
-// Check is a prediction beside a measurement.
+// Check compares a prediction with a measurement.
 type Check struct {
-	Incident string  `json:"incident"` // of weir lab, or what was done
-	Way      string  `json:"way"`      // in which its clients ask
+	Incident string  `json:"incident"` // of weir lab, or a description
+	Way      string  `json:"way"`      // in which its clients send requests
 	Figure   string  `json:"figure"`
 	Want     float64 `json:"measured"`
 	Got      float64 `json:"predicted"`
@@ -84,7 +84,8 @@ const (
 	PeakFigure     = "peakRSSBytes"
 )
 
-// Off returns by which factor the prediction is off, at least 1; infinity if one of the two is 0.
+// Off returns the factor between prediction and measurement, at least 1; infinity if one of them is
+// 0.
 func (c Check) Off() float64 {
 	if c.Want == c.Got {
 		return 1

@@ -11,18 +11,19 @@ import (
 
 const (
 	// wasteful is the CPU time of the API server, in seconds an hour, from which on GETs and writes
-	// are a finding. The measured model says what they cost: four requests a second, or fewer that
-	// are sent to many WATCHes.
+	// are a finding. By the measured model these are four requests a second, or fewer that are sent to
+	// many WATCHes.
 	wasteful = 5
-	// Writes that are 100 times less often to one object are a finding where they cost more.
+	// Fewer writes to one object are a finding if they cost more.
 	hotPerHour, oftenPerHour = 600, 60
 	wastefulOften            = 360
 
-	// Rates are of the busiest hour, or of all of a log that is shorter, but for some minutes.
+	// Rates are those of the busiest hour, or of a shorter log. Of a log of few minutes they are
+	// lower.
 	shortestRate = 10 * time.Minute
 )
 
-// thresholds returns the model that was measured, or nil.
+// thresholds returns the measured model, or nil.
 var thresholds = sync.OnceValue(func() *cost.Model {
 	m, err := cost.Load()
 	if err != nil {
@@ -49,8 +50,7 @@ func (a *acts) add(e *audit.Event) {
 }
 
 // acted counts a request if it is a GET or a write of an object, or records an Event. A request
-// that names no object, such as a question about a right, has none to be held in a cache or
-// compared.
+// that names no object, such as an access review, cannot be cached or compared.
 func (u *usage) acted(e *audit.Event, v verb) {
 	failed := e.Code >= 400 && e.Code != 404 && e.Code != 409
 	if failed || len(e.Object.Resource) == 0 || len(e.Object.Name) == 0 && !isEvents(u.resource) {
@@ -79,8 +79,7 @@ func appendObject(dst []byte, o audit.Object) []byte {
 	return append(append(dst, '/'), o.Name[:min(len(o.Name), maxName)]...)
 }
 
-// ofObject reports whether a request for a subresource reads or writes the object, and not what it
-// runs or who may use it.
+// ofObject reports whether a request for a subresource reads or writes the object itself.
 func ofObject(subresource []byte) bool {
 	switch string(subresource) {
 	case "exec", "attach", "portforward", "proxy", "log", "token":
@@ -89,15 +88,14 @@ func ofObject(subresource []byte) bool {
 	return true
 }
 
-// perHour returns the rate of what happened so often in the busiest hour.
+// perHour returns the hourly rate of requests, given their number in the busiest hour.
 func (d *Doctor) perHour(busiest int64) float64 {
 	span := time.Duration(d.last-d.first) * time.Microsecond
 	return float64(busiest) / min(max(span, shortestRate), time.Hour).Hours()
 }
 
-// rates returns how often an hour a client does something, and how often it does so with one
-// object. Where the client is on many machines, as agents are, and not one that is rolled out now
-// and then, the rate is that of each, and where says so.
+// rates returns the hourly rate of a client's requests, and the rate for one object. If the client
+// runs on many machines, as agents do, the rate is that of each machine, and where says so.
 func (s subject) rates(a *acts) (rate, object float64, where string) {
 	rate = s.d.perHour(a.busiest)
 	object = rate / float64(max(1, a.objects.count()))
@@ -107,13 +105,14 @@ func (s subject) rates(a *acts) (rate, object float64, where string) {
 	return rate, object, where
 }
 
-// isWasteful reports whether writes in an hour, ofObject of them of one object, cost too much.
+// isWasteful reports whether the writes of an hour cost too much. ofObject of them are of one
+// object.
 func isWasteful(ofObject float64, all cost.Cost) bool {
 	return ofObject >= hotPerHour && all.CPUSeconds >= wasteful || ofObject >= oftenPerHour && all.CPUSeconds >= wastefulOften
 }
 
-// receivers estimates to how many WATCHes a write of a resource is sent: those that are open on
-// average, each by the share of the objects that it selects.
+// receivers estimates how many WATCHes receive a write of a resource: those that are open on
+// average, each weighted by the share of the objects that it selects.
 func (d *Doctor) receivers(resource string) float64 {
 	resource, _, _ = strings.Cut(resource, "/")
 	k, span := d.census[resource], float64(d.last-d.first)/1e6
@@ -127,12 +126,12 @@ func (d *Doctor) receivers(resource string) float64 {
 	return sum / span
 }
 
-// writeWork is writes of a resource, and the events that they are sent as.
+// writeWork is n writes of a resource and the events that they cause.
 func (d *Doctor) writeWork(resource string, n float64) cost.Work {
 	return cost.Work{Requests: n, Events: n * d.receivers(resource), EventBytes: d.size(resource).Bytes}
 }
 
-// getWork is GETs of an object of a resource.
+// getWork is n GETs of an object of a resource.
 func (d *Doctor) getWork(c Client, resource string, n float64) cost.Work {
 	sent := d.size(resource).Bytes
 	return cost.Work{Requests: n, Sent: sent, Encoding: encoding(c, resource, sent)}

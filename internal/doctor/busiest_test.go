@@ -6,7 +6,7 @@ import (
 )
 
 // TestBusiest: who had seats for longest comes first, with how many of its LISTs were under way; no
-// more are told of than a picture has lines for.
+// more are named than a chart can show.
 func TestBusiest(t *testing.T) {
 	w := newWorld(1)
 	first := someone("first", "get", "pods")

@@ -30,7 +30,7 @@ func machine(n int) func(i int, r *request) {
 	return func(i int, r *request) { r.ip = fmt.Sprint("10.7.0.", i%n) }
 }
 
-// loop LISTs and WATCHes for some seconds, n times, on so many machines.
+// loop LISTs and WATCHes for some seconds, n times, on a number of machines.
 func (w *world) loop(n, machines int, every, lasting time.Duration) {
 	r := someone("loop", "list", "services")
 	w.each(n, every, r, machine(machines))
@@ -58,7 +58,7 @@ func (w *world) refusals() {
 const noon = 12 * time.Hour
 
 // Each of these is the shape of a client that there is in many clusters. kind is what is found,
-// none if nobody is to be named.
+// none if no client is to be named.
 var cases = []struct {
 	name, kind string
 	text       string // that the finding has
@@ -109,7 +109,7 @@ var cases = []struct {
 	{name: "a deployment is rolled out now and then", add: func(w *world) {
 		w.each(60, time.Hour, someone("operator", "list", "pods"), machine(60))
 	}},
-	{name: "somebody looks at a refreshed list for a minute", add: func(w *world) {
+	{name: "a person looks at a refreshed list for a minute", add: func(w *world) {
 		r := someone("person", "list", "pods")
 		r.agent, r.query = program("kubectl"), "limit=500"
 		w.each(30, 2*time.Second, r, nil)
@@ -160,7 +160,7 @@ var cases = []struct {
 		r.query = "limit=1&resourceVersion=7&resourceVersionMatch=NotOlderThan"
 		w.each(400, time.Minute, r, nil)
 	}},
-	{name: "somebody polls the watch cache, which heeds no limit", kind: FindingPolling, add: func(w *world) {
+	{name: "a client polls the watch cache, which ignores limits", kind: FindingPolling, add: func(w *world) {
 		r := someone("poller", "list", "pods")
 		r.query = "limit=1&resourceVersion=0"
 		w.each(400, time.Minute, r, nil)
@@ -209,7 +209,7 @@ var cases = []struct {
 		r.took, r.queued = 15*time.Second, 14900*time.Millisecond
 		w.each(40, 5*time.Second, r, nil)
 	}},
-	{name: "evictions wait for a PodDisruptionBudget while somebody LISTs", add: func(w *world) {
+	{name: "evictions wait for a PodDisruptionBudget while a client LISTs", add: func(w *world) {
 		r := someone("drain", "create", "pods")
 		r.ns, r.object, r.sub, r.code, r.reason = "shop", "web-0", "eviction", 429, "TooManyRequests"
 		w.each(100, time.Second, r, nil)
@@ -219,7 +219,7 @@ var cases = []struct {
 		r.took = 55 * time.Second
 		w.each(8, 10*time.Second, r, nil)
 	}},
-	{name: "a watch cache that is not ready refuses while somebody LISTs", add: func(w *world) {
+	{name: "a watch cache that is not ready refuses while a client LISTs", add: func(w *world) {
 		r := someone("reader", "get", "pods")
 		r.ns, r.object, r.code, r.reason = "shop", "web-0", 429, "TooManyRequests"
 		w.each(200, time.Second, r, nil)
@@ -269,7 +269,7 @@ var cases = []struct {
 		r.agent, r.query = program("kubectl"), "limit=500"
 		w.each(300, 10*time.Second, r, nil)
 	}},
-	{name: "somebody who asks many times a minute for some hours, after a quiet day", kind: FindingPart, add: func(w *world) {
+	{name: "a client asks many times a minute for some hours, after a quiet day", kind: FindingPart, add: func(w *world) {
 		r := someone("burst", "list", "pods")
 		r.ns = "shop"
 		w.do(r)

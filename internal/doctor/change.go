@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// gvr returns the resource as a Go literal.
+// gvr returns a Go literal of the resource.
 func (a api) gvr() string {
-	version := "version" // which nobody told
+	version := "version" // unknown
 	if a.version != "" {
 		version = fmt.Sprintf("%q", a.version)
 	}
 	return fmt.Sprintf("schema.GroupVersionResource{Group: %q, Version: %s, Resource: %q}", a.group, version, a.resource)
 }
 
-// client returns the Go expression of client-go's client of the resource, in all namespaces.
+// client returns the Go expression of client-go's client of the resource in all namespaces.
 func (a api) client() string {
 	if a.method == "" {
 		return fmt.Sprintf("client.Resource(%s)", a.gvr())
@@ -26,8 +26,8 @@ func (a api) client() string {
 	return fmt.Sprintf("client.%s%s().%s(%s)", a.clientGroup(), title(a.version), a.method, namespaces)
 }
 
-// informer returns the Go expression of what a client-go factory has for the resource. It has the
-// methods Informer and Lister.
+// informer returns the Go expression of the resource in a client-go factory, which has the methods
+// Informer and Lister.
 func (a api) informer() string {
 	if a.method == "" {
 		return fmt.Sprintf("factory.ForResource(%s)", a.gvr())
@@ -35,8 +35,8 @@ func (a api) informer() string {
 	return fmt.Sprintf("factory.%s().%s().%s()", a.clientGroup(), title(a.version), a.method)
 }
 
-// lister returns the Go expression that lists one namespace of what an informer holds, or all of it
-// if the resource has no namespaces.
+// lister returns the Go expression that lists an informer's objects, in one namespace if the
+// resource has namespaces.
 func (a api) lister() string {
 	of := ""
 	switch {
@@ -57,28 +57,75 @@ func (a api) kubectl() string {
 	return "kubectl get " + name + " --all-namespaces"
 }
 
-// watchOnce returns the command that WATCHes in the place of one that is run again and again.
+// watchOnce returns the command that WATCHes instead of running again and again.
 func watchOnce(a api) string {
 	return a.kubectl() + " --watch # once, in the place of asking again and again"
 }
 
-// Change returns the line of Go to write in place of what a finding of this kind is about, for
-// client-go. It returns "" if the change is no line of the client. resource is kubectl's name.
-// version is empty if the log does not have it.
-func Change(kind, resource, version string) string {
-	if k := kindOf(kind); k != nil && k.change != nil {
-		return k.change(apiOf(resource, version), nil)
-	}
-	return ""
+// methods are client-go's methods for the resources of each group. A method ends in a dot here if
+// its resource has no namespaces.
+var methods = map[string]string{
+	"": "ComponentStatuses. ConfigMaps Endpoints Events LimitRanges Namespaces. Nodes. " +
+		"PersistentVolumeClaims PersistentVolumes. PodTemplates Pods ReplicationControllers " +
+		"ResourceQuotas Secrets ServiceAccounts Services",
+	"admissionregistration.k8s.io": "MutatingAdmissionPolicies. MutatingAdmissionPolicyBindings. " +
+		"MutatingWebhookConfigurations. ValidatingAdmissionPolicies. " +
+		"ValidatingAdmissionPolicyBindings. ValidatingWebhookConfigurations.",
+	"apps":                         "ControllerRevisions DaemonSets Deployments ReplicaSets StatefulSets",
+	"autoscaling":                  "HorizontalPodAutoscalers",
+	"batch":                        "CronJobs Jobs",
+	"certificates.k8s.io":          "CertificateSigningRequests. ClusterTrustBundles. PodCertificateRequests",
+	"coordination.k8s.io":          "LeaseCandidates Leases",
+	"discovery.k8s.io":             "EndpointSlices",
+	"events.k8s.io":                "Events",
+	"flowcontrol.apiserver.k8s.io": "FlowSchemas. PriorityLevelConfigurations.",
+	"internal.apiserver.k8s.io":    "StorageVersions.",
+	"lifecycle.k8s.io":             "EvictionRequests Evictions",
+	"networking.k8s.io":            "IPAddresses. IngressClasses. Ingresses NetworkPolicies ServiceCIDRs.",
+	"node.k8s.io":                  "RuntimeClasses.",
+	"policy":                       "PodDisruptionBudgets",
+	"rbac.authorization.k8s.io":    "ClusterRoleBindings. ClusterRoles. RoleBindings Roles",
+	"resource.k8s.io": "DeviceClasses. DeviceTaintRules. ResourceClaimTemplates ResourceClaims " +
+		"ResourcePoolStatusRequests. ResourceSlices.",
+	"scheduling.k8s.io": "CompositePodGroups PodGroups PriorityClasses. Workloads",
+	"storage.k8s.io": "CSIDrivers. CSINodes. CSIStorageCapacities StorageClasses. " +
+		"VolumeAttachments. VolumeAttributesClasses.",
+	"storagemigration.k8s.io": "StorageVersionMigrations.",
 }
 
-// changeOf returns the line to write in the place of what a client does with a resource.
-func (k *kind) changeOf(c Client, u *usage) string {
-	switch a := apiOf(u.resource, u.version); {
-	case c.isKubectl():
-		return k.kubectl(apiOf(u.resource, ""))
-	case k.change != nil:
-		return k.change(a, u)
+// api is a resource as Go code names it.
+type api struct {
+	group, version, resource string
+	// method is client-go's method for the resource. It is empty for custom resources.
+	method  string
+	cluster bool // it has no namespaces
+}
+
+// apiOf returns the resource with kubectl's name, in the version that a client asked for.
+func apiOf(name, version string) api {
+	name, _, _ = strings.Cut(name, "/")
+	a := api{version: version}
+	a.resource, a.group, _ = strings.Cut(name, ".")
+	for method := range strings.FieldsSeq(methods[a.group]) {
+		method, cluster := strings.CutSuffix(method, ".")
+		if strings.EqualFold(method, a.resource) {
+			a.method, a.cluster = method, cluster
+		}
 	}
-	return ""
+	if a.method != "" && a.version == "" {
+		a.version = "v1"
+	}
+	return a
+}
+
+// title returns a word, which is not empty, with its first letter in upper case.
+func title(word string) string { return strings.ToUpper(word[:1]) + word[1:] }
+
+// clientGroup returns client-go's name of the group.
+func (a api) clientGroup() string {
+	first, _, _ := strings.Cut(a.group, ".")
+	if first == "" {
+		first = "core"
+	}
+	return title(first)
 }

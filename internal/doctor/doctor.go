@@ -1,5 +1,6 @@
-// Package doctor finds out who makes an API server work, from its audit logs: it counts what each
-// client asks for, and names those whose way of asking costs more than what they need.
+// Package doctor finds the clients that make an API server work. From audit logs it counts the
+// requests of each client, and names clients whose requests cost more than they need to. From
+// metrics, which do not name clients, it finds such requests by resource.
 package doctor
 
 import (
@@ -7,24 +8,23 @@ import (
 	"github.com/weirproject/weir/internal/cost"
 )
 
-// Options are what a Doctor is told. The zero value has no sizes.
+// Options have what the logs do not say. The zero value has no sizes.
 type Options struct {
-	// Objects has how many objects there are of a resource, by its name as kubectl has it, such as
-	// pods or deployments.apps. Findings about those are ordered by the objects that were read.
+	// Objects is the number of objects of a resource, by kubectl's name, such as pods or
+	// deployments.apps. Findings about these resources are ordered by the objects that were read.
 	Objects map[string]int64
-	// Bytes has how large an object of a resource is, as it is stored.
+	// Bytes is the size of an object of a resource, as it is stored.
 	Bytes map[string]int64
-	// ObjectsAsked and BytesAsked are the resources whose number and size a server was asked for.
+	// ObjectsAsked and BytesAsked are the resources whose number and size come from a server.
 	ObjectsAsked, BytesAsked map[string]bool
-	// Resident is the memory of the API server, if it is known: peaks are told as a whole then, and
-	// else as what is added.
+	// Resident is the memory of the API server; 0 if unknown. Peaks include it.
 	Resident int64
-	// Model is what costs are predicted by; nil: none are.
+	// Model predicts costs. If it is nil, no costs are predicted.
 	Model *cost.Model
 }
 
-// Doctor counts events and says what they come to. It holds at most 150 MB, however long the logs
-// are and however many clients there are. Make one with New. It is not safe for concurrent use.
+// Doctor counts events and reports what they add up to. It uses at most 150 MB for logs of any
+// length with any number of clients. Make one with New. It is not safe for concurrent use.
 type Doctor struct {
 	options Options
 	clock   clock
@@ -37,7 +37,7 @@ type Doctor struct {
 	changed                  series // objects that were created or deleted
 	total                    Totals
 	first, last              int64  // microseconds since 1970; 0 before the first event
-	resource                 []byte // of the event that is being counted
+	resource                 []byte // of the current event
 }
 
 // Totals count the requests of all clients, or of one.
@@ -45,19 +45,19 @@ type Totals struct {
 	Requests    int64   `json:"requests"`
 	Lists       int64   `json:"lists"`
 	Watches     int64   `json:"watches"`
-	Refused     int64   `json:"refused"` // 429, by a server that has too much to do
+	Refused     int64   `json:"refused"` // 429, by an overloaded server
 	Failed      int64   `json:"failed"`  // 5xx
 	ListSeconds float64 `json:"listSeconds"`
 }
 
-// New makes a Doctor that has seen nothing.
+// New makes a Doctor without events.
 func New(o Options) *Doctor {
 	return &Doctor{options: o, clients: newClients(maxClients), open: openWatches{byID: map[uint64]openWatch{}}, census: census{}, objects: objects{byName: map[string]*objectWrites{}}}
 }
 
-// Add counts an event, of which it keeps no bytes. A request counts once: when its response is
-// complete, or, for a WATCH that goes on at the end of the log, when it has started. Events should
-// come in the order of their stages' times; a few seconds do not matter.
+// Add counts an event. It does not retain the event's bytes. A request counts once: when its
+// response is complete, or when it has started if it is a WATCH that is open at the end of the log.
+// Events should be in the order of their stages' times, except for a few seconds.
 func (d *Doctor) Add(e *audit.Event) {
 	switch string(e.Stage) {
 	case audit.StageResponseComplete:
@@ -110,7 +110,7 @@ func (d *Doctor) Add(e *audit.Event) {
 	}
 }
 
-// since returns for how many seconds what began at a time has lasted, while there was a log.
+// since returns the seconds from a time, or from the start of the log, to the end of the log.
 func (d *Doctor) since(begun int64) float64 { return float64(d.last-max(begun, d.first)) / 1e6 }
 
 // count counts an event in totals.

@@ -11,7 +11,7 @@ import (
 	"github.com/weirproject/weir/internal/audit"
 )
 
-// All culprits are named, each for what it does, and nobody else.
+// All culprits are named, each for what it does, and no other client.
 func TestCulpritsAreFound(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestFindingsAreOrdered(t *testing.T) {
 	}
 }
 
-// A request counts once, whatever stages the log has of it.
+// A request counts once, for any stages that the log has of it.
 func TestNothingCountsTwice(t *testing.T) {
 	w := newWorld(1)
 	r := request{user: "u", agent: program("p"), ip: "10.0.0.1", verb: "watch", resource: "pods", took: time.Minute}
@@ -114,7 +114,7 @@ func TestNothingCountsTwice(t *testing.T) {
 	}
 }
 
-// A log in which no request is complete has no time, and is empty, whatever WATCHes have begun.
+// A log in which no request is complete has no time, and is empty, also if WATCHes have started.
 func TestEmpty(t *testing.T) {
 	for _, open := range []bool{true, false} {
 		w := newWorld(1)
@@ -163,7 +163,7 @@ func TestHeavyHittersStay(t *testing.T) {
 	}
 	for heavy, least := range map[string]int64{"often": 4500, "lister": 40, "watcher": 390, "refused": 390} {
 		if asked[heavy] < least {
-			t.Errorf("%s is told with %d requests, want %d", heavy, asked[heavy], least)
+			t.Errorf("%s is reported with %d requests, want %d", heavy, asked[heavy], least)
 		}
 	}
 }

@@ -6,14 +6,13 @@ import (
 	"github.com/weirproject/weir/internal/quantity"
 )
 
-// FindingEvents is the kind of clients that record many Events.
 const FindingEvents = "events"
 
 var eventsKind = &kind{
 	name: FindingEvents,
 	does: "records many Events",
 	from: "Events that cost 5 s of CPU an hour, by the measured model: 4 a second; on each machine where there are 20",
-	find: findEvents, beside: true,
+	find: findEvents, apart: true,
 	asks: func(w *whatIfCase) []batch { return w.d.writeBatch(w.u.resource, float64(w.u.writes.count)) },
 }
 

@@ -4,15 +4,18 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/weirproject/weir/internal/apimetrics"
 	"github.com/weirproject/weir/internal/quantity"
 )
 
 const (
 	FindingFailing = "failing"
 
-	// A LIST that fails at once costs nothing, and is tried again by all informers there are.
+	// A LIST that fails immediately costs nothing, and every informer retries it.
 	vainLists   = 20
 	vainLatency = 5 * time.Second
+
+	failedPerMinute = 5 // by metrics
 )
 
 var failingKind = &kind{
@@ -21,15 +24,28 @@ var failingKind = &kind{
 	from:     "20 LISTs that fail with 5xx, after 5 s on average",
 	incident: "concurrent-lists",
 	find:     findFailing,
+
+	metricsDo: "LISTs fail with 5xx", metricsFrom: "5",
+	ofResource: findFailed,
+
 	change: func(a api, _ *usage) string {
 		return fmt.Sprintf("pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) "+
 			"{ return %s.List(ctx, o) }).EachListItem(ctx, metav1.ListOptions{Limit: 500}, each)", a.client())
 	},
 	kubectl:  func(a api) string { return a.kubectl() + " --chunk-size=500 # the default: answers in pages" },
-	remedies: []remedy{inPages, cached, informed, proxied},
+	remedies: []remedy{inPages, cached, newInformer, proxied},
 }
 
-// findFailing finds LISTs that take long, fail, and are tried again.
+// findFailed finds LISTs that fail.
+func findFailed(r *apimetrics.Resource, seconds float64) (Finding, bool) {
+	return Finding{
+		Count: int64(r.FailedLists), Seconds: r.ListSeconds,
+		Text:   fmt.Sprintf("%s LISTs of %s failed (5xx), of %s", quantity.Rounded(r.FailedLists), r.Name, quantity.Rounded(r.Lists)),
+		Remedy: "pages (limit=500) or resourceVersion=0, if they fail for taking longer than a minute",
+	}, r.FailedLists >= perMinute(failedPerMinute, seconds)
+}
+
+// findFailing finds LISTs that take long, fail, and are retried.
 func findFailing(u subject) (Finding, bool) {
 	n, took := u.vain.requests, u.vain.latency
 	if n < vainLists || took < time.Duration(n)*vainLatency {

@@ -1,22 +1,24 @@
 package doctor
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/weirproject/weir/internal/audit"
 	"github.com/weirproject/weir/internal/quantity"
 )
 
 const (
 	FindingFight = "fight"
 
-	// fightTurns is the share of the writes that follow one of another client: each of two that
-	// overwrite the other's has half of all, and one that does so at random half of that.
+	// fightTurns is the least share of the writes that follow one of another writer. Two clients that
+	// write in turn have all, and two that write at random half of all.
 	fightTurns = 0.25
-	// fightNamed is how many writes one has to have who is named, in percent.
+	// fightNamed is the least share of the writes of a client that is named, in percent.
 	fightNamed = 5
 )
 
@@ -25,11 +27,15 @@ var fightKind = &kind{
 	does:    "overwrites an object in turn with another client, or another machine of its own",
 	from:    "a quarter of the writes follow one of another writer; they cost as much as `writes`, by the measured model",
 	findAll: (*Doctor).fights,
+	explains: func(fight, other Finding) bool {
+		return other.Kind == FindingWrites && fight.Resource == other.Resource && 2*fight.Count > other.Count &&
+			(fight.Client == other.Client || slices.Contains(fight.with, other.Client))
+	},
 }
 
 // fight is the objects of a resource that the same clients write in turn.
 type fight struct {
-	objects                  []*objectWrites // that with most writes first
+	objects                  []*objectWrites // the one with the most writes first
 	writes, turns, conflicts int64
 	busiest                  int64 // writes in an hour, of all objects
 	latency                  time.Duration
@@ -55,8 +61,8 @@ func (d *Doctor) fights() (all []Finding) {
 	return all
 }
 
-// fights returns the objects that are written in turn, by their resource and the two clients that
-// write them most.
+// fights returns the objects that are written in turn, grouped by their resource and the two
+// clients with the most writes.
 func (o *objects) fights() map[string]*fight {
 	all := map[string]*fight{}
 	for _, w := range o.byName {
@@ -82,7 +88,7 @@ func (o *objects) fights() map[string]*fight {
 	return all
 }
 
-// fight returns the finding about objects, unless their writers are not known any more.
+// fight returns the finding about objects, unless their writers have been evicted.
 func (d *Doctor) fight(o *fight, clients map[int64]*client) (Finding, bool) {
 	w := o.objects[0]
 	f := Finding{Resource: w.resource, Count: o.writes + o.conflicts, Seconds: o.latency.Seconds()}
@@ -126,10 +132,89 @@ func (d *Doctor) fight(o *fight, clients map[int64]*client) (Finding, bool) {
 	return f, true
 }
 
-// inFight reports whether a fight explains a client's writes.
-func inFight(fights []Finding, writes Finding) bool {
-	return slices.ContainsFunc(fights, func(f Finding) bool {
-		return f.Resource == writes.Resource && 2*f.Count > writes.Count &&
-			(f.Client == writes.Client || slices.Contains(f.with, writes.Client))
-	})
+// maxWritten bounds the objects whose writers are recorded: 2 MB.
+const maxWritten = 2048
+
+// objectWrites is an object with its writers.
+type objectWrites struct {
+	hourly
+	resource, name string
+	count          int64
+	weight         int64 // see objects
+	turns          int64 // writes that follow one of another writer
+	conflicts      int64
+	latency        time.Duration
+	last           writer
+	by             []share // at most maxWriters
+}
+
+// writer is a client on a machine.
+type writer struct {
+	client int64
+	place  uint64
+}
+
+type share struct {
+	writer
+	n int64
+}
+
+const maxWriters = 8
+
+// objects has the objects with the most writes. If there are too many, an object with more than a
+// 2,048th of all writes stays (Misra-Gries).
+type objects struct {
+	byName map[string]*objectWrites
+	key    []byte
+}
+
+// add counts a write.
+func (o *objects) add(e *audit.Event, c *client, resource []byte) {
+	if len(e.Object.Name) == 0 || e.Refused() || e.Code >= 400 && e.Code != 409 {
+		return
+	}
+	o.key = append(append(o.key[:0], resource...), 0)
+	o.key = appendObject(o.key, e.Object)
+	w := o.byName[string(o.key)]
+	if w == nil && len(o.byName) >= maxWritten {
+		for name, w := range o.byName {
+			if w.weight--; w.weight == 0 {
+				delete(o.byName, name)
+			}
+		}
+		return
+	}
+	if w == nil {
+		w = &objectWrites{resource: string(resource), name: string(bytes.TrimPrefix(o.key[len(resource)+1:], []byte("/")))}
+		o.byName[string(o.key)] = w
+	}
+	w.add(e, writer{c.serial, hash(e.Place())})
+}
+
+// add counts a write of the object.
+func (w *objectWrites) add(e *audit.Event, by writer) {
+	w.hourly.add(e.Staged)
+	w.weight++
+	w.latency += e.Latency()
+	if e.Code == 409 {
+		w.conflicts++
+		return
+	}
+	w.count++
+	if w.last != by && w.last != (writer{}) {
+		w.turns++
+	}
+	w.last = by
+	at := slices.IndexFunc(w.by, func(one share) bool { return one.writer == by })
+	if at < 0 && len(w.by) < maxWriters {
+		w.by, at = append(w.by, share{writer: by}), len(w.by)
+	}
+	if at >= 0 {
+		w.by[at].n++
+	}
+}
+
+// writers returns the writers of the object, the one with the most writes first.
+func (w *objectWrites) writers() []share {
+	return slices.SortedStableFunc(slices.Values(w.by), func(a, b share) int { return cmp.Compare(b.n, a.n) })
 }

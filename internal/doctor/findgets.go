@@ -10,7 +10,7 @@ import (
 const (
 	FindingGets = "gets"
 
-	// getsWatched is how many objects a client can WATCH one by one instead of all.
+	// getsWatched is the most objects that a client can WATCH one by one.
 	getsWatched = 100
 )
 
@@ -18,7 +18,7 @@ var getsKind = &kind{
 	name: FindingGets,
 	does: "GETs the same objects again and again",
 	from: "1 GET a minute of each object that cost 5 s of CPU an hour, by the measured model: 4 a second; on each machine where there are 20",
-	find: findGets, beside: true,
+	find: findGets, apart: true,
 	change: func(a api, _ *usage) string {
 		of := ""
 		switch {
@@ -33,7 +33,7 @@ var getsKind = &kind{
 	asks: func(w *whatIfCase) []batch {
 		return []batch{{c: w.c.name, size: w.size, work: w.d.getWork(w.c.name, w.u.resource, float64(w.u.gets.count))}}
 	},
-	remedies: []remedy{watchedOne, informedOfGets},
+	remedies: []remedy{watchedOne, newInformer},
 }
 
 // findGets finds GETs of the same objects that cost much.
@@ -61,12 +61,4 @@ func watchedOne(w *whatIfCase) (Prediction, bool) {
 	b.work.Connections, b.work.EventBytes = w.machines, w.size.Bytes
 	b.work.Events = w.machines * w.d.census.writes(w.size.Resource) * min(1, objects/float64(max(1, w.d.census.objects(w.size.Resource))))
 	return w.predict(RemedyWatchOne, []batch{b}), objects <= getsWatched
-}
-
-// informedOfGets predicts an informer, where it is known how many objects that has.
-func informedOfGets(w *whatIfCase) (Prediction, bool) {
-	if w.size.Objects == 0 {
-		return Prediction{}, false
-	}
-	return w.predict(RemedyInformer, []batch{w.informer(w.machines)}), true
 }

@@ -9,11 +9,11 @@ import (
 const (
 	FindingNodes = "nodes"
 
-	// A deployment has fewer replicas, and a cluster with fewer nodes no trouble of this sort.
-	// Machines count that LIST within the same hour: a deployment that is rolled out now and then,
-	// and jobs, have as many in a week.
+	// Deployments have fewer replicas, and clusters with fewer nodes do not have this problem.
+	// Machines count if they LIST within the same hour, because a deployment with rollouts, or jobs,
+	// may have as many in a week.
 	nodePlaces   = 20
-	nodeResource = "pods" // what grows with the nodes, so that all of them read its square
+	nodeResource = "pods" // it grows with the nodes, so that reading all grows with their square
 )
 
 var nodesKind = &kind{

@@ -9,14 +9,14 @@ import (
 const (
 	FindingPart = "part"
 
-	// An informer answers LISTs of a part for nothing. Below six a minute it saves little, and what
-	// comes once at the start of each of many pods is no habit.
+	// An informer answers LISTs of some objects without a request. Below six a minute it saves little,
+	// and one LIST at the start of each of many pods is no habit.
 	partLists     = 100
 	partListsEach = 20
 	partPerHour   = 6 * 60
-	partLasting   = 1000 // LISTs that are a habit even where they come within minutes
-	// Who deletes all objects of a namespace LISTs them, to see that it is done. That is the
-	// namespace controller, which has no informer of them.
+	partLasting   = 1000 // LISTs are a habit even if they come within minutes
+	// The namespace controller, which has no informer of the objects, LISTs them after it has deleted
+	// all objects of a namespace.
 	cleanings = 4
 )
 

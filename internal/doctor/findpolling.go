@@ -10,21 +10,20 @@ import (
 const (
 	FindingPolling = "polling"
 
-	// A controller that restarts twice a day LISTs each resource 14 times a week, a person who
-	// looks into something a dozen times an hour.
+	// A controller that restarts twice a day LISTs each resource 14 times a week, and a person who
+	// investigates a problem a dozen times an hour.
 	pollLists = 20
-	// A deployment of a few replicas that all LIST at the start does not poll.
+	// A deployment whose replicas LIST when they start does not poll.
 	pollListsEach = 10
-	// Nobody polls at 30 % of one interval by chance, and 10 minutes are what polling ends at:
-	// beyond, it costs less than a WATCH.
+	// Other requests do not have one interval this often by chance. At intervals of more than 10
+	// minutes, polling costs less than a WATCH.
 	pollRegular  = 0.6
 	pollInterval = 10 * time.Minute
-	// Several replicas or threads that poll side by side have no interval together, but a rate that
-	// no person has.
+	// Several replicas or threads that poll have no common interval, but a higher rate than a person.
 	pollBusyLists   = 100
 	pollBusyPerHour = 60
-	// Somebody who looks at a screen that is refreshed for some minutes does not poll. Nor does
-	// what LISTs each of many namespaces once, such as a backup.
+	// A person who looks at a refreshed screen for some minutes does not poll. Nor does a backup,
+	// which LISTs each of many namespaces once.
 	lasting      = 10 * time.Minute
 	lastingLists = 100
 )
@@ -39,7 +38,7 @@ var pollingKind = &kind{
 		return fmt.Sprintf("%s.Lister().List(selector) // in the place of %s.List(ctx, options)", a.informer(), a.client())
 	},
 	kubectl:  watchOnce,
-	remedies: []remedy{cached, inPages, informed, shardedByMachine, proxied},
+	remedies: []remedy{cached, inPages, informedOrResumed, shardedByMachine, proxied},
 }
 
 // findPolling finds LISTs of all objects again and again.
@@ -58,7 +57,7 @@ func findPolling(u subject) (Finding, bool) {
 	case explains:
 		return Finding{}, false
 	case regular:
-		rhythm = fmt.Sprintf("every %s (%.0f%% of the intervals)", duration(every), 100*share)
+		rhythm = fmt.Sprintf("every %s (%.0f%% of the intervals)", quantity.Duration(every), 100*share)
 	case rhythm == "":
 		rhythm = fmt.Sprintf("%s times an hour", quantity.Number(p.perHour()))
 	}
@@ -68,7 +67,15 @@ func findPolling(u subject) (Finding, bool) {
 		Remedy: "hold an informer and read its cache; where it must poll, ask with resourceVersion=0",
 	}
 	if 2*p.initial > p.count {
-		f.Remedy = "resume the WATCH from the last resourceVersion, with bookmarks; find what makes it begin anew: a crash loop"
+		f.Remedy = "resume the WATCH from the last resourceVersion, with bookmarks; find what makes it start again: a crash loop"
 	}
 	return f, true
+}
+
+// informedOrResumed predicts an informer, or resumed WATCHes if most LISTs are at their starts.
+func informedOrResumed(w *whatIfCase) (Prediction, bool) {
+	if p := w.u.whole; 2*p.initial > p.count {
+		return resumed(w)
+	}
+	return informed(w)
 }

@@ -3,15 +3,16 @@ package doctor
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/weirproject/weir/internal/apimetrics"
 	"github.com/weirproject/weir/internal/audit"
 	"github.com/weirproject/weir/internal/quantity"
 )
 
-// FindingRefused is the kind of requests that were refused, and of who had the seats.
 const FindingRefused = "refused"
 
 var refusedKind = &kind{
@@ -20,29 +21,49 @@ var refusedKind = &kind{
 	from:     "50 refusals; 30 % of the LISTs' time meanwhile, 10 s of it, and a seat for 5 % of the time",
 	incident: "thundering-restart",
 	findAll:  (*Doctor).refusals,
+
+	metricsDo: "requests are refused with 429, by priority level and flow schema", metricsFrom: "one",
+	ofLevel: findRefused,
 }
 
 const (
 	refusedFewest = 50  // a server that starts refuses some
-	seatShare     = 0.3 // of the LISTs' time: who has less is not to blame alone
+	seatShare     = 0.3 // of the LISTs' time: a client with less is not the only cause
 	nameableShare = 0.05
-	seatTakers    = 3 // are named at most
-	// One LIST of some milliseconds has all of the LISTs' time where there is no other. Who is
-	// named had a seat for some time, and for a good part of the time.
+	seatTakers    = 3 // the most clients that are named
+	// If there is only one LIST, of some milliseconds, it has all of the LISTs' time. A client is
+	// named only if it had a seat for this long, and for this share of the time.
 	seatFewest = 10 * time.Second
 	seatBusy   = 0.05
 
-	longestSeat = 5 * time.Minute // a LIST is given up after a minute
+	longestSeat = 5 * time.Minute // the server ends a LIST after a minute
 )
 
-// seats is how much of the LISTs' time a client had while requests were refused.
+// seats is the LISTs' time of a client while requests were refused.
 type seats struct {
 	client *client
 	millis float64
 }
 
-// refusals finds requests that were refused with 429 by a server that had too much to do, and whose
-// LISTs had the seats meanwhile.
+// findRefused finds requests that were refused with 429.
+func findRefused(l *apimetrics.Level, _ float64) (Finding, bool) {
+	total, schemas := 0.0, []string{}
+	for _, schema := range slices.SortedFunc(maps.Keys(l.Rejected), func(a, b string) int {
+		return cmp.Or(cmp.Compare(l.Rejected[b], l.Rejected[a]), cmp.Compare(a, b))
+	}) {
+		total += l.Rejected[schema]
+		schemas = append(schemas, quantity.Rounded(l.Rejected[schema])+" "+schema)
+	}
+	return Finding{
+		Count: int64(total),
+		Text: fmt.Sprintf("%s requests of priority level %s were refused (429): by flow schema %s", quantity.Rounded(total), l.Name,
+			strings.Join(schemas[:min(len(schemas), 3)], ", ")),
+		Remedy: "an audit log shows who had the seats (weir doctor AUDIT-LOG); a FlowSchema of its own keeps one client from the others",
+	}, total >= 1
+}
+
+// refusals finds requests that an overloaded server refused with 429, and the clients whose LISTs
+// had the seats meanwhile.
 func (d *Doctor) refusals() []Finding {
 	if d.total.Refused < refusedFewest {
 		return nil
@@ -72,8 +93,8 @@ func (d *Doctor) refusals() []Finding {
 	return []Finding{f}
 }
 
-// seatTakers returns the clients with the most LIST time while requests were refused, and the time
-// of all.
+// seatTakers returns the clients with the most LIST time while requests were refused, and the LIST
+// time of all clients.
 func (d *Doctor) seatTakers() (takers []seats, all float64) {
 	refused := d.refused.fold(&d.clock)
 	for _, c := range d.clients.least {
@@ -93,7 +114,7 @@ func (d *Doctor) seatTakers() (takers []seats, all float64) {
 	return takers[:min(len(takers), seatTakers)], all
 }
 
-// mostRefused names the client that was refused most.
+// mostRefused names the client with the most refused requests.
 func (d *Doctor) mostRefused() string {
 	most := slices.MaxFunc(d.clients.least, func(a, b *client) int {
 		return cmp.Or(cmp.Compare(a.total.Refused, b.total.Refused), cmp.Compare(b.name.String(), a.name.String()))
@@ -101,7 +122,7 @@ func (d *Doctor) mostRefused() string {
 	return fmt.Sprintf("%s of those of %s", quantity.Count(most.total.Refused), most.name)
 }
 
-// minSeatMillis returns the milliseconds that a client to be named had at least.
+// minSeatMillis returns the least milliseconds of a client that is named.
 func (d *Doctor) minSeatMillis() float64 {
 	n := 0
 	for _, refused := range d.refused.fold(&d.clock) {
@@ -112,7 +133,8 @@ func (d *Doctor) minSeatMillis() float64 {
 	return max(float64(seatFewest.Milliseconds()), seatBusy*float64(n)*float64(d.clock.width())/1000)
 }
 
-// addSeat notes when a LIST had a seat: not while it waited for one, nor if it got none.
+// addSeat records when a LIST had a seat, which it does not have while it waits or if it is
+// refused.
 func (c *client) addSeat(clock *clock, e *audit.Event) {
 	if e.Refused() {
 		return

@@ -9,12 +9,12 @@ import (
 const (
 	FindingRelist = "relist"
 
-	// A server that restarts ends all WATCHes at once, some of them short, and its clients LIST
-	// once: what happens three times on each machine, and 20 times in all, is a loop.
+	// A server that restarts ends all WATCHes, some of them early, and its clients LIST once. If that
+	// happens three times on each machine, and 20 times in all, it is a loop.
 	relistLoops     = 20
 	relistLoopsEach = 3
-	// A crash loop comes to ten times an hour and more. Jobs that each hold an informer for some
-	// seconds, one every half hour, are no loop.
+	// A crash loop happens at least ten times an hour. Jobs that use an informer for some seconds, one
+	// every half hour, are no loop.
 	relistPerHour = 8
 )
 

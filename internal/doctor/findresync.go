@@ -12,9 +12,9 @@ const (
 	FindingResync = "resync"
 
 	resyncPeriod = 10 * time.Minute // below, it is polling
-	// Nodes that are added each morning LIST once each, which is no resync.
+	// Nodes that are added each morning LIST once each. That is no resync.
 	resyncListsEach = 2
-	// resyncExact is how far a period that is drawn from none may be from 10 h.
+	// resyncExact is how much an exact period may differ from 10 h.
 	resyncExact = 0.01
 )
 
@@ -28,7 +28,7 @@ var resyncKind = &kind{
 	remedies: []remedy{unresynced, cached, inPages, informed, proxied},
 }
 
-// unresynced predicts that the LISTs of resyncs are not sent.
+// unresynced predicts the cost without the LISTs of resyncs.
 func unresynced(w *whatIfCase) (Prediction, bool) {
 	lists, all := int64(0), max(1, w.u.whole.total()+w.u.part.total())
 	for _, p := range []*pattern{w.u.whole, w.u.part} {
@@ -58,7 +58,7 @@ func findResync(u subject) (Finding, bool) {
 			continue
 		}
 		f := Finding{Count: p.count, Seconds: p.latency.Seconds(), whole: u.ofAll(p)}
-		every, seen := duration(r.every), fmt.Sprintf("seen %d times", r.seen)
+		every, seen := quantity.Duration(r.every), fmt.Sprintf("seen %d times", r.seen)
 		f.Remedy = "set the resync period to 0 and drop the LIST, or LIST from the informer's cache; "
 		points := "a resync that LISTs, or a timer that does"
 		if isNear(r.every.Microseconds(), resyncDefault.Microseconds()) {
@@ -83,7 +83,7 @@ func findResync(u subject) (Finding, bool) {
 	return Finding{}, false
 }
 
-// period returns how the bursts repeat that most LISTs are in, if they do.
+// period returns the period of the bursts, if they have one and have most of the LISTs.
 func (p *pattern) period(explained explain) (period, bool) {
 	for i := range p.bursts {
 		p.bursts[i].close()
@@ -94,9 +94,8 @@ func (p *pattern) period(explained explain) (period, bool) {
 	return period{}, false
 }
 
-// inBursts says how many bursts the LISTs come in, if that says more than a rate. It also reports
-// whether something that happens now and then explains them: of two bursts, that the second one
-// comes with a start or a rollout.
+// inBursts describes the bursts of the LISTs, if that says more than a rate. It also reports
+// whether there are two bursts and a start or a rollout explains the second one.
 func (p *pattern) inBursts(explained explain) (text string, explains bool) {
 	b := &p.bursts[0]
 	b.close()

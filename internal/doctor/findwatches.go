@@ -3,16 +3,20 @@ package doctor
 import (
 	"fmt"
 
+	"github.com/weirproject/weir/internal/apimetrics"
 	"github.com/weirproject/weir/internal/quantity"
 )
 
 const (
 	FindingWatches = "watches"
 
-	// As many again, where nothing is LISTed: a WATCH that ends early and is resumed costs less.
+	// A WATCH that ends early and is resumed costs less than a LIST, so there must be more of them.
 	earlyWatches     = 50
-	earlyWatchesEach = 3
+	earlyWatchesEach = 3 // from each machine
 	earlyPerHour     = 20
+
+	endedPerMinute = 30 // by metrics
+	shortLife      = 60 // seconds on average, by metrics
 )
 
 var watchesKind = &kind{
@@ -21,6 +25,10 @@ var watchesKind = &kind{
 	from:     "50 WATCHes of less than a minute, half of all, 20 in an hour",
 	incident: "initial-events",
 	find:     findWatches,
+
+	metricsDo: "WATCHes end early", metricsFrom: "30, which lived for less than a minute on average",
+	ofResource: findShort,
+
 	change: func(a api, _ *usage) string {
 		return a.client() + `.Watch(ctx, metav1.ListOptions{ResourceVersion: last, ` +
 			`TimeoutSeconds: ptr.To(int64(300 + rand.IntN(300)))})`
@@ -34,7 +42,22 @@ var watchesKind = &kind{
 	},
 }
 
-// findWatches finds WATCHes that are over soon.
+// findShort finds WATCHes that end early. Their average life is the number of open ones, divided by
+// how many end in a second.
+func findShort(r *apimetrics.Resource, seconds float64) (Finding, bool) {
+	if r.EndedWatches < perMinute(endedPerMinute, seconds) {
+		return Finding{}, false
+	}
+	life := r.OpenWatches * seconds / r.EndedWatches
+	return Finding{
+		Count: int64(r.EndedWatches),
+		Text: fmt.Sprintf("%s WATCHes of %s ended, of %s that are open: they live for %.1f s on average",
+			quantity.Rounded(r.EndedWatches), r.Name, quantity.Rounded(r.OpenWatches), life),
+		Remedy: "WATCHes with a timeout of minutes, which are resumed from their last resourceVersion; look for a proxy that cuts idle connections",
+	}, life < shortLife
+}
+
+// findWatches finds WATCHes that end early.
 func findWatches(u subject) (Finding, bool) {
 	w := u.watchesButProofs()
 	if w.Short < earlyWatches || u.shorts.busiest < earlyPerHour || w.Short < earlyWatchesEach*u.watchMachines() || 2*w.Short < w.Ended {

@@ -6,14 +6,13 @@ import (
 	"github.com/weirproject/weir/internal/quantity"
 )
 
-// FindingWrites is the kind of clients that write the same objects again and again.
 const FindingWrites = "writes"
 
 var writesKind = &kind{
 	name: FindingWrites,
 	does: "writes the same objects again and again, which every WATCH of the resource is sent",
 	from: "10 writes a minute of each object that cost 5 s of CPU an hour, or 1 a minute that cost 6 minutes, by the measured model; of each machine where there are 20",
-	find: findWrites, beside: true,
+	find: findWrites, apart: true,
 	asks:     func(w *whatIfCase) []batch { return w.d.writeBatch(w.u.resource, float64(w.u.writes.count)) },
 	remedies: []remedy{eachMinute},
 }
@@ -36,12 +35,12 @@ func findWrites(u subject) (Finding, bool) {
 	}, true
 }
 
-// sentTo says to how many WATCHes a write is sent.
+// sentTo describes how many WATCHes a write is sent to.
 func (d *Doctor) sentTo(resource string) string {
 	return fmt.Sprintf(", sent to %s WATCHes each", quantity.Number(d.receivers(resource)))
 }
 
-// writeBatch is writes of a resource.
+// writeBatch returns n writes of a resource.
 func (d *Doctor) writeBatch(resource string, n float64) []batch {
 	return []batch{{size: d.size(resource), work: d.writeWork(resource, n)}}
 }

@@ -85,7 +85,7 @@ func (w *world) controller(name string) {
 	}
 }
 
-// person adds somebody with kubectl, now and then.
+// person adds a user of kubectl, now and then.
 func (w *world) person(name string) {
 	r := request{user: name, agent: "kubectl/v1.37.2 (darwin/arm64) kubernetes/abcdef0", ip: "192.168.7.7"}
 	for range w.rnd.IntN(6) {
@@ -161,7 +161,7 @@ func (w *world) daemon(name string) {
 	}
 }
 
-// unlucky adds an informer that has to begin anew a dozen times a day.
+// unlucky adds an informer that has to LIST again a dozen times a day.
 func (w *world) unlucky(name string) {
 	r := request{user: account(name), agent: program(name), ip: "10.3.1.2", resource: "pods"}
 	for at := time.Duration(0); at < days-3*time.Hour; at += w.between(90*time.Minute, 110*time.Minute) {
@@ -171,7 +171,7 @@ func (w *world) unlucky(name string) {
 	}
 }
 
-// often adds somebody who looks at all pods every half hour or so, day and night.
+// often adds a client that looks at all pods every half hour or so, day and night.
 func (w *world) often(name string) {
 	r := request{user: name, agent: program("kubectl"), ip: "192.168.7.8", verb: "list", resource: "pods", query: "limit=500"}
 	for at := time.Duration(0); at < days; at += time.Duration(w.rnd.ExpFloat64() * float64(25*time.Minute)) {

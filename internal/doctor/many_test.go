@@ -85,8 +85,9 @@ func (c *crowd) next() {
 	c.text.WriteByte('\n')
 }
 
-// TestManyEvents: all culprits, and nobody else, are named in a log of many events, of ten times as
-// many clients as are told apart. -args -doctor.events 10000000 reads ten million, some 8 GB.
+// TestManyEvents: all culprits, and no other clients, are named in a log of many events, of ten
+// times as many clients as are counted separately. -args -doctor.events 10000000 reads ten million,
+// some 8 GB.
 func TestManyEvents(t *testing.T) {
 	w := newWorld(*manySeed)
 	w.innocents()

@@ -31,8 +31,8 @@ func TestMemory(t *testing.T) {
 		e.User, e.Object.Resource, e.AuditID, e.Verb, e.Stage = user, resource, id, verb, stage
 		d.Add(e)
 	}
-	// Two passes over as many clients and resources as are told apart, each LISTed whole and in
-	// part.
+	// Two passes over as many clients and resources as are counted separately, each LISTed whole and
+	// in part.
 	for pass := range 2 {
 		for i := range 8 * maxClients {
 			e.Staged += 5e6

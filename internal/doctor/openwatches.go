@@ -9,24 +9,23 @@ import (
 )
 
 const (
-	// maxOpenWatches bounds the WATCHes that have started and are not over: 6 MB. Of more, those
-	// that never end are not counted.
+	// maxOpenWatches bounds the WATCHes that have started and not ended: 6 MB. Further WATCHes are
+	// counted when they end.
 	maxOpenWatches = 1 << 16
-	// longestWatch is how long kube-apiserver lets a WATCH last that asks for no timeout: 30 to 60
-	// minutes, or longer with another --min-request-timeout.
+	// longestWatch is when kube-apiserver ends a WATCH without a timeout: after 30 to 60 minutes, or
+	// later with another --min-request-timeout.
 	longestWatch = time.Hour
-	// overdue is how long after that a WATCH without an end is taken for one that was cut off. A
-	// server that is killed logs no end.
+	// overdue is how much later a WATCH counts as cut off. A server that is killed logs no end.
 	overdue   = 5 * time.Minute
-	roomEvery = time.Minute // between two looks for WATCHes that are overdue
+	roomEvery = time.Minute // between two searches for overdue WATCHes
 )
 
-// openWatches has who began the WATCHes that are not over. It keeps nothing of a client or a
-// resource alive, nor their names, which can be long.
+// openWatches has the WATCHes that have not ended. It refers to clients and resources by number and
+// hash, so that it does not keep them in memory.
 type openWatches struct {
 	byID  map[uint64]openWatch // by the hash of the audit ID
-	swept int64                // when makeRoom looked last, in microseconds since 1970
-	// longest is how long a WATCH without a timeout may last, as far as one has shown. 0:
+	swept int64                // when makeRoom searched last, in microseconds since 1970
+	// longest is how long a WATCH without a timeout may last, if one has lasted for more than
 	// longestWatch.
 	longest time.Duration
 }
@@ -39,13 +38,13 @@ type openWatch struct {
 	initial   bool
 }
 
-// usageKey names a client by its serial number, and one of its resources by its hash.
+// usageKey is the serial number of a client and the hash of one of its resources.
 type usageKey struct {
 	client   int64
 	resource uint64
 }
 
-// started notes a WATCH that has begun.
+// started records a WATCH that has started.
 func (d *Doctor) started(e *audit.Event) {
 	c := d.clients.find(e, 0)
 	if e.Code >= 400 || !d.open.makeRoom(e.Staged) {
@@ -65,8 +64,8 @@ func (d *Doctor) started(e *audit.Event) {
 	}
 }
 
-// makeRoom reports whether one more WATCH can be kept. If there are too many it forgets those that
-// are overdue.
+// makeRoom reports whether one more WATCH can be recorded. If there are too many, it removes those
+// that are overdue.
 func (o *openWatches) makeRoom(now int64) bool {
 	if len(o.byID) < maxOpenWatches {
 		return true
@@ -78,14 +77,15 @@ func (o *openWatches) makeRoom(now int64) bool {
 	return len(o.byID) < maxOpenWatches
 }
 
-// isOverdue reports whether a WATCH must have been over before now, in microseconds since 1970.
+// isOverdue reports whether a WATCH must have ended before now, in microseconds since 1970.
 func (o *openWatches) isOverdue(w openWatch, now int64) bool {
 	lasts := cmp.Or(w.timeout, max(o.longest, longestWatch))
 	return w.begun+(lasts+overdue).Microseconds() < now
 }
 
-// ended forgets a WATCH that is over. One that has lasted for longer than others may shows that
-// they may as well: the server spreads their ends over as much again as the shortest lasts.
+// ended removes a WATCH. A WATCH that has lasted for more than an hour shows that others may, and
+// for up to twice as long: the server ends WATCHes after a random time of one to two times its
+// minimum.
 func (o *openWatches) ended(e *audit.Event) {
 	delete(o.byID, hash(e.AuditID))
 	if lasted := e.Latency(); lasted > longestWatch {
@@ -93,7 +93,7 @@ func (o *openWatches) ended(e *audit.Event) {
 	}
 }
 
-// countOpen counts the WATCHes that are not over, once. It leaves out those that are overdue.
+// countOpen counts the open WATCHes, except overdue ones. Later calls count nothing.
 func (d *Doctor) countOpen() {
 	type place struct {
 		c *client
@@ -112,7 +112,7 @@ func (d *Doctor) countOpen() {
 		one := Totals{Requests: 1, Watches: 1}
 		d.total.add(one)
 		p, ok := places[w.whose]
-		if !ok { // the client was pushed out
+		if !ok { // the client was evicted
 			d.clients.gone.add(one)
 			continue
 		}

@@ -1,14 +1,63 @@
 package doctor
 
 import (
-	"fmt"
-	"strings"
 	"time"
 
+	"github.com/weirproject/weir/internal/audit"
 	"github.com/weirproject/weir/internal/quantity"
 )
 
-// total returns how many LISTs there were of a sort, none of nil.
+// pattern describes LISTs of one kind: of all objects, or of some.
+type pattern struct {
+	rhythm
+	places  distinct
+	latency time.Duration
+	quorum  int64
+	limited int64
+	initial int64    // WATCHes that start with a LIST
+	spread  *atATime // nil except for LISTs of all nodeResource
+}
+
+// atATime counts the machines that LIST within the same hour.
+type atATime struct {
+	hourly hourly
+	places distinct
+	most   int
+}
+
+// add records a LIST of a machine.
+func (a *atATime) add(at int64, place []byte) {
+	if a.hourly.add(at) {
+		a.most, a.places = max(a.most, a.places.count()), distinct{}
+	}
+	a.places.add(place)
+}
+
+// add counts a LIST of this kind. A further page is part of its LIST.
+func (p *pattern) add(e *audit.Event, q audit.Query) {
+	p.latency += e.Latency()
+	if q.Continued {
+		return
+	}
+	p.begun(e)
+	if q.Quorum() {
+		p.quorum++
+	}
+	if q.Limit > 0 {
+		p.limited++
+	}
+}
+
+// begun records the time and the machine of a LIST.
+func (p *pattern) begun(e *audit.Event) {
+	p.places.add(e.Place())
+	p.rhythm.add(e.Begun(), e.Place())
+	if p.spread != nil {
+		p.spread.add(e.Begun(), e.Place())
+	}
+}
+
+// total returns the number of LISTs, 0 for nil.
 func (p *pattern) total() int64 {
 	if p == nil {
 		return 0
@@ -16,7 +65,7 @@ func (p *pattern) total() int64 {
 	return p.count
 }
 
-// busiestHour returns how many LISTs there were of a sort in the hour with the most, none of nil.
+// busiestHour returns the number of LISTs in the hour with the most, 0 for nil.
 func (p *pattern) busiestHour() int64 {
 	if p == nil {
 		return 0
@@ -24,20 +73,7 @@ func (p *pattern) busiestHour() int64 {
 	return p.hourly.busiest
 }
 
-// cleans reports whether LISTs come with the deletion of what they are of.
-func (u *usage) cleans() bool {
-	return cleanings*u.tally[verbDeleteCollection].requests >= max(1, u.part.total())
-}
-
-// ofAll returns how many LISTs of a pattern read all objects.
-func (u *usage) ofAll(p *pattern) int64 {
-	if p == u.whole {
-		return p.count
-	}
-	return 0
-}
-
-// machines estimates how many machines the LISTs came from, at least 1, and 1 of nil.
+// machines estimates the number of machines that sent the LISTs, at least 1, and 1 for nil.
 func (p *pattern) machines() int64 {
 	if p == nil {
 		return 1
@@ -45,7 +81,7 @@ func (p *pattern) machines() int64 {
 	return int64(max(1, p.places.count()))
 }
 
-// sort says how long a LIST took, and what most of them ask the server to do.
+// sort describes how long a LIST took, and how the server had to answer most of them.
 func (p *pattern) sort() string {
 	lists := p.count - p.initial
 	if p.initial > lists {
@@ -54,7 +90,7 @@ func (p *pattern) sort() string {
 	return ", " + quantity.Seconds(p.latency.Seconds()/float64(max(1, lists))) + " each" + p.source()
 }
 
-// source says where the answers come from.
+// source describes where the answers come from.
 func (p *pattern) source() string {
 	text := ", from the watch cache"
 	if 2*p.quorum > p.count {
@@ -64,40 +100,4 @@ func (p *pattern) source() string {
 		text += ", unpaged"
 	}
 	return text
-}
-
-// duration writes a time for people, in the unit that suits it: 10 h, 1.5 min, 30 s.
-func duration(d time.Duration) string {
-	switch {
-	case d >= time.Hour:
-		return round(d.Hours()) + " h"
-	case d >= time.Minute:
-		return round(d.Minutes()) + " min"
-	}
-	return round(d.Seconds()) + " s"
-}
-
-// round writes a number with three digits that mean something, and no zeros behind the point.
-func round(v float64) string {
-	text := quantity.Number(v)
-	if strings.Contains(text, ".") {
-		text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
-	}
-	return text
-}
-
-// watchMachines estimates how many machines the WATCHes came from, at least 1.
-func (u *usage) watchMachines() int64 {
-	if u.watchPlaces == nil {
-		return 1
-	}
-	return int64(max(1, u.watchPlaces.count()))
-}
-
-// expired says how many WATCHes were refused because they were too old.
-func (w WatchCounts) expired() string {
-	if w.Expired == 0 {
-		return ""
-	}
-	return fmt.Sprintf("; %s more were refused with 410", quantity.Count(w.Expired))
 }

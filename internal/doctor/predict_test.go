@@ -74,8 +74,8 @@ func TestHeldInformer(t *testing.T) {
 	}
 }
 
-// TestPagesOfWhatIsSent: a LIST with a limit takes as many pages as what it sends, whatever else
-// there is of the resource.
+// TestPagesOfWhatIsSent: a LIST with a limit takes as many pages as what it sends, regardless of
+// what else there is of the resource.
 func TestPagesOfWhatIsSent(t *testing.T) {
 	for _, c := range []struct {
 		query, ns string
@@ -231,7 +231,7 @@ func TestNothingPredicted(t *testing.T) {
 	}
 }
 
-// TestSizes: what is told goes before what a server says, and that before an estimate.
+// TestSizes: flags take precedence over a server, and a server over an estimate.
 func TestSizes(t *testing.T) {
 	w := newWorld(1)
 	w.each(3, time.Minute, someone("p", "list", "pods"), nil)
@@ -256,7 +256,7 @@ func TestSizes(t *testing.T) {
 	if got, want := r.Sizes[0], (Size{"nodes", 5, FromServer, 900, FromServer}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	if got, want := r.Sizes[1], (Size{"pods", 7, FromFlag, podBytes, FromNobody}); got != want {
+	if got, want := r.Sizes[1], (Size{"pods", 7, FromFlag, podBytes, FromDefault}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	if got := r.Sizes[2]; got.Resource != "secrets" || got.ObjectsFrom != FromLog || got.Objects < 350 || got.Objects > 650 {
@@ -264,8 +264,8 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestRestart: whoever takes most is named; others that start are counted, what LISTs a part now
-// and then is not.
+// TestRestart: the client that takes most is named; others that start are counted, what LISTs a
+// part now and then is not.
 func TestRestart(t *testing.T) {
 	w := newWorld(1)
 	for i := range 40 {

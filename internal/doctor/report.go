@@ -10,18 +10,18 @@ import (
 	"github.com/weirproject/weir/internal/cost"
 )
 
-// Report is all that a Doctor has found out.
+// Report is the result of a Doctor.
 type Report struct {
 	From    time.Time      `json:"from"` // when the first request ended; zero if none has
 	To      time.Time      `json:"to"`
 	Totals  Totals         `json:"totals"`
 	Clients []ClientReport `json:"clients"` // by the time of their LISTs, then by requests
-	// Others are the clients beyond those that can be told apart.
+	// Others are the clients that were evicted.
 	Others        Totals    `json:"others"`
-	OthersClients int64     `json:"othersClients"` // how often one of those was let go of
+	OthersClients int64     `json:"othersClients"` // how often a client was evicted
 	Rate          Rate      `json:"rate"`
 	Findings      []Finding `json:"findings"` // the costliest first; never null
-	Sizes         []Size    `json:"sizes"`    // of what was LISTed; never null
+	Sizes         []Size    `json:"sizes"`    // of the resources that were LISTed; never null
 	Restart       *Restart  `json:"restart,omitempty"`
 }
 
@@ -31,18 +31,18 @@ type Rate struct {
 	Requests []uint32 `json:"requests"`
 	Lists    []uint32 `json:"lists"`
 	Refused  []uint32 `json:"refused"`
-	// Busiest are the clients whose LISTs took longest, and how many of these were under way on
-	// average; never null.
+	// Busiest are the clients whose LISTs took longest, with the average number of running LISTs;
+	// never null.
 	Busiest []Busy `json:"busiest"`
 }
 
-// Busy is how many LISTs of a client were under way in each bucket of time.
+// Busy is the number of running LISTs of a client in each bucket of time.
 type Busy struct {
 	Client
 	UnderWay []float64 `json:"underWay"`
 }
 
-// maxBusy is how many clients are told of over time: more cannot be told apart in a picture.
+// maxBusy bounds the clients in Busiest, because a chart with more is hard to read.
 const maxBusy = 4
 
 // ClientReport is what one client did.
@@ -50,7 +50,7 @@ type ClientReport struct {
 	Client
 	Totals
 	Machines  int        `json:"machines"` // an estimate, right to 7 %
-	Cost      cost.Cost  `json:"cost"`     // of its LISTs, as is predicted; 0 where nobody knows sizes
+	Cost      cost.Cost  `json:"cost"`     // predicted, of its LISTs; 0 if sizes are unknown
 	HeldBytes float64    `json:"heldBytes"`
 	Resources []Resource `json:"resources"`
 }
@@ -71,7 +71,7 @@ type Verb struct {
 	Seconds  float64 `json:"seconds"` // from arrival to the end, of all together
 }
 
-// Report returns what has been found out so far.
+// Report returns the result so far.
 func (d *Doctor) Report() *Report {
 	d.countOpen()
 	r := &Report{
@@ -81,7 +81,7 @@ func (d *Doctor) Report() *Report {
 			Requests: copied(d.requests.fold(&d.clock)),
 			Lists:    copied(d.lists.fold(&d.clock)), Refused: copied(d.refused.fold(&d.clock)),
 		},
-		Findings: append([]Finding{}, d.findings()...),
+		Findings: d.findings(),
 		Clients:  []ClientReport{}, Sizes: d.sizes(), Restart: d.restart(),
 	}
 	for _, c := range d.clients.least {
@@ -102,11 +102,11 @@ func (d *Doctor) Report() *Report {
 	return r
 }
 
-// Empty reports whether no request is complete, so that there is nothing to say, whatever WATCHes
-// have begun.
+// Empty reports whether no request is complete, so that there is nothing to report. WATCHes that
+// have started do not count.
 func (r *Report) Empty() bool { return r.From.IsZero() }
 
-// busiest returns the clients whose LISTs had seats for longest, over time.
+// busiest returns the clients whose LISTs had seats for the longest time.
 func (d *Doctor) busiest() []Busy {
 	type taker struct {
 		c      *client
@@ -139,7 +139,7 @@ func (d *Doctor) busiest() []Busy {
 	return out
 }
 
-// report returns what the client did, its resources by name.
+// report returns what the client did, with its resources ordered by name.
 func (c *client) report() ClientReport {
 	out := ClientReport{Client: c.name, Totals: c.total, Machines: c.places.count(), Resources: []Resource{}}
 	for _, name := range slices.Sorted(maps.Keys(c.usages)) {

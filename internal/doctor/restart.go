@@ -8,21 +8,22 @@ import (
 	"github.com/weirproject/weir/internal/cost"
 )
 
-// Restart is what it would take if all clients started at once: each LISTs what it LISTs or
-// WATCHes, as it does, once on each machine.
+// Restart is the cost of a start of all clients at the same time: each LISTs, in its usual way,
+// once on each machine, what it LISTs or WATCHes.
 type Restart struct {
-	Starts   float64 `json:"starts"` // of informers, and of what LISTs
+	Starts   float64 `json:"starts"` // of informers, and of clients that LIST
 	Clients  int     `json:"clients"`
-	Priced   float64 `json:"priced"` // of the starts, those that are predicted
-	Killer   Client  `json:"killer"` // who takes most of the CPU; empty if nothing is predicted
+	Priced   float64 `json:"priced"` // how many of the starts are predicted
+	Killer   Client  `json:"killer"` // it needs most CPU; empty if nothing is predicted
 	Resource string  `json:"resource"`
 	Killers  float64 `json:"killerStarts"`
-	// Unpriced are the others: it is not known how many objects there are. Most starts come first.
+	// Unpriced are the starts of resources with an unknown number of objects, most starts first.
 	Unpriced []Unpriced `json:"unpriced,omitempty"`
-	// Predictions begin with how it is. In those behind it the killer asks otherwise, and in that
-	// of the proxy everybody asks that. It is empty if nothing is predicted, and never null.
+	// Predictions has first the cost without a remedy. In the next ones the killer applies a remedy,
+	// and in that of the proxy all clients use it. It is empty if nothing is predicted, and never
+	// null.
 	Predictions []Prediction `json:"predictions"`
-	// PeakBytes are the server's, by prediction; what is added alone, unless Whole.
+	// PeakBytes are the server's predicted memory if Whole, or else only what the starts add.
 	PeakBytes []float64 `json:"peakBytes"`
 	Whole     bool      `json:"whole"`
 }
@@ -33,14 +34,14 @@ type Unpriced struct {
 	Starts   float64 `json:"starts"`
 }
 
-// start is what one client does with one resource when it starts.
+// start is the requests for one resource when a client starts.
 type start struct {
 	c     *client
 	u     *usage
 	batch batch
 }
 
-// restart predicts it; nil without a model, or if nothing starts.
+// restart predicts a Restart. It returns nil without a model, or if nothing starts.
 func (d *Doctor) restart() *Restart {
 	m := d.options.Model
 	if m == nil {
@@ -76,7 +77,7 @@ func (d *Doctor) restart() *Restart {
 	return r
 }
 
-// count counts all starts, and returns those that are predicted.
+// count counts all starts, and returns those that can be predicted.
 func (r *Restart) count(starts []start) (priced []start) {
 	unpriced, clients := map[string]float64{}, map[int64]bool{}
 	for _, s := range starts {
@@ -100,7 +101,7 @@ func (r *Restart) count(starts []start) (priced []start) {
 	return priced
 }
 
-// starts returns what starts, that which takes most CPU first.
+// starts returns all starts, the one that needs most CPU first.
 func (d *Doctor) starts() (all []start) {
 	for _, c := range d.clients.least {
 		if c.name.User == server {
@@ -118,9 +119,9 @@ func (d *Doctor) starts() (all []start) {
 	return all
 }
 
-// startsOf returns how a client starts with a resource: with a WATCH of each selection that it
-// WATCHes, the most common one on each machine. One without WATCHes that LISTs everything does so
-// when it starts, too.
+// startsOf returns the starts of a client with a resource: a WATCH of each selection that it
+// WATCHes, with the most common one on each machine. A client that LISTs everything and does not
+// WATCH LISTs when it starts, too.
 func (d *Doctor) startsOf(c *client, u *usage) (all []start) {
 	most, common := int64(0), selectAll
 	for sel, w := range u.watchTallies {
@@ -147,7 +148,7 @@ func (d *Doctor) startsOf(c *client, u *usage) (all []start) {
 	return all
 }
 
-// startOf returns n starts of a client with a selection of a resource, as it starts mostly.
+// startOf returns n starts of a client with a selection of a resource, in its most common way.
 func (d *Doctor) startOf(c *client, u *usage, of selection, n float64, watches bool) start {
 	size := d.size(u.resource)
 	if size.Objects == 0 || u.resource == other {
@@ -163,7 +164,7 @@ func (d *Doctor) startOf(c *client, u *usage, of selection, n float64, watches b
 	case u.watchTallies[of].initial > lists:
 		b = b.initial()
 	case 2*u.listTallies[of].paged > lists:
-		if !watches { // who WATCHes has LISTed everything
+		if !watches { // a client that WATCHes has LISTed everything
 			b = b.atMost(u.listTallies[of].objectsEach())
 		}
 		b = b.paged()
@@ -172,13 +173,13 @@ func (d *Doctor) startOf(c *client, u *usage, of selection, n float64, watches b
 	return start{c, u, b}
 }
 
-// named is a batch in another way.
+// named is a batch with a remedy.
 type named struct {
 	name  string
 	batch batch
 }
 
-// otherwise returns how else a client could start.
+// otherwise returns the start with each remedy.
 func (s *start) otherwise(d *Doctor) (out []named) {
 	b, n := s.batch, s.batch.work.Requests
 	list := func(sel selection, quorum float64) batch {
@@ -204,9 +205,9 @@ func (s *start) otherwise(d *Doctor) (out []named) {
 	return out
 }
 
-// behindProxy returns what the API server sees of starts that are answered by a proxy: nothing but
-// what each LIST that must be as new as the storage has the proxy ask, at most; and the CPU that
-// the proxy takes.
+// behindProxy returns the requests that the API server receives if a proxy answers the starts, and
+// the CPU that the proxy needs. The proxy sends at most one request for each LIST that must be as
+// new as the storage.
 func (d *Doctor) behindProxy(starts []start) (seen []start, proxyCPU float64) {
 	for _, s := range starts {
 		proxyCPU += d.options.Model.Proxy.Of(s.batch.work).CPUSeconds
@@ -218,8 +219,8 @@ func (d *Doctor) behindProxy(starts []start) (seen []start, proxyCPU float64) {
 	return seen, proxyCPU
 }
 
-// underWay returns the bytes, as they are stored, of the answers that are under way at once when
-// all start: no more than priority and fairness has seats for.
+// underWay returns the bytes, as they are stored, of the answers that run at the same time when all
+// clients start: no more than priority and fairness has seats for.
 func underWay(all []start) float64 {
 	held, seats := 0.0, 0.0
 	for _, s := range all {

@@ -1,17 +1,21 @@
 package doctor
 
-import "time"
+import (
+	"math"
+	"math/bits"
+	"time"
+)
 
 const (
 	// maxBuckets bounds each series: 16 KiB.
 	maxBuckets = 4096
-	// narrowest is a bucket's width at first. It doubles whenever the logs are longer than all
-	// buckets: three days are in buckets of 64 s.
+	// narrowest is the first width of a bucket. It doubles whenever the logs are longer than all
+	// buckets: three days have buckets of 64 s.
 	narrowest = int64(time.Second / time.Microsecond)
 )
 
-// clock says which bucket a time is in, for all series alike. The zero value begins at the first
-// time that it is asked about.
+// clock maps times to buckets, for all series. The zero value starts at the first time that it is
+// given.
 type clock struct {
 	begun     bool
 	origin    int64 // microseconds since 1970
@@ -21,8 +25,8 @@ type clock struct {
 // width returns the width of a bucket in microseconds.
 func (c *clock) width() int64 { return narrowest << c.doublings }
 
-// bucket returns the bucket of a time, and makes all of them wider if there are too few. A time
-// before the first is in bucket 0.
+// bucket returns the bucket of a time. It makes all buckets wider if there are too few. A time
+// before the first one is in bucket 0.
 func (c *clock) bucket(at int64) int {
 	if !c.begun {
 		c.begun, c.origin = true, at
@@ -34,10 +38,10 @@ func (c *clock) bucket(at int64) int {
 	return int(since / c.width())
 }
 
-// series is a number for each bucket of a clock. The zero value is empty, and holds no more than up
-// to the last bucket that was added to.
+// series is a number for each bucket of a clock, up to the last bucket that was added to. The zero
+// value is empty.
 type series struct {
-	doublings int // of the clock, when the buckets were cut
+	doublings int // of the clock, when the buckets were folded
 	n         []uint32
 }
 
@@ -76,4 +80,95 @@ func (s *series) fold(c *clock) []uint32 {
 		s.n = s.n[:half]
 	}
 	return s.n
+}
+
+// peakSeconds is how many seconds a peak stores. A LIST is logged when it ends, at most a minute
+// after its start.
+const peakSeconds = 128
+
+// peak is the largest number of requests that ran within a second. It uses 0.5 KB. The zero value
+// has no requests.
+type peak struct {
+	newest int64               // the last stored second, since 1970
+	millis [peakSeconds]uint32 // the sum of the running times within each second
+	most   uint32
+}
+
+// add adds a request that ran from one time to another, in microseconds since 1970. If it ran for
+// longer than the stored seconds, only those count.
+func (p *peak) add(from, to int64) {
+	const second = narrowest
+	last := (to - 1) / second
+	if last <= p.newest-peakSeconds { // a log of an earlier time
+		*p = peak{most: p.most}
+	}
+	p.advance(last)
+	for from = max(from, (p.newest-peakSeconds+1)*second); from < to; {
+		end := min(to, (from/second+1)*second)
+		sum := &p.millis[from/second%peakSeconds]
+		*sum += uint32((end - from) / 1000)
+		p.most = max(p.most, *sum)
+		from = end
+	}
+}
+
+// advance makes a second the last stored one, if it is later than that.
+func (p *peak) advance(to int64) {
+	for s := max(p.newest, to-peakSeconds) + 1; s <= to; s++ {
+		p.millis[s%peakSeconds] = 0
+	}
+	p.newest = max(p.newest, to)
+}
+
+// registers is the number of registers of an estimate, of a byte each. 256 have an error of 6.5 %,
+// which suffices for "on 2,000 nodes".
+const registers = 256
+
+// distinct estimates the number of different values (HyperLogLog). The zero value has none.
+type distinct struct {
+	register [registers]uint8
+}
+
+// add counts a value, unless it is empty. It reports whether the value is new; if there are many
+// values, it does not recognize all new ones.
+func (d *distinct) add(value []byte) bool {
+	if len(value) == 0 {
+		return false
+	}
+	h := hash(value)
+	at, zeros := h%registers, uint8(bits.LeadingZeros64(h)+1)
+	if zeros <= d.register[at] {
+		return false
+	}
+	d.register[at] = zeros
+	return true
+}
+
+// count returns the estimate.
+func (d *distinct) count() int {
+	sum, empty := 0.0, 0
+	for _, zeros := range d.register {
+		sum += math.Ldexp(1, -int(zeros))
+		if zeros == 0 {
+			empty++
+		}
+	}
+	const bias = 0.7213 / (1 + 1.079/registers)
+	estimate := bias * registers * registers / sum
+	if estimate <= 2.5*registers && empty > 0 { // few values: empty registers are exacter
+		estimate = registers * math.Log(registers/float64(empty))
+	}
+	return int(math.Round(estimate))
+}
+
+// hash returns the FNV-1a hash of a value, mixed so that all bits depend on all bytes. It is the
+// same in each run, so that a log always has the same report.
+func hash(value []byte) uint64 {
+	h := uint64(14695981039346656037)
+	for _, c := range value {
+		h = (h ^ uint64(c)) * 1099511628211
+	}
+	h = (h ^ h>>33) * 0xff51afd7ed558ccd
+	h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53
+	return h ^ h>>33
 }

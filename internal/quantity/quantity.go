@@ -1,13 +1,14 @@
-// Package quantity writes amounts for people: short, in the unit that suits their size.
+// Package quantity formats amounts for people: short, in a suitable unit.
 package quantity
 
 import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 )
 
-// Count writes a whole number with a comma at each thousand: 50,000.
+// Count formats a whole number with a comma at each thousand: 50,000.
 func Count(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	s, negative := strings.CutPrefix(s, "-")
@@ -20,13 +21,32 @@ func Count(n int64) string {
 	return s
 }
 
-// Bytes writes a size in decimal multiples: 55.3 MB.
+// Rounded formats a number like Count, rounded to a whole one.
+func Rounded(v float64) string { return Count(int64(v + 0.5)) }
+
+// Bytes formats a size in decimal multiples: 55.3 MB.
 func Bytes(n int64) string { return scaled(float64(n), []string{"B", "KB", "MB", "GB", "TB"}) }
 
-// Seconds writes a time: 1.62 s, 480 ns.
+// Seconds formats a time: 1.62 s, 480 ns.
 func Seconds(s float64) string { return scaled(s*1e9, []string{"ns", "µs", "ms", "s"}) }
 
-// Number writes v with three digits that mean something, and no fraction from 100 on: 0.0512, 1.05,
+// Duration formats a time in hours, minutes or seconds: 10 h, 1.5 min, 30 s.
+func Duration(d time.Duration) string {
+	v, unit := d.Seconds(), "s"
+	switch {
+	case d >= time.Hour:
+		v, unit = d.Hours(), "h"
+	case d >= time.Minute:
+		v, unit = d.Minutes(), "min"
+	}
+	text := Number(v)
+	if strings.Contains(text, ".") {
+		text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
+	}
+	return text + " " + unit
+}
+
+// Number formats v with three significant digits, and without a fraction from 100 on: 0.0512, 1.05,
 // 480.
 func Number(v float64) string {
 	switch {
@@ -43,14 +63,14 @@ func Number(v float64) string {
 	return strconv.FormatFloat(v, 'f', min(digits, 6), 64)
 }
 
-// scaled writes v in the largest of the units in which it is at least 1; each is 1,000 of the one
-// before.
+// scaled formats v in the largest of the units in which it is at least 1. Each unit is 1,000 of the
+// one before.
 func scaled(v float64, units []string) string {
 	i := 0
 	for ; math.Abs(v) >= 999.5 && i < len(units)-1; i++ {
 		v /= 1000
 	}
-	if i == 0 { // there is no less than one of these
+	if i == 0 { // the smallest unit has no fractions
 		return strconv.FormatFloat(math.Round(v), 'f', 0, 64) + " " + units[0]
 	}
 	return Number(v) + " " + units[i]

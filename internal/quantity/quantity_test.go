@@ -3,6 +3,7 @@ package quantity
 import (
 	"math"
 	"testing"
+	"time"
 )
 
 func TestCount(t *testing.T) {
@@ -43,6 +44,24 @@ func TestNumber(t *testing.T) {
 	} {
 		if got := Number(v); got != want {
 			t.Errorf("Number(%v) = %q, want %q", v, got, want)
+		}
+	}
+}
+
+func TestDuration(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0 s", 30 * time.Second: "30 s", 90 * time.Second: "1.5 min", 10 * time.Hour: "10 h", 100 * time.Minute: "1.67 h", 61 * time.Second: "1.02 min",
+	} {
+		if got := Duration(d); got != want {
+			t.Errorf("Duration(%v) = %q, want %q", d, got, want)
+		}
+	}
+}
+
+func TestRounded(t *testing.T) {
+	for v, want := range map[float64]string{0: "0", 0.4: "0", 0.5: "1", 1999.6: "2,000"} {
+		if got := Rounded(v); got != want {
+			t.Errorf("Rounded(%v) = %q, want %q", v, got, want)
 		}
 	}
 }

@@ -1,5 +1,4 @@
-// Package columns prints a table row by row, aligned although later rows are unknown.
-package columns
+package main
 
 import (
 	"io"
@@ -10,26 +9,21 @@ import (
 	"github.com/weirproject/weir/internal/command"
 )
 
-// Printer prints rows. A column is as wide as its widest cell so far, so rows are aligned after the
-// widest cell; Fit announces cells in advance. It is not safe for concurrent use.
-type Printer struct {
+// table prints aligned rows before the next rows are known, which text/tabwriter cannot do. A
+// column is as wide as its widest cell so far; fit announces cells. A table is not safe for
+// concurrent use.
+type table struct {
 	out    io.Writer
-	limit  int // runes per line; 0: no limit
+	limit  int // runes to a line; 0: no limit
 	widths []int
 	line   strings.Builder
 }
 
 const gap = "  "
 
-// New returns a printer that limits the width of a line; 0: no limit.
-func New(out io.Writer, limit int) *Printer {
-	return &Printer{out: out, limit: limit}
-}
-
-// Fit makes the columns wide enough for these cells.
-func (p *Printer) Fit(cells ...string) { p.fit(printable(cells)) }
-
-func (p *Printer) fit(cells []string) {
+// fit makes the columns wide enough for these cells.
+func (p *table) fit(cells ...string) {
+	cells = printable(cells)
 	for i, cell := range cells {
 		if i == len(p.widths) {
 			p.widths = append(p.widths, 0)
@@ -38,11 +32,11 @@ func (p *Printer) fit(cells []string) {
 	}
 }
 
-// Row prints a row. It cuts off text beyond the limit. It replaces characters that would move a
-// terminal's cursor, because cells contain foreign text: callers need not do that.
-func (p *Printer) Row(cells ...string) error {
+// row prints a row, up to the limit. It replaces characters that would move a terminal's cursor,
+// because cells have names that clients chose.
+func (p *table) row(cells ...string) error {
+	p.fit(cells...)
 	cells = printable(cells)
-	p.fit(cells)
 	p.line.Reset()
 	for i, cell := range cells {
 		if i > 0 {
@@ -66,7 +60,7 @@ func printable(cells []string) []string {
 	return cells
 }
 
-// cut cuts a line to a number of runes.
+// cut shortens a line to a number of runes.
 func cut(line string, limit int) string {
 	if limit <= 0 || utf8.RuneCountInString(line) <= limit {
 		return line

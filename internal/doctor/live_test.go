@@ -1,13 +1,14 @@
-package apimetrics
+package doctor
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weirproject/weir/internal/apimetrics"
 )
 
 // head is what every server counts.
@@ -15,30 +16,30 @@ const head = `process_start_time_seconds 1.7e9
 apiserver_request_total{code="200",group="",resource="pods",subresource="",verb="LIST",version="v1"} 100
 `
 
-// read reads a sample, after head.
-func read(t *testing.T, lines ...string) *Sample {
+// sampled reads a sample, after head.
+func sampled(t *testing.T, lines ...string) *apimetrics.Sample {
 	t.Helper()
-	s, err := Read(strings.NewReader(head + strings.Join(lines, "\n") + "\n"))
+	s, err := apimetrics.Read(strings.NewReader(head + strings.Join(lines, "\n") + "\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-// found returns the kinds of what is found in some seconds that begin with before and end with
+// foundLive returns the kinds of what is found in some seconds that begin with before and end with
 // after, each with its resource.
-func found(t *testing.T, seconds float64, before, after []string) []string {
+func foundLive(t *testing.T, seconds float64, before, after []string) []string {
 	t.Helper()
-	r, err := Compare(read(t, before...), read(t, after...), seconds, 1.7e9+3600)
+	r, err := apimetrics.Compare(sampled(t, before...), sampled(t, after...), seconds, 1.7e9+3600)
 	if err != nil {
 		t.Fatal(err)
 	}
 	kinds := []string{}
-	for _, f := range r.Findings {
+	for _, f := range NewLive(r).Findings {
 		if f.Text == "" || f.Remedy == "" {
 			t.Errorf("%+v says nothing", f)
 		}
-		if _, err := os.Stat("../../../../docs/incidents/" + f.Incident + ".md"); err != nil {
+		if _, err := os.Stat("../../docs/incidents/" + f.Incident + ".md"); err != nil {
 			t.Errorf("%s: %v", f.Kind, err)
 		}
 		if line := f.Change != ""; line != (f.Resource != "" && f.Kind != FindingSlow) {
@@ -67,9 +68,9 @@ const (
 	lists  = `apiserver_request_total{code="200",group="",resource="pods",scope="cluster",subresource="",verb="LIST",version="v1"}`
 )
 
-// TestFindings: what costs more than it has to is found by what it does in a minute, and half of it
-// is not.
-func TestFindings(t *testing.T) {
+// TestMetricsKinds: what costs more than it has to is found by what it does in a minute, and half
+// of it is not.
+func TestMetricsKinds(t *testing.T) {
 	there := map[string]float64{"apiserver_resource_objects" + pods: 5000, "apiserver_resource_objects" + deploy: 200}
 	for want, counts := range map[string]map[string]float64{
 		"selectors pods": {
@@ -100,24 +101,24 @@ func TestFindings(t *testing.T) {
 		t.Run(want, func(t *testing.T) {
 			after := maps.Clone(there)
 			maps.Copy(after, counts)
-			if got := found(t, 60, values(there), values(after)); !slices.Equal(got, []string{want}) {
+			if got := foundLive(t, 60, values(there), values(after)); !slices.Equal(got, []string{want}) {
 				t.Errorf("found %q", got)
 			}
-			if got := found(t, 10, values(there), values(after)); !slices.Equal(got, []string{want}) {
+			if got := foundLive(t, 10, values(there), values(after)); !slices.Equal(got, []string{want}) {
 				t.Errorf("found %q in ten seconds", got)
 			}
 			// What had been counted before is not of this minute.
-			if got := found(t, 60, values(after), values(after)); len(got) > 0 {
+			if got := foundLive(t, 60, values(after), values(after)); len(got) > 0 {
 				t.Errorf("found %q in a minute without anything", got)
 			}
 			for name, n := range counts {
 				after[name] = float64(int(n / 2))
 			}
-			if got := found(t, 60, values(there), values(after)); len(got) > 0 {
+			if got := foundLive(t, 60, values(there), values(after)); len(got) > 0 {
 				t.Errorf("found %q of half as much", got)
 			}
 			// A shorter time does not make one request many.
-			if got := found(t, 1, values(there), values(after)); len(got) > 0 {
+			if got := foundLive(t, 1, values(there), values(after)); len(got) > 0 {
 				t.Errorf("found %q of half as much in a second", got)
 			}
 		})
@@ -152,15 +153,16 @@ func TestConsistencyChecks(t *testing.T) {
 			objects: 15_000, fmt.Sprintf(checks, c.status): c.checks, lists: c.requests, "apiserver_storage_list_total" + cache: c.cached,
 			"apiserver_storage_list_total" + etcd: c.requests + 2*c.checks, "apiserver_storage_list_fetched_objects_total" + etcd: c.read,
 		})
-		r, err := Compare(read(t, before...), read(t, after...), 60, 1.7e9+3600)
+		r, err := apimetrics.Compare(sampled(t, before...), sampled(t, after...), 60, 1.7e9+3600)
 		if err != nil {
 			t.Fatal(err)
 		}
+		all := NewLive(r).Findings
 		switch {
-		case c.objects == 0 && len(r.Findings) > 0:
-			t.Errorf("%s: %+v", c.what, r.Findings)
-		case c.objects > 0 && (len(r.Findings) != 1 || r.Findings[0].Objects != c.objects || r.Findings[0].Count != int64(c.requests)):
-			t.Errorf("%s: %+v, want %d objects", c.what, r.Findings, c.objects)
+		case c.objects == 0 && len(all) > 0:
+			t.Errorf("%s: %+v", c.what, all)
+		case c.objects > 0 && (len(all) != 1 || all[0].Objects != c.objects || all[0].Count != int64(c.requests)):
+			t.Errorf("%s: %+v, want %d objects", c.what, all, c.objects)
 		}
 	}
 }
@@ -174,7 +176,7 @@ func TestEventsOfAnotherGroup(t *testing.T) {
 		`apiserver_request_total{code="200",group="events.k8s.io",resource="events",scope="cluster",subresource="",verb="LIST"}`: 4,
 		"apiserver_storage_list_total" + stored:                                                                                  4, "apiserver_storage_list_fetched_objects_total" + stored: 20_000,
 	})
-	if got := found(t, 60, nil, after); !slices.Equal(got, []string{"etcd events"}) {
+	if got := foundLive(t, 60, nil, after); !slices.Equal(got, []string{"etcd events"}) {
 		t.Errorf("found %q", got)
 	}
 }
@@ -185,94 +187,8 @@ func TestRefusedWatches(t *testing.T) {
 		"200": {"watches deployments.apps"}, "0": {"watches deployments.apps"}, "403": {}, "410": {}, "429": {}, "503": {},
 	} {
 		ended := fmt.Sprintf(`apiserver_request_total{code=%q,group="apps",resource="deployments",subresource="",verb="WATCH"} 45`, code)
-		if got := found(t, 60, nil, []string{ended}); !slices.Equal(got, want) {
+		if got := foundLive(t, 60, nil, []string{ended}); !slices.Equal(got, want) {
 			t.Errorf("found %q of WATCHes with %s", got, code)
 		}
 	}
-}
-
-// TestOlderServers: servers before 1.37 count LISTs from their watch cache under other names, and
-// some under both.
-func TestOlderServers(t *testing.T) {
-	older := []string{`apiserver_cache_list_total{group="",index="",resource="pods"} 7`, `apiserver_storage_list_total{resource="pods"} 3`,
-		`apiserver_storage_objects{resource="deployments.apps"} 9`}
-	s := read(t, older...)
-	if p := s.Resources["pods"]; p.Cache.Lists != 7 || p.Etcd.Lists != 3 {
-		t.Errorf("older: %+v", p)
-	}
-	if n := s.Resources["deployments.apps"].Objects; n != 9 {
-		t.Errorf("%v deployments", n)
-	}
-	both := append(older[:1:1], "apiserver_storage_list_total"+cache+" 7", "apiserver_storage_list_total"+etcd+" 3")
-	if p := read(t, both...).Resources["pods"]; p.Cache.Lists != 7 || p.Etcd.Lists != 3 {
-		t.Errorf("later: %+v", p)
-	}
-}
-
-// TestAnother: two servers are not compared.
-func TestAnother(t *testing.T) {
-	other, err := Read(strings.NewReader(strings.Replace(head, "1.7e9", "1.8e9", 1)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Compare(read(t), other, 60, 1.8e9); !errors.Is(err, ErrAnotherServer) {
-		t.Errorf("compared: %v", err)
-	}
-}
-
-// TestReadBad: what is no API server's, malformed or endless is an error.
-func TestReadBad(t *testing.T) {
-	for text, want := range map[string]string{
-		"": ErrNotAPIServer.Error(), "go_goroutines 7\nprocess_start_time_seconds 1\n": ErrNotAPIServer.Error(), "<html>\n": ErrNotAPIServer.Error(),
-		head + "process_cpu_seconds_total much\n":                                    "expected float",
-		head + "apiserver_request_total{" + strings.Repeat("x", 2*maxLine):           "too long",
-		head + "apiserver_request_total{code=\"200\"\napiserver_request_total{} 1\n": "read /metrics",
-	} {
-		if s, err := Read(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%.60q: %+v, %v", text, s, err)
-		}
-	}
-}
-
-// TestRealServer: all that is read of a real kube-apiserver is there under the names that it has.
-func TestRealServer(t *testing.T) {
-	f, err := os.Open("testdata/kube-apiserver.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	s, err := Read(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := s.Resources["pods"]
-	for what, n := range map[string]float64{
-		"start": s.Started, "CPU": s.CPUSeconds, "RSS": s.RSSBytes, "allocated": s.Allocated, "requests": s.Requests,
-		"pods": p.Objects, "bytes": s.Resources["namespaces"].Bytes, "LISTs": p.Lists, "seconds": p.ListSeconds, "sent": p.ListBytes,
-		"cache's LISTs": p.Cache.Lists, "read": p.Cache.Read, "returned": p.Cache.Returned, "watches": p.OpenWatches, "events": p.WatchEvents,
-		"bytes of events": p.WatchBytes, "etcd's LISTs": p.Etcd.Lists,
-		"limit": s.Levels["workload-low"].Limit,
-	} {
-		if n <= 0 {
-			t.Errorf("no %s", what)
-		}
-	}
-	if !strings.HasPrefix(s.Version, "v1.") {
-		t.Errorf("version %q", s.Version)
-	}
-}
-
-// FuzzRead: nothing that a server answers makes it panic.
-func FuzzRead(f *testing.F) {
-	f.Add(head)
-	f.Add("apiserver_request_total{code=\"\\\n")
-	f.Fuzz(func(t *testing.T, text string) {
-		before, err := Read(strings.NewReader(text))
-		if err != nil {
-			return
-		}
-		if _, err := Compare(before, before, 60, 0); err != nil {
-			t.Error(err)
-		}
-	})
 }

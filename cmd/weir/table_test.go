@@ -1,11 +1,11 @@
-package columns
+package main
 
 import (
 	"strings"
 	"testing"
 )
 
-func TestPrinter(t *testing.T) {
+func TestTable(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		limit int
@@ -24,7 +24,7 @@ ADDED     b
 `,
 		},
 		{
-			name: "told of the widest cells ahead",
+			name: "the widest cells are announced",
 			fit:  []string{"MODIFIED", "a-long-name"},
 			rows: [][]string{{"EVENT", "NAME", "NODE"}, {"ADDED", "web-0", "n1"}, {"MODIFIED", "a-long-name", "n2"}},
 			want: `
@@ -55,10 +55,10 @@ ADDED  web-…
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var b strings.Builder
-			p := New(&b, tc.limit)
-			p.Fit(tc.fit...)
+			p := &table{out: &b, limit: tc.limit}
+			p.fit(tc.fit...)
 			for _, row := range tc.rows {
-				if err := p.Row(row...); err != nil {
+				if err := p.row(row...); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -1,8 +1,13 @@
 package apimetrics
 
-import "strings"
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
 
-// metrics says what is done with the values of each metric that is read. The names are those of
+// metrics has a function for the values of each metric that Read uses. The names are those of
 // k8s.io/apiserver 0.37, and earlier ones of objects and of the watch cache: pkg/endpoints/metrics,
 // pkg/storage/metrics, pkg/storage/etcd3/metrics, pkg/storage/cacher/metrics and
 // pkg/util/flowcontrol/metrics.
@@ -41,7 +46,7 @@ var metrics = map[string]func(s *Sample, l labels, v float64){
 	"apiserver_cache_list_fetched_objects_total":    ofCache(func(l *listings, v float64) { l.Read += v }),
 	"apiserver_cache_list_returned_objects_total":   ofCache(func(l *listings, v float64) { l.Returned += v }),
 	"apiserver_storage_consistency_checks_total": func(s *Sample, l labels, v float64) {
-		if l.get("status") != "error" { // which may have read nothing, for want of a watch cache
+		if l.get("status") != "error" { // a failed check may have read nothing, without a watch cache
 			s.resource(l.resource()).Checks += v
 		}
 	},
@@ -59,8 +64,8 @@ var metrics = map[string]func(s *Sample, l labels, v float64){
 	}),
 }
 
-// addRequests adds requests of one verb, resource and code. A WATCH is counted when it ends, unless
-// it was refused, so that it never began.
+// addRequests adds requests of one verb, resource and code. The server counts a WATCH when it ends.
+// A refused one never started.
 func (s *Sample) addRequests(l labels, v float64) {
 	s.known = true
 	s.Requests += v
@@ -97,8 +102,8 @@ func ofLists(add func(*Resource, float64)) func(*Sample, labels, float64) {
 	}
 }
 
-// ofResource adds a value to its resource. Servers before 1.34 name the kind in some metrics of
-// watches, which is left out.
+// ofResource adds a value to its resource. It ignores metrics of WATCHes that name the kind, as
+// servers before 1.34 write.
 func ofResource(add func(*Resource, float64)) func(*Sample, labels, float64) {
 	return func(s *Sample, l labels, v float64) {
 		if l.get("resource") != "" {
@@ -107,7 +112,7 @@ func ofResource(add func(*Resource, float64)) func(*Sample, labels, float64) {
 	}
 }
 
-// ofStorage adds a value to the LISTs of what answered them. Where no storage is named it was etcd.
+// ofStorage adds a value to the LISTs of the storage that answered them: etcd, unless it is named.
 func ofStorage(add func(*listings, float64)) func(*Sample, labels, float64) {
 	return func(s *Sample, l labels, v float64) {
 		r := s.resource(l.resource())
@@ -120,8 +125,7 @@ func ofStorage(add func(*listings, float64)) func(*Sample, labels, float64) {
 	}
 }
 
-// ofCache adds a value to the LISTs that the watch cache answered, which later servers count among
-// those of storage.
+// ofCache adds a value to the LISTs that the watch cache answered, by the names of older servers.
 func ofCache(add func(*listings, float64)) func(*Sample, labels, float64) {
 	return func(s *Sample, l labels, v float64) {
 		name := l.resource()
@@ -135,3 +139,109 @@ func ofCache(add func(*listings, float64)) func(*Sample, labels, float64) {
 func ofLevel(add func(*Level, float64)) func(*Sample, labels, float64) {
 	return func(s *Sample, l labels, v float64) { add(s.level(l.get("priority_level")), v) }
 }
+
+// maxLine bounds a line of /metrics. The lines that are used have less than 1 KB.
+const maxLine = 1 << 20
+
+// labels are the labels of one metric, by name.
+type labels map[string]string
+
+func (l labels) get(name string) string { return l[name] }
+
+var errLabels = errors.New("malformed labels")
+
+// nameOf returns the name of the metric at the start of a line of Prometheus' text format.
+func nameOf(line []byte) string {
+	for i, c := range line {
+		if c == '{' || blank(c) {
+			return string(line[:i])
+		}
+	}
+	return ""
+}
+
+// parseLine reads the rest of a line of Prometheus' text format: labels, a value and its time,
+// which kube-apiserver does not write. Tests compare it with Prometheus' own parser, which would
+// make weir larger by a twelfth, because it links descriptors of protocol buffers.
+func parseLine(rest string) (l labels, v float64, err error) {
+	rest = trim(rest)
+	if inside, ok := strings.CutPrefix(rest, "{"); ok {
+		if l, rest, err = parseLabels(inside); err != nil {
+			return nil, 0, err
+		}
+	}
+	fields := strings.FieldsFunc(rest, func(r rune) bool { return r < 0x80 && blank(byte(r)) })
+	if len(fields) == 0 || len(fields) > 2 {
+		return nil, 0, fmt.Errorf("expected float as value, got %.80q", rest)
+	}
+	v, err = strconv.ParseFloat(fields[0], 64)
+	if err != nil || strings.ContainsAny(fields[0], "pP_") { // Go accepts these, Prometheus does not
+		return nil, 0, fmt.Errorf("expected float as value, got %.80q", fields[0])
+	}
+	if len(fields) == 2 {
+		if _, err := strconv.ParseInt(fields[1], 10, 64); err != nil {
+			return nil, 0, fmt.Errorf("expected integer as timestamp, got %.80q", fields[1])
+		}
+	}
+	return l, v, nil
+}
+
+// parseLabels reads labels after the opening brace. It returns the text after the closing one.
+func parseLabels(s string) (l labels, rest string, err error) {
+	l = labels{}
+	for {
+		s = trim(s)
+		if rest, ok := strings.CutPrefix(s, "}"); ok {
+			return l, rest, nil
+		}
+		name, after, ok := strings.Cut(s, "=")
+		name = trim(name)
+		if _, twice := l[name]; !ok || name == "" || twice {
+			return nil, "", errLabels
+		}
+		value, after, err := parseValue(trim(after))
+		if err != nil {
+			return nil, "", err
+		}
+		l[name] = value
+		after = trim(after)
+		s, ok = strings.CutPrefix(after, ",")
+		if !ok && !strings.HasPrefix(after, "}") {
+			return nil, "", errLabels
+		}
+	}
+}
+
+// parseValue reads the quoted value of a label. It returns the text after it.
+func parseValue(s string) (value, rest string, err error) {
+	s, ok := strings.CutPrefix(s, `"`)
+	if !ok {
+		return "", "", errLabels
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c == '"' {
+			return b.String(), s[i+1:], nil
+		}
+		if c == '\\' {
+			i++
+			if i == len(s) {
+				break
+			}
+			switch c = s[i]; c {
+			case 'n':
+				c = '\n'
+			case '\\', '"':
+			default:
+				return "", "", errLabels
+			}
+		}
+		b.WriteByte(c)
+	}
+	return "", "", errLabels
+}
+
+func blank(c byte) bool { return c == ' ' || c == '\t' }
+
+func trim(s string) string { return strings.Trim(s, " \t") }

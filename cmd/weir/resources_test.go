@@ -1,4 +1,4 @@
-package resource
+package main
 
 import (
 	"errors"
@@ -8,37 +8,37 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-var lists = []*metav1.APIResourceList{
+var served = []*metav1.APIResourceList{
 	{GroupVersion: "v1", APIResources: []metav1.APIResource{
-		{Name: "pods", SingularName: "pod", ShortNames: []string{"po"}, Kind: "Pod", Namespaced: true, Verbs: all},
+		{Name: "pods", SingularName: "pod", ShortNames: []string{"po"}, Kind: "Pod", Namespaced: true, Verbs: watchable},
 		{Name: "pods/log", Kind: "Pod", Namespaced: true, Verbs: metav1.Verbs{"get"}},
-		{Name: "nodes", SingularName: "node", ShortNames: []string{"no"}, Kind: "Node", Verbs: all},
-		{Name: "configmaps", SingularName: "configmap", ShortNames: []string{"cm"}, Kind: "ConfigMap", Namespaced: true, Verbs: all},
+		{Name: "nodes", SingularName: "node", ShortNames: []string{"no"}, Kind: "Node", Verbs: watchable},
+		{Name: "configmaps", SingularName: "configmap", ShortNames: []string{"cm"}, Kind: "ConfigMap", Namespaced: true, Verbs: watchable},
 		{Name: "bindings", Kind: "Binding", Namespaced: true, Verbs: metav1.Verbs{"create"}},
 	}},
 	{GroupVersion: "apps/v1", APIResources: []metav1.APIResource{
-		{Name: "deployments", SingularName: "deployment", ShortNames: []string{"deploy"}, Kind: "Deployment", Namespaced: true, Verbs: all},
+		{Name: "deployments", SingularName: "deployment", ShortNames: []string{"deploy"}, Kind: "Deployment", Namespaced: true, Verbs: watchable},
 	}},
 	{GroupVersion: "autoscaling/v2", APIResources: []metav1.APIResource{
-		{Name: "scalers", SingularName: "scaler", ShortNames: []string{"hpa"}, Kind: "PodScaler", Namespaced: true, Verbs: all},
+		{Name: "scalers", SingularName: "scaler", ShortNames: []string{"hpa"}, Kind: "PodScaler", Namespaced: true, Verbs: watchable},
 	}},
 	{GroupVersion: "autoscaling/v1", APIResources: []metav1.APIResource{
-		{Name: "scalers", SingularName: "scaler", ShortNames: []string{"hpa"}, Kind: "PodScaler", Namespaced: true, Verbs: all},
-		// From an older server, without its singular.
-		{Name: "policies", Kind: "Policy", Namespaced: true, Verbs: all},
+		{Name: "scalers", SingularName: "scaler", ShortNames: []string{"hpa"}, Kind: "PodScaler", Namespaced: true, Verbs: watchable},
+		// An older server's, without its singular.
+		{Name: "policies", Kind: "Policy", Namespaced: true, Verbs: watchable},
 	}},
 	{GroupVersion: "metrics.example.com/v1", APIResources: []metav1.APIResource{
 		{Name: "pods", SingularName: "pod", Kind: "PodMetrics", Namespaced: true, Verbs: metav1.Verbs{"get", "list"}},
-		{Name: "po", Kind: "Shadow", Namespaced: true, Verbs: all},
+		{Name: "po", Kind: "Shadow", Namespaced: true, Verbs: watchable},
 	}},
 	{GroupVersion: "example.com/v1", APIResources: []metav1.APIResource{
-		{Name: "widgets", SingularName: "widget", ShortNames: []string{"wd"}, Kind: "Widget", Namespaced: true, Verbs: all},
+		{Name: "widgets", SingularName: "widget", ShortNames: []string{"wd"}, Kind: "Widget", Namespaced: true, Verbs: watchable},
 	}},
 }
 
-var all = metav1.Verbs{"get", "list", "watch"}
+var watchable = metav1.Verbs{"get", "list", "watch"}
 
-func TestFind(t *testing.T) {
+func TestFindResource(t *testing.T) {
 	pods := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	deployments := schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
 	widgets := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
@@ -53,7 +53,7 @@ func TestFind(t *testing.T) {
 	}{
 		{typed: "pods", want: pods},
 		{typed: "pod", want: pods},
-		// A name takes precedence over a short name.
+		// A name goes before a short name.
 		{typed: "po", want: schema.GroupVersionResource{Group: "metrics.example.com", Version: "v1", Resource: "po"}},
 		{typed: "Pod", want: pods},
 		{typed: "pods.v1.", want: pods},
@@ -74,18 +74,18 @@ func TestFind(t *testing.T) {
 		{typed: "scalers.auto", want: scalers},
 		{typed: "scalers.v1.auto", want: older},
 		{typed: "policy", want: schema.GroupVersionResource{Group: "autoscaling", Version: "v1", Resource: "policies"}},
-		{typed: "pods.metrics.example.com", err: ErrNotWatchable, text: `the resource cannot be listed and watched: pods.metrics.example.com`},
-		{typed: "hpa.v3.autoscaling", err: ErrUnknown, text: `the server has no such resource: "hpa.v3.autoscaling"; did you mean "scalers.autoscaling"?`},
-		{typed: "podz", err: ErrUnknown, text: `the server has no such resource: "podz"; did you mean "pods"?`},
-		{typed: "pdos", err: ErrUnknown, text: `the server has no such resource: "pdos"; did you mean "pods"?`},
-		{typed: "widgts.example.com", err: ErrUnknown,
+		{typed: "pods.metrics.example.com", err: errNotWatchable, text: `the resource cannot be listed and watched: pods.metrics.example.com`},
+		{typed: "hpa.v3.autoscaling", err: errUnknownResource, text: `the server has no such resource: "hpa.v3.autoscaling"; did you mean "scalers.autoscaling"?`},
+		{typed: "podz", err: errUnknownResource, text: `the server has no such resource: "podz"; did you mean "pods"?`},
+		{typed: "pdos", err: errUnknownResource, text: `the server has no such resource: "pdos"; did you mean "pods"?`},
+		{typed: "widgts.example.com", err: errUnknownResource,
 			text: `the server has no such resource: "widgts.example.com"; did you mean "widgets.example.com"?`},
-		{typed: "gadgets", err: ErrUnknown, text: `the server has no such resource: "gadgets"; did you mean "widgets"?`},
-		{typed: "certificates", err: ErrUnknown, text: `the server has no such resource: "certificates"`},
-		{typed: "bindings", err: ErrNotWatchable, text: `the resource cannot be listed and watched: bindings`},
+		{typed: "gadgets", err: errUnknownResource, text: `the server has no such resource: "gadgets"; did you mean "widgets"?`},
+		{typed: "certificates", err: errUnknownResource, text: `the server has no such resource: "certificates"`},
+		{typed: "bindings", err: errNotWatchable, text: `the resource cannot be listed and watched: bindings`},
 	} {
 		t.Run(tc.typed, func(t *testing.T) {
-			got, err := Find(lists, tc.typed)
+			got, err := findResource(served, tc.typed)
 			if !errors.Is(err, tc.err) {
 				t.Fatalf("error %v, want %v", err, tc.err)
 			}

@@ -78,7 +78,7 @@ func TestMalformedLines(t *testing.T) {
 	}
 }
 
-// FuzzLine: whatever line Prometheus' parser reads is read alike.
+// FuzzLine: a line that Prometheus' parser accepts has the same labels and value.
 func FuzzLine(f *testing.F) {
 	for _, line := range lines {
 		f.Add(line)

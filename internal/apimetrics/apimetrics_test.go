@@ -1,0 +1,168 @@
+package apimetrics
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// head is what every server counts.
+const head = `process_start_time_seconds 1.7e9
+apiserver_request_total{code="200",group="",resource="pods",subresource="",verb="LIST",version="v1"} 100
+`
+
+// read reads a sample, after head.
+func read(t *testing.T, lines ...string) *Sample {
+	t.Helper()
+	s, err := Read(strings.NewReader(head + strings.Join(lines, "\n") + "\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+const (
+	cache = `{group="",index="",resource="pods",storage="watchcache"}`
+	etcd  = `{group="",index="",resource="pods",storage="etcd"}`
+	pods  = `{group="",resource="pods"}`
+)
+
+// TestOlderServers: servers before 1.37 count LISTs from their watch cache under other names, and
+// some under both.
+func TestOlderServers(t *testing.T) {
+	older := []string{`apiserver_cache_list_total{group="",index="",resource="pods"} 7`, `apiserver_storage_list_total{resource="pods"} 3`,
+		`apiserver_storage_objects{resource="deployments.apps"} 9`}
+	s := read(t, older...)
+	if p := s.Resources["pods"]; p.Cache.Lists != 7 || p.Etcd.Lists != 3 {
+		t.Errorf("older: %+v", p)
+	}
+	if n := s.Resources["deployments.apps"].Objects; n != 9 {
+		t.Errorf("%v deployments", n)
+	}
+	both := append(older[:1:1], "apiserver_storage_list_total"+cache+" 7", "apiserver_storage_list_total"+etcd+" 3")
+	if p := read(t, both...).Resources["pods"]; p.Cache.Lists != 7 || p.Etcd.Lists != 3 {
+		t.Errorf("later: %+v", p)
+	}
+}
+
+// TestCompare: a report has what the counters grew by, and what exists at the end, also of
+// resources and levels that the first sample lacks.
+func TestCompare(t *testing.T) {
+	const level = `{priority_level="low"}`
+	at := func(n int) []string {
+		var lines []string
+		for _, line := range []string{
+			`apiserver_request_total{code="504",group="",resource="pods",subresource="",verb="LIST"} %d`,
+			`apiserver_request_total{code="429",group="",resource="pods",subresource="",verb="GET"} %d`,
+			`apiserver_request_total{code="200",group="",resource="pods",subresource="",verb="WATCH"} %d`,
+			"apiserver_terminated_watchers_total" + pods + " %d", "apiserver_init_events_total" + pods + " %d",
+			`apiserver_storage_consistency_checks_total{group="",resource="pods",status="success"} %d`,
+			`apiserver_flowcontrol_rejected_requests_total{flow_schema="a",priority_level="low"} %d`,
+			"apiserver_flowcontrol_current_executing_seats" + level + " %d", "apiserver_flowcontrol_current_limit_seats" + level + " %d",
+			"apiserver_flowcontrol_request_wait_duration_seconds_sum" + level + " %d",
+			"apiserver_flowcontrol_request_wait_duration_seconds_count" + level + " %d",
+		} {
+			lines = append(lines, fmt.Sprintf(line, n))
+		}
+		return append(lines, `apiserver_resource_objects{group="apps",resource="deployments"} 9`, `apiserver_resource_objects{group="",resource="nodes"} 2`)
+	}
+	for _, c := range []struct {
+		before []string
+		grown  float64
+	}{{at(3), 4}, {nil, 7}} {
+		r, err := Compare(read(t, c.before...), read(t, at(7)...), 60, 1.7e9+3600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for i := range r.Resources {
+			names = append(names, r.Resources[i].Name)
+		}
+		if want := []string{"pods", "deployments.apps", "nodes"}; !slices.Equal(names, want) {
+			t.Errorf("%q, want %q", names, want)
+		}
+		p, l := &r.Resources[0], &r.Levels[0]
+		for what, got := range map[string]float64{
+			"failed": r.Failed, "refused": r.Refused, "failed LISTs": p.FailedLists, "ended": p.EndedWatches, "slow": p.SlowWatches,
+			"initial": p.InitialEvents, "checks": p.Checks, "rejected": l.Rejected["a"], "waited": l.Waited, "seconds": l.WaitSeconds,
+		} {
+			if got != c.grown {
+				t.Errorf("%s: %v, want %v", what, got, c.grown)
+			}
+		}
+		if l.Seats != 7 || l.Limit != 7 || r.Uptime != 3600 || p.Read() != 0 || p.Returned() != 0 {
+			t.Errorf("%+v, %+v", l, r)
+		}
+	}
+}
+
+// TestAnother: two servers are not compared.
+func TestAnother(t *testing.T) {
+	other, err := Read(strings.NewReader(strings.Replace(head, "1.7e9", "1.8e9", 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Compare(read(t), other, 60, 1.8e9); !errors.Is(err, ErrAnotherServer) {
+		t.Errorf("compared: %v", err)
+	}
+}
+
+// TestReadBad: what is no API server's, malformed or endless is an error.
+func TestReadBad(t *testing.T) {
+	for text, want := range map[string]string{
+		"": ErrNotAPIServer.Error(), "go_goroutines 7\nprocess_start_time_seconds 1\n": ErrNotAPIServer.Error(), "<html>\n": ErrNotAPIServer.Error(),
+		head + "process_cpu_seconds_total much\n":                                    "expected float",
+		head + "apiserver_request_total{" + strings.Repeat("x", 2*maxLine):           "too long",
+		head + "apiserver_request_total{code=\"200\"\napiserver_request_total{} 1\n": "read /metrics",
+	} {
+		if s, err := Read(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.60q: %+v, %v", text, s, err)
+		}
+	}
+}
+
+// TestRealServer: all that is read of a real kube-apiserver is there under the names that it has.
+func TestRealServer(t *testing.T) {
+	f, err := os.Open("testdata/kube-apiserver.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	s, err := Read(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := s.Resources["pods"]
+	for what, n := range map[string]float64{
+		"start": s.Started, "CPU": s.CPUSeconds, "RSS": s.RSSBytes, "allocated": s.Allocated, "requests": s.Requests,
+		"pods": p.Objects, "bytes": s.Resources["namespaces"].Bytes, "LISTs": p.Lists, "seconds": p.ListSeconds, "sent": p.ListBytes,
+		"cache's LISTs": p.Cache.Lists, "read": p.Cache.Read, "returned": p.Cache.Returned, "watches": p.OpenWatches, "events": p.WatchEvents,
+		"bytes of events": p.WatchBytes, "etcd's LISTs": p.Etcd.Lists,
+		"limit": s.Levels["workload-low"].Limit,
+	} {
+		if n <= 0 {
+			t.Errorf("no %s", what)
+		}
+	}
+	if !strings.HasPrefix(s.Version, "v1.") {
+		t.Errorf("version %q", s.Version)
+	}
+}
+
+// FuzzRead: nothing that a server answers makes it panic.
+func FuzzRead(f *testing.F) {
+	f.Add(head)
+	f.Add("apiserver_request_total{code=\"\\\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		before, err := Read(strings.NewReader(text))
+		if err != nil {
+			return
+		}
+		if _, err := Compare(before, before, 60, 0); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,223 @@
+// Package apimetrics reads kube-apiserver's /metrics and compares two readings. Metrics do not name
+// clients.
+package apimetrics
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// ErrNotAPIServer is returned by Read if the metrics are not from a kube-apiserver.
+var ErrNotAPIServer = errors.New("no metrics of a kube-apiserver")
+
+// Sample is one reading. Its counters start with the process.
+type Sample struct {
+	Version    string  // such as v1.37.2; empty if unknown
+	Started    float64 // of the process, in Unix seconds
+	CPUSeconds float64
+	RSSBytes   float64
+	Allocated  float64 // bytes, by Go's heap
+	Requests   float64
+	Refused    float64 // 429
+	Failed     float64 // 5xx
+	Resources  map[string]*Resource
+	Levels     map[string]*Level
+
+	known    bool                // it has a metric that only API servers have
+	cacheOld map[string]listings // of the watch cache, by the names of servers before 1.37
+	cacheNew bool                // the server uses the later names
+}
+
+// Resource has the counts of one resource. Each page of a LIST is one LIST.
+type Resource struct {
+	Name          string   `json:"resource"` // as kubectl has it, such as deployments.apps
+	Objects       float64  `json:"objects"`  // at the end
+	Bytes         float64  `json:"bytes"`    // of all objects, as stored; 0 if unknown
+	Lists         float64  `json:"lists"`
+	ListSeconds   float64  `json:"listSeconds"`
+	ListBytes     float64  `json:"listBytes"` // sent, before compression
+	FailedLists   float64  `json:"failedLists"`
+	Cache         listings `json:"watchCache"`        // LISTs that the watch cache answered
+	Etcd          listings `json:"etcd"`              // LISTs that were answered from etcd
+	Checks        float64  `json:"consistencyChecks"` // each of which LISTs all from etcd
+	OpenWatches   float64  `json:"openWatches"`
+	EndedWatches  float64  `json:"endedWatches"`
+	SlowWatches   float64  `json:"slowWatches"` // ended because their clients read too slowly
+	WatchEvents   float64  `json:"watchEvents"`
+	WatchBytes    float64  `json:"watchBytes"`
+	InitialEvents float64  `json:"initialEvents"` // objects sent at the start of WATCHes
+}
+
+// listings count LISTs and the objects that were looked at for them, and returned.
+type listings struct {
+	Lists    float64 `json:"lists"`
+	Read     float64 `json:"read"`
+	Returned float64 `json:"returned"`
+}
+
+// Level has the counts of one priority level of API Priority and Fairness.
+type Level struct {
+	Name        string             `json:"priorityLevel"`
+	Seats       float64            `json:"seats"` // in use
+	Limit       float64            `json:"limit"` // of them
+	Waited      float64            `json:"waited"`
+	WaitSeconds float64            `json:"waitSeconds"` // of all together
+	Rejected    map[string]float64 `json:"rejected,omitempty"`
+}
+
+// Read reads metrics in Prometheus' text format. It stores only those that it uses, a few hundred
+// KB of the tens of MB that the server of a large cluster writes.
+func Read(r io.Reader) (*Sample, error) {
+	s := &Sample{Resources: map[string]*Resource{}, Levels: map[string]*Level{}, cacheOld: map[string]listings{}}
+	scanner := bufio.NewScanner(r)
+	scanner.Buffer(make([]byte, 0, 64<<10), maxLine)
+	for scanner.Scan() {
+		// Comments have the types. Without them a histogram's sum and count are separate metrics.
+		line := scanner.Bytes()
+		name := nameOf(line)
+		take := metrics[name]
+		if take == nil {
+			continue
+		}
+		l, v, err := parseLine(string(line[len(name):]))
+		if err != nil {
+			return nil, fmt.Errorf("read /metrics: %s: %w", name, err)
+		}
+		take(s, l, v)
+	}
+	if err := scanner.Err(); err != nil {
+		return nil, fmt.Errorf("read /metrics: %w", err)
+	}
+	if !s.known || s.Started == 0 {
+		return nil, ErrNotAPIServer
+	}
+	if !s.cacheNew {
+		for name, l := range s.cacheOld {
+			s.resource(name).Cache = l
+		}
+	}
+	return s, nil
+}
+
+// resource returns kubectl's name of the resource in the labels. Servers before 1.34 already use
+// that name in some metrics.
+func (l labels) resource() string {
+	resource, group := l.get("resource"), l.get("group")
+	if group == "" || strings.HasSuffix(resource, "."+group) {
+		return resource
+	}
+	return resource + "." + group
+}
+
+// resource returns the counts of a resource, which it adds if there are none.
+func (s *Sample) resource(name string) *Resource {
+	r := s.Resources[name]
+	if r == nil {
+		r = &Resource{Name: name}
+		s.Resources[name] = r
+	}
+	return r
+}
+
+// level returns the counts of a priority level, which it adds if there are none.
+func (s *Sample) level(name string) *Level {
+	l := s.Levels[name]
+	if l == nil {
+		l = &Level{Name: name, Rejected: map[string]float64{}}
+		s.Levels[name] = l
+	}
+	return l
+}
+
+// ErrAnotherServer is returned by Compare if two samples are from different processes: a load
+// balancer is in front of several API servers, or the server has restarted.
+var ErrAnotherServer = errors.New("another kube-apiserver answered, or it has restarted")
+
+// Report is what happened between two samples of one server. Counts are of that period. Objects,
+// open WATCHes and the like are as of its end.
+type Report struct {
+	Version   string     `json:"version,omitempty"`
+	Seconds   float64    `json:"seconds"`
+	Uptime    float64    `json:"uptimeSeconds"`
+	CPUCores  float64    `json:"cpuCores"`
+	RSSBytes  float64    `json:"rssBytes"`
+	Allocated float64    `json:"allocatedBytes"`
+	Requests  float64    `json:"requests"`
+	Refused   float64    `json:"refused"` // 429
+	Failed    float64    `json:"failed"`  // 5xx
+	Resources []Resource `json:"resources"`
+	Levels    []Level    `json:"priorityLevels"`
+}
+
+// Compare returns the difference of two samples that were taken some seconds apart. now is the time
+// of the later one, in Unix seconds. The only error is ErrAnotherServer.
+func Compare(before, after *Sample, seconds, now float64) (*Report, error) {
+	if before.Started != after.Started {
+		return nil, ErrAnotherServer
+	}
+	r := &Report{
+		Version: after.Version, Seconds: seconds, Uptime: max(now-after.Started, 0),
+		CPUCores: (after.CPUSeconds - before.CPUSeconds) / seconds, RSSBytes: after.RSSBytes,
+		Allocated: after.Allocated - before.Allocated, Requests: after.Requests - before.Requests,
+		Refused: after.Refused - before.Refused, Failed: after.Failed - before.Failed,
+		Resources: []Resource{}, Levels: []Level{},
+	}
+	for _, name := range slices.Sorted(maps.Keys(after.Resources)) {
+		was := before.Resources[name]
+		if was == nil {
+			was = &Resource{}
+		}
+		r.Resources = append(r.Resources, after.Resources[name].since(was))
+	}
+	for _, name := range slices.Sorted(maps.Keys(after.Levels)) {
+		was := before.Levels[name]
+		if was == nil {
+			was = &Level{}
+		}
+		r.Levels = append(r.Levels, after.Levels[name].since(was))
+	}
+	slices.SortStableFunc(r.Resources, func(a, b Resource) int {
+		return cmp.Or(cmp.Compare(b.Read(), a.Read()), cmp.Compare(b.ListSeconds, a.ListSeconds), cmp.Compare(b.WatchBytes, a.WatchBytes),
+			cmp.Compare(b.EndedWatches, a.EndedWatches), cmp.Compare(b.Objects, a.Objects))
+	})
+	return r, nil
+}
+
+// Read returns how many objects the server looked at for LISTs.
+func (r *Resource) Read() float64 { return r.Cache.Read + r.Etcd.Read }
+
+// Returned returns how many objects LISTs returned.
+func (r *Resource) Returned() float64 { return r.Cache.Returned + r.Etcd.Returned }
+
+// since returns r with the growth of its counters since was.
+func (r *Resource) since(was *Resource) Resource {
+	return Resource{
+		Name: r.Name, Objects: max(r.Objects, 0), Bytes: max(r.Bytes, 0), OpenWatches: r.OpenWatches,
+		Lists: r.Lists - was.Lists, ListSeconds: r.ListSeconds - was.ListSeconds, ListBytes: r.ListBytes - was.ListBytes,
+		FailedLists: r.FailedLists - was.FailedLists, Cache: r.Cache.since(was.Cache), Etcd: r.Etcd.since(was.Etcd),
+		Checks: r.Checks - was.Checks, EndedWatches: r.EndedWatches - was.EndedWatches, SlowWatches: r.SlowWatches - was.SlowWatches,
+		WatchEvents: r.WatchEvents - was.WatchEvents, WatchBytes: r.WatchBytes - was.WatchBytes,
+		InitialEvents: r.InitialEvents - was.InitialEvents,
+	}
+}
+
+func (l listings) since(was listings) listings {
+	return listings{Lists: l.Lists - was.Lists, Read: l.Read - was.Read, Returned: l.Returned - was.Returned}
+}
+
+// since returns l with the growth of its counters since was.
+func (l *Level) since(was *Level) Level {
+	d := Level{Name: l.Name, Seats: l.Seats, Limit: l.Limit, Waited: l.Waited - was.Waited, WaitSeconds: l.WaitSeconds - was.WaitSeconds, Rejected: map[string]float64{}}
+	for schema, n := range l.Rejected {
+		if n -= was.Rejected[schema]; n > 0 {
+			d.Rejected[schema] = n
+		}
+	}
+	return d
+}
