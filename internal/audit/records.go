@@ -169,7 +169,11 @@ func (r *records) find(t *text, at position, yield func(*Event) bool) error {
 		if err != nil {
 			return t.faultOf(err)
 		}
-		t.ahead = slices.Concat(t.decoder.UnreadBuffer(), t.ahead)
+		if at.quoted { // the decoder of a string reads in place
+			t.ahead = t.decoder.UnreadBuffer()
+		} else {
+			t.ahead = slices.Concat(t.decoder.UnreadBuffer(), t.ahead)
+		}
 	}
 	return nil
 }
