@@ -48,7 +48,6 @@ var notYetRewritten = []string{
 	"internal/cost",
 	"internal/doctor",
 	"internal/sim",
-	"internal/store",
 	"internal/watchcache",
 	"proxy",
 }

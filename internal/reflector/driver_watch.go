@@ -96,8 +96,9 @@ func (d *driver) flush() {
 }
 
 // progress calls the sink's Progress with rv, unless rv is older than that of the last call. It
-// also calls it with the same rv again: another writer may have released objects that this one has
-// in doubt. progress reports whether rv is newer than that of the last call.
+// also calls it with the same rv again: another writer may have released an object since, of which
+// this one has an unconfirmed version. progress reports whether rv is newer than that of the last
+// call.
 func (d *driver) progress(rv string) bool {
 	if rv == "" || resourceversion.Older(rv, d.sinkRV) {
 		return false
