@@ -102,7 +102,7 @@ func (p *pods) touch(tb testing.TB) {
 type sink struct {
 	header http.Header
 	bytes  *atomic.Int64
-	begun  chan struct{} // closed by the headers; nil: nobody waits
+	begun  chan struct{} // closed by the headers; nil: no waiter
 }
 
 func newSink() *sink { return &sink{header: http.Header{}, bytes: new(atomic.Int64)} }

@@ -11,7 +11,7 @@ import (
 	"github.com/weirproject/weir/internal/resourceversion"
 )
 
-// lockedClock is a Clock that shows nobody what a relist has done in part.
+// lockedClock is a Clock that hides the unfinished part of a relist.
 type lockedClock struct {
 	storeClock
 	mu sync.Mutex
@@ -41,9 +41,9 @@ func (tc *testCache) relist(clock *lockedClock, change func()) {
 	tc.writer.Progress(resourceversion.Format(tc.rv))
 }
 
-// TestRelistIsCoalesced: whoever watches is told of what a relist has found with ends first, and,
-// if it wants bookmarks, that the order says nothing up to the relist's version, and when it has
-// all.
+// TestRelistIsCoalesced: a relist sends a watcher the deletions first. If the watcher wants
+// bookmarks, one says that the order means nothing up to the relist's version, and one that all has
+// come.
 func TestRelistIsCoalesced(t *testing.T) {
 	for _, bookmarks := range []bool{false, true} {
 		t.Run(fmt.Sprint(bookmarks), func(t *testing.T) {
@@ -83,8 +83,8 @@ func TestRelistIsCoalesced(t *testing.T) {
 	}
 }
 
-// TestEndAfterState: a watch that began with a state is at the state's version when it is told of
-// an end of which nobody knows when it was, and not at that of the newest object of the state.
+// TestEndAfterState: a watch that began with a state gets a deletion at an unknown version with the
+// state's resourceVersion, and not with that of the newest object of the state.
 func TestEndAfterState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var clock *lockedClock

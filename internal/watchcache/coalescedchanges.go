@@ -48,7 +48,7 @@ func (g *coalescedChanges) add(held *heldChange) {
 	}
 }
 
-// addChange adds a change that nobody else holds.
+// addChange adds a change that no other group holds.
 func (g *coalescedChanges) addChange(ch store.Change) {
 	held := g.held.keep(ch)
 	g.add(held)
@@ -60,7 +60,7 @@ func (g *coalescedChanges) addChange(ch store.Change) {
 func (g *coalescedChanges) merge(first *heldChange, next *store.Change) *heldChange {
 	merged := *next
 	merged.Old, merged.Coalesced = first.Old, true
-	if first.refs.Load() == 1 { // nobody else reads it
+	if first.refs.Load() == 1 { // no other reader
 		first.Change = merged
 		return first
 	}

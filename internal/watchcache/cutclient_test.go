@@ -129,7 +129,8 @@ func TestStateCountsWaits(t *testing.T) {
 	})
 }
 
-// TestPromptClientStays: whenever a check comes, it lets nobody go who takes everything at once.
+// TestPromptClientStays: no check cuts off a client that takes everything at once, whenever the
+// check comes.
 func TestPromptClientStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // whose timers end with it
 		ds := &writeDeadlines{timeout: time.Hour, stalled: &atomic.Uint64{}}

@@ -18,7 +18,7 @@ type drained struct {
 	ended chan time.Time
 }
 
-// watchUntilEnd begins a WATCH that nobody ends but the cache.
+// watchUntilEnd begins a WATCH that only the cache ends.
 func (tc *testCache) watchUntilEnd(query string) *drained {
 	d := &drained{newRecorder(), make(chan time.Time, 1)}
 	go tc.serveUntilEnd(d, query)
@@ -93,7 +93,7 @@ func TestDrain(t *testing.T) {
 			}
 		}
 		if got := future.events(t); len(got) > 0 {
-			t.Errorf("one that waits for what has yet to come is told %v", got)
+			t.Errorf("a watch from a future version received %v", got)
 		}
 		if l := tc.list("", ""); len(l.Items) != 3 {
 			t.Errorf("a LIST: %+v", l)
@@ -194,7 +194,7 @@ func TestLastBookmark(t *testing.T) {
 	}
 }
 
-// TestExpiredWithoutBookmark: who has to begin anew is not told where to go on.
+// TestExpiredWithoutBookmark: a client that must list again gets no version to resume from.
 func TestExpiredWithoutBookmark(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tc := newTestCache(t, 1<<20, nil)

@@ -13,7 +13,7 @@ import (
 // time.
 const maxEncodeCache = 2 << 20
 
-// encodeEntryOverhead is the size of an entry besides its bytes.
+// encodeEntryOverhead is the size of an entry without its bytes.
 const encodeEntryOverhead = 256
 
 // encodeCache holds the newest events as they are sent to several watchers, and the bytes of

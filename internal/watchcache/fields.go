@@ -5,7 +5,8 @@ import (
 )
 
 // BuiltinFields returns the fields that kube-apiserver accepts in field selectors of a built-in
-// kind, besides metadata.name and mostly metadata.namespace. It returns nil for any other kind.
+// kind, in addition to metadata.name and mostly metadata.namespace. It returns nil for any other
+// kind.
 func BuiltinFields(gvk schema.GroupVersionKind) []Field {
 	return builtinFields[gvk]
 }

@@ -10,8 +10,8 @@ import (
 // one. A write costs more than its bytes. The wait grows with the number of active watchers, so
 // that all of them together write at most flushesPerCPU times a second and CPU, until it reaches
 // the longest wait. A watcher is active if it has finished a write in this window or the one
-// before, so a client that takes nothing delays nobody. Caches of one process share a pacer. It is
-// safe for concurrent use. A nil FlushPacer never waits.
+// before, so a client that takes nothing delays no other. Caches of one process share a pacer. It
+// is safe for concurrent use. A nil FlushPacer never waits.
 type FlushPacer struct {
 	longest time.Duration // also the length of a window
 	begun   time.Time

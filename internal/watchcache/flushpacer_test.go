@@ -85,9 +85,9 @@ func TestManyWatchersShareWrites(t *testing.T) {
 	}
 }
 
-// TestStalledWatchersDelayNobody: watchers whose clients take nothing have no part in how long
+// TestStalledWatchersDelayNoOthers: watchers whose clients read nothing do not change how long
 // others wait.
-func TestStalledWatchersDelayNobody(t *testing.T) {
+func TestStalledWatchersDelayNoOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const longest = 25 * time.Millisecond
 		tc := newTestCache(t, 0, func(cfg *Config) { cfg.Flush = NewFlushPacer(longest) })

@@ -75,8 +75,8 @@ func TestOpenWatchDoesNotExpire(t *testing.T) {
 	}
 }
 
-// TestFutureIsWaitedForOutside: a watch that begins with what has yet to come keeps nobody who
-// begins watches, and then is told of what comes after that.
+// TestFutureIsWaitedForOutside: a watch from a future resourceVersion does not block others that
+// begin, and gets what comes after that version.
 func TestFutureIsWaitedForOutside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tc := newTestCache(t, 1<<20, nil)

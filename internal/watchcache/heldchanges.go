@@ -92,7 +92,7 @@ func (hc *heldChanges) remove(o *store.Object) bool {
 type offering struct {
 	held   *heldChanges
 	change *store.Change
-	whole  *heldChange // nil: it was offered to nobody yet
+	whole  *heldChange // nil: not offered to any watcher yet
 	end    *heldChange // the same without the new version; nil: likewise
 }
 

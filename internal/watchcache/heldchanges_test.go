@@ -62,7 +62,7 @@ func (lc *largeCache) wrote(namespace, name string) {
 }
 
 // pinned returns the bytes of the versions that are alive although neither the table nor the log
-// holds them. It is too low by what the log and somebody else hold.
+// holds them. It is too low by what the log and another holder share.
 func (lc *largeCache) pinned() (n int64) {
 	for range 3 { // what is in pools goes in the second round
 		runtime.GC()
@@ -88,7 +88,7 @@ func (lc *largeCache) expectCounted(of string, atLeast int) {
 	}
 }
 
-// valve is a client that takes no more than it is told to.
+// valve is a client that takes no more than the test lets it.
 type valve struct {
 	header  http.Header
 	more    chan int // bytes to take
@@ -227,7 +227,7 @@ func (lc *largeCache) expectNothingBeyondLog() {
 	}
 }
 
-// putAll puts so many objects, or changes them.
+// putAll puts this many objects, or changes them.
 func (lc *largeCache) putAll(objects int) {
 	for i := range objects {
 		lc.putLarge("ns", fmt.Sprint("t", i), "red")

@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 )
 
-// History maps resourceVersions to revisions of a store, so that a WATCH can be resumed. Whoever
-// writes to the store adds to it. It is safe for concurrent use.
+// History maps resourceVersions to revisions of a store, so that a WATCH can be resumed. Each
+// writer to the store adds to it. It is safe for concurrent use.
 type History struct {
 	mu     sync.RWMutex
 	points []historyPoint // a ring that begins at first; limit points at most
@@ -86,7 +86,7 @@ func (h *History) add(p historyPoint) {
 	h.first = (h.first + 1) % h.limit
 }
 
-// Reset forgets everything and begins anew at rv, which the store has at revision.
+// Reset forgets everything and restarts at rv, which the store has at revision.
 func (h *History) Reset(rv, revision uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -216,7 +216,7 @@ func TestLateSubscription(t *testing.T) {
 			t.Errorf("the client holds %v", held)
 		}
 		if tc.cache.Stats().CaughtUp == 0 {
-			t.Error("nobody was caught up: the test shows nothing")
+			t.Error("no watcher was caught up: the test shows nothing")
 		}
 	})
 }
@@ -236,7 +236,7 @@ func TestLateHub(t *testing.T) {
 	for i := range 100 {
 		tc.put("ns", fmt.Sprint("t", i%5), "red")
 	}
-	h.backlogLock.RLock() // somebody is taking changes
+	h.backlogLock.RLock() // a watcher is taking changes
 	pumped := make(chan struct{})
 	go func() {
 		defer close(pumped)
@@ -263,8 +263,8 @@ func TestLateHub(t *testing.T) {
 	}
 }
 
-// TestExpireLate: with the option, a watcher that has fallen behind is told so, and one that keeps
-// up is not.
+// TestExpireLate: with the option, the cache expires a watcher that has fallen behind, and none
+// that keeps up.
 func TestExpireLate(t *testing.T) {
 	for _, query := range []string{"", "labelSelector=color%3Dred", "labelSelector=color!%3Dblue"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -315,8 +315,8 @@ func TestStoreEndsHubWatch(t *testing.T) {
 	})
 }
 
-// TestHubWithBadObject: an object that cannot be read is an error for those who have to look into
-// it, and for nobody else.
+// TestHubWithBadObject: an object that cannot be read is an error for the watchers that must look
+// into it, and for no others.
 func TestHubWithBadObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tc := newTestCache(t, 0, nil)
@@ -340,9 +340,9 @@ func TestHubWithBadObject(t *testing.T) {
 
 var _ changeSource = (*cursorSource)(nil)
 
-// TestEndsOfLateWatchers: whoever is caught up is told that an object has left the selector under
-// no resourceVersion beyond those that it has, since it lacks changes up to there, but for that of
-// the change itself.
+// TestEndsOfLateWatchers: while a late watcher catches up, an object that leaves the selector comes
+// with no resourceVersion beyond those that the watcher has, except that of the change itself: the
+// watcher lacks changes up to there.
 func TestEndsOfLateWatchers(t *testing.T) {
 	for _, query := range []string{"labelSelector=color%3Dred", "labelSelector=color!%3Dblue"} {
 		synctest.Test(t, func(t *testing.T) {

@@ -114,7 +114,7 @@ func TestNoIndexFor(t *testing.T) {
 	})
 }
 
-// walked tells the indexes of a LIST that looked at so many objects for nothing, as if it had been
+// walked reports to the indexes a LIST that looked at this many objects in vain, as if it had been
 // made.
 func (tc *testCache) walked(labelSelector string, vain int) {
 	tc.t.Helper()

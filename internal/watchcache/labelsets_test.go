@@ -88,7 +88,7 @@ func TestUniqueLabels(t *testing.T) {
 	}
 }
 
-// TestFewSetsLookedAt: a selector that nobody has asked for before looks at no object in vain.
+// TestFewSetsLookedAt: a new selector looks at no object in vain.
 func TestFewSetsLookedAt(t *testing.T) {
 	tc := newTestCache(t, 0, func(cfg *Config) { cfg.LabelSets = true })
 	defer tc.close()

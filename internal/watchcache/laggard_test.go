@@ -136,9 +136,9 @@ func TestExpireLaggard(t *testing.T) {
 	}
 }
 
-// TestShedLargest: a watch whose client takes something, and less than comes, ends between two
-// events where it is told to: with a bookmark if the client has the state of one version, and with
-// 410 if it has not. Whoever keeps up stays.
+// TestShedLargest: the cache can end a watch whose client takes less than comes, between two
+// events: with a bookmark if the client has the state of one version, and with 410 if it has not.
+// It ends no watch that keeps up.
 func TestShedLargest(t *testing.T) {
 	const many, pause, all = 500, 2 * time.Second, 1 << 40
 	for name, tt := range map[string]struct {
@@ -167,15 +167,15 @@ func TestShedLargest(t *testing.T) {
 				synctest.Wait()
 				put()
 				if told, _ := tc.cache.ShedLargest(9, all); told != 0 {
-					t.Errorf("%d are told to end that have only just begun to send", told)
+					t.Errorf("%d watches must end that only just started to send", told)
 				}
 				time.Sleep(pause * 3 / 2)
 				if told, _ := tc.cache.ShedLargest(9, 0); told != 0 {
-					t.Errorf("%d are told to end for nothing", told)
+					t.Errorf("%d watches must end without a need", told)
 				}
 				told, bytes := tc.cache.ShedLargest(9, all)
 				if again, same := tc.cache.ShedLargest(9, all); told != 1 || bytes == 0 || again != 0 || same != bytes {
-					t.Errorf("%d are told to end, with %d bytes, and again %d, with %d", told, bytes, again, same)
+					t.Errorf("%d watches must end, with %d bytes, and again %d, with %d", told, bytes, again, same)
 				}
 				time.Sleep(2 * pause)
 				synctest.Wait()

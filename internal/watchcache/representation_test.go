@@ -25,8 +25,8 @@ func TestAppendAPIVersion(t *testing.T) {
 	}
 }
 
-// TestNewChecksPaths is for whoever adds a field: New finds a wrong path, but only for a kind that
-// is served.
+// TestNewChecksPaths is for developers who add a field: New finds a wrong path, but only for a kind
+// that is served.
 func TestNewChecksPaths(t *testing.T) {
 	r := things
 	r.Fields = []Field{{Label: "x", Paths: []string{"a[["}}}

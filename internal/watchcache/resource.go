@@ -24,7 +24,7 @@ type Resource struct {
 	// or as a table, and to be selected by field. nil: objects are served only in the encoding that
 	// they are stored in.
 	Type reflect.Type
-	// Fields are the fields that field selectors may name besides metadata.name, and
+	// Fields are the fields that field selectors may name in addition to metadata.name, and
 	// metadata.namespace where kube-apiserver knows it.
 	Fields []Field
 	// StoredAs is the apiVersion inside stored JSON objects, where it differs from the one they are

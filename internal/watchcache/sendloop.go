@@ -228,7 +228,7 @@ func (wt *watcher) sendBatch(changes []store.Change) error {
 	}
 	for i := range changes {
 		if wt.mustEnd() {
-			return nil // whoever asked sees it
+			return nil // the send loop asks mustEnd again and ends the watch
 		}
 		if err := wt.sendChange(&changes[i]); err != nil {
 			return err

@@ -201,8 +201,8 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestHistoryWithoutVersion: what changed under a resourceVersion that was there before is told to
-// whoever is there, if it can be.
+// TestHistoryWithoutVersion: connected watchers get changes under a resourceVersion that was there
+// before, if they can.
 func TestHistoryWithoutVersion(t *testing.T) {
 	h := NewHistory(0, 10, 1)
 	h.Add(20, 2)

@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// TestPagedBytes: what is kept for pages is counted, and bounded: the oldest state goes first, also
-// if nobody begins another list.
+// TestPagedBytes: the bytes kept for pages are counted and bounded. The oldest state goes first,
+// even if no other list begins.
 func TestPagedBytes(t *testing.T) {
 	const objects = 20
 	synctest.Test(t, func(t *testing.T) {

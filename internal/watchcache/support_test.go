@@ -29,7 +29,7 @@ type testCache struct {
 	history *History
 	cache   *Cache
 	rv      uint64
-	lives   map[string]int // of each key, by name: whoever is created again has another uid
+	lives   map[string]int // of each key, by name: an object that is created again has another uid
 }
 
 var things = Resource{
@@ -76,7 +76,7 @@ func (tc *testCache) indexColors() {
 func (tc *testCache) close() {
 	c := tc.cache
 	if n := c.held.bytes.Load(); c.counters.watchers.Load() == 0 && c.hub.n.Load() == 0 && (n != 0 || len(c.held.versions) != 0) {
-		tc.t.Errorf("%d bytes of %d versions are held for nobody", n, len(c.held.versions))
+		tc.t.Errorf("%d bytes of %d versions are kept without a watcher", n, len(c.held.versions))
 	}
 	c.Close()
 	tc.store.Close()

@@ -148,11 +148,11 @@ func resumeAnywhere(t *testing.T, events []string, history map[uint64]map[string
 	for i, e := range events {
 		last = max(last, apply(t, state, e))
 		if i < 8 {
-			continue // the initial state: nobody resumes from the middle of that
+			continue // the initial state: no client resumes from the middle of that
 		}
 		for key := range state {
 			stale := true
-			for rv := last; rv <= tc.rv; rv++ { // red at last or later: its end is told after the resumption
+			for rv := last; rv <= tc.rv; rv++ { // red at last or later: its end comes after the resumption
 				if _, red := history[rv][key]; red {
 					stale = false
 					break

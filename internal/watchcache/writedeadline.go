@@ -122,7 +122,7 @@ func (ds *writeDeadlines) check() {
 	}
 }
 
-// pendingWrite is a write that was under way when somebody looked. It may have ended since.
+// pendingWrite is a write that was under way when the watchdog looked. It may have ended since.
 type pendingWrite struct {
 	*writeDeadline
 	start int64 // as since has it

@@ -35,8 +35,8 @@ func (w *stuckWriter) Write([]byte) (int, error) {
 	return 0, nil
 }
 
-// TestWriteTimeout: a client that takes nothing is let go after a while, one that takes a little
-// now and then never; and Close waits for nobody for long.
+// TestWriteTimeout: a client that takes nothing is cut off after a while, one that takes a little
+// now and then never. Close does not wait long for any client.
 func TestWriteTimeout(t *testing.T) {
 	for _, closed := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -114,7 +114,7 @@ func TestObjectWriteTimeout(t *testing.T) {
 	}
 }
 
-// filledWriter takes so many bytes, and then nothing more.
+// filledWriter takes this many bytes, and then nothing more.
 type filledWriter struct {
 	*stuckWriter
 	room int
@@ -235,8 +235,8 @@ func TestTrickledState(t *testing.T) {
 	}
 }
 
-// TestShed: of clients that take nothing, those that are furthest behind are let go, and what was
-// kept for them; nobody else is.
+// TestShed: of clients that take nothing, those furthest behind are cut off, with what was kept for
+// them, and no others.
 func TestShed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tc := newTestCache(t, 2000, nil)

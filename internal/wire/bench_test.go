@@ -50,7 +50,9 @@ func BenchmarkListJSONText(b *testing.B) {
 		_, err := d.ReadToken()
 		for name := jsontext.Value(nil); err == nil && string(name) != member; {
 			if name != nil {
-				err = d.SkipValue()
+				if err = d.SkipValue(); err != nil {
+					break
+				}
 			}
 			name, err = d.ReadValue()
 		}
