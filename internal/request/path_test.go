@@ -1,6 +1,9 @@
 package request
 
-import "testing"
+import (
+	"net/url"
+	"testing"
+)
 
 // TestCollectionOf finds collections below other paths, as a server behind a gateway has them.
 func TestCollectionOf(t *testing.T) {
@@ -19,6 +22,28 @@ func TestCollectionOf(t *testing.T) {
 		"/api/v1/namespaces/n/pods/p/log", "/api//pods"} {
 		if got, ok := CollectionOf(path); ok {
 			t.Errorf("%s: %+v", path, got)
+		}
+	}
+}
+
+// TestStrictPaths: paths that kube-apiserver reads in another way than they look, or that only some
+// servers read alike, are not strict.
+func TestStrictPaths(t *testing.T) {
+	for path, strict := range map[string]bool{
+		"/api/v1/pods": true, "/api/v1/namespaces/n/pods/P_x:1": true, "/apis/apps/v1/namespaces/n/deployments": true, "/api/v1/namespaces/n": true,
+		"/api/v1/namespaces/n/watch/p": false, "/api/v1/namespaces/n/proxy": false, "/api/v1/namespaces/n/status": false, "/api/v1/status/p": false,
+		"/api/v1/finalize": false, "/api/v1/namespaces/n/namespaces": false, "/api/v1/namespaces/n/namespaces/n": false, "/apis/apps/v1/namespaces": false,
+		"/apis/apps/v1/namespaces/n": false, "/api/v1/watch/pods": false, "/api/v1/proxy/nodes/n": false, "/api/v1/namespaces/n/pods/p/log": false,
+		"/api/v1/pods/": false, "//api/v1/pods": false, "/api/v1//pods": false, "/api/v1/namespaces//pods": false, "/apis//v1/pods": false,
+		"/api/v1/%70ods": false, "/api/v1/namespaces%2Fn/pods": false, "/api/v1/pods/..": false, "/api/v1/./pods": false, "/api/v1/Pods": false,
+		"/api/v1/nodes/a;b": false, "/api/v1/namespaces/N/pods": false, "/apis/apps_x/v1/deployments": false, "/api/V1/pods": false, "/api/v1": false,
+	} {
+		at, err := url.ParseRequestURI(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rq := Strict(get(at)); (rq != nil) != strict {
+			t.Errorf("%s: %+v", path, rq)
 		}
 	}
 }
