@@ -16,19 +16,20 @@ type cachedAnswer struct {
 	at   time.Time
 }
 
-// The most answers that are kept for Options.Grace, and what they may take: answerBytes and the
-// name of the caller each, and a token besides that what its user's groups and extras take.
+// These bound the number and the memory of the answers that are kept for Options.Grace. An answer
+// uses answerBytes and the caller's name. That of a token also uses its user's UID, groups and
+// extra.
 const (
 	maxCachedPermissions = 65_536
 	maxCachedDenials     = 8_192
 	maxCachedTokens      = 32_768
 	maxAnswerBytes       = 64 << 20
 	answerBytes          = 240
-	// textBytes is what a text takes besides its bytes.
+	// textBytes is the overhead of a string.
 	textBytes = 24
 )
 
-// size estimates what an answer takes, in bytes, besides the caller's name.
+// size estimates the memory of an answer in bytes, without the caller's name.
 func (a cachedAnswer) size() int64 {
 	n := answerBytes
 	if a.user == nil {

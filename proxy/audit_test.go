@@ -133,7 +133,7 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// TestAuditID: who names no id is told the one that was made.
+// TestAuditID: a client that sends no Audit-ID receives the generated one.
 func TestAuditID(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	path := filepath.Join(t.TempDir(), "log")
@@ -158,7 +158,7 @@ func TestAuditRefused(t *testing.T) {
 		Audit: Audit{PolicyFile: writePolicy(t, auditPolicy), LogPath: path},
 	})
 	tp.ready()
-	page := tp.metricsPage()
+	page := tp.continueToken()
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool {
 		return s.ResourceAttributes != nil && s.ResourceAttributes.Verb == "impersonate"
 	})
@@ -217,7 +217,7 @@ func TestAuditNoBody(t *testing.T) {
 		Audit: Audit{PolicyFile: writePolicy(t, auditPolicy), LogPath: path},
 	})
 	tp.ready()
-	page := tp.metricsPage()
+	page := tp.continueToken()
 	tp.next(tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion=0"), "ADDED")
 	for _, test := range []struct {
 		what, method, path string
@@ -290,7 +290,7 @@ func TestAuditImpersonated(t *testing.T) {
 		}
 	}
 	if got := stages(all, "herself"); len(got) > 0 {
-		t.Errorf("who impersonates nobody is recorded: %v", got)
+		t.Errorf("a request without impersonation is recorded: %v", got)
 	}
 	tp.server.auditor.sink = &checkedSink{Backend: &failing{Backend: tp.server.auditor.sink}}
 	if code, passed := ask("unrecorded", joe...); code != http.StatusInternalServerError || len(passed) > 0 {

@@ -128,8 +128,7 @@ func (a *authorization) allowsExactly(ctx context.Context, who user.Info, q *req
 	return d
 }
 
-// review asks the upstream. An error is never a no, also if it is about an answer that nobody can
-// read.
+// review asks the upstream. An error is never a denial, even if the answer could not be decoded.
 func (a *authorization) review(ctx context.Context, who user.Info, q *request.Request) decision {
 	limited, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()

@@ -14,15 +14,15 @@ import (
 const writeStall = 5 * time.Minute
 
 // deadlineWriter sets a deadline for each write of a forwarded response, so that a client that
-// takes nothing does not hold it for ever. Package watchcache does so for its own responses.
+// reads nothing does not block it forever. Package watchcache does so for its own responses.
 type deadlineWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
 	budget  *waitBudget     // nil: the client need not keep to one
 	answer  *responseWriter // of the request; nil in tests
-	writing *atomic.Int64   // counts the writes under way; nil: nobody does
-	// request ends with the request. An upgraded connection is closed then, whose client may take
-	// nothing. nil: there is none.
+	writing *atomic.Int64   // counts the writes in progress; nil: they are not counted
+	// request is done when the request ends. Then an upgraded connection is closed, whose client
+	// may read nothing. nil: it is not closed.
 	request context.Context
 
 	pending atomic.Bool // a flush is to come

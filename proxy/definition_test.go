@@ -14,8 +14,8 @@ import (
 	"github.com/weirproject/weir/internal/feed"
 )
 
-// TestRedefined: a resource that the upstream defines in another way is cached anew, its watches
-// end, and resources of other groups stay as they are.
+// TestRedefined: when the upstream redefines a resource, the proxy caches it again and ends its
+// watches. Resources of other groups are unaffected.
 func TestRedefined(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, apiserver.Options{Pods: 3})
@@ -32,17 +32,17 @@ func TestRedefined(t *testing.T) {
 	u.setSchema("apis/example.com/v1", "two")
 	for range lines { // they end
 	}
-	tp.until("they are cached anew", func() bool {
+	tp.until("they are cached again", func() bool {
 		sess := tp.resource("widgets").ready.Load()
 		return sess != nil && sess != before
 	})
 	if tp.resource("pods").ready.Load() != pods {
-		t.Error("pods are cached anew, too")
+		t.Error("pods are cached again, too")
 	}
 }
 
-// TestReadsWaitForReread: who lists a resource while it is read anew gets its state from here as
-// soon as it is cached; no more than a number wait for it at a time.
+// TestReadsWaitForReread: a list of a resource that is being reread waits until it is cached, and
+// is then answered from the cache. At most maxRereadWaiters requests wait at a time.
 func TestReadsWaitForReread(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, provable)
@@ -83,8 +83,8 @@ func TestReadsWaitForReread(t *testing.T) {
 	}
 }
 
-// TestReadsWhileRedefined: while a resource is read anew because the upstream defines it in another
-// way, who would be sent its state is told to come again, and is not forwarded, for a while.
+// TestReadsWhileRedefined: while the proxy rereads a resource that the upstream has redefined, a
+// read of its state gets 429 for rereadTime. Afterwards it is forwarded.
 func TestReadsWhileRedefined(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, provable)
@@ -107,15 +107,15 @@ func TestReadsWhileRedefined(t *testing.T) {
 	if code, body := tp.get("jane", "/api/v1/pods"); code != http.StatusOK || len(u.forwarded("/api/v1/pods")) != 1 {
 		t.Errorf("after a while: %d %.200s", code, body)
 	}
-	tp.until("it is cached anew", func() bool { return pods.ready.Load() != nil })
+	tp.until("it is cached again", func() bool { return pods.ready.Load() != nil })
 	if code, body := tp.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusOK || len(u.forwarded("/api/v1/pods")) > 0 || pods.ready.Load() == before {
 		t.Errorf("afterwards: %d %.200s", code, body)
 	}
 }
 
-// TestSmallWhileReread: lists of a few objects are forwarded at once while these are read anew
-// because they were redefined, and after a restore as soon as they have been read: no list waits
-// for a proof that would cost the upstream as much.
+// TestSmallWhileReread: a list of a few objects is forwarded immediately while a redefined resource
+// is reread, and after a restore as soon as it has been reread. No list waits for a proof that
+// would cost the upstream as much.
 func TestSmallWhileReread(t *testing.T) {
 	for name, tt := range map[string]struct {
 		why  error
@@ -147,8 +147,8 @@ func TestSmallWhileReread(t *testing.T) {
 	}
 }
 
-// TestReadsOfEndedSession: who has been let in when the session of a resource ends is told to come
-// again, and not that the proxy is about to end.
+// TestReadsOfEndedSession: a read that was accepted before the session of its resource ended gets
+// 429, and not the 503 of a proxy that shuts down.
 func TestReadsOfEndedSession(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}})

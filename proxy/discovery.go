@@ -162,9 +162,9 @@ func (d discoverer) readCRD(ctx context.Context, info *resourceInfo) error {
 	return err
 }
 
-// readListKind reads the kind of the lists of a resource from a LIST of one object. What the proxy
-// reads besides may be a WATCH, which does not tell it. Members in alphabetical order are those of
-// a custom resource.
+// readListKind reads the kind of the lists of a resource from a LIST of one object: the proxy may
+// otherwise read the resource by a WATCH alone, which does not contain it. Only the lists of custom
+// resources have their members in alphabetical order.
 func (d discoverer) readListKind(ctx context.Context, info *resourceInfo) error {
 	path := append(groupPath(info.GroupVersion()), info.GroupVersionResource.Resource)
 	raw, err := d.read(ctx, d.client.Get().AbsPath(path...).Param("limit", "1"))

@@ -8,8 +8,8 @@
 // checked by TokenReview, a client certificate by the upstream's client CA, a front proxy's headers
 // by its request-header CA. SubjectAccessReview must allow exactly this read: verb, group, version,
 // resource, namespace, name, field and label selector. Both answers are cached for seconds. Reads
-// of other callers are forwarded, so the upstream refuses them in its own words. Requests without
-// credentials and requests that impersonate are forwarded too.
+// of other callers are forwarded, so the upstream refuses them with its own message. Requests
+// without credentials and requests that impersonate are forwarded too.
 //
 // The caller of a watch is reviewed again every Options.Recheck. The watch ends when the token,
 // certificate or permission is no longer valid. While the upstream cannot be reached, watches stay
@@ -38,7 +38,7 @@
 //
 // # Bounds
 //
-// Options.MemoryBudget bounds the resources cached on demand, besides Options.Resources. A relist
+// Options.MemoryBudget bounds the resources cached on demand, not Options.Resources. A relist
 // with more than 32 MiB of changed objects ends the resource's watches instead of ordering the
 // changes. Options bound the open connections and the requests in progress. Connections that do not
 // answer pings are closed. Connections without an accepted credential share 96 MB, request heads 64

@@ -161,7 +161,7 @@ func (u *fakeUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// warn makes the upstream warn whoever asks for a path.
+// warn makes the upstream send a warning with each response for a path.
 func (u *fakeUpstream) warn(path, text string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -54,32 +54,32 @@ func TestIdentities(t *testing.T) {
 		t.Errorf("a certificate: %v", h)
 	}
 
-	nobody := tp.clientWith(tp.authCA.Issue(t, "system:anonymous", "system:unauthenticated", "staff"))
-	tp.open(nobody, http.MethodGet, "/version")
+	anonymous := tp.clientWith(tp.authCA.Issue(t, "system:anonymous", "system:unauthenticated", "staff"))
+	tp.open(anonymous, http.MethodGet, "/version")
 	h = last().header
 	if h.Get("Impersonate-User") != "system:anonymous" || !slices.Equal(h.Values("Impersonate-Group"), []string{"staff", "system:unauthenticated"}) {
-		t.Errorf("nobody's certificate: %v", h)
+		t.Errorf("the certificate of system:anonymous: %v", h)
 	}
 
 	foreign := tp.clientWith(newAuthority(t).Issue(t, "carol", "system:masters"))
 	tp.open(foreign, http.MethodGet, "/version", "Authorization", "Bearer token-jane")
 	if h = last().header; h.Get("Authorization") != "Bearer token-jane" || hasImpersonation(h) {
-		t.Errorf("somebody else's certificate: %v", h)
+		t.Errorf("a certificate of an unknown CA: %v", h)
 	}
 	tp.open(tp.client, http.MethodGet, "/version")
 	if h = last().header; h.Get("Authorization") != "" || hasImpersonation(h) {
-		t.Errorf("nobody: %v", h)
+		t.Errorf("without credentials: %v", h)
 	}
 }
 
-// TestCertificateRefused: who shows a certificate that is not believed, and nothing else, is not
-// nobody, and gets kube-apiserver's 401. So does who shows one that is believed, of somebody who
-// would be another one upstream, also with a token, which kube-apiserver would not look at.
+// TestCertificateRefused: a client with only an invalid certificate is not anonymous, and gets
+// kube-apiserver's 401. So does a client with a valid certificate of an identity that forwarding
+// would change, also if it sends a token: kube-apiserver would prefer the certificate.
 func TestCertificateRefused(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}, Cached: []string{"pods"}})
 	tp.ready()
-	page := tp.metricsPage()
+	page := tp.continueToken()
 	ours := "/api/v1/pods?limit=1&continue=" + page // which the upstream knows nothing of
 	expired := func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }
 	for name, tt := range map[string]struct {
@@ -88,9 +88,9 @@ func TestCertificateRefused(t *testing.T) {
 	}{
 		"expired": {tp.authCA.IssueWith(t, expired, "carol", "staff"), http.StatusOK},
 		"foreign": {newAuthority(t).Issue(t, "carol", "system:masters"), http.StatusOK},
-		// In another's name it would be in one group more.
-		"nobody's": {tp.authCA.Issue(t, "system:anonymous", "staff"), http.StatusUnauthorized},
-		// What headers would change on the way upstream.
+		// Impersonation would add a group.
+		"anonymous": {tp.authCA.Issue(t, "system:anonymous", "staff"), http.StatusUnauthorized},
+		// A header would change these values.
 		"a group with whitespace": {tp.authCA.Issue(t, "carol", "system:masters "), http.StatusUnauthorized},
 		"whitespace for a name":   {tp.authCA.Issue(t, " "), http.StatusUnauthorized},
 		"a name of two lines":     {tp.authCA.Issue(t, "carol\nsmith"), http.StatusUnauthorized},
@@ -151,7 +151,7 @@ func TestImpersonation(t *testing.T) {
 		}
 	}
 	if resp := tp.open(client, http.MethodGet, "/version", "Impersonate-Group", "g"); resp.StatusCode != http.StatusBadRequest {
-		t.Errorf("a group of nobody: %s", resp.Status)
+		t.Errorf("a group without a user: %s", resp.Status)
 	}
 	if len(u.forwarded("/api/v1/pods")) != 0 {
 		t.Error("a denied impersonation went upstream")
@@ -208,8 +208,8 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// TestContinue: pages go on where they began, and a token of ours that nobody here can go on with
-// is 410, never the upstream's 400.
+// TestContinue: the proxy serves all pages of a list. A continue token of the proxy that it cannot
+// resume gets 410, never the upstream's 400.
 func TestContinue(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 5})
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}, Cached: []string{"pods"}})
@@ -235,8 +235,8 @@ func TestContinue(t *testing.T) {
 	}
 }
 
-// TestContinueAtAnotherReplica: a token may be of a state that is newer than any change that
-// another replica was told of. It finds out that it has that state.
+// TestContinueAtAnotherReplica: a continue token may name a state newer than the last change that
+// another replica received. That replica asks the upstream, and learns that it has the state.
 func TestContinueAtAnotherReplica(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, provable)
@@ -268,8 +268,8 @@ func tokenOf(t *testing.T, rv uint64) string {
 	return base64.RawURLEncoding.EncodeToString(raw)
 }
 
-// TestHostile: whoever sends too much, or too slowly, is cut off or refused, and the server goes
-// on.
+// TestHostile: the server disconnects or refuses clients that send too much or too slowly, and
+// continues to serve others.
 func TestHostile(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
@@ -307,7 +307,7 @@ func TestHostile(t *testing.T) {
 		fmt.Fprint(conn, text)
 		conn.Close()
 	}
-	body := strings.NewReader(strings.Repeat("x", 1<<20)) // on a GET, where nobody wants it
+	body := strings.NewReader(strings.Repeat("x", 1<<20)) // on a GET, which needs none
 	req, err := http.NewRequestWithContext(tp.ctx, http.MethodGet, tp.server.URL()+"/api/v1/pods?resourceVersion=0", body)
 	if err != nil {
 		t.Fatal(err)
@@ -323,9 +323,9 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestNobodyImpersonated: an empty name in a header is nobody's, and so is a header that
-// kube-apiserver does not know: the caller stays who they are.
-func TestNobodyImpersonated(t *testing.T) {
+// TestIgnoredImpersonationHeaders: an empty Impersonate-User and an unknown header do not
+// impersonate: the request is forwarded as the caller.
+func TestIgnoredImpersonationHeaders(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	tp := startProxy(t, u, Options{})
 	carol := tp.clientWith(tp.authCA.Issue(t, "carol", "staff"))
@@ -338,8 +338,8 @@ func TestNobodyImpersonated(t *testing.T) {
 	}
 }
 
-// TestRobotsGroups: upstream, a ServiceAccount that is impersonated without groups is put into
-// those of ServiceAccounts. Somebody who shows a certificate of that name is not in them.
+// TestRobotsGroups: kube-apiserver adds the groups of ServiceAccounts to a ServiceAccount that is
+// impersonated without groups. A caller with a certificate of that name does not get them.
 func TestRobotsGroups(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	tp := startProxy(t, u, Options{})
@@ -351,8 +351,8 @@ func TestRobotsGroups(t *testing.T) {
 	}
 }
 
-// TestGroupsUpstream: a caller has upstream the groups that it has here. kube-apiserver adds
-// system:authenticated to who is impersonated, but not beside system:unauthenticated.
+// TestGroupsUpstream: a caller has the same groups upstream as at the proxy. kube-apiserver adds
+// system:authenticated to an impersonated user, unless the user is in system:unauthenticated.
 func TestGroupsUpstream(t *testing.T) {
 	for _, c := range []struct{ has, sent []string }{
 		{[]string{"staff", user.AllAuthenticated}, []string{"staff"}},
@@ -366,12 +366,13 @@ func TestGroupsUpstream(t *testing.T) {
 	}
 }
 
-// TestForeignPage: who may not list is told so, also with a continue token of the proxy's.
+// TestForeignPage: a list with a continue token of another resource gets 410, or is forwarded if
+// the caller may not list.
 func TestForeignPage(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}, Cached: []string{"pods"}})
 	tp.ready()
-	page := tp.metricsPage()
+	page := tp.continueToken()
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "joe" })
 	for user, want := range map[string]int{"jane": 0, "joe": 1} {
 		u.forwarded("")

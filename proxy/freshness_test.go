@@ -83,7 +83,7 @@ func TestProven(t *testing.T) {
 	}
 }
 
-// TestProvenTogether: those who come while nobody has been answered share questions and watches.
+// TestProvenTogether: reads that arrive while a proof is pending share version queries and watches.
 func TestProvenTogether(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, provable)

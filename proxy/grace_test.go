@@ -43,7 +43,7 @@ func (tp *testProxy) ends(what string, lines <-chan string) {
 }
 
 // TestRefusedReview: an upstream that answers a review with an error can be reached, so no earlier
-// answer counts: nothing is shown, to nobody, and watches end.
+// answer counts: all reads get 503, and watches end.
 func TestRefusedReview(t *testing.T) {
 	const list = "/api/v1/pods?resourceVersion=0"
 	for _, code := range []int{http.StatusForbidden, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable} {
@@ -137,7 +137,7 @@ func TestReviewsAloneFail(t *testing.T) {
 	}
 }
 
-// TestGraceEnds: a watch of somebody whom nobody can be asked about ends with the grace.
+// TestGraceEnds: while the upstream cannot be reached, a watch ends when the grace has passed.
 func TestGraceEnds(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, apiserver.Options{Pods: 3})
@@ -149,8 +149,8 @@ func TestGraceEnds(t *testing.T) {
 	tp.ends("no grace is left", lines)
 }
 
-// TestReviewLimit: tokens that nobody knows use up no more than their share of the reviews. A
-// caller who is known is asked about all the same.
+// TestReviewLimit: unknown tokens use no more than their share of the reviews. The proxy still
+// reviews known callers.
 func TestReviewLimit(t *testing.T) {
 	const list = "/api/v1/pods?resourceVersion=0"
 	u := startUpstream(t, apiserver.Options{Pods: 3})
@@ -197,7 +197,7 @@ func TestReviewLimit(t *testing.T) {
 		t.Errorf("without a place: %v", counts)
 	}
 	if code, body := tp.get("jane", list); code != http.StatusOK {
-		t.Errorf("somebody who is known: %d %.200s", code, body)
+		t.Errorf("a known caller: %d %.200s", code, body)
 	}
 	close(release)
 	for range many - 50 {
@@ -209,8 +209,8 @@ func TestReviewLimit(t *testing.T) {
 	}
 }
 
-// TestDecisions: what a review that failed means for reads of somebody who was allowed before, and
-// for more than reads.
+// TestDecisions: what a failed review decides for the reads of a caller who was allowed before, and
+// for other requests.
 func TestDecisions(t *testing.T) {
 	network := &url.Error{Op: "Post", URL: "https://upstream", Err: syscall.ECONNREFUSED}
 	refusal := apierrors.NewForbidden(schema.GroupResource{Resource: "subjectaccessreviews"}, "", nil)
@@ -229,7 +229,7 @@ func TestDecisions(t *testing.T) {
 		"refused":                    {err: refusal, read: decisionUnanswered, more: decisionUnanswered},
 		"several, one refused":       {err: utilerrors.NewAggregate([]error{network, refusal}), read: decisionUnanswered, more: decisionUnanswered},
 		"too many requests":          {err: apierrors.NewTooManyRequests("", 1), read: decisionUnanswered, more: decisionUnanswered},
-		"a timeout that is told":     {err: apierrors.NewTimeoutError("", 1), read: decisionUnanswered, more: decisionUnanswered},
+		"a timeout as a Status":      {err: apierrors.NewTimeoutError("", 1), read: decisionUnanswered, more: decisionUnanswered},
 		"the caller has gone":        {err: &url.Error{Op: "Post", Err: context.Canceled}, late: true, read: decisionUnanswered, more: decisionUnanswered},
 		"what a webhook says":        {err: errors.New("invalid bearer token"), read: decisionUnanswered, more: decisionUnanswered, isNo: true},
 		"cut off":                    {err: fmt.Errorf("reading: %w", io.ErrUnexpectedEOF), read: decisionUnanswered, more: decisionUnanswered},

@@ -95,7 +95,7 @@ func TestSecondServerTakesOver(t *testing.T) {
 	}
 }
 
-// TestPlainHTTP: who speaks HTTP to the port is told to speak HTTPS, as by net/http.
+// TestPlainHTTP: a client that sends HTTP to the HTTPS port receives the 400 of net/http.
 func TestPlainHTTP(t *testing.T) {
 	sh := startHandshakeServers(t, time.Minute)
 	answer, err := http.Get("http://" + sh.addr)

@@ -150,10 +150,10 @@ func (h *healthReport) check(name string, well bool, why string) {
 	fmt.Fprintf(h, "[-]%s failed: %s\n", name, why)
 }
 
-// pass reports how well a part is that does not fail the check.
+// pass reports the state of a part that does not fail the check.
 func (h *healthReport) pass(name, how string) { fmt.Fprintf(h, "[+]%s %s\n", name, how) }
 
-// reportReadiness reports the parts of /readyz besides those of /livez.
+// reportReadiness reports the parts of /readyz that /livez does not have.
 func (s *Server) reportReadiness(ctx context.Context, report *healthReport) {
 	report.check("shutdown", shutdownPhase(s.shutdownPhase.Load()) == phaseRunning, "the proxy is shutting down")
 	upstream, identity := s.health.check(ctx)

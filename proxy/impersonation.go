@@ -66,8 +66,8 @@ func survivesForwarding(who user.Info) bool {
 	return who.GetName() != "" && !slices.ContainsFunc(values, func(v string) bool { return !survivesHeader(v) })
 }
 
-// checkImpersonation returns a 400 if the upstream might get impersonation headers with other
-// values than the caller has sent. It does so whoever the caller is.
+// checkImpersonation returns a 400 if the upstream might receive impersonation headers with other
+// values than the caller has sent, for any caller.
 func checkImpersonation(h http.Header) error {
 	for name, values := range h {
 		if strings.HasPrefix(name, "Impersonate-") && slices.ContainsFunc(values, func(v string) bool { return !survivesHeader(v) }) {
@@ -115,7 +115,8 @@ func (a *authorization) authorizeImpersonation(ctx context.Context, who user.Inf
 			return d.err()
 		}
 	}
-	// A ServiceAccount gets its groups from the upstream, whoever impersonates it.
+	// The upstream adds the groups of a ServiceAccount, for any impersonator. A node's groups are
+	// fixed here.
 	if isNodeName(to.UserName) {
 		fixGroups(to)
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// TestImpersonationThatHeadersChange: what the upstream would get as another name, group, uid or
-// extra, or as none, is refused, whoever asks for it.
+// TestImpersonationThatHeadersChange: the proxy refuses a request, from any caller, whose
+// impersonated name, group, UID or extra would change or vanish in a header.
 func TestImpersonationThatHeadersChange(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	tp := startProxy(t, u, Options{})
@@ -85,9 +85,9 @@ func TestRefusedOfFrontProxy(t *testing.T) {
 	}
 }
 
-// TestNobodyForwarded: a request that impersonates nobody would be one of the proxy itself, and is
-// not sent.
-func TestNobodyForwarded(t *testing.T) {
+// TestEmptyImpersonationRefused: a request that impersonates the empty name would have the proxy's
+// own permissions, so it is not sent.
+func TestEmptyImpersonationRefused(t *testing.T) {
 	u := passTo(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("%v came", r.Header) })
 	for _, protocol := range []string{"", "echo/1"} {
 		r := httptest.NewRequest(http.MethodGet, "/version", nil)
@@ -102,9 +102,9 @@ func TestNobodyForwarded(t *testing.T) {
 	}
 }
 
-// TestNodesGroups: upstream, a node that is impersonated without groups may be put into
-// system:nodes by the proxy's permissions. Nobody gets into it by the name, and nobody needs
-// another permission.
+// TestNodesGroups: kube-apiserver may add system:nodes to a node that is impersonated without
+// groups, if the proxy's permissions allow that. No caller gets this group by the name of a node,
+// and no caller needs another permission.
 func TestNodesGroups(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	tp := startProxy(t, u, Options{})

@@ -79,8 +79,8 @@ func (s *Server) inspectedResource(name string) inspect.Resource {
 	return inspect.Resource{}
 }
 
-// TestInspectedHistory: the changes of an object of a proxy are those that its log has, without
-// what nobody may see.
+// TestInspectedHistory: the page shows the changes of an object that its log has, without the
+// values of Secrets.
 func TestInspectedHistory(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	tp := startProxy(t, u, Options{Resources: []string{"pods", "secrets"}})

@@ -95,8 +95,8 @@ func impatient() timeouts {
 	return p
 }
 
-// TestTooManyRequests: who comes on top of what may be under way is told to come again; watches and
-// health checks are counted apart.
+// TestTooManyRequests: a request above the limit of requests in progress gets 429. Watches and
+// health checks are counted separately.
 func TestTooManyRequests(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}, MaxRequests: 1, MaxMutating: 1, MaxLongRunning: 1, timeouts: impatient()})
@@ -161,7 +161,7 @@ func TestUpgradesAreBounded(t *testing.T) {
 	}
 }
 
-// TestAskingForUpgradeTakesSeat: an Upgrade header by itself lets nobody past the bounds.
+// TestAskingForUpgradeTakesSeat: no request bypasses the limits with an Upgrade header alone.
 func TestAskingForUpgradeTakesSeat(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	tp := startProxy(t, u, Options{MaxRequests: 1, timeouts: impatient()})
@@ -211,7 +211,7 @@ func TestTooManyConnections(t *testing.T) {
 	}
 }
 
-// TestSlowHead: whoever does not finish what they began is not waited for.
+// TestSlowHead: the server closes a connection whose client does not finish its handshake or head.
 func TestSlowHead(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	wait := defaultTimeouts
@@ -228,7 +228,7 @@ func TestSlowHead(t *testing.T) {
 	}
 }
 
-// request sends a GET by HTTP/2, and returns what its answer is read by.
+// request sends a GET over HTTP/2, and returns a framer that reads the response.
 func (c *rawConn) request(path string) *http2.Framer {
 	c.t.Helper()
 	fmt.Fprint(c, http2.ClientPreface)
@@ -248,8 +248,8 @@ func (c *rawConn) request(path string) *http2.Framer {
 	return framer
 }
 
-// TestHalfOpen: an HTTP/2 client that answers no pings has gone, and its watch with it; and it is
-// told how much it may ask for at once.
+// TestHalfOpen: the proxy disconnects an HTTP/2 client that answers no pings, and ends its watch.
+// The client receives the limit of concurrent streams.
 func TestHalfOpen(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	wait := defaultTimeouts

@@ -72,8 +72,8 @@ const (
 	// the kernel's. A watch with a connection of its own was measured at 73 KB.
 	connectionBytes = 64 << 10
 	watchBytes      = 32 << 10
-	// usualHead is what watchBytes has for the head of the request, which net/http keeps as long as
-	// the request lasts. headerBytes estimates what a header takes besides its text.
+	// usualHead is the part of watchBytes for the head of the request, which net/http keeps until
+	// the request ends. headerBytes estimates the overhead of a header.
 	usualHead   = 4 << 10
 	headerBytes = 128
 )
@@ -89,8 +89,8 @@ func extraHead(r *http.Request) int64 {
 	return int64(max(n-usualHead, 0))
 }
 
-// bodyBytes estimates what is kept of the body of a long-running request: in a buffer for a retry,
-// as long as it lasts, or by HTTP/2, in a window of the same size, until somebody reads it.
+// bodyBytes estimates the memory of the body of a long-running request: of a buffer for a retry,
+// until the request ends, or of an HTTP/2 window of the same size, until the body is read.
 func bodyBytes(r *http.Request) int64 {
 	if r.ContentLength < 0 {
 		return maxBuffered
@@ -147,7 +147,7 @@ func (l *longRunningLimiter) acquire(key string, of share, system bool, extra in
 	return &longRunningSlot{limiter: l, user: key, share: of, extra: extra}, nil
 }
 
-// exceedsShare reports whether so many more bytes are too many. The caller holds the lock.
+// exceedsShare reports whether more bytes would exceed a share. The caller holds the lock.
 func (l *longRunningLimiter) exceedsShare(of share, more int64) bool {
 	limit, used := l.memory/memoryPart[of.level], l.shares[of]
 	switch {
@@ -283,9 +283,10 @@ func (p *longRunningSlot) accepted() {
 // byToken reports whether the request is counted as a token's, because the user is not known.
 func (p *longRunningSlot) byToken() bool { return strings.HasPrefix(p.user, tokenPrefix) }
 
-// countUser counts a long-running request that is to be forwarded under its user. Until then nobody
-// has asked whose its token is, and it counts under the token, of which a user may have any number.
-// If the upstream does not say, that stays so. The error is the Status to reject the request with.
+// countUser counts a long-running request that is to be forwarded under its user. Before, the
+// request counts under its token, since the proxy has not reviewed the token, and a user may have
+// any number of tokens. If the review fails, it remains counted under the token. The error is the
+// Status to reject the request with.
 func (s *Server) countUser(r *http.Request) error {
 	p := slotOf(r)
 	if p == nil || p.asked || !p.byToken() {

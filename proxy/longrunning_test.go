@@ -37,7 +37,7 @@ func TestNothingIsReadAheadForStrangers(t *testing.T) {
 	limiter := tp.server.flowControl.longRunning
 	w := &blockedWriter{httptest.NewRecorder(), make(chan struct{}), make(chan struct{})}
 	r := httptest.NewRequest(http.MethodGet, "/api/v1/pods?watch=true&resourceVersion=0", nil).WithContext(tp.ctx)
-	r.Header.Set("Authorization", "Bearer token-nobody")
+	r.Header.Set("Authorization", "Bearer token-stranger")
 	foreign, err := x509.ParseCertificate(newAuthority(t).Issue(t, "carol").Certificate[0])
 	if err != nil {
 		t.Fatal(err)

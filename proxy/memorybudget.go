@@ -93,7 +93,7 @@ type evictionCandidate struct {
 	now   time.Time
 }
 
-// idle returns how long nobody has read or watched the resource.
+// idle returns the time since a client last read the resource, or 0 while clients watch it.
 func (c *evictionCandidate) idle() time.Duration {
 	if c.watchers.Load() > 0 {
 		return 0
@@ -118,8 +118,8 @@ func (c *evictionCandidate) rank(limit int64) int {
 	return 4
 }
 
-// evictBefore reports whether c is evicted before other: the least recently read if nobody watches
-// them, else the largest.
+// evictBefore reports whether c is evicted before other: the least recently read if no client
+// watches them, else the largest.
 func (c *evictionCandidate) evictBefore(other *evictionCandidate, limit int64) bool {
 	mine, its := c.rank(limit), other.rank(limit)
 	switch {

@@ -204,8 +204,8 @@ func (res *resource) collect(ch chan<- prometheus.Metric, labels []string) {
 
 const metricsPath = "/metrics"
 
-// refuseMethod answers a request for the metrics that does not read them. Nobody is asked about its
-// caller: any word is a method, and each would be one more question.
+// refuseMethod answers a request for the metrics that does not read them. It does not review the
+// caller: any word is a method, and each would need another review.
 func (s *Server) refuseMethod(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Allow", http.MethodGet+", "+http.MethodHead)
 	s.refuseUnread(w, r, &apierrors.StatusError{ErrStatus: metav1.Status{

@@ -113,11 +113,11 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("without a place: %d", code)
 	}
 	slow.Close()
-	// Nobody but the caller names these.
+	// Only the caller names these.
 	for _, path := range []string{"/apis/made.up/v1/things", "/api/v1/pods/made/up", "/made/up"} {
 		tp.until(path+" is answered", func() bool { code, _ := tp.get("jane", path); return code != http.StatusTooManyRequests })
 	}
-	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "nobody" })
+	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "denied" })
 	audit.HandlePluginError("log", errors.New("none")) // of no events: the metric is there
 	code, body := tp.get("jane", "/metrics")
 	for _, want := range []string{
@@ -137,15 +137,15 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	if strings.Contains(body, `="made`) {
-		t.Error("a label says what nobody but a caller has said")
+		t.Error("a label has a name that only a caller has sent")
 	}
 	checkDocumented(t, body)
 
-	if code, body := tp.get("nobody", "/metrics"); code != http.StatusForbidden || !strings.Contains(body, `User \"nobody\" cannot get path \"/metrics\"`) {
+	if code, body := tp.get("denied", "/metrics"); code != http.StatusForbidden || !strings.Contains(body, `User \"denied\" cannot get path \"/metrics\"`) {
 		t.Errorf("%d %s", code, body)
 	}
 	if code, _ := tp.get("jane", "/metrics", "Impersonate-User", "root"); code != http.StatusForbidden {
-		t.Errorf("in somebody else's name: %d", code)
+		t.Errorf("with impersonation: %d", code)
 	}
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "system:anonymous" })
 	if resp := tp.open(tp.client, http.MethodGet, "/metrics"); resp.StatusCode != http.StatusForbidden {

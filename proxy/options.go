@@ -27,7 +27,7 @@ type Options struct {
 	// CA of its own for ten, and renews it after eight months. Both are kept in CertDir, or in
 	// memory if that is empty too.
 	CertFile, KeyFile, CertDir string
-	// Hosts are further names and addresses of a self-signed certificate, besides the loopback
+	// Hosts are the names and addresses of a self-signed certificate, in addition to the loopback
 	// ones.
 	Hosts []string
 
@@ -131,8 +131,8 @@ type timeouts struct {
 	// restart is the pause after a session of a resource. Other API servers may come to know a new
 	// definition later than the one that announced it.
 	restart time.Duration
-	// reread is for a resource that is read anew to be cached. After that, and where many wait, the
-	// answer is 429.
+	// reread is how long a request waits until a resource that is being reread is cached. After
+	// that, and if too many requests wait, the answer is 429.
 	reread time.Duration
 	// proof is for a proof that a copy is current, as kube-apiserver waits itself. The bookmark of the
 	// WATCH that brings it comes two seconds before its end.

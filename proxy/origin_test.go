@@ -12,8 +12,8 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// TestAggregated: what is not proven to be served by kube-apiserver itself is never cached, whoever
-// names it or asks for it.
+// TestAggregated: the proxy never caches a resource unless it is proven that kube-apiserver itself
+// serves it, whether an option or a request names the resource.
 func TestAggregated(t *testing.T) {
 	const path = "/apis/example.com/v1/widgets?resourceVersion=0"
 	for name, tt := range map[string]struct {
@@ -74,8 +74,8 @@ func TestListKind(t *testing.T) {
 	}
 }
 
-// TestAggregatedAsked: an aggregated resource that somebody asks for is not taken in, and not tried
-// again at once.
+// TestAggregatedAsked: the proxy does not cache an aggregated resource on demand, and does not
+// retry immediately.
 func TestAggregatedAsked(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	u.aggregate(func(string) (int, string) { return http.StatusOK, "widget-server" })
@@ -87,8 +87,8 @@ func TestAggregatedAsked(t *testing.T) {
 	tp.until("it is refused", func() bool { return !tp.server.resources.canAdd(widgets) && tp.server.resources.find(widgets) == nil })
 }
 
-// TestBecomesAggregated: a resource that is cached is let go of when a service takes it over; one
-// that nobody can say it of stays.
+// TestBecomesAggregated: the proxy stops caching a resource when an aggregated API server takes it
+// over.
 func TestBecomesAggregated(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	u.aggregate(func(string) (int, string) { return http.StatusOK, "" })
@@ -131,8 +131,8 @@ func TestOrigin(t *testing.T) {
 	}
 }
 
-// TestOriginIsAskedAgain: an answer about a resource that does not come keeps nobody from finding
-// out who serves it.
+// TestOriginIsAskedAgain: the proxy still checks who serves a resource while the upstream does not
+// answer the request for its schema.
 func TestOriginIsAskedAgain(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	u.aggregate(func(string) (int, string) { return http.StatusOK, "" })

@@ -36,8 +36,8 @@ func TestLargeHead(t *testing.T) {
 	}
 }
 
-// TestLongQuery: a query that is too long is refused before it is read, whatever it is for;
-// kube-apiserver's own clients are told as a Status.
+// TestLongQuery: the proxy refuses a query that is too long before parsing it, for any path, and
+// answers with a Status.
 func TestLongQuery(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
@@ -120,7 +120,7 @@ func TestPriorityLevels(t *testing.T) {
 	r := ask(http.MethodPut, lease, "let-in")
 	tp.server.upstream.acceptedTokens.Add(tokenID(r), nil)
 	if got := of(r); got != (flow{level: levelLeases, caller: tokenKey(tokenID(r))}) {
-		t.Errorf("somebody whom the upstream lets in: %+v", got)
+		t.Errorf("a caller whom the upstream has accepted: %+v", got)
 	}
 }
 
@@ -148,7 +148,7 @@ func TestSystemSeats(t *testing.T) {
 			t.Errorf("%s has more than half: %d", name, code)
 		}
 		if code, _ := tp.get("mine", list); (code == http.StatusOK) != (i < 2) {
-			t.Errorf("somebody else beside %d: %d", i+1, code)
+			t.Errorf("another caller beside %d: %d", i+1, code)
 		}
 	}
 	if code, _ := tp.get(scheduler, list); code != http.StatusOK {
@@ -187,15 +187,15 @@ func TestFloodOfLeases(t *testing.T) {
 		return tp.open(tp.client, http.MethodPut, leases+"own", "Authorization", "Bearer token-"+name).StatusCode
 	}
 	if code := put("mine"); code != http.StatusTooManyRequests {
-		t.Errorf("somebody else's lease: %d", code)
+		t.Errorf("another caller's lease: %d", code)
 	}
 	if code := put(scheduler); code == http.StatusTooManyRequests {
 		t.Error("the scheduler's lease finds no seat")
 	}
 }
 
-// TestWatchesOfUser: the watches of one user are bounded, by whatever token they come, and nobody
-// else is refused for them; and so is what all watches take.
+// TestWatchesOfUser: the proxy bounds the watches of each user, with any token, without refusing
+// other users. It also bounds the memory of all watches.
 func TestWatchesOfUser(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}, MaxWatchesPerUser: 2})
@@ -236,9 +236,8 @@ func TestWatchesOfUser(t *testing.T) {
 	}
 }
 
-// TestForwardedWatchesOfUser: the watches of one user are bounded where they are forwarded, too,
-// however many tokens the user has. A review that is not answered keeps nobody from being
-// forwarded.
+// TestForwardedWatchesOfUser: the proxy also bounds the forwarded watches of each user, for any
+// number of tokens. If the review of a token fails, the watch is forwarded.
 func TestForwardedWatchesOfUser(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	tp := startProxy(t, u, Options{MaxWatchesPerUser: 2})
@@ -262,8 +261,8 @@ func TestForwardedWatchesOfUser(t *testing.T) {
 	}
 }
 
-// TestMadeUpTokens: kube-apiserver refuses some requests before it looks who makes them. Whoever it
-// has not let in is known by no such answer, and who is not let in any more is known no longer.
+// TestMadeUpTokens: kube-apiserver refuses some requests before it authenticates them, so such an
+// answer does not make a token known. A token that kube-apiserver rejects is no longer known.
 func TestMadeUpTokens(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}})

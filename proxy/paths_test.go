@@ -323,9 +323,9 @@ func TestNamespaceOfNone(t *testing.T) {
 	}
 }
 
-// TestRepresentations: metadata of a list is not asked for as that of one object, nor the reverse.
-// kube-apiserver answers 406, in its own words. It also answers in media types that the proxy does
-// not have, if they come first.
+// TestRepresentations: a list cannot be requested as PartialObjectMetadata, nor an object as
+// PartialObjectMetadataList: kube-apiserver answers 406, with its own message. It also answers
+// requests that prefer a media type that the proxy does not support.
 func TestRepresentations(t *testing.T) {
 	u, tp := startPaths(t)
 	const of = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"

@@ -261,9 +261,9 @@ func (c *rechecker) finish(q *recheckedReview, who user.Info, d decision, now ti
 	return nil
 }
 
-// confirmLater has a denial confirmed soon, also if there was nobody to answer. An upstream that
-// refuses to answer is given as long as for any other review, since its refusals are counted. The
-// caller holds the lock.
+// confirmLater schedules the confirmation of a denial: soon, also if the upstream could not be
+// reached, but after a whole period if the upstream answered with an error, since such answers are
+// counted. The caller holds the lock.
 func (c *rechecker) confirmLater(q *recheckedReview, d decision, now time.Time) {
 	delay := c.period
 	if d == decisionDeny || d == decisionUnreachable || d == decisionGrace {

@@ -144,15 +144,15 @@ func TestRechecksOfMany(t *testing.T) {
 				time.Sleep(2 * time.Hour)
 				after, _, _ := v.seen(ended)
 				if n, _ := c.count(); n != 0 || after > before+1 {
-					t.Errorf("%d reviews are left, %d were asked of nobody", n, after-before)
+					t.Errorf("%d reviews are left, %d were made without a watch", n, after-before)
 				}
 			})
 		})
 	}
 }
 
-// TestRechecksRevoke: all watches of a token that is revoked end, or all by a permission that is,
-// and no others; nobody is ended by one no.
+// TestRechecksRevoke: all watches of a revoked token or permission end, and no others. One denial
+// alone ends no watch.
 func TestRechecksRevoke(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := &reviewer{t: t, of: map[reviewID]time.Time{}}
@@ -204,8 +204,8 @@ func TestRechecksRevoke(t *testing.T) {
 	})
 }
 
-// TestRechecksConfirm: a denial is confirmed soon, also if nobody is there to answer. An upstream
-// that is there and does not answer is given its three minutes.
+// TestRechecksConfirm: the rechecker confirms a denial soon, also if the upstream cannot be
+// reached. If the upstream answers with errors, the watch ends after three of them, a period apart.
 func TestRechecksConfirm(t *testing.T) {
 	const no, yes, refused, away, grace = decisionDeny, decisionAllow, decisionUnanswered, decisionUnreachable, decisionGrace
 	const soon, later = confirmDelay, time.Minute

@@ -13,8 +13,9 @@ import (
 	"github.com/weirproject/weir/apiserver"
 )
 
-// TestUpgradeOneByOne: while API servers of two versions answer by turns, as in a rolling upgrade,
-// a resource is read anew once and not at each turn; a third version counts at once.
+// TestUpgradeOneByOne: while API servers of two versions answer alternately, as in a rolling
+// upgrade, the proxy rereads a resource once, not after each change. A third version counts
+// immediately.
 func TestUpgradeOneByOne(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, apiserver.Options{Pods: 3})
@@ -59,12 +60,12 @@ func TestGroupGrows(t *testing.T) {
 	}
 	of := pods.sessions.Load()
 	u.setSchema("api/v1", "two")
-	tp.until("a built-in resource is read anew", func() bool { return pods.sessions.Load() > of })
+	tp.until("a built-in resource is reread", func() bool { return pods.sessions.Load() > of })
 	u.setSchema("apis/example.com/v1", "three")
 	if _, err := definitions(tp).Patch(tp.ctx, "widgets.example.com", types.MergePatchType, []byte(`{"spec":{"preserveUnknownFields":false}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	tp.until("it is read anew for its own definition", func() bool { return widgets.sessions.Load() > before })
+	tp.until("it is reread for its own definition", func() bool { return widgets.sessions.Load() > before })
 }
 
 // step is what a definitionCheck sees at a minute, and whether it is a redefinition.
@@ -95,13 +96,13 @@ func TestDefinitionCheck(t *testing.T) {
 		"an upgrade is undone":           {seen: []step{{0, a, false}}, begun: b, steps: []step{{1, a, false}, {10, a, false}, {21, a, true}}},
 		"long after an upgrade":          {seen: []step{{-30, a, false}}, begun: b, steps: []step{{1, a, true}}},
 		"a schema of one version":        {seen: []step{{-1, definition{"version": "b", "schema": "3"}, false}}, begun: b, steps: []step{{1, definition{"version": "b", "schema": "3"}, true}}},
-		"a schema that nobody had":       {seen: []step{{0, a, false}}, begun: b, steps: []step{{1, definition{"version": "a", "schema": "3"}, true}}},
+		"a schema that no server had":    {seen: []step{{0, a, false}}, begun: b, steps: []step{{1, definition{"version": "a", "schema": "3"}, true}}},
 		"only a version, seen":           {seen: []step{{0, a, false}}, begun: b, steps: []step{{1, definition{"version": "a"}, false}}},
 		"only a schema, not seen":        {seen: []step{{0, a, false}}, begun: b, steps: []step{{1, definition{"schema": "3"}, true}}},
 		"a generation in an upgrade":     {seen: []step{{0, a, false}}, begun: crd("b", "2", "g1"), steps: []step{{1, crd("a", "1", "g2"), true}}},
 		"the group at the beginning":     {begun: crd("a", "1", "g1"), steps: []step{{2, crd("a", "2", "g1"), true}}},
 		"the group later":                {begun: crd("a", "1", "g1"), steps: []step{{2, crd("a", "1", "g1"), false}, {4, crd("a", "2", "g1"), false}, {5, definition{"version": "a", "schema": "2"}, false}}},
-		"the group, nobody may read it":  {begun: a, steps: []step{{10, definition{"version": "a", "schema": "2"}, true}}},
+		"the group, which is forbidden":  {begun: a, steps: []step{{10, definition{"version": "a", "schema": "2"}, true}}},
 		"the definition cannot be read":  {begun: crd("a", "1", "g1"), steps: []step{{10, definition{"version": "a", "schema": "2"}, true}}},
 		"a text that was missing":        {begun: definition{"version": "a"}, steps: []step{{1, a, false}, {2, definition{"version": "a", "schema": "9"}, true}}},
 	} {

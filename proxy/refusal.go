@@ -63,8 +63,8 @@ func (a *responseWriter) bufferError(resp *http.Response) {
 // answerKey is the context key of the *responseWriter of a forwarded request.
 type answerKey struct{}
 
-// refuseUnread refuses a request whose body nobody has read, for why, or because the body does not
-// come.
+// refuseUnread refuses a request whose body has not been read, with why, or with an error if the
+// body is not received.
 func (s *Server) refuseUnread(w http.ResponseWriter, r *http.Request, why error) {
 	if err := s.discardBody(w, r); err != nil {
 		why = err

@@ -19,7 +19,7 @@ type requestBody struct {
 	io.ReadCloser
 	control      *http.ResponseController
 	closeTimeout time.Duration // how long Close may take
-	http2        bool          // a deadline that passes ends the body, also while nobody reads
+	http2        bool          // a passed deadline ends the body, even without a Read
 
 	mu      sync.Mutex
 	budget  *waitBudget // nil: the client may go on for as long as it sends something
@@ -44,9 +44,8 @@ const maxBuffered = 64 << 10
 func isBuffered(r *http.Request) bool { return r.ContentLength > 0 && r.ContentLength <= maxBuffered }
 
 // limitBody bounds how long a request that is to be forwarded waits for its body. The client of a
-// request that has a seat keeps to a pace, and that of a body that is buffered to a quicker one:
-// nobody has authenticated it yet.
-// The caller must detach it before the handler returns.
+// request with a seat must keep a pace, and that of a buffered body a quicker one, since it is not
+// authenticated yet. The caller must detach it before the handler returns.
 func (s *Server) limitBody(w http.ResponseWriter, r *http.Request, seated bool) (detach func()) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return func() {}

@@ -21,7 +21,7 @@ import (
 	"github.com/weirproject/weir/internal/watchcache"
 )
 
-// TestSlowBody: nobody waits for a body that nobody wants.
+// TestSlowBody: the proxy does not wait for a body that a request does not need.
 func TestSlowBody(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	wait := defaultTimeouts
@@ -52,8 +52,8 @@ func TestSlowBody(t *testing.T) {
 	}
 }
 
-// TestRefusedBeforeItsBody: who is refused before the proxy has read the body holds no seat and no
-// connection with a body that never comes, and needs no credentials for it.
+// TestRefusedBeforeItsBody: a request that the proxy refuses before reading the body occupies no
+// seat and no connection while its body is not received, with or without credentials.
 func TestRefusedBeforeItsBody(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool {

@@ -16,8 +16,8 @@ import (
 // a head is released when its handler returns, although net/http keeps the request until the
 // response is read.
 const (
-	// fieldBytes is the measured memory of a field besides its text: in the frame, in the map, and
-	// in the copy that is forwarded.
+	// fieldBytes is the measured overhead of a field: in the frame, in the map, and in the copy
+	// that is forwarded.
 	fieldBytes = 160
 	// smallHead is the memory of a usual head. Such heads are never refused: their number is
 	// bounded by seats, and half of the budget is reserved for them.

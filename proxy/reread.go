@@ -12,12 +12,12 @@ import (
 // maxRereadWaiters bounds the requests that wait for one resource at a time. Each has a seat.
 const maxRereadWaiters = 100
 
-// rereadQueue has the requests that wait for a resource that is being read anew. The zero value is
+// rereadQueue has the requests that wait for a resource that is being reread. The zero value is
 // empty. It is safe for concurrent use.
 type rereadQueue struct {
 	mu      sync.Mutex
 	waiting int
-	done    chan struct{} // closed when the resource is followed; nil: nobody waits
+	done    chan struct{} // closed when the resource is followed; nil: no request waits
 }
 
 // join returns a channel that is closed when the resource is followed, or nil if too many wait
@@ -41,7 +41,7 @@ func (q *rereadQueue) leave() {
 	q.waiting--
 }
 
-// release lets all that wait go on.
+// release unblocks all waiting requests.
 func (q *rereadQueue) release() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -52,8 +52,8 @@ func (q *rereadQueue) release() {
 }
 
 // awaitReread blocks until the resource is cached and followed, if the read would otherwise get 429
-// because the resource is being read anew, or needs a proof of a session that is about to watch the
-// upstream. It gives up after timeouts.reread, when ctx ends, and at once where too many wait.
+// because the resource is being reread, or needs a proof from a session that is about to watch the
+// upstream. It gives up after timeouts.reread, when ctx ends, or immediately if too many wait.
 func (res *resource) awaitReread(ctx context.Context, rq *request.Request, prove bool) {
 	if !res.isReread(rq, prove) {
 		return

@@ -41,7 +41,7 @@ type resource struct {
 	redefined   atomic.Int64
 	definitions definitionHistory // of its sessions, which use it one after the other
 	created     time.Time         // when it was first asked for
-	rereaders   rereadQueue       // those who wait while it is read anew
+	rereaders   rereadQueue       // requests that wait while it is reread
 }
 
 func newResource(rs *resources, gvr schema.GroupVersionResource, configured bool) *resource {

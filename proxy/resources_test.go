@@ -27,17 +27,17 @@ var (
 	widgets      = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
 )
 
-// TestCachedOnDemand: what somebody who may have it asks for is cached from then on, if there is a
+// TestCachedOnDemand: a resource is cached once an authorized caller requests it, if there is a
 // budget for it.
 func TestCachedOnDemand(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 50})
 	tp := startProxy(t, u, Options{MemoryBudget: 64 << 20})
 	define(tp)
-	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "nobody" })
-	tp.get("nobody", "/api/v1/pods?resourceVersion=0")
+	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "denied" })
+	tp.get("denied", "/api/v1/pods?resourceVersion=0")
 	tp.get("jane", "/api/v1/namespaces/default/pods/x") // must be fresh: caching would not help
 	if res := tp.server.resources.find(podsResource); res != nil {
-		t.Error("taken in for somebody who may not have it")
+		t.Error("cached for a caller who may not read it")
 	}
 	for _, path := range []string{"/api/v1/pods?resourceVersion=0", "/apis/example.com/v1/widgets?resourceVersion=0&fieldSelector=spec.color%3Dred"} {
 		tp.until(path+" is answered from here", func() bool {
@@ -49,11 +49,11 @@ func TestCachedOnDemand(t *testing.T) {
 			return len(u.forwarded(strings.SplitN(path, "?", 2)[0])) == 0
 		})
 	}
-	// Over the budget the one that nobody watches goes, and is not taken in again.
+	// Over the budget, the resource without watches is evicted, and not cached again.
 	lines := tp.watch("jane", "/apis/example.com/v1/widgets?watch=true&resourceVersion=0")
 	tp.until("it watches", func() bool { return tp.server.resources.find(widgets).watchers.Load() == 1 })
 	tp.server.resources.budget.limit.Store(1)
-	tp.until("pods are let go", func() bool { return tp.server.resources.find(podsResource) == nil })
+	tp.until("pods are evicted", func() bool { return tp.server.resources.find(podsResource) == nil })
 	for range lines { // over the budget still: this one is ended
 	}
 	if tp.server.resources.canAdd(podsResource) {
@@ -97,7 +97,7 @@ func TestListsInTurn(t *testing.T) {
 	}
 }
 
-// TestIdle: what nobody reads is let go.
+// TestIdle: a resource that no client reads is evicted.
 func TestIdle(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	tp := startProxy(t, u, Options{MemoryBudget: 64 << 20})
@@ -107,7 +107,7 @@ func TestIdle(t *testing.T) {
 		return res != nil && res.ready.Load() != nil
 	})
 	tp.server.resources.evict(time.Now().Add(idleTTL + time.Minute))
-	tp.until("pods are let go", func() bool { return tp.server.resources.find(podsResource) == nil })
+	tp.until("pods are evicted", func() bool { return tp.server.resources.find(podsResource) == nil })
 }
 
 // TestCannotCache: what the upstream does not have, or does not let the proxy list, is forwarded.

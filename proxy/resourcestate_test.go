@@ -118,8 +118,8 @@ func TestNotReadyAfterAnOutage(t *testing.T) {
 	}
 }
 
-// TestNotReadyWhileRead: a replica that is reading for the first time is not ready, so that nobody
-// is sent there to be forwarded; but not for ever.
+// TestNotReadyWhileRead: a replica is not ready during its first load, so that it receives no
+// requests that it could only forward. After initialLoadTimeout it is ready.
 func TestNotReadyWhileRead(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	u.block("/api/v1/pods")
@@ -136,7 +136,8 @@ func TestNotReadyWhileRead(t *testing.T) {
 	}
 	u.block("")
 	tp.ready()
-	// Once it was cached, it delays nobody any more: all replicas would be away at once.
+	// Once cached, it does not delay readiness again: all replicas would be unready at the same
+	// time.
 	res = tp.server.resources.all()[0]
 	u.block("/api/v1/pods")
 	res.refuseAs(feed.ErrRelistTooLarge)
@@ -161,8 +162,8 @@ func TestNotReadyWithoutIdentity(t *testing.T) {
 	tp.ready()
 }
 
-// TestRestartDelay: a resource that is defined in another way is read anew soon, and one that
-// cannot be cached is tried ever more rarely.
+// TestRestartDelay: the delay is short after a session that was ready, such as one of a redefined
+// resource, and grows after each session that was not.
 func TestRestartDelay(t *testing.T) {
 	var delay time.Duration
 	for i, tt := range []struct {

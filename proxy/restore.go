@@ -38,9 +38,9 @@ type cachedResource struct {
 	newest uint64    // resourceVersion that its session had come to then
 }
 
-// rereadTime is how long after the upstream went back, or has redefined a resource, clients get
-// an error where their resource has not been read anew. Afterwards their requests are forwarded: a
-// list of the proxy's may never be answered where theirs are.
+// rereadTime is how long after a restore of the upstream, or a redefinition of a resource, clients
+// get an error until the resource has been reread. Afterwards their requests are forwarded, since
+// the upstream may never answer the proxy's list although it answers theirs.
 const rereadTime = 30 * time.Second
 
 // observe notes that a session has come to a resourceVersion.
@@ -132,9 +132,9 @@ func (rt *restoreTracker) isUnread(gvr schema.GroupVersionResource) bool {
 	return unread && time.Since(rt.foundAt) < rereadTime
 }
 
-// errReadAnew answers a read that comes while a resource has no session. It is a 429, not a 503:
-// neither the proxy nor the upstream is ending.
-var errReadAnew = apierrors.NewTooManyRequests("The resource is being read anew, please try again later.", retryAfterSeconds)
+// errReread is returned for a read while a resource has no session. It is a 429, not a 503, since
+// neither the proxy nor the upstream is shutting down.
+var errReread = apierrors.NewTooManyRequests("The resource is being reloaded, please try again later.", retryAfterSeconds)
 
 // rereads reports whether the upstream went back, or has redefined the resource, and the resource
 // is being read for the first time since. Lists of a small one that was redefined need not wait for
@@ -155,14 +155,14 @@ func (res *resource) wasRedefined() bool {
 // lost returns why a read can be neither served nor forwarded after the upstream went back, or nil.
 //
 // A read that resumes from before the restore gets 410, unless the session, which may be nil, can
-// resume from there. The client could not tell that state from a later one with the same
-// resourceVersion, so it would miss what lies between, for good, if it were forwarded. It gets the
-// error at once: by the time that the resource is cached again, the upstream may have reached that
-// resourceVersion.
+// resume from there. If it were forwarded, the client would permanently miss the changes between
+// that state and a later one with the same resourceVersion, since it cannot distinguish the two. It
+// gets the error immediately: by the time the resource is cached again, the upstream may have
+// reached that resourceVersion.
 //
-// A read of the current state gets 429 while the resource is read anew, so that not all clients
-// list the upstream at once. That also goes for a resource that the upstream has redefined, as all
-// are after an upgrade.
+// A read of the current state gets 429 while the resource is reread, so that not all clients list
+// the upstream at the same time. That also applies to a resource that the upstream has redefined,
+// as all are after an upgrade.
 func (res *resource) lost(sess *session, rq *request.Request) error {
 	from := rq.ExactVersion()
 	switch {
@@ -170,7 +170,7 @@ func (res *resource) lost(sess *session, rq *request.Request) error {
 		sess != nil && res.resources.restoreTracker.before(from) && !sess.Cache().CanResumeFrom(rq.ResourceVersion):
 		return wentBackSince(from)
 	case sess == nil && sendsState(rq) && res.rereads():
-		return errReadAnew
+		return errReread
 	}
 	return nil
 }
@@ -189,7 +189,7 @@ func wentBackSince(resourceVersion uint64) *apierrors.StatusError {
 }
 
 // lost reports whether a watch of a resource must not resume from a resourceVersion: the upstream
-// went back since, a short while ago, and the resource has not been read anew.
+// has since gone back, within rereadTime, and the resource has not been reread.
 func (rs *resources) lost(gvr schema.GroupVersionResource, from uint64) bool {
 	return rs.restoreTracker.before(from) && rs.restoreTracker.isUnread(gvr)
 }

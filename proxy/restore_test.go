@@ -21,9 +21,8 @@ import (
 	"github.com/weirproject/weir/internal/resourceversion"
 )
 
-// TestWatchAfterRestore: once the upstream went back, a watch that would resume from before is
-// neither forwarded nor served, but told that it must list, and who lists waits while the resource
-// is read anew.
+// TestWatchAfterRestore: after a restore of the upstream, a watch that resumes from before gets 410
+// and is neither forwarded nor served. Lists get 429 while the resource is reread.
 func TestWatchAfterRestore(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, apiserver.Options{Pods: 3})
@@ -56,9 +55,9 @@ func TestWatchAfterRestore(t *testing.T) {
 			}
 		}
 		if code, body := from("jane", what, newest+1); code == http.StatusGone {
-			t.Errorf("%s from %d, which nobody knows from before: %d %.200s", what, newest+1, code, body)
+			t.Errorf("%s from %d, which is not known from before: %d %.200s", what, newest+1, code, body)
 		}
-		from("eve", what, newest) // who may not read it; the upstream is to tell her so
+		from("eve", what, newest) // who may not read it: the upstream refuses her
 		for _, query := range []string{"", "resourceVersion=0", "limit=500", fmt.Sprint("resourceVersion=", newest), "watch=true", "watch=true&resourceVersion=0"} {
 			if code, body := tp.get("jane", "/api/v1/"+what+"?"+query); code != http.StatusTooManyRequests || !strings.Contains(body, `"retryAfterSeconds":1`) {
 				t.Errorf("%s?%s, while it is read: %d %.200s", what, query, code, body)
@@ -72,7 +71,7 @@ func TestWatchAfterRestore(t *testing.T) {
 		t.Errorf("%d requests were forwarded, want those from what is not known, those of whom it is denied, and questions", got)
 	}
 
-	tp.until("both are cached anew", func() bool { return pods.ready.Load() != nil && configmaps.ready.Load() != nil })
+	tp.until("both are cached again", func() bool { return pods.ready.Load() != nil && configmaps.ready.Load() != nil })
 	if code, body := from("jane", "pods", before); code != http.StatusGone {
 		t.Errorf("from what the new session never had: %d %.200s", code, body)
 	}
@@ -318,8 +317,8 @@ func TestRestoreAfterOtherEnd(t *testing.T) {
 	}
 }
 
-// TestUnread: a resource is to be read anew if it was cached shortly before the upstream went back,
-// until it is cached again, and for a while only.
+// TestUnread: a resource that was cached shortly before the upstream went back is unread until it
+// is cached again, for rereadTime at most.
 func TestUnread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var rt restoreTracker

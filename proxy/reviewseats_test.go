@@ -58,7 +58,7 @@ func TestReviewsOfOneCaller(t *testing.T) {
 	}
 	tp.until("all of them have come", func() bool { return tp.server.flowControl.longRunning.count() == watches })
 	if code, body := tp.get("john", "/api/v1/namespaces/default/pods?resourceVersion=0"); code != http.StatusOK {
-		t.Errorf("somebody else: %d %s", code, body)
+		t.Errorf("another user: %d %s", code, body)
 	}
 	close(unblock)
 	for range watches {

@@ -33,8 +33,8 @@ func has(t *testing.T, got <-chan bool) bool {
 	}
 }
 
-// TestSeatsFair: a flow takes half of the seats at most, and a free one goes to whoever has the
-// fewest.
+// TestSeatsFair: a flow gets half of the seats at most, and a free seat goes to the waiting flow
+// with the fewest.
 func TestSeatsFair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSeatPool(8, time.Minute) // 8*20/100 is one for the system
@@ -53,7 +53,7 @@ func TestSeatsFair(t *testing.T) {
 		}
 		for range 3 {
 			if !s.acquire(t.Context(), modest) {
-				t.Fatal("no seat for somebody else")
+				t.Fatal("no seat for another flow")
 			}
 		}
 		if !s.acquire(t.Context(), third) {
@@ -67,23 +67,22 @@ func TestSeatsFair(t *testing.T) {
 		}
 		s.release(greedy)
 		if !has(t, waits[0]) && !has(t, m) {
-			t.Error("nobody has the seat")
+			t.Error("no flow has the seat")
 		}
 		if taken, waiting := s.counts(); taken != [priorityLevels]int{levelEveryone: 7} || waiting[levelEveryone] != 2 {
 			t.Errorf("%v taken, %v waiting", taken, waiting)
 		}
-		// Whoever goes on being refused is told after the time.
+		// A request that gets no seat in time is refused.
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if ok := <-waits[1]; ok {
-			t.Error("a seat, and nobody left")
+			t.Error("a seat, although none was released")
 		}
 	})
 }
 
-// TestSeatsLevels: when everybody has all that they may, system callers and leases still have
-// seats, which nobody else takes; and when these are taken too, what becomes free goes to leases
-// first.
+// TestSeatsLevels: when other callers use all their seats, system callers and leases still have
+// reserved seats. When these are used too, free seats go to leases first.
 func TestSeatsLevels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSeatPool(100, time.Minute)
@@ -94,7 +93,7 @@ func TestSeatsLevels(t *testing.T) {
 		}
 		one := sit(s, t.Context(), flow{level: levelEveryone, caller: "one"})
 		if has(t, one) {
-			t.Fatal("a seat of somebody's own")
+			t.Fatal("a reserved seat for a common caller")
 		}
 		for c, own := range s.reserved[:levelEveryone] {
 			if own == 0 {
@@ -198,7 +197,7 @@ func TestSeatsBounds(t *testing.T) {
 		cancel()
 		for _, got := range waits {
 			if <-got {
-				t.Error("a seat for somebody who has gone")
+				t.Error("a seat for a request that was canceled")
 			}
 		}
 		for i := range s.unreserved() + s.reserved[levelEveryone] {

@@ -203,7 +203,7 @@ func (s *Server) serveRead(a *responseWriter, r *http.Request, rq *request.Reque
 	case res != nil && (d == decisionUnanswered || d == decisionOverloaded):
 		s.refuseUnread(a, r, d.err())
 		return true
-	case d != decisionAllow && d != decisionGrace: // the upstream answers, in its own words
+	case d != decisionAllow && d != decisionGrace: // the upstream answers, with its own message
 		return false
 	case res == nil: // cache it for later readers
 		s.resources.add(rq.GVR())
@@ -262,8 +262,8 @@ func (s *Server) answer(a *responseWriter, r *http.Request, rq *servedRead, begu
 }
 
 // wantsProof reports whether a consistent read waits for a proof of freshness. A read that costs
-// the upstream no more than that is forwarded. A resource that is not cached is added first, and
-// one that is read anew is waited for, see resource.lost.
+// the upstream no more than that is forwarded. A resource that is not cached is added first. A read
+// of one that is being reread waits, see resource.lost.
 func (s *Server) wantsProof(res *resource, rq *request.Request) bool {
 	if rq.Consistent() && (s.opts.ForwardConsistent || rq.Name != "" || smallPage(rq)) {
 		return false

@@ -100,14 +100,14 @@ func TestCachedConsistency(t *testing.T) {
 	}
 }
 
-// TestAuthorized: every part of a read is asked about, and whoever is denied, or unknown, is the
-// upstream's to answer.
+// TestAuthorized: a review has every part of a read. Reads of denied or unknown callers are
+// forwarded, so that the upstream answers them.
 func TestAuthorized(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
 	tp.ready()
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool {
-		return s.User == "nobody" || s.User == "jane" && s.ResourceAttributes.LabelSelector == nil
+		return s.User == "denied" || s.User == "jane" && s.ResourceAttributes.LabelSelector == nil
 	})
 	u.reviews = nil
 	u.forwarded("")
@@ -134,7 +134,7 @@ func TestAuthorized(t *testing.T) {
 			t.Errorf("of who may read everything: %d reviews, %+v", len(u.reviews), review)
 		}
 	}
-	for _, user := range []string{"nobody", "!"} {
+	for _, user := range []string{"denied", "!"} {
 		u.forwarded("")
 		u.mu.Lock()
 		u.expired["!"] = true
@@ -205,15 +205,15 @@ func pod(name string) *corev1.Pod {
 	}
 }
 
-// TestOneReviewOfRefused: for a WATCH that the proxy forwards, since its caller may not have it or
-// nobody knows the caller, the upstream is asked no more than once whose the token is.
+// TestOneReviewOfRefused: the proxy reviews the token of a WATCH at most once if it forwards the
+// WATCH because the caller is denied or unknown.
 func TestOneReviewOfRefused(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
 	tp.ready()
-	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "nobody" })
+	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "denied" })
 	for _, path := range []string{"/api/v1/pods?watch=true&resourceVersion=0&timeoutSeconds=1", "/api/v1/nodes?watch=true&resourceVersion=0&timeoutSeconds=1"} {
-		for _, token := range []string{"Bearer token-nobody", "Bearer junk"} {
+		for _, token := range []string{"Bearer token-denied", "Bearer junk"} {
 			u.mu.Lock()
 			u.requests = nil
 			u.mu.Unlock()
@@ -259,9 +259,9 @@ func TestNewerUpstream(t *testing.T) {
 	}
 }
 
-// TestQuietResource: a resource in which nothing changes need not have come to a resourceVersion
-// that others have made. Whoever asks for it by that is answered upstream; where that is stalled,
-// as kube-apiserver would answer that is behind.
+// TestQuietResource: a resource that does not change may not have reached a resourceVersion of
+// another resource's change. A read of that resourceVersion is forwarded. If the upstream does not
+// answer, the client gets kube-apiserver's error for a resourceVersion that is too large.
 func TestQuietResource(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, apiserver.Options{})
@@ -285,7 +285,7 @@ func TestQuietResource(t *testing.T) {
 	defer u.setHanging(false)
 	code, body := tp.get("jane", at)
 	if code != http.StatusGatewayTimeout || !strings.Contains(body, `"ResourceVersionTooLarge"`) || !strings.Contains(body, `"retryAfterSeconds"`) {
-		t.Errorf("by nobody: %d %s", code, body)
+		t.Errorf("while the upstream is stalled: %d %s", code, body)
 	}
 }
 

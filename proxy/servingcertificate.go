@@ -22,7 +22,7 @@ import (
 // started would leave behind. It is safe for concurrent use.
 type servingCertificate struct {
 	certFile, keyFile string   // empty: kept in memory only
-	hosts             []string // of a certificate that the proxy makes; nil: it is somebody else's
+	hosts             []string // of a certificate that the proxy makes; nil: the proxy did not make it
 	log               *slog.Logger
 
 	mu         sync.Mutex

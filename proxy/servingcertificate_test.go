@@ -46,7 +46,7 @@ func TestCertDir(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !leaf(t, first).Equal(leaf(t, second)) {
-		t.Error("made anew without a reason")
+		t.Error("made again without a reason")
 	}
 	o.Hosts = []string{"weir.kube-system.svc", "10.0.0.1"}
 	other, err := newServingCertificate(&o)
@@ -155,7 +155,7 @@ func TestBadOptions(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	defer cancel()
 	if _, err := New(ctx, Options{Upstream: &rest.Config{Host: "https://127.0.0.1:1"}}); err == nil || errors.Is(err, ErrOptions) {
-		t.Errorf("nobody there: %v", err)
+		t.Errorf("no server at the address: %v", err)
 	}
 }
 

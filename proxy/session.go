@@ -79,7 +79,7 @@ func (res *resource) newSession(end context.CancelCauseFunc, info *resourceInfo)
 		Upstream: upstream, Encoding: info.encoding, LogBytes: opts.LogBytes, ProofTimeout: opts.timeouts.proof,
 		Cache: watchcache.Config{
 			Resource: info.Resource, BookmarkInterval: opts.BookmarkInterval, MinWatch: opts.MinWatch, ExpireLate: opts.ExpireLate,
-			LabelSets: true, Flush: res.resources.flush, Workers: res.resources.workers, BuffersWrites: true, Closed: errReadAnew,
+			LabelSets: true, Flush: res.resources.flush, Workers: res.resources.workers, BuffersWrites: true, Closed: errReread,
 		},
 		Reflector: reflector.Config{
 			Name: res.gvr.String(), Server: &res.resources.server, OnStatus: func(st reflector.Status) { res.onStatus(s, st, end) },

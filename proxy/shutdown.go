@@ -20,18 +20,18 @@ const (
 // finishTimeout is how long requests may take after the delay of a shutdown, as in kube-apiserver.
 const finishTimeout = time.Minute
 
-// Shutdown ends the server so that its clients lose nothing, and go on at another replica. At the
-// end it does what Close does, and returns the error of that. Until the delay is over the server
-// goes on serving:
+// Shutdown ends the server so that its clients lose nothing, and continue at another replica. At
+// the end it calls Close, and returns its error. Until the delay is over the server continues to
+// serve:
 //
-//	from the start      /readyz fails, so that load balancers send nobody any more; what is watched is proven to be current
+//	from the start      /readyz fails, so that load balancers send no more requests; the proxy proves that watched resources are current
 //	a quarter           answers ask clients to use another connection (Connection: close, which HTTP/2 sends as GOAWAY)
 //	a half              GOAWAY for all HTTP/2 connections; idle connections are closed
-//	from five eighths   watches end, each at a random moment, after a bookmark of all that they have told where they were asked for bookmarks
+//	from five eighths   watches end, each at a random moment, after a final bookmark, if the client asked for bookmarks
 //
-// Then it accepts no connection any more, and waits for the requests that are under way, logs and
-// upgraded connections apart, for a minute at most. ctx ends the waiting, and so do Close and a
-// second Shutdown.
+// Then it accepts no more connections, and waits for the requests in progress, except logs and
+// upgraded connections, for a minute at most. The wait also ends with ctx, Close or a second
+// Shutdown.
 func (s *Server) Shutdown(ctx context.Context, delay time.Duration) error {
 	begun := time.Now()
 	return s.shutDown(ctx, max(delay, 0), func(ctx context.Context, eighths time.Duration) {
@@ -39,8 +39,8 @@ func (s *Server) Shutdown(ctx context.Context, delay time.Duration) error {
 	})
 }
 
-// shutDown does what Shutdown does. until blocks until so many eighths of the delay are over, or
-// ctx has ended.
+// shutDown implements Shutdown. until blocks until that number of eighths of the delay has passed,
+// or ctx has ended.
 func (s *Server) shutDown(ctx context.Context, delay time.Duration, until func(ctx context.Context, eighths time.Duration)) error {
 	s.mu.Lock()
 	servers := s.servers
@@ -101,7 +101,7 @@ func (s *Server) sendsGoaway(r *http.Request) bool {
 type requestCounter struct {
 	mu   sync.Mutex
 	n    int
-	idle chan struct{} // closed when n is 0; nil: nobody waits
+	idle chan struct{} // closed when n is 0; nil: no goroutine waits
 }
 
 func (rc *requestCounter) add(n int) {

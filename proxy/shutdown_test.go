@@ -27,8 +27,8 @@ func (tp *testProxy) shutDown(delay time.Duration) (ended <-chan error) {
 	return done
 }
 
-// shutDownInSteps begins a shutdown whose delay passes as the test wants: goOn lets so many eighths
-// of it be over. ended has its error.
+// shutDownInSteps starts a shutdown whose delay the test controls: goOn lets that number of eighths
+// of it pass. ended receives the error of the shutdown.
 func (tp *testProxy) shutDownInSteps() (goOn func(eighths time.Duration), ended <-chan error) {
 	over, done := map[time.Duration]chan struct{}{2: make(chan struct{}), 4: make(chan struct{}), 5: make(chan struct{}), 8: make(chan struct{})}, make(chan error, 1)
 	go func() {
@@ -159,13 +159,13 @@ func TestShutdownOfLater(t *testing.T) {
 	}
 }
 
-// TestShutdownFinishes: what is under way when the delay is over finishes first, but for what lasts
-// as long as its client likes.
+// TestShutdownFinishes: after the delay, the shutdown waits for requests in progress, except those
+// that last until their client ends them.
 func TestShutdownFinishes(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
 	tp.ready()
-	tp.until("nobody is asked about", func() bool { // whose answer would not come
+	tp.until("no review is in progress", func() bool { // its answer would not come
 		u.mu.Lock()
 		defer u.mu.Unlock()
 		return len(u.requests) == 0
@@ -237,8 +237,7 @@ func TestShutdownFinishes(t *testing.T) {
 	}
 }
 
-// TestShutdownUpgraded: no upgraded connection is waited for, whatever it is for: nobody knows when
-// it might end.
+// TestShutdownUpgraded: the shutdown waits for no upgraded connection, since it may never end.
 func TestShutdownUpgraded(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	tp := startProxy(t, u, Options{})
@@ -308,8 +307,8 @@ func TestShutdownAgain(t *testing.T) {
 	}
 }
 
-// TestGoawayFirst: an HTTP/2 client is told to make its next requests elsewhere before its watch
-// ends.
+// TestGoawayFirst: an HTTP/2 client receives GOAWAY before its watch ends, so that it sends its
+// next requests to another replica.
 func TestGoawayFirst(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}})

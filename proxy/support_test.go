@@ -36,8 +36,8 @@ func patient() timeouts {
 	return p
 }
 
-// leisurely has a resource stay without a session for long enough that a test can look, on a slow
-// machine too. Nobody waits for the end of it.
+// leisurely keeps a resource without a session for long enough that a test can observe it, also on
+// a slow machine. Requests do not wait for the end of that time.
 func leisurely() timeouts {
 	p := defaultTimeouts
 	p.restart, p.reread = 3*maxRestartDelay, time.Millisecond
@@ -181,8 +181,9 @@ func (tp *testProxy) initial(user, path string, headers ...string) (code int, bo
 	return resp.StatusCode, events.String()
 }
 
-// page returns the token of the second page of pods, which must be cached: one of the proxy's own.
-func (tp *testProxy) metricsPage() string {
+// continueToken returns a continue token of the proxy, for the second page of pods. Pods must be
+// cached.
+func (tp *testProxy) continueToken() string {
 	tp.t.Helper()
 	_, body := tp.get("jane", "/api/v1/pods?limit=1")
 	_, rest, more := strings.Cut(body, `"continue":"`)

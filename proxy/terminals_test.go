@@ -42,8 +42,8 @@ func TestTerminals(t *testing.T) {
 	}
 }
 
-// TestLongTargetsAreNotKept: the host of an absolute target, which nobody reads, is not kept with
-// its path.
+// TestLongTargetsAreNotKept: the proxy does not keep the host of an absolute request target in
+// memory with its path.
 func TestLongTargetsAreNotKept(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	tp := startProxy(t, u, Options{})

@@ -10,21 +10,20 @@ import (
 const (
 	// maxOwnerReviews bounds the concurrent reviews of learnOwner.
 	maxOwnerReviews = 8
-	// ownerRetry is how soon such a review of a token is repeated, if it told nobody.
+	// ownerRetry is the delay before such a review of a token is repeated if it returned no user.
 	ownerRetry = 10 * time.Minute
 )
 
-// forgetOwner forgets a token that the upstream has rejected, so that learnOwner asks about it
-// anew.
+// forgetOwner forgets a token that the upstream has rejected, so that learnOwner reviews it again.
 func (a *authentication) forgetOwner(id [sha256.Size]byte) {
 	a.tokenAnswers.remove(id)
 	a.ownersAsked.Remove(id)
 }
 
-// learnOwner asks the upstream, in the background, whose a token is that it has just accepted. Of
-// requests that are only forwarded nobody would ask, and they would have their seats by token, of
-// which a user may have any number. If too many are asked about, the next request of the token does
-// it. The caller is a request that is in flight.
+// learnOwner reviews a token, in the background, that the upstream has just accepted. Otherwise the
+// proxy would not review the token of a request that is only forwarded, and would count its seats
+// by token, of which a user may have any number. If too many reviews are in progress, the next
+// request of the token starts it. The caller is a request that is in flight.
 func (s *Server) learnOwner(r *http.Request, id [sha256.Size]byte) {
 	if p := slotOf(r); p != nil {
 		if p.accepted(); p.asked {

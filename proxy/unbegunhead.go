@@ -16,8 +16,8 @@ type unbegunHead struct {
 // and those that the server takes out.
 const unmappedFields = 8
 
-// mayBe reports whether this may be the head of a request with so many fields and bytes. The text
-// of the head may have come in up to twice its size, by the estimate.
+// mayBe reports whether this may be the head of a request with the given numbers of fields and
+// bytes. Its own estimate may be up to three times that of the request.
 func (u unbegunHead) mayBe(fields int, bytes int64) bool {
 	more := u.fields - fields
 	return more >= 0 && more <= unmappedFields && u.bytes <= 3*bytes

@@ -356,12 +356,13 @@ func (u *upstream) handleError(w http.ResponseWriter, r *http.Request, err error
 	u.refuse(w, r, apierrors.NewServiceUnavailable(why))
 }
 
-// failureLogInterval is the least time between two lines of the log about requests that the
-// upstream did not answer. While it is down, all that are forwarded are such.
+// failureLogInterval is the minimum time between two log lines about requests that the upstream did
+// not answer. While it is down, it answers no forwarded request.
 const failureLogInterval = time.Second
 
-// logFailure logs why the upstream did not answer. The caller is not told: nobody has authenticated
-// it, and the error has addresses, and what is wrong with the proxy's own credentials.
+// logFailure logs why the upstream did not answer. The caller does not receive the error: the
+// caller is not authenticated, and the error may contain addresses and a fault of the proxy's
+// credentials.
 func (u *upstream) logFailure(r *http.Request, err error) {
 	now, last := time.Now().UnixNano(), u.failureLogged.Load()
 	if now-last >= int64(failureLogInterval) && u.failureLogged.CompareAndSwap(last, now) {

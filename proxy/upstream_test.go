@@ -53,9 +53,9 @@ func passToServer(t *testing.T, server *httptest.Server) *upstream {
 	return u
 }
 
-// TestConnectionsOfUnknownTokens: kube-apiserver closes an HTTP/2 connection by which somebody came
-// whom it does not know, and requests that are under way on it may be lost. So nobody whom it knows
-// shares one with them.
+// TestConnectionsOfUnknownTokens: kube-apiserver closes an HTTP/2 connection after a request with
+// unknown credentials, and requests in progress on it may be lost. So accepted callers do not share
+// connections with unknown ones.
 func TestConnectionsOfUnknownTokens(t *testing.T) {
 	var mu sync.Mutex
 	by := map[string]map[string]bool{} // connections by token
@@ -103,8 +103,8 @@ func TestConnectionsOfUnknownTokens(t *testing.T) {
 	}
 }
 
-// TestReadAhead: the upstream is told to send no more than readAhead of an answer that is not
-// taken, whatever other transports with the same credentials tell it.
+// TestReadAhead: the upstream may send no more than readAhead of an unread response. Other
+// transports with the same credentials do not change that.
 func TestReadAhead(t *testing.T) {
 	var window atomic.Uint32
 	server := httptest.NewUnstartedServer(nil)
@@ -164,7 +164,8 @@ func TestBufferedBodies(t *testing.T) {
 	}
 }
 
-// TestFailureIsLogged: why the upstream does not answer is in the log, and no caller is told.
+// TestFailureIsLogged: the proxy logs why the upstream does not answer, and does not send that to
+// the caller.
 func TestFailureIsLogged(t *testing.T) {
 	u := passTo(t, func(http.ResponseWriter, *http.Request) { t.Error("a request came") })
 	const cause = "dial tcp 10.0.0.1:6443: connection refused"

@@ -60,10 +60,10 @@ func TestRevoked(t *testing.T) {
 	}
 }
 
-// TestAskedAnew: to ask again about a watch is not to look up what was answered before. One no
-// alone, of a server that has not loaded its rules, ends no watch, and a permission that is gone
-// does, however long answers count for others.
-func TestAskedAnew(t *testing.T) {
+// TestRecheckIsUncached: a recheck of a watch does not use cached answers, however long their TTL.
+// A single denial, as of a server that has not loaded its rules, ends no watch. A revoked token or
+// permission ends it.
+func TestRecheckIsUncached(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	const long = time.Hour
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}, Recheck: 20 * time.Millisecond, Authentication: Authentication{TokenTTL: long, AllowTTL: long, DenyTTL: long}})
@@ -125,13 +125,13 @@ func TestUpstreamDown(t *testing.T) {
 		t.Errorf("/livez: %d %s", code, body)
 	}
 	if code, body := tp.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusOK {
-		t.Errorf("a read of somebody who is known: %d %.200s", code, body)
+		t.Errorf("a read of a known caller: %d %.200s", code, body)
 	}
 	if code, body := tp.get("joan", part); code != http.StatusOK {
-		t.Errorf("a read of somebody who is known for a part: %d %.200s", code, body)
+		t.Errorf("a read of a caller who is known for a part: %d %.200s", code, body)
 	}
 	if code, _ := tp.get("stranger", "/api/v1/pods?resourceVersion=0"); code != http.StatusServiceUnavailable {
-		t.Errorf("a read of somebody whom nobody can be asked about: %d", code)
+		t.Errorf("a read of an unknown caller: %d", code)
 	}
 	if code, body := tp.get("jane", "/api/v1/pods"); code != http.StatusServiceUnavailable {
 		t.Errorf("a read that must be fresh: %d %.200s", code, body)
@@ -194,9 +194,9 @@ func TestUpstreamHangs(t *testing.T) {
 	tp.until("it is ready again", func() bool { code, _ := tp.get("jane", "/readyz"); return code == http.StatusOK })
 }
 
-// TestRelist: a relist tells connected watchers what went, with no newer resourceVersion than they
-// had, and then what changed, in its order. Whoever breaks off loses nothing, here or at another
-// replica.
+// TestRelist: after a relist, watchers receive the deletions, with no newer resourceVersion than
+// they had, and then the other changes in their order. A watcher that reconnects misses nothing, at
+// this replica or another.
 func TestRelist(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
@@ -278,8 +278,8 @@ func get(t *testing.T, ctx context.Context, u *fakeUpstream, name string) (resou
 	return p.ResourceVersion
 }
 
-// TestStartOver: a server that went back in time, or a relist that brings too much, ends the
-// watches, and the resource is cached anew.
+// TestStartOver: when the upstream goes back in time, or a relist has too many changes, the proxy
+// ends the watches and caches the resource again.
 func TestStartOver(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, apiserver.Options{Pods: 3})
@@ -297,9 +297,9 @@ func TestStartOver(t *testing.T) {
 		t.Errorf("the watch ends with %s", last)
 	}
 	if code, _ := tp.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusTooManyRequests {
-		t.Errorf("a list while it is read anew: %d", code)
+		t.Errorf("a list while it is reread: %d", code)
 	}
-	tp.until("cached anew", func() bool { return res.ready.Load() != nil && res.sessions.Load() == 2 })
+	tp.until("cached again", func() bool { return res.ready.Load() != nil && res.sessions.Load() == 2 })
 
 	// What is not reached again is gone, and what was never there may come.
 	now := resourceversion.Number(res.ready.Load().Store().ResourceVersion())
@@ -315,11 +315,11 @@ func TestStartOver(t *testing.T) {
 		t.Errorf("%d %s", code, body)
 	}
 	res.refuseAs(feed.ErrRelistTooLarge)
-	tp.until("cached anew again", func() bool { return res.ready.Load() != nil && res.sessions.Load() == 3 })
+	tp.until("cached a third time", func() bool { return res.ready.Load() != nil && res.sessions.Load() == 3 })
 }
 
-// TestAllStartOver: when one resource finds that the upstream went back, all are cached anew; when
-// it has too much news, it alone is.
+// TestAllStartOver: when one resource finds that the upstream went back, the proxy caches all
+// resources again. When a relist of one has too many changes, it caches only that one again.
 func TestAllStartOver(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, apiserver.Options{Pods: 3})
@@ -337,13 +337,13 @@ func TestAllStartOver(t *testing.T) {
 	if !strings.Contains(last, `"ERROR"`) || !strings.Contains(last, `"code":410`) {
 		t.Errorf("the watch of the other one ends with %s", last)
 	}
-	anew := func(res *resource, starts uint64) bool {
+	restarted := func(res *resource, starts uint64) bool {
 		return res.ready.Load() != nil && res.sessions.Load() == starts
 	}
-	tp.until("both are cached anew", func() bool { return anew(finder, 2) && anew(other, 2) })
+	tp.until("both are cached again", func() bool { return restarted(finder, 2) && restarted(other, 2) })
 	finder.refuseAs(feed.ErrRelistTooLarge)
-	tp.until("one is cached anew", func() bool { return anew(finder, 3) })
-	if !anew(other, 2) {
+	tp.until("one is cached again", func() bool { return restarted(finder, 3) })
+	if !restarted(other, 2) {
 		t.Error("the other one was given up as well")
 	}
 }

@@ -132,8 +132,8 @@ func (tp *testProxy) overMemory(lower bool) bool {
 	return l.memoryUsedLocked() > l.memory
 }
 
-// TestStuckBehindSlow: a client that takes nothing is let go although more is kept for a watch of
-// another resource, whose client takes something.
+// TestStuckBehindSlow: the proxy disconnects a client that reads nothing, even if a slow client
+// that watches another resource has a larger backlog.
 func TestStuckBehindSlow(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 500})
 	tp := startProxy(t, u, Options{Resources: []string{"pods", "configmaps"}, LogBytes: 10_000})
@@ -150,8 +150,8 @@ func TestStuckBehindSlow(t *testing.T) {
 	}
 }
 
-// TestSlowIsShed: where nobody takes nothing, a client that takes something is let go if that is
-// what it takes to stay within the memory.
+// TestSlowIsShed: if no client is stalled, the proxy disconnects a slow client when the watches
+// need too much memory.
 func TestSlowIsShed(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 500})
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}, LogBytes: 10_000})

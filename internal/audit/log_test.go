@@ -116,8 +116,8 @@ func TestLogRefuses(t *testing.T) {
 	}
 }
 
-// A compressed log that ends early, or has something else behind it, gives what can be read, and is
-// told; an error of what the bytes come from is an error.
+// A compressed log that is truncated, or followed by other data, returns its readable events and
+// reports the damage. An error of the underlying reader is returned.
 func TestLogDamaged(t *testing.T) {
 	whole := zipped(t, seconds(1, 2000))
 	for _, c := range []struct {

@@ -234,7 +234,7 @@ func (f *flags) run(cmd *cobra.Command) error {
 	fmt.Fprintln(cmd.OutOrStdout(), server.URL())
 	<-cmd.Context().Done()
 	delay := f.options.ShutdownDelay
-	if errors.Is(context.Cause(cmd.Context()), command.ErrInterrupted) { // somebody at a terminal
+	if errors.Is(context.Cause(cmd.Context()), command.ErrInterrupted) { // a user at a terminal
 		delay = 0
 	}
 	return server.Shutdown(context.WithoutCancel(cmd.Context()), delay)
