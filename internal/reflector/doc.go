@@ -90,8 +90,9 @@
 // have a newer version. So once nothing was heard on watches for 90 s together, the next watch asks
 // for timeoutSeconds=3. The server sends a bookmark two seconds before the end of a watch, which is
 // soon enough for most proxies. If it is received, the watches work, and the store is current. If
-// not, and a probe finds a newer version meanwhile, the 90 s begin again. The third time the state
-// is listed, as after three silent watches.
+// not, the 90 s begin again. The third time that a probe has found a newer version meanwhile the
+// state is listed, as after three silent watches. The probe beside any of these watches counts: a
+// short one may end before its probe is answered.
 //
 // Where probes find nothing newer, or are answered with 429, nothing was missed as far as the
 // reflector knows. Then ten times Config.WatchTimeout, 50 minutes at least, is the time of watches

@@ -3,6 +3,7 @@ package reflector
 import (
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -98,6 +99,51 @@ func TestSilentStreamsAreEnded(t *testing.T) {
 				}
 				if n := h.r.Status().Relists; tt.swallowed && n < 4 {
 					h.t.Errorf("%d lists in 72 minutes", n)
+				}
+			})
+		})
+	}
+}
+
+// TestSlowProbes: a proxy ends idle streams, the server sends no bookmarks, and a probe takes
+// longer than the short watch that is to bring one. Such watches do not follow each other. What the
+// probes beside the watches before have found leads to the same lists.
+func TestSlowProbes(t *testing.T) {
+	for name, tt := range map[string]struct {
+		code    int
+		watches int32
+		lists   int
+	}{
+		"answered": {http.StatusOK, 240, 9}, "failing": {http.StatusInternalServerError, 240, 36},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withHarness(t, Config{Mode: List}, func(h *harness) {
+				var watches atomic.Int32
+				h.server = func(rw http.ResponseWriter, r *http.Request) {
+					q := r.URL.Query()
+					switch now := strconv.Itoa(10 + int(time.Since(h.began).Seconds())); {
+					case q.Get("timeoutSeconds") == "3":
+						watches.Add(1)
+						h.idleFor(3*time.Second, true)(rw, r)
+					case q.Has("watch"):
+						watches.Add(1)
+						h.idleFor(50*time.Second, true)(rw, r)
+					case q.Get("limit") == "1" && tt.code != http.StatusOK:
+						rw.WriteHeader(tt.code)
+					case q.Get("limit") == "1":
+						select {
+						case <-time.After(5 * time.Second):
+						case <-r.Context().Done():
+						}
+						fallthrough
+					default:
+						h.list(now, "a@1")(rw, r)
+					}
+				}
+				h.run()
+				h.advance(2 * time.Hour)
+				if n := h.r.Status().Relists; n < 4 || n > tt.lists || watches.Load() > tt.watches {
+					h.t.Errorf("%d lists and %d watches in two hours", n, watches.Load())
 				}
 			})
 		})

@@ -153,8 +153,11 @@ type inVain struct {
 	// empty is how long watches have stood that brought nothing, see emptyFor.
 	empty time.Duration
 	// unheard is how long watches in a row before this one have stood that brought nothing, about
-	// since a probe was answered last that did not find something newer. What a watch brings ends it.
+	// since a probe was answered last that did not find something newer. What a watch brings ends it,
+	// and a watch that proves, see there.
 	unheard time.Duration
+	// newer says that a probe has found something newer within unheard.
+	newer bool
 	// silence is how long watches in a row have stood that brought nothing while no probe was
 	// answered. What a watch brings ends it, and an answered probe.
 	silence time.Duration

@@ -42,7 +42,7 @@ func (m *machine) brokeOffIdle() bool {
 // without a bookmark, but each ended sooner than the probe of a silent watch, so that nothing tells
 // a quiet resource from a network that swallows events. A server sends a bookmark before the end of
 // a watch. So this one is asked to end before a front end that ends idle streams does it, and
-// counts as silent if it brings nothing while a probe finds that the server has something newer.
+// counts as silent if it brings nothing and a probe has found that the server has something newer.
 func (m *machine) proves() bool { return m.unheard >= bookmarkPeriod && !m.opaque() }
 
 // short reports whether the watch at hand has ended so soon that it counts as refused if it brought
@@ -75,13 +75,11 @@ func (m *machine) endedWell(unconfirmed bool) {
 	if m.silence += m.in.after; m.brought || m.in.probe != probeUnanswered {
 		m.silence = 0
 	}
-	missed := !m.brought && m.proves() && m.in.probe == probeFoundNewer
+	missed := false
 	switch {
 	case !m.brought:
 		m.empty += m.in.after
-		if m.unheard += m.in.after; m.in.probe == probeAnswered { // they are sent each bookmarkPeriod
-			m.unheard = m.in.after % bookmarkPeriod
-		}
+		missed = m.endedSilent()
 	case m.short() && !m.moved: // or they would be repeated forever
 		m.empty += max(m.in.after, shortPace)
 	}
@@ -106,6 +104,27 @@ func (m *machine) endedWell(unconfirmed bool) {
 		return
 	}
 	m.resume()
+}
+
+// endedSilent counts a watch that ended well and has brought nothing. It reports whether the watch
+// was to prove that watches deliver, and has not, although a probe has found a newer version since
+// something was heard. Such a watch is too short for a slow answer, so the answers of the probes
+// before it count as well. After it the 90 s begin again in any case, or a server that is too slow
+// for its probe would be sent a watch every 3 s.
+func (m *machine) endedSilent() (missed bool) {
+	proving := m.proves()
+	m.unheard += m.in.after
+	switch m.in.probe {
+	case probeFoundNewer:
+		m.newer = true
+	case probeAnswered: // they are sent each bookmarkPeriod
+		m.unheard, m.newer = m.in.after%bookmarkPeriod, false
+	}
+	missed = proving && m.newer
+	if proving {
+		m.unheard, m.newer = 0, false
+	}
+	return missed
 }
 
 // endedAtOnce handles a watch that ended as soon as it began, and brought nothing.

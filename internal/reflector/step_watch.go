@@ -85,7 +85,7 @@ func (m *machine) watchOpened() {
 // watchDelivered notes that the watch works. Initial events make up for no failure before all of
 // them have come.
 func (m *machine) watchDelivered() {
-	m.brought, m.unconfirmed, m.silence, m.unheard, m.standIns, m.err = true, false, 0, 0, 0, nil
+	m.brought, m.unconfirmed, m.silence, m.unheard, m.newer, m.standIns, m.err = true, false, 0, 0, false, 0, nil
 	if !m.initial && m.stood+m.in.after >= m.cfg.Backoff.Healthy {
 		m.forgive()
 	}
@@ -179,7 +179,7 @@ func (m *machine) probed() {
 // silentWatch handles a watch that brought nothing although the server has something newer. Either
 // nothing of ours has changed and there are no bookmarks, or what the server sends is lost.
 func (m *machine) silentWatch() {
-	m.unheard = 0
+	m.unheard, m.newer = 0, false
 	m.failedAnswers++
 	if m.hopeless() && m.failedAnswers >= m.silentWatches() {
 		m.listInstead(ErrSilent)
