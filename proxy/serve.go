@@ -144,8 +144,11 @@ func sendsState(rq *request.Request) bool {
 	return rq.Name == "" && rq.ExactVersion() == 0 && rq.Continue == nil && !smallPage(rq)
 }
 
-// smallPage reports whether a LIST asks for no more objects than a proof of freshness costs.
-func smallPage(rq *request.Request) bool { return rq.Limit > 0 && rq.Limit < minProofObjects }
+// smallPage reports whether a request is a LIST of no more objects than a proof of freshness costs.
+// A WATCH ignores its limit.
+func smallPage(rq *request.Request) bool {
+	return !rq.Watch && rq.Limit > 0 && rq.Limit < minProofObjects
+}
 
 // detachURL gives a request with a long target a URL whose parts do not share the memory of the
 // target, since some of them are kept after the request. The host of an absolute target may have
