@@ -120,7 +120,8 @@ func MediaRanges(h http.Header) iter.Seq2[string, map[string]string] {
 	}
 }
 
-// parseRanges returns the media ranges of an Accept header that this package knows, best first.
+// parseRanges returns the media ranges of an Accept header that this package knows, best first. Of
+// ranges that are alike it returns only the best, so a header of any length has only few.
 func parseRanges(h http.Header) []MediaRange {
 	var ranges []MediaRange
 	for name, params := range MediaRanges(h) {
@@ -139,7 +140,13 @@ func parseRanges(h http.Header) []MediaRange {
 	slices.SortStableFunc(ranges, func(a, b MediaRange) int {
 		return cmp.Or(cmp.Compare(b.quality, a.quality), cmp.Compare(a.Wildcards, b.Wildcards))
 	})
-	return ranges
+	var distinct []MediaRange
+	for _, mr := range ranges {
+		if !slices.ContainsFunc(distinct, func(d MediaRange) bool { return d.MediaType == mr.MediaType && d.Wildcards == mr.Wildcards }) {
+			distinct = append(distinct, mr)
+		}
+	}
+	return distinct
 }
 
 func parseMediaType(name string, params map[string]string) (MediaType, bool) {
@@ -170,7 +177,7 @@ func parseMediaType(name string, params map[string]string) (MediaType, bool) {
 	default:
 		return mt, false
 	}
-	mt.Version = params["v"]
+	mt.Version = strings.Clone(params["v"]) // the rest of the header is not kept
 	return mt, params["g"] == metav1.GroupName && (mt.Version == "v1" || mt.Version == "v1beta1")
 }
 
@@ -226,7 +233,7 @@ func parseStrictRange(text string, last bool) (kind string, ok bool) {
 			return "", false
 		}
 		if name == "as" {
-			kind = value
+			kind = strings.Clone(value) // the rest of the header is not kept
 		}
 		seen = append(seen, name)
 	}

@@ -2,6 +2,7 @@ package request
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/weirproject/weir/internal/wire"
@@ -56,5 +57,18 @@ func TestNegotiate(t *testing.T) {
 		if got, ok := a.Negotiate(tt.can); ok != tt.ok || got != tt.want {
 			t.Errorf("%q: got %+v %v, want %+v %v", tt.accept, got, ok, tt.want, tt.ok)
 		}
+	}
+}
+
+// TestAlikeRanges parses a header that repeats its ranges. What is kept of it is small, since
+// anybody can have thousands of such headers cached.
+func TestAlikeRanges(t *testing.T) {
+	header := strings.Repeat("*/*,application/json;q=0.1,", MaxCachedBytes/30) + "application/json"
+	a := ParseAccept(http.Header{"Accept": {header}})
+	if len(a.ranges) != 2 || cap(a.ranges) > 4 {
+		t.Errorf("%d ranges in %d places", len(a.ranges), cap(a.ranges))
+	}
+	if mt, ok := a.Negotiate(func(mr MediaRange) bool { return mr.quality == 1 && mr.Wildcards == 0 }); !ok || mt.Encoding != wire.JSON {
+		t.Errorf("not the best of the ranges: %+v", a.ranges)
 	}
 }
