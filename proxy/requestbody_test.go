@@ -339,15 +339,25 @@ func TestSlowWriter(t *testing.T) {
 // reads the body then leaves the client's connection alone, which is in other hands.
 func TestAnswerBeforeBody(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
-	u.setFault(func(w http.ResponseWriter, _ *http.Request) { writeStatus(w, http.StatusForbidden) })
+	const path = "/api/v1/reviews"
+	upstream := u.tls.Config.Handler
+	u.tls.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == path {
+			writeStatus(w, http.StatusForbidden)
+			return
+		}
+		upstream.ServeHTTP(w, r)
+	})
 	tp := startProxy(t, u, Options{})
+	tp.get("jane", "/api/v1/namespaces/default/pods/none") // keeps the connection after refusals
 	for range 100 {
 		body, rest := io.Pipe()
-		r, err := http.NewRequestWithContext(tp.ctx, http.MethodPost, tp.server.URL()+"/api/v1/reviews", body)
+		r, err := http.NewRequestWithContext(tp.ctx, http.MethodPost, tp.server.URL()+path, body)
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.ContentLength = 4 * maxBuffered
+		r.Header.Set("Authorization", "Bearer token-jane")
 		resp, err := tp.client.Do(r)
 		if err != nil {
 			t.Fatal(err)

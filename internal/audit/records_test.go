@@ -124,7 +124,11 @@ func TestEnvelopes(t *testing.T) {
 		"docker, of level RequestResponse": `{"log":` + inText(t, withObject(one(1), object(MaxLine))) + "}\n" + at(2),
 		"text with large objects":          "x " + withObject(one(1), object(2*MaxLine)) + "\n" + at(2),
 	} {
-		for _, src := range []io.Reader{strings.NewReader(text), iotest.OneByteReader(strings.NewReader(text))} {
+		sources := []io.Reader{strings.NewReader(text)}
+		if len(text) < MaxLine { // jsontext moves all of a value for each read, which the race detector notes
+			sources = append(sources, iotest.OneByteReader(strings.NewReader(text)))
+		}
+		for _, src := range sources {
 			log, err := NewLog("that", src)
 			if err != nil {
 				t.Fatal(err)
