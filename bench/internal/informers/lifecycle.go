@@ -162,7 +162,7 @@ func (h *history) appendStep(dst []byte, i, step int) []byte {
 }
 
 var rolloutFigures = []comparedFigure{
-	{figures.New("rolloutSeconds", "lifecycle: until a rollout's changes are handled", figures.Seconds), lower},
+	{figures.New("rolloutSeconds", "lifecycle: until a rollout is handled", figures.Seconds), lower},
 	{figures.New("rolloutCPUSeconds", "lifecycle: CPU per rollout", figures.Seconds), lower},
 }
 
