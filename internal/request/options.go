@@ -62,9 +62,11 @@ func isStrictQuery(q url.Values, known sets.Set[string]) bool {
 		isStrictTimeout(q.Get("timeout"))
 }
 
+// isStrictVersion reports whether kube-apiserver accepts the resourceVersion. It compares the text
+// with "0" in some places, so other ways to write zero are not strict.
 func isStrictVersion(text string) bool {
-	_, ok := resourceversion.ParseCanonical(text)
-	return ok || text == ""
+	rv, err := resourceversion.Parse(text)
+	return text == "" || err == nil && (rv > 0 || text == "0")
 }
 
 // isStrictTimeout reports whether kube-apiserver accepts the timeout, and it leaves time to answer.

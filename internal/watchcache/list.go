@@ -20,13 +20,14 @@ import (
 // stateForList returns the state that a LIST asks for, its first key, and the most objects it may
 // return (0: no limit).
 func (c *Cache) stateForList(ctx context.Context, rd *request.Request) (st *state, start string, limit int, err error) {
-	limit = int(min(max(rd.Limit, 0), 1<<30))
+	if !rd.AnyVersion() { // kube-apiserver ignores the limit, for a later page too
+		limit = int(min(max(rd.Limit, 0), 1<<30))
+	}
 	switch {
 	case rd.Continue != nil:
 		start = rd.Continue.Key(rd.Namespace)
 		st, err = c.stateForContinue(ctx, rd.Continue)
 	case rd.AnyVersion():
-		limit = 0
 		st = c.currentState()
 	case rd.ExactVersion() > 0:
 		st, err = c.stateExactly(ctx, rd.RV)
