@@ -22,7 +22,7 @@ const (
 	look = 20 * time.Millisecond
 	// restoredFor is how long objects are written after a restore, before and after resourceVersions
 	// are reached again.
-	restoredFor = 3 * time.Second
+	restoredFor = 8 * time.Second
 )
 
 // state is what a server has, as a quorum LIST gives it.
