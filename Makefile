@@ -15,13 +15,13 @@ unit fuzz e2e oldest: export GOFLAGS += -ldflags=-s
 TOOL        = $$(GOWORK=off go -C tools tool -n $(1))
 # What go.work joins. One command for all shares the work on what they have in common. The proxy
 # comes first: its tests take longest, and others are compiled meanwhile.
-PACKAGES    = ./proxy/... ./controllerruntime/... ./... ./bench/... ./cmd/weir/... ./examples/... ./metrics/...
+PACKAGES    = ./proxy/... ./controllerruntime/... ./... ./measure/bench/... ./measure/doctor/... ./cmd/weir/... ./examples/... ./metrics/...
 # What make test fuzzes, and with how many inputs each: half a minute in all. Fuzzing compiles
 # everything a package needs once more, so those that need the least are chosen. At night each gets
 # 50000x. make fuzz FUZZ="$(make -s fuzzable)" takes all there are, FUZZTIME=1m a minute for each. A
 # number of inputs is never reported as a failure, as the end of a time now and then is
 # (go.dev/issue/56238).
-FUZZ        = ./internal/wire ./internal/audit ./internal/store ./internal/pack ./internal/pack/entropy
+FUZZ        = ./internal/core/wire ./measure/doctor/audit ./internal/core/store ./internal/core/pack ./internal/core/pack/entropy
 FUZZTIME    = 1000x
 
 # How long make soak takes, and more of its flags: -soak.seed N replays the faults of one run,
@@ -33,19 +33,20 @@ SOAKFLAGS   =
 PROGRAMPODS  = 50000
 PROGRAMFLAGS =
 
-# make baseline measures the figures that a change must keep, and writes them to bench/baseline.
-# make baseline-check measures BASELINETREE, and compares it with these. BASELINETREE can be a git
-# worktree of another commit. BASELINEFLAGS='-without kube-scheduler,kube-controller-manager' leaves
+# make baseline measures the figures that a change must keep, and writes them to
+# measure/bench/baseline. make baseline-check measures BASELINETREE, and compares it with these.
+# BASELINETREE can be a git worktree of another commit.
+# BASELINEFLAGS='-without kube-scheduler,kube-controller-manager' leaves
 # out the programs of others, and -only ROW measures one row.
 BASELINETREE  = .
 BASELINERUNS  = 5
 BASELINEPODS  = 50000
 BASELINEFLAGS =
-BASELINE      = go run ./bench/cmd/baseline -tree $(BASELINETREE) -runs $(BASELINERUNS) -pods $(BASELINEPODS) $(BASELINEFLAGS)
+BASELINE      = go run ./measure/bench/cmd/baseline -tree $(BASELINETREE) -runs $(BASELINERUNS) -pods $(BASELINEPODS) $(BASELINEFLAGS)
 
 # The modules beside the root. tidy has them find each other as go.work does, which go mod tidy does
 # not read.
-MODULES      = bench cmd/weir controllerruntime e2e examples metrics proxy
+MODULES      = cmd/weir controllerruntime e2e examples measure/bench measure/doctor metrics proxy
 NESTED       = controllerruntime metrics proxy
 
 .PHONY: help test testprograms lint staticcheck unit fuzz fuzzable mutants e2e soak answers proxyfuzz hostile programs baseline baseline-check cost-model oldest next build release image apidiff fmt tidy release-check
@@ -100,7 +101,7 @@ staticcheck: ## staticcheck as it is
 #
 # make lint has vetted all of it: to vet what the race detector needs of Kubernetes once more would
 # take minutes.
-PLAIN   := internal/wire internal/doctor internal/decode internal/pack/entropy internal/podsim cmd/weir bench/cmd/baseline bench/cmd/weir-bench bench/internal/growth bench/internal/informers bench/internal/lab bench/internal/servers examples/boltsink
+PLAIN   := internal/core/wire measure/doctor internal/core/decode internal/core/pack/entropy internal/testing/podsim cmd/weir measure/bench/cmd/baseline measure/bench/cmd/weir-bench measure/bench/internal/growth measure/bench/internal/informers measure/bench/internal/lab measure/bench/internal/servers examples/boltsink
 SINGLE  := \
 	FuncIndexAgainstOlderSnapshots FuncIndexHolds.* IndexesAgainstWalk IndexThatCannotBeMade NoIndexFor LabelSets FewSetsLookedAt \
 	SyncedAtItsVersion (Synced|ResyncNow)UnderSteadyLoad MergedWatches BacklogForgetsWhatCameAndWent BlockedCursorCosts \
@@ -113,10 +114,10 @@ CONTROL := ^Test(ClientGo(List|WatchList|Dynamic|Metadata)|Sabotage|DropIn(JSON|
 unit: ## the tests of all modules but e2e, with the race detector where there is a goroutine
 	packages=$$(go list $(PACKAGES)) && \
 		go test -vet=off -race -timeout 15m -skip '$(SINGLE)|$(CONTROL)' $$(echo "$$packages" | grep -vE '/($(subst $() ,|,$(PLAIN)))$$')
-	go test -vet=off -race -run '^TestConcurrent(Use)?$$' ./internal/decode ./internal/podsim
-	go test -vet=off -tags invariants ./internal/store ./internal/reflector ./internal/delivery ./internal/watchcache ./internal/sim ./internal/engine .
+	go test -vet=off -race -run '^TestConcurrent(Use)?$$' ./internal/core/decode ./internal/testing/podsim
+	go test -vet=off -tags invariants ./internal/core/store ./internal/core/reflector ./internal/core/delivery ./internal/serve/watchcache ./internal/testing/sim ./internal/core/engine .
 	go test -vet=off -timeout 15m $(addprefix ./,$(PLAIN))
-	go test -vet=off -timeout 15m -run '$(SINGLE)|$(CONTROL)' ./informertest ./internal/watchcache ./internal/pack
+	go test -vet=off -timeout 15m -run '$(SINGLE)|$(CONTROL)' ./informertest ./internal/serve/watchcache ./internal/core/pack
 
 fuzz: ## half a minute of fuzzing; FUZZ and FUZZTIME choose more
 	@bin=$$(mktemp -d) && trap 'rm -rf "$$bin"' EXIT && cache=$$(go env GOCACHE)/fuzz && for d in $(FUZZ); do \
@@ -135,7 +136,7 @@ fuzzable: ## the packages that can be fuzzed
 # Breaks the engine in some dozens of ways, one by one, and demands that the simulation notices. Not
 # part of make test: it takes an hour.
 mutants: ## break the engine in dozens of ways, and demand that the simulation notices: an hour
-	go test ./internal/sim -run '^TestMutants$$' -mutants -timeout 10h -v
+	go test ./internal/testing/sim -run '^TestMutants$$' -mutants -timeout 10h -v
 
 # Builds kube-apiserver, etcd, kube-controller-manager, kube-scheduler and kubectl from their
 # modules the first time: some 5 minutes on 2 cores. Prometheus, Chromium and npm are Debian's:
@@ -178,7 +179,7 @@ programs: ## programs of others on the drop-in; PROGRAMPODS=N
 	cd e2e && go test -timeout 0 -v -count=1 -run '^TestPrograms$$' ./programs -args -programs.pods $(PROGRAMPODS) $(PROGRAMFLAGS)
 
 # It takes an hour. What is measured stays, so that another run continues.
-baseline: ## measure the figures that changes must keep, into bench/baseline: an hour
+baseline: ## measure the figures that changes must keep, into measure/bench/baseline: an hour
 	$(BASELINE)
 
 baseline-check: ## measure them again, and compare
@@ -186,8 +187,8 @@ baseline-check: ## measure them again, and compare
 
 # What weir doctor predicts with. MODELPODS=N measures with other numbers of pods.
 MODELPODS = 10000
-cost-model: ## measure internal/cost/model.json again, on kube-apiserver and etcd: ten minutes
-	cd e2e && go test -timeout 0 -v -count=1 -run '^TestCostModel$$' ./doctor -args -doctor.pods $(MODELPODS) -doctor.model $(CURDIR)/internal/cost/model.json
+cost-model: ## measure measure/doctor/cost/model.json again, on kube-apiserver and etcd: ten minutes
+	cd e2e && go test -timeout 0 -v -count=1 -run '^TestCostModel$$' ./doctor -args -doctor.pods $(MODELPODS) -doctor.model $(CURDIR)/measure/doctor/cost/model.json
 
 # The module alone, with the oldest client-go that it builds with, which its go.mod names; go.work
 # has the newest. What it lacks, or does in another way, is not known when building only: the
@@ -219,7 +220,7 @@ tidy: ## go mod tidy in the modules beside the root, whose tests have packages o
 # and checksums.
 VERSION   ?= $(shell git describe --tags --match 'v*' --always --dirty)
 PLATFORMS  = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
-PROGRAMS   = cmd/weir cmd/weir/weir-serve bench/cmd/weir-bench proxy/cmd/weir-proxy
+PROGRAMS   = cmd/weir cmd/weir/weir-serve measure/bench/cmd/weir-bench proxy/cmd/weir-proxy
 RELEASE    = CGO_ENABLED=0 go build -trimpath -ldflags='-s -w'
 release: ## in dist/, the programs for linux, darwin and windows, with checksums and an SBOM for each
 	@rm -rf dist && mkdir -p dist

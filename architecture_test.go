@@ -26,7 +26,7 @@ func TestArchitecture(t *testing.T) {
 	const module = "github.com/weirproject/weir"
 	rank := packageTable(t)
 	list := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`,
-		"./...", "./bench/...", "./cmd/weir/...", "./controllerruntime/...", "./proxy/...", "./e2e/...", "./examples/...", "./metrics/...")
+		"./...", "./measure/bench/...", "./measure/doctor/...", "./cmd/weir/...", "./controllerruntime/...", "./proxy/...", "./e2e/...", "./examples/...", "./metrics/...")
 	list.Env = append(os.Environ(), "GOFLAGS=-mod=readonly")
 	out, err := list.Output()
 	if err != nil {
@@ -293,7 +293,7 @@ func TestListedFiles(t *testing.T) {
 // TestGoroutines: every package that starts a goroutine checks with goleak that none leaks, except
 // those that ARCHITECTURE.md excepts.
 func TestGoroutines(t *testing.T) {
-	excepted := regexp.MustCompile(`^(e2e|internal/sim)(/|$)`)
+	excepted := regexp.MustCompile(`^(e2e|internal/testing/sim)(/|$)`)
 	starters := 0
 	for dir, files := range goFiles(t) {
 		if excepted.MatchString(filepath.ToSlash(dir)) {

@@ -22,7 +22,7 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/clientgo"
-	"github.com/weirproject/weir/internal/eventually"
+	"github.com/weirproject/weir/internal/testing/eventually"
 )
 
 var configMaps = corev1.SchemeGroupVersion.WithResource("configmaps")

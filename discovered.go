@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/internal/discovery"
-	"github.com/weirproject/weir/internal/source"
+	"github.com/weirproject/weir/internal/core/discovery"
+	"github.com/weirproject/weir/internal/core/source"
 )
 
 // discovered is a source that knows its resource only by kind. It asks the server for the

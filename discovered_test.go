@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/internal/source"
-	"github.com/weirproject/weir/internal/wire"
+	"github.com/weirproject/weir/internal/core/source"
+	"github.com/weirproject/weir/internal/core/wire"
 )
 
 // discoveredWidgets returns the source of a custom resource that is known by kind only. Its server

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/weirproject/weir/internal/engine"
-	"github.com/weirproject/weir/internal/reflector"
-	"github.com/weirproject/weir/internal/store"
+	"github.com/weirproject/weir/internal/core/engine"
+	"github.com/weirproject/weir/internal/core/reflector"
+	"github.com/weirproject/weir/internal/core/store"
 )
 
 // These errors name the reason why an informer is not current. For each reflector that is not

@@ -5,8 +5,8 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"github.com/weirproject/weir/internal/delivery"
-	"github.com/weirproject/weir/internal/resourceversion"
+	"github.com/weirproject/weir/internal/core/delivery"
+	"github.com/weirproject/weir/internal/core/resourceversion"
 )
 
 // EventType says what happened to an object from one handler's point of view. The zero value is not

@@ -11,7 +11,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/internal/source"
+	"github.com/weirproject/weir/internal/core/source"
 )
 
 // Factory shares informers: users with the same options get the same informer, see Acquire. An

@@ -8,11 +8,11 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/internal/delivery"
-	"github.com/weirproject/weir/internal/engine"
-	"github.com/weirproject/weir/internal/reflector"
-	"github.com/weirproject/weir/internal/source"
-	"github.com/weirproject/weir/internal/store"
+	"github.com/weirproject/weir/internal/core/delivery"
+	"github.com/weirproject/weir/internal/core/engine"
+	"github.com/weirproject/weir/internal/core/reflector"
+	"github.com/weirproject/weir/internal/core/source"
+	"github.com/weirproject/weir/internal/core/store"
 )
 
 // Informer stores the objects of one resource, or of some of its namespaces and selectors, and

@@ -3,7 +3,7 @@ package weir
 import (
 	"time"
 
-	"github.com/weirproject/weir/internal/reflector"
+	"github.com/weirproject/weir/internal/core/reflector"
 )
 
 // ListWatch configures how an informer lists and watches. The zero value suits any server: the

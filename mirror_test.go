@@ -21,8 +21,8 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/internal/eventually"
-	"github.com/weirproject/weir/internal/shard"
+	"github.com/weirproject/weir/internal/core/shard"
+	"github.com/weirproject/weir/internal/testing/eventually"
 )
 
 // table is a Sink that keeps objects in maps and reports calls that violate its contract.

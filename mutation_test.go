@@ -11,11 +11,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/internal/delivery"
-	"github.com/weirproject/weir/internal/mutation"
-	"github.com/weirproject/weir/internal/scribble"
-	"github.com/weirproject/weir/internal/store"
-	"github.com/weirproject/weir/internal/wire"
+	"github.com/weirproject/weir/internal/core/delivery"
+	"github.com/weirproject/weir/internal/core/mutation"
+	"github.com/weirproject/weir/internal/core/store"
+	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/scribble"
 )
 
 // holding returns an informer that does not run and stores some objects.

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 
-	"github.com/weirproject/weir/internal/codec"
-	"github.com/weirproject/weir/internal/wire"
+	"github.com/weirproject/weir/internal/core/codec"
+	"github.com/weirproject/weir/internal/core/wire"
 )
 
 type gear struct {

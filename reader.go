@@ -6,8 +6,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
-	"github.com/weirproject/weir/internal/mutation"
-	"github.com/weirproject/weir/internal/store"
+	"github.com/weirproject/weir/internal/core/mutation"
+	"github.com/weirproject/weir/internal/core/store"
 )
 
 // reader decodes an informer's objects for callers, as its options require.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/internal/scribble"
+	"github.com/weirproject/weir/internal/testing/scribble"
 )
 
 // With PrivateCopies every returned object is the reader's own. Without it, only Copy's is.

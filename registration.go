@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/weirproject/weir/internal/delivery"
-	"github.com/weirproject/weir/internal/engine"
+	"github.com/weirproject/weir/internal/core/delivery"
+	"github.com/weirproject/weir/internal/core/engine"
 )
 
 // Registration is a handler on an informer, as Handle returns it. Its methods are safe for

@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir"
-	"github.com/weirproject/weir/internal/rewound"
+	"github.com/weirproject/weir/internal/testing/rewound"
 )
 
 // TestFactoryRestore: the watch of one of a factory's informers breaks when the server is restored.

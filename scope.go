@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/weirproject/weir/internal/shard"
+	"github.com/weirproject/weir/internal/core/shard"
 )
 
 // maxSelectors is the number of owners that a store can distinguish.

@@ -1,6 +1,6 @@
 package weir
 
-import "github.com/weirproject/weir/internal/shard"
+import "github.com/weirproject/weir/internal/core/shard"
 
 // Shard is one of Count equal parts of a resource's objects: part Index, counted from 0. The zero
 // value is all objects. Informers with the same Count and every Index below it together store each

@@ -16,7 +16,7 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/internal/eventually"
+	"github.com/weirproject/weir/internal/testing/eventually"
 )
 
 type pods = *weir.Informer[*corev1.Pod]

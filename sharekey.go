@@ -6,8 +6,8 @@ import (
 	"slices"
 	"unsafe"
 
-	"github.com/weirproject/weir/internal/funcvalue"
-	"github.com/weirproject/weir/internal/mutation"
+	"github.com/weirproject/weir/internal/core/funcvalue"
+	"github.com/weirproject/weir/internal/core/mutation"
 )
 
 // shareKey contains the options on which the users of one informer agree.

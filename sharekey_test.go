@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/weirproject/weir/internal/store"
-	"github.com/weirproject/weir/internal/wire"
+	"github.com/weirproject/weir/internal/core/store"
+	"github.com/weirproject/weir/internal/core/wire"
 )
 
 // shares has, for each option, a non-zero value, and whether a user with it shares the informer of

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/weirproject/weir/internal/store"
+	"github.com/weirproject/weir/internal/core/store"
 )
 
 // Snapshot is the state of an informer at one moment. It does not change, is cheap to take, holds

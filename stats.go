@@ -3,8 +3,8 @@ package weir
 import (
 	"time"
 
-	"github.com/weirproject/weir/internal/delivery"
-	"github.com/weirproject/weir/internal/store"
+	"github.com/weirproject/weir/internal/core/delivery"
+	"github.com/weirproject/weir/internal/core/store"
 )
 
 // Stats are counts and sizes of an informer at one moment.

@@ -3,7 +3,7 @@ package weir
 import (
 	"time"
 
-	"github.com/weirproject/weir/internal/reflector"
+	"github.com/weirproject/weir/internal/core/reflector"
 )
 
 // Phase is what a reflector is doing.

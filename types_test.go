@@ -7,9 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weirproject/weir"
-	"github.com/weirproject/weir/internal/delivery"
-	"github.com/weirproject/weir/internal/reflector"
-	"github.com/weirproject/weir/internal/wire"
+	"github.com/weirproject/weir/internal/core/delivery"
+	"github.com/weirproject/weir/internal/core/reflector"
+	"github.com/weirproject/weir/internal/core/wire"
 )
 
 // TestEnumerations: the package's constants equal those of the packages that it passes them to.

@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	serializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
 
-	"github.com/weirproject/weir/internal/codec"
-	"github.com/weirproject/weir/internal/wire"
+	"github.com/weirproject/weir/internal/core/codec"
+	"github.com/weirproject/weir/internal/core/wire"
 )
 
 // bodyReader reads request bodies that contain an object of one kind.

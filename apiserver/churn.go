@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/weirproject/weir/internal/podsim"
-	"github.com/weirproject/weir/internal/request"
+	"github.com/weirproject/weir/internal/core/request"
+	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
 // churner changes simulated pods like a cluster. Only one goroutine may use it.

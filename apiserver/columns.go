@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/weirproject/weir/internal/watchcache"
+	"github.com/weirproject/weir/internal/serve/watchcache"
 )
 
 // columns are the columns of tables in addition to Name and Age.

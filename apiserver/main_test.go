@@ -6,7 +6,7 @@ import (
 	"go.uber.org/goleak"
 	"k8s.io/apimachinery/pkg/api/equality"
 
-	"github.com/weirproject/weir/internal/testgc"
+	"github.com/weirproject/weir/internal/testing/testgc"
 )
 
 func TestMain(m *testing.M) {

@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/weirproject/weir/internal/codec"
+	"github.com/weirproject/weir/internal/core/codec"
 )
 
 // object is an object being written: a pointer to a Go type of the scheme, or an

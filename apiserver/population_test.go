@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/internal/populations"
-	"github.com/weirproject/weir/internal/populations/names"
+	"github.com/weirproject/weir/internal/testing/populations"
+	"github.com/weirproject/weir/internal/testing/populations/names"
 )
 
 // TestPopulations checks that the pods of every population can be watched while they change and are

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/internal/wire"
+	"github.com/weirproject/weir/internal/core/wire"
 )
 
 // rawWatch is a WATCH as bytes.

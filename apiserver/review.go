@@ -8,8 +8,8 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/weirproject/weir/internal/request"
-	"github.com/weirproject/weir/internal/watchcache"
+	"github.com/weirproject/weir/internal/core/request"
+	"github.com/weirproject/weir/internal/serve/watchcache"
 )
 
 // review is a resource whose objects are answered when they are created, and not stored. The server

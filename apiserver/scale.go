@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/weirproject/weir/internal/request"
-	"github.com/weirproject/weir/internal/watchcache"
+	"github.com/weirproject/weir/internal/core/request"
+	"github.com/weirproject/weir/internal/serve/watchcache"
 )
 
 // Scale has the field paths of a scale subresource, such as "spec.replicas".

@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/weirproject/weir/internal/watchcache"
+	"github.com/weirproject/weir/internal/serve/watchcache"
 )
 
 // servedResource is one version of a resource, as it is served. It is immutable.

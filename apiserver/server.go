@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/internal/localonly"
+	"github.com/weirproject/weir/internal/serve/localonly"
 )
 
 // Server is an API server. It is an [http.Handler] and ready when New returns. Start, Run or Config

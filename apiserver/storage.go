@@ -6,10 +6,10 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/weirproject/weir/internal/resourceversion"
-	"github.com/weirproject/weir/internal/store"
-	"github.com/weirproject/weir/internal/watchcache"
-	"github.com/weirproject/weir/internal/wire"
+	"github.com/weirproject/weir/internal/core/resourceversion"
+	"github.com/weirproject/weir/internal/core/store"
+	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/serve/watchcache"
 )
 
 // storage stores the objects of one resource, for all its versions. Writes are serialized.

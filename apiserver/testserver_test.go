@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/internal/pipe"
+	"github.com/weirproject/weir/internal/testing/pipe"
 )
 
 // testServer is a server in memory and clients for it.

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/internal/wire"
+	"github.com/weirproject/weir/internal/core/wire"
 )
 
 // TestWatchSemantics has a row for each row of the WATCH table of kube-apiserver. The history is as

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/weirproject/weir/internal/podsim"
+	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
 // BenchmarkSync lists 10,000 pods from a server that has encoded them before, until a handler has

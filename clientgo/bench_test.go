@@ -9,10 +9,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/weirproject/weir/internal/delivery"
-	"github.com/weirproject/weir/internal/podsim"
-	"github.com/weirproject/weir/internal/store"
-	"github.com/weirproject/weir/internal/wire"
+	"github.com/weirproject/weir/internal/core/delivery"
+	"github.com/weirproject/weir/internal/core/store"
+	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
 // BenchmarkRepeatedList lists 20,000 pods repeatedly, like a controller that reads all objects in

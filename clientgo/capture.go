@@ -8,8 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/weirproject/weir/internal/request"
-	"github.com/weirproject/weir/internal/wire"
+	"github.com/weirproject/weir/internal/core/request"
+	"github.com/weirproject/weir/internal/core/wire"
 )
 
 // verb selects the requests whose response a capture takes.

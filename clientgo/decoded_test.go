@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/internal/store"
-	"github.com/weirproject/weir/internal/wire"
+	"github.com/weirproject/weir/internal/core/store"
+	"github.com/weirproject/weir/internal/core/wire"
 )
 
 // changingStore is a store whose objects a test changes.

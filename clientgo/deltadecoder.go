@@ -8,8 +8,8 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/weirproject/weir/internal/codec"
-	"github.com/weirproject/weir/internal/decode"
+	"github.com/weirproject/weir/internal/core/codec"
+	"github.com/weirproject/weir/internal/core/decode"
 )
 
 // deltaDecoder decodes the new version of an object over the old one. It decodes fields that are

@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/weirproject/weir/internal/codec"
-	"github.com/weirproject/weir/internal/podsim"
+	"github.com/weirproject/weir/internal/core/codec"
+	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
 // TestDeltaDecoder checks that two versions that are decoded together equal those that are decoded

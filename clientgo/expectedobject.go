@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
-	"github.com/weirproject/weir/internal/source"
-	"github.com/weirproject/weir/internal/wire"
+	"github.com/weirproject/weir/internal/core/source"
+	"github.com/weirproject/weir/internal/core/wire"
 )
 
 // expectedObject describes the objects that an informer accepts from watches. The informer reports

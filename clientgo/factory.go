@@ -35,7 +35,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/weirproject/weir/internal/source"
+	"github.com/weirproject/weir/internal/core/source"
 )
 
 // NewSharedInformerFactory returns a factory like informers.NewSharedInformerFactory's for the

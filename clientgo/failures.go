@@ -6,8 +6,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
-	"github.com/weirproject/weir/internal/reflector"
-	"github.com/weirproject/weir/internal/source"
+	"github.com/weirproject/weir/internal/core/reflector"
+	"github.com/weirproject/weir/internal/core/source"
 )
 
 // failures selects the errors of a reflector that a watch error handler receives. client-go passes

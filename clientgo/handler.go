@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
-	"github.com/weirproject/weir/internal/delivery"
-	"github.com/weirproject/weir/internal/store"
+	"github.com/weirproject/weir/internal/core/delivery"
+	"github.com/weirproject/weir/internal/core/store"
 )
 
 // AddEventHandler adds a handler with the informer's resync period.

@@ -11,7 +11,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/weirproject/weir/internal/store"
+	"github.com/weirproject/weir/internal/core/store"
 )
 
 // indexer is the cache.Indexer of an informer. Its results are shared and read-only unless

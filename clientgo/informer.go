@@ -16,13 +16,13 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
-	"github.com/weirproject/weir/internal/codec"
-	"github.com/weirproject/weir/internal/engine"
-	"github.com/weirproject/weir/internal/mutation"
-	"github.com/weirproject/weir/internal/reflector"
-	"github.com/weirproject/weir/internal/shard"
-	"github.com/weirproject/weir/internal/source"
-	"github.com/weirproject/weir/internal/store"
+	"github.com/weirproject/weir/internal/core/codec"
+	"github.com/weirproject/weir/internal/core/engine"
+	"github.com/weirproject/weir/internal/core/mutation"
+	"github.com/weirproject/weir/internal/core/reflector"
+	"github.com/weirproject/weir/internal/core/shard"
+	"github.com/weirproject/weir/internal/core/source"
+	"github.com/weirproject/weir/internal/core/store"
 )
 
 // NewSharedIndexInformer replaces client-go's function of that name. If lw's client was built from

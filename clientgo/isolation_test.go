@@ -16,10 +16,10 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/internal/podsim"
-	"github.com/weirproject/weir/internal/scribble"
-	"github.com/weirproject/weir/internal/store"
-	"github.com/weirproject/weir/internal/wire"
+	"github.com/weirproject/weir/internal/core/store"
+	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/podsim"
+	"github.com/weirproject/weir/internal/testing/scribble"
 )
 
 // isolatedInformers are informers of pods that store and deliver objects in each possible way. None

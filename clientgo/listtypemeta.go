@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"io"
 
-	"github.com/weirproject/weir/internal/wire"
+	"github.com/weirproject/weir/internal/core/wire"
 )
 
 // maxTypeMetaPrefix limits the bytes of a captured LIST that are searched for types.

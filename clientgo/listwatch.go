@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
-	"github.com/weirproject/weir/internal/request"
-	"github.com/weirproject/weir/internal/source"
+	"github.com/weirproject/weir/internal/core/request"
+	"github.com/weirproject/weir/internal/core/source"
 )
 
 // listWatch is a source.Source over a ListerWatcher. If the ListerWatcher's transport is wrapped it

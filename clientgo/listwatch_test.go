@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/internal/source"
+	"github.com/weirproject/weir/internal/core/source"
 )
 
 // blocked is a ListerWatcher that ignores contexts. Its List, its List of a single object or its

@@ -5,7 +5,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/weirproject/weir/internal/testgc"
+	"github.com/weirproject/weir/internal/testing/testgc"
 )
 
 func TestMain(m *testing.M) {

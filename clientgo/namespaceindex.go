@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/weirproject/weir/internal/store"
+	"github.com/weirproject/weir/internal/core/store"
 )
 
 // The namespace index, which every generated informer has, is not stored: the store is ordered by

@@ -15,7 +15,7 @@ import (
 	"k8s.io/klog/v2/textlogger"
 
 	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/internal/mutation"
+	"github.com/weirproject/weir/internal/core/mutation"
 )
 
 // TestPinDecoded checks that with PinDecoded every reader receives the same value, and nothing is

@@ -15,9 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/weirproject/weir/internal/request"
-	"github.com/weirproject/weir/internal/source"
-	"github.com/weirproject/weir/internal/wire"
+	"github.com/weirproject/weir/internal/core/request"
+	"github.com/weirproject/weir/internal/core/source"
+	"github.com/weirproject/weir/internal/core/wire"
 )
 
 // probePage is the limit for a List that seems to read page after page itself. It is the limit of

@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/tools/pager"
 
 	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/internal/source"
+	"github.com/weirproject/weir/internal/core/source"
 )
 
 // byPager returns a List of client-go's pager, which keeps the limit that it receives.

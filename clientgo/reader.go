@@ -4,9 +4,9 @@ import (
 	"context"
 	"sync"
 
-	"github.com/weirproject/weir/internal/codec"
-	"github.com/weirproject/weir/internal/mutation"
-	"github.com/weirproject/weir/internal/store"
+	"github.com/weirproject/weir/internal/core/codec"
+	"github.com/weirproject/weir/internal/core/mutation"
+	"github.com/weirproject/weir/internal/core/store"
 )
 
 // reader returns the values of objects to readers and handlers, as the options require. The store

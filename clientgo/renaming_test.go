@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/weirproject/weir/internal/wire"
+	"github.com/weirproject/weir/internal/core/wire"
 )
 
 // renaming is a transform that gives each pod another name and namespace, like caches of several

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/weirproject/weir/internal/rewound"
+	"github.com/weirproject/weir/internal/testing/rewound"
 )
 
 // TestFactoryRestore breaks the watch of one of a factory's informers when the server is restored.

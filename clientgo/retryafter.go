@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
-	"github.com/weirproject/weir/internal/request"
-	"github.com/weirproject/weir/internal/source"
+	"github.com/weirproject/weir/internal/core/request"
+	"github.com/weirproject/weir/internal/core/source"
 )
 
 // retryAfter moves the Retry-After header of a refusal into its error. client-go's REST client

@@ -23,7 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/weirproject/weir/internal/source"
+	"github.com/weirproject/weir/internal/core/source"
 )
 
 // TestBrokenConnection checks that a broken connection is reported immediately and with its cause,

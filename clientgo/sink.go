@@ -8,11 +8,11 @@ import (
 
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/weirproject/weir/internal/codec"
-	"github.com/weirproject/weir/internal/reflector"
-	"github.com/weirproject/weir/internal/resourceversion"
-	"github.com/weirproject/weir/internal/store"
-	"github.com/weirproject/weir/internal/wire"
+	"github.com/weirproject/weir/internal/core/codec"
+	"github.com/weirproject/weir/internal/core/reflector"
+	"github.com/weirproject/weir/internal/core/resourceversion"
+	"github.com/weirproject/weir/internal/core/store"
+	"github.com/weirproject/weir/internal/core/wire"
 )
 
 // sink is the reflector's Sink. It writes the objects that an informer's reflector receives to the

@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/weirproject/weir/internal/engine"
+	"github.com/weirproject/weir/internal/core/engine"
 )
 
 // Err returns the error that keeps an informer from being current, or nil. The informer recovers

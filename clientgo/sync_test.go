@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/internal/reflector"
-	"github.com/weirproject/weir/internal/source"
+	"github.com/weirproject/weir/internal/core/reflector"
+	"github.com/weirproject/weir/internal/core/source"
 )
 
 // TestErr checks that Err and WaitForSync report what keeps an informer from being current, through

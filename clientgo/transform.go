@@ -7,7 +7,7 @@ import (
 
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
-	"github.com/weirproject/weir/internal/wire"
+	"github.com/weirproject/weir/internal/core/wire"
 )
 
 // transformLogEvery limits how often failed transforms are logged: a transform may fail for every

@@ -1,10 +1,10 @@
 package clientgo
 
 import (
-	"github.com/weirproject/weir/internal/codec"
-	"github.com/weirproject/weir/internal/delivery"
-	"github.com/weirproject/weir/internal/store"
-	"github.com/weirproject/weir/internal/wire"
+	"github.com/weirproject/weir/internal/core/codec"
+	"github.com/weirproject/weir/internal/core/delivery"
+	"github.com/weirproject/weir/internal/core/store"
+	"github.com/weirproject/weir/internal/core/wire"
 )
 
 // undecodable contains, by key, the objects whose newest version could not be delivered to a

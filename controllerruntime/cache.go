@@ -10,7 +10,7 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/clientgo"
-	"github.com/weirproject/weir/internal/source"
+	"github.com/weirproject/weir/internal/core/source"
 )
 
 // NewCache returns a function for the Options.NewCache of a manager or a cluster. The function

@@ -16,7 +16,7 @@ import (
 
 	"github.com/weirproject/weir/clientgo"
 	"github.com/weirproject/weir/controllerruntime"
-	"github.com/weirproject/weir/internal/rewound"
+	"github.com/weirproject/weir/internal/testing/rewound"
 )
 
 // TestNewInformerRestore breaks the watch of one informer of a function when the server is

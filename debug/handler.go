@@ -8,7 +8,7 @@ import (
 	"path"
 	"time"
 
-	"github.com/weirproject/weir/internal/localonly"
+	"github.com/weirproject/weir/internal/serve/localonly"
 )
 
 //go:embed page.html page.css page.js

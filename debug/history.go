@@ -11,10 +11,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	kjson "k8s.io/apimachinery/pkg/util/json"
 
-	"github.com/weirproject/weir/internal/diff"
-	"github.com/weirproject/weir/internal/inspect"
-	"github.com/weirproject/weir/internal/source"
-	"github.com/weirproject/weir/internal/store"
+	"github.com/weirproject/weir/internal/core/diff"
+	"github.com/weirproject/weir/internal/core/source"
+	"github.com/weirproject/weir/internal/core/store"
+	"github.com/weirproject/weir/internal/serve/inspect"
 )
 
 const (

@@ -22,7 +22,7 @@ import (
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/clientgo"
-	"github.com/weirproject/weir/internal/engine"
+	"github.com/weirproject/weir/internal/core/engine"
 )
 
 // looking is a server and an informer whose objects are observed.

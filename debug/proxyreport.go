@@ -1,8 +1,8 @@
 package debug
 
 import (
-	"github.com/weirproject/weir/internal/inspect"
-	"github.com/weirproject/weir/internal/registry"
+	"github.com/weirproject/weir/internal/core/registry"
+	"github.com/weirproject/weir/internal/serve/inspect"
 )
 
 // proxy is the page's data about a proxy.

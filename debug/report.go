@@ -5,12 +5,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weirproject/weir/internal/delivery"
-	"github.com/weirproject/weir/internal/engine"
-	"github.com/weirproject/weir/internal/inspect"
-	"github.com/weirproject/weir/internal/reflector"
-	"github.com/weirproject/weir/internal/store"
-	"github.com/weirproject/weir/internal/wire"
+	"github.com/weirproject/weir/internal/core/delivery"
+	"github.com/weirproject/weir/internal/core/engine"
+	"github.com/weirproject/weir/internal/core/reflector"
+	"github.com/weirproject/weir/internal/core/store"
+	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/serve/inspect"
 )
 
 // report is the page's data at one moment.

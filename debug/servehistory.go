@@ -7,9 +7,9 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/weirproject/weir/internal/engine"
-	"github.com/weirproject/weir/internal/inspect"
-	"github.com/weirproject/weir/internal/store"
+	"github.com/weirproject/weir/internal/core/engine"
+	"github.com/weirproject/weir/internal/core/store"
+	"github.com/weirproject/weir/internal/serve/inspect"
 )
 
 // longestHistory limits the duration of a history that is not a stream.

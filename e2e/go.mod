@@ -94,6 +94,7 @@ require (
 	github.com/prometheus/common v0.70.0 // indirect
 	github.com/prometheus/procfs v0.21.1 // indirect
 	github.com/spf13/pflag v1.0.10 // indirect
+	github.com/weirproject/weir/measure/doctor v0.0.0
 	github.com/weirproject/weir/metrics v0.0.0
 	github.com/weirproject/weir/proxy v0.0.0
 	github.com/x448/float16 v0.8.4 // indirect

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weirproject/weir/internal/resourceversion"
+	"github.com/weirproject/weir/internal/core/resourceversion"
 )
 
 var basics = []Story{

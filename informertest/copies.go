@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/weirproject/weir/internal/scribble"
+	"github.com/weirproject/weir/internal/testing/scribble"
 )
 
 var copies = []Story{

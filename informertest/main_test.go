@@ -9,7 +9,7 @@ import (
 	"go.uber.org/goleak"
 	"k8s.io/klog/v2"
 
-	"github.com/weirproject/weir/internal/testgc"
+	"github.com/weirproject/weir/internal/testing/testgc"
 )
 
 func TestMain(m *testing.M) {

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/informertest"
-	"github.com/weirproject/weir/internal/resourceversion"
+	"github.com/weirproject/weir/internal/core/resourceversion"
 )
 
 // handled changes every handler.

@@ -11,9 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/weirproject/weir/internal/request"
-	"github.com/weirproject/weir/internal/resourceversion"
-	"github.com/weirproject/weir/internal/wire"
+	"github.com/weirproject/weir/internal/core/request"
+	"github.com/weirproject/weir/internal/core/resourceversion"
+	"github.com/weirproject/weir/internal/core/wire"
 )
 
 // waitForVersion is how long kube-apiserver waits for its cache to reach a resourceVersion.

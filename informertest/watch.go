@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/weirproject/weir/internal/resourceversion"
+	"github.com/weirproject/weir/internal/core/resourceversion"
 )
 
 // frame is one thing to send on a watch.

@@ -7,9 +7,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/weirproject/weir/internal/engine"
-	"github.com/weirproject/weir/internal/registry"
-	"github.com/weirproject/weir/internal/wire"
+	"github.com/weirproject/weir/internal/core/engine"
+	"github.com/weirproject/weir/internal/core/registry"
+	"github.com/weirproject/weir/internal/core/wire"
 )
 
 // NewCollector returns a collector of all informers that run in this process, from the start of

@@ -22,8 +22,8 @@ import (
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/clientgo"
-	"github.com/weirproject/weir/internal/engine"
-	"github.com/weirproject/weir/internal/eventually"
+	"github.com/weirproject/weir/internal/core/engine"
+	"github.com/weirproject/weir/internal/testing/eventually"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/weirproject/weir/internal/reflector"
+	"github.com/weirproject/weir/internal/core/reflector"
 )
 
 // TestDocumented: docs/informer-metrics.md lists exactly the existing metrics, with their types and

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/internal/request"
+	"github.com/weirproject/weir/internal/core/request"
 )
 
 // TestDigest: questions that read alike when their texts are strung together are different ones.

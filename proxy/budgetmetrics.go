@@ -3,7 +3,7 @@ package proxy
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/weirproject/weir/internal/budget"
+	"github.com/weirproject/weir/internal/serve/budget"
 )
 
 var (

@@ -3,7 +3,7 @@ package proxy
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/weirproject/weir/internal/watchcache"
+	"github.com/weirproject/weir/internal/serve/watchcache"
 )
 
 // watchCacheStorage is kube-apiserver's label value for LISTs answered from the cache.

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/internal/testca"
+	"github.com/weirproject/weir/internal/testing/testca"
 )
 
 const publishedPath = "/api/v1/namespaces/" + configMapNamespace + "/configmaps/" + configMapName

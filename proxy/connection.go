@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/weirproject/weir/internal/budget"
+	"github.com/weirproject/weir/internal/serve/budget"
 )
 
 // connection is an accepted connection. It starts as unknown, and stays so until a request has a

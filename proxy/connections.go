@@ -13,7 +13,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/weirproject/weir/internal/budget"
+	"github.com/weirproject/weir/internal/serve/budget"
 )
 
 // connections is a listener that bounds its open connections: their number, that of each source,

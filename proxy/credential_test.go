@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/internal/testca"
+	"github.com/weirproject/weir/internal/testing/testca"
 )
 
 // TestHeadOfEndedWatch: a review that two watches share keeps nothing of the request of the first

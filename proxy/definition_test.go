@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/internal/feed"
+	"github.com/weirproject/weir/internal/serve/feed"
 )
 
 // TestRedefined: when the upstream redefines a resource, the proxy caches it again and ends its

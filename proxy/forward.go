@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/client-go/transport"
 
-	"github.com/weirproject/weir/internal/request"
+	"github.com/weirproject/weir/internal/core/request"
 )
 
 // forwardWithTimeout forwards a read, and answers it with late if the upstream has not begun to

@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/internal/request"
+	"github.com/weirproject/weir/internal/core/request"
 )
 
 // TestForwardedWatchEndsBetweenEvents: whenever a watch that is forwarded is ended, and however its

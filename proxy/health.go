@@ -15,7 +15,7 @@ import (
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/internal/request"
+	"github.com/weirproject/weir/internal/core/request"
 )
 
 const (

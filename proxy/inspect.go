@@ -5,10 +5,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weirproject/weir/internal/codec"
-	"github.com/weirproject/weir/internal/inspect"
-	"github.com/weirproject/weir/internal/store"
-	"github.com/weirproject/weir/internal/wire"
+	"github.com/weirproject/weir/internal/core/codec"
+	"github.com/weirproject/weir/internal/core/store"
+	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/serve/inspect"
 )
 
 // inspected is a server as the page of package debug sees it.

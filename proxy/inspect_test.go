@@ -15,7 +15,7 @@ import (
 
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/debug"
-	"github.com/weirproject/weir/internal/inspect"
+	"github.com/weirproject/weir/internal/serve/inspect"
 )
 
 // TestInspect: the page of package debug has the proxy while it runs, with what it caches and whom

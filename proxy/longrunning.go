@@ -9,7 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authentication/user"
 
-	"github.com/weirproject/weir/internal/request"
+	"github.com/weirproject/weir/internal/core/request"
 )
 
 // longRunningLimiter bounds long-running requests: their number, the number of each user, and their

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/sharding"
 
 	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/internal/request"
-	"github.com/weirproject/weir/internal/source"
+	"github.com/weirproject/weir/internal/core/request"
+	"github.com/weirproject/weir/internal/core/source"
 )
 
 // startPaths starts a proxy that caches resources of both scopes, and objects of two namespaces in

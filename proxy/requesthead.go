@@ -6,9 +6,9 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/weirproject/weir/internal/budget"
-	"github.com/weirproject/weir/internal/request"
-	"github.com/weirproject/weir/internal/watchcache"
+	"github.com/weirproject/weir/internal/core/request"
+	"github.com/weirproject/weir/internal/serve/budget"
+	"github.com/weirproject/weir/internal/serve/watchcache"
 )
 
 // The decoded head of a request is much larger than what was received: HTTP/2 compresses it, and

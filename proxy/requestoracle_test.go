@@ -15,7 +15,7 @@ import (
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	kubescheme "k8s.io/client-go/kubernetes/scheme"
 
-	"github.com/weirproject/weir/internal/request"
+	"github.com/weirproject/weir/internal/core/request"
 )
 
 // The tests in this file compare package request with kube-apiserver's own parsers.

@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/weirproject/weir/internal/feed"
+	"github.com/weirproject/weir/internal/serve/feed"
 )
 
 // resource is one resource that the proxy caches, or is about to cache. One goroutine runs its

@@ -17,10 +17,10 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/lru"
 
-	"github.com/weirproject/weir/internal/reflector"
-	"github.com/weirproject/weir/internal/source"
-	"github.com/weirproject/weir/internal/watchcache"
-	"github.com/weirproject/weir/internal/workers"
+	"github.com/weirproject/weir/internal/core/reflector"
+	"github.com/weirproject/weir/internal/core/source"
+	"github.com/weirproject/weir/internal/serve/watchcache"
+	"github.com/weirproject/weir/internal/serve/workers"
 )
 
 // resources is the set of resources that the proxy caches. It is safe for concurrent use.

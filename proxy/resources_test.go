@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/internal/reflector"
+	"github.com/weirproject/weir/internal/core/reflector"
 )
 
 var (

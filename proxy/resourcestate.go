@@ -6,7 +6,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/weirproject/weir/internal/reflector"
+	"github.com/weirproject/weir/internal/core/reflector"
 )
 
 // resourceState says how a resource is cached, or why it is not.

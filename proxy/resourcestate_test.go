@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/internal/feed"
-	"github.com/weirproject/weir/internal/reflector"
+	"github.com/weirproject/weir/internal/core/reflector"
+	"github.com/weirproject/weir/internal/serve/feed"
 )
 
 // block makes the upstream not answer the proxy's own requests for a resource, and those that

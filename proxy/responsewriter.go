@@ -9,8 +9,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/weirproject/weir/internal/budget"
-	"github.com/weirproject/weir/internal/request"
+	"github.com/weirproject/weir/internal/core/request"
+	"github.com/weirproject/weir/internal/serve/budget"
 )
 
 // responseWriter records the response to one request, with what the server knows of the request.

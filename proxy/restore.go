@@ -9,8 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/weirproject/weir/internal/request"
-	"github.com/weirproject/weir/internal/resourceversion"
+	"github.com/weirproject/weir/internal/core/request"
+	"github.com/weirproject/weir/internal/core/resourceversion"
 )
 
 // restoreTracker tracks whether the upstream went back in time: it was restored from a backup. Its

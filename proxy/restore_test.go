@@ -16,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/internal/feed"
-	"github.com/weirproject/weir/internal/reflector"
-	"github.com/weirproject/weir/internal/resourceversion"
+	"github.com/weirproject/weir/internal/core/reflector"
+	"github.com/weirproject/weir/internal/core/resourceversion"
+	"github.com/weirproject/weir/internal/serve/feed"
 )
 
 // TestWatchAfterRestore: after a restore of the upstream, a watch that resumes from before gets 410

@@ -10,8 +10,8 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
-	"github.com/weirproject/weir/internal/inspect"
-	"github.com/weirproject/weir/internal/request"
+	"github.com/weirproject/weir/internal/core/request"
+	"github.com/weirproject/weir/internal/serve/inspect"
 )
 
 // servedWatches is the list of the watches that are served from the cache, the newest first. It is

@@ -18,10 +18,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/internal/budget"
-	"github.com/weirproject/weir/internal/inspect"
-	"github.com/weirproject/weir/internal/source"
-	"github.com/weirproject/weir/internal/workers"
+	"github.com/weirproject/weir/internal/core/source"
+	"github.com/weirproject/weir/internal/serve/budget"
+	"github.com/weirproject/weir/internal/serve/inspect"
+	"github.com/weirproject/weir/internal/serve/workers"
 )
 
 // Server is a caching proxy. It is an [http.Handler] too, but only its own listener receives client

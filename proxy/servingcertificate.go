@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weirproject/weir/internal/selfsigned"
+	"github.com/weirproject/weir/internal/serve/selfsigned"
 )
 
 // servingCertificate is the certificate of the server. It is reloaded when its files change, and

@@ -11,11 +11,11 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/internal/feed"
-	"github.com/weirproject/weir/internal/reflector"
-	"github.com/weirproject/weir/internal/request"
-	"github.com/weirproject/weir/internal/watchcache"
-	"github.com/weirproject/weir/internal/wire"
+	"github.com/weirproject/weir/internal/core/reflector"
+	"github.com/weirproject/weir/internal/core/request"
+	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/serve/feed"
+	"github.com/weirproject/weir/internal/serve/watchcache"
 )
 
 // session is the life of one feed of a resource, until only a new one helps.

@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/apiserver/pkg/sharding"
 
-	"github.com/weirproject/weir/internal/shard"
+	"github.com/weirproject/weir/internal/core/shard"
 )
 
 // FuzzShardSelector: a selector that is read here kube-apiserver reads as well, and understands

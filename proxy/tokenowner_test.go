@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/internal/request"
+	"github.com/weirproject/weir/internal/core/request"
 )
 
 // TestSeatsByUser: the requests of a user are one flow, by whatever token they come, also if the

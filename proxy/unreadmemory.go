@@ -6,8 +6,8 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
-	"github.com/weirproject/weir/internal/budget"
-	"github.com/weirproject/weir/internal/watchcache"
+	"github.com/weirproject/weir/internal/serve/budget"
+	"github.com/weirproject/weir/internal/serve/watchcache"
 )
 
 const (

@@ -24,7 +24,7 @@ import (
 	"k8s.io/client-go/transport"
 	"k8s.io/utils/lru"
 
-	"github.com/weirproject/weir/internal/watchcache"
+	"github.com/weirproject/weir/internal/serve/watchcache"
 )
 
 // upstream forwards requests. Bodies are streamed both ways, also after upgrades. Each way takes a

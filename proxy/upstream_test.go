@@ -22,7 +22,7 @@ import (
 	"golang.org/x/net/http2"
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/internal/request"
+	"github.com/weirproject/weir/internal/core/request"
 )
 
 // roundTripper is a transport that a test has written.

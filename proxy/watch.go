@@ -7,8 +7,8 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
-	"github.com/weirproject/weir/internal/request"
-	"github.com/weirproject/weir/internal/watchcache"
+	"github.com/weirproject/weir/internal/core/request"
+	"github.com/weirproject/weir/internal/serve/watchcache"
 )
 
 // lastWriteTimeout bounds the write in progress when a watch is revoked.

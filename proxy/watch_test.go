@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/internal/feed"
-	"github.com/weirproject/weir/internal/resourceversion"
+	"github.com/weirproject/weir/internal/core/resourceversion"
+	"github.com/weirproject/weir/internal/serve/feed"
 )
 
 // TestRevoked: a watch ends when its caller may no longer have it: the permission is gone, or the

@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/weirproject/weir/internal/command"
+	"github.com/weirproject/weir/internal/tools/command"
 )
 
 func newBench() *cobra.Command {

@@ -14,9 +14,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/weirproject/weir"
-	"github.com/weirproject/weir/internal/command"
-	"github.com/weirproject/weir/internal/quantity"
-	"github.com/weirproject/weir/internal/wire"
+	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/tools/command"
 )
 
 // The columns after the name of a pod, and the additional ones of -o wide.

@@ -7,8 +7,8 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/internal/childserver"
-	"github.com/weirproject/weir/internal/command"
+	"github.com/weirproject/weir/internal/tools/childserver"
+	"github.com/weirproject/weir/internal/tools/command"
 )
 
 // demoChurn is how many pods of the embedded server change per second when it runs only for a

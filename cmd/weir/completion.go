@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/rest"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/weirproject/weir/internal/command"
-	"github.com/weirproject/weir/internal/discovery"
+	"github.com/weirproject/weir/internal/core/discovery"
+	"github.com/weirproject/weir/internal/tools/command"
 )
 
 const (

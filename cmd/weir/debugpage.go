@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/weirproject/weir/internal/command"
-	"github.com/weirproject/weir/internal/debugserver"
+	"github.com/weirproject/weir/internal/tools/command"
+	"github.com/weirproject/weir/internal/tools/debugserver"
 )
 
 // debugAddress returns the address of --debug-addr; "" means none.

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/weirproject/weir"
-	"github.com/weirproject/weir/internal/command"
-	"github.com/weirproject/weir/internal/diff"
+	"github.com/weirproject/weir/internal/core/diff"
+	"github.com/weirproject/weir/internal/tools/command"
 )
 
 // maxDifferences limits the lines of one change: a ConfigMap can have thousands of keys.

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/internal/diff"
+	"github.com/weirproject/weir/internal/core/diff"
 )
 
 // A change of nothing relevant is one line, and the number of printed changes is limited.

@@ -15,10 +15,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirproject/weir/internal/audit"
-	"github.com/weirproject/weir/internal/command"
-	"github.com/weirproject/weir/internal/cost"
-	"github.com/weirproject/weir/internal/doctor"
+	"github.com/weirproject/weir/internal/tools/command"
+	"github.com/weirproject/weir/measure/doctor"
+	"github.com/weirproject/weir/measure/doctor/audit"
+	"github.com/weirproject/weir/measure/doctor/cost"
 )
 
 // doctorEvents is how many events are read between updates of the progress, which takes

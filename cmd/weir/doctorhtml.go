@@ -7,9 +7,9 @@ import (
 	"io"
 	"time"
 
-	"github.com/weirproject/weir/internal/chart"
-	"github.com/weirproject/weir/internal/command"
-	"github.com/weirproject/weir/internal/quantity"
+	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/tools/chart"
+	"github.com/weirproject/weir/internal/tools/command"
 )
 
 // markup is HTML, such as a picture. All text in it is escaped.

@@ -7,12 +7,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weirproject/weir/internal/audit"
-	"github.com/weirproject/weir/internal/chart"
-	"github.com/weirproject/weir/internal/command"
-	"github.com/weirproject/weir/internal/cost"
-	"github.com/weirproject/weir/internal/doctor"
-	"github.com/weirproject/weir/internal/quantity"
+	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/tools/chart"
+	"github.com/weirproject/weir/internal/tools/command"
+	"github.com/weirproject/weir/measure/doctor"
+	"github.com/weirproject/weir/measure/doctor/audit"
+	"github.com/weirproject/weir/measure/doctor/cost"
 )
 
 // doctorPage is doctor's report as HTML. It needs nothing else, and has no script.

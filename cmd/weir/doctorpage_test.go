@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirproject/weir/internal/apimetrics"
-	"github.com/weirproject/weir/internal/audit"
-	"github.com/weirproject/weir/internal/cost"
-	"github.com/weirproject/weir/internal/doctor"
-	"github.com/weirproject/weir/internal/golden"
+	"github.com/weirproject/weir/internal/testing/golden"
+	"github.com/weirproject/weir/measure/doctor"
+	"github.com/weirproject/weir/measure/doctor/apimetrics"
+	"github.com/weirproject/weir/measure/doctor/audit"
+	"github.com/weirproject/weir/measure/doctor/cost"
 )
 
 // hostile is what a client may call itself.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"io"
 
-	"github.com/weirproject/weir/internal/childserver"
-	"github.com/weirproject/weir/internal/command"
+	"github.com/weirproject/weir/internal/tools/childserver"
+	"github.com/weirproject/weir/internal/tools/command"
 )
 
 // embeddedServer is a running embedded API server. It is a separate program, because most commands

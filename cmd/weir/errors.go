@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/weirproject/weir"
-	"github.com/weirproject/weir/internal/command"
+	"github.com/weirproject/weir/internal/tools/command"
 )
 
 // errInterrupted is the error of a command that was interrupted before it printed anything.

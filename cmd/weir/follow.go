@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir"
-	"github.com/weirproject/weir/internal/command"
-	"github.com/weirproject/weir/internal/reflector"
+	"github.com/weirproject/weir/internal/core/reflector"
+	"github.com/weirproject/weir/internal/tools/command"
 )
 
 // watch is one run of `weir watch`, for any type.

@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/client-go/util/jsonpath"
 
-	"github.com/weirproject/weir/internal/command"
+	"github.com/weirproject/weir/internal/tools/command"
 )
 
 // The outputs without an expression. None is a table.

@@ -11,10 +11,10 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/internal/apimetrics"
-	"github.com/weirproject/weir/internal/command"
-	"github.com/weirproject/weir/internal/doctor"
-	"github.com/weirproject/weir/internal/quantity"
+	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/tools/command"
+	"github.com/weirproject/weir/measure/doctor"
+	"github.com/weirproject/weir/measure/doctor/apimetrics"
 )
 
 const (

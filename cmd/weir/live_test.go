@@ -14,8 +14,8 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/internal/apimetrics"
-	"github.com/weirproject/weir/internal/doctor"
+	"github.com/weirproject/weir/measure/doctor"
+	"github.com/weirproject/weir/measure/doctor/apimetrics"
 )
 
 // metricsServer answers /metrics as n servers in turn, each of which has counted as many LISTs as

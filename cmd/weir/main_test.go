@@ -27,8 +27,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/internal/childserver/embedded"
-	"github.com/weirproject/weir/internal/command"
+	"github.com/weirproject/weir/internal/tools/childserver/embedded"
+	"github.com/weirproject/weir/internal/tools/command"
 )
 
 // TestMain is the command itself when it runs under the command's name, or its server under the

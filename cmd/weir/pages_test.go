@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirproject/weir/internal/helppage"
+	"github.com/weirproject/weir/internal/testing/helppage"
 )
 
 const pagesDir = "../../docs/commands"

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weirproject/weir/internal/cost"
-	"github.com/weirproject/weir/internal/doctor"
-	"github.com/weirproject/weir/internal/quantity"
+	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/measure/doctor"
+	"github.com/weirproject/weir/measure/doctor/cost"
 )
 
 // incidentURL returns the address of the page that explains an incident.

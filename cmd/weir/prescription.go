@@ -7,11 +7,11 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/weirproject/weir/internal/audit"
-	"github.com/weirproject/weir/internal/command"
-	"github.com/weirproject/weir/internal/cost"
-	"github.com/weirproject/weir/internal/doctor"
-	"github.com/weirproject/weir/internal/quantity"
+	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/tools/command"
+	"github.com/weirproject/weir/measure/doctor"
+	"github.com/weirproject/weir/measure/doctor/audit"
+	"github.com/weirproject/weir/measure/doctor/cost"
 )
 
 // paperWidth is the width of sentences if there is no terminal.

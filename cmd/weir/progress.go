@@ -9,8 +9,8 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 
-	"github.com/weirproject/weir/internal/command"
-	"github.com/weirproject/weir/internal/quantity"
+	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/tools/command"
 )
 
 const (

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/weirproject/weir/internal/command"
+	"github.com/weirproject/weir/internal/tools/command"
 )
 
 // TestProxyFromCheckout: in a checkout, weir proxy builds its program. If no cluster is configured,

@@ -7,10 +7,10 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/weirproject/weir/internal/childserver"
-	"github.com/weirproject/weir/internal/command"
-	"github.com/weirproject/weir/internal/populations/names"
-	"github.com/weirproject/weir/internal/quantity"
+	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/testing/populations/names"
+	"github.com/weirproject/weir/internal/tools/childserver"
+	"github.com/weirproject/weir/internal/tools/command"
 )
 
 func newServe() *cobra.Command {

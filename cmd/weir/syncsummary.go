@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/weirproject/weir"
-	"github.com/weirproject/weir/internal/quantity"
-	"github.com/weirproject/weir/internal/rusage"
+	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/tools/rusage"
 )
 
 // syncSummary is the informer's contents after a sync, and the cost of the sync.

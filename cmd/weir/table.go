@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/weirproject/weir/internal/command"
+	"github.com/weirproject/weir/internal/tools/command"
 )
 
 // table prints aligned rows before the next rows are known, which text/tabwriter cannot do. A

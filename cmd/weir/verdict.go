@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weirproject/weir/internal/audit"
-	"github.com/weirproject/weir/internal/doctor"
-	"github.com/weirproject/weir/internal/quantity"
+	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/measure/doctor"
+	"github.com/weirproject/weir/measure/doctor/audit"
 )
 
 // verdict says which part of the logs a report covers. The JSON names are stable.

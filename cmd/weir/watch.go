@@ -14,9 +14,9 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir"
-	"github.com/weirproject/weir/internal/command"
-	"github.com/weirproject/weir/internal/discovery"
-	"github.com/weirproject/weir/internal/quantity"
+	"github.com/weirproject/weir/internal/core/discovery"
+	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/tools/command"
 )
 
 // demoPods is how many pods the embedded server has when no cluster is configured.

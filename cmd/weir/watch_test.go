@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirproject/weir/internal/command"
+	"github.com/weirproject/weir/internal/tools/command"
 )
 
 // gadgets are the answers of a server with one resource, some of whose objects cannot be read. It

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/weirproject/weir/internal/eventually"
+	"github.com/weirproject/weir/internal/testing/eventually"
 )
 
 const (

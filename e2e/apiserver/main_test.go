@@ -18,8 +18,8 @@ import (
 
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/e2e/cluster"
-	"github.com/weirproject/weir/internal/eventually"
-	"github.com/weirproject/weir/internal/wire"
+	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/eventually"
 )
 
 // deadline bounds every wait of these tests. It is generous because no test measures time.

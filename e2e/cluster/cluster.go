@@ -16,7 +16,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/weirproject/weir/internal/populations"
+	"github.com/weirproject/weir/internal/testing/populations"
 )
 
 // Authorization is an authorization mode of kube-apiserver.

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/weirproject/weir/internal/populations"
+	"github.com/weirproject/weir/internal/testing/populations"
 )
 
 // storedAt has the places in etcd of those resources that are not under their own names.

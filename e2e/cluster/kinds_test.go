@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
-	"github.com/weirproject/weir/internal/populations"
-	"github.com/weirproject/weir/internal/populations/names"
+	"github.com/weirproject/weir/internal/testing/populations"
+	"github.com/weirproject/weir/internal/testing/populations/names"
 )
 
 // TestKinds checks that a kube-apiserver has the objects of every kind that were put into etcd.

@@ -20,7 +20,7 @@ import (
 
 	ours "github.com/weirproject/weir/controllerruntime"
 	"github.com/weirproject/weir/e2e/cluster"
-	"github.com/weirproject/weir/internal/podsim"
+	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
 // pods is how many the shared cluster has in addition to those of tests.

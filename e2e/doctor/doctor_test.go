@@ -19,9 +19,9 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/e2e/cluster"
-	"github.com/weirproject/weir/internal/audit"
-	"github.com/weirproject/weir/internal/doctor"
-	"github.com/weirproject/weir/internal/podsim"
+	"github.com/weirproject/weir/internal/testing/podsim"
+	"github.com/weirproject/weir/measure/doctor"
+	"github.com/weirproject/weir/measure/doctor/audit"
 )
 
 // deadline bounds every wait. It is generous: nothing is timed here.

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/weirproject/weir/e2e/cluster"
-	"github.com/weirproject/weir/internal/podsim"
+	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
 // livePods are enough for findings from one LIST a second.

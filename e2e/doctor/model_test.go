@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/e2e/cluster"
-	"github.com/weirproject/weir/internal/cost"
-	"github.com/weirproject/weir/internal/podsim"
+	"github.com/weirproject/weir/internal/testing/podsim"
+	"github.com/weirproject/weir/measure/doctor/cost"
 )
 
 var (
@@ -39,7 +39,7 @@ func TestCostModel(t *testing.T) {
 	}
 	dir := t.TempDir()
 	bench, proxy, kubeconfig := filepath.Join(dir, "weir-bench"), filepath.Join(dir, "weir-proxy"), filepath.Join(dir, "kubeconfig")
-	for path, of := range map[string]string{bench: "bench/cmd/weir-bench", proxy: "proxy/cmd/weir-proxy"} {
+	for path, of := range map[string]string{bench: "measure/bench/cmd/weir-bench", proxy: "proxy/cmd/weir-proxy"} {
 		if _, err := cluster.GoCommand(ctx, "", "build", "-o", path, "github.com/weirproject/weir/"+of); err != nil {
 			t.Fatal(err)
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
-	"github.com/weirproject/weir/internal/eventually"
+	"github.com/weirproject/weir/internal/testing/eventually"
 )
 
 // rss returns the resident set of a process, in bytes.
@@ -176,7 +176,7 @@ func (p *weirProxy) gauges(t *testing.T, ctx context.Context) (gauges, error) {
 
 // A proxy at rest may have this many more connections and goroutines than at another time. Some
 // connections to its upstream open and close, and it keeps up to 32 idle goroutines, see
-// internal/workers.
+// internal/serve/workers.
 const (
 	connectionSlack = 4
 	goroutineSlack  = 32 + 4*connectionSlack

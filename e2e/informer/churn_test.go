@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/weirproject/weir"
-	"github.com/weirproject/weir/internal/eventually"
-	"github.com/weirproject/weir/internal/podsim"
+	"github.com/weirproject/weir/internal/testing/eventually"
+	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
 // churn writes to pods until it is stopped: labels change, pods are deleted and created. Stop waits

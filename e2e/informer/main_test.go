@@ -15,7 +15,7 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/e2e/cluster"
-	"github.com/weirproject/weir/internal/podsim"
+	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
 // pods is how many there are in the shared cluster.

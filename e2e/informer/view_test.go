@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weirproject/weir"
-	"github.com/weirproject/weir/internal/eventually"
+	"github.com/weirproject/weir/internal/testing/eventually"
 )
 
 var modes = []weir.Mode{weir.ModeList, weir.ModeWatchList, weir.ModePages}

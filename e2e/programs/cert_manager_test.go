@@ -24,8 +24,8 @@ import (
 
 	"github.com/weirproject/weir/e2e/cluster"
 	"github.com/weirproject/weir/e2e/programs/report"
-	"github.com/weirproject/weir/internal/eventually"
-	"github.com/weirproject/weir/internal/podsim"
+	"github.com/weirproject/weir/internal/testing/eventually"
+	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
 // certificates is how many of them cert-manager issues, in addition to the CA's.

@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/weirproject/weir/e2e/internal/kubelet"
-	"github.com/weirproject/weir/internal/eventually"
-	"github.com/weirproject/weir/internal/podsim"
+	"github.com/weirproject/weir/internal/testing/eventually"
+	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
 // control runs kube-controller-manager through the whole lives of a Deployment, a StatefulSet, a

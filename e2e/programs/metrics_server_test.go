@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weirproject/weir/e2e/cluster"
-	"github.com/weirproject/weir/internal/podsim"
+	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
 // measures has metrics-server answer for all pods and nodes. This process answers in place of the

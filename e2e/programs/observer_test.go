@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/e2e/programs/report"
-	"github.com/weirproject/weir/internal/podsim"
+	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
 // observer is the trial of a program that reads objects and writes nothing. Both variants are

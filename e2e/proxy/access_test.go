@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/internal/eventually"
-	"github.com/weirproject/weir/internal/testca"
+	"github.com/weirproject/weir/internal/testing/eventually"
+	"github.com/weirproject/weir/internal/testing/testca"
 	"github.com/weirproject/weir/proxy"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/internal/testca"
+	"github.com/weirproject/weir/internal/testing/testca"
 )
 
 // issue returns a configuration whose only credential is a new client certificate.

@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/weirproject/weir/e2e/cluster"
-	"github.com/weirproject/weir/internal/eventually"
+	"github.com/weirproject/weir/internal/testing/eventually"
 	"github.com/weirproject/weir/proxy"
 )
 

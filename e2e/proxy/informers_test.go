@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/weirproject/weir/internal/eventually"
+	"github.com/weirproject/weir/internal/testing/eventually"
 	"github.com/weirproject/weir/proxy"
 )
 

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/e2e/cluster"
-	"github.com/weirproject/weir/internal/eventually"
+	"github.com/weirproject/weir/internal/testing/eventually"
 	"github.com/weirproject/weir/proxy"
 )
 

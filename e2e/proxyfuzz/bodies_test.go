@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/weirproject/weir/e2e/internal/listbody"
-	"github.com/weirproject/weir/internal/wire"
+	"github.com/weirproject/weir/internal/core/wire"
 )
 
 // bodies compares the bytes of both answers. Both are of the same state, because no object changes.

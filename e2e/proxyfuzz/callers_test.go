@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/weirproject/weir/internal/testca"
+	"github.com/weirproject/weir/internal/testing/testca"
 )
 
 // caller is a client with its credentials.

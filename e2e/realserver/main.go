@@ -19,8 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/weirproject/weir/e2e/cluster"
-	"github.com/weirproject/weir/internal/populations"
-	"github.com/weirproject/weir/internal/populations/names"
+	"github.com/weirproject/weir/internal/testing/populations"
+	"github.com/weirproject/weir/internal/testing/populations/names"
 )
 
 const usage = `Runs a real kube-apiserver and etcd on loopback, filled with simulated pods, until interrupted.

@@ -27,7 +27,7 @@ const (
 )
 
 // modules are those that are released, by their directories.
-var modules = []string{"", "bench", "cmd/weir", "controllerruntime", "metrics", "proxy"}
+var modules = []string{"", "cmd/weir", "controllerruntime", "measure/bench", "measure/doctor", "metrics", "proxy"}
 
 // TestRelease installs each program and imports each package that users may.
 func TestRelease(t *testing.T) {
@@ -37,7 +37,7 @@ func TestRelease(t *testing.T) {
 	run(t, clone, identity, "scripts/release", version)
 	env := append(offline(t, publish(t, clone)), "GOWORK=off", "GOBIN="+t.TempDir())
 
-	programs := []string{root + "/cmd/weir/weir-serve", root + "/cmd/weir/...", root + "/bench/cmd/weir-bench", root + "/proxy/cmd/weir-proxy"}
+	programs := []string{root + "/cmd/weir/weir-serve", root + "/cmd/weir/...", root + "/measure/bench/cmd/weir-bench", root + "/proxy/cmd/weir-proxy"}
 	for _, program := range programs {
 		// -n resolves and prints, and compiles nothing.
 		args := []string{"install", "-n", program + "@" + version}
@@ -60,7 +60,7 @@ func TestRelease(t *testing.T) {
 	}
 	run(t, user, env, "go", "mod", "init", "example.com/user")
 	run(t, user, env, "go", "get", root+"@"+version, root+"/controllerruntime@"+version, root+"/metrics@"+version, root+"/proxy@"+version)
-	if listed := run(t, user, env, "go", "list", "-deps", "."); !strings.Contains(listed, root+"/internal/store\n") {
+	if listed := run(t, user, env, "go", "list", "-deps", "."); !strings.Contains(listed, root+"/internal/core/store\n") {
 		t.Errorf("the user's program links\n%s", listed)
 	}
 	if *build {

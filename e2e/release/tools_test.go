@@ -31,8 +31,8 @@ func TestAPIDiff(t *testing.T) {
 		return string(out), err
 	}
 	replace(t, filepath.Join(clone, "errors.go"), "\tErrNoContact ", "\tErrQuiet ")
-	out, err := diff(".", "./internal/resourceversion")
-	if err == nil || !strings.Contains(out, "  "+root+": ErrNoContact\n") || strings.Contains(out, "  "+root+"/internal/resourceversion:") {
+	out, err := diff(".", "./internal/core/resourceversion")
+	if err == nil || !strings.Contains(out, "  "+root+": ErrNoContact\n") || strings.Contains(out, "  "+root+"/internal/core/resourceversion:") {
 		t.Errorf("an incompatible change: %v\n%s", err, out)
 	}
 	replace(t, filepath.Join(clone, "CHANGELOG.md"), "# Changelog\n",

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weirproject/weir/internal/wire"
+	"github.com/weirproject/weir/internal/core/wire"
 )
 
 // tap remembers the versions of each key that servers sent to a subject, by request, for a log.

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apiserver/pkg/apis/example"
 	examplev1 "k8s.io/apiserver/pkg/apis/example/v1"
 
-	"github.com/weirproject/weir/internal/watchcache"
-	"github.com/weirproject/weir/internal/wire"
+	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/serve/watchcache"
 )
 
 // The suites write and expect example.Pod, the internal version of what the watch cache holds and

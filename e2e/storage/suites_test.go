@@ -10,7 +10,7 @@ import (
 	upstream "k8s.io/apiserver/pkg/storage/testing"
 
 	"github.com/weirproject/weir/e2e/cluster"
-	"github.com/weirproject/weir/internal/wire"
+	"github.com/weirproject/weir/internal/core/wire"
 )
 
 // variants are the setups on which each suite runs, at the same time, each with its own etcd.

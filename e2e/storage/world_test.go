@@ -23,9 +23,9 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/weirproject/weir/e2e/cluster"
-	"github.com/weirproject/weir/internal/request"
-	"github.com/weirproject/weir/internal/watchcache"
-	"github.com/weirproject/weir/internal/wire"
+	"github.com/weirproject/weir/internal/core/request"
+	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/serve/watchcache"
 )
 
 // world is what one suite is run on: kube-apiserver's store below a prefix of etcd, a watch cache

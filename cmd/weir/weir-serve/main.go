@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirproject/weir/internal/child"
-	"github.com/weirproject/weir/internal/childserver"
-	"github.com/weirproject/weir/internal/childserver/embedded"
-	"github.com/weirproject/weir/internal/command"
+	"github.com/weirproject/weir/internal/tools/child"
+	"github.com/weirproject/weir/internal/tools/childserver"
+	"github.com/weirproject/weir/internal/tools/childserver/embedded"
+	"github.com/weirproject/weir/internal/tools/command"
 )
 
 func main() { os.Exit(command.Run(newRoot().ExecuteContext)) }

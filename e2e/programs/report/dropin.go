@@ -33,7 +33,7 @@ func dropInOf(stacks string) (found DropIn) {
 		}
 		// What a client has read is made a stream of as well, but it is not read from a connection.
 		_, reads, ok := strings.Cut(stack, "http")
-		if ok && strings.Contains(reads, "weir/internal/source.(*stream).Read(") {
+		if ok && strings.Contains(reads, "weir/internal/core/source.(*stream).Read(") {
 			found.Captured++
 		}
 	}

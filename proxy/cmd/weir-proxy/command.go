@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/weirproject/weir/internal/command"
-	"github.com/weirproject/weir/internal/debugserver"
+	"github.com/weirproject/weir/internal/tools/command"
+	"github.com/weirproject/weir/internal/tools/debugserver"
 	"github.com/weirproject/weir/proxy"
 )
 

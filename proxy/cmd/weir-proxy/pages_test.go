@@ -3,7 +3,7 @@ package main
 import (
 	"testing"
 
-	"github.com/weirproject/weir/internal/helppage"
+	"github.com/weirproject/weir/internal/testing/helppage"
 )
 
 // TestPages: docs/commands has a page of weir proxy, as this program's help has it: weir itself

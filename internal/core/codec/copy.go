@@ -1,0 +1,62 @@
+package codec
+
+import (
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/weirproject/weir/internal/core/wire"
+)
+
+// Copy returns a deep copy of a value, made by its DeepCopyObject. It returns false if the value
+// has no such method, or the method panics or returns nil: a type may implement only what client-go
+// calls, and client-go does not copy objects.
+func Copy(value any) (duplicate any, ok bool) {
+	object, ok := value.(runtime.Object)
+	if !ok {
+		return nil, false
+	}
+	defer func() {
+		if recover() != nil {
+			duplicate, ok = nil, false
+		}
+	}()
+	made := object.DeepCopyObject()
+	if v := reflect.ValueOf(made); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+		return nil, false
+	}
+	return made, true
+}
+
+// SetIdentity sets the fields that identify a version in the metadata of a value. It returns false
+// if the value has no metadata, or one of the setters panics.
+func SetIdentity(value any, id wire.Identity) (ok bool) {
+	return setMeta(value, func(m metav1.Object) {
+		m.SetNamespace(id.Namespace)
+		m.SetName(id.Name)
+		m.SetUID(types.UID(id.UID))
+		m.SetResourceVersion(id.ResourceVersion)
+	})
+}
+
+// SetResourceVersion sets the resourceVersion of a value. It returns false like SetIdentity.
+func SetResourceVersion(value any, version string) (ok bool) {
+	return setMeta(value, func(m metav1.Object) { m.SetResourceVersion(version) })
+}
+
+func setMeta(value any, set func(metav1.Object)) (ok bool) {
+	defer func() {
+		if recover() != nil {
+			ok = false
+		}
+	}()
+	m, err := meta.Accessor(value)
+	if err != nil {
+		return false
+	}
+	set(m)
+	return true
+}

@@ -1,0 +1,232 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirproject/weir/internal/core/store"
+)
+
+// load changes two objects every 5 ms, in turn, until the context ends.
+func (w *testStore) load(ctx context.Context, all []string) {
+	for i := 0; ctx.Err() == nil; i += 2 {
+		w.put(all[i%len(all)], "")
+		w.put(all[(i+1)%len(all)], "")
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// TestSyncedUnderSteadyLoad: a handler that takes 10 ms, while two objects change every 5 ms, has
+// synced when it has handled the objects of the first list, for any lag.
+func TestSyncedUnderSteadyLoad(t *testing.T) {
+	const objects = 1000
+	for _, tc := range []struct {
+		name string
+		cfg  store.Config
+		late bool // the handler is added after the list
+	}{
+		{"log", store.Config{}, false},
+		{"no log", store.Config{LogBytes: 1}, false},
+		{"small log", store.Config{LogBytes: 40 << 10}, false},
+		{"late, no log", store.Config{LogBytes: 1}, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				w := newTestStore(t, tc.cfg)
+				defer w.store.Close()
+				var r *Registration
+				calls, initial, syncedAfter := 0, map[string]bool{}, -1
+				handle := func(_ context.Context, e Event) {
+					if r.HasSynced() && syncedAfter < 0 {
+						syncedAfter = calls
+						if len(initial) != objects {
+							t.Errorf("synced when %d objects were delivered", len(initial))
+						}
+					}
+					calls++
+					initial[e.Key()] = true
+					time.Sleep(10 * time.Millisecond)
+				}
+				all := names(objects)
+				if tc.late {
+					w.sync(all...)
+				}
+				r = New(w.store, handle, Options{})
+				go r.Run(ctx)
+				if !tc.late {
+					w.sync(all...)
+				}
+				var loading sync.WaitGroup
+				loading.Go(func() { w.load(ctx, all) })
+				time.Sleep(12 * time.Second)
+				cancel()
+				<-r.Done()
+				loading.Wait()
+				if syncedAfter != objects {
+					t.Errorf("synced after %d calls of %d, want after %d", syncedAfter, calls, objects)
+				}
+			})
+		})
+	}
+}
+
+// TestResyncNowUnderSteadyLoad: a requested resync starts soon, delivers the unchanged objects, and
+// nothing older than the handler has seen.
+func TestResyncNowUnderSteadyLoad(t *testing.T) {
+	for _, cfg := range []store.Config{{}, {LogBytes: 1}, {LogBytes: 20 << 10}} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			w := newTestStore(t, cfg)
+			defer w.store.Close()
+			all := names(400)
+			var r *Registration
+			asked, first, calls := 0, 0, 0
+			resynced, seen := map[string]int{}, map[string]uint64{}
+			r = New(w.store, func(_ context.Context, e Event) {
+				calls++
+				rv, _ := e.Object().ResourceVersionNumber()
+				if rv < seen[e.Key()] || e.Type == Resynced && rv != seen[e.Key()] {
+					t.Errorf("%s: %s at %d, but %d was seen", e.Key(), e.Type, rv, seen[e.Key()])
+				}
+				if seen[e.Key()] = rv; e.Type == Resynced {
+					if resynced[e.Key()]++; first == 0 {
+						first = calls
+					}
+				}
+				if calls == 500 {
+					asked = calls
+					r.ResyncNow()
+				}
+				time.Sleep(10 * time.Millisecond)
+			}, Options{})
+			w.sync(all...)
+			go r.Run(ctx)
+			var loading sync.WaitGroup
+			loading.Go(func() { w.load(ctx, all[:200]) })
+			time.Sleep(12 * time.Second)
+			cancel()
+			<-r.Done()
+			loading.Wait()
+			if first == 0 || first-asked > batchSize {
+				t.Errorf("asked for at call %d, the resync began at call %d", asked, first)
+			}
+			for _, name := range all[200:] {
+				if resynced["d/"+name] != 1 {
+					t.Errorf("%s was resynced %d times", name, resynced["d/"+name])
+				}
+			}
+		})
+	}
+}
+
+// TestSweepOfNothing: the sweep does not poll an empty store; it continues when the store has an
+// object.
+func TestSweepOfNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		w := newTestStore(t, store.Config{})
+		defer w.store.Close()
+		began := time.Now()
+		var log []string
+		r := New(w.store, func(_ context.Context, e Event) {
+			log = append(log, fmt.Sprintf("%s after %s", line(e), time.Since(began)))
+		}, Options{Resync: time.Minute})
+		go r.Run(ctx)
+		synctest.Wait()
+		if d, ok := r.sweep.next(time.Now()); ok {
+			t.Errorf("an empty store that has not synced is looked at again after %s", d)
+		}
+		w.sync()
+		synctest.Wait()
+		if d, ok := r.sweep.next(time.Now()); ok {
+			t.Errorf("an empty store is looked at again after %s", d)
+		}
+		time.Sleep(time.Hour)
+		w.put("a", "")
+		time.Sleep(61 * time.Second)
+		cancel()
+		<-r.Done()
+		expect(t, log, `
+ADDED d/a -→1 after 1h0m0s
+RESYNC d/a 1→1 after 1h1m0s`)
+	})
+}
+
+// TestCloseAndRunTwice: a registration runs once and can be closed at any time; repeating either
+// does nothing.
+func TestCloseAndRunTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestStore(t, store.Config{})
+		defer w.store.Close()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+
+		r, log := follow(ctx, w.store, Options{})
+		w.sync("a")
+		synctest.Wait()
+		r.Run(ctx) // it is running
+		r.Close()
+		<-r.Done()
+		r.Close()
+		r.Run(ctx) // it has run
+		w.put("b", "")
+		synctest.Wait()
+		expect(t, *log, `ADDED d/a -→1 initial`)
+
+		never := New(w.store, func(context.Context, Event) { t.Error("called") }, Options{})
+		never.Close()
+		never.Run(ctx)
+		never.Close()
+		<-never.Done()
+
+		ended, stop := context.WithCancel(ctx)
+		stop()
+		late := New(w.store, func(context.Context, Event) { t.Error("called") }, Options{})
+		late.Run(ended)
+		<-late.Done()
+		late.Close()
+	})
+}
+
+// TestSyncedAfterWhatIsInHand: a handler has read several changes of one writer and handled the
+// first, when the first list of another writer turns out to contain one of the other objects. The
+// handler has synced when it has handled that one, and not later.
+func TestSyncedAfterWhatIsInHand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		one := newTestStore(t, store.Config{})
+		defer one.store.Close()
+		two := &testStore{t: t, store: one.store, writer: one.store.Writer(store.Scope{Owner: 1})}
+		var r *Registration
+		synced := map[string]bool{}
+		r = New(one.store, func(_ context.Context, e Event) {
+			if e.Key() == "d/a" {
+				two.rv = 2
+				two.sync("b") // the version that the other writer has put
+			}
+			synced[e.Key()] = r.HasSynced()
+			time.Sleep(time.Second)
+		}, Options{})
+		go r.Run(ctx)
+		synctest.Wait()
+		one.writer.BeginReplace(false)
+		one.writer.EndReplace("0")
+		one.put("first", "")
+		synctest.Wait() // during its call, three more arrive
+		one.put("a", "")
+		one.put("b", "")
+		one.put("c", "")
+		time.Sleep(time.Minute)
+		cancel()
+		<-r.Done()
+		if want := map[string]bool{"d/first": false, "d/a": false, "d/b": false, "d/c": true}; !maps.Equal(synced, want) {
+			t.Errorf("synced when it was told of a key: %v, want %v", synced, want)
+		}
+	})
+}

@@ -1,0 +1,78 @@
+package delivery
+
+import (
+	"strconv"
+	"testing"
+
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/weirproject/weir/internal/core/store"
+	"github.com/weirproject/weir/internal/core/wire"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// testStore is a store with one writer, as a reflector would use it.
+type testStore struct {
+	t      testing.TB
+	store  *store.Store
+	writer *store.Writer
+	rv     int
+	uid    types.UID
+}
+
+func newTestStore(t testing.TB, cfg store.Config) *testStore {
+	cfg.Encoding = wire.Protobuf
+	cfg.Decode = func(raw []byte) (any, error) {
+		pod := &corev1.Pod{}
+		return pod, pod.Unmarshal(raw)
+	}
+	s := store.New(cfg)
+	return &testStore{t: t, store: s, writer: s.Writer(store.Scope{})}
+}
+
+// sync ends the first list.
+func (w *testStore) sync(names ...string) {
+	w.writer.BeginReplace(false)
+	for _, name := range names {
+		w.put(name, "")
+	}
+	w.writer.EndReplace(strconv.Itoa(w.rv))
+}
+
+// put writes the next version of a pod with the label app.
+func (w *testStore) put(name, app string) {
+	w.write(name, app, w.writer.Put)
+}
+
+func (w *testStore) del(name string) { w.write(name, "", w.writer.Delete) }
+
+// putWithUID writes the next version of a pod with a uid.
+func (w *testStore) putWithUID(name, uid string) {
+	w.uid = types.UID(uid)
+	w.write(name, "", w.writer.Put)
+}
+
+func (w *testStore) write(name, app string, do func(*wire.Meta, []byte) error) {
+	w.t.Helper()
+	w.rv++
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: name, UID: w.uid, ResourceVersion: strconv.Itoa(w.rv)}}
+	if app != "" {
+		pod.Labels = map[string]string{"app": app}
+	}
+	raw, err := pod.Marshal()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var m wire.Meta
+	if err := wire.ReadMeta(wire.Protobuf, raw, &m); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := do(&m, raw); err != nil {
+		w.t.Fatal(err)
+	}
+	w.writer.Flush()
+}

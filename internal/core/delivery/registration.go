@@ -1,0 +1,346 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirproject/weir/internal/core/store"
+)
+
+// Func handles one event. It is called with one event at a time, not always by the same goroutine.
+// Its context ends when the registration is stopped; a Func that blocks should then return.
+type Func func(context.Context, Event)
+
+// Options configure a handler. The zero value delivers every change and makes no resync.
+type Options struct {
+	// Name names the handler in errors and statistics.
+	Name string
+	// Resync is the period in which the handler receives every object again, spread evenly over the
+	// period. 0 turns it off.
+	Resync time.Duration
+	// ResyncStart, in [0, 1), sets where in the key space the first resync sweep starts, so that
+	// several handlers do not sweep the same objects at the same time.
+	ResyncStart float64
+	// Filter, if set, decides which versions of an object the handler sees. The handler receives Added
+	// when an object starts to pass, and Deleted when it no longer passes. Calls of Filter and of the
+	// handler do not overlap. Filter should decode no more than it needs.
+	Filter func(*store.Object) bool
+	// UpdateNamesakes applies if another object has taken the name of one and no DELETED event was
+	// received. A handler that keeps up then receives one Updated event, like client-go's handlers.
+	// Without it, and whenever the handler lags, it receives a Deleted event and an Added one.
+	UpdateNamesakes bool
+	// OnPanic is called for each panic of the handler or its filter; the handler then continues with
+	// the next event. OnPanic must not block. If it is nil, panics are only counted.
+	OnPanic func(*PanicError)
+	// Workers call the handler. The handlers of one store should share them. If it is nil, the handler
+	// has its own workers.
+	Workers *Workers
+}
+
+// PanicError describes a panic of a handler or its filter.
+type PanicError struct {
+	Handler string // Options.Name
+	Key     string // of the object that the handler was handling
+	Value   any    // the argument of panic
+	Stack   []byte
+}
+
+func (e *PanicError) Error() string {
+	return fmt.Sprintf("handler %q panicked at %s: %v", e.Handler, e.Key, e.Value)
+}
+
+// Unwrap returns Value if it is an error, otherwise nil.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}
+
+// batchSize is how many changes are read from the cursor at a time. It limits the changes that a
+// worker holds.
+const batchSize = 128
+
+// In one turn, a registration handles a lagFraction'th of the changes that it lags, if that is more
+// than a batch, and at most maxTurn.
+const (
+	lagFraction = 8
+	maxTurn     = 16 * batchSize
+)
+
+// Registration is one handler of a store. Create one with [New] and serve it with Run. All methods
+// are safe for concurrent use.
+type Registration struct {
+	store  *store.Store
+	cursor *store.Cursor
+	handle Func
+	opts   Options
+
+	state atomic.Uint32 // a serveState
+	left  chan struct{} // closed by a worker after ctx has ended and the last call has returned
+
+	// These belong to the worker that serves the registration.
+	ctx        context.Context // set by Run
+	sweep      *sweep
+	fullResync fullResync
+	timer      *time.Timer // wakes for the sweep; nil until the sweep waits
+
+	resyncs atomic.Bool // ResyncNow was called
+	synced  chan struct{}
+	done    chan struct{}
+	handled atomic.Uint64
+	panics  atomic.Uint64
+	calls   calls
+
+	mu    sync.Mutex
+	phase phase
+	stop  context.CancelFunc // set while running
+}
+
+type phase uint8
+
+const (
+	idle phase = iota
+	running
+	ended
+)
+
+// New registers a handler. The handler first receives every object in the store, as Added events,
+// and then every later change. It is not called until Run is. From New until Run returns, the store
+// keeps up to one old version per changed key for it. A registration that is never run must
+// therefore be closed.
+func New(s *store.Store, handle Func, opts Options) *Registration {
+	if opts.Workers == nil {
+		opts.Workers = &Workers{}
+	}
+	r := &Registration{
+		store:  s,
+		handle: handle,
+		opts:   opts,
+		sweep:  newSweep(s, opts.Resync, opts.ResyncStart),
+		left:   make(chan struct{}),
+		synced: make(chan struct{}),
+		done:   make(chan struct{}),
+		calls:  calls{base: time.Now()},
+	}
+	r.cursor = s.NotifyingCursor(opts.Workers, r)
+	return r
+}
+
+// wake queues the registration, so that a worker checks for events for the handler. It does not
+// block.
+func (r *Registration) wake() { r.opts.Workers.wake(r) }
+
+// Run serves the handler until the context ends or Close is called. It blocks, and returns after
+// the handler's last call has returned. A registration runs only once: if it is running, has run or
+// was closed, Run returns immediately.
+func (r *Registration) Run(ctx context.Context) {
+	ctx, ok := r.begin(ctx)
+	if !ok {
+		return
+	}
+	defer r.end()
+	r.sweep.beginAt(time.Now())
+	r.opts.Workers.join(r)
+	<-ctx.Done()
+	r.opts.Workers.leave(r)
+	if r.timer != nil {
+		r.timer.Stop()
+	}
+}
+
+func (r *Registration) begin(ctx context.Context) (context.Context, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.phase != idle {
+		return nil, false
+	}
+	r.phase = running
+	r.ctx, r.stop = context.WithCancel(ctx)
+	return r.ctx, true
+}
+
+func (r *Registration) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.phase = ended
+	r.stop()
+	r.closeCursor()
+	close(r.done)
+}
+
+// closeCursor closes the cursor, which is no longer read: a kept registration keeps no version of
+// an object in memory.
+func (r *Registration) closeCursor() {
+	r.cursor.Close()
+	r.cursor.Discard()
+}
+
+// Close ends the registration. If Run is running, it returns after the handler's current call;
+// Close does not wait for that. If Run was not called, it never serves the handler. A second Close
+// does nothing.
+func (r *Registration) Close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch r.phase {
+	case idle:
+		r.phase = ended
+		r.closeCursor()
+		close(r.done)
+	case running:
+		r.stop()
+	}
+}
+
+// serve delivers the available changes, up to two batches. It reports whether more may be
+// available. Otherwise the cursor, the timer or ResyncNow wakes the registration.
+func (r *Registration) serve(changes []store.Change) (more bool) {
+	// Handlers of the same objects stay close to each other, and find objects decoded that another has
+	// decoded, because those that lag more handle more per turn.
+	left := int(min(r.cursor.Lag()/lagFraction, maxTurn))
+	// Usually the second round finds nothing, which is cheaper than being queued again.
+	for round := 0; round < 2 || left > 0; round++ {
+		if r.ctx.Err() != nil {
+			return false
+		}
+		n := r.cursor.Next(changes)
+		r.deliverAll(r.ctx, changes[:n])
+		clear(changes[:n]) // an idle worker keeps no version in memory
+		r.resync(r.ctx)
+		resyncing := r.continueResync(r.ctx)
+		if n == 0 && !resyncing {
+			r.wakeForSweep()
+			return false
+		}
+		if left -= n; resyncing || n == len(changes) && left <= 0 {
+			break
+		}
+	}
+	return true
+}
+
+// wakeForSweep sets the timer for the sweep's next object.
+func (r *Registration) wakeForSweep() {
+	if r.sweep.period == 0 {
+		return
+	}
+	d, ok := r.sweep.next(time.Now())
+	switch {
+	case !ok:
+	case r.timer == nil:
+		r.timer = time.AfterFunc(d, r.wake)
+	default:
+		r.timer.Reset(d)
+	}
+}
+
+// deliverAll delivers a batch of changes. It closes synced as soon as the handler has handled the
+// changes of the first lists.
+func (r *Registration) deliverAll(ctx context.Context, changes []store.Change) {
+	owed := len(changes) - 1
+	for owed >= 0 && !changes[owed].Awaited {
+		owed--
+	}
+	if len(changes) == 0 {
+		r.noteSynced()
+	}
+	for i := 0; i < len(changes) && ctx.Err() == nil; i++ {
+		r.deliver(ctx, changes[i])
+		if i >= owed {
+			r.noteSynced(changes[i+1:]...)
+		}
+	}
+}
+
+// deliver passes a change of the store to the handler.
+func (r *Registration) deliver(ctx context.Context, c store.Change) {
+	e := Event{Old: c.Old, New: c.New, Initial: c.Initial, Coalesced: c.Coalesced, Missed: c.Missed, ResourceVersion: c.ResourceVersion}
+	if c.Old != nil && c.New != nil && !r.opts.UpdateNamesakes && !c.Old.SameUID(c.New) {
+		r.deliverFiltered(ctx, Event{Old: c.Old, Coalesced: c.Coalesced, Missed: true})
+		if ctx.Err() != nil {
+			return
+		}
+		e.Old, e.Initial, e.Coalesced = nil, c.Awaited, false
+	}
+	r.deliverFiltered(ctx, e)
+}
+
+// deliverFiltered removes the versions that the handler's filter rejects, and calls the handler if
+// one remains.
+func (r *Registration) deliverFiltered(ctx context.Context, e Event) {
+	if r.opts.Filter != nil {
+		if e.Old != nil && !r.passes(e.Old) {
+			e.Old = nil
+		}
+		if e.New != nil && !r.passes(e.New) {
+			e.New, e.Refused = nil, true
+		}
+	}
+	switch {
+	case e.Old == nil && e.New == nil:
+		return
+	case e.Old == nil:
+		e.Type = Added
+	case e.New == nil:
+		e.Type = Deleted
+	default:
+		e.Type = Updated
+	}
+	r.call(ctx, e)
+}
+
+// passes reports whether the filter accepts the object. It is false if the filter panics.
+func (r *Registration) passes(o *store.Object) (ok bool) {
+	defer r.recover(o.Key())
+	return r.opts.Filter(o)
+}
+
+func (r *Registration) call(ctx context.Context, e Event) {
+	defer r.calls.end(r.calls.begin(&e))
+	defer r.recover(e.Key())
+	r.handled.Add(1)
+	r.handle(ctx, e)
+}
+
+// recover limits a panic of the handler or its filter to the call that raised it.
+func (r *Registration) recover(key string) {
+	v := recover()
+	if v == nil {
+		return
+	}
+	r.panics.Add(1)
+	if r.opts.OnPanic != nil {
+		r.opts.OnPanic(&PanicError{Handler: r.opts.Name, Key: key, Value: v, Stack: debug.Stack()})
+	}
+}
+
+// noteSynced closes synced if the handler has handled everything that it waits for. unhandled is
+// the rest of the batch.
+func (r *Registration) noteSynced(unhandled ...store.Change) {
+	if !r.HasSynced() && r.cursor.SyncedThrough(unhandled...) {
+		close(r.synced)
+	}
+}
+
+// Synced returns a channel that is closed after the handler has handled every object of the store's
+// first sync, and every object that was stored when the registration was created, in that version
+// or a later one. Later changes do not delay it.
+func (r *Registration) Synced() <-chan struct{} { return r.synced }
+
+// HasSynced reports whether Synced is closed.
+func (r *Registration) HasSynced() bool {
+	select {
+	case <-r.synced:
+		return true
+	default:
+		return false
+	}
+}
+
+// Done returns a channel that is closed when Run returns, or by Close if Run was never called.
+func (r *Registration) Done() <-chan struct{} { return r.done }
+
+// Name returns Options.Name.
+func (r *Registration) Name() string { return r.opts.Name }

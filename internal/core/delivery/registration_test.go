@@ -1,0 +1,284 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirproject/weir/internal/core/store"
+)
+
+// line formats an event for the stories below.
+func line(e Event) string {
+	version := func(o *store.Object) string {
+		if o == nil {
+			return "-"
+		}
+		return o.ResourceVersion()
+	}
+	s := fmt.Sprintf("%s %s %s→%s", e.Type, e.Key(), version(e.Old), version(e.New))
+	if e.Initial {
+		s += " initial"
+	}
+	if e.Coalesced {
+		s += " coalesced"
+	}
+	switch {
+	case e.FinalStateUnknown():
+		s += " unknown"
+	case e.Type == Deleted && e.ResourceVersion != 0:
+		s += fmt.Sprintf(" at %d", e.ResourceVersion)
+	}
+	if e.Refused {
+		s += " refused"
+	}
+	return s
+}
+
+func expect(t *testing.T, got []string, want string) {
+	t.Helper()
+	if g := strings.Join(got, "\n"); g != strings.TrimSpace(want) {
+		t.Errorf("got:\n%s\nwant:\n%s", g, strings.TrimSpace(want))
+	}
+}
+
+// follow runs a registration inside a synctest bubble and returns the received events.
+func follow(ctx context.Context, s *store.Store, opts Options) (*Registration, *[]string) {
+	var log []string
+	r := New(s, func(_ context.Context, e Event) { log = append(log, line(e)) }, opts)
+	go r.Run(ctx)
+	return r, &log
+}
+
+func TestEveryChangeInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		w := newTestStore(t, store.Config{})
+		defer w.store.Close()
+		r, log := follow(ctx, w.store, Options{})
+		synctest.Wait()
+		if r.HasSynced() {
+			t.Error("synced before the first list has ended")
+		}
+		w.sync("a", "b")
+		synctest.Wait()
+		if !r.HasSynced() {
+			t.Error("not synced after the first list")
+		}
+		w.put("a", "")
+		w.put("a", "")
+		w.del("b")
+		w.put("b", "")
+		synctest.Wait()
+		cancel()
+		<-r.Done()
+		expect(t, *log, `
+ADDED d/a -→1 initial
+ADDED d/b -→2 initial
+MODIFIED d/a 1→3
+MODIFIED d/a 3→4
+DELETED d/b 2→- at 5
+ADDED d/b -→6`)
+	})
+}
+
+func TestLateHandlerGetsTheStateFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		w := newTestStore(t, store.Config{})
+		defer w.store.Close()
+		w.sync("a", "b")
+		w.put("a", "")
+		r, log := follow(ctx, w.store, Options{})
+		synctest.Wait()
+		w.put("c", "")
+		synctest.Wait()
+		if !r.HasSynced() {
+			t.Error("a handler that has the state is not synced")
+		}
+		cancel()
+		<-r.Done()
+		slices.Sort((*log)[:2])
+		expect(t, *log, `
+ADDED d/a -→3 initial
+ADDED d/b -→2 initial
+ADDED d/c -→4`)
+	})
+}
+
+func TestResyncNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		w := newTestStore(t, store.Config{})
+		defer w.store.Close()
+		w.sync("a", "b")
+		r, log := follow(ctx, w.store, Options{Filter: func(o *store.Object) bool { return o.Name() != "b" }})
+		synctest.Wait()
+		r.ResyncNow()
+		synctest.Wait()
+		w.put("c", "")
+		synctest.Wait()
+		cancel()
+		<-r.Done()
+		expect(t, *log, `
+ADDED d/a -→1 initial
+RESYNC d/a 1→1
+ADDED d/c -→3`)
+	})
+}
+
+func TestFilterTurnsUpdatesIntoAddsAndDeletes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		w := newTestStore(t, store.Config{})
+		defer w.store.Close()
+		r, log := follow(ctx, w.store, Options{Filter: func(o *store.Object) bool {
+			app, _ := o.Label("app")
+			return app == "web"
+		}})
+		w.sync()
+		for _, app := range []string{"db", "web", "web", "db", "db", "web"} {
+			w.put("a", app)
+		}
+		w.del("a")
+		w.put("b", "db")
+		w.del("b")
+		synctest.Wait()
+		cancel()
+		<-r.Done()
+		expect(t, *log, `
+ADDED d/a -→2
+MODIFIED d/a 2→3
+DELETED d/a 3→- at 4 refused
+ADDED d/a -→6
+DELETED d/a 6→- at 7`)
+	})
+}
+
+func TestPanicHurtsOnlyItsOwnCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		w := newTestStore(t, store.Config{})
+		defer w.store.Close()
+		boom := errors.New("boom")
+		var panics []*PanicError
+		var calls int
+		bad := New(w.store, func(_ context.Context, e Event) {
+			calls++
+			if e.Key() == "d/b" {
+				panic(boom)
+			}
+		}, Options{Name: "bad", OnPanic: func(e *PanicError) { panics = append(panics, e) }})
+		go bad.Run(ctx)
+		good, log := follow(ctx, w.store, Options{})
+		w.sync("a", "b", "c")
+		synctest.Wait()
+		cancel()
+		<-bad.Done()
+		<-good.Done()
+		if len(*log) != 3 || calls != 3 {
+			t.Errorf("the other handler got %d events and this one %d calls, want 3 and 3", len(*log), calls)
+		}
+		if len(panics) != 1 || panics[0].Key != "d/b" || !errors.Is(panics[0], boom) || len(panics[0].Stack) == 0 {
+			t.Errorf("told of %v", panics)
+		}
+		if s := bad.Stats(); s.Panics != 1 || s.Handled != 3 {
+			t.Errorf("stats %+v", s)
+		}
+	})
+}
+
+// TestBlockedHandler covers client-go issue 1326: the distinct keys limit the pending events of a
+// handler that blocks.
+func TestBlockedHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		w := newTestStore(t, store.Config{LogBytes: 4 << 10})
+		defer w.store.Close()
+		release := make(chan struct{})
+		var log []string
+		blocked := New(w.store, func(_ context.Context, e Event) {
+			<-release
+			log = append(log, line(e))
+		}, Options{})
+		go blocked.Run(ctx)
+		other, seen := follow(ctx, w.store, Options{})
+		w.sync("a", "b", "c")
+		for range 1000 {
+			w.put("a", "")
+			w.put("b", "")
+			synctest.Wait()
+		}
+		w.del("c")
+		synctest.Wait()
+		if len(*seen) != 3+2000+1 {
+			t.Errorf("the other handler saw %d changes", len(*seen))
+		}
+		s := blocked.Stats()
+		if s.Pending > 3 || s.Pending == 0 || s.Lag == 0 {
+			t.Errorf("a handler blocked through 2,000 changes of 3 keys has %d pending, lag %d", s.Pending, s.Lag)
+		}
+		close(release)
+		synctest.Wait()
+		cancel()
+		<-blocked.Done()
+		<-other.Done()
+		checkChains(t, log, map[string]string{"d/a": "2002", "d/b": "2003"})
+		if len(log) > 1000 {
+			t.Errorf("%d events after the block: nothing was coalesced", len(log))
+		}
+	})
+}
+
+// checkChains checks that each event's old version is the previously seen one, and the final
+// version of each key.
+func checkChains(t *testing.T, log []string, want map[string]string) {
+	t.Helper()
+	last := map[string]string{}
+	for _, l := range log {
+		fields := strings.Fields(l)
+		from, to, _ := strings.Cut(fields[2], "→")
+		have, ok := last[fields[1]]
+		if !ok {
+			have = "-"
+		}
+		if from != have {
+			t.Errorf("%s, but the handler had %s", l, have)
+		}
+		if last[fields[1]] = to; to == "-" {
+			delete(last, fields[1])
+		}
+	}
+	if fmt.Sprint(last) != fmt.Sprint(want) {
+		t.Errorf("the handler ends with %v, want %v", last, want)
+	}
+}
+
+func TestStopWhileBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		w := newTestStore(t, store.Config{})
+		defer w.store.Close()
+		var calls int
+		r := New(w.store, func(ctx context.Context, _ Event) {
+			calls++
+			<-ctx.Done()
+		}, Options{})
+		go r.Run(ctx)
+		w.sync("a", "b", "c")
+		time.Sleep(time.Second)
+		if busy := r.Stats().Busy; busy != time.Second {
+			t.Errorf("busy for %s, want 1s", busy)
+		}
+		cancel()
+		<-r.Done()
+		if calls != 1 {
+			t.Errorf("%d calls after the stop, want none", calls-1)
+		}
+	})
+}

@@ -1,0 +1,91 @@
+package delivery
+
+import (
+	"context"
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirproject/weir/internal/core/store"
+)
+
+// TestCalls: a call is reported while it lasts, the longest for five to ten minutes after, and the
+// total time permanently. A call that panics counts.
+func TestCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		w := newTestStore(t, store.Config{})
+		defer w.store.Close()
+		took := map[string]time.Duration{"d/a": time.Second, "d/b": 3 * time.Second, "d/c": 2 * time.Second}
+		r := New(w.store, func(_ context.Context, e Event) {
+			time.Sleep(took[e.Key()])
+			if e.Key() == "d/b" {
+				panic("b")
+			}
+		}, Options{})
+		go r.Run(ctx)
+		call := func(name string, longest, spent time.Duration) {
+			t.Helper()
+			w.put(name, "")
+			time.Sleep(took["d/"+name] / 2)
+			s := r.Stats()
+			if half := took["d/"+name] / 2; s.Busy != half || s.Key != "d/"+name || s.Doing != Added || s.Longest != max(longest, half) || s.Spent != spent+half {
+				t.Errorf("in the call of %s: %+v", name, s)
+			}
+			time.Sleep(took["d/"+name])
+			synctest.Wait()
+		}
+		w.sync()
+		call("a", 0, 0)
+		call("b", time.Second, time.Second)
+		call("c", 3*time.Second, 4*time.Second)
+		if s := r.Stats(); s.Busy != 0 || s.Key != "" || s.Doing != 0 || s.Longest != 3*time.Second || s.Spent != 6*time.Second || s.Panics != 1 {
+			t.Errorf("after the calls: %+v", s)
+		}
+		time.Sleep(longestWindow - 10*time.Second)
+		if s := r.Stats(); s.Longest != 3*time.Second {
+			t.Errorf("within the window: %+v", s)
+		}
+		time.Sleep(longestWindow + 10*time.Second)
+		if s := r.Stats(); s.Longest != 0 || s.Spent != 6*time.Second {
+			t.Errorf("long after: %+v", s)
+		}
+		cancel()
+		<-r.Done()
+	})
+}
+
+// TestLongestIsPacked: a window and a duration are unpacked unchanged, and a duration that is too
+// long as the longest possible.
+func TestLongestIsPacked(t *testing.T) {
+	now := windowOf(159 * 365 * 24 * time.Hour)
+	for d, want := range map[time.Duration]time.Duration{
+		0: 0, -time.Second: 0, 1500 * time.Nanosecond: time.Microsecond, time.Hour: time.Hour,
+		math.MaxInt64: (1<<40 - 1) * time.Microsecond,
+	} {
+		if window, got := unpack(pack(now, d)); window != now || got != want {
+			t.Errorf("%v in %d comes back as %v in %d", d, now, got, window)
+		}
+	}
+}
+
+// TestSwept: the sweep reports its progress.
+func TestSwept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		w := newTestStore(t, store.Config{})
+		defer w.store.Close()
+		w.sync(names(1000)...)
+		r := New(w.store, func(context.Context, Event) {}, Options{Resync: 10 * time.Second, ResyncStart: 0.5})
+		go r.Run(ctx)
+		for _, want := range []float64{0.6, 0.7, 0.8, 0.9, 0, 0.1, 0.2} {
+			time.Sleep(time.Second)
+			if s := r.Stats(); s.Resync != 10*time.Second || math.Abs(s.Swept-want) > 0.03 && math.Abs(s.Swept-want-1) > 0.03 {
+				t.Errorf("%.3f of a round, want about %.1f", s.Swept, want)
+			}
+		}
+		cancel()
+		<-r.Done()
+	})
+}

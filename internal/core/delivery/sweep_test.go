@@ -1,0 +1,116 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirproject/weir/internal/core/store"
+)
+
+// TestResyncIsLevel: every object is delivered exactly once per period, at an even rate.
+func TestResyncIsLevel(t *testing.T) {
+	const objects, period, bucket = 1200, 30 * time.Second, 100 * time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		w := newTestStore(t, store.Config{})
+		defer w.store.Close()
+		w.sync(names(objects)...)
+		begin := time.Now()
+		perKey := map[string]int{}
+		perBucket := make([]int, 2*period/bucket)
+		r := New(w.store, func(_ context.Context, e Event) {
+			if e.Type != Resynced {
+				return
+			}
+			perKey[e.Key()]++
+			perBucket[time.Since(begin)/bucket]++
+		}, Options{Resync: period, ResyncStart: 0.6})
+		go r.Run(ctx)
+		time.Sleep(period)
+		synctest.Wait()
+		for key, n := range perKey {
+			if n != 1 {
+				t.Errorf("%s was resynced %d times in a period", key, n)
+			}
+		}
+		if len(perKey) < objects-1 {
+			t.Errorf("%d of %d objects were resynced in a period", len(perKey), objects)
+		}
+		mean := float64(objects) / float64(period/bucket)
+		for i, n := range perBucket[:period/bucket] {
+			if float64(n) > 1.25*mean || float64(n) < 0.75*mean {
+				t.Errorf("%d objects in bucket %d, the mean is %.1f", n, i, mean)
+			}
+		}
+		cancel()
+		<-r.Done()
+	})
+}
+
+// TestResyncAfterABusyHandler: the time that a handler spent in a call is not caught up in a burst.
+func TestResyncAfterABusyHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		w := newTestStore(t, store.Config{})
+		defer w.store.Close()
+		w.sync(names(1000)...)
+		var slept bool
+		var after []time.Time
+		r := New(w.store, func(_ context.Context, e Event) {
+			switch {
+			case e.Type != Resynced:
+			case !slept:
+				slept = true
+				time.Sleep(5 * time.Second)
+			default:
+				after = append(after, time.Now())
+			}
+		}, Options{Resync: 10 * time.Second})
+		go r.Run(ctx)
+		time.Sleep(7 * time.Second)
+		synctest.Wait()
+		burst := 0
+		for _, at := range after {
+			if at.Sub(after[0]) < 100*time.Millisecond {
+				burst++
+			}
+		}
+		if burst > 15 {
+			t.Errorf("%d objects in the first 100 ms after the block, 10 are due", burst)
+		}
+		if len(after) < 150 {
+			t.Errorf("%d objects in the two seconds after the block, about 200 are due", len(after))
+		}
+		cancel()
+		<-r.Done()
+	})
+}
+
+func TestResyncGoesByTheFilter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		w := newTestStore(t, store.Config{})
+		defer w.store.Close()
+		r, log := follow(ctx, w.store, Options{Resync: time.Second, Filter: func(o *store.Object) bool { return o.Name() == "b" }})
+		w.sync("a", "b", "c")
+		time.Sleep(2500 * time.Millisecond)
+		synctest.Wait()
+		cancel()
+		<-r.Done()
+		expect(t, *log, `
+ADDED d/b -→2 initial
+RESYNC d/b 2→2
+RESYNC d/b 2→2`)
+	})
+}
+
+func names(n int) []string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = fmt.Sprintf("pod-%05d", i)
+	}
+	return all
+}

@@ -1,0 +1,290 @@
+// Package engine runs the parts of an informer: one store, the reflectors that write it, and the
+// handlers that are served from it. The typed API and the drop-in packages are built on it.
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/weirproject/weir/internal/core/delivery"
+	"github.com/weirproject/weir/internal/core/reflector"
+	"github.com/weirproject/weir/internal/core/registry"
+	"github.com/weirproject/weir/internal/core/source"
+	"github.com/weirproject/weir/internal/core/store"
+)
+
+var (
+	// ErrStopped is returned by Run if the engine has run before, and by Handle after the engine
+	// stopped.
+	ErrStopped = errors.New("informer is stopped")
+	// ErrRunning is returned by Run while the engine is running.
+	ErrRunning = errors.New("informer is running already")
+	// ErrNotSynced is returned when a wait ended before the engine had synced.
+	ErrNotSynced = errors.New("not synced")
+	// ErrHandlerStuck is returned by Run if a handler did not return within Config.StopTimeout.
+	ErrHandlerStuck = errors.New("handler did not return")
+)
+
+// Config configures an Engine. The zero value works, except that Store.Decode must be set.
+type Config struct {
+	Name  string // used in errors
+	Store store.Config
+	// Reflector is the configuration that all reflectors of the engine share. If it has no Server,
+	// they share a new one.
+	Reflector reflector.Config
+	// Sink, when not nil, returns the sink that a reflector writes to instead of its writer.
+	Sink func(*store.Writer) reflector.Sink
+	// Requests counts the requests of the engine's sources. It may be nil.
+	Requests *source.Stats
+	// OnStatus is called with each change of a reflector's status. It must not block. It may be
+	// nil.
+	OnStatus func(reflector.Status)
+	// Background runs while the engine does, on a separate goroutine, until its context ends; Run
+	// waits for it. It may be nil.
+	Background func(context.Context)
+	// StopTimeout limits how long Run waits for handlers when it ends. The default is 10 s.
+	StopTimeout time.Duration
+}
+
+// Engine is one store with its reflectors and handlers. All methods are safe for concurrent use.
+type Engine struct {
+	cfg     Config
+	store   *store.Store
+	workers delivery.Workers // of all handlers
+	members []*member
+	changed *broadcast // fires when a status may have changed, and when the engine has stopped
+
+	mu       sync.Mutex
+	phase    phase
+	run      context.Context // set while running
+	handlers map[*delivery.Registration]context.CancelFunc
+	removed  removals
+	serial   int // number of handlers ever registered
+	// unnamed are the handlers without a name, each at its number minus one. nil: the number is free.
+	unnamed []*delivery.Registration
+}
+
+// engines are the running engines of this process, by Config.Name. An engine is among them from the
+// start of its Run to the end.
+var engines registry.Registry[*Engine]
+
+// Running returns the running engines of this process, ordered by name. It does not block, and is
+// safe for concurrent use.
+func Running() []registry.Named[*Engine] { return engines.All() }
+
+type phase uint8
+
+const (
+	idle phase = iota
+	running
+	stopped
+)
+
+// New returns an engine that does nothing until Run.
+func New(cfg Config) *Engine {
+	if cfg.StopTimeout == 0 {
+		cfg.StopTimeout = 10 * time.Second
+	}
+	if cfg.Reflector.Server == nil {
+		cfg.Reflector.Server = &reflector.Server{}
+	}
+	return &Engine{
+		cfg:      cfg,
+		store:    store.New(cfg.Store),
+		changed:  newBroadcast(),
+		handlers: map[*delivery.Registration]context.CancelFunc{},
+		removed:  removals{map[*delivery.Registration]struct{}{}, map[string]Totals{}},
+	}
+}
+
+// Store returns the engine's store, for reading.
+func (e *Engine) Store() *store.Store { return e.store }
+
+// Requests returns Config.Requests.
+func (e *Engine) Requests() *source.Stats { return e.cfg.Requests }
+
+// Reflect adds a reflector that fills the part of the store that scope names. It must be called
+// before Run.
+func (e *Engine) Reflect(src source.Source, scope store.Scope, selector string) {
+	m := &member{source: src, namespace: scope.Namespace, selector: selector}
+	cfg := e.cfg.Reflector
+	onStatus := cfg.OnStatus
+	cfg.OnStatus = func(s reflector.Status) {
+		if onStatus != nil {
+			onStatus(s)
+		}
+		if e.cfg.OnStatus != nil {
+			e.cfg.OnStatus(m.status(s))
+		}
+		e.changed.fire()
+	}
+	w := e.store.Writer(scope)
+	var sink reflector.Sink = w
+	if e.cfg.Sink != nil {
+		sink = e.cfg.Sink(w)
+	}
+	m.reflector = reflector.New(src, sink, cfg)
+	e.members = append(e.members, m)
+}
+
+// Run lists, watches and serves the handlers. It blocks until ctx ends and then returns nil, or an
+// error that wraps ErrHandlerStuck and names the handlers that did not return in time. Such a
+// handler keeps its goroutine until it returns.
+func (e *Engine) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if err := e.begin(ctx); err != nil {
+		return err
+	}
+	defer engines.Add(e.cfg.Name, e)()
+	var working sync.WaitGroup
+	for _, m := range e.members {
+		working.Go(func() { m.run(ctx) })
+	}
+	if e.cfg.Background != nil {
+		working.Go(func() { e.cfg.Background(ctx) })
+	}
+	<-ctx.Done()
+	working.Wait()
+	err := e.end()
+	e.store.Close()
+	return err
+}
+
+func (e *Engine) begin(ctx context.Context) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch e.phase {
+	case running:
+		return fmt.Errorf("%s: %w", e.cfg.Name, ErrRunning)
+	case stopped:
+		return fmt.Errorf("%s: %w", e.cfg.Name, ErrStopped)
+	}
+	e.phase, e.run = running, ctx
+	for r := range e.handlers {
+		e.serve(r)
+	}
+	return nil
+}
+
+// end closes the handlers and waits for them, up to StopTimeout.
+func (e *Engine) end() error {
+	e.mu.Lock()
+	e.phase = stopped
+	var waiting []*delivery.Registration
+	for r := range e.handlers {
+		r.Close() // another goroutine may be running it
+		waiting = append(waiting, r)
+	}
+	e.mu.Unlock()
+	e.changed.fire()
+
+	timeout := time.NewTimer(e.cfg.StopTimeout)
+	defer timeout.Stop()
+	var stuck []string
+	for _, r := range waiting {
+		select {
+		case <-r.Done():
+			continue
+		default:
+		}
+		select {
+		case <-r.Done():
+		case <-timeout.C:
+			timeout.Reset(0) // the others have had their time too
+			stuck = append(stuck, r.Name())
+		}
+	}
+	if stuck != nil {
+		return fmt.Errorf("%s: %w: %s", e.cfg.Name, ErrHandlerStuck, strings.Join(stuck, ", "))
+	}
+	return nil
+}
+
+// Handle registers a handler. It may be called before, during or after the first sync. The handler
+// is served while the engine runs, until Remove. A handler without a name receives the lowest free
+// number, so that handlers that are added and removed have few names in total. The error wraps
+// ErrStopped.
+func (e *Engine) Handle(fn delivery.Func, opts delivery.Options) (*delivery.Registration, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.phase == stopped {
+		return nil, fmt.Errorf("%s: %w", e.cfg.Name, ErrStopped)
+	}
+	e.serial++
+	number := -1
+	if opts.Name == "" {
+		if number = slices.Index(e.unnamed, nil); number < 0 {
+			number, e.unnamed = len(e.unnamed), append(e.unnamed, nil)
+		}
+		opts.Name = fmt.Sprintf("%s handler %d", e.cfg.Name, number+1)
+	}
+	// Multiples of the golden ratio modulo 1 stay far apart for any number of handlers.
+	const golden = 0.6180339887498949
+	shift := golden * float64(e.serial-1)
+	opts.ResyncStart = shift - float64(int(shift))
+	opts.Workers = &e.workers
+	r := delivery.New(e.store, fn, opts)
+	e.handlers[r] = nil
+	if number >= 0 {
+		e.unnamed[number] = r
+	}
+	if e.phase == running {
+		e.serve(r)
+	}
+	return r, nil
+}
+
+// serve starts to serve a handler, until the engine's context ends or Remove. The caller holds the
+// lock.
+func (e *Engine) serve(r *delivery.Registration) {
+	ctx, cancel := context.WithCancel(e.run)
+	e.handlers[r] = cancel
+	go func() {
+		defer cancel()
+		r.Run(ctx)
+		e.noteLeft(r)
+	}()
+}
+
+// Remove ends a handler. The handler's context ends, and no call follows the current one. Remove
+// does not wait for that call; Registration.Done does.
+func (e *Engine) Remove(r *delivery.Registration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	cancel, ok := e.handlers[r]
+	if !ok {
+		return
+	}
+	delete(e.handlers, r)
+	if number := slices.Index(e.unnamed, r); number >= 0 {
+		e.unnamed[number] = nil
+	}
+	if r.Close(); cancel != nil {
+		e.noteRemoved(r)
+		cancel()
+	}
+}
+
+// Handlers returns the registered handlers, in no order.
+func (e *Engine) Handlers() []*delivery.Registration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	all := make([]*delivery.Registration, 0, len(e.handlers))
+	for r := range e.handlers {
+		all = append(all, r)
+	}
+	return all
+}
+
+// Stopped reports whether Run has returned or is about to.
+func (e *Engine) Stopped() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.phase == stopped
+}

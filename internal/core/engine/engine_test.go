@@ -1,0 +1,181 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"github.com/weirproject/weir/internal/core/delivery"
+)
+
+// TestHandlerNames: a handler without a name receives the lowest number that no other has, so that
+// handlers that are added and removed have few names.
+func TestHandlerNames(t *testing.T) {
+	e := New(Config{Name: "pods"})
+	handle := func(opts delivery.Options) *delivery.Registration {
+		t.Helper()
+		r, err := e.Handle(func(context.Context, delivery.Event) {}, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	expect := func(want ...string) {
+		t.Helper()
+		var got []string
+		for _, r := range e.Handlers() {
+			got = append(got, r.Name())
+		}
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("handlers %q, want %q", got, want)
+		}
+	}
+	first := handle(delivery.Options{})
+	second := handle(delivery.Options{})
+	named := handle(delivery.Options{Name: "a name"})
+	expect("a name", "pods handler 1", "pods handler 2")
+	for range 3 {
+		e.Remove(first)
+		e.Remove(first) // does nothing
+		expect("a name", "pods handler 2")
+		first = handle(delivery.Options{})
+		expect("a name", "pods handler 1", "pods handler 2")
+	}
+	e.Remove(named)
+	handle(delivery.Options{})
+	expect("pods handler 1", "pods handler 2", "pods handler 3")
+	e.Remove(second)
+	handle(delivery.Options{})
+	expect("pods handler 1", "pods handler 2", "pods handler 3")
+}
+
+// TestBackground: Config.Background runs while the engine does, and a Run that is refused does not
+// start it.
+func TestBackground(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var begun, ended int
+		e := New(Config{Name: "pods", Background: func(ctx context.Context) {
+			begun++
+			<-ctx.Done()
+			ended++
+		}})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- e.Run(ctx) }()
+		synctest.Wait()
+		if err := e.Run(ctx); err == nil || begun != 1 || ended != 0 {
+			t.Errorf("a second Run: %v; begun %d times and ended %d times", err, begun, ended)
+		}
+		cancel()
+		if err := <-done; err != nil || ended != 1 {
+			t.Errorf("the first Run: %v; ended %d times", err, ended)
+		}
+		if err := e.Run(t.Context()); err == nil || begun != 1 {
+			t.Errorf("a Run after the end: %v; begun %d times", err, begun)
+		}
+	})
+}
+
+// TestWaitFor: WaitFor returns when its condition holds, its context ends or the engine stops.
+func TestWaitFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := New(Config{Name: "pods"})
+		ctx, stop := context.WithCancel(t.Context())
+		done, waited := make(chan error, 1), make(chan error, 1)
+		go func() { done <- e.Run(ctx) }()
+		never := func() bool { return false }
+		go func() { waited <- e.WaitFor(t.Context(), never) }()
+		synctest.Wait()
+		select {
+		case err := <-waited:
+			t.Errorf("it ended before the engine: %v", err)
+		default:
+		}
+		if err := e.WaitFor(t.Context(), func() bool { return true }); err != nil {
+			t.Errorf("of what holds: %v", err)
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if err := <-waited; !errors.Is(err, ErrStopped) || err.Error() != "pods: informer is stopped" {
+			t.Errorf("when the engine stops: %v", err)
+		}
+		if err := e.WaitFor(t.Context(), never); !errors.Is(err, ErrStopped) {
+			t.Errorf("after the engine: %v", err)
+		}
+		if err := e.WaitFor(t.Context(), func() bool { return true }); err != nil {
+			t.Errorf("of what holds, after the engine: %v", err)
+		}
+		if err := e.WaitFor(ctx, never); err != context.Canceled {
+			t.Errorf("with a context that has ended: %v", err)
+		}
+	})
+}
+
+// TestWaitsWrapContextError: a wait whose context ends returns the context's error and its cause.
+func TestWaitsWrapContextError(t *testing.T) {
+	e := New(Config{Name: "pods"})
+	cause := errors.New("the rollout is over")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(cause)
+	for name, wait := range map[string]func(context.Context) error{
+		"WaitForSync":            e.WaitForSync,
+		"WaitForResourceVersion": func(ctx context.Context) error { return e.WaitForResourceVersion(ctx, "7") },
+	} {
+		if err := wait(ctx); !errors.Is(err, context.Canceled) || !errors.Is(err, cause) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	plain, end := context.WithCancel(t.Context())
+	end()
+	if err := e.WaitForSync(plain); err == nil || err.Error() != "pods: not synced: context canceled" {
+		t.Errorf("without a cause: %v", err)
+	}
+}
+
+// TestRunning: an engine is in Running from the start of Run to its end, under a unique name. A
+// number is reused after its engine has ended.
+func TestRunning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		names := func() (all []string) {
+			for _, e := range Running() {
+				all = append(all, e.Name)
+			}
+			return all
+		}
+		expect := func(want ...string) {
+			t.Helper()
+			synctest.Wait()
+			if got := names(); !slices.Equal(got, want) {
+				t.Errorf("%q run, want %q", got, want)
+			}
+		}
+		run := func(name string) (e *Engine, stop context.CancelFunc) {
+			ctx, cancel := context.WithCancel(t.Context())
+			e = New(Config{Name: name})
+			go func() { _ = e.Run(ctx) }()
+			synctest.Wait()
+			return e, cancel
+		}
+		New(Config{Name: "not run"})
+		expect()
+		first, stopFirst := run("pods")
+		_, stopSecond := run("pods")
+		_, stopNodes := run("nodes")
+		expect("nodes", "pods", "pods#2")
+		if Running()[1].Value != first {
+			t.Error("pods is not the first of them")
+		}
+		stopFirst()
+		expect("nodes", "pods#2")
+		_, stopThird := run("pods")
+		expect("nodes", "pods", "pods#2")
+		stopSecond()
+		stopThird()
+		stopNodes()
+		expect()
+	})
+}

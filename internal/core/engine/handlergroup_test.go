@@ -1,0 +1,84 @@
+package engine
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"github.com/weirproject/weir/internal/core/delivery"
+	"github.com/weirproject/weir/internal/core/store"
+	"github.com/weirproject/weir/internal/core/wire"
+)
+
+// TestHandlerGroups: the totals of a name do not fall when one of its handlers is removed, include
+// its last call, and disappear with the last handler.
+func TestHandlerGroups(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := New(Config{Name: "pods", Store: store.Config{Encoding: wire.JSON}})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- e.Run(ctx) }()
+		w, block := e.Store().Writer(store.Scope{}), make(chan struct{})
+		handle := func(name string, fn delivery.Func) *delivery.Registration {
+			t.Helper()
+			r, err := e.Handle(fn, delivery.Options{Name: name})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r
+		}
+		expect := func(name string, handled, panics uint64) {
+			t.Helper()
+			synctest.Wait()
+			group := e.HandlerGroups()[name]
+			got := group.Left
+			for _, r := range slices.Concat(group.Handlers, group.Leaving) {
+				got = got.Plus(TotalsOf(r.Stats()))
+			}
+			if got.Handled != handled || got.Panics != panics {
+				t.Errorf("%s: %+v, want %d and %d", name, got, handled, panics)
+			}
+		}
+		calm := handle("a", func(context.Context, delivery.Event) {})
+		panics := handle("a", func(context.Context, delivery.Event) {
+			<-block
+			panic("last")
+		})
+		handle("b", func(context.Context, delivery.Event) {})
+		put(t, w, `{"metadata":{"name":"x","resourceVersion":"1"}}`)
+		expect("a", 2, 0)
+		e.Remove(panics)
+		expect("a", 2, 0)
+		close(block)
+		<-panics.Done()
+		expect("a", 2, 1)
+		put(t, w, `{"metadata":{"name":"x","resourceVersion":"2"}}`)
+		expect("a", 3, 1)
+		expect("b", 2, 0)
+		e.Remove(calm)
+		if got := slices.Collect(maps.Keys(e.HandlerGroups())); !slices.Equal(got, []string{"b"}) || len(e.removed.left)+len(e.removed.leaving) != 0 {
+			t.Errorf("handlers of %q are registered, and %+v of removed ones", got, e.removed)
+		}
+		handle("a", func(context.Context, delivery.Event) {})
+		expect("a", 1, 0)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// put writes an object.
+func put(t *testing.T, w *store.Writer, raw string) {
+	t.Helper()
+	var m wire.Meta
+	if err := wire.ReadMeta(wire.JSON, []byte(raw), &m); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Put(&m, []byte(raw)); err != nil {
+		t.Fatal(err)
+	}
+	w.Flush()
+}

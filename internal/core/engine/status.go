@@ -1,0 +1,205 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weirproject/weir/internal/core/reflector"
+	"github.com/weirproject/weir/internal/core/source"
+	"github.com/weirproject/weir/internal/core/wire"
+)
+
+// scoped is a source that knows, at most from its requests, what it lists and watches.
+type scoped interface {
+	Scope() (namespace, selector string, known bool)
+}
+
+// typed is a source that knows its objects' type, at least in part: metadata does not state it.
+type typed interface {
+	Type() (t wire.TypeMeta, resource string)
+}
+
+// member is one reflector with its source, namespace and selector.
+type member struct {
+	reflector *reflector.Reflector
+	source    source.Source
+	namespace string
+	selector  string
+}
+
+func (m *member) run(ctx context.Context) {
+	// A reflector returns only when its context ends, so its error adds nothing.
+	_ = m.reflector.Run(ctx)
+	// An idle connection has two goroutines and its buffers. A stopped informer must leave none.
+	if src, ok := m.source.(interface{ CloseIdleConnections() }); ok {
+		src.CloseIdleConnections()
+	}
+}
+
+// status returns s with what the reflector lists and watches. Where the objects are metadata alone,
+// the ItemType is that of the objects that the source knows, which may be less than a kind.
+func (m *member) status(s reflector.Status) reflector.Status {
+	s.Namespace, s.Selector = m.namespace, m.selector
+	if of, ok := m.source.(scoped); ok {
+		var known bool
+		s.Namespace, s.Selector, known = of.Scope()
+		s.ScopeUnknown = !known
+	}
+	var known wire.TypeMeta
+	if of, ok := m.source.(typed); ok {
+		known, s.Resource = of.Type()
+	}
+	if isMetadata(s.ItemType) {
+		s.ItemType = known
+	}
+	return s
+}
+
+// isMetadata reports whether objects state only that they are metadata.
+func isMetadata(t wire.TypeMeta) bool {
+	return t.Kind == source.PartialObjectMetadata && strings.HasPrefix(t.APIVersion, metav1.GroupName+"/")
+}
+
+// what returns the name of the member for errors. It is "" for a member without namespace and
+// selector.
+func (m *member) what() string {
+	switch {
+	case m.namespace != "" && m.selector != "":
+		return m.namespace + " " + m.selector
+	case m.namespace != "":
+		return m.namespace
+	}
+	return m.selector
+}
+
+// Statuses returns the states of the reflectors, in the order in which they were added.
+func (e *Engine) Statuses() []reflector.Status {
+	all := make([]reflector.Status, len(e.members))
+	for i, m := range e.members {
+		all[i] = m.status(m.reflector.Status())
+	}
+	return all
+}
+
+// Transitions returns the last transitions of each reflector, in the order of Statuses.
+func (e *Engine) Transitions() [][]reflector.Transition {
+	all := make([][]reflector.Transition, len(e.members))
+	for i, m := range e.members {
+		all[i] = m.reflector.Transitions()
+	}
+	return all
+}
+
+// Relists returns how many complete states were received after the first ones, by reason.
+func (e *Engine) Relists() (sum reflector.Relists) {
+	for _, m := range e.members {
+		for reason, n := range m.reflector.Relists() {
+			sum[reason] += n
+		}
+	}
+	return sum
+}
+
+// Err returns why the engine is not current, or nil if it is. The engine recovers automatically.
+func (e *Engine) Err() error {
+	var errs []error
+	for _, m := range e.members {
+		err := m.reflector.Status().Err
+		if err == nil {
+			continue
+		}
+		if what := m.what(); what != "" {
+			err = fmt.Errorf("%s: %w", what, err)
+		}
+		errs = append(errs, err)
+	}
+	if errs == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", e.cfg.Name, errors.Join(errs...))
+}
+
+// WaitForSync blocks until the first list of each reflector is in the store. If ctx ends first, the
+// error wraps ErrNotSynced, the context's error and its cause, and the reflectors' errors if there
+// are any.
+func (e *Engine) WaitForSync(ctx context.Context) error {
+	return e.explain(ctx, e.store.WaitSynced(ctx), ErrNotSynced)
+}
+
+// WaitForResourceVersion blocks until the store has received everything up to rv, a resourceVersion
+// that a write returned. With several reflectors it blocks until each has reached rv. A reflector
+// without matching changes reaches it with its next bookmark, which kube-apiserver sends about once
+// a minute.
+func (e *Engine) WaitForResourceVersion(ctx context.Context, rv string) error {
+	return e.explain(ctx, e.store.WaitResourceVersion(ctx, rv), fmt.Errorf("not at resourceVersion %s", rv))
+}
+
+func (e *Engine) explain(ctx context.Context, err, what error) error {
+	if err == nil {
+		return nil
+	}
+	if e.Stopped() && ctx.Err() == nil {
+		return fmt.Errorf("%s: %w: %w", e.cfg.Name, what, ErrStopped)
+	}
+	err = WithContextError(ctx, err)
+	if why := e.Err(); why != nil {
+		return fmt.Errorf("%w: %w: %w", what, err, why)
+	}
+	return fmt.Errorf("%s: %w: %w", e.cfg.Name, what, err)
+}
+
+// WithContextError returns err, which ended a wait, wrapped so that it also wraps ctx.Err() if ctx
+// has ended: the cause of a context does not.
+func WithContextError(ctx context.Context, err error) error {
+	if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
+		return fmt.Errorf("%w: %w", ended, err)
+	}
+	return err
+}
+
+// WaitFor blocks until cond returns true. It calls cond again whenever a reflector's status has
+// changed. If ctx ends first, it returns the context's error. If the engine is stopped first, the
+// error wraps ErrStopped: no status changes any more.
+func (e *Engine) WaitFor(ctx context.Context, cond func() bool) error {
+	for {
+		wake := e.changed.wait()
+		if cond() {
+			return nil
+		}
+		if e.Stopped() && ctx.Err() == nil {
+			return fmt.Errorf("%s: %w", e.cfg.Name, ErrStopped)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-wake:
+		}
+	}
+}
+
+// broadcast wakes all waiters. It has one channel.
+type broadcast struct {
+	mu sync.Mutex
+	ch chan struct{}
+}
+
+func newBroadcast() *broadcast { return &broadcast{ch: make(chan struct{})} }
+
+// wait returns a channel that is closed at the next fire.
+func (b *broadcast) wait() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.ch
+}
+
+func (b *broadcast) fire() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	close(b.ch)
+	b.ch = make(chan struct{})
+}

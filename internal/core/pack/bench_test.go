@@ -1,0 +1,49 @@
+package pack
+
+import (
+	"testing"
+
+	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/podsim/podtest"
+)
+
+func BenchmarkPack(b *testing.B) {
+	for _, enc := range []wire.Encoding{wire.Protobuf, wire.JSON} {
+		raws := podtest.Spread(b, enc, 1000)
+		var samples [][]byte
+		for i, r := range raws { // like the store packs them
+			raws[i] = withoutUID(b, enc, r)
+			if i%(len(raws)/laterSamples) == 0 {
+				samples = append(samples, raws[i])
+			}
+		}
+		d := newDictionary(spread(samples), dictSamples)
+		var raw, packedBytes int
+		var packs [][]byte
+		for _, r := range raws {
+			packed := d.pack(nil, r, false)
+			packs = append(packs, packed)
+			raw += len(r)
+			packedBytes += len(packed)
+		}
+		b.Run(enc.String(), func(b *testing.B) {
+			var dst []byte
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				dst = d.pack(dst[:0], raws[i%len(raws)], false)
+			}
+			b.ReportMetric(float64(raw)/float64(packedBytes), "ratio")
+			b.ReportMetric(float64(packedBytes)/float64(len(raws)), "packed-B")
+		})
+		b.Run(enc.String()+"/unpack", func(b *testing.B) {
+			var dst []byte
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				var err error
+				if dst, err = d.unpack(dst[:0], packs[i%len(raws)], len(raws[i%len(raws)])); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,188 @@
+package pack
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/klauspost/compress/s2"
+
+	"github.com/weirproject/weir/internal/core/pack/entropy"
+)
+
+// ErrCorrupt is returned for bytes that this dictionary did not pack.
+var ErrCorrupt = errors.New("pack: corrupt")
+
+// The first byte of a packed object is the method by which it was packed.
+const (
+	methodStored  = iota // unpacked
+	methodS2             // by S2 with the dictionary
+	methodEntropy        // by S2, then with the dictionary's codes
+	methodSibling        // against a sibling, without codes
+)
+
+const (
+	dictSamples  = 4           // objects that form a dictionary
+	maxDictBytes = 32<<10 - 16 // S2 accepts up to 64 KiB
+	maxTraining  = 64 << 10    // bytes of S2's output from which the codes are trained
+)
+
+// Dictionary packs and unpacks objects. It is created from a few samples, is immutable and safe for
+// concurrent use, and stays in memory while an object that was packed with it does. The nil
+// *Dictionary is valid: it stores objects unpacked.
+//
+// It packs with S2 against whole objects. S2 has no entropy coder, and the remainder of a
+// Kubernetes object after the dictionary is mostly hexadecimal. So S2's output is coded with codes
+// that were trained once, on its output for the samples.
+//
+// It has about 20 KB: the dictionary's content and the lengths of the codes. Their tables are
+// several times larger. They are in the scratch, which the garbage collector frees while no caller
+// packs or unpacks.
+type Dictionary struct {
+	content []byte
+	decoder *s2.Dict // without tables
+	model   *entropy.Model
+	scratch sync.Pool // of *scratch
+
+	base     *base // of siblings; the fields above are then empty
+	attached atomic.Pointer[any]
+}
+
+// Attached returns a value that a caller attaches to a dictionary, such as the common parts of its
+// objects. The first call creates it with make. All calls return the same value, and must expect
+// the same type.
+func (d *Dictionary) Attached(make func() any) any {
+	if p := d.attached.Load(); p != nil {
+		return *p
+	}
+	made := make()
+	d.attached.CompareAndSwap(nil, &made)
+	return *d.attached.Load()
+}
+
+// scratch is the working memory of one call of pack or unpack.
+type scratch struct {
+	encoder *s2.Dict // nil until an object is packed
+	coder   *entropy.Coder
+	buf     []byte
+}
+
+// newDictionary creates a dictionary. Its content is the first whole samples. Its codes are trained
+// on all samples.
+func newDictionary(samples [][]byte, whole int) *Dictionary {
+	d := new(Dictionary)
+	for _, sample := range samples[:min(whole, len(samples))] {
+		d.content = append(d.content, sample[:min(len(sample), maxDictBytes/dictSamples)]...)
+	}
+	// The exact size, because it stays in memory. MakeDict needs 16 bytes after the content.
+	d.content = append(make([]byte, 0, max(len(d.content), s2.MinDictSize)+16), d.content...)
+	if len(d.content) < s2.MinDictSize {
+		d.content = d.content[:s2.MinDictSize]
+	}
+	d.decoder = d.makeDict()
+	d.model = d.train(samples)
+	return d
+}
+
+// makeDict returns the dictionary in S2's form. An object starts like the first sample.
+func (d *Dictionary) makeDict() *s2.Dict { return s2.MakeDictManual(d.content, 0) }
+
+// train trains the codes on the packed samples. The samples in the content pack to nearly nothing
+// and so count for little.
+func (d *Dictionary) train(samples [][]byte) *entropy.Model {
+	encoder := d.makeDict()
+	var blocks [][]byte
+	for size := 0; len(blocks) < len(samples) && size < maxTraining; {
+		block := encoder.Encode(nil, samples[len(blocks)])
+		blocks = append(blocks, block)
+		size += len(block)
+	}
+	return entropy.Train(blocks...)
+}
+
+func (d *Dictionary) getScratch() *scratch {
+	if sc, ok := d.scratch.Get().(*scratch); ok {
+		return sc
+	}
+	return &scratch{coder: entropy.NewCoder(d.model, d.content)}
+}
+
+// pack packs raw and appends the result, at most one byte longer than raw, to dst.
+func (d *Dictionary) pack(dst, raw []byte, fast bool) []byte {
+	if d == nil {
+		return append(dst, raw...)
+	}
+	sc := d.getScratch()
+	defer d.scratch.Put(sc)
+	need := s2.MaxEncodedLen(len(raw))
+	if need < 0 || len(raw) < 16 {
+		return append(append(dst, methodStored), raw...)
+	}
+	if sc.encoder == nil {
+		sc.encoder = d.makeDict()
+	}
+	sc.buf = slices.Grow(sc.buf[:0], need)
+	packed := sc.encoder.Encode(sc.buf[:need], raw)
+	if len(packed) >= len(raw) {
+		return append(append(dst, methodStored), raw...)
+	}
+	if fast {
+		return append(append(dst, methodS2), packed...)
+	}
+	begin := len(dst)
+	if coded, ok := sc.coder.Append(append(dst, methodEntropy), packed); ok && len(coded)-begin <= len(packed) {
+		return coded
+	}
+	return append(append(dst[:begin], methodS2), packed...)
+}
+
+// Unpack unpacks packed and appends its size raw bytes to dst. It returns dst and ErrCorrupt if d
+// did not create packed. It does not keep packed.
+func (d *Dictionary) Unpack(dst []byte, packed string, size int) ([]byte, error) {
+	bytes := unsafe.Slice(unsafe.StringData(packed), len(packed)) // read only
+	if d == nil {
+		return append(dst, bytes...), nil
+	}
+	return d.unpack(dst, bytes, size)
+}
+
+func (d *Dictionary) unpack(dst, packed []byte, size int) ([]byte, error) {
+	if d.base != nil {
+		return d.base.unpackSibling(dst, packed, size)
+	}
+	if len(packed) == 0 {
+		return dst, ErrCorrupt
+	}
+	method, packed := packed[0], packed[1:]
+	if method == methodStored {
+		return append(dst, packed...), nil
+	}
+	if method == methodEntropy {
+		sc := d.getScratch()
+		defer d.scratch.Put(sc)
+		out, err := sc.coder.Decode(dst, packed, size)
+		if err != nil {
+			return dst, ErrCorrupt
+		}
+		return out, nil
+	}
+	if n, err := s2.DecodedLen(packed); err != nil || n != size {
+		return dst, ErrCorrupt
+	}
+	dst = slices.Grow(dst, size)
+	n := len(dst)
+	out, err := d.decoder.Decode(dst[n:n:n+size], packed)
+	if err != nil {
+		return dst[:n], ErrCorrupt
+	}
+	return dst[:n+len(out)], nil
+}
+
+func (d *Dictionary) footprint() int64 {
+	if d == nil {
+		return 0
+	}
+	return int64(cap(d.content)) + int64(unsafe.Sizeof(*d.model))
+}

@@ -1,0 +1,80 @@
+package pack
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/podsim/podtest"
+)
+
+func TestRatio(t *testing.T) {
+	for _, tc := range []struct {
+		enc   wire.Encoding
+		ratio float64
+	}{{wire.Protobuf, 9}, {wire.JSON, 14}} {
+		raws := podtest.Spread(t, tc.enc, 200)
+		d := newDictionary(raws[:firstSamples], dictSamples)
+		var raw, packedBytes int
+		for _, r := range raws {
+			packed := d.pack(nil, r, false)
+			raw += len(r)
+			packedBytes += len(packed)
+			back, err := d.unpack([]byte("before"), packed, len(r))
+			if err != nil || string(back) != "before"+string(r) {
+				t.Fatalf("%s: does not come back: %v", tc.enc, err)
+			}
+		}
+		if got := float64(raw) / float64(packedBytes); got < tc.ratio {
+			t.Errorf("%s packs %.1f:1, want %.0f:1", tc.enc, got, tc.ratio)
+		}
+	}
+}
+
+// TestPackAnything packs objects of all sizes that differ completely from the samples.
+func TestPackAnything(t *testing.T) {
+	rnd := newRand(1)
+	random := func(n int) []byte {
+		b := make([]byte, n)
+		for i := range b {
+			b[i] = byte(rnd.Uint32())
+		}
+		return b
+	}
+	for _, samples := range [][][]byte{
+		podtest.Spread(t, wire.Protobuf, firstSamples), {{}, {}, {1}}, nil, {random(100)}, {random(200_000), random(10)}, {bytes.Repeat([]byte("a"), 100_000)},
+	} {
+		d := newDictionary(samples, dictSamples)
+		for _, n := range []int{0, 1, 7, 15, 16, 17, 100, 5000, 65_535, 65_536, 300_000, 3 << 20} {
+			for _, raw := range [][]byte{random(n), bytes.Repeat([]byte("k"), n), bytes.Repeat([]byte("text-%d"), n/7)} {
+				packed := d.pack(nil, raw, false)
+				if len(packed) > len(raw)+1 {
+					t.Errorf("%d bytes became %d", len(raw), len(packed))
+				}
+				back, err := d.unpack(nil, packed, len(raw))
+				if err != nil || !bytes.Equal(back, raw) {
+					t.Fatalf("%d bytes do not come back: %v", n, err)
+				}
+			}
+		}
+	}
+}
+
+// FuzzUnpack: damaged bytes cause an error, not a crash.
+func FuzzUnpack(f *testing.F) {
+	raws := podtest.Spread(f, wire.Protobuf, firstSamples+3)
+	d := newDictionary(raws[:firstSamples], dictSamples)
+	for _, r := range raws[firstSamples:] {
+		f.Add(d.pack(nil, r, false), len(r))
+	}
+	f.Add([]byte{}, 0)
+	f.Fuzz(func(t *testing.T, packed []byte, size int) {
+		if size < 0 || size > 1<<20 {
+			return
+		}
+		back, err := d.unpack(nil, packed, size)
+		if err == nil && len(packed) > 0 && packed[0] != methodStored && len(back) != size {
+			t.Fatalf("%d bytes, want %d", len(back), size)
+		}
+	})
+}

@@ -1,0 +1,106 @@
+package pack
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+
+	"github.com/weirproject/weir/internal/testing/testgc"
+)
+
+// TestFootprint: the footprint approximates the memory of groups, without their objects, while they
+// exist, and is released afterwards.
+func TestFootprint(t *testing.T) {
+	p := New()
+	s := &groups{packer: p}
+	rnd := newRand(9)
+	const n = 20_000
+	common := noise(rnd, 60)
+	for i := range n {
+		group, body := fmt.Sprint("ns/g", i), common+noise(rnd, 140)
+		for j := range 3 {
+			s.add(Name{group, fmt.Sprint(group, "-", j)}, []byte(body+fmt.Sprint(j)))
+		}
+	}
+	k := p.siblings
+	bases := 0
+	for _, d := range k.groups {
+		if d.Value() != nil {
+			bases++
+		}
+	}
+	if bases < n*9/10 || k.bases != bases {
+		t.Errorf("%d bases, counted are %d", bases, k.bases)
+	}
+	full, counted := testgc.Live(), k.footprint()
+	packed := 0
+	for i := range s.objects {
+		packed += (len(s.objects[i].packed) + 15) &^ 15
+	}
+	s.objects = nil
+	afterGC(t, "all bases have ended", func() bool { return k.count() == 0 })
+	empty := testgc.Live()
+	// An object of s uses 72 bytes and its name 40, which do not belong to siblings.
+	if took := full - empty - int64(packed); counted < took/4 || counted > took*2 {
+		t.Errorf("groups count for %d bytes, and take some %d", counted, took)
+	}
+	left := k.footprint()
+	p.siblings = newSiblings()
+	if took := empty - testgc.Live(); left > took+1<<18 || took > left+1<<18 {
+		t.Errorf("without objects groups count for %d bytes, and take %d", left, took)
+	}
+	runtime.KeepAlive(s)
+}
+
+// count returns the number of live bases.
+func (k *siblings) count() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.bases
+}
+
+// TestFootprintOfPins: a base whose object has another version counts until no object is packed
+// against it.
+func TestFootprintOfPins(t *testing.T) {
+	rnd := newRand(9)
+	const n = 50
+	for what, replace := range map[string]func(s *groups, base *member, body string){
+		"another version": func(s *groups, base *member, body string) {
+			s.pack(base.name, []byte(body+"another"))
+			s.packer.Release(base.name, base.dict, base.packed)
+		},
+		"gone": func(s *groups, base *member, _ string) { s.packer.Release(base.name, base.dict, base.packed) },
+		"others are unlike": func(s *groups, base *member, _ string) {
+			for i := range maxMisses {
+				s.pack(Name{base.name.Group, fmt.Sprint("unlike", i)}, []byte(noise(rnd, 3000)))
+			}
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			s := &groups{packer: New()}
+			for i := range 80 { // for a dictionary and codes
+				s.add(Name{"ns/g", fmt.Sprint(i)}, fmt.Append(nil, "something", noise(newRand(1), 300), i))
+			}
+			k := s.packer.siblings
+			pinned := 0
+			for i := range n {
+				body := noise(rnd, 2000)
+				name := Name{fmt.Sprint("ns/h", i), "a"}
+				first := *s.add(name, []byte(body+"1"))
+				if second := s.add(Name{name.Group, "b"}, []byte(body+"2")); second.base() == nil {
+					t.Fatal("there is no base")
+				}
+				replace(s, &first, body)
+				pinned += len(first.packed)
+			}
+			if k.pins != int64(pinned) {
+				t.Errorf("%d bytes are pinned, want %d", k.pins, pinned)
+			}
+			s.objects = nil
+			afterGC(t, "all bases have ended", func() bool { return k.count() == 0 })
+			if k.pins != 0 {
+				t.Errorf("%d bytes are pinned without a sibling", k.pins)
+			}
+		})
+	}
+}

@@ -1,0 +1,61 @@
+package pack
+
+import (
+	"testing"
+
+	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/podsim"
+	"github.com/weirproject/weir/internal/testing/podsim/podtest"
+)
+
+// groups are packed objects of several workloads.
+type groups struct {
+	packer  *Packer
+	objects []member
+	bytes   int
+}
+
+type member struct {
+	name Name
+	held
+}
+
+// newGroups packs the pods of n workloads of a population.
+func newGroups(tb testing.TB, sim *podsim.Pods, n int) *groups {
+	tb.Helper()
+	s := &groups{packer: New()}
+	const replicas = 20
+	for w := range n {
+		for i := range replicas {
+			pod := sim.Pod(w*(sim.Len()/replicas/n)*replicas + i)
+			pod.ResourceVersion = "123456"
+			raw := withoutUID(tb, wire.Protobuf, podtest.Encode(tb, wire.Protobuf, pod))
+			s.add(Name{pod.Namespace + "/" + pod.GenerateName, pod.Name}, raw)
+		}
+	}
+	return s
+}
+
+// pack packs an object like the store, and keeps it.
+func (s *groups) pack(name Name, raw []byte) member {
+	packed, d := s.packer.PackSibling(nil, raw, name)
+	m := member{name, held{raw, string(packed), d}}
+	s.packer.Note(name, d, m.packed, len(raw))
+	s.packer.Observe(d, raw, len(packed), false)
+	return m
+}
+
+// add packs an object and keeps it.
+func (s *groups) add(name Name, raw []byte) *member {
+	m := s.pack(name, raw)
+	s.objects, s.bytes = append(s.objects, m), s.bytes+len(m.packed)
+	return &s.objects[len(s.objects)-1]
+}
+
+// base returns the base of an object, or nil.
+func (m *member) base() *base {
+	if m.dict == nil {
+		return nil
+	}
+	return m.dict.base
+}

@@ -1,0 +1,139 @@
+package pack
+
+import (
+	"bytes"
+	"strconv"
+	"testing"
+
+	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/podsim"
+	"github.com/weirproject/weir/internal/testing/podsim/podtest"
+)
+
+// held is an object as a user of the packer stores it.
+type held struct {
+	raw    []byte
+	packed string
+	dict   *Dictionary
+}
+
+// take packs an object and passes the result to Observe.
+func take(p *Packer, raw []byte) (h held, renewed bool) {
+	packed, d := p.Pack(nil, raw, false)
+	return held{raw, string(packed), d}, p.Observe(d, raw, len(packed), false)
+}
+
+// TestSecondDictionary: the first dictionary, of neighbours, is soon replaced by one of objects
+// from everywhere.
+func TestSecondDictionary(t *testing.T) {
+	p, sim := New(), podsim.New(3000, 1)
+	type sum struct{ objects, bytes int }
+	sums := map[*Dictionary]*sum{}
+	for i := range sim.Len() {
+		pod := sim.Pod(i)
+		pod.ResourceVersion = strconv.Itoa(1000 + i)
+		h, _ := take(p, withoutUID(t, wire.Protobuf, podtest.Encode(t, wire.Protobuf, pod)))
+		if sums[h.dict] == nil {
+			sums[h.dict] = &sum{}
+		}
+		sums[h.dict].objects++
+		sums[h.dict].bytes += len(h.packed)
+	}
+	if len(sums) != 3 || sums[nil].objects != firstSamples {
+		t.Fatalf("%d dictionaries, and %d objects without", len(sums)-1, sums[nil].objects)
+	}
+	second := sums[p.current.Load()]
+	if n := sim.Len() - second.objects - firstSamples; n != laterSamples*sampleEvery {
+		t.Errorf("the first %d have the first dictionary", n)
+	}
+	if size := second.bytes / second.objects; size > 500 {
+		t.Errorf("a pod takes %d bytes", size)
+	}
+}
+
+// TestDrift: a dictionary is created from the first dozen, and a new one when objects drift away
+// from it; old objects keep theirs.
+func TestDrift(t *testing.T) {
+	p := New()
+	var all []held
+	last := func(raw []byte) (renewed bool) {
+		h, renewed := take(p, raw)
+		all = append(all, h)
+		return renewed
+	}
+	raws := podtest.Spread(t, wire.Protobuf, 2000)
+	for i, raw := range raws[:firstSamples] {
+		if made := last(raw); made != (i == firstSamples-1) {
+			t.Fatalf("after %d objects a dictionary was made: %v", i+1, made)
+		}
+	}
+	for _, raw := range raws[firstSamples:] {
+		last(raw)
+	}
+	was, rnd := p.current.Load(), newRand(2)
+	odd := func(version int) {
+		for i := range 2500 {
+			pod := podsim.New(1, 1).Pod(0)
+			pod.Name, pod.ResourceVersion = "n"+strconv.Itoa(i), strconv.Itoa(version+i)
+			pod.Spec.Containers, pod.Status.ContainerStatuses = nil, nil
+			pod.Annotations = map[string]string{"data": noise(rnd, 400)}
+			last(podtest.Encode(t, wire.Protobuf, pod))
+		}
+	}
+	odd(50_000)
+	is := p.current.Load()
+	if is == was {
+		t.Fatal("objects drifted away and the dictionary stayed")
+	}
+	odd(60_000)
+	if p.current.Load() != is {
+		t.Error("objects that pack badly but alike made one more dictionary")
+	}
+	for i, h := range all {
+		if raw, err := h.dict.Unpack(nil, h.packed, len(h.raw)); err != nil || !bytes.Equal(raw, h.raw) {
+			t.Fatalf("object %d: %v", i, err)
+		}
+	}
+}
+
+// TestFastPack: a fast pack omits the entropy coder, is unpacked unchanged, and does not affect the
+// judgement of the dictionary.
+func TestFastPack(t *testing.T) {
+	p := New()
+	raws := podtest.Spread(t, wire.Protobuf, firstSamples+laterSamples*sampleEvery+1)
+	for _, raw := range raws {
+		take(p, raw)
+	}
+	raw := raws[len(raws)-1]
+	well, _ := p.Pack(nil, raw, false)
+	fast, d := p.Pack(nil, raw, true)
+	if fast[0] != methodS2 || well[0] != methodEntropy || len(fast) <= len(well) {
+		t.Errorf("methods %d and %d, of %d and %d bytes", fast[0], well[0], len(fast), len(well))
+	}
+	if back, err := d.Unpack(nil, string(fast), len(raw)); err != nil || !bytes.Equal(back, raw) {
+		t.Errorf("does not come back: %v", err)
+	}
+	n := p.n
+	if p.Observe(d, raw, len(fast), true); p.n != n {
+		t.Error("a fast pack counts for the dictionary")
+	}
+}
+
+// TestSize: Size counts the samples, and then the dictionary created from them.
+func TestSize(t *testing.T) {
+	p := New()
+	raw := podtest.Spread(t, wire.Protobuf, 1)[0]
+	if n := p.Size(); n != 0 {
+		t.Errorf("%d bytes of nothing", n)
+	}
+	take(p, raw)
+	if n := p.Size(); n < int64(len(raw)) {
+		t.Errorf("a sample of %d bytes takes %d", len(raw), n)
+	}
+	for range firstSamples - 1 {
+		take(p, raw)
+	}
+	if n := p.Size(); n < int64(len(p.current.Load().content)) || n > 64<<10 {
+		t.Errorf("a dictionary of %d bytes takes %d", len(p.current.Load().content), n)
+	}
+}

@@ -1,0 +1,242 @@
+package pack
+
+import (
+	"bytes"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/weirproject/weir/internal/testing/podsim"
+)
+
+// TestSiblings: replicas of workloads with nothing in common need a tenth of the bytes that they
+// need separately, and are unpacked unchanged.
+func TestSiblings(t *testing.T) {
+	s := newGroups(t, podsim.NewUnlike(20_000, 1), 60)
+	siblings, size, alone := 0, 0, 0
+	for i := range s.objects {
+		m := &s.objects[i]
+		back, err := m.dict.Unpack([]byte("before"), m.packed, len(m.raw))
+		if err != nil || string(back) != "before"+string(m.raw) {
+			t.Fatalf("object %d does not come back: %v", i, err)
+		}
+		if m.dict != nil && m.dict.base != nil {
+			siblings++
+			size += len(m.packed)
+			plain, _ := s.packer.Pack(nil, m.raw, false)
+			alone += len(plain)
+		}
+	}
+	// Of 20 replicas four are loners, and one is the base; the codes are learned first.
+	if want := 60*15 - 100; siblings < want {
+		t.Errorf("%d objects have a sibling, want %d", siblings, want)
+	}
+	if size*7 > alone {
+		t.Errorf("siblings take %d bytes, %d each, and alone %d", size, size/siblings, alone)
+	}
+	if n := s.packer.siblings.cache.bytes; n > maxLoaded {
+		t.Errorf("%d bytes of bases are held unpacked", n)
+	}
+}
+
+// TestSiblingsThatBecomeOthers: a group whose objects change receives another base, and objects
+// packed against the old one keep it.
+func TestSiblingsThatBecomeOthers(t *testing.T) {
+	s := newGroups(t, podsim.NewUnlike(20_000, 1), 20)
+	sim := podsim.NewUnlike(100, 7)
+	var last *member
+	for i := range 12 {
+		pod := sim.Pod(40 + i) // of one workload, except for loners
+		raw, err := pod.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = s.add(Name{s.objects[0].name.Group, pod.Name}, raw)
+	}
+	if last.dict == nil || last.dict.base == nil {
+		t.Error("the group has no new base")
+	}
+	for i := range s.objects {
+		m := &s.objects[i]
+		if back, err := m.dict.Unpack(nil, m.packed, len(m.raw)); err != nil || !bytes.Equal(back, m.raw) {
+			t.Fatalf("object %d does not come back: %v", i, err)
+		}
+	}
+}
+
+// TestSiblingsPinNothing: a base ends with the last object that was packed against it.
+func TestSiblingsPinNothing(t *testing.T) {
+	s := newGroups(t, podsim.NewUnlike(20_000, 1), 40)
+	k := s.packer.siblings
+	alive := func() (n int) {
+		runtime.GC()
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		for _, d := range k.groups {
+			if d.Value() != nil {
+				n++
+			}
+		}
+		return n
+	}
+	if n := alive(); n < 30 {
+		t.Errorf("%d groups have a base", n)
+	}
+	s.objects = nil
+	if n := alive(); n != 0 {
+		t.Errorf("%d bases have no sibling", n)
+	}
+	runtime.KeepAlive(s)
+}
+
+// TestSiblingsAtOnce packs and unpacks from several goroutines.
+func TestSiblingsAtOnce(t *testing.T) {
+	s := newGroups(t, podsim.NewUnlike(20_000, 1), 30)
+	var wg sync.WaitGroup
+	for g := range 4 {
+		wg.Go(func() {
+			for i := range s.objects {
+				m := &s.objects[(i*37+g*11)%len(s.objects)]
+				packed, d := s.packer.PackSibling(nil, m.raw, m.name)
+				s.packer.Note(m.name, d, string(packed), len(m.raw))
+				back, err := d.Unpack(nil, string(packed), len(m.raw))
+				if err != nil || !bytes.Equal(back, m.raw) {
+					t.Errorf("object %d does not come back: %v", i, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// FuzzUnpackSibling: damaged bytes cause an error, or other bytes, and never a crash.
+func FuzzUnpackSibling(f *testing.F) {
+	s := newGroups(f, podsim.NewUnlike(2_000, 1), 10)
+	var d *Dictionary
+	for i := range s.objects {
+		if m := &s.objects[i]; m.dict != nil && m.dict.base != nil && i%20 == 15 {
+			d = m.dict
+			f.Add([]byte(m.packed), len(m.raw))
+		}
+	}
+	if d == nil {
+		f.Fatal("nothing has a sibling")
+	}
+	f.Fuzz(func(t *testing.T, packed []byte, size int) {
+		if size < 0 || size > 1<<20 {
+			return
+		}
+		if back, err := d.unpack(nil, packed, size); err == nil && len(back) != size {
+			t.Fatalf("%d bytes, want %d", len(back), size)
+		}
+	})
+}
+
+// TestSiblingsOfTheAlike: if a dictionary packs well, siblings are packed against each other in key
+// order, as in a list, and separately when they change in random order.
+func TestSiblingsOfTheAlike(t *testing.T) {
+	s := newGroups(t, podsim.New(50_000, 1), 400)
+	if !s.packer.well.Load() {
+		t.Fatal("the dictionary does not pack well")
+	}
+	against := func(at func(i int) int) (n int) {
+		for i := range 1000 {
+			m := &s.objects[at(i)]
+			if _, d := s.packer.PackSibling(nil, m.raw, m.name); d.base != nil {
+				n++
+			}
+		}
+		return n
+	}
+	if n := against(func(i int) int { return i }); n < 900 {
+		t.Errorf("in order %d of 1,000 have a sibling", n)
+	}
+	if n := against(func(i int) int { return i * 1237 % len(s.objects) }); n > 100 {
+		t.Errorf("all over %d of 1,000 have a sibling", n)
+	}
+}
+
+// TestSiblingsOfTwoKinds: an exception in a group does not affect the others. If objects of two
+// kinds alternate, those of one have siblings.
+func TestSiblingsOfTwoKinds(t *testing.T) {
+	s := newGroups(t, podsim.NewUnlike(20_000, 1), 60)
+	rnd := newRand(4)
+	kinds := []string{noise(rnd, 3000), noise(rnd, 3000)}
+	n := 0
+	for i := range 200 {
+		if m := s.add(Name{"ns/g", fmt.Sprint(i)}, fmt.Append(nil, kinds[i%2], i)); m.dict.base != nil {
+			n++
+		}
+	}
+	if n < 90 {
+		t.Errorf("%d of 200 have a sibling", n)
+	}
+}
+
+// TestSiblingsOfOtherContent: when all objects of a group change completely, so does its base,
+// after a few.
+func TestSiblingsOfOtherContent(t *testing.T) {
+	s := newGroups(t, podsim.NewUnlike(20_000, 1), 60)
+	rnd := newRand(4)
+	for range 3 {
+		content, n := noise(rnd, 3000), 0
+		for i := range 20 {
+			if m := s.add(Name{"ns/g", fmt.Sprint(i)}, fmt.Append(nil, content, i)); m.dict.base != nil {
+				n++
+			}
+		}
+		if n != 20-maxMisses && n != 19 { // the first content has no base to miss
+			t.Errorf("%d of 20 have a sibling", n)
+		}
+	}
+}
+
+// TestSiblingsThatChange: every pod changes once, in random key order. Dissimilar ones stay as
+// small, including the old versions that their bases keep. Similar ones end at the size that they
+// need separately, because packing single objects against siblings is not worth its CPU.
+func TestSiblingsThatChange(t *testing.T) {
+	for _, tc := range []struct {
+		what         string
+		sim          *podsim.Pods
+		most         int // bytes per object at the end
+		before, then int // at least this % has a sibling, listed and at the end; negative: at most
+	}{
+		{"unlike", podsim.NewUnlike(50_000, 1), 1000, 70, 70},
+		{"alike", podsim.New(50_000, 1), 480, 90, -15},
+	} {
+		t.Run(tc.what, func(t *testing.T) {
+			s := newGroups(t, tc.sim, 250)
+			n := len(s.objects)
+			sum := func() (size, percent int) {
+				for i := range s.objects {
+					size += len(s.objects[i].packed)
+					if s.objects[i].base() != nil {
+						percent++
+					}
+				}
+				return (size + int(s.packer.siblings.pins)) / n, percent * 100 / n
+			}
+			listed, before := sum()
+			for i := range n {
+				m := &s.objects[i*1237%n]
+				raw := bytes.Replace(m.raw, []byte("123456"), []byte("123457"), 1)
+				packed, d := s.packer.PackSibling(nil, raw, m.name)
+				old := *m
+				m.raw, m.packed, m.dict = raw, string(packed), d
+				s.packer.Note(m.name, d, m.packed, len(raw))
+				s.packer.Observe(d, raw, len(packed), false)
+				s.packer.Release(m.name, old.dict, old.packed)
+			}
+			changed, then := sum()
+			t.Logf("%d objects: listed %d bytes each, %d %% with a sibling; each changed once %d, %d %%", n, listed, before, changed, then)
+			if before < tc.before || tc.then > 0 && then < tc.then || tc.then < 0 && then > -tc.then {
+				t.Errorf("%d %% have a sibling in the order of the keys, %d %% under change", before, then)
+			}
+			if changed > tc.most {
+				t.Errorf("%d bytes each", changed)
+			}
+		})
+	}
+}

@@ -1,0 +1,53 @@
+package pack
+
+import (
+	"bytes"
+	"context"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/eventually"
+	"github.com/weirproject/weir/internal/testing/testgc"
+)
+
+func TestMain(m *testing.M) {
+	testgc.Relax()
+	os.Exit(m.Run())
+}
+
+// afterGC waits until cond holds, and collects garbage before each check: the runtime reports an
+// object's end some time after it.
+func afterGC(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	eventually.True(t, ctx, what, func() bool {
+		runtime.GC()
+		return cond()
+	})
+}
+
+// withoutUID removes an object's uid, like the store before it packs.
+func withoutUID(tb testing.TB, enc wire.Encoding, raw []byte) []byte {
+	tb.Helper()
+	var m wire.Meta
+	if err := wire.ReadMeta(enc, raw, &m); err != nil {
+		tb.Fatal(err)
+	}
+	return bytes.Replace(bytes.Clone(raw), bytes.Clone(m.UID), nil, 1)
+}
+
+func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 7)) }
+
+// noise is incompressible text.
+func noise(rnd *rand.Rand, n int) string {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte('!' + rnd.IntN(90))
+	}
+	return string(b)
+}

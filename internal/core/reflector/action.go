@@ -1,0 +1,115 @@
+package reflector
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weirproject/weir/internal/core/source"
+)
+
+// action is one thing that a step tells the driver to do. At most one action of a step is a request
+// or a wait, and it is the last. Without one, the driver reads on in the open stream.
+type action interface{ String() string }
+
+type (
+	askVersion struct{}
+	openList   struct{ source.ListOptions }
+	// askNewest is a LIST of which only the resourceVersion is wanted. It must not be older than
+	// reaches.
+	askNewest struct{ reaches string }
+	openWatch struct {
+		source.WatchOptions
+		// deadline bounds the time without an initial event, until the final bookmark; ErrNoBookmark
+		// follows. 0: none.
+		deadline time.Duration
+		// probe is the time without an event or a bookmark after which the newest resourceVersion is
+		// asked for. 0: never.
+		probe time.Duration
+		// unheard is how long nothing was heard on the watches before.
+		unheard time.Duration
+	}
+	wait         struct{ d time.Duration }
+	closeStream  struct{}
+	beginReplace struct {
+		rebase   bool
+		restored bool // the server went back: its other reflectors list as well
+	}
+	endReplace   struct{ rv string }
+	abortReplace struct{}
+	progress     struct{ rv string }
+)
+
+func (askVersion) String() string { return "GET /version" }
+
+func (a openList) String() string {
+	return "LIST" + parameters(a.ResourceVersion, a.Match) + listParameters(a.ListOptions)
+}
+
+func (a askNewest) String() string {
+	match := metav1.ResourceVersionMatch("")
+	if a.reaches != "" {
+		match = metav1.ResourceVersionMatchNotOlderThan
+	}
+	return "LIST" + parameters(a.reaches, match) + " limit=1, only its resourceVersion"
+}
+
+func (a openWatch) String() string {
+	var b strings.Builder
+	b.WriteString("WATCH" + parameters(a.ResourceVersion, a.Match))
+	if a.SendInitialEvents {
+		b.WriteString(" sendInitialEvents")
+	}
+	if a.AllowBookmarks {
+		b.WriteString(" allowWatchBookmarks")
+	}
+	fmt.Fprintf(&b, " timeout=%v", a.Timeout)
+	if a.deadline > 0 {
+		fmt.Fprintf(&b, ", silent for no more than %v", a.deadline)
+	}
+	if a.probe > 0 && a.probe != bookmarkPeriod {
+		fmt.Fprintf(&b, ", probe after %v", a.probe)
+	}
+	return b.String()
+}
+
+func parameters(rv string, match metav1.ResourceVersionMatch) string {
+	s := " resourceVersion=" + strconv.Quote(rv)
+	if match != "" {
+		s += " match=" + string(match)
+	}
+	return s
+}
+
+func listParameters(o source.ListOptions) string {
+	s := ""
+	if o.Limit > 0 {
+		s += fmt.Sprintf(" limit=%d", o.Limit)
+	}
+	if o.Continue != "" {
+		s += " continue=" + o.Continue
+	}
+	return s
+}
+
+func (a wait) String() string       { return "wait " + a.d.String() }
+func (closeStream) String() string  { return "close the stream" }
+func (abortReplace) String() string { return "abort replace: keep what came and what was there" }
+func (a endReplace) String() string {
+	return fmt.Sprintf("end replace at %q: remove what did not come", a.rv)
+}
+func (a progress) String() string { return "progress to " + a.rv }
+
+func (a beginReplace) String() string {
+	text := "begin replace"
+	if a.rebase {
+		text += ", taking older versions too"
+	}
+	if a.restored {
+		text += ", and tell the server's other reflectors"
+	}
+	return text
+}

@@ -1,0 +1,123 @@
+package reflector
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/weirproject/weir/internal/core/source"
+	"github.com/weirproject/weir/internal/core/store"
+	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/podsim"
+)
+
+// tape is a source that plays bodies from memory. A watch is held open at its end.
+type tape struct {
+	list, watch []byte
+	relists     int // how many lists are followed by a watch that is too old
+	over        chan struct{}
+	once        sync.Once
+}
+
+func (t *tape) List(context.Context, source.ListOptions) (source.List, error) {
+	return listOf(io.NopCloser(bytes.NewReader(t.list)), wire.Protobuf)
+}
+
+func (t *tape) Watch(ctx context.Context, _ source.WatchOptions) (source.Watch, error) {
+	if t.relists > 0 {
+		t.relists--
+		return nil, status(410, "Expired")
+	}
+	body := io.MultiReader(bytes.NewReader(t.watch), reader(func() (int, error) {
+		t.once.Do(func() { close(t.over) })
+		<-ctx.Done()
+		return 0, ctx.Err()
+	}))
+	return watchOf(io.NopCloser(body), wire.Protobuf)
+}
+
+func (t *tape) NewestVersion(context.Context, string) (string, error) { return "", nil }
+
+func (t *tape) ServerVersion(context.Context) (int, int, error) { return 1, 37, nil }
+
+type reader func() (int, error)
+
+func (r reader) Read([]byte) (int, error) { return r() }
+
+var podType = wire.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+
+// podTape has a list of pods, and as many events.
+func podTape(b *testing.B, pods, events int) *tape {
+	sim := podsim.New(pods, 1)
+	var items [][]byte
+	var size int64
+	t := &tape{over: make(chan struct{})}
+	for i := range pods {
+		p := sim.Pod(i)
+		p.ResourceVersion = strconv.Itoa(1000 + i)
+		item, err := p.Marshal()
+		if err != nil {
+			b.Fatal(err)
+		}
+		items = append(items, item)
+		size += wire.ListItemSize(len(item))
+	}
+	var list bytes.Buffer
+	w := wire.NewListWriter(&list, wire.Protobuf, wire.TypeMeta{APIVersion: "v1", Kind: "PodList"},
+		wire.ListMeta{ResourceVersion: "100000"}, size)
+	for _, item := range items {
+		w.WriteItem(item)
+	}
+	if err := w.Close(); err != nil {
+		b.Fatal(err)
+	}
+	t.list = list.Bytes()
+	for i := range events {
+		p := sim.Pod(i % pods)
+		p.ResourceVersion = strconv.Itoa(200000 + i)
+		object, err := p.Marshal()
+		if err != nil {
+			b.Fatal(err)
+		}
+		t.watch = wire.AppendEvent(t.watch, wire.Protobuf, wire.Modified, podType, object)
+	}
+	return t
+}
+
+func play(b *testing.B, t *tape) {
+	s := store.New(store.Config{Encoding: wire.Protobuf})
+	defer s.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	done := make(chan error)
+	r := New(t, s.Writer(store.Scope{}), Config{Mode: List, Backoff: Backoff{Min: 1, Max: 1}})
+	go func() { done <- r.Run(ctx) }()
+	<-t.over
+	cancel()
+	<-done
+}
+
+// BenchmarkWatch is one event of a pod of some 5 KB, from the bytes of the body to the store.
+func BenchmarkWatch(b *testing.B) {
+	t := podTape(b, 1000, 20000)
+	b.SetBytes(int64(len(t.watch) / 20000))
+	b.ReportAllocs()
+	b.ResetTimer()
+	for n := 0; n < b.N; n += 20000 {
+		t.over, t.once = make(chan struct{}), sync.Once{}
+		play(b, t)
+	}
+}
+
+// BenchmarkRelist is one object of a list in which nothing has changed.
+func BenchmarkRelist(b *testing.B) {
+	t := podTape(b, 10000, 0)
+	b.SetBytes(int64(len(t.list) / 10000))
+	b.ReportAllocs()
+	b.ResetTimer()
+	t.relists = b.N/10000 + 1
+	play(b, t)
+}

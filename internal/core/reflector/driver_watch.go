@@ -1,0 +1,294 @@
+package reflector
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/weirproject/weir/internal/core/resourceversion"
+	"github.com/weirproject/weir/internal/core/source"
+	"github.com/weirproject/weir/internal/core/wire"
+)
+
+// maxBatch bounds the number of events that are applied in one step.
+const maxBatch = 128
+
+// openWatch opens a WATCH. The deadline of its initial events runs from the request on, since the
+// answer may be late as well.
+func (d *driver) openWatch(a openWatch) input {
+	d.phase = Watching
+	switch {
+	case a.SendInitialEvents:
+		d.phase = Listing
+		if err := d.enterList(); err != nil {
+			return d.failed(err)
+		}
+		d.listRequested(a.ResourceVersion)
+	case d.r.sink.Outdated(), d.r.cfg.Server.found() > d.r.seen:
+		return input{typ: inOutdated}
+	case d.r.coalesced != "":
+		return input{typ: inFailed, err: errBrokeOff}
+	}
+	ctx, cancel := context.WithCancelCause(d.ctx)
+	d.watchCtx, d.cancel = ctx, cancel
+	if a.deadline > 0 {
+		d.initial = awaitInitial(a.deadline, func() { cancel(ErrNoBookmark) })
+	}
+	watch, err := d.r.src.Watch(ctx, a.WatchOptions)
+	if err != nil {
+		return d.failed(err)
+	}
+	d.watch, d.rv = watch, d.rv[:0]
+	if err := d.encoding(watch.Encoding()); err != nil {
+		return d.failed(err)
+	}
+	if a.probe > 0 {
+		d.probe = startProbe(d.r, ctx, cancel, d.sinkRV, a, d.r.seen)
+	}
+	watch.BeforeRead(d.wait)
+	// How long the watch stands does not begin with the request, which may be answered late.
+	d.began = time.Now()
+	return input{typ: inOpened}
+}
+
+// wait is called before each wait for the network. It flushes, so that no event waits for the next
+// one, not even for one that has arrived in part. It releases the buffer that the last object was
+// in, so that watches that wait hold none.
+func (d *driver) wait() {
+	d.flush()
+	d.meta.Forget()
+	d.trimmedMeta.Forget()
+	for _, buffer := range []*[]byte{&d.trimmed, &d.transcoded} {
+		if cap(*buffer) > maxIdleBuffer {
+			*buffer = nil
+		}
+	}
+}
+
+// maxIdleBuffer bounds each buffer that is kept while a watch waits, in bytes.
+const maxIdleBuffer = 64 << 10
+
+// flush makes visible what was put, and tells the sink how current it is.
+func (d *driver) flush() {
+	if !d.dirty {
+		return
+	}
+	d.dirty = false
+	moved := false
+	// Initial events are in no order.
+	if d.watch != nil && d.initial == nil && len(d.rv) > 0 {
+		moved = d.progress(d.settled(string(d.rv)))
+	}
+	d.r.sink.Flush()
+	if d.fatal = d.r.sink.Err(); d.fatal != nil {
+		if d.cancel != nil {
+			d.cancel(d.fatal) // Next may be about to wait for the rest of an event
+		}
+		return
+	}
+	if moved {
+		d.r.setResourceVersion(d.sinkRV)
+	}
+	d.r.skipped(d.skips, d.skipErr)
+	d.r.unwanted(d.unwanted)
+	d.hear(true)
+}
+
+// progress calls the sink's Progress with rv, unless rv is older than that of the last call. It
+// also calls it with the same rv again: another writer may have released an object since, of which
+// this one has an unconfirmed version. progress reports whether rv is newer than that of the last
+// call.
+func (d *driver) progress(rv string) bool {
+	if rv == "" || resourceversion.Older(rv, d.sinkRV) {
+		return false
+	}
+	moved := rv != d.sinkRV
+	d.sinkRV = rv
+	d.r.sink.Progress(rv)
+	return moved
+}
+
+// readWatch reads events until none is buffered, maxBatch have come, one could not be read, or
+// something other than an object's event comes.
+func (d *driver) readWatch() input {
+	events, damaged, other, initial := 0, d.damaged, input{}, d.initial != nil
+	encoding := d.watch.Encoding() // a watch that ends is closed below
+	for other.typ == inNone {
+		event, err := d.watch.Next()
+		switch {
+		case err == io.EOF:
+			_, result := d.close()
+			other = input{typ: inEnded, probe: result}
+		case ofOneItem(err):
+			d.taken(err, d.watch.Offset())
+			events++
+		case err != nil:
+			other = d.failed(err)
+		case event.Type == wire.Bookmark:
+			other = d.bookmark(event.Object)
+		case event.Type == wire.Error:
+			other = d.failed(wire.DecodeStatus(d.watch.Encoding(), event.Raw))
+		default:
+			d.apply(event)
+			events++
+		}
+		if d.fatal != nil {
+			return d.failed(d.fatal)
+		}
+		if events == maxBatch || d.damaged > damaged || other.typ == inNone && d.watch.Buffered() == 0 {
+			break
+		}
+	}
+	if initial { // the last of them come together with the bookmark that ends them
+		d.objects += int64(events)
+		d.r.listed(d.objects, -1)
+	}
+	if d.flush(); events == 0 {
+		return other
+	}
+	d.throttle.wait(d.ctx, d.r.sink, events, longestWait(encoding))
+	if other.typ != inNone {
+		d.pending = &other
+	}
+	return input{typ: inEvents, rv: d.settled(string(d.rv)), damaged: d.damaged - damaged}
+}
+
+// errBrokeOff is why the store has the state of no version, so that no watch can resume from it.
+var errBrokeOff = &Error{Phase: Watching, Sentinel: ErrExpired, Err: errors.New("the watch before broke off among coalesced changes")}
+
+// settled returns rv if what the server told says how current that is, or "" where the server
+// coalesces changes up to a later version.
+func (d *driver) settled(rv string) string {
+	switch {
+	case d.r.coalesced == "" || rv == "" || d.initial != nil:
+	case resourceversion.Older(rv, d.r.coalesced):
+		return ""
+	default:
+		d.r.coalesced = ""
+		d.r.sink.Coalesced("")
+	}
+	return rv
+}
+
+// hear notes that the watch has brought something. The store is as new as that if it is current,
+// unless it is being replaced, or the server coalesces changes.
+func (d *driver) hear(current bool) {
+	if d.watch == nil {
+		return
+	}
+	d.r.heard()
+	if current && !d.replacing && d.r.coalesced == "" {
+		d.r.current(time.Now())
+	}
+	if d.probe != nil {
+		d.probe.hear(d.sinkRV, current)
+	}
+}
+
+// apply writes the event of an object to the sink. An object that cannot be read is skipped, and
+// d.rv stays.
+func (d *driver) apply(event source.Event) {
+	d.itemType(event.TypeMeta)
+	object, err := d.readMeta(d.watch.Encoding(), event.Object)
+	unwanted := err == errUnwanted
+	if err == nil || unwanted {
+		if d.rv = append(d.rv[:0], d.meta.ResourceVersion...); d.initial != nil {
+			d.place.moves()
+			d.initial.extend(event.Type, d.rv)
+			d.size += sizeOf(event.Object)
+			d.noteVersion()
+		}
+	}
+	switch {
+	case unwanted:
+		err = d.applyUnwanted(event)
+	case err == nil:
+		err = d.write(event.Type, object)
+	}
+	d.taken(err, d.watch.Offset())
+}
+
+// applyUnwanted handles the event of an object that Config.Keep does not want. If the object
+// exists, it deletes the object with its name from the store: that was another one, and its
+// deletion may not have been received.
+func (d *driver) applyUnwanted(event source.Event) error {
+	d.unwanted++
+	if event.Type == wire.Deleted {
+		return nil
+	}
+	return d.r.sink.DeleteNamesake(&d.meta, event.Raw)
+}
+
+// bookmark reads a bookmark. It skips one that cannot be read.
+func (d *driver) bookmark(object source.Object) input {
+	if err := readBookmark(d.watch.Encoding(), object, &d.meta); err != nil {
+		d.taken(err, d.watch.Offset())
+		return input{}
+	}
+	final := d.meta.InitialEventsEnd()
+	if final && d.initial != nil {
+		d.initial.timer.Stop()
+		d.leaveList()
+		d.initial, d.phase, d.rv = nil, Watching, d.rv[:0]
+		d.probe = startProbe(d.r, d.watchCtx, d.cancel, string(d.meta.ResourceVersion), openWatch{probe: bookmarkPeriod}, d.asked)
+	}
+	// A watch cache that stands still repeats what it has come to, minute by minute.
+	repeated := string(d.meta.ResourceVersion) == d.sinkRV && !final
+	current := !repeated && !resourceversion.Older(string(d.meta.ResourceVersion), d.sinkRV)
+	defer func() { d.hear(current) }()
+	if upTo := d.meta.Coalesced(); upTo != "" && d.initial == nil && !final {
+		if d.r.coalesced == "" || !resourceversion.Older(upTo, d.r.coalesced) {
+			d.flush() // what came before is not coalesced
+			d.r.coalesced = upTo
+			d.r.sink.Coalesced(upTo)
+		}
+		return input{}
+	}
+	if d.r.coalesced != "" && d.initial == nil && !final && d.settled(string(d.meta.ResourceVersion)) == "" {
+		return input{}
+	}
+	return input{typ: inBookmark, rv: string(d.meta.ResourceVersion), final: final, damaged: d.damaged}
+}
+
+// readBookmark reads the metadata of a bookmark's bytes, or of its value.
+func readBookmark(enc wire.Encoding, o source.Object, m *wire.Meta) error {
+	if o.Value == nil {
+		return wire.ReadMeta(enc, o.Raw, m)
+	}
+	return wire.ReadBookmarkOf(o.Value, m)
+}
+
+// initialStep is how much one event prolongs the wait for the end of the initial events when the
+// event may be a change. A server sends initial events faster than that.
+const initialStep = time.Millisecond
+
+// initialEvents waits for the bookmark that ends the initial events of a watch. A server that does
+// not know of initial events sends the state and then its changes, and never the bookmark. The
+// driver stops the timer when it closes the watch.
+type initialEvents struct {
+	deadline time.Duration
+	timer    *time.Timer
+	until    time.Time
+	newest   []byte // the newest resourceVersion that came
+}
+
+func awaitInitial(deadline time.Duration, late func()) *initialEvents {
+	return &initialEvents{deadline: deadline, timer: time.AfterFunc(deadline, late), until: time.Now().Add(deadline)}
+}
+
+// extend moves the deadline on an event. The state comes as ADDED events in the order of keys,
+// so most of them are older than one before. An event that is newer than all before it may be a
+// change.
+func (i *initialEvents) extend(t wire.EventType, rv []byte) {
+	switch {
+	case t == wire.Added && (len(i.newest) == 0 || resourceversion.Older(string(rv), string(i.newest))):
+		i.until = time.Now().Add(i.deadline)
+	default:
+		i.until = i.until.Add(initialStep)
+	}
+	if !resourceversion.Older(string(rv), string(i.newest)) {
+		i.newest = append(i.newest[:0], rv...)
+	}
+	i.timer.Reset(time.Until(i.until))
+}

@@ -1,0 +1,101 @@
+package reflector
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"syscall"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weirproject/weir/internal/core/source"
+	"github.com/weirproject/weir/internal/core/wire"
+)
+
+func TestClassify(t *testing.T) {
+	request := func(err error) error { return &source.RequestError{Method: "LIST", Path: "/x", Err: err} }
+	inside := func(err error) error { return &wire.SyntaxError{Offset: 12, What: "item", Err: err} }
+	for _, c := range []struct {
+		err  error
+		want error
+	}{
+		{status(401, ""), ErrUnauthorized},
+		{status(403, ""), ErrForbidden},
+		{status(404, ""), ErrUnknownResource},
+		{status(405, ""), ErrMethodNotAllowed},
+		{status(400, ""), ErrRejected},
+		{status(422, ""), ErrRejected},
+		{status(429, ""), ErrTooManyRequests},
+		{status(410, ""), ErrExpired},
+		{status(410, metav1.StatusReasonExpired), ErrExpired},
+		{status(500, ""), ErrServer},
+		{status(504, metav1.StatusReasonTimeout), ErrServer},
+		{failure("too-large"), ErrServerBehind},
+		{failure("event-410"), ErrExpired},
+		{request(syscall.ECONNREFUSED), ErrUnreachable},
+		{request(source.ErrStalled), ErrUnreachable},
+		{request(source.ErrMediaType), ErrMalformed},
+		{inside(request(syscall.ECONNRESET)), ErrUnreachable},
+		{inside(io.ErrUnexpectedEOF), ErrMalformed},
+		{inside(wire.ErrTooLarge), ErrMalformed},
+		{request(ErrNoBookmark), ErrNoBookmark},
+		{errors.New("of another source"), ErrUnreachable},
+		{fmt.Errorf("wrapped: %w", &Error{Sentinel: ErrWentBack}), ErrWentBack},
+	} {
+		got := classify(Listing, c.err)
+		if !errors.Is(got, c.want) {
+			t.Errorf("%v: %v", c.err, got)
+		}
+		if c.want != ErrNoBookmark && c.want != ErrWentBack && !errors.Is(got, c.err) {
+			t.Errorf("%v is lost", c.err)
+		}
+	}
+}
+
+func TestDelay(t *testing.T) {
+	b := Config{}.withDefaults().Backoff
+	for _, c := range []struct {
+		sentinel   error
+		attempt    int
+		retryAfter time.Duration
+		jitter     float64
+		want       time.Duration
+	}{
+		{ErrServer, 1, 0, 0, 400 * time.Millisecond},
+		{ErrServer, 1, 0, 0.5, 600 * time.Millisecond},
+		{ErrServer, 3, 0, 0.5, 2400 * time.Millisecond},
+		{ErrServer, 1 << 40, 0, 0.5, 22500 * time.Millisecond},
+		{ErrForbidden, 1 << 40, 0, 0.5, 3750 * time.Millisecond},
+		{ErrUnknownResource, 1 << 40, 0, 1, 5 * time.Second},
+		{ErrServerBehind, 9, 0, 0.5, time.Second},
+		{ErrServerBehind, 1, 3 * time.Second, 0, 3 * time.Second},
+		{ErrTooManyRequests, 1, 10 * time.Second, 0.5, 10500 * time.Millisecond},
+		{ErrTooManyRequests, 10, time.Second, 0.5, 22500 * time.Millisecond},
+		{ErrForbidden, 1, 20 * time.Second, 0, 20 * time.Second},
+		{ErrServer, 1, 24 * time.Hour, 1, 132 * time.Second},
+	} {
+		if got := b.delay(c.sentinel, c.attempt, c.retryAfter, c.jitter); got != c.want {
+			t.Errorf("%v, attempt %d, retry after %v, jitter %v: %v, want %v", c.sentinel, c.attempt, c.retryAfter, c.jitter, got, c.want)
+		}
+	}
+}
+
+func TestStatusString(t *testing.T) {
+	for _, c := range []struct {
+		status Status
+		want   string
+	}{
+		{Status{}, "starting (Auto)"},
+		{Status{Name: "pods", Phase: Watching, Mode: List, ResourceVersion: "7", Relists: 2}, "pods: watching (List) at 7, 2 relists"},
+		{Status{Phase: Listing, Mode: Pages, Listed: 500, Skipped: 1, SkippedErr: ErrMalformed},
+			"listing (Pages), 500 listed, 1 skipped (the answer cannot be read)"},
+		{Status{Phase: Waiting, Attempts: 3, Err: &Error{Phase: Listing, Sentinel: ErrForbidden, Err: errors.New("no")}},
+			"waiting (Auto), failed 3 times: listing: forbidden: no"},
+	} {
+		if got := c.status.String(); got != c.want {
+			t.Errorf("%s, want %s", got, c.want)
+		}
+	}
+}

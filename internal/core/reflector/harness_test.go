@@ -1,0 +1,356 @@
+package reflector
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"go.uber.org/goleak"
+
+	"github.com/weirproject/weir/internal/core/invariants"
+	"github.com/weirproject/weir/internal/core/source"
+	"github.com/weirproject/weir/internal/core/store"
+	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/pipe"
+	"github.com/weirproject/weir/internal/testing/testgc"
+)
+
+func TestMain(m *testing.M) {
+	testgc.Relax()
+	if flag.Lookup("test.bench").Value.String() == "" { // benchmarks measure without the checks
+		checking = checking || !invariants.Race // which makes minutes of them
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// harness is a scripted API server of pods, a store, and a reflector between them, in a bubble:
+// time passes only when everybody waits, so what is waited for is exact.
+type harness struct {
+	t     *testing.T
+	enc   wire.Encoding
+	store *store.Store
+	scope store.Scope
+	r     *Reflector
+	stop  func() error // ends Run and gives its error
+
+	mu       sync.Mutex
+	began    time.Time
+	script   []http.HandlerFunc
+	server   http.HandlerFunc // answers when the script is at its end
+	requests []string         // each with the time since Run began
+	statuses []Status
+	refused  bool // no server listens
+}
+
+// withHarness runs f with each encoding. The answers are given in the order of script, then the
+// server only waits.
+func withHarness(t *testing.T, cfg Config, f func(h *harness)) {
+	t.Helper()
+	for _, enc := range []wire.Encoding{wire.JSON, wire.Protobuf} {
+		t.Run(enc.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := &harness{t: t, enc: enc, server: hold, store: store.New(store.Config{Encoding: enc})}
+				defer h.store.Close()
+				h.serve(cfg)
+				f(h)
+				if h.stop != nil {
+					h.stop()
+				}
+			})
+		})
+	}
+}
+
+// serve starts the server and makes the reflector.
+func (h *harness) serve(cfg Config) {
+	l := pipe.Listen()
+	srv := &http.Server{Handler: h, ErrorLog: nil}
+	go srv.Serve(l)
+	tr := &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		h.mu.Lock()
+		refused := h.refused
+		if refused {
+			h.record("no server")
+		}
+		h.mu.Unlock()
+		if refused {
+			return nil, syscall.ECONNREFUSED
+		}
+		return l.Dial(ctx, network, address)
+	}}
+	h.t.Cleanup(func() {
+		tr.CloseIdleConnections()
+		srv.Close()
+	})
+	src, err := source.New(&rest.Config{Host: "http://pipe", Transport: tr}, source.Resource{
+		GVR: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Encoding: h.enc}, source.Options{})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	cfg.OnStatus = func(s Status) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		last := Status{}
+		if n := len(h.statuses); n > 0 {
+			last = h.statuses[n-1]
+		}
+		if rv := h.r.sink.ResourceVersion(); (s.Synced && !last.Synced || s.Relists > last.Relists) && rv != s.ResourceVersion {
+			h.t.Errorf("told of a list at %q while the store was still at %q", s.ResourceVersion, rv)
+		}
+		h.statuses = append(h.statuses, s)
+	}
+	h.r = New(src, h.store.Writer(h.scope), cfg)
+	h.r.cfg.Backoff.Random = func() float64 { return 0.5 }
+}
+
+// run starts the reflector with these answers, and waits until nothing happens any more but by
+// time.
+func (h *harness) run(script ...http.HandlerFunc) {
+	h.script, h.began = script, time.Now()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- h.r.Run(ctx) }()
+	h.stop = sync.OnceValue(func() error {
+		cancel()
+		return <-done
+	})
+	synctest.Wait()
+}
+
+// advance lets time pass.
+func (h *harness) advance(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func (h *harness) record(what string) {
+	h.requests = append(h.requests, fmt.Sprintf("%v %s", time.Since(h.began).Round(time.Millisecond), what))
+}
+
+func (h *harness) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	what := "LIST"
+	switch {
+	case r.URL.Path == "/version":
+		what = "VERSION"
+	case q.Has("watch"):
+		what = "WATCH"
+	}
+	for _, k := range []string{"resourceVersion", "resourceVersionMatch", "sendInitialEvents", "limit", "continue"} {
+		if q.Has(k) {
+			what += " " + k + "=" + q.Get(k)
+		}
+	}
+	h.mu.Lock()
+	h.record(what)
+	answer := h.server
+	if len(h.script) > 0 {
+		answer, h.script = h.script[0], h.script[1:]
+	}
+	h.mu.Unlock()
+	answer(rw, r)
+}
+
+// wantRequests compares the requests so far and forgets them.
+func (h *harness) wantRequests(want ...string) {
+	h.t.Helper()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !slices.Equal(h.requests, want) {
+		h.t.Errorf("requests:\n\t%s\nwant:\n\t%s", strings.Join(h.requests, "\n\t"), strings.Join(want, "\n\t"))
+	}
+	h.requests = nil
+}
+
+// wantObjects compares what the store holds, as name@resourceVersion.
+func (h *harness) wantObjects(want string) {
+	h.t.Helper()
+	var got []string
+	for o := range h.store.Snapshot().All() {
+		got = append(got, o.Name()+"@"+o.ResourceVersion())
+	}
+	if s := strings.Join(got, " "); s != want {
+		h.t.Errorf("the store holds %s, want %s", s, want)
+	}
+}
+
+// wantReported checks that a Status had this error since the last call, and forgets them.
+func (h *harness) wantReported(err error) {
+	h.t.Helper()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !slices.ContainsFunc(h.statuses, func(s Status) bool { return errors.Is(s.Err, err) }) {
+		h.t.Errorf("no Status had %v, but %v", err, h.statuses)
+	}
+	h.statuses = nil
+}
+
+// wantCurrent checks that the store is current to rv.
+func (h *harness) wantCurrent(rv string) {
+	h.t.Helper()
+	s := h.r.Status()
+	if s.Phase != Watching || s.Err != nil || s.ResourceVersion != rv || h.store.ResourceVersion() != rv || !h.store.Synced() {
+		h.t.Errorf("%s; the store is at %q, synced %v; want %s", s, h.store.ResourceVersion(), h.store.Synced(), rv)
+	}
+}
+
+// refuseConnections makes the server stop listening, or listen again.
+func (h *harness) refuseConnections(refused bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.refused = refused
+}
+
+// pod is an object, from "name@resourceVersion", perhaps followed by "=text" of an annotation.
+func (h *harness) pod(s string) []byte {
+	s, text, _ := strings.Cut(s, "=")
+	name, rv, _ := strings.Cut(s, "@")
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "n", ResourceVersion: rv,
+		Labels: map[string]string{"app": name}, Annotations: map[string]string{"text": text}}}
+	return h.encode(p, p.Marshal)
+}
+
+func (h *harness) encode(object any, marshal func() ([]byte, error)) []byte {
+	if h.enc == wire.JSON {
+		marshal = func() ([]byte, error) { return json.Marshal(object) }
+	}
+	b, err := marshal()
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// listBody is a LIST's answer: rv, or rv/continue, and its pods.
+func (h *harness) listBody(rv string, pods ...string) []byte {
+	rv, cont, _ := strings.Cut(rv, "/")
+	var items [][]byte
+	var size int64
+	for _, p := range pods {
+		items = append(items, h.pod(p))
+		size += wire.ListItemSize(len(items[len(items)-1]))
+	}
+	var b bytes.Buffer
+	lw := wire.NewListWriter(&b, h.enc, wire.TypeMeta{APIVersion: "v1", Kind: "PodList"},
+		wire.ListMeta{ResourceVersion: rv, Continue: cont}, size)
+	for _, item := range items {
+		lw.WriteItem(item)
+	}
+	if err := lw.Close(); err != nil {
+		panic(err)
+	}
+	return b.Bytes()
+}
+
+func (h *harness) list(rv string, pods ...string) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header().Set("Content-Type", contentType(h.enc))
+		rw.Write(h.listBody(rv, pods...))
+	}
+}
+
+// brokenList is a list that breaks off after n tenths of its body.
+func (h *harness) brokenList(n int, rv string, pods ...string) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header().Set("Content-Type", contentType(h.enc))
+		body := h.listBody(rv, pods...)
+		rw.Write(body[:len(body)*n/10])
+		rw.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// event is "+name@rv" (added), "~name@rv", "-name@rv", "bookmark@rv", "end@rv" (of the initial
+// events), "coalesced@rv>to" or "error@410".
+func (h *harness) event(s string) []byte {
+	tm := wire.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+	what, rv, _ := strings.Cut(s, "@")
+	switch what {
+	case "bookmark", "end", "coalesced":
+		rv, to, _ := strings.Cut(rv, ">")
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: rv}}
+		if what == "coalesced" {
+			p.Annotations = map[string]string{wire.CoalescedAnnotation: to}
+		}
+		if what == "end" {
+			p.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
+		}
+		return wire.AppendEvent(nil, h.enc, wire.Bookmark, tm, h.encode(p, p.Marshal))
+	case "error":
+		st := &metav1.Status{Status: metav1.StatusFailure}
+		fmt.Sscan(rv, &st.Code)
+		return wire.AppendEvent(nil, h.enc, wire.Error, wire.TypeMeta{APIVersion: "v1", Kind: "Status"}, h.encode(st, st.Marshal))
+	}
+	types := map[byte]wire.EventType{'+': wire.Added, '~': wire.Modified, '-': wire.Deleted}
+	return wire.AppendEvent(nil, h.enc, types[s[0]], tm, h.pod(s[1:]))
+}
+
+// events are sent at once; then the watch is held, or ended when the last is "EOF", or broken
+// off when it is "broken".
+func (h *harness) events(events ...string) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header().Set("Content-Type", watchContentType(h.enc))
+		rw.WriteHeader(200)
+		for _, e := range events {
+			switch e {
+			case "EOF":
+				return
+			case "broken":
+				rw.(http.Flusher).Flush()
+				panic(http.ErrAbortHandler)
+			}
+			rw.Write(h.event(e))
+		}
+		rw.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}
+}
+
+// hold answers nothing.
+func hold(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+
+func version(v string) http.HandlerFunc {
+	major, minor, _ := strings.Cut(v, ".")
+	return func(rw http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(rw, `{"major":%q,"minor":%q}`, major, minor)
+	}
+}
+
+// deny answers with a Status.
+func deny(code int, retryAfter string, causes ...metav1.StatusCause) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header().Set("Content-Type", "application/json")
+		if retryAfter != "" {
+			rw.Header().Set("Retry-After", retryAfter)
+		}
+		rw.WriteHeader(code)
+		json.NewEncoder(rw).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+			Status: metav1.StatusFailure, Code: int32(code), Message: "denied", Details: &metav1.StatusDetails{Causes: causes}})
+	}
+}
+
+func text(code int, body string) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header().Set("Content-Type", "text/html")
+		rw.WriteHeader(code)
+		io.WriteString(rw, body)
+	}
+}

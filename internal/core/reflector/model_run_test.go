@@ -1,0 +1,123 @@
+package reflector
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirproject/weir/internal/core/invariants"
+	"github.com/weirproject/weir/internal/core/store"
+)
+
+// TestAgainstModel lives through hours of faults with a server that changes all the time: whatever
+// happened, the store is level with the server a little after the faults have ended, and what a
+// cursor was told adds up to it.
+func TestAgainstModel(t *testing.T) {
+	seeds := uint64(16)
+	if invariants.Race {
+		seeds = 4
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			cfg := Config{Mode: Mode(seed % 4), Consistency: Consistency(seed / 4 % 2), PageSize: 7}
+			withHarness(t, cfg, func(h *harness) {
+				m := newModel(h, seed)
+				h.server = m.serve
+				replica := follow(h.store)
+				defer replica.close()
+				live(h, m, rand.New(rand.NewPCG(seed, 3)))
+				want, rv := m.want()
+				h.wantObjects(want)
+				h.wantCurrent(rv)
+				replica.equal(t, want)
+				if n := len(h.requests); n > 4000 {
+					t.Errorf("%d requests", n)
+				}
+			})
+		})
+	}
+}
+
+// live lets things happen for some hours, and then be good for a while.
+func live(h *harness, m *model, rng *rand.Rand) {
+	for range 30 {
+		m.change()
+	}
+	h.run()
+	objects, rv := m.backup()
+	for range 300 {
+		switch rng.IntN(20) {
+		case 0:
+			m.compact()
+		case 1:
+			m.breakAll()
+		case 2:
+			h.refuseConnections(true)
+			m.breakAll()
+			h.advance(time.Duration(rng.IntN(60)) * time.Second)
+			h.refuseConnections(false)
+		case 3:
+			objects, rv = m.backup()
+		case 4:
+			if _, now := m.backup(); now > rv && rng.IntN(4) == 0 {
+				m.setFaults(0)
+				m.restore(objects, rv)
+				h.advance(2 * time.Minute) // or else it has overtaken us unseen, which no client can know
+			}
+		case 5:
+			m.setFaults(rng.IntN(3) * 20)
+		}
+		for range rng.IntN(20) {
+			m.change()
+		}
+		h.advance(time.Duration(rng.IntN(30_000)) * time.Millisecond)
+	}
+	m.setFaults(0)
+	h.advance(2 * time.Minute)
+	m.change() // the last one comes by the watch
+	h.advance(time.Second)
+}
+
+// follower is what a cursor was told, added up.
+type follower struct {
+	cursor *store.Cursor
+	held   map[string]string // key to resourceVersion
+}
+
+func follow(s *store.Store) *follower { return &follower{s.Cursor(), map[string]string{}} }
+
+func (f *follower) close() { f.cursor.Close() }
+
+// equal reads all there is, checks that each change begins with what was seen last, and compares
+// the end.
+func (f *follower) equal(t *testing.T, want string) {
+	t.Helper()
+	buf := make([]store.Change, 64)
+	for n := f.cursor.Next(buf); n > 0; n = f.cursor.Next(buf) {
+		for _, c := range buf[:n] {
+			was := ""
+			if c.Old != nil {
+				was = c.Old.ResourceVersion()
+			}
+			if f.held[c.Key()] != was {
+				t.Errorf("%s was %q, and changes from %q", c.Key(), f.held[c.Key()], was)
+			}
+			if c.New == nil {
+				delete(f.held, c.Key())
+			} else {
+				f.held[c.Key()] = c.New.ResourceVersion()
+			}
+		}
+	}
+	var got []string
+	for _, key := range slices.Sorted(maps.Keys(f.held)) {
+		got = append(got, strings.TrimPrefix(key, "n/")+"@"+f.held[key])
+	}
+	if s := strings.Join(got, " "); s != want {
+		t.Errorf("a cursor was told %s, want %s", s, want)
+	}
+}

@@ -1,0 +1,250 @@
+package reflector
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"reflect"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weirproject/weir/internal/core/source"
+	"github.com/weirproject/weir/internal/core/store"
+	"github.com/weirproject/weir/internal/core/wire"
+)
+
+// TestDrop removes a field before it is held, from lists and events alike.
+func TestDrop(t *testing.T) {
+	for _, enc := range []wire.Encoding{wire.JSON, wire.Protobuf} {
+		drop, err := wire.CompileDrop(enc, reflect.TypeFor[corev1.Pod](), "metadata.annotations")
+		if err != nil {
+			t.Fatal(err)
+		}
+		withHarness(t, Config{Mode: List, Drop: drop}, func(h *harness) {
+			if h.enc != enc {
+				return
+			}
+			h.run(h.list("10", "a@1=secret", "b@2=secret"), h.events("~b@11=secret"))
+			h.wantObjects("a@1 b@11")
+			for o := range h.store.Snapshot().All() {
+				raw, err := o.AppendRaw(nil)
+				if err != nil || strings.Contains(string(raw), "secret") {
+					t.Errorf("%s: %q, %v", o.Key(), raw, err)
+				}
+			}
+		})
+	}
+}
+
+// TestOnItemType tells what the objects are, once.
+func TestOnItemType(t *testing.T) {
+	var types []wire.TypeMeta
+	held := 0
+	cfg := Config{Mode: List}
+	var s *store.Store
+	cfg.OnItemType = func(tm wire.TypeMeta) {
+		types = append(types, tm)
+		held = s.Len()
+	}
+	withHarness(t, cfg, func(h *harness) {
+		types, s = nil, h.store
+		h.run(h.list("10", "a@1", "b@2"), h.events("~a@11", "error@410"), h.list("12", "a@11"), h.events())
+		if len(types) != 1 || types[0] != podType || held != 0 {
+			t.Errorf("told %v, with %d objects held", types, held)
+		}
+	})
+}
+
+// sinkOf wraps a harness's writer in a sink of its own.
+func sinkOf(h *harness, wrap func(Sink) Sink) { h.r.sink = wrap(h.r.sink) }
+
+// choosy refuses an object, and notes the types of what comes and the steps of relists.
+type choosy struct {
+	Sink
+	types []wire.EventType
+	steps []string
+}
+
+var errChoosy = errors.New("not this one")
+
+func (c *choosy) Take(t wire.EventType, m *wire.Meta, object []byte, value any) error {
+	c.types = append(c.types, t)
+	if string(m.Name) == "b" {
+		return Refusal{errChoosy}
+	}
+	return c.Sink.Take(t, m, object, value)
+}
+
+func (c *choosy) BeginReplace(rebase bool) {
+	c.steps = append(c.steps, "begin")
+	c.Sink.BeginReplace(rebase)
+}
+
+func (c *choosy) EndReplace(rv string) {
+	c.steps = append(c.steps, "end "+rv)
+	c.Sink.EndReplace(rv)
+}
+
+// TestSink lets the sink take what it likes, and counts what it refuses, without another list.
+func TestSink(t *testing.T) {
+	withHarness(t, Config{Mode: List}, func(h *harness) {
+		var c *choosy
+		sinkOf(h, func(s Sink) Sink { c = &choosy{Sink: s}; return c })
+		h.run(h.list("10", "a@1", "b@2"), h.events("+c@11", "~b@12", "-a@13"))
+		h.wantObjects("c@11")
+		if s := h.r.Status(); s.Skipped != 2 || !errors.Is(s.Err, errChoosy) || s.ResourceVersion != "13" {
+			t.Errorf("%s", s)
+		}
+		if !reflect.DeepEqual(c.types, []wire.EventType{0, 0, wire.Added, wire.Modified, wire.Deleted}) {
+			t.Errorf("%v", c.types)
+		}
+	})
+	withHarness(t, Config{Mode: List}, func(h *harness) {
+		var c *choosy
+		sinkOf(h, func(s Sink) Sink { c = &choosy{Sink: s}; return c })
+		h.run(h.list("10", "a@1"), h.events("~a@11", "error@410"), h.list("12", "a@11"), h.events())
+		h.wantObjects("a@11")
+		if !reflect.DeepEqual(c.steps, []string{"begin", "end 10", "begin", "end 12"}) {
+			t.Errorf("%v", c.steps)
+		}
+	})
+}
+
+// full is a sink to which nothing can be written any more after one of its steps.
+type full struct {
+	Sink
+	after string
+	err   error
+	calls int // after that
+}
+
+var errFull = errors.New("the disk is full")
+
+func (f *full) step(name string) {
+	if f.err != nil {
+		f.calls++
+	} else if name == f.after {
+		f.err = errFull
+	}
+}
+
+func (f *full) Take(t wire.EventType, m *wire.Meta, object []byte, value any) error {
+	f.step(map[wire.EventType]string{0: "item", wire.Added: "event"}[t])
+	if f.err != nil {
+		return f.err
+	}
+	return f.Sink.Take(t, m, object, value)
+}
+
+func (f *full) BeginReplace(rebase bool) { f.step("begin"); f.Sink.BeginReplace(rebase) }
+func (f *full) EndReplace(rv string)     { f.step("end"); f.Sink.EndReplace(rv) }
+func (f *full) Progress(rv string)       { f.step("progress"); f.Sink.Progress(rv) }
+func (f *full) Err() error               { return f.err }
+
+func (f *full) AbortReplace() { f.Sink.AbortReplace(); f.step("abort") }
+
+// TestSinkEnds ends Run at once with the sink's error, at whichever step it came, and tells nothing
+// that the sink has refused.
+func TestSinkEnds(t *testing.T) {
+	for after, test := range map[string]struct {
+		script func(h *harness) []http.HandlerFunc
+		tells  string // the Status at the end
+	}{
+		"begin": {tells: "stopped (List)"},
+		"item":  {tells: "stopped (List)"},
+		"end":   {tells: "stopped (List)"},
+		"event": {tells: "stopped (List) at 10"},
+		"progress": {tells: "stopped (List) at 10", script: func(h *harness) []http.HandlerFunc {
+			return []http.HandlerFunc{h.list("10", "a@1"), h.events("bookmark@11"), h.events("bookmark@12")}
+		}},
+		"abort": {tells: "stopped (List)", script: func(h *harness) []http.HandlerFunc {
+			return []http.HandlerFunc{h.brokenList(9, "10", "a@1", "b@2", "c@3"), h.list("10", "a@1")}
+		}},
+	} {
+		withHarness(t, Config{Mode: List}, func(h *harness) {
+			var f *full
+			sinkOf(h, func(s Sink) Sink { f = &full{Sink: s, after: after}; return f })
+			script := []http.HandlerFunc{h.list("10", "a@1", "b@2"), h.events("+c@11"), h.events("+d@12")}
+			if test.script != nil {
+				script = test.script(h)
+			}
+			h.run(script...)
+			s := h.r.Status()
+			if s.LastErr = nil; s.Phase != Stopped || !strings.HasPrefix(s.String(), test.tells) || strings.Contains(test.tells, "at") != (s.ResourceVersion != "") {
+				t.Errorf("after %s: %s", after, s)
+			}
+			if err := h.stop(); !errors.Is(err, errFull) || f.calls > 1 {
+				t.Errorf("after %s: Run returned %v, %d steps later", after, err, f.calls)
+			}
+			for _, st := range h.statuses {
+				if test.tells == "stopped (List)" && st.Synced {
+					t.Errorf("after %s it told of %s", after, st)
+				}
+			}
+		})
+	}
+}
+
+// bodies is a source of JSON whose answers stay open, and notes how many are.
+type bodies struct {
+	tape
+	open atomic.Int32
+}
+
+func (b *bodies) body(text string) *body {
+	b.open.Add(1)
+	return &body{strings.NewReader(text), &b.open}
+}
+
+func (b *bodies) List(context.Context, source.ListOptions) (source.List, error) {
+	return listOf(b.body(`{"kind":"PodList","metadata":{"resourceVersion":"10"},"items":[{"metadata":{"name":"a","resourceVersion":"1"}}]}`), wire.JSON)
+}
+
+func (b *bodies) Watch(context.Context, source.WatchOptions) (source.Watch, error) {
+	return watchOf(b.body(`{"type":"ADDED","object":{"metadata":{"name":"b","resourceVersion":"11"}}}`), wire.JSON)
+}
+
+type body struct {
+	io.Reader
+	open *atomic.Int32
+}
+
+func (b *body) Close() error { b.open.Add(-1); return nil }
+
+// broken is a sink that panics when an object comes by a list, or by an event.
+type broken struct {
+	Sink
+	listed bool
+}
+
+func (b *broken) Take(t wire.EventType, m *wire.Meta, object []byte, value any) error {
+	if (t == 0) == b.listed {
+		panic("broken")
+	}
+	return b.Sink.Take(t, m, object, value)
+}
+
+// TestSinkPanics: the request under way ends, a watch's probe with it, and another list may begin.
+func TestSinkPanics(t *testing.T) {
+	for _, listed := range []bool{true, false} {
+		s := store.New(store.Config{Encoding: wire.JSON})
+		src, server := &bodies{}, &Server{}
+		r := New(src, &broken{s.Writer(store.Scope{}), listed}, Config{Mode: List, Server: server, MaxLists: 1})
+		func() {
+			defer func() {
+				if why := recover(); why != "broken" {
+					t.Errorf("Run panics with %v", why)
+				}
+			}()
+			_ = r.Run(t.Context())
+		}()
+		if open, lists, probes := src.open.Load(), server.lists.held, len(server.watching); open+int32(lists+probes) != 0 {
+			t.Errorf("listed %v: %d bodies are open, %d lists and %d probes go on", listed, open, lists, probes)
+		}
+		s.Close()
+	}
+}

@@ -1,0 +1,371 @@
+package reflector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirproject/weir/internal/core/store"
+)
+
+var listed = Config{Mode: List}
+
+func TestFirstList(t *testing.T) {
+	withHarness(t, Config{}, func(h *harness) {
+		h.run(version("1.37"), h.list("10", "a@1", "b@2", "c@3"), h.events("~a@11", "-b@12", "+d@13", "bookmark@20"))
+		h.wantRequests("0s VERSION", "0s LIST", "0s WATCH resourceVersion=10")
+		h.wantObjects("a@11 c@3 d@13")
+		h.wantCurrent("20")
+		if s := h.r.Status(); s.Listed != 3 || s.Mode != List || s.Relists != 0 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestEmptyList(t *testing.T) {
+	withHarness(t, listed, func(h *harness) {
+		h.run(h.list("10"), h.events())
+		h.wantObjects("")
+		h.wantCurrent("10")
+	})
+}
+
+func TestPages(t *testing.T) {
+	withHarness(t, Config{PageSize: 2}, func(h *harness) {
+		h.run(version("1.32"), h.list("10/one", "a@1", "b@2"), h.list("10/two", "c@3", "d@4"), h.list("10", "e@5"), h.events())
+		h.wantRequests("0s VERSION", "0s LIST limit=2", "0s LIST limit=2 continue=one", "0s LIST limit=2 continue=two",
+			"0s WATCH resourceVersion=10")
+		h.wantObjects("a@1 b@2 c@3 d@4 e@5")
+		h.wantCurrent("10")
+	})
+}
+
+// TestPageFails asks for the same page again, and loses nothing of those before it.
+func TestPageFails(t *testing.T) {
+	withHarness(t, Config{Mode: Pages, PageSize: 2}, func(h *harness) {
+		h.run(h.list("10/one", "a@1", "b@2"), h.brokenList(6, "10", "c@3"), h.list("10", "c@3"), h.events())
+		h.wantReported(ErrUnreachable)
+		h.advance(600 * time.Millisecond)
+		h.wantRequests("0s LIST limit=2", "0s LIST limit=2 continue=one", "600ms LIST limit=2 continue=one", "600ms WATCH resourceVersion=10")
+		h.wantObjects("a@1 b@2 c@3")
+		h.wantCurrent("10")
+	})
+}
+
+func TestExpiredContinue(t *testing.T) {
+	withHarness(t, Config{Mode: Pages, PageSize: 2}, func(h *harness) {
+		h.run(h.list("10/one", "a@1", "b@2"), deny(410, ""), h.list("90", "a@1", "c@80"), h.events())
+		h.wantRequests("0s LIST limit=2", "0s LIST limit=2 continue=one", "0s LIST", "0s WATCH resourceVersion=90")
+		h.wantReported(ErrExpired)
+		h.wantObjects("a@1 c@80")
+		h.wantCurrent("90")
+	})
+}
+
+func TestWatchList(t *testing.T) {
+	withHarness(t, Config{Mode: WatchList}, func(h *harness) {
+		h.run(h.events("+a@1", "+b@2", "end@10", "~a@11"), h.events("+a@11", "end@30"))
+		h.wantRequests("0s WATCH resourceVersionMatch=NotOlderThan sendInitialEvents=true")
+		h.wantObjects("a@11 b@2")
+		h.wantCurrent("11")
+		// Long after the deadline of the initial events the watch still stands.
+		h.advance(time.Minute)
+		h.wantCurrent("11")
+		h.wantRequests()
+	})
+}
+
+// TestSlowInitialEvents gives them all the time they need, as long as they come. They come in the
+// order of keys, changes in that of resourceVersions.
+func TestSlowInitialEvents(t *testing.T) {
+	withHarness(t, Config{Mode: WatchList}, func(h *harness) {
+		h.run(func(rw http.ResponseWriter, r *http.Request) {
+			rw.Header().Set("Content-Type", watchContentType(h.enc))
+			for _, e := range []string{"+a@9", "+b@2", "+c@3", "end@10"} {
+				time.Sleep(19 * time.Second)
+				rw.Write(h.event(e))
+				rw.(http.Flusher).Flush()
+			}
+			<-r.Context().Done()
+		})
+		h.advance(2 * time.Minute)
+		h.wantObjects("a@9 b@2 c@3")
+		h.wantCurrent("10")
+	})
+}
+
+// TestChangesAreNoInitialEvents notices a server that does not know of initial events, however much
+// it has to tell.
+func TestChangesAreNoInitialEvents(t *testing.T) {
+	withHarness(t, Config{Mode: WatchList}, func(h *harness) {
+		h.run(func(rw http.ResponseWriter, r *http.Request) {
+			rw.Header().Set("Content-Type", watchContentType(h.enc))
+			for i := 0; r.Context().Err() == nil; i++ {
+				rw.Write(h.event(fmt.Sprintf("%cpod-%d@%d", "+~"[i%2], i/2, i+1)))
+				rw.(http.Flusher).Flush()
+				time.Sleep(time.Second)
+			}
+		})
+		h.advance(22 * time.Second)
+		h.wantReported(ErrNoBookmark)
+	})
+}
+
+func TestBookmarkNeverComes(t *testing.T) {
+	withHarness(t, Config{Mode: WatchList}, func(h *harness) {
+		h.run(h.events("+a@1", "+b@2"), version("1.26"), h.list("10", "a@1", "b@2"), h.events())
+		h.wantObjects("a@1 b@2")
+		if h.store.Synced() {
+			t.Error("synced without the bookmark")
+		}
+		h.advance(21 * time.Second)
+		h.wantReported(ErrNoBookmark)
+		h.wantRequests("0s WATCH resourceVersionMatch=NotOlderThan sendInitialEvents=true", "20.001s VERSION", "20.001s LIST limit=500",
+			"20.001s WATCH resourceVersion=10")
+		h.wantCurrent("10")
+		if s := h.r.Status(); !errors.Is(s.LastErr, ErrNoBookmark) {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// TestAnswerNeverComes is the same with a server that does not even answer.
+func TestAnswerNeverComes(t *testing.T) {
+	withHarness(t, Config{Mode: WatchList}, func(h *harness) {
+		h.run(hold, version("1.37"), h.list("10", "a@1"), h.events())
+		h.advance(20 * time.Second)
+		h.wantReported(ErrNoBookmark)
+		h.wantCurrent("10")
+	})
+}
+
+// changes counts what a cursor sees.
+func changesOf(c *store.Cursor) (n int) {
+	buf := make([]store.Change, 100)
+	for {
+		got := c.Next(buf)
+		if got == 0 {
+			return n
+		}
+		n += got
+	}
+}
+
+// TestRelist lists again after 410, as an ERROR event and as an answer: what is unchanged is no
+// event.
+func TestRelist(t *testing.T) {
+	for _, mode := range []Mode{List, WatchList} {
+		withHarness(t, Config{Mode: mode}, func(h *harness) {
+			state := func(rv string, pods ...string) http.HandlerFunc {
+				if mode == List {
+					return h.list(rv, pods...)
+				}
+				var events []string
+				for _, p := range pods {
+					events = append(events, "+"+p)
+				}
+				return h.events(append(events, "end@"+rv)...)
+			}
+			script := []http.HandlerFunc{state("10", "a@1", "b@2", "c@3")}
+			if mode == List {
+				script = append(script, h.events("~a@11", "error@410"))
+			} else {
+				script[0] = h.events("+a@1", "+b@2", "+c@3", "end@10", "~a@11", "error@410")
+				// Initial events tell their resourceVersion last.
+				script = append(script, h.list("85/more", "a@11"))
+			}
+			cursor := h.store.Cursor()
+			defer cursor.Close()
+			h.run(append(script, state("90", "a@11", "c@3", "d@80"), h.events())...)
+			h.wantReported(ErrExpired)
+			h.wantObjects("a@11 c@3 d@80")
+			if n := changesOf(cursor); n != 6 { // a b c, a, d, b
+				t.Errorf("%d changes", n)
+			}
+			if s := h.r.Status(); s.Relists != 1 {
+				t.Errorf("%s", s)
+			}
+		})
+	}
+}
+
+// TestRelistUnchanged relists again and again, at a pace, and no reader sees a change.
+func TestRelistUnchanged(t *testing.T) {
+	withHarness(t, listed, func(h *harness) {
+		script := []http.HandlerFunc{}
+		for range 5 {
+			script = append(script, h.list("10", "a@1", "b@2"), h.events("error@410"))
+		}
+		h.run(append(script, h.list("10", "a@1", "b@2"), h.events())...)
+		cursor := h.store.Cursor()
+		defer cursor.Close()
+		if n := changesOf(cursor); n != 2 {
+			t.Errorf("%d changes", n)
+		}
+		h.advance(time.Minute)
+		if n := changesOf(cursor); n != 0 {
+			t.Errorf("%d changes", n)
+		}
+		h.wantRequests("0s LIST", "0s WATCH resourceVersion=10", "0s LIST", "0s WATCH resourceVersion=10",
+			"600ms LIST", "600ms WATCH resourceVersion=10", "1.2s LIST", "1.2s WATCH resourceVersion=10",
+			"1.8s LIST", "1.8s WATCH resourceVersion=10", "2.4s LIST", "2.4s WATCH resourceVersion=10")
+		h.wantCurrent("10")
+	})
+}
+
+func TestEOFAtOnce(t *testing.T) {
+	withHarness(t, listed, func(h *harness) {
+		eof := h.events("EOF")
+		h.run(h.list("10", "a@1"), eof, eof, eof, h.list("15", "a@1"), eof, h.events("bookmark@20"))
+		h.advance(10 * time.Second)
+		h.wantReported(ErrEnded)
+		h.wantRequests("0s LIST", "0s WATCH resourceVersion=10", "600ms WATCH resourceVersion=10", "1.8s WATCH resourceVersion=10",
+			"4.2s LIST", "4.2s WATCH resourceVersion=15", "5.4s WATCH resourceVersion=15")
+		h.wantCurrent("20")
+	})
+}
+
+// TestResume resumes a watch that ended in its time where it was.
+func TestResume(t *testing.T) {
+	withHarness(t, listed, func(h *harness) {
+		ends := func(rw http.ResponseWriter, r *http.Request) {
+			h.events("~a@11", "EOF")(rw, r)
+			for minute := range 5 {
+				rw.(http.Flusher).Flush()
+				time.Sleep(time.Minute)
+				rw.Write(h.event(fmt.Sprint("bookmark@", 12+minute)))
+			}
+		}
+		h.run(h.list("10", "a@1"), ends, h.events("~a@17"))
+		h.wantCurrent("11")
+		h.advance(5 * time.Minute)
+		h.wantRequests("0s LIST", "0s WATCH resourceVersion=10", "5m0s WATCH resourceVersion=16")
+		h.wantObjects("a@17")
+		h.wantCurrent("17")
+	})
+}
+
+// TestReplayedEvents takes nothing from a server that sends again what was before the watch, and is
+// not less current for it.
+func TestReplayedEvents(t *testing.T) {
+	withHarness(t, listed, func(h *harness) {
+		h.run(h.list("10", "a@7"), h.events("~a@5", "bookmark@12", "~a@6"))
+		h.wantObjects("a@7")
+		h.wantCurrent("12")
+	})
+}
+
+// TestHalfAnEvent makes an event visible while the next one is half here.
+func TestHalfAnEvent(t *testing.T) {
+	withHarness(t, listed, func(h *harness) {
+		h.run(h.list("10", "a@1"), func(rw http.ResponseWriter, r *http.Request) {
+			rw.Header().Set("Content-Type", watchContentType(h.enc))
+			next := h.event("~a@12")
+			rw.Write(append(h.event("~a@11"), next[:len(next)/2]...))
+			rw.(http.Flusher).Flush()
+			<-r.Context().Done()
+		})
+		h.wantObjects("a@11")
+	})
+}
+
+// TestBlockedCursor updates one object much more often than the log holds, while a cursor is never
+// read.
+func TestBlockedCursor(t *testing.T) {
+	const updates = 2000
+	withHarness(t, listed, func(h *harness) {
+		cursor := h.store.Cursor()
+		defer cursor.Close()
+		var events []string
+		big := strings.Repeat("x", 10_000)
+		for i := range updates {
+			events = append(events, fmt.Sprintf("~a@%d=%s", 1000+i, big))
+		}
+		h.run(h.list("10", "a@1"), h.events(events...))
+		h.wantObjects("a@" + strconv.Itoa(1000+updates-1))
+		if n := cursor.Pending(); n > 1 {
+			t.Errorf("%d keys are kept for the cursor", n)
+		}
+		h.wantCurrent(strconv.Itoa(1000 + updates - 1))
+	})
+}
+
+func TestStop(t *testing.T) {
+	for name, script := range map[string]func(*harness) []http.HandlerFunc{
+		"asking":  func(h *harness) []http.HandlerFunc { return []http.HandlerFunc{hold} },
+		"listing": func(h *harness) []http.HandlerFunc { return []http.HandlerFunc{version("1.37"), hold} },
+		"waiting": func(h *harness) []http.HandlerFunc { return []http.HandlerFunc{version("1.37"), deny(403, "")} },
+		"watching": func(h *harness) []http.HandlerFunc {
+			return []http.HandlerFunc{version("1.37"), h.list("10"), h.events()}
+		},
+		"within a list": func(h *harness) []http.HandlerFunc {
+			return []http.HandlerFunc{version("1.37"), func(rw http.ResponseWriter, r *http.Request) {
+				rw.Header().Set("Content-Type", contentType(h.enc))
+				body := h.listBody("10", "a@1", "b@2")
+				rw.Write(body[:len(body)*7/10])
+				rw.(http.Flusher).Flush()
+				<-r.Context().Done()
+			}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withHarness(t, Config{}, func(h *harness) {
+				h.run(script(h)...)
+				if err := h.r.Run(context.Background()); !errors.Is(err, ErrRunning) {
+					t.Errorf("%v", err)
+				}
+				began := time.Now()
+				if err := h.stop(); !errors.Is(err, context.Canceled) || time.Since(began) > 0 {
+					t.Errorf("after %v: %v", time.Since(began), err)
+				}
+				if s := h.r.Status(); s.Phase != Stopped {
+					t.Errorf("%s", s)
+				}
+			})
+		})
+	}
+}
+
+// TestRunAgain resumes where the first Run was.
+func TestRunAgain(t *testing.T) {
+	withHarness(t, listed, func(h *harness) {
+		h.run(h.list("10", "a@1"), h.events("~a@11"))
+		h.stop()
+		h.requests = nil
+		h.run(h.events("~a@12"))
+		h.wantRequests("0s WATCH resourceVersion=11")
+		h.wantObjects("a@12")
+		h.wantCurrent("12")
+	})
+}
+
+func TestStoreClosed(t *testing.T) {
+	withHarness(t, listed, func(h *harness) {
+		h.store.Close()
+		h.run(h.list("10", "a@1"))
+		if err := h.stop(); !errors.Is(err, store.ErrClosed) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// TestAnswered is what the answer to a probe ends of what the Status says.
+func TestAnswered(t *testing.T) {
+	for _, test := range []struct {
+		sentinel error
+		current  bool
+		ends     bool
+	}{{ErrEnded, false, true}, {ErrTooManyRequests, false, false}, {ErrTooManyRequests, true, true}, {ErrSilent, true, false}} {
+		r := &Reflector{}
+		r.status.failure = &Error{Phase: Watching, Sentinel: test.sentinel}
+		r.status.judge()
+		if r.answered(test.current); (r.status.Err == nil) != test.ends || r.status.Heard.IsZero() {
+			t.Errorf("%v, current %t: %v", test.sentinel, test.current, r.status.Err)
+		}
+	}
+}

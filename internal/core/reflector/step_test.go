@@ -1,0 +1,189 @@
+package reflector
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/weirproject/weir/internal/core/resourceversion"
+)
+
+// TestQuietResource: where no bookmarks come, the state of a resource that does not change is
+// listed ever more rarely, and as often as ever where one has come.
+func TestQuietResource(t *testing.T) {
+	for _, c := range []struct {
+		bookmark    bool // one comes
+		least, most int
+	}{{false, 8, 25}, {true, 250, 350}} {
+		cfg := Config{Mode: List}.withDefaults()
+		s, lists, version := newState(&cfg, ""), 0, 1000
+		inputs := []input{{typ: inBegin}}
+		for day := time.Duration(0); day < 24*time.Hour; {
+			in := inputs[0]
+			inputs, in.jitter = inputs[1:], 0.5
+			day += in.after
+			var actions []action
+			s, actions = step(s, in)
+			for _, a := range actions {
+				version++
+				now := strconv.Itoa(version)
+				switch a := a.(type) {
+				case wait:
+					inputs = append(inputs, input{typ: inWoke, after: a.d})
+				case openList:
+					lists++
+					inputs = append(inputs, input{typ: inOpened, rv: now}, input{typ: inPage, rv: now})
+				case openWatch:
+					inputs = append(inputs, input{typ: inOpened})
+					if c.bookmark {
+						c.bookmark = false
+						inputs = append(inputs, input{typ: inBookmark, rv: now})
+					}
+					inputs = append(inputs, input{typ: inProbed, rv: now, after: bookmarkPeriod})
+				}
+			}
+		}
+		if lists < c.least || lists > c.most {
+			t.Errorf("%d lists a day, want %d to %d", lists, c.least, c.most)
+		}
+	}
+}
+
+// TestStepsFromAnywhere walks at random through what may happen, and checks what must hold after
+// every step, for every mode: there is always exactly one thing under way, replaces are begun and
+// ended in pairs, no wait is longer than it may be, resourceVersions fall only when the owner gets
+// ErrWentBack, and nothing is watched that was not listed.
+func TestStepsFromAnywhere(t *testing.T) {
+	for seed := range uint64(300) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		cfg := Config{Mode: Mode(rng.IntN(4)), Consistency: Consistency(rng.IntN(2))}.withDefaults()
+		s := newState(&cfg, []string{"", "1000"}[rng.IntN(2)])
+		in := input{typ: inBegin}
+		var under action // what is under way, and whether it was answered with 200
+		answered, wentBack := false, false
+		for i := range 400 {
+			before := s
+			var actions []action
+			s, actions = step(s, in)
+			err := check(before, s, in, actions)
+			if err == nil {
+				wentBack = wentBack || before.sentinel() == ErrWentBack || s.sentinel() == ErrWentBack
+				err = checkWalk(before, s, in, actions, wentBack)
+				wentBack = wentBack && before.relists == s.relists
+			}
+			if err != nil {
+				t.Fatalf("seed %d, step %d, %s, %+v: %v", seed, i, under, in, err)
+			}
+			answered = answered || in.typ == inOpened
+			if last := len(actions) - 1; last >= 0 && isRequest(actions[last]) {
+				under, answered = actions[last], false
+			}
+			in = happen(rng, s, under, answered)
+		}
+	}
+}
+
+func checkWalk(before, after state, in input, actions []action, wentBack bool) error {
+	for _, a := range actions {
+		switch a := a.(type) {
+		case wait:
+			if a.d > maxRetryAfter*11/10 {
+				return fmt.Errorf("%s is too long", a)
+			}
+		case openWatch:
+			if !after.synced && !after.initial {
+				return fmt.Errorf("%s without a list", a)
+			}
+		case openList:
+			if a.Continue != "" && (a.ResourceVersion != "" || a.Match != "") {
+				return fmt.Errorf("%s is what a server refuses", a)
+			}
+		case endReplace:
+			if resourceversion.Older(a.rv, before.rv) && !wentBack {
+				return fmt.Errorf("%s without telling", a)
+			}
+		case progress:
+			if resourceversion.Older(a.rv, before.rv) {
+				return fmt.Errorf("%s is back in time", a)
+			}
+		}
+	}
+	// A stream that breaks off idle has not failed.
+	idle := before.open && in.typ == inFailed && in.err.Sentinel == ErrUnreachable
+	if in.typ == inFailed && before.request != reqVersion && after.request != reqList && after.err == nil && !idle {
+		return fmt.Errorf("a failure that is not told")
+	}
+	if after.replacing && after.request != reqList && !after.initial {
+		return fmt.Errorf("a replace without an end")
+	}
+	return nil
+}
+
+// failures are those that happen draws.
+var failures = func() (all []error) {
+	for _, what := range []string{"refused", "broken-off", "truncated", "malformed", "no-bookmark", "too-large", "event-410",
+		"http-400", "http-401", "http-403", "http-404", "http-405", "http-410", "http-422", "http-429", "http-500", "http-502"} {
+		all = append(all, failure(what))
+	}
+	return all
+}()
+
+// happen draws something that may happen to the request under way.
+func happen(rng *rand.Rand, s state, under action, answered bool) input {
+	in := input{jitter: rng.Float64(), after: time.Duration(rng.Int64N(int64(3 * time.Minute)))}
+	rv := strconv.Itoa(900 + rng.IntN(400))
+	if rng.IntN(3) == 0 && s.rv != "" {
+		rv = s.rv + "0"
+	}
+	fail := func() input {
+		in.typ, in.err = inFailed, classify(s.phase, failures[rng.IntN(len(failures))])
+		in.retryAfter = time.Duration(rng.IntN(3)*rng.IntN(300)) * time.Second
+		in.torn = rng.IntN(2) == 0
+		return in
+	}
+	if _, ok := under.(wait); ok {
+		in.typ = inWoke
+		return in
+	}
+	if rng.IntN(4) == 0 {
+		return fail()
+	}
+	switch a := under.(type) {
+	case askVersion:
+		in.typ, in.major, in.minor = inVersion, 1, 25+rng.IntN(15)
+	case askNewest:
+		if in.typ = inNewest; rng.IntN(8) > 0 {
+			in.rv = rv
+		}
+	case openList:
+		if in.typ = inOpened; answered {
+			in.typ = inPage
+		}
+		if rng.IntN(5) > 0 {
+			in.rv = rv
+		}
+		if in.typ == inPage && rng.IntN(3) > 0 && a.Limit > 0 {
+			in.cont = "token" + strconv.Itoa(rng.IntN(50))
+		}
+	case openWatch:
+		switch k := rng.IntN(10); {
+		case !answered:
+			in.typ = inOpened
+		case k < 4:
+			if in.typ = inEvents; !s.initial {
+				in.rv = rv
+			}
+		case k < 8:
+			in.typ, in.rv, in.final = inBookmark, rv, k < 6 && s.initial
+		case k < 9 && a.probe > 0:
+			if in.typ, in.rv = inProbed, rv; rng.IntN(3) == 0 {
+				in.typ, in.rv = inOutdated, ""
+			}
+		default:
+			in.typ = inEnded
+		}
+	}
+	return in
+}

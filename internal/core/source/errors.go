@@ -1,0 +1,146 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/weirproject/weir/internal/core/wire"
+)
+
+var (
+	// ErrStalled is returned when a LIST receives no byte for Options.IdleTimeout, when a WATCH lasts
+	// 30 s longer than its timeout, and when an answer does not start within Options.HeaderTimeout.
+	ErrStalled = errors.New("the server stopped sending")
+	// ErrMediaType is returned for an answer with an unknown content type or content encoding.
+	ErrMediaType = errors.New("unreadable media type")
+	// ErrResource is returned for a Resource that no server can have, such as one with a malformed
+	// namespace or selector.
+	ErrResource = errors.New("invalid resource")
+)
+
+// RequestError is returned when a request failed without an answer, and when a stream broke off.
+type RequestError struct {
+	Method string // "LIST", "WATCH" or "GET"
+	Path   string // of the URL, without host and query
+	Err    error
+}
+
+func (e *RequestError) Error() string { return e.Method + " " + e.Path + ": " + e.Err.Error() }
+
+// Unwrap returns the cause, so that errors.Is finds syscall.ECONNREFUSED, context.Canceled or
+// ErrStalled.
+func (e *RequestError) Unwrap() error { return e.Err }
+
+// maxErrorBody bounds how many bytes of an error's body are read.
+const maxErrorBody = 64 << 10
+
+// statusError returns the error for an answer that is not 200. It reads at most maxErrorBody bytes
+// of the body. The caller closes the body.
+func statusError(method, path string, resp *http.Response, body io.Reader) error {
+	status := readStatus(resp.Header, body)
+	if status == nil {
+		status = plainStatus(method, path, resp)
+	}
+	if status.Code == 0 {
+		status.Code = int32(resp.StatusCode)
+	}
+	mergeRetryAfter(status, resp.Header.Get("Retry-After"))
+	return &apierrors.StatusError{ErrStatus: *status}
+}
+
+// readStatus reads the body as a Status. It returns nil if the body is anything else.
+func readStatus(h http.Header, r io.Reader) *metav1.Status {
+	contentType := h.Get("Content-Type")
+	enc, err := wire.EncodingOf(contentType)
+	if err != nil && contentType != "" {
+		return nil
+	}
+	r, err = wire.NewBody(r, h.Get("Content-Encoding"))
+	if err != nil {
+		return nil
+	}
+	body, err := io.ReadAll(io.LimitReader(r, maxErrorBody))
+	if err != nil {
+		return nil
+	}
+	if contentType == "" {
+		if enc, err = wire.EncodingAt(body); err != nil {
+			return nil
+		}
+	}
+	status, err := wire.ReadStatus(enc, body)
+	if err != nil || status == nil || status.Status == metav1.StatusSuccess {
+		return nil
+	}
+	return status
+}
+
+// plainStatus returns a Status for an answer without one in its body, such as a proxy's HTML page
+// or the mux's "404 page not found". It does not quote the body, which may be of any length.
+func plainStatus(method, path string, resp *http.Response) *metav1.Status {
+	mediaType := "no content type"
+	if ct := resp.Header.Get("Content-Type"); ct != "" {
+		mediaType = "unreadable content type"
+		if mt, _, err := mime.ParseMediaType(ct); err == nil && len(mt) < 80 {
+			mediaType = mt
+		}
+	}
+	text := http.StatusText(resp.StatusCode)
+	if text == "" {
+		text = "unknown status"
+	}
+	return &metav1.Status{
+		Status:  metav1.StatusFailure,
+		Code:    int32(resp.StatusCode),
+		Reason:  reasonOf(resp.StatusCode),
+		Message: fmt.Sprintf("%s %s: %d %s (%s, not a Kubernetes Status)", method, path, resp.StatusCode, text, mediaType),
+		Details: &metav1.StatusDetails{},
+	}
+}
+
+// reasonOf returns the reason that the predicates of apierrors look for, by HTTP status code.
+func reasonOf(code int) metav1.StatusReason {
+	if code == http.StatusGone {
+		return metav1.StatusReasonGone // NewGenericServerResponse does not know it
+	}
+	return apierrors.NewGenericServerResponse(code, http.MethodGet, schema.GroupResource{}, "", "", 0, false).ErrStatus.Reason
+}
+
+// mergeRetryAfter sets the Status's RetryAfterSeconds from a Retry-After header, which is seconds
+// or a date. A larger value in the Status stays.
+func mergeRetryAfter(status *metav1.Status, header string) {
+	seconds := RetryAfter(header)
+	if seconds == 0 {
+		return
+	}
+	if status.Details == nil {
+		status.Details = &metav1.StatusDetails{}
+	}
+	status.Details.RetryAfterSeconds = max(status.Details.RetryAfterSeconds, seconds)
+}
+
+// RetryAfter returns the seconds of a Retry-After header, at most as many as a Status can have. It
+// returns 0 for a time in the past, and for a header that is neither seconds nor a date.
+func RetryAfter(header string) int32 {
+	header = strings.TrimSpace(header)
+	seconds, err := strconv.ParseInt(header, 10, 64)
+	if err != nil && !errors.Is(err, strconv.ErrRange) { // of what is out of range it is the nearest
+		at, err := http.ParseTime(header)
+		if err != nil {
+			return 0
+		}
+		seconds = int64(math.Ceil(time.Until(at).Seconds()))
+	}
+	return int32(min(max(seconds, 0), math.MaxInt32))
+}

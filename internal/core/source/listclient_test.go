@@ -1,0 +1,174 @@
+package source_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"syscall"
+	"testing"
+	"testing/synctest"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/internal/core/source"
+	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/pipe"
+)
+
+// TestListsGoApart: a LIST goes by HTTP/1.1 and ends its connection, pages keep theirs, a WATCH
+// goes by HTTP/2. A server that speaks HTTP/2 alone gets it all that way, whether it refuses the
+// TLS handshake of other clients or ignores which protocols they name.
+func TestListsGoApart(t *testing.T) {
+	for _, tc := range []struct {
+		name      string
+		onlyHTTP2 bool
+		protocols []string // that such a server names to a client without HTTP/2
+		want      []string
+	}{
+		{"both", false, nil, []string{"HTTP/1.1 close", "HTTP/1.1", "HTTP/2.0"}},
+		{"only HTTP/2", true, []string{"none"}, []string{"HTTP/2.0", "HTTP/2.0", "HTTP/2.0"}},
+		{"only HTTP/2, for any protocol", true, nil, []string{"HTTP/2.0", "HTTP/2.0", "HTTP/2.0"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var got []string
+			srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				how := r.Proto
+				if r.Close {
+					how += " close"
+				}
+				got = append(got, how)
+				if r.URL.Query().Has("watch") {
+					answer(w, http.StatusOK, wire.ContentTypeJSON, "")
+					return
+				}
+				answer(w, http.StatusOK, wire.ContentTypeJSON, podList)
+			}))
+			srv.EnableHTTP2 = true
+			srv.Config.ErrorLog = log.New(io.Discard, "", 0) // it logs refused handshakes
+			srv.Config.Protocols = &http.Protocols{}
+			srv.Config.Protocols.SetHTTP1(!tc.onlyHTTP2)
+			srv.Config.Protocols.SetHTTP2(true)
+			srv.TLS = &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+				if tc.onlyHTTP2 && !slices.Contains(hello.SupportedProtos, "h2") {
+					// Go's own servers let such clients in; others refuse them, or see then.
+					return &tls.Config{Certificates: srv.TLS.Certificates, NextProtos: tc.protocols}, nil
+				}
+				return nil, nil
+			}}
+			srv.StartTLS()
+			defer srv.Close()
+			src, err := source.New(&rest.Config{Host: srv.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, pods, source.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer src.CloseIdleConnections()
+			for _, o := range []source.ListOptions{{}, {Limit: 2}} {
+				list, err := src.List(t.Context(), o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if n := readAll(t, list); n != 2 {
+					t.Errorf("%d items, want 2", n)
+				}
+				list.Close()
+			}
+			watch, err := src.Watch(t.Context(), source.WatchOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			watch.Close()
+			if !slices.Equal(got, tc.want) {
+				t.Errorf("the server saw %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestListsThatGetNoAnswer: LISTs by HTTP/1.1 that get no answer are tried by the WATCHes' client:
+// the first of all, the next one where that took as long as an answer may, and the third in a row
+// where some were answered before.
+func TestListsThatGetNoAnswer(t *testing.T) {
+	const closes, hangs, refuses, answers = 'c', 'h', 'r', 'a'
+	for name, tc := range map[string]struct {
+		http1 string // how each LIST by HTTP/1.1 is answered, the last one for ever
+		want  string // by which protocol each LIST is answered, or - for not at all
+	}{
+		"never":             {"c", "222"},
+		"never, hanging":    {"h", "-22"},
+		"refused":           {"ar", "122"},
+		"not any more":      {"ac", "1--22"},
+		"now and then":      {"acacca", "1-1--1"},
+		"hanging after all": {"ah", "1---2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				got, http1 := "", tc.http1
+				release := make(chan struct{})
+				srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					how := answers
+					if r.ProtoMajor == 1 {
+						if how = rune(http1[0]); len(http1) > 1 {
+							http1 = http1[1:]
+						}
+					}
+					switch how {
+					case closes:
+						panic(http.ErrAbortHandler)
+					case refuses:
+						answer(w, http.StatusHTTPVersionNotSupported, "text/plain", "HTTP/2, please")
+					case hangs:
+						<-release
+					default:
+						got += string('0' + rune(r.ProtoMajor))
+						answer(w, http.StatusOK, wire.ContentTypeJSON, podList)
+					}
+				}))
+				l := pipe.Listen()
+				srv.Listener, srv.EnableHTTP2 = l, true
+				srv.StartTLS()
+				defer srv.Close()
+				defer close(release)
+				src, err := source.New(&rest.Config{Host: "https://pipe", Dial: l.Dial, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, pods, source.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer src.CloseIdleConnections()
+				for range tc.want {
+					list, err := src.List(t.Context(), source.ListOptions{})
+					if err != nil {
+						got += "-"
+						continue
+					}
+					readAll(t, list)
+					list.Close()
+				}
+				if got != tc.want {
+					t.Errorf("answered by %q, want %q", got, tc.want)
+				}
+			})
+		})
+	}
+}
+
+// TestListsWithoutAServer: where nothing listens no LIST is made twice.
+func TestListsWithoutAServer(t *testing.T) {
+	dials := 0
+	src, err := source.New(&rest.Config{Host: "https://127.0.0.1:1", Dial: func(context.Context, string, string) (net.Conn, error) {
+		dials++
+		return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+	}}, pods, source.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 5 {
+		if _, err := src.List(t.Context(), source.ListOptions{}); !errors.Is(err, syscall.ECONNREFUSED) || dials != n+1 {
+			t.Fatalf("%d connections for %d LISTs: %v", dials, n+1, err)
+		}
+	}
+}

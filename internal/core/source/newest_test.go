@@ -1,0 +1,65 @@
+package source_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirproject/weir/internal/core/source"
+	"github.com/weirproject/weir/internal/core/wire"
+)
+
+// TestNewestVersionKeepsItsConnection: the end of the answer is read although nothing in it is
+// needed, so that the next one takes no handshake; but not a megabyte of it.
+func TestNewestVersionKeepsItsConnection(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		more int // objects than were asked for
+		want int64
+	}{
+		{"one object", 0, 1},
+		{"all objects", 4000, 5},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			cfg, connections := serveTLS(t, func(w http.ResponseWriter, r *http.Request) {
+				object := `{"x":"` + strings.Repeat("y", 1000) + `"}`
+				w.Header().Set("Content-Type", wire.ContentTypeJSON)
+				io.WriteString(w, `{"metadata":{"resourceVersion":"7"},"items":[`+object)
+				w.(http.Flusher).Flush()
+				io.WriteString(w, strings.Repeat(","+object, tc.more)+`]}`)
+			})
+			src, err := source.New(cfg, pods, source.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer src.CloseIdleConnections()
+			for range 5 {
+				if rv, err := src.NewestVersion(t.Context(), ""); rv != "7" || err != nil {
+					t.Fatalf("%q, %v", rv, err)
+				}
+			}
+			if n := connections.Load(); n != tc.want {
+				t.Errorf("%d connections, want %d", n, tc.want)
+			}
+		})
+	}
+}
+
+// TestNewestVersionStalls: an answer that does not end is given up a second after what is needed of
+// it has come.
+func TestNewestVersionStalls(t *testing.T) {
+	inMemory(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", wire.ContentTypeJSON)
+		io.WriteString(w, `{"metadata":{"resourceVersion":"7"},"items":[{}`)
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}, source.Options{}, func(t *testing.T, src *source.REST) {
+		began := time.Now()
+		rv, err := src.NewestVersion(t.Context(), "")
+		if rv != "7" || err != nil || time.Since(began) > time.Second {
+			t.Errorf("%q, %v after %v", rv, err, time.Since(began))
+		}
+	})
+}

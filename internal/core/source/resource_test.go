@@ -1,0 +1,87 @@
+package source_test
+
+import (
+	"errors"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/weirproject/weir/internal/core/source"
+	"github.com/weirproject/weir/internal/core/wire"
+)
+
+var pods = source.Resource{GVR: schema.GroupVersionResource{Version: "v1", Resource: "pods"}}
+
+func TestAccept(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		as          string
+		enc         wire.Encoding
+		list, watch string
+	}{
+		{"default", "", 0,
+			"application/vnd.kubernetes.protobuf, application/json",
+			"application/vnd.kubernetes.protobuf;stream=watch, application/json"},
+		{"json", "", wire.JSON, "application/json", "application/json"},
+		{"metadata", source.PartialObjectMetadata, wire.Protobuf,
+			"application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, " +
+				"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json",
+			"application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1;stream=watch, " +
+				"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json"},
+		{"metadata as json", source.PartialObjectMetadata, wire.JSON,
+			"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json",
+			"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json"},
+	} {
+		r := pods
+		r.As, r.Encoding = c.as, c.enc
+		if got := r.Accept(false); got != c.list {
+			t.Errorf("%s, LIST: %s", c.name, got)
+		}
+		if got := r.Accept(true); got != c.watch {
+			t.Errorf("%s, WATCH: %s", c.name, got)
+		}
+	}
+}
+
+func TestResource(t *testing.T) {
+	with := func(change func(*source.Resource)) source.Resource {
+		r := pods
+		change(&r)
+		return r
+	}
+	for _, c := range []struct {
+		resource source.Resource
+		path     string // "": invalid
+	}{
+		{pods, "/api/v1/pods"},
+		{with(func(r *source.Resource) { r.Namespace = "a" }), "/api/v1/namespaces/a/pods"},
+		{with(func(r *source.Resource) {
+			r.GVR = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
+		}),
+			"/apis/apps/v1/deployments"},
+		{with(func(r *source.Resource) { r.LabelSelector, r.FieldSelector = "a in (b,c),!d", "spec.nodeName=x" }), "/api/v1/pods"},
+		{with(func(r *source.Resource) { r.Namespace = "../../../secrets" }), ""},
+		{with(func(r *source.Resource) { r.Namespace = ".." }), ""},
+		{with(func(r *source.Resource) { r.GVR.Resource = "" }), ""},
+		{with(func(r *source.Resource) { r.GVR.Version = "" }), ""},
+		{with(func(r *source.Resource) { r.GVR.Group = "a/b" }), ""},
+		{with(func(r *source.Resource) { r.LabelSelector = "a=(" }), ""},
+		{with(func(r *source.Resource) { r.FieldSelector = "a" }), ""},
+		{with(func(r *source.Resource) { r.As = "Table" }), ""},
+		{with(func(r *source.Resource) { r.Encoding = 9 }), ""},
+	} {
+		err := c.resource.Validate()
+		if c.path == "" {
+			if !errors.Is(err, source.ErrResource) {
+				t.Errorf("%+v: %v", c.resource, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%+v: %v", c.resource, err)
+		}
+		if c.resource.Path() != c.path {
+			t.Errorf("%+v: %s", c.resource, c.resource.Path())
+		}
+	}
+}

@@ -1,0 +1,355 @@
+package source
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/internal/core/wire"
+)
+
+// Options configure a source. The zero value suits most callers.
+type Options struct {
+	// IdleTimeout is how long a LIST may go without a byte before it fails with ErrStalled. Only
+	// time spent waiting in Next counts. 0 means 60 s; a negative value means no limit.
+	IdleTimeout time.Duration
+	// HeaderTimeout is how long an answer may take to start. 0 means the rest.Config's Timeout, or
+	// 75 s if that is not set. kube-apiserver itself gives up after 60 s, with a better message.
+	HeaderTimeout time.Duration
+	// Stats counts requests and bytes. It may be nil.
+	Stats *Stats
+	// Limits bound one object. The zero value means wire's defaults.
+	Limits wire.Limits
+}
+
+func (o Options) idleTimeout() time.Duration {
+	if o.IdleTimeout == 0 {
+		return 60 * time.Second
+	}
+	return max(o.IdleTimeout, 0)
+}
+
+// stats returns where to count, never nil.
+func (o Options) stats() *Stats {
+	if o.Stats == nil {
+		return &Stats{}
+	}
+	return o.Stats
+}
+
+// REST is the Source made from a rest.Config. It is safe for concurrent use.
+type REST struct {
+	client   *http.Client
+	lists    *listTransport // shared with those that Of returns
+	base     *url.URL
+	resource Resource
+	opts     Options
+	// uncompressed says that the rest.Config has DisableCompression, so that gzip is never asked
+	// for.
+	uncompressed bool
+	warnings     warningHandler
+
+	mu           sync.Mutex
+	versionKnown bool
+	major, minor int
+}
+
+var _ Source = (*REST)(nil)
+
+// New returns the source of one resource on the server that cfg names. It copies cfg and uses its
+// credentials, TLS, proxy, UserAgent, Wrap, Dial and warning handlers. It does not use QPS and
+// RateLimiter: a source makes few requests, and its caller paces them. cfg.Timeout bounds how long
+// an answer may take to start, not the stream that follows. Sources of equal configs share
+// connections, see HTTPClient. LISTs over TLS use HTTP/1.1, on separate connections, unless the
+// server does not answer them.
+//
+// New makes no request. The error wraps ErrResource, or describes a mistake in cfg.
+func New(cfg *rest.Config, r Resource, opts Options) (*REST, error) {
+	if err := r.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = CopyConfig(cfg)
+	if opts.HeaderTimeout == 0 {
+		if opts.HeaderTimeout = cfg.Timeout; opts.HeaderTimeout <= 0 {
+			opts.HeaderTimeout = 75 * time.Second
+		}
+	}
+	opts.Stats = opts.stats()
+	cfg.Timeout = 0 // it would also bound the stream
+	if cfg.UserAgent == "" {
+		cfg.UserAgent = rest.DefaultKubernetesUserAgent()
+	}
+	cfg.GroupVersion = &schema.GroupVersion{} // New uses only the host of the URL
+	base, _, err := rest.DefaultServerUrlFor(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("server address %q: %w", cfg.Host, err)
+	}
+	if !strings.HasPrefix(base.Path, "/") {
+		base.Path = "/" + base.Path
+	}
+	client, err := HTTPClient(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("client for %s: %w", base.Host, err)
+	}
+	s := &REST{client: client, base: base, resource: r, opts: opts, uncompressed: cfg.DisableCompression}
+	s.warnings = warningHandler{cfg.WarningHandler, cfg.WarningHandlerWithContext}
+	if s.lists, err = newListTransport(cfg, base); err != nil {
+		return nil, fmt.Errorf("client for %s: %w", base.Host, err)
+	}
+	return s, nil
+}
+
+// Of returns the source of another resource on the same server, over the same connections.
+func (s *REST) Of(r Resource) (*REST, error) {
+	if err := r.Validate(); err != nil {
+		return nil, err
+	}
+	return &REST{client: s.client, lists: s.lists, base: s.base, resource: r, opts: s.opts, uncompressed: s.uncompressed, warnings: s.warnings}, nil
+}
+
+// Type returns the apiVersion of the objects, whose kind it does not know, and their resource.
+func (s *REST) Type() (t wire.TypeMeta, resource string) {
+	gvr := s.resource.GVR
+	return wire.TypeMeta{APIVersion: gvr.GroupVersion().String()}, gvr.Resource
+}
+
+// List opens a LIST; see Source.
+func (s *REST) List(ctx context.Context, o ListOptions) (List, error) {
+	l, err := s.list(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+func (s *REST) list(ctx context.Context, o ListOptions) (*listBody, error) {
+	s.opts.Stats.Lists.Add(1)
+	q := s.query()
+	set(q, "resourceVersion", o.ResourceVersion)
+	set(q, "resourceVersionMatch", string(o.Match))
+	set(q, "continue", o.Continue)
+	if o.Limit > 0 {
+		q.Set("limit", strconv.FormatInt(o.Limit, 10))
+	}
+	c := call{method: "LIST", path: s.resource.Path(), query: q, accept: s.resource.Accept(false), long: true}
+	c.last = o.Limit == 0 // pages have a next one
+	resp, stream, err := s.doList(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return newList(stream, resp, s.opts)
+}
+
+// Watch opens a WATCH; see Source.
+func (s *REST) Watch(ctx context.Context, o WatchOptions) (Watch, error) {
+	s.opts.Stats.Watches.Add(1)
+	q := s.query()
+	q.Set("watch", "true")
+	set(q, "resourceVersion", o.ResourceVersion)
+	set(q, "resourceVersionMatch", string(o.Match))
+	if o.SendInitialEvents {
+		q.Set("sendInitialEvents", "true")
+	}
+	if o.AllowBookmarks {
+		q.Set("allowWatchBookmarks", "true")
+	}
+	timeout := (o.Timeout + time.Second - 1).Truncate(time.Second)
+	if timeout > 0 {
+		q.Set("timeoutSeconds", strconv.FormatInt(int64(timeout/time.Second), 10))
+	}
+	resp, stream, err := s.do(ctx, call{
+		client: s.client, method: "WATCH", path: s.resource.Path(), query: q, accept: s.resource.Accept(true), long: o.SendInitialEvents,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return newWatch(stream, resp, timeout, s.opts)
+}
+
+// ServerVersion returns the server's version. It asks /version once and caches the answer, but not
+// an error.
+func (s *REST) ServerVersion(ctx context.Context) (major, minor int, err error) {
+	s.mu.Lock()
+	major, minor, known := s.major, s.minor, s.versionKnown
+	s.mu.Unlock()
+	if known {
+		return major, minor, nil
+	}
+	resp, stream, err := s.do(ctx, call{client: s.client, method: "GET", path: "/version", accept: wire.ContentTypeJSON})
+	if err != nil {
+		return 0, 0, err
+	}
+	defer stream.Close()
+	if resp.StatusCode != http.StatusOK {
+		return 0, 0, statusError("GET", stream.path, resp, stream)
+	}
+	body, err := io.ReadAll(io.LimitReader(stream, maxErrorBody))
+	if err != nil {
+		return 0, 0, err
+	}
+	if major, minor, err = parseVersion(body); err != nil {
+		return 0, 0, fmt.Errorf("GET %s: %w", stream.path, &wire.SyntaxError{What: err.Error(), Err: wire.ErrMalformed})
+	}
+	s.mu.Lock()
+	s.major, s.minor, s.versionKnown = major, minor, true
+	s.mu.Unlock()
+	return major, minor, nil
+}
+
+// parseVersion parses a version such as "1" and "33+". Some vendors add the plus.
+func parseVersion(body []byte) (major, minor int, err error) {
+	var v struct{ Major, Minor string }
+	if err := json.Unmarshal(body, &v); err != nil {
+		return 0, 0, fmt.Errorf("server version: %w", err)
+	}
+	digits := v.Minor
+	if end := strings.IndexFunc(digits, func(r rune) bool { return r < '0' || r > '9' }); end >= 0 {
+		digits = digits[:end]
+	}
+	major, err1 := strconv.Atoi(v.Major)
+	minor, err2 := strconv.Atoi(digits)
+	if err1 != nil || err2 != nil {
+		return 0, 0, fmt.Errorf("server version %q.%q is not a number", v.Major, v.Minor)
+	}
+	return major, minor, nil
+}
+
+// query returns the parameters that LIST and WATCH share.
+func (s *REST) query() url.Values {
+	q := url.Values{}
+	set(q, "labelSelector", s.resource.LabelSelector)
+	set(q, "fieldSelector", s.resource.FieldSelector)
+	set(q, "shardSelector", s.resource.ShardSelector)
+	return q
+}
+
+func set(q url.Values, key, value string) {
+	if value != "" {
+		q.Set(key, value)
+	}
+}
+
+// call is one request.
+type call struct {
+	client *http.Client
+	method string // for errors; the request's own is GET
+	path   string
+	query  url.Values
+	accept string
+	long   bool // the body is long, so gzip is asked for
+	last   bool // no other request follows on the connection
+}
+
+// do makes a request and blocks until its answer starts. The stream is the body of the answer;
+// closing it ends the request.
+func (s *REST) do(ctx context.Context, c call) (*http.Response, *stream, error) {
+	s.opts.Stats.Requests.Add(1)
+	u := s.base.JoinPath(c.path)
+	u.RawQuery = c.query.Encode()
+	ctx, cancel := context.WithCancelCause(ctx)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		cancel(err)
+		return nil, nil, &RequestError{c.method, u.Path, err}
+	}
+	req.Close = c.last
+	req.Header.Set("Accept", c.accept)
+	// Without this header net/http would ask for gzip and decompress it.
+	req.Header.Set("Accept-Encoding", "identity")
+	if c.long && !s.uncompressed {
+		req.Header.Set("Accept-Encoding", "gzip")
+	}
+	late := time.AfterFunc(s.opts.HeaderTimeout, func() { cancel(ErrStalled) })
+	resp, err := c.client.Do(req)
+	late.Stop()
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		} else if e, ok := err.(*url.Error); ok {
+			err = e.Err // e repeats the URL with its query
+		}
+		cancel(err)
+		return nil, nil, &RequestError{c.method, u.Path, err}
+	}
+	s.warnings.handle(ctx, s.base, resp.Header)
+	return resp, newStream(c.method, resp, cancel, s.opts), nil
+}
+
+// CloseIdleConnections closes the connections that no request uses. Sources of equal configs share
+// connections; the other sources open new ones when they need them.
+func (s *REST) CloseIdleConnections() {
+	utilnet.CloseIdleConnectionsFor(s.client.Transport)
+	if s.lists.own != nil {
+		utilnet.CloseIdleConnectionsFor(s.lists.own.Transport)
+	}
+}
+
+// NewestOptions returns the parameters of the LIST that NewestVersion makes. atLeast may be "".
+func NewestOptions(atLeast string) ListOptions {
+	o := ListOptions{Limit: 1, ResourceVersion: atLeast}
+	if atLeast != "" {
+		o.Match = metav1.ResourceVersionMatchNotOlderThan
+	}
+	return o
+}
+
+// readVersion returns the resourceVersion of a list and closes the list. It skips the items before
+// the resourceVersion.
+func readVersion(l *listBody) (string, error) {
+	defer l.Close()
+	for {
+		_, err := l.Next()
+		if rv := l.Meta().ResourceVersion; rv != "" || errors.Is(err, io.EOF) {
+			l.stream.readRest()
+			return rv, nil
+		}
+		if _, ofItem := errors.AsType[*wire.ItemError](err); err != nil && !ofItem {
+			return "", err
+		}
+	}
+}
+
+// NewestVersion returns the server's newest resourceVersion; see Source.
+func (s *REST) NewestVersion(ctx context.Context, atLeast string) (string, error) {
+	l, err := s.list(ctx, NewestOptions(atLeast))
+	if err != nil {
+		return "", err
+	}
+	return readVersion(l)
+}
+
+// Stats counts the requests and bytes of a source. Several sources may share one Stats. The zero
+// value is ready for use. All fields may be read at any time.
+type Stats struct {
+	Requests  atomic.Int64 // HTTP requests made, those for the server's version included
+	Lists     atomic.Int64 // of these, LISTs (each page is one)
+	Watches   atomic.Int64 // of these, WATCHes
+	WireBytes atomic.Int64 // bytes of bodies as received, before decompression
+	BodyBytes atomic.Int64 // bytes of bodies after decompression
+}
+
+// counter is a reader that adds the number of bytes read to sum.
+type counter struct {
+	r   io.Reader
+	sum *atomic.Int64
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.sum.Add(int64(n))
+	return n, err
+}

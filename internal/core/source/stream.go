@@ -1,0 +1,249 @@
+package source
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/weirproject/weir/internal/core/wire"
+)
+
+// listBody is the List of a body.
+type listBody struct {
+	*wire.ListReader
+	enc    wire.Encoding
+	stream *stream
+}
+
+func (l *listBody) Next() (Object, error) {
+	raw, err := l.ListReader.Next()
+	return Object{Raw: raw}, err
+}
+
+func (l *listBody) Encoding() wire.Encoding { return l.enc }
+
+func (l *listBody) Close() error { return l.stream.Close() }
+
+// watchBody is the Watch of a body.
+type watchBody struct {
+	*wire.WatchReader
+	enc    wire.Encoding
+	stream *stream
+}
+
+func (w *watchBody) Next() (Event, error) {
+	e, err := w.WatchReader.Next()
+	return Event{e.Type, e.TypeMeta, Object{Raw: e.Object}}, err
+}
+
+func (w *watchBody) Encoding() wire.Encoding { return w.enc }
+
+func (w *watchBody) BeforeRead(f func()) {
+	w.stream.readAhead.before = f
+}
+
+func (w *watchBody) Close() error { return w.stream.Close() }
+
+// NewList returns a List of the answer to a LIST request. It takes over the body: List.Close closes
+// it, or NewList does if it returns an error. An answer other than 200 is an error. Of opts,
+// HeaderTimeout is not used.
+func NewList(resp *http.Response, opts Options) (List, error) {
+	l, err := newList(newStream("LIST", resp, nil, opts), resp, opts)
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+func newList(s *stream, resp *http.Response, opts Options) (*listBody, error) {
+	r, enc, err := s.open(resp)
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	return &listBody{wire.NewListReader(r, enc, opts.Limits), enc, s}, nil
+}
+
+// NewWatch returns a Watch of the answer to a WATCH request. It takes over the body as NewList
+// does. A watch that lasts 30 s longer than timeout fails with ErrStalled. Timeout 0 means no
+// limit.
+func NewWatch(resp *http.Response, timeout time.Duration, opts Options) (Watch, error) {
+	return newWatch(newStream("WATCH", resp, nil, opts), resp, timeout, opts)
+}
+
+func newWatch(s *stream, resp *http.Response, timeout time.Duration, opts Options) (Watch, error) {
+	r, enc, err := s.open(resp)
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	s.idle = 0 // a watch may be silent for long; deadline ends a dead connection
+	// A LIST is not read ahead: its reader waits for the server, and passing bytes from one
+	// goroutine to another would only cost CPU.
+	s.readAhead = newReadAhead(r, s.fail)
+	if timeout > 0 {
+		s.endAfter(timeout + watchGrace)
+	}
+	return &watchBody{wire.NewWatchReader(s.readAhead, enc, opts.Limits), enc, s}, nil
+}
+
+// watchGrace is how much longer a watch may last than the timeout in its request.
+const watchGrace = 30 * time.Second
+
+// stream is a body that Close, a timer or its context can end. Read counts the bytes received.
+type stream struct {
+	body         io.ReadCloser
+	method, path string
+	stats        *Stats // counts bytes received and decompressed
+	ctx          context.Context
+	cancel       context.CancelCauseFunc // nil if the source did not make the request
+
+	readAhead *readAhead    // nil if nothing is read ahead
+	idle      time.Duration // how long one Read may wait; 0: no limit
+	waiting   *time.Timer   // runs during Read
+
+	mu       sync.Mutex
+	deadline *time.Timer // runs from endAfter to Close
+	cause    error       // why this side ended the stream
+	closed   bool
+}
+
+func newStream(method string, resp *http.Response, cancel context.CancelCauseFunc, opts Options) *stream {
+	s := &stream{body: resp.Body, method: method, stats: opts.stats(), cancel: cancel, idle: opts.idleTimeout()}
+	if resp.Request != nil {
+		s.ctx = resp.Request.Context()
+		if resp.Request.URL != nil {
+			s.path = resp.Request.URL.Path
+		}
+	}
+	return s
+}
+
+// open checks the status code and the headers, and returns the decompressed body.
+func (s *stream) open(resp *http.Response) (io.Reader, wire.Encoding, error) {
+	if resp.StatusCode != http.StatusOK {
+		return nil, 0, statusError(s.method, s.path, resp, s)
+	}
+	r, err := wire.NewBody(s, resp.Header.Get("Content-Encoding"))
+	if err != nil {
+		return nil, 0, s.fail(fmt.Errorf("%w: %w", ErrMediaType, err))
+	}
+	r = &counter{r, &s.stats.BodyBytes}
+	if resp.Header.Get("Content-Type") == "" {
+		return s.openUntyped(r)
+	}
+	enc, err := wire.EncodingOf(resp.Header.Get("Content-Type"))
+	if err != nil {
+		return nil, 0, s.fail(fmt.Errorf("%w: %w", ErrMediaType, err))
+	}
+	return r, enc, nil
+}
+
+// openUntyped returns a body without content type and its encoding. It recognizes that of a
+// list by its first bytes. A watch may have no bytes for long, and is JSON, as in client-go.
+func (s *stream) openUntyped(r io.Reader) (io.Reader, wire.Encoding, error) {
+	if s.method == "WATCH" {
+		return r, wire.JSON, nil
+	}
+	start := make([]byte, 4)
+	n, err := io.ReadFull(r, start)
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+		return nil, 0, s.fail(err)
+	}
+	enc, err := wire.EncodingAt(start[:n])
+	if err != nil {
+		return nil, 0, s.fail(fmt.Errorf("%w: %w", ErrMediaType, err))
+	}
+	return io.MultiReader(bytes.NewReader(start[:n]), r), enc, nil
+}
+
+// Read reads the body as received. An error other than io.EOF is a *RequestError.
+func (s *stream) Read(p []byte) (int, error) {
+	if s.idle > 0 {
+		if s.waiting == nil {
+			s.waiting = time.AfterFunc(s.idle, func() { s.abort(ErrStalled) })
+		} else {
+			s.waiting.Reset(s.idle)
+		}
+	}
+	n, err := s.body.Read(p)
+	if s.waiting != nil {
+		s.waiting.Stop()
+	}
+	s.stats.WireBytes.Add(int64(n))
+	if err != nil && err != io.EOF {
+		err = s.fail(err)
+	}
+	return n, err
+}
+
+// Bounds of what readRest reads.
+const (
+	maxRest  = 16 << 10 // bytes: more cost more than a TLS handshake
+	restIdle = time.Second
+)
+
+// readRest reads the rest of a body that is about to end. Over HTTP/1.1 another request can have
+// the connection only of a body that was read to its end.
+func (s *stream) readRest() {
+	s.idle = restIdle
+	_, _ = io.CopyN(io.Discard, s, maxRest)
+}
+
+// fail returns a *RequestError that names the request. If this side ended the stream, the reason
+// for that replaces the transport's error.
+func (s *stream) fail(err error) error {
+	s.mu.Lock()
+	cause := s.cause
+	s.mu.Unlock()
+	if cause == nil && s.ctx != nil {
+		cause = context.Cause(s.ctx)
+	}
+	if cause != nil {
+		err = cause
+	}
+	if own, ok := errors.AsType[*RequestError](err); ok {
+		return own
+	}
+	return &RequestError{s.method, s.path, err}
+}
+
+// endAfter makes the stream fail with ErrStalled after d, unless it is closed before.
+func (s *stream) endAfter(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.deadline = time.AfterFunc(d, func() { s.abort(ErrStalled) })
+	}
+}
+
+// Close ends the stream; see List.Close.
+func (s *stream) Close() error { return s.abort(net.ErrClosed) }
+
+// abort ends the stream with a cause. Only the first call has an effect.
+func (s *stream) abort(cause error) error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed, s.cause = true, cause
+	if s.deadline != nil {
+		s.deadline.Stop()
+	}
+	s.mu.Unlock()
+	// The context ends first, so that closing the body need not wait.
+	if s.cancel != nil {
+		s.cancel(cause)
+	}
+	if s.readAhead != nil {
+		s.readAhead.stop()
+	}
+	return s.body.Close()
+}

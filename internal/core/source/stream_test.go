@@ -1,0 +1,330 @@
+package source_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/internal/core/source"
+	"github.com/weirproject/weir/internal/testing/pipe"
+)
+
+// inMemory runs f in a bubble with a source whose server is h.
+func inMemory(t *testing.T, h http.HandlerFunc, opts source.Options, f func(t *testing.T, src *source.REST)) {
+	synctest.Test(t, func(t *testing.T) {
+		l := pipe.Listen()
+		srv := &http.Server{Handler: h}
+		go srv.Serve(l)
+		tr := &http.Transport{DialContext: l.Dial}
+		src, err := source.New(&rest.Config{Host: "http://pipe", Transport: tr}, pods, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f(t, src)
+		tr.CloseIdleConnections()
+		srv.Close()
+	})
+}
+
+func TestListStalls(t *testing.T) {
+	inMemory(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		io.WriteString(w, podList[:len(podList)-40])
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}, source.Options{IdleTimeout: 5 * time.Second}, func(t *testing.T, src *source.REST) {
+		l, err := src.List(context.Background(), source.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		if _, err := l.Next(); err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		for err == nil {
+			_, err = l.Next()
+		}
+		if !errors.Is(err, source.ErrStalled) || time.Since(start) != 5*time.Second {
+			t.Errorf("after %v: %v", time.Since(start), err)
+		}
+	})
+}
+
+// TestSlowReaderIsNoStall: a reader may take its time, however long the server has to wait for it.
+func TestSlowReaderIsNoStall(t *testing.T) {
+	const items = 300
+	inMemory(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		io.WriteString(w, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"9"},"items":[`)
+		for i := range items {
+			if i > 0 {
+				io.WriteString(w, ",")
+			}
+			fmt.Fprintf(w, `{"metadata":{"name":"p%d","uid":"u","resourceVersion":"1"},"x":"%01000d"}`, i, i)
+		}
+		io.WriteString(w, "]}")
+	}, source.Options{IdleTimeout: 5 * time.Second}, func(t *testing.T, src *source.REST) {
+		l, err := src.List(context.Background(), source.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		n := 0
+		for ; err == nil; n++ {
+			_, err = l.Next()
+			time.Sleep(time.Minute)
+		}
+		if err != io.EOF || n != items+1 {
+			t.Errorf("after %d items: %v", n-1, err)
+		}
+	})
+}
+
+// TestClosedWhileFull closes a watch that has sent more than is read ahead: no goroutine is left
+// waiting.
+func TestClosedWhileFull(t *testing.T) {
+	inMemory(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		for r.Context().Err() == nil {
+			if _, err := io.WriteString(w, `{"type":"ADDED","object":{"metadata":{"name":"a","uid":"u","resourceVersion":"1"}}}`); err != nil {
+				return
+			}
+		}
+	}, source.Options{}, func(t *testing.T, src *source.REST) {
+		watch, err := src.Watch(context.Background(), source.WatchOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := watch.Next(); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if err := watch.Close(); err != nil {
+			t.Error(err)
+		}
+		for err == nil {
+			_, err = watch.Next()
+		}
+		if !errors.Is(err, net.ErrClosed) {
+			t.Errorf("after Close: %v", err)
+		}
+	})
+}
+
+func TestAnswerNeverBegins(t *testing.T) {
+	inMemory(t, func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, source.Options{},
+		func(t *testing.T, src *source.REST) {
+			start := time.Now()
+			_, err := src.List(context.Background(), source.ListOptions{})
+			if !errors.Is(err, source.ErrStalled) || time.Since(start) != 75*time.Second {
+				t.Errorf("after %v: %v", time.Since(start), err)
+			}
+		})
+}
+
+func TestErrorBodyStalls(t *testing.T) {
+	inMemory(t, func(w http.ResponseWriter, r *http.Request) {
+		answer(w, 500, "application/json", "{")
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}, source.Options{}, func(t *testing.T, src *source.REST) {
+		if _, err := src.Watch(context.Background(), source.WatchOptions{}); !apierrors.IsInternalError(err) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+func TestWatchOutlivesItsTimeout(t *testing.T) {
+	inMemory(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}, source.Options{}, func(t *testing.T, src *source.REST) {
+		watch, err := src.Watch(context.Background(), source.WatchOptions{Timeout: 5 * time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer watch.Close()
+		start := time.Now()
+		if _, err := watch.Next(); !errors.Is(err, source.ErrStalled) || time.Since(start) != 5*time.Minute+30*time.Second {
+			t.Errorf("after %v: %v", time.Since(start), err)
+		}
+	})
+}
+
+// TestEndOfStream ends a stream that waits, by Close and by the context: Next fails immediately,
+// and says why.
+func TestEndOfStream(t *testing.T) {
+	reason := errors.New("the owner has had enough")
+	for _, byContext := range []bool{false, true} {
+		inMemory(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		}, source.Options{}, func(t *testing.T, src *source.REST) {
+			ctx, cancel := context.WithCancelCause(context.Background())
+			defer cancel(nil)
+			watch, err := src.Watch(ctx, source.WatchOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() {
+				synctest.Wait()
+				if byContext {
+					cancel(reason)
+				} else {
+					watch.Close()
+				}
+			}()
+			_, err = watch.Next()
+			if want := map[bool]error{false: net.ErrClosed, true: reason}[byContext]; !errors.Is(err, want) {
+				t.Errorf("%v: %v", byContext, err)
+			}
+			watch.Close()
+			if err := watch.Close(); err != nil {
+				t.Errorf("the second Close: %v", err)
+			}
+		})
+	}
+}
+
+// TestCloseDrainsNothing closes a list that the server sends without end.
+func TestCloseDrainsNothing(t *testing.T) {
+	ended := make(chan struct{})
+	src := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		defer close(ended)
+		w.Header().Set("Content-Type", "application/json")
+		io.WriteString(w, `{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[{"metadata":{"name":"a"}}`)
+		for r.Context().Err() == nil {
+			if _, err := fmt.Fprintf(w, `,{"metadata":{"name":"%s"}}`, strings.Repeat("a", 10000)); err != nil {
+				return
+			}
+		}
+	}, source.Options{})
+	l, err := src.List(context.Background(), source.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Next(); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	<-ended
+}
+
+// TestBeforeRead holds the promise that what comes in one read is not waited on: f is called before
+// the wait for the second half of an event.
+func TestBeforeRead(t *testing.T) {
+	const event = `{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"}}}`
+	r, w := io.Pipe()
+	resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: r}
+	watch, err := source.NewWatch(resp, 0, source.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watch.Close()
+	seen, calls := 0, make(chan int, 100)
+	watch.BeforeRead(func() { calls <- seen })
+	go func() {
+		io.WriteString(w, event+"\n"+event[:20])
+		for <-calls != 1 { // the reader waits, and has reported that
+		}
+		io.WriteString(w, event[20:])
+		w.Close()
+	}()
+	for {
+		_, err := watch.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen++
+	}
+	if seen != 2 {
+		t.Errorf("%d events", seen)
+	}
+}
+
+// TestForeignAnswer reads an answer that another client got.
+func TestForeignAnswer(t *testing.T) {
+	body := io.NopCloser(bytes.NewBufferString(podList))
+	resp := &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: body}
+	stats := &source.Stats{}
+	l, err := source.NewList(resp, source.Options{Stats: stats})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := readAll(t, l); n != 2 || stats.BodyBytes.Load() != int64(len(podList)) {
+		t.Errorf("%d objects", n)
+	}
+	l.Close()
+	resp = &http.Response{StatusCode: 403, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(""))}
+	if _, err := source.NewWatch(resp, time.Minute, source.Options{}); !apierrors.IsForbidden(err) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestCloseIdleConnections(t *testing.T) {
+	closed := make(chan struct{})
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer(w, 200, "application/json", podList)
+	}))
+	srv.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateClosed {
+			close(closed)
+		}
+	}
+	srv.Start()
+	defer srv.Close()
+	src, err := source.New(&rest.Config{Host: srv.URL, Transport: &http.Transport{}}, pods, source.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := src.List(context.Background(), source.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	readAll(t, l)
+	l.Close()
+	src.CloseIdleConnections()
+	<-closed
+}
+
+// TestConnectionIsUsedAgain reads pages over one connection.
+func TestConnectionIsUsedAgain(t *testing.T) {
+	conns := map[string]bool{}
+	src := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		conns[r.RemoteAddr] = true
+		w.Header().Set("Content-Type", "application/json")
+		io.WriteString(w, podList)
+		w.(http.Flusher).Flush() // chunks: the end comes after the list
+	}, source.Options{})
+	for range 5 {
+		l, err := src.List(context.Background(), source.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		readAll(t, l)
+		l.Close()
+	}
+	if len(conns) != 1 {
+		t.Errorf("%d connections", len(conns))
+	}
+}

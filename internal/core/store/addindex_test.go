@@ -1,0 +1,175 @@
+package store
+
+import (
+	"errors"
+	"reflect"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/podsim/podtest"
+)
+
+// TestAddIndexCatchesUp: what changes while an index is built is in it, few
+// changes, or too many, so that it has to be built again.
+func TestAddIndexCatchesUp(t *testing.T) {
+	for _, churn := range []int{0, 2 * buildRest, 3 * dirtySlack} {
+		s := newStore(t, decodeConfig())
+		w := s.Writer(Scope{})
+		rv := 0
+		set := func(i int, app string) {
+			rv++
+			putPod(t, w, smallPod("", "p"+strconv.Itoa(i), i, rv, map[string]string{"app": app}, ""))
+		}
+		for i := range 10 {
+			set(i, "a")
+		}
+		w.Flush()
+		b, err := s.startIndex("app", LabelIndex("app"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.AddIndex("app", LabelIndex("app")); !errors.Is(err, ErrIndexExists) {
+			t.Errorf("while it is built: %v", err)
+		}
+		set(1, "b")
+		set(2, "")
+		set(20, "a")
+		for i := range churn { // come and go
+			set(1000+i, "c")
+			rv++
+			deletePod(t, w, smallPod("", "p"+strconv.Itoa(1000+i), 1000+i, rv, nil, ""))
+		}
+		deletePod(t, w, smallPod("", "p3", 3, 1_000_000, nil, ""))
+		w.Flush()
+		set(4, "d") // in the batch, which finish flushes
+		if err := b.finish(); err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := byKeys(t, s.Snapshot(), "app", "a"); got != "p0 p20 p5 p6 p7 p8 p9" {
+			t.Errorf("churn %d: a is %s", churn, got)
+		}
+		if got, _ := byKeys(t, s.Snapshot(), "app", "d"); got != "p4" {
+			t.Errorf("churn %d: d is %s", churn, got)
+		}
+		if got := slices.Collect(s.Snapshot().Values("app")); !slices.Equal(got, []string{"", "a", "b", "d"}) {
+			t.Errorf("churn %d: values %q", churn, got)
+		}
+		if len(s.log.dirty) != 0 {
+			t.Error("changes are still collected")
+		}
+	}
+}
+
+// TestIndexBuilderGoesOn: a change that is applied while the builder of an index goes on is both in
+// its snapshot and among the changes, or in neither.
+func TestIndexBuilderGoesOn(t *testing.T) {
+	s := newStore(t, decodeConfig())
+	w := s.Writer(Scope{})
+	putPod(t, w, smallPod("", "p", 1, 1, map[string]string{"app": "a"}, ""))
+	w.Flush()
+	b, err := s.startIndex("app", LabelIndex("app"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	putPod(t, w, smallPod("", "p", 1, 2, map[string]string{"app": "b"}, ""))
+	s.batch.pack(s)
+	s.mu.Lock() // as a writer that applies its batch
+	changed := make(chan map[string]uint64)
+	go func() {
+		revs, _ := b.goOn()
+		changed <- revs
+	}()
+	for range 10_000 { // until it has to wait for the lock
+		runtime.Gosched()
+	}
+	s.setLocked(s.batch, &s.batch.list[0])
+	s.snap = nil
+	s.log.append(s.batch.records, s.table.count, nil)
+	s.mu.Unlock()
+	revs := <-changed
+	o, _ := b.snap.Get("p")
+	value, _ := o.Label("app")
+	if _, reported := revs["p"]; reported != (value == "b") {
+		t.Errorf("the snapshot has %q, and the changes are %v", value, revs)
+	}
+}
+
+// checkLabelIndex compares an index with the labels of all objects.
+func checkLabelIndex(t *testing.T, snap *Snapshot, index, label string) {
+	t.Helper()
+	want := map[string][]string{}
+	for o := range snap.All() {
+		value, _ := o.Label(label)
+		want[value] = append(want[value], o.Key())
+	}
+	for value := range snap.Values(index) {
+		if _, ok := want[value]; !ok {
+			t.Errorf("index %s has the value %q, which nothing has", index, value)
+		}
+	}
+	for value, keys := range want {
+		if got, _ := byKeys(t, snap, index, value); got != strings.Join(keys, " ") {
+			t.Errorf("index %s has %s under %q; the table has %s", index, got, value, strings.Join(keys, " "))
+		}
+	}
+}
+
+// TestAddIndexUnreadable: an object that a new index cannot read, and that is in the batch while
+// the index is built, makes AddIndex fail, and stays in the other indexes.
+func TestAddIndexUnreadable(t *testing.T) {
+	s := newStore(t, decodeConfig())
+	w := s.Writer(Scope{})
+	if err := s.AddIndex("app", LabelIndex("app")); err != nil {
+		t.Fatal(err)
+	}
+	pod := smallPod("", "odd", 1, 1, map[string]string{"app": "a"}, "n")
+	// The spec comes once more: what is in both would have to be merged.
+	raw := append(podtest.Encode(t, w.s.Encoding(), pod), 0x12, 0x02, 0x52, 0x00)
+	put(t, w, raw)
+	path, err := wire.CompilePath(wire.Protobuf, reflect.TypeFor[corev1.Pod](), "spec.nodeName")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var unreadable *IndexError
+	if err := s.AddIndex("node", FieldIndex(path)); !errors.As(err, &unreadable) || unreadable.Key != "odd" {
+		t.Errorf("%v", err)
+	}
+	if err := s.AddIndex("tier", LabelIndex("app")); err != nil {
+		t.Fatal(err)
+	}
+	w.Flush()
+	for _, name := range []string{"app", "tier"} {
+		if got, _ := byKeys(t, s.Snapshot(), name, "a"); got != "odd" {
+			t.Errorf("index %s has %q", name, got)
+		}
+	}
+	putPod(t, w, smallPod("", "odd", 1, 2, map[string]string{"app": "b"}, "n"))
+	w.Flush()
+	for _, name := range []string{"app", "tier"} {
+		checkLabelIndex(t, s.Snapshot(), name, "app")
+	}
+}
+
+// TestAddIndexFails: an object that cannot be read is named, and the name of the
+// index is free again.
+func TestAddIndexFails(t *testing.T) {
+	s := newStore(t, Config{Encoding: wire.Protobuf})
+	w := s.Writer(Scope{})
+	m := wire.Meta{Name: []byte("odd")}
+	if err := w.Put(&m, []byte{0xff, 0xff, 0xff}); err != nil {
+		t.Fatal(err)
+	}
+	w.Flush()
+	for range 2 {
+		var ie *IndexError
+		if err := s.AddIndex("app", LabelIndex("app")); !errors.As(err, &ie) || ie.Key != "odd" {
+			t.Errorf("%v", err)
+		}
+	}
+}

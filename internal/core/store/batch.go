@@ -1,0 +1,243 @@
+package store
+
+import (
+	"hash/maphash"
+	"sync"
+	"unsafe"
+
+	"github.com/weirproject/weir/internal/core/wire"
+)
+
+// batch is what the writers have prepared: at most one change for each key, and at most
+// batchChanges. The writers do all that costs time (packing, reading index values, comparing with
+// the version in the table) before they take Store.mu. Store.writing guards the batch, and keeps
+// the table and the set of indexes as the batch was prepared for. A store has a batch only while
+// something is in it.
+type batch struct {
+	list     []pending
+	keys     map[string]struct{}
+	listed   bool // a change comes from a replace
+	queue    packQueue
+	ops      []indexOp
+	arena    []byte // the ops' values
+	records  []record
+	woken    []*Cursor // by the records
+	notified []any     // scratch for signal; empty otherwise
+
+	// Scratch.
+	spans  []span
+	values [][]byte
+	meta   wire.Meta
+	raw    []byte
+}
+
+// A batch is flushed when it has batchChanges changes, or batchBytes bytes.
+const (
+	batchChanges = 128
+	batchBytes   = 256 << 10
+)
+
+// pending is one change, from before to object. before is the version in the table, nil if there is
+// none. If object is nil, the writer's owner no longer has before.
+type pending struct {
+	writer         *Writer
+	key            string
+	before, object *Object
+	at             objectPlace // of before in the table when it was found, or nowhere
+	end            uint64      // where object is nil: the resourceVersion of the end
+	missed         bool        // where object is nil: the source did not report the end
+	late           bool        // where object is nil: end is not above what was reported before
+	coalesced      uint64      // where object is nil: see Writer.Coalesced
+	hash           uint64      // of object's index values
+	from, to       int         // its index changes in ops
+}
+
+// span is a value of an index: bytes from to to of the arena.
+type span struct{ index, from, to int }
+
+type indexOp struct {
+	span
+	add bool
+}
+
+// batches holds the batches of all stores from one use to the next.
+var batches = sync.Pool{New: func() any { return &batch{keys: map[string]struct{}{}} }}
+
+func (b *batch) empty() bool { return b == nil || len(b.list) == 0 }
+
+func (b *batch) full() bool { return len(b.list) >= batchChanges || len(b.queue.raws) >= batchBytes }
+
+func (b *batch) has(key []byte) bool {
+	if b.empty() {
+		return false
+	}
+	_, ok := b.keys[string(key)]
+	return ok
+}
+
+func (b *batch) add(p *pending) {
+	b.keys[p.key] = struct{}{}
+	b.list = append(b.list, *p)
+	b.listed = b.listed || p.writer.replacing
+}
+
+// drop discards the index changes of a change that is not added.
+func (b *batch) drop(p *pending) { b.ops = b.ops[:p.from] }
+
+var hashSeed = maphash.MakeSeed()
+
+// index prepares the index changes from p.before to an object, and the hash of the object's values.
+// If the version before has the same hash, it has the same values and need not be unpacked.
+func (b *batch) index(s *Store, p *pending, m *wire.Meta, raw []byte) error {
+	mark := b.beginIndex(p)
+	set := s.byteIndexes
+	if len(set.indexes) == 0 {
+		return nil
+	}
+	if err := b.read(set, m, raw); err != nil {
+		return err
+	}
+	b.endIndex(set, p, mark)
+	return nil
+}
+
+// indexAgain does what index does, for an object that is packed already, or is a value.
+func (b *batch) indexAgain(s *Store, p *pending) {
+	mark := b.beginIndex(p)
+	if set := s.byteIndexes; len(set.indexes) > 0 {
+		b.readHeld(set, p.object)
+		b.endIndex(set, p, mark)
+	}
+	p.object.indexed = p.hash
+}
+
+func (b *batch) beginIndex(p *pending) (mark int) {
+	p.from, p.to, p.hash = len(b.ops), len(b.ops), 0
+	b.spans = b.spans[:0]
+	return len(b.arena)
+}
+
+// endIndex makes the index changes from p.before's values to those in the spans.
+func (b *batch) endIndex(set *byteIndexSet, p *pending, mark int) {
+	p.hash = b.hash(set)
+	if p.before != nil && p.before.indexed == p.hash {
+		b.arena = b.arena[:mark]
+		return
+	}
+	fresh := len(b.spans)
+	if p.before != nil {
+		b.readHeld(set, p.before)
+	}
+	b.diff(b.spans[:fresh], b.spans[fresh:], true)
+	b.diff(b.spans[fresh:], b.spans[:fresh], false)
+	p.to = len(b.ops)
+}
+
+// unindex prepares the index changes for the end of p.before.
+func (b *batch) unindex(s *Store, p *pending) {
+	set := s.byteIndexes
+	p.from, p.to = len(b.ops), len(b.ops)
+	if len(set.indexes) == 0 {
+		return
+	}
+	b.spans = b.spans[:0]
+	b.readHeld(set, p.before)
+	b.diff(b.spans, nil, false)
+	p.to = len(b.ops)
+}
+
+// read appends an object's values to the spans.
+func (b *batch) read(set *byteIndexSet, m *wire.Meta, raw []byte) (err error) {
+	for i, x := range set.indexes {
+		b.values, err = x.source.values(b.values[:0], m, raw)
+		if err != nil {
+			return err
+		}
+		b.note(i)
+	}
+	return nil
+}
+
+// readHeld appends the values of an object of the table to the spans. All indexes could read the
+// object before, so they can read it again.
+func (b *batch) readHeld(set *byteIndexSet, o *Object) {
+	var raw []byte
+	var err error
+	if !o.layout.isValue {
+		raw, err = o.Meta(&b.meta, b.raw)
+	}
+	for i := 0; err == nil && i < len(set.indexes); i++ {
+		if b.values, err = set.indexes[i].source.heldValues(b.values[:0], o, &b.meta, raw); err == nil {
+			b.note(i)
+		}
+	}
+	if raw != nil {
+		b.raw = raw
+	}
+	if cap(b.raw) > maxScratch {
+		b.raw = nil
+	}
+}
+
+// note appends the values of one index to the spans.
+func (b *batch) note(index int) {
+	for _, v := range b.values {
+		from := len(b.arena)
+		b.arena = append(b.arena, v...)
+		b.spans = append(b.spans, span{index, from, len(b.arena)})
+	}
+}
+
+// hash returns the hash of the values in the spans. It depends on the set of indexes.
+func (b *batch) hash(set *byteIndexSet) uint64 {
+	var h maphash.Hash
+	h.SetSeed(hashSeed)
+	maphash.WriteComparable(&h, set.number)
+	for _, sp := range b.spans {
+		maphash.WriteComparable(&h, [2]int{sp.index, sp.to - sp.from})
+		_, _ = h.Write(b.arena[sp.from:sp.to])
+	}
+	return h.Sum64()
+}
+
+// diff appends an op for each span whose value is not among others.
+func (b *batch) diff(spans, others []span, add bool) {
+next:
+	for _, sp := range spans {
+		for _, other := range others {
+			if sp.index == other.index && string(b.arena[sp.from:sp.to]) == string(b.arena[other.from:other.to]) {
+				continue next
+			}
+		}
+		b.ops = append(b.ops, indexOp{sp, add})
+	}
+}
+
+// applyOps changes the indexes for p. The caller holds the store's lock.
+func (b *batch) applyOps(s *Store, p *pending) {
+	for _, op := range b.ops[p.from:p.to] {
+		value := unsafe.String(unsafe.SliceData(b.arena[op.span.from:]), op.span.to-op.span.from)
+		if x := s.byteIndexes.indexes[op.index]; op.add {
+			x.add(value, p.key)
+		} else {
+			x.remove(value, p.key)
+		}
+	}
+}
+
+// release empties the batch and returns it to the pool. The batch keeps its memory, but nothing of
+// the store.
+func (b *batch) release() {
+	clear(b.list)
+	clear(b.keys)
+	clear(b.records)
+	clear(b.woken)
+	clear(b.values[:cap(b.values)])
+	b.list, b.listed, b.meta = b.list[:0], false, wire.Meta{}
+	b.records, b.woken = b.records[:0], b.woken[:0]
+	b.ops, b.arena = b.ops[:0], b.arena[:0]
+	if cap(b.arena) > maxScratch {
+		b.arena = nil
+	}
+	batches.Put(b)
+}

@@ -1,0 +1,282 @@
+package store
+
+import (
+	"fmt"
+	"runtime"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/podsim"
+	"github.com/weirproject/weir/internal/testing/podsim/podtest"
+	"github.com/weirproject/weir/internal/testing/testgc"
+)
+
+const benchPods = 5000
+
+// benchSet is pods in key order with their metadata read.
+type benchSet struct {
+	raws  [][]byte
+	metas []wire.Meta
+	keys  []string
+	rv    [20]byte // scratch of update
+}
+
+func newBenchSet(tb testing.TB, enc wire.Encoding, n int) *benchSet {
+	set := &benchSet{raws: podtest.Spread(tb, enc, n), metas: make([]wire.Meta, n), keys: make([]string, n)}
+	for i, raw := range set.raws {
+		if err := wire.ReadMeta(enc, raw, &set.metas[i]); err != nil {
+			tb.Fatal(err)
+		}
+		set.keys[i] = string(wire.AppendKey(nil, &set.metas[i]))
+	}
+	return set
+}
+
+func (set *benchSet) fill(tb testing.TB, w *Writer) {
+	for i, raw := range set.raws {
+		if err := w.Put(&set.metas[i], raw); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	w.Flush()
+}
+
+// update puts the next pod in turn, in the i-th later version.
+func (set *benchSet) update(b *testing.B, w *Writer, i int) {
+	m := set.metas[i%benchPods]
+	m.ResourceVersion = strconv.AppendInt(set.rv[:0], int64(1_000_000+i), 10)
+	if err := w.Put(&m, set.raws[i%benchPods]); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func BenchmarkPutNew(b *testing.B) {
+	set := newBenchSet(b, wire.Protobuf, benchPods)
+	b.ReportAllocs()
+	s := newStore(b, decodeConfig())
+	w := s.Writer(Scope{})
+	for i := 0; b.Loop(); i++ {
+		if i%benchPods == 0 && i > 0 {
+			w.Flush()
+			s = newStore(b, decodeConfig())
+			w = s.Writer(Scope{})
+		}
+		if err := w.Put(&set.metas[i%benchPods], set.raws[i%benchPods]); err != nil {
+			b.Fatal(err)
+		}
+	}
+	w.Flush()
+}
+
+func BenchmarkPutUpdate(b *testing.B) {
+	for _, indexes := range []int{0, 2} {
+		b.Run(fmt.Sprintf("indexes=%d", indexes), func(b *testing.B) {
+			set := newBenchSet(b, wire.Protobuf, benchPods)
+			s := newStore(b, decodeConfig())
+			for i, label := range []string{"app", "pod-template-hash"}[:indexes] {
+				if err := s.AddIndex(strconv.Itoa(i), LabelIndex(label)); err != nil {
+					b.Fatal(err)
+				}
+			}
+			w := s.Writer(Scope{})
+			set.fill(b, w)
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				set.update(b, w, i)
+			}
+			w.Flush()
+		})
+	}
+}
+
+func BenchmarkPutUnchanged(b *testing.B) {
+	set := newBenchSet(b, wire.Protobuf, benchPods)
+	s := newStore(b, decodeConfig())
+	w := s.Writer(Scope{})
+	set.fill(b, w)
+	w.BeginReplace(false)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if err := w.Put(&set.metas[i%benchPods], set.raws[i%benchPods]); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkGetDecoded(b *testing.B) {
+	set := newBenchSet(b, wire.Protobuf, benchPods)
+	s := newStore(b, decodeConfig())
+	set.fill(b, s.Writer(Scope{}))
+	for range 2 {
+		for o := range s.Snapshot().All() {
+			if _, err := o.Decoded(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		o, _ := s.Get(set.keys[i*7919%benchPods])
+		if _, err := o.Decoded(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkGetPacked(b *testing.B) {
+	set := newBenchSet(b, wire.Protobuf, benchPods)
+	s := newStore(b, decodeConfig())
+	set.fill(b, s.Writer(Scope{}))
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		o, _ := s.Get(set.keys[i*7919%benchPods])
+		if _, err := o.Decoded(); err != nil {
+			b.Fatal(err)
+		}
+		o.decoded.Store(nil)
+	}
+}
+
+func BenchmarkLabel(b *testing.B) {
+	set := newBenchSet(b, wire.Protobuf, benchPods)
+	s := newStore(b, decodeConfig())
+	set.fill(b, s.Writer(Scope{}))
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		o, _ := s.Get(set.keys[i*7919%benchPods])
+		o.Label("app")
+	}
+}
+
+// BenchmarkCursor is a change's way through the log and one cursor.
+func BenchmarkCursor(b *testing.B) {
+	set := newBenchSet(b, wire.Protobuf, benchPods)
+	s := newStore(b, decodeConfig())
+	w := s.Writer(Scope{})
+	set.fill(b, w)
+	c := s.Cursor()
+	buf := make([]Change, 256)
+	for c.Next(buf) > 0 {
+	}
+	o, _ := s.Get(set.keys[0])
+	records := make([]record, 64)
+	for i := range records {
+		records[i] = record{old: o, new: o}
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if i%len(records) == 0 {
+			s.log.append(records, 1, nil)
+			for c.Next(buf) > 0 {
+			}
+		}
+	}
+}
+
+// BenchmarkCursorLagging is what a change costs when the log is full and a
+// cursor does not read.
+func BenchmarkCursorLagging(b *testing.B) {
+	set := newBenchSet(b, wire.Protobuf, benchPods)
+	s := newStore(b, Config{Encoding: wire.Protobuf, LogBytes: 1})
+	w := s.Writer(Scope{})
+	set.fill(b, w)
+	c := s.Cursor()
+	defer c.Close()
+	var records []record
+	for o := range s.Snapshot().All() {
+		records = append(records, record{old: o, new: o})
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		at := i % benchPods
+		s.log.append(records[at:at+1], 1, nil)
+	}
+}
+
+// BenchmarkHeap reports the heap that a store of 50,000 pods takes, per object
+// and in all, and what is left of it when all but 500 are deleted.
+func BenchmarkHeap(b *testing.B) {
+	for _, enc := range []wire.Encoding{wire.Protobuf, wire.JSON} {
+		b.Run(enc.String(), func(b *testing.B) {
+			podtest.Encode(b, enc, podsim.New(1, 1).Pod(0)) // the encoder's own caches
+			for b.Loop() {
+				before := testgc.Live()
+				s := newStore(b, Config{Encoding: enc})
+				w := s.Writer(Scope{})
+				sim := podsim.New(50_000, 1)
+				w.BeginReplace(false)
+				var m wire.Meta
+				for i := range sim.Len() {
+					raw := podtest.Encode(b, enc, sim.Pod(i))
+					if err := wire.ReadMeta(enc, raw, &m); err != nil {
+						b.Fatal(err)
+					}
+					if err := w.Put(&m, raw); err != nil {
+						b.Fatal(err)
+					}
+				}
+				w.EndReplace("1")
+				full := testgc.Live() - before
+				b.ReportMetric(float64(full)/1e6, "MB")
+				b.ReportMetric(float64(full)/50_000, "B/object")
+				b.Log("\n" + s.Memory().String())
+				w.BeginReplace(false)
+				for i := range sim.Len() {
+					if i%100 != 0 {
+						continue
+					}
+					raw := podtest.Encode(b, enc, sim.Pod(i))
+					if err := wire.ReadMeta(enc, raw, &m); err != nil {
+						b.Fatal(err)
+					}
+					if err := w.Put(&m, raw); err != nil {
+						b.Fatal(err)
+					}
+				}
+				w.EndReplace("2")
+				b.ReportMetric(100*float64(testgc.Live()-before)/float64(full), "%left")
+				b.Log("\n" + s.Memory().String())
+				runtime.KeepAlive(s)
+			}
+		})
+	}
+}
+
+// BenchmarkManyCursors tells of one change to a thousand cursors, each read by a goroutine of its
+// own, until the last one has it.
+func BenchmarkManyCursors(b *testing.B) {
+	set := newBenchSet(b, wire.Protobuf, benchPods)
+	s := newStore(b, decodeConfig())
+	w := s.Writer(Scope{})
+	set.fill(b, w)
+	const n = 1000
+	var notified sync.WaitGroup
+	var ready sync.WaitGroup
+	ready.Add(n)
+	for range n {
+		c := s.Cursor()
+		go func() {
+			changes := make([]Change, 64)
+			for synced := false; !c.Closed(); <-c.Ready() {
+				for got := c.Next(changes); got > 0; got = c.Next(changes) {
+					if synced {
+						notified.Done()
+					}
+				}
+				if !synced {
+					synced = true
+					ready.Done()
+				}
+			}
+		}()
+	}
+	ready.Wait()
+	for i := 0; b.Loop(); i++ {
+		notified.Add(n)
+		set.update(b, w, i)
+		w.Flush()
+		notified.Wait()
+	}
+}

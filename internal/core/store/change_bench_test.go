@@ -1,0 +1,65 @@
+package store
+
+import (
+	"fmt"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/podsim"
+	"github.com/weirproject/weir/internal/testing/podsim/podtest"
+	"github.com/weirproject/weir/internal/testing/testgc"
+)
+
+// BenchmarkHeapUnderChange reports the heap that a store of 10,000 pods takes when they were
+// listed, and when each has changed once, twice and three times, all over the keys and one at a
+// time. It also reports what a change takes.
+func BenchmarkHeapUnderChange(b *testing.B) {
+	for _, of := range []struct {
+		what string
+		sim  *podsim.Pods
+	}{{"alike", podsim.New(10_000, 1)}, {"unlike", podsim.NewUnlike(10_000, 1)}} {
+		b.Run(of.what, func(b *testing.B) {
+			podtest.Encode(b, wire.Protobuf, of.sim.Pod(0)) // the encoder's own caches
+			for b.Loop() {
+				n := of.sim.Len()
+				before := testgc.Live()
+				s := newStore(b, Config{Encoding: wire.Protobuf})
+				w := s.Writer(Scope{})
+				var m wire.Meta
+				var busy time.Duration
+				put := func(i, version int) {
+					pod := of.sim.Pod(i)
+					pod.ResourceVersion = strconv.Itoa(version*n + i + 1)
+					raw := podtest.Encode(b, wire.Protobuf, pod)
+					if err := wire.ReadMeta(wire.Protobuf, raw, &m); err != nil {
+						b.Fatal(err)
+					}
+					began := time.Now()
+					if err := w.Put(&m, raw); err != nil {
+						b.Fatal(err)
+					}
+					if version > 0 {
+						w.Flush()
+						busy += time.Since(began)
+					}
+				}
+				for version := range 4 {
+					for i := range n {
+						if version > 0 {
+							i = i * 7919 % n
+						}
+						put(i, version)
+					}
+					w.Flush()
+					b.ReportMetric(float64(testgc.Live()-before)/1e6, fmt.Sprintf("MB/%d", version))
+					b.Logf("changed %d times\n%s", version, s.Memory())
+				}
+				b.ReportMetric(float64(busy.Nanoseconds())/float64(3*n), "ns/change")
+				runtime.KeepAlive(s)
+			}
+		})
+	}
+}

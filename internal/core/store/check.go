@@ -1,0 +1,178 @@
+package store
+
+import (
+	"fmt"
+
+	"github.com/weirproject/weir/internal/core/invariants"
+)
+
+// checking makes the store check its state after each change, and panic if a rule is broken. Tests
+// set it. The rules stand beside the fields: see owners.go and backlog.
+var checking = invariants.Enabled
+
+// checkEntries bounds the backlogs that are walked after each operation. Of longer ones only the
+// sums are checked.
+const checkEntries = 64
+
+// must ends the program with the state of what the rule is about, if the rule is broken.
+func must(ok bool, rule string, of interface{ state() string }, also ...int64) {
+	if !ok {
+		invariants.Fail(fmt.Sprintf("store: %s: %s %d", rule, of.state(), also))
+	}
+}
+
+// checkRecordsLocked checks the versions that the records of a batch have put in or taken out. The
+// caller holds the store's lock.
+func (s *Store) checkRecordsLocked(records []record) {
+	for i := range records {
+		r := &records[i]
+		if r.old != nil {
+			must(!r.old.live(), "a version that is out of the table has an owner", r.old)
+		}
+		if r.new != nil {
+			held, _ := s.table.get(r.new.key)
+			must(held == r.new, "a version was put and is not in the table", r.new)
+			s.checkOwnersLocked(held)
+		}
+	}
+}
+
+// checkTableLocked checks all versions in the table, its sums, and what the writers know. The
+// caller holds the store's lock.
+func (s *Store) checkTableLocked() {
+	n, raw, packed, keys := 0, int64(0), int64(0), int64(0)
+	s.table.ascend("", func(key string, o *Object) bool {
+		must(key == o.key, "a version under another key", o)
+		s.checkOwnersLocked(o)
+		n, raw, packed, keys = n+1, raw+int64(o.size), packed+int64(len(o.packed)), keys+int64(len(key))
+		return true
+	})
+	must(n == s.table.count && raw == s.raw && packed == s.packed && keys == s.keys, "the sums are not those of the table",
+		s, int64(n), raw, packed, keys)
+	for w := range s.writers {
+		must(w.serverGen <= s.serverGen, "a writer of a server generation that has not begun", s, int64(w.serverGen))
+		for _, rv := range w.aboveProgress {
+			must(rv > w.progress.rv || w.progress.serverGen != w.serverGen, "a version is not above its writer's progress", s, int64(rv), int64(w.progress.rv))
+		}
+	}
+}
+
+// state returns what a failing check shows of a store.
+func (s *Store) state() string {
+	return fmt.Sprintf("revision %d server generation %d objects %d raw %d packed %d keys %d", s.revision, s.serverGen, s.table.count, s.raw, s.packed, s.keys)
+}
+
+func (s *Store) checkOwnersLocked(o *Object) {
+	owners := o.owners.Load()
+	must(owners != 0, "a version in the table has no owner", o)
+	must(o.puts&^owners == 0, "a version was put by a writer whose owner does not have it", o)
+	must(o.marks&^owners == 0, "a version is marked by a writer whose owner does not have it", o)
+	must(o.serverGen <= s.serverGen, "a version of a server generation that has not begun", o, int64(s.serverGen))
+	must(o.revision > 0 && o.revision <= s.revision, "a version of a revision that has not come", o, int64(s.revision))
+}
+
+// state returns what a failing check shows of a version.
+func (o *Object) state() string {
+	return fmt.Sprintf("%s rv %s revision %d owners %b puts %b marks %b server generation %d flags %b",
+		o.key, o.ResourceVersion(), o.revision, o.owners.Load(), o.puts, o.marks, o.serverGen, o.flags)
+}
+
+// check checks the rules of a backlog. The caller holds the log's lock.
+func (b *backlog) check() {
+	must(b.n >= 0 && b.awaited >= 0 && b.awaited <= b.n, "a backlog's counts", b)
+	must((b.n == 0) == (b.first == nil) && (b.n == 0) == (b.last == nil), "a backlog's list and its length", b)
+	must(len(b.entries) <= b.n && (b.byUID || len(b.entries) == b.n), "a backlog's map and its list", b)
+	must(b.n > 0 || b.bytes == 0, "an empty backlog takes memory", b)
+	must(b.goneLeft >= 0 && b.goneLeft <= min(len(b.gone), maxGone) && (b.goneLeft == 0) == (b.gone == nil), "a backlog's objects that came and went", b, int64(b.goneLeft), int64(len(b.gone)))
+	if b.n > checkEntries {
+		return
+	}
+	n, awaited, listed, bytes, rev := 0, 0, 0, int64(0), uint64(0)
+	var prev *backlogEntry
+	for e := b.first; e != nil; prev, e = e, e.next {
+		must(e.prev == prev && n < b.n, "a backlog's links", b)
+		if e.awaited {
+			awaited++
+		} else {
+			must(e.rev >= rev, "a backlog is out of order", b, int64(e.rev), int64(rev))
+			rev = e.rev
+		}
+		if o := e.newest(); o != nil && b.entries[o.key] == e {
+			listed++
+		}
+		n, bytes = n+1, bytes+e.cost()
+	}
+	must(prev == b.last && n == b.n && awaited == b.awaited && listed == len(b.entries) && bytes == b.bytes,
+		"a backlog's sums", b, int64(n), int64(awaited), int64(listed), bytes)
+}
+
+// newest returns a version that has the key of the entry, or nil.
+func (e *backlogEntry) newest() *Object {
+	for _, o := range [...]*Object{e.new, e.seen, e.last} {
+		if o != nil {
+			return o
+		}
+	}
+	return nil
+}
+
+// state returns what a failing check shows of a backlog.
+func (b *backlog) state() string {
+	return fmt.Sprintf("n %d entries %d awaited %d awaiting %d bytes %d byUID %v", b.n, len(b.entries), b.awaited, b.awaiting, b.bytes, b.byUID)
+}
+
+// check checks a cursor and its backlog. The caller holds the log's lock.
+func (c *Cursor) check() {
+	c.backlog.check()
+	l := c.log
+	must(c.closed || c.pos >= l.base && c.pos <= l.next(), "a cursor is outside the log", c)
+	must(c.counts || c.backlog.awaiting == 0, "a cursor that counts nothing awaits changes", c)
+	if c.closed || !c.counts || l.next()-c.pos > checkEntries {
+		return
+	}
+	awaiting := c.backlog.awaited
+	for rev := c.pos; rev < l.next(); rev++ {
+		if l.at(rev).initial {
+			awaiting++
+		}
+	}
+	must(awaiting == c.backlog.awaiting, "a cursor awaits what is not there", c, int64(awaiting))
+}
+
+// state returns what a failing check shows of a cursor.
+func (c *Cursor) state() string {
+	return fmt.Sprintf("at %d of %d to %d, counts %v, backlog: %s", c.pos, c.log.base, c.log.next(), c.counts, c.backlog.state())
+}
+
+// state returns what a failing check shows of a log.
+func (l *changeLog) state() string {
+	return fmt.Sprintf("%d to %d, %d cursors", l.base, l.next(), len(l.cursors))
+}
+
+// check checks all cursors. The caller holds the log's lock.
+func (l *changeLog) check() {
+	atBase := int64(0)
+	for c := range l.cursors {
+		if c.check(); c.pos == l.base {
+			atBase++
+		}
+	}
+	must(atBase == l.atBase.Load(), "a log counts the cursors at its base wrongly", l, atBase, l.atBase.Load())
+}
+
+// check checks the sum of an index by function. The caller holds the index's lock.
+func (x *funcIndex) check() {
+	if len(x.byKey) > checkEntries {
+		return
+	}
+	bytes := int64(0)
+	for _, e := range x.byKey {
+		bytes += e.footprint()
+	}
+	must(bytes == x.bytes, "an index's sum is not that of its entries", x, bytes)
+}
+
+// state returns what a failing check shows of an index by function.
+func (x *funcIndex) state() string {
+	return fmt.Sprintf("index %q at %d, %d keys, bytes %d", x.name, x.upTo, len(x.byKey), x.bytes)
+}

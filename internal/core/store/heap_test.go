@@ -1,0 +1,165 @@
+package store
+
+import (
+	"runtime"
+	"strconv"
+	"testing"
+
+	"github.com/weirproject/weir/internal/core/invariants"
+	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/podsim/podtest"
+	"github.com/weirproject/weir/internal/testing/testgc"
+)
+
+// TestDeletedObjectsLeaveNothing is kubernetes issue 111370: an informer that had
+// listed many objects held nearly all their memory after most were deleted. Here
+// with indexes, a cursor and a reader of decoded objects beside.
+func TestDeletedObjectsLeaveNothing(t *testing.T) {
+	const n, keepEach = 20_000, 100
+	raws := podtest.Spread(t, wire.Protobuf, 1000)
+	var m wire.Meta
+	before := testgc.Live()
+	s := newStore(t, decodeConfig())
+	c := s.Cursor()
+	defer c.Close()
+	if err := s.AddIndex("app", LabelIndex("app")); err != nil {
+		t.Fatal(err)
+	}
+	w := s.Writer(Scope{})
+	list := func(each int, rv string) {
+		w.BeginReplace(false)
+		for i := 0; i < n; i += each {
+			raw := raws[i%len(raws)]
+			if err := wire.ReadMeta(wire.Protobuf, raw, &m); err != nil {
+				t.Fatal(err)
+			}
+			m.Name = []byte("pod-" + strconv.Itoa(1_000_000+i))
+			if err := w.Put(&m, raw); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.EndReplace(rv)
+		drain(c)
+	}
+	list(1, "10000")
+	full := testgc.Live() - before
+	list(keepEach, "10001")
+	left := testgc.Live() - before
+	// 1 % of the objects is left, with what the store has in any case: a
+	// dictionary, batches, scratch.
+	const fixed = 400 << 10
+	if s.Len() != n/keepEach || left > full*15/1000+fixed {
+		t.Errorf("%d of %d objects hold %d of %d bytes\n%s", s.Len(), n, left, full, s.Memory())
+	}
+	runtime.KeepAlive(s)
+	runtime.KeepAlive(raws) // which before has too
+}
+
+// TestObjectsPinNothing: one object that a caller keeps does not keep the store.
+func TestObjectsPinNothing(t *testing.T) {
+	before := testgc.Live()
+	s := New(decodeConfig())
+	w := s.Writer(Scope{})
+	raws := podtest.Spread(t, wire.Protobuf, 2500)
+	for _, raw := range raws {
+		put(t, w, raw)
+	}
+	w.Flush()
+	var kept *Object
+	for o := range s.Snapshot().All() {
+		kept = o
+	}
+	decoded(t, kept)
+	full := testgc.Live() - before
+	s.Close()
+	s, w, raws = nil, nil, nil
+	if left := testgc.Live() - before; left > full/20 {
+		t.Errorf("one object holds %d of %d bytes", left, full)
+	}
+	runtime.KeepAlive(kept)
+}
+
+// TestBlockedCursorCosts: a cursor that never reads costs at most the version of
+// each key that it would have to see as the old one.
+func TestBlockedCursorCosts(t *testing.T) {
+	cfg := decodeConfig()
+	cfg.LogBytes = 64 << 10
+	s := newStore(t, cfg)
+	w := s.Writer(Scope{})
+	raws := podtest.Spread(t, wire.Protobuf, 1000)
+	for _, raw := range raws {
+		put(t, w, raw)
+	}
+	w.Flush()
+	c := s.Cursor()
+	defer c.Close()
+	drain(c)
+	held := s.Memory().Packed
+	rv := 1_000_000
+	var m wire.Meta
+	update := func(times int) {
+		for range times {
+			for _, raw := range raws {
+				if err := wire.ReadMeta(wire.Protobuf, raw, &m); err != nil {
+					t.Fatal(err)
+				}
+				rv++
+				m.ResourceVersion = []byte(strconv.Itoa(rv))
+				if err := w.Put(&m, raw); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		w.Flush()
+	}
+	update(2)
+	once := testgc.Live()
+	update(20)
+	if grown := testgc.Live() - once; grown > held/4 {
+		t.Errorf("twenty more updates of each cost %d bytes, the objects take %d", grown, held)
+	}
+	mem := s.Memory()
+	if mem.Log > cfg.LogBytes+2*minRing*recordBytes*16 || mem.Cursors > 2*held {
+		t.Errorf("log %d, cursors %d, packed %d", mem.Log, mem.Cursors, held)
+	}
+	if got := len(drain(c)); got > len(raws)+int(cfg.LogBytes/recordBytes) {
+		t.Errorf("%d changes for %d keys", got, len(raws))
+	}
+	if s.Memory().Cursors != 0 {
+		t.Errorf("read to its end, a cursor still costs %d", s.Memory().Cursors)
+	}
+}
+
+// TestPutAllocates: nothing for a version in the table, and for an update only the
+// object and its packed bytes. (With -race, pools forget at random.)
+func TestPutAllocates(t *testing.T) {
+	defer func(was bool) { checking = was }(checking)
+	checking = false // it allocates
+	set := newBenchSet(t, wire.Protobuf, 1000)
+	s := newStore(t, Config{Encoding: wire.Protobuf})
+	w := s.Writer(Scope{})
+	set.fill(t, w)
+	w.BeginReplace(false)
+	i := 0
+	if n := testing.AllocsPerRun(2000, func() {
+		if err := w.Put(&set.metas[i%1000], set.raws[i%1000]); err != nil {
+			t.Fatal(err)
+		}
+		i++
+	}); n != 0 {
+		t.Errorf("%v allocations for an unchanged object", n)
+	}
+	rv := []byte("1000000")
+	if n := testing.AllocsPerRun(2000, func() {
+		m := set.metas[i%1000]
+		rv = strconv.AppendInt(rv[:0], int64(1_000_000+i), 10)
+		m.ResourceVersion = rv
+		if err := w.Put(&m, set.raws[i%1000]); err != nil {
+			t.Fatal(err)
+		}
+		i++
+	}); n > 2.5 && !invariants.Race {
+		t.Errorf("%v allocations for an update", n)
+	}
+	w.Flush()
+}

@@ -1,0 +1,191 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	"github.com/weirproject/weir/internal/core/wire"
+)
+
+// Index describes how objects are indexed. LabelIndex, LabelSetIndex, FieldIndex and FuncIndex make
+// one. The zero value indexes nothing.
+type Index struct {
+	label string
+	sets  bool
+	path  *wire.Path
+	fn    func(decoded any) ([]string, error)
+}
+
+// LabelIndex returns an index by the value of a label. Objects without the label are not in it. The
+// writer keeps it from the bytes.
+func LabelIndex(label string) Index { return Index{label: label} }
+
+// LabelSetIndex returns an index by all labels together, as wire.Meta's LabelSet writes them.
+// Objects without labels have the empty set. There are mostly few sets, since the objects of a
+// workload have the same one. So a label selector need only be decided once for each set. The
+// writer keeps the index from the bytes.
+func LabelSetIndex() Index { return Index{sets: true} }
+
+// FieldIndex returns an index by the values of a field path. p must be compiled for the store's
+// encoding. The writer keeps the index from the bytes.
+func FieldIndex(p *wire.Path) Index { return Index{path: p} }
+
+// FuncIndex returns an index by the values that f returns for a decoded object. f must not change
+// or keep the object, nor query an index by function of the store.
+//
+// The writer does not keep this index. A query calls f for what has changed since the
+// last query, or for everything the first time, unless Derive has done so. This happens under the
+// index's own lock. Several goroutines decode if there are many objects; f is called by one at a
+// time.
+//
+// A query sees the state of its snapshot. The index only moves forward. A query of a snapshot older
+// than one that was queried before calls f for what has changed or gone in between, and looks at
+// all objects of that snapshot where that is more than a thousand.
+//
+// If f fails or panics for an object, queries return an *IndexError until that object changes, and
+// work for the others. An object that cannot be decoded is in no index, and is no error of a query.
+func FuncIndex(f func(decoded any) ([]string, error)) Index { return Index{fn: f} }
+
+// values appends an object's values. They are valid until the next call for m.
+func (ix Index) values(dst [][]byte, m *wire.Meta, raw []byte) ([][]byte, error) {
+	if ix.path != nil {
+		return ix.path.Append(dst, raw)
+	}
+	if ix.sets {
+		return append(dst, m.LabelSet()), nil
+	}
+	if ix.label != "" {
+		if v, ok := m.Label(ix.label); ok {
+			dst = append(dst, v)
+		}
+	}
+	return dst, nil
+}
+
+// heldValues appends the values of an object that is held. They are valid until the next call for
+// m.
+func (ix Index) heldValues(dst [][]byte, o *Object, m *wire.Meta, raw []byte) ([][]byte, error) {
+	if !o.layout.isValue {
+		return ix.values(dst, m, raw)
+	}
+	if ix.sets {
+		return append(dst, wire.LabelSetOf(o.layout.labels)), nil
+	}
+	if v, ok := o.layout.labels[ix.label]; ok && ix.label != "" {
+		dst = append(dst, []byte(v))
+	}
+	return dst, nil
+}
+
+// byteIndexSet is the set of indexes that writers keep. It is immutable. Its number tells objects
+// that were indexed by it from those that were not.
+type byteIndexSet struct {
+	number  uint64
+	indexes []*byteIndex
+}
+
+// indexKey is an entry of an index: ordered by value, then by the object's key.
+type indexKey struct{ value, key string }
+
+func compareIndexKeys(a, b indexKey) int {
+	if c := strings.Compare(a.value, b.value); c != 0 {
+		return c
+	}
+	return strings.Compare(a.key, b.key)
+}
+
+// byteIndex is an index that the writers keep. The store's lock guards it. Entries with the same
+// value share its string, and all share the object's key.
+type byteIndex struct {
+	name    string
+	source  Index
+	entries tree[indexKey, struct{}]
+	bytes   int64  // of the values
+	variety uint64 // see Snapshot.Variety
+}
+
+type frozenIndex struct {
+	name    string
+	entries tree[indexKey, struct{}]
+	variety uint64
+}
+
+// varieties counts, over all indexes, how often the set of distinct values has changed.
+var varieties atomic.Uint64
+
+func newByteIndex(name string, ix Index) *byteIndex {
+	return &byteIndex{name: name, source: ix, entries: newTree[indexKey, struct{}](compareIndexKeys), variety: varieties.Add(1)}
+}
+
+// owned returns the string that the index already has for value.
+func (x *byteIndex) owned(value string) (string, bool) {
+	return firstValue(&x.entries, value, func(v string) bool { return v == value })
+}
+
+// add adds an entry. It copies value if the index does not have it.
+func (x *byteIndex) add(value, key string) {
+	own, ok := x.owned(value)
+	if !ok {
+		own = strings.Clone(value)
+		x.bytes += int64(len(own))
+		x.variety = varieties.Add(1)
+	}
+	x.entries.set(indexKey{own, key}, struct{}{})
+}
+
+func (x *byteIndex) remove(value, key string) {
+	if _, ok := x.entries.delete(indexKey{value, key}); !ok {
+		return
+	}
+	if _, ok := x.owned(value); !ok {
+		x.bytes -= int64(len(value))
+		x.variety = varieties.Add(1)
+	}
+}
+
+func (x *byteIndex) footprint() int64 { return x.entries.footprint(32) + x.bytes }
+
+// firstValue returns the first value not below from. ok is false if there is none, or accept
+// refuses it.
+func firstValue[V any](t *tree[indexKey, V], from string, accept func(string) bool) (value string, ok bool) {
+	t.ascend(indexKey{value: from}, func(k indexKey, _ V) bool {
+		if ok = accept(k.value); ok {
+			value = k.value
+		}
+		return false
+	})
+	return value, ok
+}
+
+// eachValue yields the distinct values, skipping from one to the next.
+func eachValue[V any](t *tree[indexKey, V], yield func(string) bool) {
+	from := ""
+	for {
+		v, ok := firstValue(t, from, func(string) bool { return true })
+		if !ok || !yield(v) {
+			return
+		}
+		from = v + "\x00"
+	}
+}
+
+func unknownIndex(name string) error { return fmt.Errorf("index %q: %w", name, ErrUnknownIndex) }
+
+// IndexError says that an index failed for an object.
+type IndexError struct {
+	Index, Key string
+	More       int // how many other objects it failed for
+	Err        error
+}
+
+// Error names the index and the object's key.
+func (e *IndexError) Error() string {
+	if e.More > 0 {
+		return fmt.Sprintf("index %q: object %s (and %d more): %v", e.Index, e.Key, e.More, e.Err)
+	}
+	return fmt.Sprintf("index %q: object %s: %v", e.Index, e.Key, e.Err)
+}
+
+// Unwrap returns the error of the function or the decoder.
+func (e *IndexError) Unwrap() error { return e.Err }

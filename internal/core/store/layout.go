@@ -1,0 +1,77 @@
+package store
+
+import (
+	"strings"
+
+	"github.com/weirproject/weir/internal/core/pack"
+	"github.com/weirproject/weir/internal/core/wire"
+)
+
+// cachedDecoder decodes the objects of a store, and caches their decoded values. It is apart from
+// the store so that an object that a caller keeps does not keep the store's table alive.
+type cachedDecoder struct {
+	encoding   wire.Encoding
+	decode     func(raw []byte) (any, error)
+	decodeCopy func(raw []byte) (any, error)
+	cache      *decodedCache
+}
+
+// layout says how an object is held: packed with a dictionary, or as a value. Objects of one
+// dictionary share a layout. A value has its own, and no bytes to read labels from.
+type layout struct {
+	*cachedDecoder
+	dict    *pack.Dictionary // nil: the bytes are held as they came
+	isValue bool
+	labels  map[string]string // of the value
+}
+
+// packSibling packs the object of a key into dst and returns the layout of the result. Objects
+// whose names are alike up to the last dash, such as replicas, are packed against each other,
+// unless they come too fast for that.
+func (s *Store) packSibling(dst, raw []byte, key string, fast bool) ([]byte, *layout) {
+	name, ok := nameOf(key)
+	if fast || !ok {
+		return s.pack(dst, raw, fast)
+	}
+	packed, dict := s.packer.PackSibling(dst, raw, name)
+	return packed, s.layoutOf(dict)
+}
+
+// release tells the packer that the table does not hold a version any more.
+func (s *Store) release(o *Object) {
+	if o.layout.dict == nil {
+		return
+	}
+	if name, ok := nameOf(o.key); ok {
+		packed, _, _ := o.tail()
+		s.packer.Release(name, o.layout.dict, packed)
+	}
+}
+
+// nameOf returns whose sibling the object of a key is. ok is false for a name without a dash.
+func nameOf(key string) (name pack.Name, ok bool) {
+	i := strings.LastIndexByte(key, '-')
+	if i <= strings.LastIndexByte(key, '/') {
+		return pack.Name{}, false
+	}
+	return pack.Name{Group: key[:i], Object: key}, true
+}
+
+// layoutOf returns the layout of what is packed with a dictionary.
+func (s *Store) layoutOf(dict *pack.Dictionary) *layout {
+	if l := s.layout.Load(); l.dict == dict {
+		return l
+	}
+	if dict == nil {
+		return &layout{cachedDecoder: s.decoder}
+	}
+	l := dict.Attached(func() any { return &layout{cachedDecoder: s.decoder, dict: dict} }).(*layout)
+	s.layout.Store(l)
+	return l
+}
+
+// pack packs raw into dst and returns the layout of the result.
+func (s *Store) pack(dst, raw []byte, fast bool) ([]byte, *layout) {
+	packed, dict := s.packer.Pack(dst, raw, fast)
+	return packed, s.layoutOf(dict)
+}

@@ -1,0 +1,135 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/weirproject/weir/internal/core/quantity"
+)
+
+// Memory is the memory of a store by purpose, in bytes. Packed, Keys and Log are exact sums of what
+// was asked of the allocator, which rounds up by about five per cent. The others are estimates.
+type Memory struct {
+	Objects    int   // number of objects
+	Raw        int64 // what they would take as they came
+	Packed     int64 // their packed bytes
+	Keys       int64 // namespace/name
+	Tree       int64 // the table: its nodes and one record per object
+	Indexes    int64
+	Decoded    int64 // decoded objects that the store holds
+	Log        int64 // the change log with the old versions in it
+	Cursors    int64 // what is kept for cursors that fell behind the log
+	Deletions  int64 // which objects have gone, and when, and Config.DeletedBytes
+	Dictionary int64
+}
+
+// Purpose is one of the purposes of Memory.
+type Purpose struct {
+	Name  string // in lower case
+	Bytes int64
+}
+
+// Purposes returns all purposes. Raw is not among them.
+func (m Memory) Purposes() []Purpose {
+	return []Purpose{
+		{"packed", m.Packed}, {"keys", m.Keys}, {"tree", m.Tree}, {"indexes", m.Indexes}, {"decoded", m.Decoded},
+		{"log", m.Log}, {"cursors", m.Cursors}, {"deletions", m.Deletions}, {"dictionary", m.Dictionary},
+	}
+}
+
+// Total returns the sum of all purposes.
+func (m Memory) Total() (sum int64) {
+	for _, p := range m.Purposes() {
+		sum += p.Bytes
+	}
+	return sum
+}
+
+// String returns a small table of purpose, bytes, and bytes for each object.
+func (m Memory) String() string {
+	var b strings.Builder
+	row := func(purpose string, bytes int64) {
+		fmt.Fprintf(&b, "%-10s %14s", purpose, quantity.Count(bytes))
+		if m.Objects > 0 {
+			fmt.Fprintf(&b, " %10s", quantity.Count(bytes/int64(m.Objects)))
+		}
+		b.WriteByte('\n')
+	}
+	fmt.Fprintf(&b, "%-10s %14s", "", "bytes")
+	if m.Objects > 0 {
+		fmt.Fprintf(&b, " %10s", "an object")
+	}
+	b.WriteByte('\n')
+	for _, p := range m.Purposes() {
+		row(p.Name, p.Bytes)
+	}
+	row("total", m.Total())
+	fmt.Fprintf(&b, "%s objects, %s bytes as they came\n", quantity.Count(int64(m.Objects)), quantity.Count(m.Raw))
+	return b.String()
+}
+
+// Memory returns the store's memory by purpose. It takes the locks briefly, one after another, so
+// the figures may be a few changes apart. An index by function counts as the last query has left
+// it. Safe for concurrent use.
+func (s *Store) Memory() Memory {
+	s.mu.RLock()
+	m := Memory{
+		Objects: s.table.count,
+		Raw:     s.raw,
+		Packed:  s.packed,
+		Keys:    s.keys,
+		Tree:    s.table.footprint(24) + int64(s.table.count)*objectOverhead,
+	}
+	m.Deletions = s.deletions.footprint()
+	for _, x := range s.byteIndexes.indexes {
+		m.Indexes += x.footprint()
+	}
+	funcs := make([]*funcIndex, 0, len(s.funcs))
+	for _, x := range s.funcs {
+		funcs = append(funcs, x)
+	}
+	s.mu.RUnlock()
+	if s.deleted != nil {
+		m.Deletions += s.deleted()
+	}
+	for _, x := range funcs {
+		m.Indexes += x.footprint()
+	}
+	m.Decoded = s.decoder.cache.footprint() + s.list.size.Load()*perListed
+	m.Log, m.Cursors = s.log.footprint()
+	m.Dictionary = s.packer.Size()
+	return m
+}
+
+// CursorBytes returns Memory.Cursors alone. It is cheap. Safe for concurrent use.
+func (s *Store) CursorBytes() int64 {
+	_, cursors := s.log.footprint()
+	return cursors
+}
+
+// Bytes returns the memory of what Pending counts, which is a part of Memory.Cursors. Safe for
+// concurrent use.
+func (c *Cursor) Bytes() int64 {
+	c.log.mu.Lock() // Next changes it holding the lock for reading
+	defer c.log.mu.Unlock()
+	return c.backlog.bytes
+}
+
+// LogStart returns the revision of the oldest change in the log. The versions before and after a
+// change that is not older are in the log or in the table, even if nothing else keeps them. Safe
+// for concurrent use.
+func (s *Store) LogStart() uint64 {
+	s.log.mu.RLock()
+	defer s.log.mu.RUnlock()
+	return s.log.base
+}
+
+// DecodedReads returns how many reads of decoded objects found the object decoded, and how many had
+// to decode it. Safe for concurrent use.
+func (s *Store) DecodedReads() (hits, misses int64) {
+	return s.decoder.cache.hits.Load(), s.decoder.cache.misses.Load()
+}
+
+// AddDecodedMisses counts n objects that a caller has decoded otherwise than by their methods, for
+// DecodedReads.
+func (s *Store) AddDecodedMisses(n int) { s.decoder.cache.misses.Add(int64(n)) }

@@ -1,0 +1,239 @@
+package store
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weirproject/weir/internal/core/wire"
+)
+
+var (
+	mergedSeeds = flag.Uint64("merged.seeds", 3000, "how many histories TestMergedWatches draws")
+	mergedFrom  = flag.Uint64("merged.from", 1, "the seed of the first")
+)
+
+// TestMergedWatches has two writers get the watches of two selectors from watch caches of one
+// server. Each watch is in order by itself, and one lags behind the other. No key may go back to a
+// version below one that a reader was told, and in the end the store has what the server has.
+func TestMergedWatches(t *testing.T) {
+	for seed := *mergedFrom; seed < *mergedFrom+*mergedSeeds; seed++ {
+		m := newMerged(seed)
+		m.run(t)
+		if m.failed != "" {
+			t.Fatalf("seed %d: %s\n%s", seed, m.failed, strings.Join(m.log, "\n"))
+		}
+	}
+}
+
+// mergedVersion is one version of an object: nil, the object is not there.
+type mergedVersion struct {
+	key     string
+	uid, rv int
+	in      [2]bool // whether each selector has it
+}
+
+// mergedChange is a change in a server, or in a watch cache that got it from there.
+type mergedChange struct {
+	old, new *mergedVersion
+	rv       int
+	missed   bool
+}
+
+func (c *mergedChange) key() string {
+	if c.new != nil {
+		return c.new.key
+	}
+	return c.old.key
+}
+
+// mergedCache is a watch cache: what a watch of it tells, and where one can be resumed.
+type mergedCache struct {
+	log    []mergedChange
+	points []mergedPoint
+	found  []mergedRelist
+}
+
+// mergedRelist is a part of a log that a relist at rv has found.
+type mergedRelist struct{ from, to, rv int }
+
+type mergedPoint struct {
+	rv, pos int
+	gap     bool
+}
+
+func (c *mergedCache) resume(rv int) (pos int, ok bool) {
+	i := len(c.points) - 1
+	for i >= 0 && c.points[i].rv > rv {
+		i--
+	}
+	if i < 0 || c.points[i].gap {
+		return 0, false
+	}
+	return c.points[i].pos, true
+}
+
+// mergedWatch is a watch of one selector, and what reads it.
+type mergedWatch struct {
+	selector int
+	w        *Writer
+	cache    *mergedCache
+	pos      int
+	sent     int // up to which version the cache has sent
+	rv, is   int // of the last event, and what the writer was told
+	inexact  int // below this version, what the cache tells says nothing of other keys
+	queue    []mergedEvent
+}
+
+type mergedEvent struct {
+	deleted, bookmark bool
+	v                 *mergedVersion
+	rv                int
+	inexact           int
+}
+
+type merged struct {
+	*rand.Rand
+	history []mergedChange
+	caches  [2]*mergedCache
+	watches [2]*mergedWatch
+	store   *Store
+	cursor  *Cursor
+	held    map[string]*Object
+	floor   map[string]uint64
+	log     []string
+	failed  string
+}
+
+func newMerged(seed uint64) *merged {
+	m := &merged{Rand: rand.New(rand.NewPCG(seed, 7)), held: map[string]*Object{}, floor: map[string]uint64{}}
+	m.draw()
+	for i := range m.caches {
+		m.caches[i] = m.cache()
+	}
+	return m
+}
+
+func (m *merged) chance(percent int) bool { return m.IntN(100) < percent }
+
+// draw draws what happens in the server.
+func (m *merged) draw() {
+	state := map[string]*mergedVersion{}
+	keys, uid := 1+m.IntN(3), 0
+	for rv := 10; rv < 20+m.IntN(30); rv++ {
+		key := string(rune('a' + m.IntN(keys)))
+		old := state[key]
+		c := mergedChange{old: old, rv: rv}
+		if old == nil || m.chance(70) {
+			c.new = &mergedVersion{key: key, rv: rv, in: [2]bool{m.chance(60), m.chance(60)}}
+			if c.new.uid = uid + 1; old == nil {
+				uid++
+			} else {
+				c.new.uid = old.uid
+			}
+		}
+		if state[key] = c.new; c.new == nil {
+			delete(state, key)
+		}
+		m.history = append(m.history, c)
+	}
+}
+
+// at returns the server's state after n changes.
+func (m *merged) at(n int) map[string]*mergedVersion {
+	state := map[string]*mergedVersion{}
+	for _, c := range m.history[:n] {
+		if state[c.key()] = c.new; c.new == nil {
+			delete(state, c.key())
+		}
+	}
+	return state
+}
+
+// cache draws what a watch cache makes of it: it follows, or lists again.
+func (m *merged) cache() *mergedCache {
+	c := &mergedCache{points: []mergedPoint{{rv: m.history[0].rv}}}
+	c.log = append(c.log, m.history[0])
+	c.points[0].pos = 1
+	for n := 1; n < len(m.history); {
+		if !m.chance(15) {
+			c.log = append(c.log, m.history[n])
+			c.points = append(c.points, mergedPoint{rv: m.history[n].rv, pos: len(c.log)})
+			n++
+			continue
+		}
+		to := min(n+1+m.IntN(8), len(m.history))
+		c.relist(m.at(n), m.at(to), m.history[n-1].rv, m.history[to-1].rv)
+		n = to
+	}
+	return c
+}
+
+func (c *mergedCache) relist(before, after map[string]*mergedVersion, from, to int) {
+	if from+1 < to {
+		c.points = append(c.points, mergedPoint{rv: from + 1, gap: true})
+	}
+	var ends, puts []mergedChange
+	for key, old := range before {
+		if now := after[key]; now == nil || now.uid != old.uid {
+			ends = append(ends, mergedChange{old: old, missed: true})
+		}
+	}
+	for key, now := range after {
+		old := before[key]
+		if old != nil && old.uid != now.uid {
+			old = nil
+		}
+		if old == nil || old.rv != now.rv {
+			puts = append(puts, mergedChange{old: old, new: now, rv: now.rv})
+		}
+	}
+	slices.SortFunc(ends, func(a, b mergedChange) int { return cmp.Compare(a.key(), b.key()) })
+	slices.SortFunc(puts, func(a, b mergedChange) int { return cmp.Compare(a.rv, b.rv) })
+	c.found = append(c.found, mergedRelist{len(c.log), len(c.log) + len(ends) + len(puts), to})
+	c.log = append(append(c.log, ends...), puts...)
+	c.points = append(c.points, mergedPoint{rv: to, pos: len(c.log)})
+}
+
+func (m *merged) logf(format string, args ...any) {
+	m.log = append(m.log, fmt.Sprintf(format, args...))
+}
+
+func (m *merged) run(t *testing.T) {
+	for i, c := range m.history {
+		m.logf("server %d: %s %v -> %v", i, c.key(), c.old, c.new)
+	}
+	m.store = New(Config{Encoding: wire.Protobuf, Decode: decodePod})
+	defer m.store.Close()
+	for i := range m.watches {
+		m.watches[i] = &mergedWatch{selector: i, w: m.store.Writer(Scope{Owner: uint8(i)})}
+	}
+	if m.cursor = m.store.Cursor(); m.chance(30) {
+		m.cursor = m.store.NotifyingCursor(nil, nil)
+	}
+	for _, wt := range m.watches {
+		m.list(t, wt, 1+m.IntN(min(4, len(m.history))))
+	}
+	lead := m.IntN(2)
+	for !m.over() && m.failed == "" {
+		if m.chance(10) {
+			lead = m.IntN(2)
+		}
+		wt := m.watches[lead]
+		if m.chance(20) {
+			wt = m.watches[1-lead]
+		}
+		m.step(t, wt)
+		if m.chance(70) {
+			m.read()
+		}
+	}
+	m.read()
+	if m.failed == "" {
+		m.compare()
+	}
+}

@@ -1,0 +1,302 @@
+package store
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weirproject/weir/internal/core/invariants"
+	"github.com/weirproject/weir/internal/core/wire"
+)
+
+var modelSeeds = flag.Uint64("seeds", 60, "how many seeds TestAgainstModel runs")
+
+// TestAgainstModel lets several writers follow one server, each at its own pace, and holds the
+// store against what they were told: an object is held exactly while a source has said last that it
+// is there, in the newest version that was told of it. The sources list (also as of earlier moments
+// than others), break off, tell things twice, and have objects come and go by their labels. The
+// server changes the bytes of what it sends, and is restored. Whenever all have caught up, the
+// store must be what the server has. Cursors of random pace over a tiny log, snapshots that are
+// looked at again later, and indexes are checked on the way.
+func TestAgainstModel(t *testing.T) {
+	steps := 2000
+	switch {
+	case invariants.Race: // which takes ten times as long
+		steps = 500
+	case !invariants.Enabled: // make unit runs it with them
+		steps = 1000
+	}
+	for seed := range *modelSeeds {
+		enc := wire.Protobuf
+		if seed%3 == 2 {
+			enc = wire.JSON
+		}
+		t.Run(fmt.Sprintf("%s-%d", enc, seed), func(t *testing.T) { newModel(t, enc, seed).run(steps) })
+	}
+}
+
+// model is what the store should hold, by what its writers were told.
+type model struct {
+	t       *testing.T
+	rnd     *rand.Rand
+	enc     wire.Encoding
+	store   *Store
+	server  *modelServer
+	writers []*modelWriter
+	held    map[string]*corev1.Pod
+	dead    map[string]death
+	unsure  bool // the server was restored, and not everybody has found out
+	cursors []*modelCursor
+	witness *Cursor // reads all the time
+	uids    []string
+	snaps   []modelSnap
+	indexes int
+}
+
+// death is what is known of a key whose object has gone: versions below below are older than that,
+// and asOf is the moment that it was found in.
+type death struct {
+	below, asOf int
+	by          *modelWriter
+}
+
+func newModel(t *testing.T, enc wire.Encoding, seed uint64) *model {
+	rnd := newRand(seed)
+	m := &model{t: t, rnd: rnd, enc: enc, held: map[string]*corev1.Pod{}, dead: map[string]death{}, server: &modelServer{rnd: rnd, rv: 100}}
+	for range rnd.IntN(60) {
+		m.server.write()
+	}
+	logs := []int64{1, 500, 5000, 0}
+	cfg := Config{Encoding: enc, LogBytes: logs[rnd.IntN(len(logs))], KeepLog: rnd.IntN(3) == 0}
+	if enc == wire.Protobuf {
+		cfg.Decode = decodePod
+	} else {
+		cfg.Decode = decodeLabels
+	}
+	m.store = newStore(t, cfg)
+	byLabel := func(label string) func(*corev1.Pod) bool {
+		return func(pod *corev1.Pod) bool { return pod.Labels[label] != "" }
+	}
+	in := func(ns string, sees func(*corev1.Pod) bool) func(*corev1.Pod) bool {
+		return func(pod *corev1.Pod) bool { return pod.Namespace == ns && sees(pod) }
+	}
+	all := func(*corev1.Pod) bool { return true }
+	switch rnd.IntN(5) {
+	case 0:
+		m.addWriter(Scope{}, all)
+	case 1:
+		m.addWriter(Scope{Namespace: "a"}, in("a", all))
+		m.addWriter(Scope{Namespace: "b"}, in("b", all))
+	case 2:
+		m.addWriter(Scope{Owner: 0}, byLabel("x"))
+		m.addWriter(Scope{Owner: 63}, byLabel("y"))
+	case 3:
+		m.addWriter(Scope{Owner: 0}, byLabel("x"))
+		m.addWriter(Scope{Owner: 1}, byLabel("y"))
+		m.addWriter(Scope{Owner: 2}, byLabel("app"))
+	case 4:
+		for _, ns := range []string{"a", "b"} {
+			m.addWriter(Scope{Namespace: ns, Owner: 0}, in(ns, byLabel("x")))
+			m.addWriter(Scope{Namespace: ns, Owner: 1}, in(ns, byLabel("y")))
+		}
+	}
+	m.witness = m.store.Cursor()
+	m.addCursor()
+	return m
+}
+
+func (m *model) addWriter(sc Scope, sees func(*corev1.Pod) bool) {
+	m.writers = append(m.writers, &modelWriter{m: m, w: m.store.Writer(sc), sees: sees, must: true, received: map[string]moment{}})
+}
+
+func (m *model) run(steps int) {
+	for range steps {
+		switch n := m.rnd.IntN(200); {
+		case n < 60:
+			m.server.write()
+		case n < 130:
+			m.writers[m.rnd.IntN(len(m.writers))].step()
+		case n < 135:
+			m.writers[m.rnd.IntN(len(m.writers))].w.Flush()
+		case n < 185:
+			m.read(m.cursors[m.rnd.IntN(len(m.cursors))])
+		case n < 187 && len(m.cursors) < 6:
+			m.addCursor()
+		case n < 188 && len(m.cursors) > 1:
+			i := m.rnd.IntN(len(m.cursors))
+			m.cursors[i].c.Close()
+			m.cursors = slices.Delete(m.cursors, i, i+1)
+		case n < 194:
+			m.check()
+		case n < 195 && len(m.snaps) < 5 && !m.unsure:
+			m.flush()
+			m.snaps = append(m.snaps, modelSnap{m.store.Snapshot(), maps.Clone(m.held)})
+		case n < 196 && m.indexes < 3:
+			m.addIndex()
+		case n < 197:
+			m.server.format++
+		case n < 198 && m.rnd.IntN(8) == 0:
+			m.restore()
+		case n < 199:
+			m.settle()
+		}
+	}
+	m.settle()
+	m.relist()
+	for _, s := range m.snaps {
+		m.checkSnapshot(s.sn, s.want)
+	}
+	for _, c := range m.cursors {
+		m.finish(c)
+	}
+	for _, w := range m.writers {
+		w.w.Remove()
+		for key := range w.received {
+			m.gone(w, key, m.server.rv, 0)
+		}
+		m.check()
+	}
+	if mem := m.store.Memory(); m.store.Len() != 0 || mem.Packed != 0 || mem.Keys != 0 || mem.Raw != 0 {
+		m.t.Errorf("%d objects without a writer, and %+v", m.store.Len(), mem)
+	}
+}
+
+// receive notes that a source has an object, as of a moment.
+func (m *model) receive(w *modelWriter, pod *corev1.Pod, asOf int) {
+	m.flush() // in the order of the model
+	key, version := keyOf(pod), versionOf(pod)
+	if d, ok := m.dead[key]; ok && m.held[key] == nil && version < d.below && !(w.list != nil && d.by == w) {
+		// An older version of what has gone, of a source that lags: it will tell the rest. A list
+		// is judged by its end.
+		if w.list == nil || w.list.rv < d.asOf {
+			return
+		}
+		w.list.isBack = append(w.list.isBack, pod)
+		return
+	}
+	if asOf >= w.received[key].asOf {
+		w.received[key] = moment{version, asOf}
+	}
+	if held := m.held[key]; held == nil || versionOf(held) <= version {
+		m.held[key] = pod
+	}
+}
+
+// gone notes that a source does not have an object any more, as of a moment. Versions of it below
+// below are older than that.
+func (m *model) gone(w *modelWriter, key string, asOf, below int) {
+	m.flush()
+	if asOf < w.received[key].asOf {
+		return // it was told before it was told otherwise
+	}
+	_, had := w.received[key]
+	if pod := m.held[key]; had && pod != nil && below > max(versionOf(pod), m.dead[key].below-1) {
+		m.dead[key] = death{below, asOf, w}
+	}
+	delete(w.received, key)
+	for _, other := range m.writers {
+		if _, ok := other.received[key]; ok {
+			return
+		}
+	}
+	delete(m.held, key)
+}
+
+// restore sets the server back: all connections break, and everybody has to list again.
+func (m *model) restore() {
+	m.server.restore()
+	m.unsure = true
+	clear(m.dead)
+	for _, w := range m.writers {
+		if w.must, w.last = true, nil; w.list != nil {
+			w.breakList()
+		}
+	}
+}
+
+// settle lets every source tell everything, and then holds the store against the server.
+func (m *model) settle() {
+	for unsettled := true; unsettled; {
+		unsettled = false
+		for _, i := range m.rnd.Perm(len(m.writers)) {
+			m.writers[i].settle()
+		}
+		for _, w := range m.writers {
+			unsettled = unsettled || w.w.Outdated()
+		}
+	}
+	m.flush()
+	truth := map[string]*corev1.Pod{}
+	for _, w := range m.writers {
+		w.received = map[string]moment{}
+		for key, pod := range w.view(m.server.rv) {
+			truth[key] = pod
+			w.received[key] = moment{versionOf(pod), m.server.rv}
+		}
+	}
+	for key, pod := range truth {
+		o, ok := m.store.Get(key)
+		if !ok || o.ResourceVersion() != pod.ResourceVersion || o.UID() != string(pod.UID) {
+			m.t.Fatalf("%s: at rest the store has %v, the server %s", key, o, pod.ResourceVersion)
+		}
+		if m.unsure { // nor can it be known in which format it was told last
+			m.held[key] = m.heldAs(o, pod)
+		}
+	}
+	for key := range m.held {
+		if truth[key] == nil {
+			delete(m.held, key)
+		}
+	}
+	m.unsure = false
+	m.check()
+	if got := m.store.ResourceVersion(); got != fmt.Sprint(m.server.rv) {
+		m.t.Fatalf("at rest the store is at %s, the server at %d", got, m.server.rv)
+	}
+}
+
+// heldAs finds the format in which a version is held.
+func (m *model) heldAs(o *Object, pod *corev1.Pod) *corev1.Pod {
+	format, ok := o.Annotation("format")
+	sent := m.server.sent(pod)
+	if sent.Annotations["format"] = format; !ok {
+		m.t.Fatalf("%s has no format", o.Key())
+	}
+	return sent
+}
+
+// relist lists everything once more: then each object has the bytes that the server sends now.
+func (m *model) relist() {
+	m.server.format++
+	for _, w := range m.writers {
+		w.beginList()
+	}
+	m.settle()
+	for o := range m.store.Snapshot().All() {
+		if format, _ := o.Annotation("format"); format != fmt.Sprint(m.server.format) {
+			m.t.Fatalf("%s was not healed by a relist", o.Key())
+		}
+	}
+}
+
+// flush makes the store show what the model holds.
+func (m *model) flush() {
+	for _, w := range m.writers {
+		w.w.Flush()
+		m.observe()
+	}
+}
+
+func (m *model) check() {
+	m.t.Helper()
+	m.flush()
+	if !m.unsure {
+		m.checkSnapshot(m.store.Snapshot(), m.held)
+	}
+	m.checkIndexes(m.store.Snapshot())
+}

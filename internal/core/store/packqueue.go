@@ -1,0 +1,175 @@
+package store
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/weirproject/weir/internal/core/pack"
+)
+
+// A second goroutine packs when packApart objects wait to be packed and they come faster than one
+// each packTime, which is about what packing takes. To wake it for a trickle costs more than it
+// brings.
+const (
+	packApart = 8
+	packTime  = 10 * time.Microsecond
+	// fastTime is the time between two objects below which packing them well would take the CPU that a
+	// cursor behind needs to catch up. Objects that come as fast as that are packed fast.
+	fastTime = 100 * time.Microsecond
+	// fastLasts is how long objects are packed fast after that.
+	fastLasts = time.Second
+)
+
+// packQueue holds the objects of a batch that are to be packed, at most batchChanges of them.
+// Packing is most of the work of taking them in. The writer packs when it flushes the batch. When
+// objects come faster than that, a second goroutine packs while the batch still fills. It ends when
+// nothing is left to pack, and pack waits for it.
+type packQueue struct {
+	raws    []byte    // of the objects, each with its opaque texts behind it
+	began   time.Time // when the first of them came
+	fast    bool      // pack them fast rather than well
+	patches bool      // rather than to pack them, patch the version before
+	jobs    [batchChanges]packJob
+	added   atomic.Int32 // number of jobs
+	taken   atomic.Int32 // number of jobs that a goroutine has taken
+	apart   sync.WaitGroup
+	running atomic.Bool // the second goroutine
+	scratch [2][]byte
+}
+
+// packJob is one object to pack.
+type packJob struct {
+	object      *Object
+	before      *Object // the version that it may be a patch for, or nil
+	raw, opaque []byte  // opaque is the texts that stay as they are
+}
+
+// add copies an object's bytes and keeps them until they are packed. before is the version held, or
+// nil. uid is the text of the uid in raw.
+func (q *packQueue) add(s *Store, o, before *Object, raw, uid []byte, id *identity) {
+	// Should raws grow into other memory, the jobs there keep what they have.
+	from := len(q.raws)
+	q.raws = o.cutUID(q.raws, raw, uid)
+	opaque := len(q.raws)
+	q.raws = append(append(q.raws, id.uidText...), id.rvText...)
+	n := q.added.Load()
+	if n == 0 {
+		q.began = time.Now()
+	}
+	if before != nil && !(q.patches && s.patches(before, q.fast)) {
+		before = nil
+	}
+	q.jobs[n] = packJob{o, before, q.raws[from:opaque:opaque], q.raws[opaque:]}
+	q.added.Store(n + 1)
+	if n+1-q.taken.Load() >= packApart && !q.running.Load() && time.Since(q.began) < time.Duration(n)*packTime {
+		q.running.Store(true)
+		q.apart.Go(func() {
+			q.work(s, &q.scratch[1])
+			q.running.Store(false)
+		})
+	}
+}
+
+// comesFast reports whether the objects have come fastTime apart or less, in the mean.
+func (q *packQueue) comesFast() bool {
+	n := q.added.Load()
+	return n >= packApart && time.Since(q.began) < time.Duration(n)*fastTime
+}
+
+// work packs until every job is taken.
+func (q *packQueue) work(s *Store, scratch *[]byte) {
+	for {
+		i := q.taken.Load()
+		if i >= q.added.Load() {
+			return
+		}
+		if q.taken.CompareAndSwap(i, i+1) {
+			q.jobs[i].pack(s, scratch, q.fast)
+		}
+	}
+}
+
+func (j *packJob) pack(s *Store, scratch *[]byte, fast bool) {
+	if j.before != nil && j.patch(scratch) {
+		return
+	}
+	packed, layout := s.packSibling((*scratch)[:0], j.raw, j.object.key, fast)
+	n := len(packed)
+	packed = append(packed, j.opaque...)
+	j.object.packed, j.object.layout = string(packed), layout
+	if name, ok := nameOf(j.object.key); ok && !fast {
+		s.packer.Note(name, layout.dict, j.object.packed[:n], len(j.raw))
+	}
+	if *scratch = packed; cap(packed) > maxScratch {
+		*scratch = nil
+	}
+}
+
+// A patch takes at most half of what it is for, or patchBytes if that is more. Then the object is
+// packed again.
+const patchBytes = 384
+
+// patches reports whether the version behind this one is held as a patch of what this one is packed
+// as. While objects are packed fast, one that is not is packed so first.
+func (s *Store) patches(o *Object, fast bool) bool {
+	packed, _ := o.parts()
+	dict := o.layout.dict
+	return dict != nil && o.baseSize() <= pack.MaxPatched && (!fast || s.packer.Keeps(dict, packed))
+}
+
+// patch holds the object as a patch. It returns false if that would be too large.
+func (j *packJob) patch(scratch *[]byte) bool {
+	buf := baseBuffers.Get().(*baseBuffer)
+	defer baseBuffers.Put(buf)
+	base, err := buf.unpack(j.before)
+	if err != nil {
+		return false
+	}
+	packed, _ := j.before.parts()
+	out, ok := pack.AppendPatch(append((*scratch)[:0], packed...), base, j.raw, max(patchBytes, len(packed)/2))
+	*scratch = out
+	if !ok {
+		return false
+	}
+	j.object.patched, j.object.based = uint16(len(out)-len(packed)), uint16(len(base))
+	*scratch = append(out, j.opaque...)
+	j.object.packed, j.object.layout = string(*scratch), j.before.layout
+	return true
+}
+
+// pack packs what is left, and blocks until the second goroutine has ended.
+func (b *batch) pack(s *Store) {
+	q := &b.queue
+	q.work(s, &q.scratch[0])
+	q.apart.Wait()
+	jobs := q.jobs[:q.added.Load()]
+	for i := range jobs {
+		j := &jobs[i]
+		if s.packer.Observe(j.object.layout.dict, j.raw, len(j.object.packed)-len(j.opaque), q.fast || j.object.patched > 0) {
+			b.repack(s)
+		}
+	}
+	clear(jobs)
+	q.added.Store(0)
+	q.taken.Store(0)
+	if q.raws = q.raws[:0]; cap(q.raws) > 2*batchBytes {
+		q.raws = nil
+	}
+}
+
+// repack packs the objects of the batch that are held as they came because there was no dictionary
+// yet.
+func (b *batch) repack(s *Store) {
+	for i := range b.list {
+		o := b.list[i].object
+		if o == nil || o.size == 0 || o.layout.dict != nil {
+			continue
+		}
+		body, uid, rv := o.tail()
+		var packed []byte
+		packed, o.layout = s.pack(nil, unsafe.Slice(unsafe.StringData(body), len(body)), false)
+		o.packed = string(packed) + uid + rv
+	}
+}

@@ -1,0 +1,175 @@
+package store
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/podsim"
+	"github.com/weirproject/weir/internal/testing/podsim/podtest"
+)
+
+// changed is what TestPatches does to pods, and knows of them.
+type changed struct {
+	t       *testing.T
+	store   *Store
+	writer  *Writer
+	version int
+	pods    []*corev1.Pod
+	objects map[*Object][]byte   // of each version ever seen, its bytes
+	of      map[string][]*Object // its versions
+}
+
+// put writes a pod at the next version.
+func (c *changed) put(pod *corev1.Pod) {
+	c.version++
+	pod.ResourceVersion = strconv.Itoa(c.version)
+	putPod(c.t, c.writer, pod)
+}
+
+// see notes and checks what the store holds, and returns how many of those are patches.
+func (c *changed) see() (patches int) {
+	c.t.Helper()
+	for _, pod := range c.pods {
+		o, ok := c.store.Get(pod.Namespace + "/" + pod.Name)
+		if !ok {
+			c.t.Fatalf("%s is gone", pod.Name)
+		}
+		want := podtest.Encode(c.t, c.store.Encoding(), pod)
+		if raw, err := o.AppendRaw([]byte("before")); err != nil || string(raw) != "before"+string(want) {
+			c.t.Fatalf("%s does not come back: %v", pod.Name, err)
+		}
+		if o.patched > 0 {
+			patches++
+		}
+		if c.objects[o] == nil {
+			c.objects[o], c.of[pod.Name] = want, append(c.of[pod.Name], o)
+		}
+	}
+	return patches
+}
+
+// together checks all pairs of versions of each pod.
+func (c *changed) together() {
+	c.t.Helper()
+	for name, versions := range c.of {
+		for _, was := range versions {
+			for _, is := range versions {
+				a, b, err := AppendVersions(was, is, []byte("a"), []byte("b"))
+				if err != nil || !bytes.Equal(a[1:], c.objects[was]) || !bytes.Equal(b[1:], c.objects[is]) {
+					c.t.Fatalf("%s, %s and %s do not come back: %v", name, was.ResourceVersion(), is.ResourceVersion(), err)
+				}
+			}
+		}
+	}
+}
+
+// TestPatches: what changes while objects come fast is held as a patch, what changes calmly or much
+// is packed, and every version that is kept comes back.
+func TestPatches(t *testing.T) {
+	for _, of := range []struct {
+		what string
+		enc  wire.Encoding
+		sim  *podsim.Pods
+		uid  string // instead of a uuid
+	}{
+		{"alike", wire.Protobuf, podsim.New(1000, 1), ""},
+		{"unlike", wire.Protobuf, podsim.NewUnlike(1000, 1), ""},
+		{"random", wire.Protobuf, podsim.NewRandom(1000, 1), ""},
+		{"JSON", wire.JSON, podsim.New(1000, 1), ""},
+		{"opaque uids", wire.Protobuf, podsim.New(1000, 1), "not a uuid"},
+	} {
+		t.Run(of.what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { // in which all comes at once, until it sleeps
+				s := New(Config{Encoding: of.enc})
+				defer s.Close()
+				c := &changed{t: t, store: s, writer: s.Writer(Scope{}), version: 1000, objects: map[*Object][]byte{}, of: map[string][]*Object{}}
+				rnd := newRand(1)
+				for i := range 100 {
+					pod := of.sim.Pod(i)
+					if of.uid != "" {
+						pod.UID = types.UID(fmt.Sprint(of.uid, i))
+					}
+					c.pods = append(c.pods, pod)
+				}
+				c.writer.BeginReplace(false)
+				change := func(touch func(pod *corev1.Pod)) (patches int) {
+					for _, pod := range c.pods {
+						touch(pod)
+						c.put(pod)
+					}
+					c.writer.Flush()
+					return c.see()
+				}
+				if n := change(func(*corev1.Pod) {}); n != 0 {
+					t.Errorf("after the list there are %d patches", n)
+				}
+				c.writer.EndReplace(strconv.Itoa(c.version))
+				change(func(pod *corev1.Pod) { podsim.Touch(pod, rnd) })
+				for range 3 {
+					if n := change(func(pod *corev1.Pod) { podsim.Touch(pod, rnd) }); n < len(c.pods)/2 {
+						t.Errorf("%d of %d are patches", n, len(c.pods))
+					}
+				}
+				c.together()
+				if n := change(func(pod *corev1.Pod) { // another body
+					pod.Spec = of.sim.Pod(500 + rnd.IntN(500)).Spec
+					pod.Annotations = map[string]string{"noise": string(fmt.Appendf(nil, "%x", rnd.Perm(300)))}
+				}); n > len(c.pods)/20 {
+					t.Errorf("of other objects %d are patches", n)
+				}
+				time.Sleep(2 * fastLasts)
+				for _, pod := range c.pods {
+					podsim.Touch(pod, rnd)
+					c.put(pod)
+					c.writer.Flush()
+				}
+				if n := c.see(); n != 0 {
+					t.Errorf("what changed one by one is %d patches", n)
+				}
+				c.together()
+			})
+		})
+	}
+}
+
+// TestPatchesAreBounded: a patch grows with what changes, until the object is packed again.
+func TestPatchesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Config{Encoding: wire.Protobuf})
+		defer s.Close()
+		w, sim, version := s.Writer(Scope{}), podsim.New(50, 1), 1000
+		again := 0
+		for round := range 100 {
+			for i := range sim.Len() {
+				pod := sim.Pod(i)
+				version++
+				pod.ResourceVersion = strconv.Itoa(version)
+				for j := range round {
+					pod.Annotations[fmt.Sprint("note-", j)] = strconv.Itoa(j * 7919)
+				}
+				putPod(t, w, pod)
+			}
+			w.Flush()
+			for o := range s.Snapshot().All() {
+				packed, patch := o.parts()
+				if len(patch) > max(patchBytes, len(packed)/2) {
+					t.Fatalf("%s: a patch of %d bytes for %d", o.Key(), len(patch), len(packed))
+				}
+				if round > 0 && len(patch) == 0 {
+					again++
+				}
+			}
+		}
+		if most := 100 * sim.Len(); again == 0 || again > most/4 {
+			t.Errorf("of %d versions %d were packed again", most, again)
+		}
+	})
+}

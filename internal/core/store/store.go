@@ -1,0 +1,466 @@
+package store
+
+import (
+	"container/heap"
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirproject/weir/internal/core/pack"
+	"github.com/weirproject/weir/internal/core/resourceversion"
+	"github.com/weirproject/weir/internal/core/wire"
+)
+
+// Config configures a Store. The zero value of each field works.
+type Config struct {
+	// Encoding is the encoding of the raw bytes that writers put. Zero: wire.JSON.
+	Encoding wire.Encoding
+	// Decode returns the decoded value of an object: a pointer. It must not keep raw. The caller of
+	// Object.Decoded calls it, without a lock of the store, and several goroutines may do so at
+	// once. nil: Object.Decoded returns ErrNoDecoder.
+	Decode func(raw []byte) (any, error)
+	// DecodeCopy is Decode for Object.DecodeCopy: what it returns shares nothing that can be changed
+	// with any other value. nil: Decode, which then must not return values that share such either.
+	DecodeCopy func(raw []byte) (any, error)
+	// DecodedBudget bounds the bytes, estimated from the raw size, of the decoded objects that the
+	// store itself holds. Beyond it, those go that were not read recently. Half of it at most is
+	// for those that have just changed (see Store.CacheLatest), and half for those that handlers
+	// are about to get (see Store.CacheForHandlers): together they can take all of it for a while.
+	// 0: these two have 32 MiB each, and what is read has no bound.
+	DecodedBudget int64
+	// DecodedIdle is how long a decoded object is held after its last read, give or take an eighth.
+	// 0: one minute.
+	DecodedIdle time.Duration
+	// LogBytes bounds the change log: its records, and the old versions that only the log keeps
+	// alive. 0: 8 MiB.
+	LogBytes int64
+	// KeepLog keeps the log, up to LogBytes, even when every cursor has passed it, for CursorAt.
+	// false: what every cursor has seen is dropped at once.
+	KeepLog bool
+	// DeletedBytes returns how many bytes the caller holds of deleted objects, for Memory.Deletions.
+	// It must not call the store. nil: none.
+	DeletedBytes func() int64
+}
+
+// Store holds the objects of one resource. It is safe for concurrent use.
+type Store struct {
+	decoder *cachedDecoder
+	packer  *pack.Packer
+	layout  atomic.Pointer[layout] // of the dictionary that was packed with last
+	log     *changeLog             // its lock is taken inside mu
+
+	revised atomic.Uint64 // the revision, to be read without mu
+	// changes counts the revisions that did not belong to a writer's first state.
+	changes atomic.Uint64
+	derives atomic.Pointer[[]*funcIndex] // the same as funcs, likewise; nil: there are none
+	blocked atomic.Int32                 // how many calls of Derive were left to themselves
+
+	// writing is held while a writer changes anything: writers take turns. What mu guards changes
+	// only while both are held, so a writer reads it holding writing alone. It is outside mu.
+	writing   sync.Mutex
+	batch     *batch    // nil: nothing is buffered
+	fastSince time.Time // when a cursor was last behind while objects came fast
+	cameFast  time.Time // when objects came fast last, outside a replace
+
+	mu          sync.RWMutex
+	table       tree[string, *Object]
+	revision    uint64
+	raw         int64     // bytes of the objects in the table as they came
+	packed      int64     // and packed
+	keys        int64     // and of their keys
+	replaced    int64     // bytes of all versions that were in the table and no longer are
+	snap        *Snapshot // of this revision, if a reader has asked for one
+	byteIndexes *byteIndexSet
+	writers     map[*Writer]struct{}
+	deletions   deletions
+	deleted     func() int64 // Config.DeletedBytes
+	serverGen   uint32       // how often the server has gone back; see owners.go
+	funcs       map[string]*funcIndex
+	reserved    map[string]struct{} // names of indexes that are being built
+	waiting     waiters             // for a resourceVersion
+	// becameSynced is closed when the store has become synced. nil: no caller waits for that.
+	becameSynced chan struct{}
+	closed       atomic.Bool
+
+	list decodedList // has a lock of its own, outside all others
+}
+
+// New returns an empty store. Call Close to end what it has started.
+func New(cfg Config) *Store {
+	if cfg.Encoding == 0 {
+		cfg.Encoding = wire.JSON
+	}
+	if cfg.DecodeCopy == nil {
+		cfg.DecodeCopy = cfg.Decode
+	}
+	decoder := &cachedDecoder{
+		encoding:   cfg.Encoding,
+		decode:     cfg.Decode,
+		decodeCopy: cfg.DecodeCopy,
+		cache:      newDecodedCache(cfg.DecodedIdle, cfg.DecodedBudget),
+	}
+	s := &Store{
+		decoder:  decoder,
+		packer:   pack.New(),
+		log:      newChangeLog(cfg.LogBytes, cfg.KeepLog),
+		table:    newTree[string, *Object](strings.Compare),
+		writers:  make(map[*Writer]struct{}),
+		deleted:  cfg.DeletedBytes,
+		funcs:    make(map[string]*funcIndex),
+		reserved: make(map[string]struct{}),
+
+		byteIndexes: &byteIndexSet{},
+	}
+	s.list.store = s
+	s.layout.Store(&layout{cachedDecoder: decoder})
+	return s
+}
+
+// Close closes all cursors, ends all waiting with ErrClosed, and ends the goroutine that drops
+// idle decoded objects; it blocks until that goroutine has ended. The objects can still be read.
+// Writers get ErrClosed. Closing again does nothing.
+func (s *Store) Close() {
+	s.closed.Store(true)
+	s.mu.Lock()
+	s.announceLocked()
+	s.mu.Unlock()
+	s.log.close()
+	s.decoder.cache.close()
+	s.list.close()
+}
+
+// Encoding returns the encoding of the raw bytes.
+func (s *Store) Encoding() wire.Encoding { return s.decoder.encoding }
+
+// Revision returns the store's own counter, which grows by one with each change of an object.
+func (s *Store) Revision() uint64 { return s.revised.Load() }
+
+// Changes returns how many changes of an object there were, without those that made up the first
+// state of a writer.
+func (s *Store) Changes() uint64 { return s.changes.Load() }
+
+// Get returns the newest version of the object under key, and false if there is none.
+func (s *Store) Get(key string) (*Object, bool) {
+	s.mu.RLock()
+	o, ok := s.table.get(key)
+	s.mu.RUnlock()
+	return o, ok
+}
+
+// Len returns the number of objects held.
+func (s *Store) Len() int {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.table.count
+}
+
+// announceLocked wakes only the callers whose condition is met: thousands may wait
+// for a resourceVersion that is far away. The caller holds the lock.
+func (s *Store) announceLocked() {
+	closed := s.closed.Load()
+	if s.becameSynced != nil && (closed || s.syncedLocked()) {
+		close(s.becameSynced)
+		s.becameSynced = nil
+	}
+	if len(s.waiting) == 0 {
+		return
+	}
+	reached := s.reachedLocked()
+	for len(s.waiting) > 0 && (closed || s.waiting[0].want <= reached) {
+		w := heap.Pop(&s.waiting).(*waiter)
+		if w.want > reached {
+			w.err = ErrClosed
+		}
+		close(w.done)
+	}
+}
+
+// Synced reports whether there is a writer and every writer has ended its first
+// replace.
+func (s *Store) Synced() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.syncedLocked()
+}
+
+func (s *Store) syncedLocked() bool {
+	for w := range s.writers {
+		if !w.synced {
+			return false
+		}
+	}
+	return len(s.writers) > 0
+}
+
+// WaitSynced blocks until Synced, and then returns nil. The error is the cause of ctx, or
+// ErrClosed.
+func (s *Store) WaitSynced(ctx context.Context) error {
+	for {
+		s.mu.Lock()
+		if s.syncedLocked() {
+			s.mu.Unlock()
+			return nil
+		}
+		if s.closed.Load() {
+			s.mu.Unlock()
+			return ErrClosed
+		}
+		if s.becameSynced == nil {
+			s.becameSynced = make(chan struct{})
+		}
+		synced := s.becameSynced
+		s.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-synced: // it may not be any more, with another writer
+		}
+	}
+}
+
+// ResourceVersion returns the lowest progress of all writers. The store holds the state of this
+// resourceVersion or a later one. The versions are compared as integers; if one is not an integer,
+// they must all be equal. ResourceVersion returns "" if there is no such version, for example
+// because a writer has made no progress yet.
+func (s *Store) ResourceVersion() string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.resourceVersionLocked()
+}
+
+func (s *Store) resourceVersionLocked() string {
+	var lowest *progress
+	for w := range s.writers {
+		p := &w.progress
+		switch {
+		case p.text == "":
+			return ""
+		case lowest == nil:
+			lowest = p
+		case p.ok && lowest.ok:
+			if p.rv < lowest.rv {
+				lowest = p
+			}
+		case p.text != lowest.text:
+			return ""
+		}
+	}
+	if lowest == nil {
+		return ""
+	}
+	return lowest.text
+}
+
+// WaitResourceVersion blocks until all writers have progressed to rv or beyond, compared as
+// integers, and then returns nil. After that, what was written at rv can be read here. "" and "0"
+// are always reached.
+//
+// A writer progresses with what its own source reports. It is not known which of several sources
+// has what was written at rv, so the wait is for the slowest of them. Where nothing changes in a
+// source, that is its next bookmark, which takes kube-apiserver a minute. The error is the cause of
+// ctx, ErrClosed, or ErrInvalidResourceVersion.
+//
+// While a restore is known and a writer has not ended a replace since, the writer is at no
+// resourceVersion: earlier ones name other states.
+func (s *Store) WaitResourceVersion(ctx context.Context, rv string) error {
+	if rv == "" {
+		return nil
+	}
+	want, ok := resourceversion.ParseCanonical(rv)
+	if !ok {
+		return fmt.Errorf("resourceVersion %q: %w", rv, ErrInvalidResourceVersion)
+	}
+	if want == 0 {
+		return nil
+	}
+	w := &waiter{want: want, done: make(chan struct{})}
+	s.mu.Lock()
+	switch {
+	case s.reachedLocked() >= want:
+		s.mu.Unlock()
+		return nil
+	case s.closed.Load():
+		s.mu.Unlock()
+		return ErrClosed
+	}
+	heap.Push(&s.waiting, w)
+	s.mu.Unlock()
+	select {
+	case <-w.done:
+		return w.err
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w.place >= 0 {
+		heap.Remove(&s.waiting, w.place)
+	}
+	return context.Cause(ctx)
+}
+
+// reachedLocked returns the resourceVersion to which all writers have progressed. 0: there is none.
+func (s *Store) reachedLocked() uint64 {
+	if len(s.writers) == 0 {
+		return 0
+	}
+	reached := uint64(math.MaxUint64)
+	for w := range s.writers {
+		if !w.progress.ok || w.progress.serverGen != s.serverGen {
+			return 0
+		}
+		reached = min(reached, w.progress.rv)
+	}
+	return reached
+}
+
+// filling returns the batch that changes are added to, and takes one from the pool if there is
+// none. The caller holds Store.writing, as for the methods below.
+func (s *Store) filling() *batch {
+	if s.batch == nil {
+		s.batch = batches.Get().(*batch)
+		s.batch.queue.fast = time.Since(s.fastSince) < fastLasts
+		s.batch.queue.patches = time.Since(s.cameFast) < fastLasts
+	}
+	return s.batch
+}
+
+// flush applies the batch, and returns the number of changes.
+func (s *Store) flush() (changed int) {
+	changed = s.applyBatch()
+	for w := range s.writers {
+		if w.listed && !w.synced { // it waited for news of unconfirmed versions
+			w.trySync()
+		}
+	}
+	return changed
+}
+
+// flushFull flushes the batch if it is full.
+func (s *Store) flushFull() {
+	if s.batch.full() {
+		s.flush()
+	}
+}
+
+// applyBatch applies the batch, and returns the number of changes. It takes Store.mu only to put
+// the changes in place.
+func (s *Store) applyBatch() (changed int) {
+	b := s.batch
+	if b == nil {
+		return 0
+	}
+	if !b.listed && b.queue.comesFast() {
+		s.cameFast = time.Now()
+		if behind, _ := s.log.isBehind(); behind {
+			s.fastSince = s.cameFast
+		}
+	}
+	b.pack(s)
+	s.mu.Lock()
+	s.applyLocked(b)
+	s.mu.Unlock()
+	b.notified = signal(b.woken, b.notified)
+	for i := range b.records {
+		if old := b.records[i].old; old != nil {
+			s.release(old)
+			if d := old.decoded.Load(); d != nil {
+				s.decoder.cache.drop(d)
+			}
+		}
+	}
+	changed = len(b.records)
+	s.batch = nil
+	b.release()
+	return changed
+}
+
+// applyLocked makes the changes of a batch. The caller holds Store.mu, as for the methods below.
+func (s *Store) applyLocked(b *batch) {
+	for i := range b.list {
+		if p := &b.list[i]; p.object != nil {
+			s.setLocked(b, p)
+		} else {
+			s.removeLocked(b, p)
+		}
+	}
+	if len(b.records) > 0 {
+		s.snap = nil
+		for i := range b.records {
+			if !b.records[i].initial {
+				s.changes.Add(1)
+			}
+		}
+		s.revised.Store(s.revision)
+		b.woken = s.log.append(b.records, s.table.count, b.woken)
+	}
+	for w := range s.writers {
+		w.advanceLocked()
+	}
+	if checking {
+		s.checkRecordsLocked(b.records)
+	}
+}
+
+// removeLocked removes an owner from a version, and the version from the table if it was the last.
+func (s *Store) removeLocked(b *batch, p *pending) {
+	w, old := p.writer, p.before
+	s.deletions.record(w, old, p)
+	if old.owners.Load() != w.bit {
+		old.owners.And(^w.bit)
+		old.marks &^= w.bit
+		old.puts &^= w.bit
+		return
+	}
+	s.table.delete(p.key)
+	s.keys -= int64(len(p.key))
+	s.retireLocked(old)
+	b.applyOps(s, p)
+	s.revision++
+	b.records = append(b.records, record{old: old, end: p.end, missed: p.missed, initial: w.initial()})
+}
+
+// setLocked puts a version in the table.
+func (s *Store) setLocked(b *batch, p *pending) {
+	w, old, o := p.writer, p.before, p.object
+	owners := w.bit
+	if w.replacing {
+		o.marks = w.bit
+	}
+	s.raw += int64(o.size)
+	s.packed += int64(len(o.packed))
+	if old != nil {
+		owners |= old.owners.Load()
+		o.marks |= old.marks
+		w.overtake(old)
+	} else {
+		s.keys += int64(len(o.key))
+	}
+	o.owners.Store(owners)
+	if o.serverGen = w.serverGen; w.manual {
+		o.serverGen = s.serverGen
+	} else {
+		o.puts = w.bit
+	}
+	s.revision++
+	o.revision = s.revision
+	if old == nil || !s.table.replaceAt(p.at, o.key, o) {
+		s.table.set(o.key, o)
+	}
+	if old != nil {
+		s.retireLocked(old)
+	}
+	b.applyOps(s, p)
+	b.records = append(b.records, record{old: old, new: o, initial: w.initial()})
+}
+
+// retireLocked subtracts a version that is no longer in the table from the sums.
+func (s *Store) retireLocked(old *Object) {
+	s.replaced += old.Footprint()
+	s.raw -= int64(old.size)
+	s.packed -= int64(len(old.packed))
+	old.owners.Store(0)
+}

@@ -1,0 +1,96 @@
+package store
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/weirproject/weir/internal/core/invariants"
+	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/podsim/podtest"
+	"github.com/weirproject/weir/internal/testing/testgc"
+)
+
+func TestMain(m *testing.M) {
+	testgc.Relax()
+	if flag.Lookup("test.bench").Value.String() == "" { // benchmarks measure without the checks
+		checking = checking || !invariants.Race // which makes minutes of them
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func decodePod(raw []byte) (any, error) {
+	pod := new(corev1.Pod)
+	return pod, pod.Unmarshal(raw)
+}
+
+// decodeConfig is a config for protobuf pods that can be decoded.
+func decodeConfig() Config { return Config{Encoding: wire.Protobuf, Decode: decodePod} }
+
+func newStore(tb testing.TB, cfg Config) *Store {
+	tb.Helper()
+	s := New(cfg)
+	tb.Cleanup(s.Close)
+	return s
+}
+
+// smallPod is a pod with a few fields.
+func smallPod(ns, name string, uid, rv int, labels map[string]string, node string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: ns, Name: name, ResourceVersion: strconv.Itoa(rv), Labels: labels,
+			UID: types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012x", uid)),
+		},
+		Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "main", Image: "registry.example.com/" + name}}},
+	}
+}
+
+// put reads an object's metadata and puts it.
+func put(tb testing.TB, w *Writer, raw []byte) {
+	tb.Helper()
+	var m wire.Meta
+	if err := wire.ReadMeta(w.s.Encoding(), raw, &m); err != nil {
+		tb.Fatal(err)
+	}
+	if err := w.Put(&m, raw); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+func putPod(tb testing.TB, w *Writer, pod *corev1.Pod) {
+	tb.Helper()
+	put(tb, w, podtest.Encode(tb, w.s.Encoding(), pod))
+}
+
+func deletePod(tb testing.TB, w *Writer, pod *corev1.Pod) {
+	tb.Helper()
+	raw := podtest.Encode(tb, w.s.Encoding(), pod)
+	var m wire.Meta
+	if err := wire.ReadMeta(w.s.Encoding(), raw, &m); err != nil {
+		tb.Fatal(err)
+	}
+	if err := w.Delete(&m, raw); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 7)) }
+
+// drain reads all that a cursor has.
+func drain(c *Cursor) (changes []Change) {
+	buf := make([]Change, 16)
+	for {
+		n := c.Next(buf)
+		if n == 0 {
+			return changes
+		}
+		changes = append(changes, buf[:n]...)
+	}
+}

@@ -1,0 +1,693 @@
+package store
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"unsafe"
+
+	"github.com/weirproject/weir/internal/core/wire"
+)
+
+// Scope says which objects one writer answers for. Two writers of one store must differ in at least
+// one field. Namespaces never overlap. Selectors may: each is an owner.
+type Scope struct {
+	// Namespace is the namespace of the objects, or "" for all namespaces.
+	Namespace string
+	// Owner, 0 to 31 (higher bits are ignored), distinguishes the selectors that an informer merges.
+	// The store keeps an object as long as one owner has it.
+	Owner uint8
+}
+
+// Writer puts one source's objects into the store. All writers of a store add to one batch of
+// bounded size. The store applies the batch under one short lock when the batch is full, or when a
+// writer calls Flush. A Writer is not safe for concurrent use, except for the methods that say so.
+// Several writers may be used at the same time; they take turns, holding Store.writing.
+type Writer struct {
+	s     *Store
+	scope Scope
+	bit   uint32 // of the owner
+
+	// Writers read these fields holding Store.writing, and change them holding Store.mu as well.
+	synced    bool
+	progress  progress
+	next      progress // becomes progress when the batch is applied
+	advanced  bool     // next is set
+	serverGen uint32   // of the store when the state of the last BeginReplace was requested
+	removing  bool     // Remove is running: its releases count in every server generation
+	// outdated is called once, when serverGen is no longer that of the store. It may be nil.
+	outdated func()
+
+	// Store.writing guards the rest.
+
+	// aboveProgress has, by key, the version that the source reported last, if that is above progress
+	// and is not the version in the table. Such versions come from a list that has not ended or broke
+	// off. Its size is bounded by the number of keys that other writers have put since.
+	aboveProgress map[string]uint64
+	// asked is the store's server generation at ListRequested, for the next BeginReplace. nil:
+	// BeginReplace reads it.
+	asked     *uint32
+	newest    uint64 // the newest version, or end, that the source reported since BeginReplace
+	replacing bool
+	listed    bool   // a replace has ended; while not synced, one of this server generation
+	replaces  uint32 // how many replaces began
+	goingBack bool   // the last replace began with rebase, and the source reported nothing since
+	manual    bool   // see ManualWriter
+	coalesced uint64 // see Coalesced
+	removed   bool
+	// unconfirmed has at most one version for each key that other writers have put in a newer version
+	// or deleted, see keepUnconfirmed.
+	unconfirmed map[string]unconfirmedVersion
+	// firstUnconfirmed is what unconfirmed was when a relist began before the writer was synced. It
+	// only becomes smaller, and ends with the relist.
+	firstUnconfirmed map[string]unconfirmedVersion
+	key              []byte  // scratch
+	made             *Object // see Made
+}
+
+// Writer returns a new writer for sc. The store is not Synced until the writer has ended its first
+// replace. Remove ends the writer.
+func (s *Store) Writer(sc Scope) *Writer {
+	w := &Writer{s: s, scope: sc, bit: 1 << (sc.Owner & 31)}
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.writers[w] = struct{}{}
+	s.log.setSynced(false)
+	return w
+}
+
+// ManualWriter returns a writer for objects that the caller puts or deletes without a server. It
+// exists next to the registered writer of the scope, and writes as that one's owner: the next
+// replace of that writer deletes what its list does not have, and overwrites what its list has in
+// another version. A manual writer takes any version, and counts neither for Synced nor for
+// ResourceVersion. Do not use it for replaces.
+func (s *Store) ManualWriter(sc Scope) *Writer {
+	return &Writer{s: s, scope: sc, bit: 1 << (sc.Owner & 31), synced: true, manual: true}
+}
+
+// Behind reports whether a cursor that is being read does not keep up. A cursor is behind when it
+// has a thousand changes to see, and until it has half as many. A cursor that was not read for a
+// second is blocked, and does not count; nor does that of Store.List. read is the mean number of
+// changes that the cursors that are behind have read. Safe for concurrent use.
+func (w *Writer) Behind() (behind bool, read uint64) { return w.s.log.isBehind() }
+
+// Err returns ErrWriterRemoved or ErrClosed if the writer can no longer write, and nil before.
+func (w *Writer) Err() error {
+	switch {
+	case w.removed:
+		return ErrWriterRemoved
+	case w.s.closed.Load():
+		return ErrClosed
+	}
+	return nil
+}
+
+// Put takes an object of a LIST, or of an ADDED or MODIFIED event. The caller may reuse m and raw
+// after it returns. The change is buffered until Flush, or until the batch is full.
+//
+// An object changes nothing if the table has it already: the same uid, resourceVersion and bytes,
+// except for what Fingerprint does not count. Neither does an object whose resourceVersion is
+// lower, as an integer, than that in the table, unless it comes in a replace: EndReplace says when
+// it is right. Both count as seen by the running replace. If only the bytes differ, in a relist or
+// in a repeated event, the object is put. Cursors then see a change from the resourceVersion to
+// itself.
+//
+// The error is ErrNoName, ErrOutOfScope, ErrTooLarge, ErrWriterRemoved, ErrClosed, or that of
+// reading an indexed field. The object is then not taken.
+func (w *Writer) Put(m *wire.Meta, raw []byte) error { return w.PutAs(m, raw, raw) }
+
+// PutAs puts raw for an object that its source sent as received. Later versions are compared with
+// what was received. If received is nil, only the versions are compared. The labels of m are those
+// of raw. Otherwise it is Put.
+func (w *Writer) PutAs(m *wire.Meta, received, raw []byte) error {
+	w.s.writing.Lock()
+	defer w.s.writing.Unlock()
+	if err := w.check(m, raw); err != nil {
+		return err
+	}
+	id := w.identity(m, received)
+	id.made = len(received) != len(raw) || unsafe.SliceData(received) != unsafe.SliceData(raw)
+	held, at, came := w.compare(&id, received)
+	switch came {
+	case newer:
+		return w.put(m, &id, raw, held, at)
+	case conflicting: // this is rare, so the version is packed alone
+		o := w.newObject(m, &id, raw, held)
+		packed, layout := w.s.pack(nil, o.cutUID(nil, raw, m.UID), false)
+		o.packed, o.layout = string(append(append(packed, id.uidText...), id.rvText...)), layout
+		w.keepUnconfirmed(o)
+	}
+	return nil
+}
+
+// PutValue puts an object whose value cannot, or should not, be packed. The store keeps the value
+// itself as long as its version, and Object.Decoded returns it. m is the object's metadata.
+// received is as in PutAs.
+//
+// Such an object has no raw bytes. Size is 0, AppendRaw appends nothing, Labels are those of m, and
+// Annotation and so on find nothing. An index by field finds nothing in it, and an index by label
+// finds the labels of m. Memory does not know its size.
+func (w *Writer) PutValue(m *wire.Meta, received []byte, value any) error {
+	w.s.writing.Lock()
+	defer w.s.writing.Unlock()
+	if err := w.check(m, nil); err != nil {
+		return err
+	}
+	id := w.identity(m, received)
+	held, at, came := w.compare(&id, nil)
+	switch came {
+	case newer:
+		o := w.newValue(m, &id, value, held)
+		w.putPacked(&pending{writer: w, key: o.key, before: held, at: at, object: o})
+		w.s.flushFull()
+	case conflicting:
+		w.keepUnconfirmed(w.newValue(m, &id, value, held))
+	}
+	return nil
+}
+
+// Take puts the object of an ADDED or MODIFIED event, or of a list if t is 0, and deletes that of a
+// DELETED event. It makes a Writer the Sink of a reflector. The errors are those of Put.
+func (w *Writer) Take(t wire.EventType, m *wire.Meta, raw []byte, _ any) error {
+	if t == wire.Deleted {
+		return w.Delete(m, raw)
+	}
+	return w.Put(m, raw)
+}
+
+// Unchanged reports whether a Put of what was received would change nothing. If so, it records what
+// that Put would record. It is for callers that have work to do before they put a new version. The
+// errors are those of Put.
+func (w *Writer) Unchanged(m *wire.Meta, received []byte) (bool, error) {
+	w.s.writing.Lock()
+	defer w.s.writing.Unlock()
+	if err := w.check(m, received); err != nil {
+		return false, err
+	}
+	id := w.identity(m, received)
+	_, _, came := w.compare(&id, received)
+	return came == same || came == older, nil
+}
+
+// Made returns the version that the last Put, PutAs or PutValue made, or nil if the object was not
+// new. The version may become that of the table. Made is for callers that have the decoded value.
+func (w *Writer) Made() *Object { return w.made }
+
+// Delete takes a DELETED event. m is the metadata of its object; its resourceVersion is the
+// deletion's. This writer's owner no longer has the object, and the object is deleted if no other
+// owner has it. Delete ignores the event if the source has reported a version whose resourceVersion
+// is higher as an integer: the event is a repeated one. If a resourceVersion is missing, the uid
+// must be the same, unless that is missing too. The change is buffered as in Put. The caller may
+// reuse m and raw after it returns. The errors are those of Put.
+func (w *Writer) Delete(m *wire.Meta, raw []byte) error { return w.takeDeletion(m, raw, false) }
+
+// DeleteNamesake does what Delete does to the object in the table that has the name of a new object
+// which is not put. The object in the table was another one, whose deletion the source did not
+// report. Cursors see the end as Missed. m and raw are those of the new object.
+func (w *Writer) DeleteNamesake(m *wire.Meta, raw []byte) error { return w.takeDeletion(m, raw, true) }
+
+// Coalesced records that from now on the source reports one change for each key, up to
+// resourceVersion, and deletions first. Such a deletion may have been at any version up to there.
+// "" records that the source reports each change again.
+func (w *Writer) Coalesced(resourceVersion string) {
+	w.s.writing.Lock()
+	defer w.s.writing.Unlock()
+	w.coalesced = progressOf(resourceVersion).rv
+}
+
+// KeepHeld records that the source has an object that the caller cannot put. The version in the
+// table stays through the running replace; without a replace, KeepHeld does nothing. A version in
+// the table that has the name but another uid is another object, which does not stay. A missing
+// uid, of either, matches. m is the object's metadata, which the caller may reuse after KeepHeld
+// returns.
+func (w *Writer) KeepHeld(m *wire.Meta) {
+	w.s.writing.Lock()
+	defer w.s.writing.Unlock()
+	if !w.replacing || w.check(m, nil) != nil {
+		return
+	}
+	held, _ := w.held()
+	if held == nil || !held.ownedBy(w) || w.isOutdated() {
+		return
+	}
+	if uid := held.UID(); uid == "" || len(m.UID) == 0 || uid == string(m.UID) {
+		held.marks |= w.bit
+	}
+}
+
+// Flush applies the batch under one lock, and wakes the cursors. It returns the number of changes,
+// those of other writers included. Call it before waiting for more input.
+func (w *Writer) Flush() (changed int) {
+	w.s.writing.Lock()
+	defer w.s.writing.Unlock()
+	return w.s.flush()
+}
+
+// check reads the key of an incoming object into w.key. It returns the error for which the object
+// is refused. The caller holds Store.writing, as all callers of the methods below do.
+func (w *Writer) check(m *wire.Meta, raw []byte) error {
+	switch err := w.Err(); {
+	case err != nil:
+		return err
+	case len(m.Name) == 0:
+		return ErrNoName
+	case len(m.Namespace) > math.MaxUint16 || len(m.Name) > math.MaxUint16:
+		return fmt.Errorf("name of %d and namespace of %d bytes: %w", len(m.Name), len(m.Namespace), ErrTooLarge)
+	case int64(len(raw)) > math.MaxUint32:
+		return fmt.Errorf("object of %d bytes: %w", len(raw), ErrTooLarge)
+	case w.scope.Namespace != "" && string(m.Namespace) != w.scope.Namespace:
+		return fmt.Errorf("%s/%s is not in %s: %w", m.Namespace, m.Name, w.scope.Namespace, ErrOutOfScope)
+	}
+	w.goingBack, w.made = false, nil
+	w.key = wire.AppendKey(w.key[:0], m)
+	if w.s.batch.has(w.key) {
+		w.s.flush() // a batch has one change of a key
+	}
+	return nil
+}
+
+// held returns the version in the table under the current key and its place, or nil. The string is
+// only compared.
+func (w *Writer) held() (o *Object, at objectPlace) {
+	o, at, _ = w.s.table.find(unsafe.String(unsafe.SliceData(w.key), len(w.key)))
+	return o, at
+}
+
+func (w *Writer) identity(m *wire.Meta, received []byte) identity {
+	id := identityOf(m.UID, m.ResourceVersion)
+	if !id.opaqueRV {
+		w.newest = max(w.newest, id.rv)
+	}
+	if len(received) > 0 {
+		id.sum = wire.Fingerprint(w.s.decoder.encoding, received)
+	}
+	return id
+}
+
+// compare decides what an incoming version of the current key changes, and returns the version in
+// the table and its place. If came is newer, the caller puts the version. If came is conflicting,
+// the caller keeps it unconfirmed. Otherwise compare has recorded what there is to record.
+func (w *Writer) compare(id *identity, received []byte) (held *Object, at objectPlace, came order) {
+	if w.isOutdated() {
+		return nil, at, same
+	}
+	delete(w.unconfirmed, string(w.key)) // the source has reported something later
+	if held, at = w.held(); held == nil {
+		if w.s.deletions.outdates(w, string(w.key), id.rv, id.opaqueUID || id.opaqueRV) {
+			return nil, at, conflicting
+		}
+		delete(w.firstUnconfirmed, string(w.key))
+		return nil, at, newer
+	}
+	if id.against(held) == same && id.sum != held.sum && w.sameContent(held, received) {
+		id.sum = held.sum
+	}
+	if came = w.ownUnlessNewer(id, held); came == older && w.contradicts(id, held) {
+		return held, at, conflicting
+	}
+	delete(w.firstUnconfirmed, string(w.key))
+	return held, at, came
+}
+
+// sameContent reports whether the received bytes have the content of the version in the table,
+// though the fingerprints differ. Another server may send the members of a JSON object in another
+// order.
+func (w *Writer) sameContent(held *Object, received []byte) (same bool) {
+	enc := w.s.decoder.encoding
+	if enc != wire.JSON || len(received) == 0 || held.size == 0 || held.sum == 0 || held.flags&flagMade != 0 {
+		return false
+	}
+	_ = held.withRaw(func(raw []byte) error {
+		same = wire.Same(enc, raw, received)
+		return nil
+	})
+	return same
+}
+
+// put adds an object to the batch, which packs it when it is flushed.
+func (w *Writer) put(m *wire.Meta, id *identity, raw []byte, held *Object, at objectPlace) error {
+	p := pending{writer: w, before: held, at: at}
+	b := w.s.filling()
+	if err := b.index(w.s, &p, m, raw); err != nil {
+		b.drop(&p)
+		return fmt.Errorf("index %s: %w", w.key, err)
+	}
+	o := w.newObject(m, id, raw, held)
+	o.indexed = p.hash
+	p.key, p.object = o.key, o
+	b.queue.add(w.s, o, held, raw, m.UID, id)
+	b.add(&p)
+	w.s.flushFull()
+	return nil
+}
+
+// putPacked adds a version that needs no packing to the batch.
+func (w *Writer) putPacked(p *pending) {
+	b := w.s.filling()
+	b.indexAgain(w.s, p)
+	b.add(p)
+}
+
+// newObject returns a version that is yet to be packed.
+func (w *Writer) newObject(m *wire.Meta, id *identity, raw []byte, held *Object) *Object {
+	o := &Object{uid: id.uid, rv: id.rv, sum: id.sum, size: uint32(len(raw)), nsLen: uint16(len(m.Namespace))}
+	if id.opaqueUID {
+		o.flags |= flagOpaqueUID
+	}
+	if id.opaqueRV {
+		o.flags |= flagOpaqueRV
+	}
+	if id.made {
+		o.flags |= flagMade
+	}
+	if w.manual {
+		o.flags |= flagManual
+	}
+	if held != nil {
+		o.key = held.key
+	} else {
+		o.key = string(w.key)
+	}
+	w.made = o
+	return o
+}
+
+// newValue returns a version whose decoded value the cache does not track, and so never evicts.
+func (w *Writer) newValue(m *wire.Meta, id *identity, value any, held *Object) *Object {
+	o := w.newObject(m, id, nil, held)
+	o.packed = string(id.uidText) + string(id.rvText)
+	o.layout = &layout{cachedDecoder: w.s.decoder, isValue: true}
+	for k, v := range m.Labels() {
+		if o.layout.labels == nil {
+			o.layout.labels = make(map[string]string)
+		}
+		o.layout.labels[string(k)] = string(v)
+	}
+	box := &decodedBox{value: value}
+	d := newDecodedEntry(box, 0)
+	d.strong.Store(box)
+	o.decoded.Store(d)
+	return o
+}
+
+func (w *Writer) takeDeletion(m *wire.Meta, raw []byte, missed bool) error {
+	w.s.writing.Lock()
+	defer w.s.writing.Unlock()
+	if err := w.check(m, raw); err != nil {
+		return err
+	}
+	id := identityOf(m.UID, m.ResourceVersion)
+	held, _ := w.held()
+	stale := held == nil || w.isOutdated() || !held.ownedBy(w) || w.stale(&id, held, missed)
+	if u, ok := w.unconfirmed[string(w.key)]; ok && (id.opaqueRV || id.rv >= u.rv) { // this is later
+		delete(w.unconfirmed, u.key)
+		if held != nil && w.replacing { // the list, as of its end, does not have it
+			held.marks &^= w.bit
+		}
+	}
+	if u, ok := w.firstUnconfirmed[string(w.key)]; ok && (id.opaqueRV || id.rv >= u.rv) {
+		delete(w.firstUnconfirmed, u.key)
+	}
+	late := false
+	if !id.opaqueRV {
+		late, w.newest = id.rv <= w.newest, max(w.newest, id.rv)
+	}
+	if !stale {
+		p := pending{key: held.key, before: held, missed: missed, late: late, coalesced: w.coalesced}
+		if !id.opaqueRV {
+			p.end = id.rv
+		}
+		w.release(p)
+	}
+	return nil
+}
+
+// release adds to the batch that this writer's owner no longer has p.before.
+func (w *Writer) release(p pending) {
+	p.writer = w
+	b := w.s.filling()
+	b.unindex(w.s, &p)
+	b.add(&p)
+	w.s.flushFull()
+}
+
+// BeginReplace starts a relist: Put marks objects as seen from here on. It aborts a relist that is
+// still running. rebase says that the server went back in time. Then the relist takes lower
+// resourceVersions, and deletes objects of any resourceVersion.
+//
+// If a replace with rebase was aborted and begins again, the server counts as having gone back once
+// more, unless the source reported nothing in between.
+func (w *Writer) BeginReplace(rebase bool) {
+	for _, outdated := range w.beginReplace(rebase) {
+		outdated()
+	}
+}
+
+// beginReplace returns the functions that the caller must call without a lock.
+func (w *Writer) beginReplace(rebase bool) (outdated []func()) {
+	w.s.writing.Lock()
+	defer w.s.writing.Unlock()
+	w.s.flush()
+	w.sweep(func(o *Object) { o.marks &^= w.bit })
+	if w.listed && !w.synced && !w.replacing {
+		w.firstUnconfirmed = w.unconfirmed
+	}
+	w.replacing, w.unconfirmed, w.newest = true, nil, 0
+	w.replaces++
+	return w.enterGeneration(rebase)
+}
+
+// ListRequested records that the request is sent for the state with which the next BeginReplace
+// begins. If another writer finds before that BeginReplace that the server went back, it is not
+// known which past the answer reports, and the writer is Outdated after BeginReplace as well.
+// Without ListRequested, BeginReplace takes the state for one of its own moment.
+func (w *Writer) ListRequested() {
+	w.s.writing.Lock()
+	defer w.s.writing.Unlock()
+	requested := w.s.serverGen
+	w.asked = &requested
+}
+
+// enterGeneration moves the writer to the server generation in which its state was requested. If
+// the writer is the first to find that the server went back, it begins a new one. It returns the
+// functions of the writers that are outdated by that.
+func (w *Writer) enterGeneration(rebase bool) (outdated []func()) {
+	s := w.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	to := s.serverGen
+	if w.asked != nil {
+		to, w.asked = *w.asked, nil
+	}
+	if rebase && w.serverGen == s.serverGen && !w.goingBack {
+		s.serverGen++
+		to = s.serverGen
+		for other := range s.writers {
+			if other != w && other.outdated != nil {
+				outdated = append(outdated, other.outdated)
+				other.outdated = nil
+			}
+		}
+	}
+	if w.goingBack = w.goingBack || rebase; w.serverGen != to {
+		// A list of the new past settles what was unconfirmed of the old one.
+		w.serverGen, w.aboveProgress, w.firstUnconfirmed, w.listed = to, nil, nil, w.listed && w.synced
+	}
+	return outdated
+}
+
+// Replacing reports whether the writer is between BeginReplace and its end. Only the writer's own
+// goroutine calls it.
+func (w *Writer) Replacing() bool { return w.replacing }
+
+// EndReplace ends a relist at resourceVersion, to which the writer is then current. It overrides
+// what the source reported up to there. Everything in the writer's scope that was not seen since
+// BeginReplace loses this writer's owner. Where the list has a lower version than the store, the
+// list's replaces it.
+//
+// A version newer than the list, as an integer, stays if this source reported it and the replace
+// did not begin with rebase: the watch that continues from the list reports what became of it. What
+// other sources reported says nothing about this one.
+//
+// The first EndReplace makes the writer synced. If the list has objects that other sources reported
+// deleted, the writer is synced as soon as it is known whether they exist. Without BeginReplace,
+// EndReplace only does Flush and Progress.
+func (w *Writer) EndReplace(resourceVersion string) {
+	w.s.writing.Lock()
+	defer w.s.writing.Unlock()
+	w.s.flush()
+	if w.replacing {
+		at := progressOf(resourceVersion)
+		bounded := at.ok && at.rv > 0
+		w.releaseAll(at.rv, func(o *Object) bool {
+			return o.marks&w.bit == 0 && !(bounded && w.lastReceived(o) > at.rv)
+		})
+	}
+	w.replacing, w.goingBack, w.listed, w.firstUnconfirmed = false, false, true, nil
+	w.progressTo(resourceVersion)
+	w.trySync()
+}
+
+// AbortReplace ends a relist that broke off: the table keeps what it had, and what was put. What
+// was unconfirmed after the first list is so again, except for what the relist reported.
+func (w *Writer) AbortReplace() {
+	w.s.writing.Lock()
+	defer w.s.writing.Unlock()
+	w.abortReplace()
+}
+
+func (w *Writer) abortReplace() {
+	w.s.flush()
+	if w.replacing {
+		w.replacing, w.unconfirmed, w.firstUnconfirmed = false, w.firstUnconfirmed, nil
+	}
+}
+
+// Remove ends the writer for good. The writer's owner no longer has the objects of its scope, and
+// those that no other owner has are deleted. Put and Delete return ErrWriterRemoved from then on.
+// Removing again does nothing.
+func (w *Writer) Remove() {
+	s := w.s
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if w.removed {
+		return
+	}
+	w.abortReplace()
+	s.mu.Lock()
+	w.removing = true
+	s.mu.Unlock()
+	w.releaseAll(0, func(*Object) bool { return true })
+	w.removed = true
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.writers, w)
+	s.log.setSynced(s.syncedLocked())
+	s.announceLocked()
+}
+
+// Progress records that the writer is current to resourceVersion with what was put before: a
+// bookmark's, or an event's own. It takes effect when the batch is flushed, or immediately if the
+// batch is empty. Progress ignores "".
+func (w *Writer) Progress(resourceVersion string) {
+	w.s.writing.Lock()
+	defer w.s.writing.Unlock()
+	w.progressTo(resourceVersion)
+}
+
+func (w *Writer) progressTo(resourceVersion string) {
+	if resourceVersion == "" || w.removed {
+		return
+	}
+	s := w.s
+	w.goingBack = false
+	at := progressOf(resourceVersion)
+	unsettled := len(w.unconfirmed) > 0 && !w.replacing
+	if unsettled {
+		w.confirm(at)
+	}
+	s.mu.Lock()
+	if w.next, w.advanced = at, true; s.batch.empty() {
+		w.advanceLocked()
+	}
+	s.mu.Unlock()
+	if unsettled {
+		s.flush() // after a bookmark no caller does; only then may the writer be synced
+	}
+}
+
+func (w *Writer) advanceLocked() {
+	if !w.advanced {
+		return
+	}
+	at := w.next
+	if w.next, w.advanced = (progress{}), false; w.isOutdated() {
+		return
+	}
+	w.progress, w.progress.serverGen = at, w.serverGen
+	for key, rv := range w.aboveProgress {
+		if rv <= w.progress.rv {
+			delete(w.aboveProgress, key)
+		}
+	}
+	w.s.deletions.forget(w.s)
+	w.s.announceLocked()
+}
+
+// ResourceVersion returns the last progress, or "" before the first.
+func (w *Writer) ResourceVersion() string {
+	w.s.mu.RLock()
+	defer w.s.mu.RUnlock()
+	if w.advanced {
+		return w.next.text
+	}
+	return w.progress.text
+}
+
+// trySync makes the writer synced if its first replace has ended and the table has all of that
+// list. The source will report an object that may have been deleted since: it changed after the
+// list.
+func (w *Writer) trySync() {
+	if !w.listed || w.replacing {
+		return
+	}
+	s := w.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if checking {
+		s.checkTableLocked()
+	}
+	if w.isOutdated() {
+		w.listed = false
+	}
+	if w.synced || w.removed || !w.listed {
+		return
+	}
+	for key := range w.unconfirmed {
+		if held, _ := s.table.get(key); held == nil {
+			return
+		}
+	}
+	for key := range w.unconfirmed {
+		held, _ := s.table.get(key)
+		s.log.awaitVersion(held) // another writer has put it, and the first list has it too
+	}
+	w.synced = true
+	s.log.setSynced(s.syncedLocked())
+	s.announceLocked()
+}
+
+// sweep visits the objects of this writer's scope that its owner has, in key order.
+func (w *Writer) sweep(visit func(o *Object)) {
+	prefix := ""
+	if w.scope.Namespace != "" {
+		prefix = w.scope.Namespace + "/"
+	}
+	w.s.table.ascend(prefix, func(key string, o *Object) bool {
+		if !strings.HasPrefix(key, prefix) {
+			return false
+		}
+		if o.ownedBy(w) {
+			visit(o)
+		}
+		return true
+	})
+}
+
+// releaseAll releases all objects that match, as deletions that the source did not report. end is
+// the resourceVersion at which they were found to be gone.
+func (w *Writer) releaseAll(end uint64, match func(o *Object) bool) {
+	var found []*Object
+	w.sweep(func(o *Object) {
+		if match(o) {
+			found = append(found, o)
+		}
+	})
+	for i, o := range found {
+		w.release(pending{key: o.key, before: o, end: end, missed: true})
+		found[i] = nil
+	}
+	w.s.flush()
+}

@@ -1,0 +1,76 @@
+package feed
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirproject/weir/internal/core/wire"
+)
+
+// coalesced has an upstream that is a cache itself send a change that it coalesces up to 12.
+func (s *testFeed) coalesced(rv int) {
+	s.t.Helper()
+	s.Coalesced("12")
+	if err := s.put(wire.Modified, "a", rv, 0); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// settled has the upstream send the bookmark that ends it.
+func (s *testFeed) settled() {
+	s.Coalesced("")
+	s.Progress("12")
+}
+
+// TestCoalescedUpstream: a client can resume from the end of what the upstream coalesces, and not
+// from the middle of it.
+func TestCoalescedUpstream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestFeed(t, 0)
+		s.coalesced(11)
+		s.prove(10) // as another replica of the upstream has it
+		s.settled()
+		for at, want := range map[uint64][]string{12: nil, 10: {"ERROR 410"}, 5: {"MODIFIED u-a@11"}} {
+			if got := s.watch(at); !slices.Equal(got, want) {
+				t.Errorf("from %d: %v, want %v", at, got, want)
+			}
+		}
+	})
+}
+
+// TestCoalescedEnds: a watch gets a bookmark when the upstream has sent all that it coalesces,
+// however late that is and although no change comes with it. Other bookmarks follow.
+func TestCoalescedEnds(t *testing.T) {
+	for _, tt := range []struct {
+		open, rest time.Duration
+		bookmarks  int
+	}{{time.Second, 2 * time.Second, 2}, {90 * time.Second, 2 * time.Second, 2}, {90 * time.Second, 2 * time.Minute, 3}} {
+		t.Run(fmt.Sprint(tt), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newTestFeed(t, 0)
+				ctx, cancel := context.WithCancel(context.Background())
+				w, done := httptest.NewRecorder(), make(chan struct{})
+				go func() {
+					defer close(done)
+					serveFrom(s.cache, w, httptest.NewRequest("GET", "/api/v1/pods?watch=1&allowWatchBookmarks=1&timeoutSeconds=1000&resourceVersion=5", nil).WithContext(ctx))
+				}()
+				synctest.Wait()
+				s.coalesced(10)
+				time.Sleep(tt.open)
+				s.settled()
+				time.Sleep(tt.rest)
+				cancel()
+				<-done
+				if n := strings.Count(w.Body.String(), "BOOKMARK"); n < tt.bookmarks || !strings.Contains(w.Body.String(), `"resourceVersion":"12"`) {
+					t.Errorf("%d bookmarks: %s", n, w.Body)
+				}
+			})
+		})
+	}
+}

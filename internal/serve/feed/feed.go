@@ -1,0 +1,202 @@
+// Package feed keeps a watch cache equal to one resource of an upstream API server, and proves how
+// current the cache is.
+//
+// A [Feed] joins what that needs: a store and its history, a reflector that lists and watches the
+// upstream, the sink between the two (sink.go), the watch cache in front, and the prover, which
+// lets the owner answer consistent reads (prover.go, proofwatch.go). The proxy serves from feeds,
+// and so do the watch caches in the simulation.
+package feed
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/internal/core/reflector"
+	"github.com/weirproject/weir/internal/core/source"
+	"github.com/weirproject/weir/internal/core/store"
+	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/serve/watchcache"
+)
+
+// Config configures a Feed. Upstream, Encoding and Cache.Resource are required; the zero value of
+// every other field works.
+type Config struct {
+	// Upstream is the API server. Proofs come from it over their own connections.
+	Upstream *rest.Config
+	// Encoding is the encoding of the upstream's answers and of the objects in the store.
+	Encoding wire.Encoding
+	// LogBytes bounds the change log, and so how far back a WATCH can resume. 0: 8 MiB.
+	LogBytes int64
+	// Cache configures the watch cache. New sets its Store, Encoding, Clock and History.
+	Cache watchcache.Config
+	// Reflector configures the reflector. New sets its Encoding. Its Mode must not be WatchList: the
+	// sink takes initial events for changes.
+	Reflector reflector.Config
+	// ProofTimeout bounds how long ProveCurrent, ProveVersion and NewestVersion wait. A short WATCH
+	// for a proof lasts as long, and kube-apiserver sends its bookmark two seconds before its end.
+	// 0: 3 s.
+	ProofTimeout time.Duration
+	// Reserve is called before n bytes are stored. An error forbids that and ends the feed. nil: there
+	// is no bound.
+	Reserve func(n int) error
+	// OnListed is called once, when the first list is complete. It may be nil.
+	OnListed func()
+	// OnRefuse is called when only a new Feed can represent the upstream, before Run returns the same
+	// error: ErrWentBack, ErrRelistTooLarge, or that of Reserve. It may be nil. OnListed and OnRefuse
+	// are called by the goroutine of Run, which holds no lock then.
+	OnRefuse func(error)
+	// Stats counts for several feeds of one resource. nil: the feed counts for itself.
+	Stats *Stats
+	// Requests counts the requests to the upstream, and their bytes. It may be nil.
+	Requests *source.Stats
+}
+
+// Stats counts what feeds have received and asked.
+type Stats struct {
+	Events         atomic.Uint64 // of watches
+	InitialObjects atomic.Uint64 // of first lists
+	VersionQueries atomic.Uint64 // LISTs that asked for the upstream's newest resourceVersion
+	ProofWatches   atomic.Uint64 // short WATCHes that waited for a bookmark
+}
+
+// Feed is one store with everything between it and its upstream. It lasts from the first list until
+// only a new store can represent the upstream. All methods are safe for concurrent use.
+type Feed struct {
+	store     *store.Store
+	cache     *watchcache.Cache
+	sink      *sink
+	reflector *reflector.Reflector
+	prover    *prover
+	closers   []func() // of what New has made, in that order
+}
+
+// New returns a feed that makes no request until Run. The caller must call Close. The error is that
+// of an invalid Upstream or Cache.
+func New(cfg Config) (_ *Feed, err error) {
+	resource := source.Resource{GVR: cfg.Cache.Resource.GroupVersionResource, Encoding: cfg.Encoding}
+	opts := source.Options{Stats: cfg.Requests}
+	src, err := source.New(cfg.Upstream, resource, opts)
+	if err != nil {
+		return nil, err
+	}
+	proofs, err := newProofSource(cfg.Upstream, resource, opts)
+	if err != nil {
+		return nil, err
+	}
+	f := &Feed{closers: []func(){src.CloseIdleConnections, proofs.CloseIdleConnections}}
+	if err := f.build(cfg, src, proofs); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// build makes the parts of the feed. Proofs come from the sources, in turn if one fails.
+func (f *Feed) build(cfg Config, src, proofs source.Source) (err error) {
+	setDefaults(&cfg)
+	f.store = store.New(store.Config{Encoding: cfg.Encoding, LogBytes: cfg.LogBytes, KeepLog: true})
+	f.closers = append(f.closers, f.store.Close)
+	f.sink = &sink{
+		Writer: f.store.Writer(store.Scope{}), store: f.store, history: watchcache.NewHistory(0, 0, 0),
+		stats: cfg.Stats, reserve: cfg.Reserve, onListed: cfg.OnListed, onRefuse: cfg.OnRefuse,
+	}
+	cfg.Cache.Store, cfg.Cache.Encoding, cfg.Cache.Clock, cfg.Cache.History = f.store, cfg.Encoding, f.sink, f.sink.history
+	if f.cache, err = watchcache.New(cfg.Cache); err != nil {
+		return err
+	}
+	f.closers = append(f.closers, f.cache.Close)
+	cfg.Reflector.Encoding = cfg.Encoding
+	f.reflector = reflector.New(src, f.sink, cfg.Reflector)
+	f.prover = newProver([]source.Source{proofs, src}, f.sink, f.reflector.Status, cfg.ProofTimeout)
+	f.closers = append(f.closers, f.prover.close)
+	return nil
+}
+
+func setDefaults(cfg *Config) {
+	if cfg.ProofTimeout == 0 {
+		cfg.ProofTimeout = defaultProofTimeout
+	}
+	if cfg.Reserve == nil {
+		cfg.Reserve = func(int) error { return nil }
+	}
+	if cfg.OnListed == nil {
+		cfg.OnListed = func() {}
+	}
+	if cfg.OnRefuse == nil {
+		cfg.OnRefuse = func(error) {}
+	}
+	if cfg.Stats == nil {
+		cfg.Stats = &Stats{}
+	}
+}
+
+// Run lists and watches the upstream until ctx ends, and then returns the cause of ctx. It returns
+// earlier with the error of which OnRefuse was notified. When it returns, nothing can be proven any
+// more, and the cache still serves what the store has. Run must be called once at most.
+func (f *Feed) Run(ctx context.Context) error {
+	defer f.prover.close()
+	return f.reflector.Run(ctx)
+}
+
+// Close closes the cache, the store and idle connections. Run must not be running.
+func (f *Feed) Close() {
+	for _, c := range slices.Backward(f.closers) {
+		c()
+	}
+}
+
+// Store returns the store, for reading.
+func (f *Feed) Store() *store.Store { return f.store }
+
+// Cache returns the watch cache. It answers 429 until the first list is complete.
+func (f *Feed) Cache() *watchcache.Cache { return f.cache }
+
+// Reflector returns the reflector, for reading.
+func (f *Feed) Reflector() *reflector.Reflector { return f.reflector }
+
+// Version returns the resourceVersion that the store is current to. 0: there was no list yet.
+func (f *Feed) Version() uint64 { return f.sink.version() }
+
+// WaitVersion blocks until the feed has reached a resourceVersion by itself. It returns ctx's error
+// if that ends first.
+func (f *Feed) WaitVersion(ctx context.Context, resourceVersion uint64) error {
+	return f.sink.Wait(ctx, resourceVersion)
+}
+
+// ProveVersion blocks until the feed has reached a resourceVersion, and reports whether it has. It
+// asks the upstream, and gives up after Config.ProofTimeout at the latest.
+func (f *Feed) ProveVersion(ctx context.Context, resourceVersion uint64) bool {
+	return f.prover.proveVersion(ctx, resourceVersion)
+}
+
+// ProveCurrent blocks until the feed is as new as the upstream was after the call, and reports
+// whether it is. It gives up after Config.ProofTimeout, when ctx ends, if the feed does not watch
+// the upstream, or if the upstream has gone back.
+func (f *Feed) ProveCurrent(ctx context.Context) bool { return f.prover.proveCurrent(ctx) }
+
+// NewestVersion returns the upstream's newest resourceVersion. Callers that wait at the same time
+// share one request.
+func (f *Feed) NewestVersion(ctx context.Context) (uint64, error) {
+	return f.prover.newestVersion(ctx)
+}
+
+// LastHeard returns when the feed was last shown to be the upstream's state. It is at least as new
+// as the upstream was then, except for events in transit.
+func (f *Feed) LastHeard() time.Time {
+	at := f.reflector.Status().CurrentAt
+	if proven := time.Unix(0, f.prover.provenAt.Load()); proven.After(at) {
+		return proven
+	}
+	return at
+}
+
+// Bytes returns the memory of the store, the history, the caches of answers, and a relist in
+// progress.
+func (f *Feed) Bytes() int64 {
+	cache := f.cache.Stats()
+	return f.store.Memory().Total() + f.sink.history.Bytes() + cache.EncodeCacheBytes + cache.PagedBytes + f.sink.relistedBytes.Load()
+}

@@ -1,0 +1,321 @@
+package feed
+
+import (
+	"context"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/core/resourceversion"
+	"github.com/weirproject/weir/internal/core/source"
+	"github.com/weirproject/weir/internal/core/wire"
+)
+
+// lateServer is a source that is an API server which has just started: it refuses a watch, or sends
+// a bookmark of an older state than other servers have.
+type lateServer struct {
+	source.Source
+	bookmark string // "": the watch is refused
+}
+
+func (l lateServer) NewestVersion(context.Context, string) (string, error) { return "9", nil }
+
+func (l lateServer) Watch(context.Context, source.WatchOptions) (source.Watch, error) {
+	if l.bookmark == "" {
+		return nil, errors.New("not yet")
+	}
+	return &oneBookmark{rv: l.bookmark}, nil
+}
+
+// oneBookmark is a watch that sends a bookmark.
+type oneBookmark struct {
+	source.Watch
+	rv string
+}
+
+func (w *oneBookmark) Next() (source.Event, error) {
+	return source.Event{Type: wire.Bookmark, Object: source.Object{Raw: fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q}}`, w.rv)}}, nil
+}
+
+func (w *oneBookmark) Encoding() wire.Encoding { return wire.JSON }
+
+func (w *oneBookmark) Close() error { return nil }
+
+// TestNotProvenByOneWatch: a read does not wait longer than for the first watch that was opened for
+// it and has proven nothing.
+func TestNotProvenByOneWatch(t *testing.T) {
+	for _, bookmark := range []string{"", "5"} {
+		synctest.Test(t, func(t *testing.T) {
+			ts := newTestFeed(t, 0) // at 5
+			p := ts.proving(lateServer{bookmark: bookmark})
+			if p.proveCurrent(t.Context()) || p.stats.ProofWatches.Load() != 1 {
+				t.Errorf("bookmark %q: proven, or not, with %d watches", bookmark, p.stats.ProofWatches.Load())
+			}
+			p.close()
+			if p.proveCurrent(t.Context()) || p.proveVersion(t.Context(), 9) {
+				t.Errorf("bookmark %q: proven when it had ended", bookmark)
+			}
+		})
+	}
+}
+
+// silentServer is a source whose watches last as long as they may and send nothing but bookmark, if
+// that is set.
+type silentServer struct {
+	source.Source
+	bookmark *atomic.Pointer[string]
+	changes  func() int // nil: its newest resourceVersion is 9
+}
+
+func (s silentServer) NewestVersion(context.Context, string) (string, error) {
+	if s.changes != nil {
+		return strconv.Itoa(s.changes()), nil
+	}
+	return "9", nil
+}
+
+func (s silentServer) Watch(ctx context.Context, o source.WatchOptions) (source.Watch, error) {
+	if rv := s.bookmark.Load(); rv != nil {
+		return &oneBookmark{rv: *rv}, nil
+	}
+	return &silentWatch{ctx: ctx, lasts: o.Timeout}, nil
+}
+
+// silentWatch is a watch that ends when its time is over.
+type silentWatch struct {
+	oneBookmark
+	ctx   context.Context
+	lasts time.Duration
+}
+
+func (w *silentWatch) Next() (source.Event, error) {
+	select {
+	case <-time.After(w.lasts): // of the clock of the test
+		return source.Event{}, io.EOF
+	case <-w.ctx.Done():
+		return source.Event{}, w.ctx.Err()
+	}
+}
+
+// TestSilentWatchesAreGivenUp: where short WATCHes never send a bookmark, as those of Events, only
+// the first reads wait for one, and then one a minute.
+func TestSilentWatchesAreGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := newTestFeed(t, 0) // at 5
+		server := silentServer{bookmark: &atomic.Pointer[string]{}}
+		p := ts.proving(server)
+		read := func() (took time.Duration, current bool) {
+			time.Sleep(2 * queryInterval) // so that the query does not wait for the pace
+			began := time.Now()
+			current = p.proveCurrent(t.Context())
+			return time.Since(began), current
+		}
+		for n := range 3 * maxProofWatches {
+			took, current := read()
+			if waits := took > time.Second; current || waits && n >= maxProofWatches || !waits && n == 0 {
+				t.Errorf("read %d: current %v, after %v", n, current, took)
+			}
+		}
+		// One more may begin before the last reader of those before has left.
+		if n := p.stats.ProofWatches.Load(); n > maxProofWatches+1 {
+			t.Errorf("%d watches", n)
+		}
+		time.Sleep(silentRest)
+		if took, current := read(); current || took < time.Second {
+			t.Errorf("a minute later: current %v, after %v", current, took)
+		}
+		if took, _ := read(); took > time.Second {
+			t.Errorf("after the silence that was tried: %v", took)
+		}
+		time.Sleep(silentRest)
+		server.bookmark.Store(new("9"))
+		for range 2 {
+			if took, current := read(); !current || took > time.Second {
+				t.Errorf("with bookmarks: current %v, after %v", current, took)
+			}
+		}
+		p.close()
+	})
+}
+
+// TestChangesBesideSilentWatches: silent WATCHes do not count while changes prove reads.
+func TestChangesBesideSilentWatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := newTestFeed(t, 0) // at 5
+		ctx, cancel := context.WithCancel(t.Context())
+		// Other resources have changed since the last change of this one.
+		server := silentServer{bookmark: &atomic.Pointer[string]{}, changes: func() int { return int(ts.version()) + 5 }}
+		p := ts.proving(server)
+		var changing sync.WaitGroup
+		changing.Go(func() {
+			for rv := 10; ctx.Err() == nil; rv += 10 {
+				if err := ts.put(wire.Modified, "a", rv, 0); err != nil {
+					t.Error(err)
+				}
+				ts.Progress(strconv.Itoa(rv))
+				ts.Flush()
+				time.Sleep(700 * time.Millisecond)
+			}
+		})
+		for n := range 40 {
+			time.Sleep(2 * time.Second)
+			if !p.proveCurrent(t.Context()) {
+				t.Errorf("read %d is not proven", n)
+			}
+		}
+		cancel()
+		p.close()
+		changing.Wait()
+	})
+}
+
+// movingServer is a source whose watches each send, after a second, a bookmark that is newer by
+// one than what they were opened from.
+type movingServer struct{ source.Source }
+
+func (movingServer) Watch(_ context.Context, o source.WatchOptions) (source.Watch, error) {
+	time.Sleep(time.Second) // of the clock of the test
+	return &oneBookmark{rv: resourceversion.Format(resourceversion.Number(o.ResourceVersion) + 1)}, nil
+}
+
+// TestNotProvenWithoutReader: for a client that asked for a resourceVersion from far in the future,
+// no watch is opened once it has gone, although each of them proves something.
+func TestNotProvenWithoutReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := newTestFeed(t, 0) // at 5
+		p := ts.proving(movingServer{})
+		if p.proveVersion(t.Context(), 1<<40) {
+			t.Error("proven to be where the upstream is not")
+		}
+		time.Sleep(time.Minute)
+		if n := p.stats.ProofWatches.Load(); n > 2 { // the second may have begun before the client went
+			t.Errorf("%d watches for one client that has gone", n)
+		}
+		if !p.proveVersion(t.Context(), ts.version()+1) {
+			t.Error("not proven after that")
+		}
+	})
+}
+
+// limpingServer is a movingServer each second watch of which breaks off.
+type limpingServer struct {
+	movingServer
+	opened int
+}
+
+func (l *limpingServer) Watch(ctx context.Context, o source.WatchOptions) (source.Watch, error) {
+	if l.opened++; l.opened%2 == 1 {
+		return nil, errors.New("broken off")
+	}
+	return l.movingServer.Watch(ctx, o)
+}
+
+// TestFailuresInARow: the prover gives up after watches that fail in a row. Here each second one
+// does not.
+func TestFailuresInARow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := newTestFeed(t, 0) // at 5
+		p := ts.proving(&limpingServer{})
+		want := ts.version() + 2*maxProofWatches
+		p.wantVersion(want)
+		defer p.leave()
+		short, end := context.WithTimeout(t.Context(), time.Hour)
+		defer end()
+		if err := ts.Wait(short, want); err != nil {
+			t.Errorf("at %d in place of %d: %v", ts.version(), want, err)
+		}
+	})
+}
+
+// TestProofsAskAnother: where a server does not answer, or proves nothing, another source is asked.
+func TestProofsAskAnother(t *testing.T) {
+	for name, bad := range map[string]source.Source{"no answer": deafServer{}, "no proof": lateServer{}} {
+		synctest.Test(t, func(t *testing.T) {
+			ts := newTestFeed(t, 0) // at 5
+			sources := []source.Source{bad, lateServer{bookmark: "9"}}
+			p := ts.proving(sources...)
+			if p.proveCurrent(t.Context()) {
+				t.Errorf("%s: proven by it", name)
+			}
+			if !p.proveCurrent(t.Context()) {
+				t.Errorf("%s: not proven by the other source", name)
+			}
+		})
+	}
+}
+
+// deafServer is a source that answers nothing.
+type deafServer struct{ source.Source }
+
+func (deafServer) NewestVersion(context.Context, string) (string, error) {
+	return "", errors.New("no answer")
+}
+
+// TestProofsAskOneServer: what a proof asks and the WATCH that follows come by one connection, so
+// to the same API server. The LISTs of a session have connections of their own.
+func TestProofsAskOneServer(t *testing.T) {
+	t.Parallel()
+	server, err := apiserver.New(apiserver.Options{Pods: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	var mu sync.Mutex
+	from := map[string]bool{}
+	u := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		from[r.RemoteAddr] = true
+		mu.Unlock()
+		server.ServeHTTP(w, r)
+	}))
+	u.EnableHTTP2 = true
+	u.StartTLS()
+	defer u.Close()
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: u.Certificate().Raw})
+	cfg := &rest.Config{Host: u.URL, TLSClientConfig: rest.TLSClientConfig{CAData: ca}}
+	pods := source.Resource{GVR: schema.GroupVersionResource{Version: "v1", Resource: "pods"}}
+	for _, of := range []struct {
+		name        string
+		source      func(*rest.Config, source.Resource, source.Options) (*source.REST, error)
+		connections int
+	}{
+		{"proofs", newProofSource, 1},
+		{"sessions", source.New, 2},
+	} {
+		src, err := of.source(cfg, pods, source.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rv, err := src.NewestVersion(t.Context(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := src.Watch(t.Context(), source.WatchOptions{ResourceVersion: rv})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+		mu.Lock()
+		if len(from) != of.connections {
+			t.Errorf("%s: %d connections, not %d", of.name, len(from), of.connections)
+		}
+		clear(from)
+		mu.Unlock()
+		src.CloseIdleConnections()
+	}
+}

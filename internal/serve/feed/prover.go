@@ -1,0 +1,227 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/internal/core/reflector"
+	"github.com/weirproject/weir/internal/core/resourceversion"
+	"github.com/weirproject/weir/internal/core/source"
+)
+
+// prover proves that a feed is as new as the upstream was at the time of a read. Then the owner can
+// answer consistent reads, those without resourceVersion. A LIST with limit=1 is consistent and
+// returns the upstream's newest resourceVersion, which the feed must reach. While the resource
+// keeps changing, it does so immediately. Otherwise a short WATCH of the upstream shows that
+// nothing has changed: it ends with a bookmark, and a change that is not in that stream before the
+// bookmark has not happened.
+//
+// All readers that wait when the LIST is sent share its result, and there is one short WATCH at a
+// time. One goroutine lists and one watches while a reader waits. close ends both.
+type prover struct {
+	ctx     context.Context // ends with close
+	cancel  context.CancelFunc
+	sources []source.Source // asked in turn, the next one after each failure
+	sink    *sink
+	status  func() reflector.Status
+	pace    *rate.Limiter // of the queries
+	// timeout is how long a read waits for a proof. A query and a short WATCH last no longer.
+	timeout time.Duration
+	stats   *Stats
+
+	failures atomic.Uint64 // of sources
+	// provenAt is when the newest query was sent whose version was reached, in Unix nanoseconds. 0:
+	// never.
+	provenAt atomic.Int64
+
+	running sync.WaitGroup
+
+	mu       sync.Mutex
+	next     *versionQuery // not sent yet; nil: no reader waits for one
+	querying bool
+	wanted   uint64 // the newest resourceVersion that a reader waits for; 0: none
+	waiting  int    // readers in waitFor
+	watching bool
+	// untried is closed when the short WATCH that is opened next has ended. nil: no reader waits for
+	// it.
+	untried chan struct{}
+	closed  bool
+	// silent counts the short WATCHes in a row that lasted as long as they may and sent no bookmark.
+	// silentAt is when the last of them ended.
+	silent   int
+	silentAt time.Time
+}
+
+// versionQuery is a query for the upstream's newest resourceVersion. The fields below done are set
+// when it is closed.
+type versionQuery struct {
+	done   chan struct{}
+	sent   time.Time
+	before uint64 // the feed's version at that time
+	rv     uint64
+	err    error
+}
+
+const (
+	// queryInterval is the mean time between the queries of a feed, and queryBurst how many may be
+	// sent at the same time: a reader that comes a moment after another needs its own query, and the
+	// short WATCH that is open proves both.
+	queryInterval = time.Second
+	queryBurst    = 2
+	// maxProofWatches is how many short WATCHes in a row may prove nothing.
+	maxProofWatches = 3
+	// kube-apiserver has no watch cache of Events by default, and their WATCHes have bookmarks only
+	// when etcd reports its progress. After maxProofWatches that were silent none is opened for
+	// silentRest. Meanwhile a change of the resource may still prove it, within silentWait.
+	silentRest = time.Minute
+	silentWait = 200 * time.Millisecond
+	// defaultProofTimeout is Config.ProofTimeout's default.
+	defaultProofTimeout = 3 * time.Second
+)
+
+var (
+	errNotWatching = errors.New("the upstream is not being watched")
+	errNotAsked    = errors.New("the upstream was not asked in time for its newest resourceVersion")
+)
+
+func newProver(sources []source.Source, sk *sink, status func() reflector.Status, timeout time.Duration) *prover {
+	p := &prover{sources: sources, sink: sk, status: status, timeout: timeout, stats: sk.stats, pace: rate.NewLimiter(rate.Every(queryInterval), queryBurst)}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	return p
+}
+
+// newProofSource returns the first source for proofs. Its LISTs share one HTTP/2 connection with
+// its WATCHes, so that both reach the same API server where several share one address. The LIST has
+// that server ask etcd for its progress; without that, its watch cache may be behind the LIST of
+// another by 5 s when nothing changes, and one that was just created sends no bookmark at all.
+func newProofSource(upstream *rest.Config, r source.Resource, o source.Options) (*source.REST, error) {
+	upstream = rest.CopyConfig(upstream)
+	if os.Getenv("DISABLE_HTTP2") == "" { // client-go's transports obey it, but for NextProtos
+		upstream.NextProtos = []string{"h2", "http/1.1"}
+	}
+	return source.New(upstream, r, o)
+}
+
+// close ends the goroutines and waits for them. Later calls prove nothing. close may be called
+// again.
+func (p *prover) close() {
+	p.cancel()
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	p.running.Wait()
+}
+
+// proveCurrent implements Feed.ProveCurrent.
+func (p *prover) proveCurrent(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
+	q := p.query(ctx)
+	if q == nil || q.err != nil || q.rv == 0 || q.rv < q.before || !p.waitFor(ctx, q.rv) {
+		return false
+	}
+	sent := q.sent.UnixNano()
+	for at := p.provenAt.Load(); at < sent && !p.provenAt.CompareAndSwap(at, sent); at = p.provenAt.Load() {
+	}
+	return true
+}
+
+// proveVersion implements Feed.ProveVersion.
+func (p *prover) proveVersion(ctx context.Context, rv uint64) bool {
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
+	return p.waitFor(ctx, rv)
+}
+
+// newestVersion implements Feed.NewestVersion.
+func (p *prover) newestVersion(ctx context.Context) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
+	q := p.query(ctx)
+	if q == nil {
+		return 0, errNotAsked
+	}
+	return q.rv, q.err
+}
+
+// query returns the next query for the upstream's newest resourceVersion, which all readers share
+// that wait for it. It returns nil if ctx or the feed ends first.
+func (p *prover) query(ctx context.Context) *versionQuery {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return nil
+	}
+	q := p.next
+	if q == nil {
+		q = &versionQuery{done: make(chan struct{})}
+		p.next = q
+	}
+	if !p.querying {
+		p.querying = true
+		p.running.Go(p.queryLoop)
+	}
+	p.mu.Unlock()
+	select {
+	case <-q.done:
+		return q
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// queryLoop sends queries while readers wait.
+func (p *prover) queryLoop() {
+	for {
+		p.mu.Lock()
+		if p.next == nil {
+			p.querying = false
+			p.mu.Unlock()
+			return
+		}
+		p.mu.Unlock()
+		_ = p.pace.Wait(p.ctx) // if the feed has ended, so does the query
+		p.mu.Lock()
+		q := p.next
+		p.next = nil
+		q.sent = time.Now()
+		p.mu.Unlock()
+		q.before = p.sink.version()
+		q.rv, q.err = p.queryOnce()
+		close(q.done)
+	}
+}
+
+func (p *prover) queryOnce() (uint64, error) {
+	if !p.isWatching() {
+		return 0, errNotWatching
+	}
+	p.stats.VersionQueries.Add(1)
+	ctx, cancel := context.WithTimeout(p.ctx, p.timeout)
+	defer cancel()
+	rv, err := p.source().NewestVersion(ctx, "")
+	if err != nil {
+		p.failures.Add(1)
+	}
+	return resourceversion.Number(rv), err
+}
+
+// source returns the source to ask. Where several API servers share one address, one that fails may
+// answer pings for hours, so that the connection to it stays: another source has its own.
+func (p *prover) source() source.Source {
+	return p.sources[p.failures.Load()%uint64(len(p.sources))]
+}
+
+// isWatching reports whether the feed watches the upstream. A feed that has lost its watch cannot
+// be proven current by another stream.
+func (p *prover) isWatching() bool {
+	st := p.status()
+	return st.Phase == reflector.Watching && st.Err == nil
+}

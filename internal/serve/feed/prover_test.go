@@ -1,0 +1,163 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirproject/weir/internal/core/reflector"
+	"github.com/weirproject/weir/internal/core/source"
+	"github.com/weirproject/weir/internal/core/wire"
+)
+
+// clockedSource answers queries for the newest resourceVersion with 2, and records when.
+type clockedSource struct {
+	source.Source
+	began time.Time
+	asked []time.Duration
+}
+
+func (s *clockedSource) NewestVersion(context.Context, string) (string, error) {
+	s.asked = append(s.asked, time.Since(s.began).Round(time.Millisecond))
+	return "2", nil
+}
+
+// TestQueriesArePaced: a reader that comes a moment after another does not wait, and many that come
+// one after another cost the upstream one query a second.
+func TestQueriesArePaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &clockedSource{began: time.Now()}
+		ts := newTestFeed(t, 0)
+		ts.Progress("2")
+		ts.Flush()
+		p := ts.proving(src)
+		var readers sync.WaitGroup
+		for range 30 {
+			readers.Go(func() {
+				if !p.proveCurrent(t.Context()) {
+					t.Error("not proven")
+				}
+			})
+			time.Sleep(100 * time.Millisecond)
+		}
+		readers.Wait()
+		want := []time.Duration{0, 100 * time.Millisecond, time.Second, 2 * time.Second, 3 * time.Second}
+		if !slices.Equal(src.asked, want) {
+			t.Errorf("asked at %v, want %v", src.asked, want)
+		}
+	})
+}
+
+// changedServer is a source whose watches send a change at 6 and then a bookmark at 9.
+type changedServer struct{ source.Source }
+
+func (changedServer) NewestVersion(context.Context, string) (string, error) { return "9", nil }
+
+func (changedServer) Watch(context.Context, source.WatchOptions) (source.Watch, error) {
+	return &scriptedWatch{source: &scriptedSource{events: []source.Event{
+		{Type: wire.Modified, Object: source.Object{Raw: scriptedObject("a", 6)}},
+		{Type: wire.Bookmark, Object: source.Object{Raw: []byte(`{"metadata":{"resourceVersion":"9"}}`)}},
+	}}}, nil
+}
+
+// TestProvenWhileStalled: a bookmark does not prove a feed current that has not received the change
+// before it. A feed that has lost its watch sends no query.
+func TestProvenWhileStalled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := newTestFeed(t, 0)
+		p := ts.proving(changedServer{})
+		if p.proveCurrent(t.Context()) || ts.version() != 5 || ts.stats.ProofWatches.Load() == 0 {
+			t.Errorf("current, or at %d in place of 5, after %d watches", ts.version(), ts.stats.ProofWatches.Load())
+		}
+		synctest.Wait()
+		asked := ts.stats.VersionQueries.Load()
+		p.status = func() reflector.Status {
+			return reflector.Status{Phase: reflector.Watching, Err: errors.New("lost")}
+		}
+		if p.proveCurrent(t.Context()) || ts.stats.VersionQueries.Load() != asked {
+			t.Error("a feed that has lost its watch is current, or has sent a query")
+		}
+	})
+}
+
+// TestReadToBookmark: a bookmark proves a feed current that has received the change before it.
+func TestReadToBookmark(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := newTestFeed(t, 0)
+		p := ts.proving(changedServer{})
+		if err := ts.put(wire.Modified, "a", 6, 0); err != nil {
+			t.Fatal(err)
+		}
+		if p.watchOnce(5); ts.version() != 9 {
+			t.Errorf("at %d in place of 9", ts.version())
+		}
+	})
+}
+
+// TestProve: a proof moves the feed's version, and wakes those who wait for it. A change at a
+// resourceVersion that was proven to have none shows another past.
+func TestProve(t *testing.T) {
+	ts := newTestFeed(t, 0)
+	waited := make(chan error, 1)
+	go func() { waited <- ts.Wait(t.Context(), 9) }()
+	for range 2 {
+		ts.prove(9)
+	}
+	if err := <-waited; err != nil {
+		t.Fatal(err)
+	}
+	if ts.prove(7); ts.version() != 9 {
+		t.Errorf("proven at 9, and at %d", ts.version())
+	}
+	if err := ts.Wait(t.Context(), 8); err != nil {
+		t.Error(err)
+	}
+	late, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if err := ts.Wait(late, 10); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("waiting for what is not there: %v", err)
+	}
+	if err := ts.put(wire.Modified, "a", 10, 0); err != nil || ts.version() != 10 || ts.ended != nil {
+		t.Errorf("a change after it: %v, at %d, given up for %v", err, ts.version(), ts.ended)
+	}
+	ts.prove(20)
+	if err := ts.put(wire.Modified, "a", 15, 0); !errors.Is(err, ErrWentBack) || !errors.Is(ts.ended, ErrWentBack) {
+		t.Errorf("a change that was proven not to be: %v, given up for %v", err, ts.ended)
+	}
+}
+
+// changing is a source that answers a query for its newest resourceVersion after a newer change.
+type changing struct {
+	source.Source
+	newest string
+	then   func()
+}
+
+func (c changing) NewestVersion(context.Context, string) (string, error) {
+	c.then()
+	return c.newest, nil
+}
+
+// TestProvenUnderChanges: a feed that is newer than the answer when that comes is current; one that
+// was newer before the query is of another past.
+func TestProvenUnderChanges(t *testing.T) {
+	for _, tt := range []struct {
+		newest  string
+		current bool
+	}{{"6", true}, {"5", true}, {"4", false}} {
+		ts := newTestFeed(t, 0) // at 5
+		src := changing{newest: tt.newest, then: func() {
+			if err := ts.put(wire.Modified, "a", 9, 0); err != nil {
+				t.Error(err)
+			}
+		}}
+		p := ts.proving(src)
+		if got := p.proveCurrent(t.Context()); got != tt.current {
+			t.Errorf("the upstream was at %s, the copy at 5, and is at %d: current: %v", tt.newest, ts.version(), got)
+		}
+	}
+}

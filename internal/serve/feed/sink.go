@@ -1,0 +1,370 @@
+package feed
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/weirproject/weir/internal/core/reflector"
+	"github.com/weirproject/weir/internal/core/resourceversion"
+	"github.com/weirproject/weir/internal/core/store"
+	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/serve/watchcache"
+)
+
+// sink is the reflector's Sink. It writes what the reflector receives into the store, and records
+// in the history which revision of the store is which resourceVersion. It is the cache's Clock.
+//
+// Each state of the store is one that the upstream had. Changes are applied one by one, in the
+// order of their resourceVersions, also those that a relist finds: a client whose watch breaks off
+// in the middle resumes at another replica from its last resourceVersion, and must not miss changes
+// with lower ones. The sink does not know when an object was deleted that a relist does not have.
+// Such deletions come first, and carry no newer resourceVersion than the client had: a client whose
+// watch breaks off then receives some of them again and misses none. The states between the last
+// one before a relist and the relist's own are a gap in the history.
+type sink struct {
+	*store.Writer
+	store    *store.Store
+	history  *watchcache.History
+	onListed func()          // called once, after the first list
+	onRefuse func(error)     // called without mu when only a new store helps, see refuse
+	reserve  func(int) error // called before bytes are stored; an error forbids that
+	stats    *Stats
+
+	// mu is held while the store and the history change together, and while both are read.
+	mu sync.Mutex
+	// listed says that the first list is complete. The reflector's goroutine writes it under mu.
+	listed    bool
+	recorded  uint64                    // newest version in history; likewise
+	coalesced uint64                    // up to here the upstream coalesces changes; likewise
+	proven    uint64                    // no change up to here is missing, see prove
+	waiters   map[*proofWaiter]struct{} // one for each caller of Wait
+
+	refused error // why the sink takes nothing more; nil: it does. The reflector's goroutine uses it
+
+	// The reflector's goroutine uses these fields, for the relist in progress.
+	relisted      []relistedObject
+	versionBefore uint64 // the store's version before it
+	otherPast     bool   // it has an object in an old version that the store did not have
+
+	relistedBytes atomic.Int64 // of relisted; at most maxRelistedBytes and one object
+}
+
+// relistedObject is an object of a relist that differs from the store's.
+type relistedObject struct {
+	rv  uint64
+	raw []byte
+}
+
+// maxRelistedBytes bounds the objects that a relist buffers to sort them.
+const maxRelistedBytes = 32 << 20
+
+// The errors that end a Feed: only a new one, with an empty store, can represent the upstream.
+var (
+	// ErrWentBack is returned when the upstream went back in time: it was restored from a backup.
+	ErrWentBack = errors.New("the upstream went back in time")
+	// ErrRelistTooLarge is returned when the objects that changed until a relist exceed 32 MiB.
+	ErrRelistTooLarge = errors.New("a relist found too much that had changed to put it in order")
+)
+
+// Observe implements watchcache.Clock.
+func (s *sink) Observe(fn func(resourceVersion uint64)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.listed { // an incomplete relist may have changed what has no resourceVersion of its own
+		s.recordVersion(s.recorded)
+	}
+	fn(s.versionLocked())
+}
+
+// version returns the resourceVersion that the store is current to.
+func (s *sink) version() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.versionLocked()
+}
+
+func (s *sink) versionLocked() uint64 {
+	return max(resourceversion.Number(s.store.ResourceVersion()), s.proven)
+}
+
+// Wait implements watchcache.Clock. When it returns, the history is current too.
+func (s *sink) Wait(ctx context.Context, resourceVersion uint64) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	w := &proofWaiter{resourceVersion, func() { cancel(errProven) }}
+	s.mu.Lock()
+	if s.proven >= resourceVersion {
+		w.done()
+	}
+	if s.waiters == nil {
+		s.waiters = map[*proofWaiter]struct{}{}
+	}
+	s.waiters[w] = struct{}{}
+	s.mu.Unlock()
+	err := s.store.WaitResourceVersion(ctx, resourceversion.Format(resourceVersion))
+	s.mu.Lock()
+	delete(s.waiters, w)
+	s.mu.Unlock()
+	if err != nil && !errors.Is(context.Cause(ctx), errProven) {
+		return err
+	}
+	s.Observe(func(uint64) {})
+	return nil
+}
+
+// proofWaiter is a caller of Wait, which a proof may wake.
+type proofWaiter struct {
+	rv   uint64
+	done func()
+}
+
+// errProven is the cause that ends a wait for a proven resourceVersion.
+var errProven = errors.New("proven")
+
+// prove records that the store is the state at rv: it has every change up to rv.
+func (s *sink) prove(rv uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.listed || s.coalesced > 0 || rv <= s.versionLocked() {
+		return
+	}
+	s.proven = rv
+	s.recordVersion(rv)
+	for w := range s.waiters {
+		if w.rv <= rv {
+			w.done()
+		}
+	}
+}
+
+// contradicts reports whether a proof says that there is no change at rv. A change at such a
+// resourceVersion shows that the upstream has gone back. The caller holds the lock.
+func (s *sink) contradicts(rv uint64) bool {
+	return rv > 0 && rv <= s.proven && rv > resourceversion.Number(s.store.ResourceVersion())
+}
+
+// Err implements reflector.Sink. Once the sink has refused something, Err ends the reflector: a
+// later resourceVersion, or the end of a list, would say that the store has what was refused.
+func (s *sink) Err() error {
+	if s.refused != nil {
+		return s.refused
+	}
+	return s.Writer.Err()
+}
+
+// refuse has the sink take nothing more, notifies the owner, and returns why. The caller does not
+// hold the lock: the owner may read the versions of this sink and of others.
+func (s *sink) refuse(why error) error {
+	s.refused = why
+	s.onRefuse(why)
+	return why
+}
+
+// Take implements reflector.Sink.
+func (s *sink) Take(t wire.EventType, m *wire.Meta, object []byte, _ any) error {
+	if err := s.take(t, m, object); err != nil {
+		return reflector.Refusal{Err: err}
+	}
+	return nil
+}
+
+func (s *sink) take(t wire.EventType, m *wire.Meta, object []byte) error {
+	if err := s.reserve(len(object)); err != nil {
+		return s.refuse(err)
+	}
+	switch {
+	case t == 0 && !s.listed:
+		s.stats.InitialObjects.Add(1)
+		return s.Put(m, object)
+	case t == 0:
+		return s.takeListed(m, object)
+	}
+	s.stats.Events.Add(1)
+	err := s.takeEvent(t, m, object)
+	if err == ErrWentBack {
+		return s.refuse(err)
+	}
+	return err
+}
+
+// takeEvent applies an event of a watch. It returns ErrWentBack, and applies nothing, if a proof
+// contradicts the event.
+func (s *sink) takeEvent(t wire.EventType, m *wire.Meta, object []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rv := resourceversion.Number(m.ResourceVersion)
+	if s.contradicts(rv) {
+		return ErrWentBack
+	}
+	if rv >= s.coalesced {
+		s.settle()
+	}
+	before := s.store.Revision()
+	err := s.Writer.Take(t, m, object, nil)
+	if rv < s.coalesced {
+		s.Flush()
+		return err
+	}
+	s.Progress(string(m.ResourceVersion))
+	if s.Flush(); s.store.Revision() > before { // Take itself applies a large object
+		s.recordVersion(rv)
+	}
+	return err
+}
+
+// Coalesced implements reflector.Sink, for an upstream that is such a cache itself. What the
+// upstream found by a relist is passed on like what a relist of this sink finds.
+func (s *sink) Coalesced(resourceVersion string) {
+	s.Writer.Coalesced(resourceVersion)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	upTo := resourceversion.Number(resourceVersion)
+	switch {
+	case !s.listed:
+	case upTo == 0:
+		s.settle()
+	default:
+		if from := max(s.versionLocked(), s.recorded) + 1; s.coalesced == 0 && from < upTo {
+			s.history.AddGap(from)
+		}
+		s.history.BeginRelist(s.store.Revision(), upTo)
+		s.coalesced = max(s.coalesced, upTo)
+	}
+}
+
+// settle notes that the upstream sends each change from now on. The caller holds the lock.
+func (s *sink) settle() {
+	if s.coalesced > 0 {
+		s.history.EndRelist(s.store.Revision())
+		s.recordVersion(s.coalesced) // ends the gap: a bookmark may be all that follows
+		s.coalesced = 0
+	}
+}
+
+// recordVersion records in the history that the store is the state at rv, so that a WATCH can
+// resume there. The caller holds the lock.
+func (s *sink) recordVersion(rv uint64) {
+	s.recorded = max(s.recorded, rv)
+	s.history.Add(rv, s.store.Revision())
+}
+
+// takeListed takes an object of a relist. It marks an unchanged object as present immediately, and
+// buffers any other.
+func (s *sink) takeListed(m *wire.Meta, object []byte) error {
+	rv := resourceversion.Number(m.ResourceVersion)
+	stored, ok := s.store.Get(string(wire.AppendKey(nil, m)))
+	same := ok && stored.UID() == string(m.UID)
+	var has uint64
+	if ok {
+		has, _ = stored.ResourceVersionNumber()
+	}
+	s.otherPast = s.otherPast || rv > 0 && rv <= s.versionBefore && has != rv
+	if same && has > rv {
+		return s.Put(m, object) // the store decides at the end which version is right
+	}
+	if unchanged, err := s.Unchanged(m, object); unchanged || err != nil {
+		return err
+	}
+	if s.relistedBytes.Add(int64(len(object))) > maxRelistedBytes {
+		s.relisted = nil
+		why := ErrRelistTooLarge
+		if s.otherPast { // the end of the list, which would decide, is not read
+			why = ErrWentBack
+		}
+		return s.refuse(why)
+	}
+	s.relisted = append(s.relisted, relistedObject{rv, slices.Clone(object)})
+	if !same {
+		return nil // another object has the key now: the stored one is deleted first
+	}
+	var was wire.Meta
+	raw, err := stored.Meta(&was, nil)
+	if err != nil {
+		return err
+	}
+	return s.Put(&was, raw) // marks that the object still exists, in another version
+}
+
+// BeginReplace implements reflector.Sink.
+func (s *sink) BeginReplace(rebase bool) {
+	s.dropRelisted()
+	s.versionBefore, s.otherPast = resourceversion.Number(s.store.ResourceVersion()), false
+	s.Writer.BeginReplace(rebase)
+	if rebase && s.listed {
+		_ = s.refuse(ErrWentBack)
+	}
+}
+
+// AbortReplace implements reflector.Sink.
+func (s *sink) AbortReplace() {
+	s.dropRelisted()
+	s.Writer.AbortReplace()
+}
+
+func (s *sink) dropRelisted() {
+	s.relisted = nil
+	s.relistedBytes.Store(0)
+}
+
+// EndReplace implements reflector.Sink.
+func (s *sink) EndReplace(resourceVersion string) {
+	switch {
+	case !s.listed:
+		s.endFirstList(resourceVersion)
+		s.onListed()
+	case !s.endRelist(resourceVersion):
+		s.AbortReplace()
+		_ = s.refuse(ErrWentBack)
+	}
+}
+
+// endFirstList completes the first list.
+func (s *sink) endFirstList(resourceVersion string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.Writer.EndReplace(resourceVersion)
+	s.recorded = resourceversion.Number(resourceVersion)
+	s.history.Reset(s.recorded, s.store.Revision())
+	s.listed = true
+}
+
+// endRelist applies what a relist has found. It applies nothing and returns false if the relist
+// shows another past: the upstream was restored from a backup and has reached the same
+// resourceVersions again, and watchers must not receive its objects as changes. That shows in an
+// object in an old version that the store did not have, unless the list itself is older than the
+// store, and in an object that a proof contradicts.
+func (s *sink) endRelist(resourceVersion string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	end := resourceversion.Number(resourceVersion)
+	contradicts := func(o relistedObject) bool { return s.contradicts(o.rv) }
+	if s.otherPast && end >= s.versionBefore || slices.ContainsFunc(s.relisted, contradicts) {
+		return false
+	}
+	slices.SortStableFunc(s.relisted, func(a, b relistedObject) int { return cmp.Compare(a.rv, b.rv) })
+	at := s.recorded
+	if end > s.versionBefore {
+		if from := max(s.versionBefore, at) + 1; from < end {
+			s.history.AddGap(from)
+		}
+		at = end
+	}
+	s.history.BeginRelist(s.store.Revision(), at)
+	s.Writer.EndReplace(resourceVersion)
+	var m wire.Meta
+	for _, o := range s.relisted {
+		if wire.ReadMeta(s.store.Encoding(), o.raw, &m) != nil || s.Put(&m, o.raw) != nil {
+			continue // it was read before; the object's next event brings it
+		}
+		s.Flush() // one by one, in this order
+	}
+	s.recordVersion(at)
+	s.history.EndRelist(s.store.Revision())
+	s.coalesced = 0
+	s.dropRelisted()
+	return true
+}

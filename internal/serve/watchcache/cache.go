@@ -1,0 +1,307 @@
+package watchcache
+
+import (
+	"context"
+	"math"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weirproject/weir/internal/core/codec"
+	"github.com/weirproject/weir/internal/core/request"
+	"github.com/weirproject/weir/internal/core/resourceversion"
+	"github.com/weirproject/weir/internal/core/store"
+	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/serve/workers"
+)
+
+// Config configures a [Cache]. Resource, Store and Encoding are required; the zero value of every
+// other field works.
+type Config struct {
+	Resource Resource
+	// Store holds the objects. It should keep its log (store.Config.KeepLog), or no client can
+	// resume a watch. The cache reads the store and does not close it.
+	Store *store.Store
+	// Encoding is the encoding of the objects in the store.
+	Encoding wire.Encoding
+	// Clock tells how current the store is. nil: as current as its writers' progress.
+	Clock Clock
+	// History maps resourceVersions to revisions of the store. nil: no client can resume a watch.
+	History *History
+	// LabelSets adds an index by all labels of an object together, which makes the first request
+	// with a label selector as cheap as later ones. It takes about 45 bytes an object. It is of no
+	// use where hardly two objects have the same labels.
+	LabelSets bool
+	// BookmarkInterval is the time between two bookmarks of a watcher. 0: one minute.
+	BookmarkInterval time.Duration
+	// MinWatch is the least duration of a WATCH without timeoutSeconds, which lasts a random time
+	// between MinWatch and twice that. 0: 30 minutes.
+	MinWatch time.Duration
+	// Flush decides how long a watcher waits between two writes while changes keep coming. nil:
+	// each change is written at once.
+	Flush *FlushPacer
+	// Workers send to watchers, so that the goroutines of their requests keep small stacks. nil: a
+	// watch is sent to in the goroutine of its request.
+	Workers *workers.Pool
+	// BuffersWrites says that the server buffers writes to a connection while it answers, as the
+	// proxy does. A LIST is then written in the largest pieces. false: each write fills one TLS
+	// record.
+	BuffersWrites bool
+	// ExpireLate ends a watch with 410 Expired when it has fallen behind the change log, or is to
+	// get a change that a relist has found, which may stand for several. false: the watch is caught
+	// up, with one change for each object.
+	ExpireLate bool
+	// WatchBuffer is called at the start of each watch and tells how many changes may wait for it:
+	// with more it is closed, without an error, as kube-apiserver's watch cache closes a watcher
+	// whose buffer is full. It is for tests and demonstrations. 0, or nil: a slow watcher is never
+	// closed.
+	WatchBuffer func() int
+	// Closed answers requests that come after Close. nil: 503.
+	Closed error
+	// Bookmarks is called at the start of each watch. It lets tests delay the bookmark that ends
+	// the initial events, or suppress bookmarks. nil: neither.
+	Bookmarks func() (late time.Duration, never bool)
+}
+
+// Clock tells how current a cache is.
+type Clock interface {
+	// Observe calls f with a resourceVersion. While f runs, the store holds every change up to it
+	// and none after it. f must not block.
+	Observe(f func(resourceVersion uint64))
+	// Wait blocks until the store holds every change up to resourceVersion. It returns ctx's error
+	// if that ends first.
+	Wait(ctx context.Context, resourceVersion uint64) error
+}
+
+// Cache serves GET, LIST and WATCH of one resource out of a store. It is safe for concurrent use.
+// Each watch waits in the goroutine of its request. The hub adds one goroutine while it has
+// subscriptions.
+type Cache struct {
+	resource      *Resource
+	store         *store.Store
+	encoding      wire.Encoding
+	codec         *codec.Codec
+	clock         Clock
+	history       *History
+	fields        map[string]*selectableField
+	bookmark      time.Duration
+	minWatch      time.Duration
+	flush         *FlushPacer
+	workers       *workers.Pool
+	buffersWrites bool
+	expireLate    bool
+	bookmarks     func() (time.Duration, bool)
+	watchBuffer   func() int // nil: none
+
+	floor       atomic.Uint64 // resourceVersions below it are expired
+	pagedStates stateCache
+
+	indexes     indexes
+	sets        labelSets
+	hub         hub
+	ownCursors  cursors     // cursors of watchers that the hub does not serve
+	held        heldChanges // of the hub, and of watchers that are being caught up
+	encoded     encodeCache
+	bodies      sharedBodies
+	readWrites  writeDeadlines // of LISTs and GETs
+	watchWrites writeDeadlines // of WATCHes
+	drain       drain
+	counters    counters
+
+	closing context.Context // done when the cache closes
+	close   context.CancelFunc
+	expired atomic.Bool // set before close: watches end with 410
+	closed  error       // see Config.Closed
+}
+
+const (
+	defaultBookmarkInterval = time.Minute
+	defaultMinWatch         = 30 * time.Minute
+	// writeTimeout is how long one write to a client may block before its connection is closed.
+	writeTimeout = 5 * time.Minute
+)
+
+// New returns a cache. It fails if a field path does not exist in the resource's type.
+func New(cfg Config) (*Cache, error) {
+	r := cfg.Resource
+	if r.ListKind == "" {
+		r.ListKind = r.Kind + "List"
+	}
+	r.conversion = newConversion(&r, cfg.Encoding)
+	c := &Cache{
+		resource:      &r,
+		store:         cfg.Store,
+		encoding:      cfg.Encoding,
+		codec:         codec.OfStruct(r.Type),
+		clock:         cfg.Clock,
+		history:       cfg.History,
+		bookmark:      orDefault(cfg.BookmarkInterval, defaultBookmarkInterval),
+		minWatch:      orDefault(cfg.MinWatch, defaultMinWatch),
+		flush:         cfg.Flush,
+		workers:       cfg.Workers,
+		buffersWrites: cfg.BuffersWrites,
+		expireLate:    cfg.ExpireLate,
+		bookmarks:     cfg.Bookmarks,
+		watchBuffer:   cfg.WatchBuffer,
+		closed:        cfg.Closed,
+	}
+	c.indexes = indexes{cache: c, byName: map[string]*index{}, wanted: map[string]*decayingSum{}}
+	c.hub.cache = c
+	c.pagedStates.limit = maxCachedStateBytes
+	for _, ds := range []*writeDeadlines{&c.readWrites, &c.watchWrites} {
+		ds.timeout, ds.stalled = writeTimeout, &c.counters.stalled
+	}
+	c.closing, c.close = context.WithCancel(context.Background())
+	c.drain = newDrain(c.closing)
+	if c.clock == nil {
+		c.clock = storeClock{cfg.Store}
+	}
+	if c.closed == nil {
+		c.closed = errShuttingDown()
+	}
+	if c.history == nil {
+		c.history = NewHistory(0, math.MaxUint64, 0)
+	}
+	if c.bookmarks == nil {
+		c.bookmarks = func() (time.Duration, bool) { return 0, false }
+	}
+	var err error
+	if c.fields, err = compileFields(cfg.Encoding, &r); err != nil {
+		return nil, err
+	}
+	if cfg.LabelSets {
+		if err := c.indexes.addPermanent(labelSetIndex); err != nil {
+			return nil, err
+		}
+	}
+	for _, f := range r.Fields {
+		if f.Indexed {
+			if err := c.indexes.addPermanent(fieldIndexName(f.Label)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return c, nil
+}
+
+func orDefault(d, otherwise time.Duration) time.Duration {
+	if d <= 0 {
+		return otherwise
+	}
+	return d
+}
+
+// Close ends all watches and does not wait for them. A watch whose client has taken everything
+// before first sends what the store holds; any other one may end where its client is. Both send a
+// bookmark if that was asked for, but for one that is still being caught up after closeGrace. Later
+// requests get Config.Closed.
+func (c *Cache) Close() {
+	c.close()
+	c.readWrites.close(closeGrace)
+	c.watchWrites.close(closeGrace)
+	c.pagedStates.close()
+}
+
+// Expire closes the cache and ends its watches with 410 Expired, before their next event. Use it
+// when the source has gone back to an earlier state, so that the clients' objects and
+// resourceVersions no longer exist.
+func (c *Cache) Expire() {
+	c.expired.Store(true)
+	c.Close()
+}
+
+// Compact expires all resourceVersions before the current one: they get 410 Expired.
+func (c *Cache) Compact() {
+	c.CompactTo(c.currentState().rv)
+}
+
+// CompactTo expires the resourceVersions before resourceVersion, for good: they get 410 Expired.
+func (c *Cache) CompactTo(resourceVersion uint64) {
+	for {
+		floor := c.floor.Load()
+		if floor >= resourceVersion || c.floor.CompareAndSwap(floor, resourceVersion) {
+			break
+		}
+	}
+	c.pagedStates.drop(resourceVersion)
+}
+
+// Serve answers a read, until it ends. It takes what is read from rd and ignores the URL of the
+// request.
+func (c *Cache) Serve(w http.ResponseWriter, r *http.Request, rd *request.Request) {
+	if rest := c.Begin(w, r, rd); rest != nil {
+		rest()
+	}
+}
+
+// Begin answers a GET or a LIST, or begins a WATCH, as [Cache.Serve] does. It answers everything
+// but what changes after the beginning of a WATCH: rest sends that, until the WATCH ends, and waits
+// for that beginning if it has yet to come. The caller must call rest unless it is nil.
+func (c *Cache) Begin(w http.ResponseWriter, r *http.Request, rd *request.Request) (rest func()) {
+	var err error
+	if rd.Verb == "get" {
+		if err = c.get(w, r, rd); err != nil {
+			WriteError(w, r, err)
+		}
+		return nil
+	}
+	if rest, err = c.begin(w, r, rd); err != nil {
+		c.counters.failed(err)
+		WriteError(w, r, err)
+	}
+	return rest
+}
+
+// begin answers a LIST, or begins a WATCH. It returns an error only if it has written nothing.
+func (c *Cache) begin(w http.ResponseWriter, r *http.Request, rd *request.Request) (rest func(), err error) {
+	if err := c.ready(); err != nil {
+		return nil, err
+	}
+	mt, ok := rd.Accept.Negotiate(c.canServe)
+	if !ok {
+		return nil, errNotAcceptable()
+	}
+	s, err := c.newSelector(rd.Namespace, rd.ReviewName(), &rd.Options)
+	if err != nil {
+		return nil, err
+	}
+	rep := c.newRepresentation(mt, rd.IncludeObject)
+	if !rd.Watch {
+		return nil, c.list(w, r, rd, s, rep)
+	}
+	if err := rep.checkRows(); err != nil {
+		return nil, err
+	}
+	if wt := c.openWatch(w, r, &rd.Options, s, rep); wt != nil {
+		return wt.serve, nil
+	}
+	return nil, nil
+}
+
+func (c *Cache) newRepresentation(mt request.MediaType, includeObject string) representation {
+	return representation{MediaType: mt, resource: c.resource, codec: c.codec, stored: c.encoding, rowObject: metav1.IncludeObjectPolicy(includeObject)}
+}
+
+const notReadyRetrySeconds = 1
+
+func (c *Cache) ready() error {
+	if c.closing.Err() != nil {
+		return c.closed
+	}
+	if !c.store.Synced() {
+		return apierrors.NewTooManyRequests("storage is (re)initializing", notReadyRetrySeconds)
+	}
+	return nil
+}
+
+// storeClock is a Clock that follows the progress of the store's writers.
+type storeClock struct{ *store.Store }
+
+func (s storeClock) Observe(f func(uint64)) { f(resourceversion.Number(s.ResourceVersion())) }
+
+func (s storeClock) Wait(ctx context.Context, rv uint64) error {
+	return s.WaitResourceVersion(ctx, resourceversion.Format(rv))
+}

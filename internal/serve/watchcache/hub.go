@@ -1,0 +1,270 @@
+package watchcache
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/weirproject/weir/internal/core/store"
+)
+
+// hub reads each change once for all selective watchers and offers it to those that it concerns.
+// Other watchers are not woken. It runs one goroutine while it has subscriptions; the last one to
+// leave ends it. It is safe for concurrent use.
+type hub struct {
+	cache *Cache
+	n     atomic.Int64 // subscriptions: as many as all has
+
+	mu        sync.Mutex
+	cursor    *store.Cursor // up to where changes were dispatched; nil exactly while all is empty
+	all       map[*subscription]struct{}
+	interests interestIndex // of those in all, each once for each value of its interest
+	reader    matcher
+	changes   [batch]store.Change
+	inBacklog bool // the changes come from what the log dropped before the hub read it
+
+	// backlogLock is held while such changes are dispatched. Each stands for several changes, so a
+	// watcher must see all of them or none.
+	backlogLock sync.RWMutex
+}
+
+// subscribe returns a subscription that begins after a snapshot, the snapshot, and its
+// resourceVersion.
+func (h *hub) subscribe(of interest) (sub *subscription, sn *store.Snapshot, rv uint64, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.open(); err != nil {
+		return nil, nil, 0, err
+	}
+	for {
+		h.dispatch() // most of it without blocking a writer
+		h.cache.clock.Observe(func(now uint64) {
+			rv, sn = now, h.cache.store.Snapshot()
+			h.dispatch()
+		})
+		// Otherwise a clock without a lock has moved, and this is tried again.
+		if h.cursor.Revision() == sn.Revision() || h.cursor.Closed() {
+			return h.add(newSubscription(h, of)), sn, rv, nil
+		}
+	}
+}
+
+// join returns a subscription that continues where cursor stands, and closes cursor. What cursor
+// has yet to deliver comes first.
+func (h *hub) join(of interest, cursor *store.Cursor) (*subscription, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	defer cursor.Close()
+	if err := h.open(); err != nil {
+		return nil, err
+	}
+	sub := newSubscription(h, of)
+	for {
+		h.dispatch()
+		for n := cursor.Next(h.changes[:]); n > 0; n = cursor.Next(h.changes[:]) {
+			for i := range h.changes[:n] {
+				of := h.offering(i)
+				sub.offer(&of, 1, false) // the watcher filters it again
+				of.done()
+			}
+			clear(h.changes[:n])
+		}
+		// Otherwise a change came in between, and this is tried again.
+		if h.cursor.Revision() == cursor.Revision() || h.cursor.Closed() {
+			return h.add(sub), nil
+		}
+	}
+}
+
+// open starts following the store, for the first subscription. The caller holds the lock.
+func (h *hub) open() error {
+	if h.cursor != nil {
+		return nil
+	}
+	cursor, err := h.cache.store.CursorAt(h.cache.store.Snapshot().Revision())
+	for errors.Is(err, store.ErrTrimmed) {
+		cursor, err = h.cache.store.CursorAt(h.cache.store.Snapshot().Revision())
+	}
+	if err != nil {
+		return err
+	}
+	h.cursor = cursor
+	h.reader = matcher{cache: h.cache}
+	go h.run(cursor)
+	return nil
+}
+
+// run dispatches changes until the last subscription leaves or the store is closed.
+func (h *hub) run(cursor *store.Cursor) {
+	for range cursor.Ready() {
+		h.mu.Lock()
+		if cursor.Closed() {
+			break
+		}
+		h.dispatch()
+		if checking {
+			h.check()
+		}
+		h.mu.Unlock()
+	}
+	defer h.mu.Unlock()
+	if h.cursor == cursor { // the store was closed
+		for s := range h.all {
+			s.end()
+		}
+	}
+}
+
+// flush dispatches everything that the store holds now. It returns false if the store was closed,
+// which may then hold more.
+func (h *hub) flush() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.cursor == nil {
+		return true
+	}
+	h.dispatch()
+	return !h.cursor.Closed()
+}
+
+// dispatch offers the new changes to the subscriptions. The caller holds the lock.
+func (h *hub) dispatch() {
+	for n := h.cursor.Next(h.changes[:]); n > 0; n = h.cursor.Next(h.changes[:]) {
+		coalesced := slices.ContainsFunc(h.changes[:n], func(ch store.Change) bool { return ch.Coalesced })
+		if h.cursor.Pending() > 0 || coalesced {
+			h.dispatchBacklog(n)
+		} else {
+			h.dispatchBatch(n)
+		}
+	}
+	h.reader.forget()
+}
+
+// dispatchBacklog dispatches all changes that the log has dropped, the first n of which are in
+// h.changes.
+func (h *hub) dispatchBacklog(n int) {
+	h.backlogLock.Lock()
+	defer h.backlogLock.Unlock()
+	h.inBacklog = true
+	h.dispatchBatch(n)
+	for h.cursor.Pending() > 0 {
+		h.dispatchBatch(h.cursor.Next(h.changes[:]))
+	}
+	h.inBacklog = false
+}
+
+func (h *hub) dispatchBatch(n int) {
+	for i := range h.changes[:n] {
+		of := h.offering(i)
+		if h.interests.offer(&h.reader, &of) != nil {
+			for s := range h.all { // each watcher gets the error itself
+				if s.offeredSeq != h.interests.seq {
+					s.offer(&of, len(h.all), false)
+				}
+			}
+		}
+		of.done()
+	}
+	clear(h.changes[:n])
+}
+
+// offering begins to offer one of the changes.
+func (h *hub) offering(i int) offering {
+	return offering{held: &h.cache.held, change: &h.changes[i]}
+}
+
+func (h *hub) add(s *subscription) *subscription {
+	if h.all == nil {
+		h.all = map[*subscription]struct{}{}
+	}
+	h.all[s] = struct{}{}
+	h.n.Add(1)
+	h.interests.add(s)
+	if h.cursor.Closed() {
+		s.end()
+	}
+	if checking {
+		h.check()
+	}
+	return s
+}
+
+// leave ends a subscription. The last one closes the hub's cursor and so ends its goroutine.
+func (h *hub) leave(s *subscription) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, ok := h.all[s]; !ok {
+		return
+	}
+	delete(h.all, s)
+	h.n.Add(-1)
+	s.drop()
+	h.interests.remove(s)
+	if len(h.all) == 0 {
+		h.cursor.Close()
+		h.cursor = nil
+		h.reader = matcher{}
+	}
+	if checking {
+		h.check()
+	}
+}
+
+// lag returns by how many changes the slowest subscription is behind.
+func (h *hub) lag() (most uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for s := range h.all {
+		most = max(most, uint64(s.behind()))
+	}
+	return most
+}
+
+// cursors is the set of cursors of watchers. The zero value is empty. It is safe for concurrent
+// use.
+type cursors struct {
+	n atomic.Int64
+
+	mu   sync.Mutex
+	open map[*cursorSource]struct{}
+}
+
+func (cs *cursors) add(l *cursorSource) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if cs.open == nil {
+		cs.open = map[*cursorSource]struct{}{}
+	}
+	cs.open[l] = struct{}{}
+	cs.n.Store(int64(len(cs.open)))
+}
+
+func (cs *cursors) remove(l *cursorSource) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	delete(cs.open, l)
+	cs.n.Store(int64(len(cs.open)))
+}
+
+func (cs *cursors) lag() (most uint64) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	for l := range cs.open {
+		most = max(most, l.Lag())
+	}
+	return most
+}
+
+// taken returns the bytes of what watchers have taken and send, where it begins before the change
+// at which the log does.
+func (cs *cursors) taken(logStart uint64) (n int64) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	for l := range cs.open {
+		if bytes := l.taken.Load(); bytes > 0 && l.oldest.Load() < logStart {
+			n += bytes
+		}
+	}
+	return n
+}

@@ -1,0 +1,388 @@
+package watchcache
+
+import (
+	"fmt"
+	"net/url"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirproject/weir/internal/core/request"
+	"github.com/weirproject/weir/internal/core/store"
+)
+
+// TestInterests: which selectors the hub serves, and by what.
+func TestInterests(t *testing.T) {
+	tc := newTestCache(t, 0, nil)
+	defer tc.close()
+	for _, tt := range []struct {
+		namespace, query string
+		want             *interest // nil: the watcher looks at everything
+	}{
+		{"", "", nil},
+		{"", "labelSelector=color!%3Dred", nil},
+		{"", "labelSelector=color", nil},
+		{"", "fieldSelector=spec.color!%3Dred", nil},
+		{"", "fieldSelector=metadata.name!%3Da", nil},
+		{"ns", "", &interest{by: byNamespace, values: []string{"ns"}, namespace: "ns"}},
+		{"", "fieldSelector=metadata.namespace%3Dns", &interest{by: byNamespace, values: []string{"ns"}, namespace: "ns"}},
+		{"", "fieldSelector=metadata.name%3Da", &interest{by: byName, values: []string{"a"}}},
+		{"ns", "fieldSelector=metadata.name%3Da", &interest{by: byKey, values: []string{"ns/a"}, namespace: "ns"}},
+		{"", "fieldSelector=metadata.name%3Da,metadata.name%3Db", &interest{}},
+		{"", "fieldSelector=spec.color%3Dred", &interest{by: byField, name: "spec.color", values: []string{"red"}}},
+		{"", "fieldSelector=spec.color%3D", &interest{by: byField, name: "spec.color", values: []string{""}}},
+		{"ns", "fieldSelector=spec.color%3Dred&labelSelector=color%3Dred",
+			&interest{by: byField, name: "spec.color", values: []string{"red"}, namespace: "ns"}},
+		{"", "labelSelector=x,color%3Dred", &interest{by: byLabel, name: "color", values: []string{"red"}}},
+		{"", "labelSelector=color+in+(red,blue)", &interest{by: byLabel, name: "color", values: []string{"blue", "red"}}},
+	} {
+		q, err := url.ParseQuery(tt.query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := request.ParseOptions(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sel, err := tc.cache.newSelector(tt.namespace, "", p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, ok := sel.interest(tc.cache)
+		slices.Sort(got.values)
+		if ok != (tt.want != nil) || ok && !reflect.DeepEqual(got, *tt.want) {
+			t.Errorf("%s %s: %+v %v", tt.namespace, tt.query, got, ok)
+		}
+	}
+}
+
+// TestInterestInClusterScoped: the name is the key.
+func TestInterestInClusterScoped(t *testing.T) {
+	tc := newTestCache(t, 0, func(cfg *Config) { cfg.Resource.Namespaced = false })
+	defer tc.close()
+	sel, err := tc.cache.newSelector("", "a", &request.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, ok := sel.interest(tc.cache); !ok || got.by != byKey || got.values[0] != "a" {
+		t.Errorf("%+v %v", got, ok)
+	}
+}
+
+// TestWokenOnlyByWhatConcerns: a watcher that the hub serves does nothing at all for changes of
+// other objects, gets those in and out of its selector, and its bookmarks go on all the same.
+func TestWokenOnlyByWhatConcerns(t *testing.T) {
+	for _, query := range []string{
+		"labelSelector=color%3Dred", "labelSelector=color+in+(red,pink)", "fieldSelector=spec.color%3Dred",
+		"fieldSelector=spec.color%3Dred,metadata.namespace%3Dns",
+	} {
+		t.Run(query, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tc := newTestCache(t, 0, nil)
+				defer tc.close()
+				tc.put("ns", "a", "red")
+				r := newRecorder()
+				defer tc.watch(query+"&allowWatchBookmarks=true", r)()
+				synctest.Wait()
+				flushes := r.flushed()
+				for i := range 100 {
+					tc.put("ns", fmt.Sprint("b", i%10), "blue")
+					synctest.Wait()
+				}
+				if n := r.flushed() - flushes; n != 0 {
+					t.Errorf("woken %d times", n)
+				}
+				want := []string{"ADDED ns/a@101"}
+				if strings.Contains(fmt.Sprint(r.events(t)), "BOOKMARK") {
+					want = append(want, "BOOKMARK@101") // the end of the initial events
+				}
+				tc.put("ns", "b1", "red")
+				tc.put("ns", "a", "red")
+				tc.put("ns", "b1", "blue")
+				tc.remove("ns", "a")
+				tc.remove("ns", "b2")
+				want = append(want, "ADDED ns/b1@202", "MODIFIED ns/a@203", "DELETED ns/b1@204", "DELETED ns/a@205")
+				synctest.Wait()
+				if got := r.events(t); !slices.Equal(got, want) {
+					t.Errorf("got  %v\nwant %v", got, want)
+				}
+				tc.put("ns", "c", "blue")
+				time.Sleep(61 * time.Second)
+				synctest.Wait()
+				if got := r.events(t); got[len(got)-1] != "BOOKMARK@207" {
+					t.Errorf("got %v", got)
+				}
+				if st := tc.cache.Stats(); st.Selective != 1 || tc.cache.counters.watchers.Load() != 1 || st.Lag != 0 || st.Events < 4 || st.Bookmarks == 0 {
+					t.Errorf("%+v", st)
+				}
+			})
+		})
+	}
+}
+
+// TestNotWokenByOtherNamespaces: an interest by label or field is of one namespace if the watcher
+// is.
+func TestNotWokenByOtherNamespaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tc := newTestCache(t, 0, nil)
+		defer tc.close()
+		r := newRecorder()
+		defer tc.watch("fieldSelector=metadata.namespace%3Dns,spec.color%3Dred", r)()
+		synctest.Wait()
+		flushes := r.flushed()
+		tc.put("other", "a", "red")
+		tc.remove("other", "a")
+		synctest.Wait()
+		if n := r.flushed() - flushes; n != 0 {
+			t.Errorf("woken %d times", n)
+		}
+		tc.put("ns", "a", "red")
+		synctest.Wait()
+		if n := r.flushed() - flushes; n != 1 {
+			t.Errorf("woken %d times", n)
+		}
+	})
+}
+
+// TestManyInterests: watchers with different interests, some the same, each get theirs.
+func TestManyInterests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tc := newTestCache(t, 0, nil)
+		defer tc.close()
+		var clients []*recorder
+		var queries []string
+		for i := range 10 {
+			queries = append(queries,
+				fmt.Sprintf("labelSelector=color%%3Dc%d", i),
+				fmt.Sprintf("fieldSelector=spec.color%%3Dc%d", i),
+				fmt.Sprintf("fieldSelector=metadata.name%%3Dt%d", i),
+				fmt.Sprintf("labelSelector=color+in+(c%d,none)", i))
+		}
+		for _, q := range queries {
+			r := newRecorder()
+			clients = append(clients, r)
+			defer tc.watch(fmt.Sprintf("%s&resourceVersion=%d", q, tc.rv), r)()
+		}
+		synctest.Wait()
+		for i := range 10 {
+			tc.put("ns", fmt.Sprint("t", i), fmt.Sprint("c", i))
+		}
+		synctest.Wait()
+		for i, r := range clients {
+			if got, want := r.events(t), []string{fmt.Sprintf("ADDED ns/t%d@%d", i/4, 101+i/4)}; !slices.Equal(got, want) {
+				t.Errorf("%s: got %v, want %v", queries[i], got, want)
+			}
+		}
+	})
+}
+
+// TestLateSubscription: a watcher of the hub that takes nothing costs one change for each key, and
+// is caught up in order.
+func TestLateSubscription(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tc := newTestCache(t, 0, nil)
+		defer tc.close()
+		for i := range 5 {
+			tc.put("ns", fmt.Sprint("t", i), "red")
+		}
+		r := newRecorder()
+		defer tc.watch("labelSelector=color%3Dred", r)()
+		synctest.Wait()
+		before := len(r.events(t))
+		r.block()
+		for i := range 10 * maxQueued {
+			tc.put("ns", fmt.Sprint("t", i%5), "red")
+			if i%100 == 0 {
+				synctest.Wait()
+			}
+		}
+		tc.put("ns", "t1", "blue")
+		tc.remove("ns", "t2")
+		synctest.Wait()
+		if lag := tc.cache.Stats().Lag; lag > maxQueued+5 {
+			t.Errorf("%d changes are kept for five keys", lag)
+		}
+		r.unblock()
+		synctest.Wait()
+		events := r.events(t)
+		if n := len(events) - before; n > 2*batch+maxQueued+10 {
+			t.Errorf("%d events for five keys", n)
+		}
+		if held := replay(t, slices.DeleteFunc(events, isBookmark)); len(held) != 3 || held["ns/t0"] != firstVersion+5+10*maxQueued-4 {
+			t.Errorf("the client holds %v", held)
+		}
+		if tc.cache.Stats().CaughtUp == 0 {
+			t.Error("no watcher was caught up: the test shows nothing")
+		}
+	})
+}
+
+// TestLateHub: what the log has dropped before the hub read it comes to a subscription as one
+// whole, each key once.
+func TestLateHub(t *testing.T) {
+	tc := newTestCache(t, 1000, nil)
+	defer tc.close()
+	h := &tc.cache.hub
+	sub, _, rv, err := h.subscribe(interest{by: byLabel, name: "color", values: []string{"red"}})
+	if err != nil || rv != tc.rv {
+		t.Fatal(rv, err)
+	}
+	defer sub.Close()
+	h.mu.Lock()
+	for i := range 100 {
+		tc.put("ns", fmt.Sprint("t", i%5), "red")
+	}
+	h.backlogLock.RLock() // a watcher is taking changes
+	pumped := make(chan struct{})
+	go func() {
+		defer close(pumped)
+		h.dispatch()
+	}()
+	if n := sub.behind(); n != 0 {
+		t.Errorf("%d changes came although the gate is held", n)
+	}
+	h.backlogLock.RUnlock()
+	<-pumped
+	h.mu.Unlock()
+	if sub.Pending() == 0 {
+		t.Error("nothing is late")
+	}
+	seen := map[string]int{}
+	taken := make([]store.Change, 2)
+	for n := sub.Next(taken); n > 0; n = sub.Next(taken) {
+		for i := range taken[:n] {
+			seen[taken[i].Key()]++
+		}
+	}
+	if len(seen) != 5 || seen["ns/t0"] != 1 {
+		t.Errorf("got %v", seen)
+	}
+}
+
+// TestExpireLate: with the option, the cache expires a watcher that has fallen behind, and none
+// that keeps up.
+func TestExpireLate(t *testing.T) {
+	for _, query := range []string{"", "labelSelector=color%3Dred", "labelSelector=color!%3Dblue"} {
+		synctest.Test(t, func(t *testing.T) {
+			tc := newTestCache(t, 2000, func(cfg *Config) { cfg.ExpireLate = true })
+			defer tc.close()
+			late, good := newRecorder(), newRecorder()
+			from := fmt.Sprintf("&resourceVersion=%d", tc.rv)
+			defer tc.watch(query+from, late)()
+			defer tc.watch(query+from, good)()
+			synctest.Wait()
+			late.block()
+			for i := range 4 * maxQueued {
+				tc.put("ns", fmt.Sprint("t", i%5), "red")
+				synctest.Wait()
+			}
+			late.unblock()
+			synctest.Wait()
+			if got := late.events(t); len(got) > 2*batch || got[len(got)-1] != "ERROR 410" {
+				t.Errorf("%s: %d events, the last %s", query, len(got), got[len(got)-1])
+			}
+			if got := good.events(t); len(got) != 4*maxQueued {
+				t.Errorf("%s: %d events", query, len(got))
+			}
+			if st := tc.cache.Stats(); st.Expired != 1 || tc.cache.counters.watchers.Load() != 1 {
+				t.Errorf("%s: %+v", query, st)
+			}
+		})
+	}
+}
+
+func isBookmark(e string) bool { return strings.HasPrefix(e, "BOOKMARK") }
+
+// TestStoreEndsHubWatch: when the store closes, so do the watches that the hub serves.
+func TestStoreEndsHubWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tc := newTestCache(t, 0, nil)
+		defer tc.close()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			serveList(tc.cache, newRecorder(), newRequest("watch=1&labelSelector=color%3Dred"), "", "")
+		}()
+		synctest.Wait()
+		tc.store.Close()
+		<-done
+		late := newRecorder() // and one that comes later ends at once
+		serveList(tc.cache, late, newRequest("watch=1&labelSelector=color%3Dred"), "", "")
+	})
+}
+
+// TestHubWithBadObject: an object that cannot be read is an error for the watchers that must look
+// into it, and for no others.
+func TestHubWithBadObject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tc := newTestCache(t, 0, nil)
+		defer tc.close()
+		byColor, byNames := newRecorder(), newRecorder()
+		defer tc.watch("fieldSelector=spec.color%3Dred", byColor)()
+		defer tc.watch("fieldSelector=metadata.name%3Da", byNames)()
+		synctest.Wait()
+		tc.rv++
+		tc.writeRaw(fmt.Appendf(nil, `{"metadata":{"name":"bad","namespace":"ns","uid":"u","resourceVersion":"%d"},"spec":{"color"`, tc.rv))
+		tc.put("ns", "a", "blue")
+		synctest.Wait()
+		if got := byColor.events(t); !slices.Equal(got, []string{"ERROR 500"}) {
+			t.Errorf("got %v", got)
+		}
+		if got := byNames.events(t); !slices.Equal(got, []string{"ADDED ns/a@102"}) {
+			t.Errorf("got %v", got)
+		}
+	})
+}
+
+var _ changeSource = (*cursorSource)(nil)
+
+// TestEndsOfLateWatchers: while a late watcher catches up, an object that leaves the selector comes
+// with no resourceVersion beyond those that the watcher has, except that of the change itself: the
+// watcher lacks changes up to there.
+func TestEndsOfLateWatchers(t *testing.T) {
+	for _, query := range []string{"labelSelector=color%3Dred", "labelSelector=color!%3Dblue"} {
+		synctest.Test(t, func(t *testing.T) {
+			tc := newTestCache(t, 2000, nil)
+			defer tc.close()
+			for i := range 5 {
+				tc.put("ns", fmt.Sprint("t", i), "red")
+			}
+			r := newRecorder()
+			defer tc.watch(query, r)()
+			tc.put("ns", "other", "blue") // which tells the client nothing
+			synctest.Wait()
+			r.block()
+			for i := range 10 * maxQueued {
+				tc.put("ns", fmt.Sprint("t", i%5), "red")
+				tc.put("ns", "other", "blue")
+				synctest.Wait()
+			}
+			tc.put("ns", "t1", "blue")
+			left := tc.rv
+			tc.put("ns", "t3", "red")
+			r.unblock()
+			synctest.Wait()
+			newest, ends := uint64(0), 0
+			for _, e := range r.events(t) {
+				_, version, _ := strings.Cut(e, "@")
+				rv, err := strconv.ParseUint(version, 10, 64)
+				if err != nil {
+					t.Fatal(e, err)
+				}
+				if strings.HasPrefix(e, "DELETED") {
+					if ends++; rv > newest && rv != left {
+						t.Errorf("%s: %s, and the client has %d", query, e, newest)
+					}
+				}
+				newest = max(newest, rv)
+			}
+			if ends != 1 || tc.cache.Stats().CaughtUp == 0 {
+				t.Errorf("%s: %d ends, %+v", query, ends, tc.cache.Stats())
+			}
+		})
+	}
+}

@@ -1,0 +1,321 @@
+package watchcache
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"net/http"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weirproject/weir/internal/core/codec"
+	"github.com/weirproject/weir/internal/core/request"
+	"github.com/weirproject/weir/internal/core/resourceversion"
+	"github.com/weirproject/weir/internal/core/store"
+	"github.com/weirproject/weir/internal/core/wire"
+)
+
+// stateForList returns the state that a LIST asks for, its first key, and the most objects it may
+// return (0: no limit).
+func (c *Cache) stateForList(ctx context.Context, rd *request.Request) (st *state, start string, limit int, err error) {
+	if !rd.AnyVersion() { // kube-apiserver ignores the limit, for a later page too
+		limit = int(min(max(rd.Limit, 0), 1<<30))
+	}
+	switch {
+	case rd.Continue != nil:
+		start = rd.Continue.Key(rd.Namespace)
+		st, err = c.stateForContinue(ctx, rd.Continue)
+	case rd.AnyVersion():
+		st = c.currentState()
+	case rd.ExactVersion() > 0:
+		st, err = c.stateExactly(ctx, rd.RV)
+	default:
+		st, err = c.stateNotOlderThan(ctx, rd.RV)
+	}
+	return st, start, limit, err
+}
+
+// stateForContinue returns the state of a later page.
+func (c *Cache) stateForContinue(ctx context.Context, t *request.ContinueToken) (*state, error) {
+	if t.ResourceVersion == request.Inconsistent {
+		return c.stateNotOlderThan(ctx, uint64(t.MinResourceVersion))
+	}
+	st, err := c.stateExactly(ctx, uint64(t.ResourceVersion))
+	if apierrors.IsResourceExpired(err) {
+		expired := apierrors.NewResourceExpired("The provided continue parameter is too old to display a consistent list result. " +
+			"You can start a new list without the continue parameter, or go on with the continue token in this response: the rest " +
+			"of the list is then as it is now, and does not fit the first part where objects changed in between.")
+		expired.ErrStatus.ListMeta.Continue = request.ContinueToken{
+			ResourceVersion: request.Inconsistent, MinResourceVersion: t.ResourceVersion, Start: t.Start,
+		}.String()
+		return nil, expired
+	}
+	return st, err
+}
+
+// page is the result of a LIST.
+type page struct {
+	meta     wire.ListMeta
+	items    iter.Seq[*store.Object]
+	listSize int64  // size of the items in a protobuf list
+	next     string // first key of the next page; empty: there is none
+	bytes    int64  // what the page itself takes: the addresses of its objects
+}
+
+// list answers a LIST. It returns an error only if it has written nothing.
+func (c *Cache) list(w http.ResponseWriter, r *http.Request, rd *request.Request, s *selector, rep representation) error {
+	st, start, limit, err := c.stateForList(r.Context(), rd)
+	if err == nil {
+		err = rep.checkForm(true)
+	}
+	if err != nil {
+		return err
+	}
+	pl := c.planQuery(st, s)
+	m := &matcher{selector: pl.residual, cache: c}
+	sc := newScratch()
+	sc.lend(m, &rep)
+	defer sc.release(m, &rep)
+	ctx := r.Context()
+	pg, err := c.page(ctx, &pl, s, start, limit, m)
+	if pg.next != "" {
+		pg.meta.Continue = request.NewContinueToken(st.rv, rd.Namespace, pg.next).String()
+	}
+	if err == nil && rep.Encoding == wire.Protobuf {
+		pg.listSize, err = measureItems(ctx, pg.items, m, &rep)
+	}
+	if ctx.Err() != nil { // the client has gone
+		panic(http.ErrAbortHandler)
+	}
+	if err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	w.Header().Set("Content-Type", rep.ContentType())
+	w.Header().Set("Cache-Control", "no-cache, private")
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	out, err := c.newBody(w, r, pg.bytes)
+	if err != nil {
+		return err
+	}
+	defer out.end()
+	if rep.Shape == request.Table {
+		err = writeTable(out, pg, m, &rep)
+	} else {
+		err = writeList(out, pg, m, &rep)
+	}
+	if err == nil {
+		err = out.Close()
+	}
+	if isUnread(err) && !out.started {
+		return err
+	}
+	if err != nil && !out.clientGone {
+		// It is too late for a Status. Cutting the connection is the only way to say that the list
+		// is incomplete.
+		panic(http.ErrAbortHandler)
+	}
+	return nil
+}
+
+const addressBytes = 8
+
+// maxPreallocated bounds the capacity allocated before the number of matches is known.
+const maxPreallocated = 1024
+
+// page selects the objects of a page. It collects their addresses, or nothing if all objects are
+// wanted.
+func (c *Cache) page(ctx context.Context, pl *queryPlan, s *selector, start string, limit int, m *matcher) (page, error) {
+	st := pl.state
+	pg := page{meta: wire.ListMeta{ResourceVersion: resourceversion.Format(st.rv), RemainingItemCount: -1}}
+	if s.shard != nil {
+		pg.meta.ShardSelector = s.shard.String()
+	}
+	if limit == 0 && start == "" && s.all() {
+		pg.items = st.from("")
+		c.indexes.record(pl, s, false, st.sn.Len(), st.sn.Len())
+		return pg, nil
+	}
+	chosen := make([]*store.Object, 0, min(pl.estimate, maxPreallocated))
+	fetched, remaining := 0, int64(0)
+	for o := range pl.walk(start) {
+		if err := checkCanceled(ctx, fetched); err != nil {
+			c.indexes.record(pl, s, false, fetched, len(chosen))
+			return pg, err
+		}
+		fetched++
+		ok, err := m.match(o)
+		if err != nil {
+			return pg, err
+		}
+		switch {
+		case !ok:
+			continue
+		case limit == 0 || len(chosen) < limit:
+			chosen = append(chosen, o)
+			continue
+		case remaining == 0:
+			pg.next = o.Key()
+			c.pagedStates.add(st)
+		}
+		remaining++
+		if s.queried || !s.keyOnly() { // kube-apiserver does not count with a selector either
+			remaining = -1
+			break
+		}
+	}
+	if remaining > 0 {
+		pg.meta.RemainingItemCount = remaining
+	}
+	pg.items, pg.bytes = slices.Values(chosen), int64(cap(chosen))*addressBytes
+	c.indexes.record(pl, s, false, fetched, len(chosen))
+	return pg, nil
+}
+
+// checkEvery is how many objects are visited between two checks whether the client is still there.
+const checkEvery = 64
+
+// checkCanceled returns ctx's error, which it checks for each checkEvery-th n.
+func checkCanceled(ctx context.Context, n int) error {
+	if n%checkEvery != 0 {
+		return nil
+	}
+	return ctx.Err()
+}
+
+// measureItems returns the size of the items in a protobuf list.
+func measureItems(ctx context.Context, items iter.Seq[*store.Object], m *matcher, rep *representation) (size int64, err error) {
+	seen := 0
+	for o := range items {
+		if err := checkCanceled(ctx, seen); err != nil {
+			return 0, err
+		}
+		seen++
+		n := o.Size()
+		if !rep.storedAsIs() {
+			object, err := m.represent(o, rep)
+			if err != nil {
+				return 0, err
+			}
+			n = len(object)
+		}
+		size += wire.ListItemSize(n)
+	}
+	return size, nil
+}
+
+// represent returns an object in the client's representation, valid until the next call.
+func (m *matcher) represent(o *store.Object, rep *representation) ([]byte, error) {
+	raw, err := m.bytes(o)
+	if err != nil {
+		return nil, err
+	}
+	return rep.object(raw)
+}
+
+func writeList(out *body, pg page, m *matcher, rep *representation) error {
+	l := wire.NewListWriter(out, rep.Encoding, rep.listTypeMeta(), pg.meta, pg.listSize)
+	l.Form = rep.listForm()
+	for o := range pg.items {
+		if err := writeItem(out, l, o, m, rep); err != nil {
+			return err
+		}
+	}
+	return l.Close()
+}
+
+func writeItem(out *body, l *wire.ListWriter, o *store.Object, m *matcher, rep *representation) error {
+	if rep.storedAsIs() && m.object != o {
+		if err := l.StartItem(o.Size()); err != nil {
+			return err
+		}
+		if done, err := out.appendObject(o); done || err != nil {
+			return err
+		}
+		raw, err := m.bytes(o)
+		if err == nil {
+			err = out.hold(cap(m.own))
+		}
+		if err == nil {
+			_, err = out.Write(raw)
+		}
+		return err
+	}
+	object, err := m.represent(o, rep)
+	if err == nil {
+		err = out.hold(cap(m.own) + cap(rep.scratch))
+	}
+	if err != nil {
+		return err
+	}
+	return l.WriteItem(object)
+}
+
+// writeTable writes one Table, row by row.
+func writeTable(out *body, pg page, m *matcher, rep *representation) error {
+	t := rep.newTable()
+	t.ResourceVersion, t.Continue = pg.meta.ResourceVersion, pg.meta.Continue
+	if pg.meta.RemainingItemCount > 0 {
+		t.RemainingItemCount = &pg.meta.RemainingItemCount
+	}
+	if pg.meta.ShardSelector != "" {
+		t.ShardInfo = &metav1.ShardInfo{Selector: pg.meta.ShardSelector}
+	}
+	head, err := codec.MarshalAs(wire.JSON, t)
+	if err != nil {
+		return err
+	}
+	// The rows are the last field and are empty, so the head ends in "]}".
+	if _, err := out.Write(head[:len(head)-2]); err != nil {
+		return err
+	}
+	separator := []byte(nil)
+	for o := range pg.items {
+		raw, err := m.bytes(o)
+		if err != nil {
+			return err
+		}
+		row, err := rep.row(raw)
+		if err == nil {
+			err = out.hold(cap(m.own) + cap(rep.scratch))
+		}
+		if err != nil {
+			return err
+		}
+		text, err := json.Marshal(row)
+		if err != nil {
+			return err
+		}
+		if _, err := out.Write(append(separator, text...)); err != nil {
+			return err
+		}
+		separator = []byte(",")
+	}
+	_, err = out.Write([]byte("]}"))
+	return err
+}
+
+// Select returns the newest objects that match the selectors of a query, for a server that deletes
+// a collection. An empty namespace means all namespaces.
+func (c *Cache) Select(namespace string, o *request.Options) ([]*store.Object, error) {
+	s, err := c.newSelector(namespace, "", o)
+	if err != nil {
+		return nil, err
+	}
+	var out []*store.Object
+	pl := c.planQuery(c.currentState(), s)
+	m := &matcher{selector: pl.residual, cache: c}
+	for o := range pl.walk("") {
+		ok, err := m.match(o)
+		if err != nil {
+			return nil, apierrors.NewInternalError(err)
+		}
+		if ok {
+			out = append(out, o)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,17 @@
+package watchcache
+
+import (
+	"flag"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/weirproject/weir/internal/core/invariants"
+)
+
+func TestMain(m *testing.M) {
+	if flag.Lookup("test.bench").Value.String() == "" { // benchmarks measure without the checks
+		checking = checking || !invariants.Race // which makes minutes of them
+	}
+	goleak.VerifyTestMain(m)
+}

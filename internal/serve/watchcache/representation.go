@@ -1,0 +1,255 @@
+package watchcache
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"google.golang.org/protobuf/encoding/protowire"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1beta1/validation"
+
+	"github.com/weirproject/weir/internal/core/codec"
+	"github.com/weirproject/weir/internal/core/request"
+	"github.com/weirproject/weir/internal/core/wire"
+)
+
+// representation converts stored objects into what one client accepts. It has one scratch buffer,
+// so only one goroutine may use it.
+type representation struct {
+	request.MediaType
+	resource  *Resource
+	codec     *codec.Codec // of the resource's objects
+	stored    wire.Encoding
+	rowObject metav1.IncludeObjectPolicy // what rows of a table include
+	scratch   []byte
+}
+
+// representationKey identifies a representation in the encode cache.
+type representationKey struct {
+	request.MediaType
+	rowObject metav1.IncludeObjectPolicy
+}
+
+func (rep *representation) key() representationKey {
+	return representationKey{rep.MediaType, rep.rowObject}
+}
+
+// Encoding returns the encoding in which the cache serves objects to a client with this Accept
+// header, and false if the client accepts none.
+func (c *Cache) Encoding(a request.Accept) (wire.Encoding, bool) {
+	mt, ok := a.Negotiate(c.canServe)
+	return mt.Encoding, ok
+}
+
+// canServe reports whether objects of the cache can be served in this media range. kube-apiserver
+// knows application/* of custom resources only.
+func (c *Cache) canServe(mr request.MediaRange) bool {
+	switch {
+	case mr.Wildcards == 1 && !c.resource.Custom:
+		return false
+	case c.encoding == wire.JSON:
+		return mr.Encoding == wire.JSON || mr.Shape == request.MetadataOnly
+	}
+	return mr.Encoding == wire.Protobuf || c.resource.Type != nil || mr.Shape == request.MetadataOnly
+}
+
+// checkForm returns the error for a form that there is not of a list, or of one object.
+func (rep *representation) checkForm(list bool) error {
+	switch {
+	case rep.Shape != request.MetadataOnly || rep.List == list:
+		return rep.checkRows()
+	case list:
+		return notAcceptable("you requested PartialObjectMetadata, but the requested object is a list (" + rep.resource.ListKind + ")")
+	}
+	return notAcceptable("you requested PartialObjectMetadataList, but the requested object is not a list (" + rep.resource.Kind + ")")
+}
+
+// checkRows returns the error for a Table whose rows are to include what none can.
+func (rep *representation) checkRows() error {
+	if rep.Shape != request.Table {
+		return nil
+	}
+	if errs := validation.ValidateTableOptions(&metav1.TableOptions{IncludeObject: rep.rowObject}); len(errs) > 0 {
+		return apierrors.NewBadRequest("Unable to convert to Table as requested: " + errs[0].Error())
+	}
+	return nil
+}
+
+// storedAsIs reports whether stored bytes are sent unchanged.
+func (rep *representation) storedAsIs() bool {
+	return rep.Shape == request.Whole && rep.stored == rep.Encoding && rep.resource.StoredAs == "" && rep.resource.conversion.typeMeta == nil
+}
+
+// typeMeta returns the apiVersion and kind of a single object.
+func (rep *representation) typeMeta() wire.TypeMeta {
+	switch rep.Shape {
+	case request.MetadataOnly:
+		return wire.TypeMeta{APIVersion: metav1.GroupName + "/" + rep.Version, Kind: "PartialObjectMetadata"}
+	case request.Table:
+		return wire.TypeMeta{APIVersion: metav1.GroupName + "/" + rep.Version, Kind: "Table"}
+	}
+	return rep.resource.typeMeta()
+}
+
+func (rep *representation) listTypeMeta() wire.TypeMeta {
+	if rep.Shape == request.MetadataOnly {
+		return wire.TypeMeta{APIVersion: metav1.GroupName + "/" + rep.Version, Kind: "PartialObjectMetadataList"}
+	}
+	return rep.resource.listTypeMeta()
+}
+
+// listForm returns the form of a list in JSON.
+func (rep *representation) listForm() wire.ListForm {
+	switch {
+	case rep.Shape == request.MetadataOnly:
+		return wire.MetadataList
+	case rep.resource.Custom:
+		return wire.UnstructuredList
+	}
+	return wire.TypedList
+}
+
+// object converts stored bytes. The result is valid until the next call, and may be raw itself.
+func (rep *representation) object(raw []byte) ([]byte, error) {
+	var err error
+	switch {
+	case rep.storedAsIs():
+		return raw, nil
+	case rep.Shape == request.MetadataOnly:
+		rep.scratch, err = rep.appendMetadata(rep.scratch[:0], raw)
+	case rep.Shape == request.Table:
+		rep.scratch, err = rep.appendTable(rep.scratch[:0], raw)
+	case rep.stored == wire.JSON && rep.resource.StoredAs == "":
+		if rest, ok := rep.resource.conversion.cutTypeMeta(raw); ok {
+			rep.scratch = append(append(rep.scratch[:0], '{'), rest...)
+			return rep.scratch, nil
+		}
+		return raw, nil
+	case rep.stored == wire.JSON:
+		rep.scratch, err = appendAPIVersion(rep.scratch[:0], raw, rep.resource.typeMeta().APIVersion)
+	default:
+		rep.scratch, err = rep.appendJSON(rep.scratch[:0], raw)
+	}
+	return rep.scratch, err
+}
+
+func (rep *representation) appendJSON(dst, raw []byte) ([]byte, error) {
+	v, err := rep.codec.DecodeShared(raw)
+	if err != nil {
+		return dst, err
+	}
+	text, err := codec.MarshalAs(wire.JSON, withNestedKinds(v))
+	return append(dst, text...), err
+}
+
+// metadataField is the field number of metadata in every API type and in PartialObjectMetadata.
+const metadataField = 1
+
+// metadataCodec decodes the metadata of any object.
+var metadataCodec = codec.Of(&metav1.PartialObjectMetadata{})
+
+// partialMetadata decodes the PartialObjectMetadata of an object.
+func (rep *representation) partialMetadata(raw []byte) (*metav1.PartialObjectMetadata, error) {
+	var err error
+	if rep.stored == wire.Protobuf {
+		if raw, err = appendField(nil, raw, metadataField); err != nil {
+			return nil, err
+		}
+	}
+	value, err := metadataCodec.Decode(raw)
+	if err != nil {
+		return nil, err
+	}
+	p := value.(*metav1.PartialObjectMetadata) // the codec's type
+	p.TypeMeta = metav1.TypeMeta{APIVersion: metav1.GroupName + "/" + rep.Version, Kind: "PartialObjectMetadata"}
+	rep.resource.conversion.removeAnnotations(p)
+	return p, nil
+}
+
+func (rep *representation) appendMetadata(dst, raw []byte) ([]byte, error) {
+	if rep.stored == wire.Protobuf && rep.Encoding == wire.Protobuf && rep.resource.conversion.annotations == nil {
+		return appendField(dst, raw, metadataField)
+	}
+	p, err := rep.partialMetadata(raw)
+	if err != nil {
+		return dst, err
+	}
+	out, err := codec.MarshalAs(rep.Encoding, p)
+	return append(dst, out...), err
+}
+
+// appendField appends the fields of a message that have this number, with their tags.
+func appendField(dst, message []byte, number protowire.Number) ([]byte, error) {
+	for len(message) > 0 {
+		num, _, n := protowire.ConsumeField(message)
+		if n < 0 {
+			return dst, fmt.Errorf("watchcache: object: %w", protowire.ParseError(n))
+		}
+		if num == number {
+			dst = append(dst, message[:n]...)
+		}
+		message = message[n:]
+	}
+	return dst, nil
+}
+
+// bookmark encodes an object that has only metadata.
+func (rep *representation) bookmark(p *metav1.PartialObjectMetadata) ([]byte, error) {
+	switch {
+	case rep.Shape == request.Table:
+		t := rep.newTable()
+		t.ResourceVersion = p.ResourceVersion
+		return codec.MarshalAs(rep.Encoding, t)
+	case rep.Shape == request.MetadataOnly:
+		return codec.MarshalAs(rep.Encoding, p)
+	case rep.resource.Custom:
+		return codec.MarshalAs(rep.Encoding, rep.resource.customBookmark(p))
+	}
+	return codec.MarshalAs(rep.Encoding, rep.resource.emptyObject(p))
+}
+
+var errNoObject = errors.New("watchcache: stored JSON is no object")
+
+// appendAPIVersion appends a JSON object with its apiVersion replaced. An object without one is
+// appended unchanged.
+func appendAPIVersion(dst, object []byte, apiVersion string) ([]byte, error) {
+	d := jsontext.NewDecoder(bytes.NewReader(object))
+	t, err := d.ReadToken()
+	if err != nil {
+		return dst, fmt.Errorf("watchcache: stored JSON: %w", err)
+	}
+	if t.Kind() != '{' {
+		return dst, errNoObject
+	}
+	for d.PeekKind() == '"' {
+		name, err := d.ReadToken()
+		if err != nil {
+			return dst, fmt.Errorf("watchcache: stored JSON: %w", err)
+		}
+		wanted := name.String() == "apiVersion"
+		value, err := d.ReadValue()
+		if err != nil {
+			return dst, fmt.Errorf("watchcache: stored JSON: %w", err)
+		}
+		if !wanted {
+			continue
+		}
+		end := d.InputOffset()
+		quoted, err := json.Marshal(apiVersion)
+		if err != nil {
+			return dst, err
+		}
+		dst = append(dst, object[:end-int64(len(value))]...)
+		dst = append(dst, quoted...)
+		return append(dst, object[end:]...), nil
+	}
+	if _, err := d.ReadToken(); err != nil && !errors.Is(err, io.EOF) {
+		return dst, fmt.Errorf("watchcache: stored JSON: %w", err)
+	}
+	return append(dst, object...), nil
+}

@@ -1,0 +1,286 @@
+package watchcache
+
+import (
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+
+	"github.com/weirproject/weir/internal/core/request"
+	"github.com/weirproject/weir/internal/core/shard"
+	"github.com/weirproject/weir/internal/core/store"
+	"github.com/weirproject/weir/internal/core/wire"
+)
+
+// selector says which objects a request wants. It is immutable and safe for concurrent use.
+type selector struct {
+	namespace string // empty: all
+	name      string // empty: all
+	clustered bool   // the resource is cluster-scoped
+	never     bool   // contradictory: matches nothing
+	labels    []labelTerm
+	fields    []fieldTerm
+	shard     *shard.Selector // nil: all shards
+	queried   bool            // the query has a selector, perhaps only of the name or namespace
+}
+
+// fieldTerm is one requirement of a field selector.
+type fieldTerm struct {
+	field *selectableField
+	value string
+	not   bool
+}
+
+// newSelector combines a namespace and a name, which may be empty, with the selectors of a query.
+// It returns a 400 for an unknown field.
+func (c *Cache) newSelector(namespace, name string, o *request.Options) (*selector, error) {
+	s := &selector{namespace: namespace, name: name, clustered: !c.resource.Namespaced, shard: o.Shard, queried: o.HasSelectors()}
+	if o.Labels != nil {
+		requirements, selectable := o.Labels.Requirements()
+		s.never = !selectable
+		for i := range requirements {
+			s.labels = append(s.labels, newLabelTerm(&requirements[i]))
+		}
+	}
+	f := o.Fields
+	if f == nil {
+		f = fields.Everything()
+	}
+	for _, r := range f.Requirements() {
+		if err := s.addField(c, r); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func (s *selector) addField(c *Cache, r fields.Requirement) error {
+	if !c.SupportsField(r.Field) {
+		return errUnsupportedField(r.Field)
+	}
+	not := r.Operator == selection.NotEquals
+	switch {
+	case r.Field == metadataName.Label:
+		s.restrict(&s.name, r.Value, not, metadataName)
+	case r.Field == metadataNamespace.Label && c.resource.Namespaced:
+		s.restrict(&s.namespace, r.Value, not, metadataNamespace)
+	case r.Field == metadataNamespace.Label:
+		s.fields = append(s.fields, fieldTerm{field: metadataNamespace, value: r.Value, not: not})
+	default:
+		s.fields = append(s.fields, fieldTerm{field: c.fields[r.Field], value: r.Value, not: not})
+	}
+	return nil
+}
+
+func errUnsupportedField(label string) error {
+	return apierrors.NewBadRequest("field label not supported: " + label)
+}
+
+// These fields are read from the key, not from the bytes.
+var (
+	metadataName      = &selectableField{Field: Field{Label: "metadata.name"}}
+	metadataNamespace = &selectableField{Field: Field{Label: "metadata.namespace"}}
+)
+
+func (s *selector) restrict(to *string, value string, not bool, f *selectableField) {
+	switch {
+	case not:
+		s.fields = append(s.fields, fieldTerm{field: f, value: value, not: true})
+	case value == "" || *to != "" && *to != value:
+		s.never = true // no object has an empty name
+	default:
+		*to = value
+	}
+}
+
+// keyOnly reports whether the selector depends only on the key.
+func (s *selector) keyOnly() bool {
+	return !s.looksInside() && s.shard == nil
+}
+
+// looksInside reports whether the selector depends on the objects' bytes.
+func (s *selector) looksInside() bool {
+	return len(s.labels) > 0 || len(s.fields) > 0
+}
+
+// unsharded returns the selector without the shard.
+func (s *selector) unsharded() *selector {
+	if s.shard == nil {
+		return s
+	}
+	rest := *s
+	rest.shard = nil
+	return &rest
+}
+
+// all reports whether every object of the resource matches.
+func (s *selector) all() bool {
+	return s.keyOnly() && s.namespace == "" && s.name == "" && !s.never
+}
+
+// matcher evaluates a selector. It keeps the bytes of the last object. Only one goroutine may use
+// it.
+type matcher struct {
+	*selector
+	cache  *Cache
+	share  bool // other watchers read the same objects
+	object *store.Object
+	raw    []byte // of object
+	own    []byte // scratch buffer
+	meta   wire.Meta
+	values [][]byte
+}
+
+// bytes returns the object's bytes, valid until the next call for another object. The result is
+// shared; do not modify it.
+func (m *matcher) bytes(o *store.Object) ([]byte, error) {
+	if m.object == o {
+		return m.raw, nil
+	}
+	var err error
+	if m.share {
+		m.raw, err = m.cache.encoded.get(encodeKey{object: o}, func() ([]byte, error) { return o.AppendRaw(nil) })
+	} else {
+		m.own, err = o.AppendRaw(m.own[:0])
+		m.raw = m.own
+	}
+	if m.object = o; err != nil {
+		m.object, m.raw = nil, nil
+	}
+	return m.raw, err
+}
+
+// forget releases the buffers.
+func (m *matcher) forget() {
+	m.object, m.raw, m.own, m.values, m.meta = nil, nil, nil, nil, wire.Meta{}
+}
+
+func (m *matcher) readMeta(raw []byte) error { return wire.ReadMeta(m.cache.encoding, raw, &m.meta) }
+
+// match reports whether o is selected.
+func (m *matcher) match(o *store.Object) (bool, error) {
+	if m.never || m.namespace != "" && o.Namespace() != m.namespace || m.name != "" && o.Name() != m.name {
+		return false, nil
+	}
+	if m.shard != nil && !inShard(m.shard, o) {
+		return false, nil
+	}
+	if !m.looksInside() {
+		return true, nil
+	}
+	raw, err := m.bytes(o)
+	if err != nil {
+		return false, err
+	}
+	if len(m.labels) > 0 {
+		if err := m.readMeta(raw); err != nil {
+			return false, err
+		}
+		for i := range m.labels {
+			if value, ok := m.meta.Label(m.labels[i].key); !m.labels[i].matches(value, ok) {
+				return false, nil
+			}
+		}
+	}
+	for _, t := range m.fields {
+		ok, err := m.matchTerm(t, o, raw)
+		if !ok || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+func (m *matcher) matchTerm(t fieldTerm, o *store.Object, raw []byte) (bool, error) {
+	var value string
+	switch t.field {
+	case metadataName:
+		value = o.Name()
+	case metadataNamespace:
+		value = o.Namespace()
+	default:
+		var err error
+		if value, m.values, err = t.field.value(raw, m.values); err != nil {
+			return false, err
+		}
+	}
+	return (value == t.value) != t.not, nil
+}
+
+// inShard reports whether an object is in a shard. The store has the uid beside the packed bytes,
+// so this takes 0.1 µs and unpacks nothing. A stored hash would take 16 bytes an object.
+func inShard(s *shard.Selector, o *store.Object) bool {
+	if s.Field() == shard.Namespace {
+		return s.Has(shard.Hash(o.Namespace()))
+	}
+	return s.Has(uidHash(o))
+}
+
+func uidHash(o *store.Object) uint64 {
+	var room [36]byte // a uid in its usual form
+	return shard.Hash(o.AppendUID(room[:0]))
+}
+
+// labelTerm is a label requirement prepared for many objects. Its cost does not depend on the
+// number of values.
+type labelTerm struct {
+	requirement labels.Requirement
+	key         string
+	operator    selection.Operator
+	values      []string
+	set         map[string]struct{} // the values, if there are more than maxLinearValues
+}
+
+const maxLinearValues = 8
+
+func newLabelTerm(r *labels.Requirement) labelTerm {
+	t := labelTerm{requirement: *r, key: r.Key(), operator: r.Operator(), values: r.ValuesUnsorted()}
+	if len(t.values) > maxLinearValues {
+		t.set = make(map[string]struct{}, len(t.values))
+		for _, v := range t.values {
+			t.set[v] = struct{}{}
+		}
+	}
+	return t
+}
+
+// exactValues returns the values of a requirement that the label has one of up to maxValues values.
+func (t *labelTerm) exactValues() (values []string, ok bool) {
+	switch t.operator {
+	case selection.Equals, selection.DoubleEquals, selection.In:
+		return t.values, len(t.values) > 0 && len(t.values) <= maxValues
+	}
+	return nil, false
+}
+
+// matches reports whether an object meets the requirement. ok says whether it has the label.
+func (t *labelTerm) matches(value []byte, ok bool) bool {
+	switch t.operator {
+	case selection.Exists:
+		return ok
+	case selection.DoesNotExist:
+		return !ok
+	case selection.Equals, selection.DoubleEquals, selection.In:
+		return ok && t.has(value)
+	case selection.NotEquals, selection.NotIn:
+		return !ok || !t.has(value)
+	}
+	set := labels.Set{} // greater than, less than
+	if ok {
+		set[t.key] = string(value)
+	}
+	return t.requirement.Matches(set)
+}
+
+func (t *labelTerm) has(value []byte) bool {
+	if t.set != nil {
+		_, ok := t.set[string(value)]
+		return ok
+	}
+	for _, v := range t.values {
+		if v == string(value) {
+			return true
+		}
+	}
+	return false
+}

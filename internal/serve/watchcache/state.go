@@ -1,0 +1,183 @@
+package watchcache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/weirproject/weir/internal/core/resourceversion"
+	"github.com/weirproject/weir/internal/core/store"
+)
+
+// state is the content of a cache at one resourceVersion: a snapshot, and the older versions of
+// keys that have changed since. It is immutable.
+type state struct {
+	rv   uint64
+	sn   *store.Snapshot
+	keys []string        // sorted; parallel to old
+	old  []*store.Object // the key's version at rv; nil: absent
+}
+
+// oldBytes returns what the older versions take.
+func (st *state) oldBytes() (n int64) {
+	for _, o := range st.old {
+		if o != nil {
+			n += o.Footprint()
+		}
+	}
+	return n
+}
+
+// currentState returns the current state.
+func (c *Cache) currentState() *state {
+	st := &state{}
+	c.clock.Observe(func(rv uint64) {
+		st.rv, st.sn = rv, c.store.Snapshot()
+	})
+	return st
+}
+
+// freshnessTimeout bounds the wait for a resourceVersion that the store does not have yet.
+const freshnessTimeout = 3 * time.Second
+
+// stateNotOlderThan returns the current state once it is at least rv, and 504 after
+// freshnessTimeout.
+func (c *Cache) stateNotOlderThan(ctx context.Context, rv uint64) (*state, error) {
+	if st := c.currentState(); st.rv >= rv {
+		return st, nil
+	}
+	began := time.Now()
+	defer func() {
+		c.counters.waits.Add(1)
+		c.counters.waited.Add(int64(time.Since(began)))
+	}()
+	waiting, cancel := context.WithTimeout(ctx, freshnessTimeout)
+	defer cancel()
+	if c.clock.Wait(waiting, rv) != nil {
+		return nil, TooLargeError(rv, c.currentState().rv)
+	}
+	return c.currentState(), nil
+}
+
+// stateExactly returns the state at rv: 410 if it is no longer known, 504 if it has not come in
+// time.
+func (c *Cache) stateExactly(ctx context.Context, rv uint64) (*state, error) {
+	st, err := c.stateNotOlderThan(ctx, rv)
+	if err != nil || st.rv == rv {
+		return st, err
+	}
+	if kept := c.pagedStates.get(rv); kept != nil {
+		return kept, nil
+	}
+	cursor, err := c.cursorAfter(rv)
+	if apierrors.IsResourceExpired(err) {
+		return nil, errListExpired()
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer cursor.Close()
+	return undoChanges(rv, c.currentState().sn, cursor), nil
+}
+
+// cursorAfter returns a cursor over the changes after rv: 410 if the log no longer reaches back to
+// rv.
+func (c *Cache) cursorAfter(rv uint64) (*store.Cursor, error) {
+	if rv < c.floor.Load() {
+		return nil, errExpired(rv)
+	}
+	least, most, err := c.history.resumeRange(rv)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errExpired(rv), err)
+	}
+	cursor, err := c.store.CursorAt(least)
+	if errors.Is(err, store.ErrTrimmed) && most > least {
+		cursor, err = c.store.CursorAt(most)
+	}
+	if errors.Is(err, store.ErrTrimmed) {
+		return nil, errExpired(rv)
+	}
+	if err != nil {
+		return nil, c.storeError(err)
+	}
+	return cursor, nil
+}
+
+// undoChanges returns the state at rv: it undoes on sn the changes of cursor, which stands at rv.
+// Changes after sn do no harm, because the version that a cursor saw last is the one at rv.
+func undoChanges(rv uint64, sn *store.Snapshot, cursor *store.Cursor) *state {
+	before := map[string]*store.Object{}
+	changes := make([]store.Change, 64)
+	for done := false; !done; {
+		n := cursor.Next(changes)
+		done = n == 0 || changes[n-1].Revision >= sn.Revision() && cursor.Pending() == 0
+		for i := range changes[:n] {
+			key := changes[i].Key()
+			if _, ok := before[key]; !ok {
+				before[key] = changes[i].Old
+			}
+		}
+	}
+	st := &state{rv: rv, sn: sn}
+	for key := range before {
+		st.keys = append(st.keys, key)
+	}
+	slices.Sort(st.keys)
+	for _, key := range st.keys {
+		st.old = append(st.old, before[key])
+	}
+	return st
+}
+
+// from yields the objects whose key is start or later, in key order.
+func (st *state) from(start string) iter.Seq[*store.Object] {
+	if len(st.keys) == 0 {
+		return st.sn.From(start)
+	}
+	return func(yield func(*store.Object) bool) {
+		i, _ := slices.BinarySearch(st.keys, start)
+		for o := range st.sn.From(start) {
+			for ; i < len(st.keys) && st.keys[i] < o.Key(); i++ { // deleted since
+				if st.old[i] != nil && !yield(st.old[i]) {
+					return
+				}
+			}
+			if i < len(st.keys) && st.keys[i] == o.Key() { // changed since
+				o = st.old[i]
+				i++
+			}
+			if o != nil && !yield(o) {
+				return
+			}
+		}
+		for ; i < len(st.keys); i++ {
+			if st.old[i] != nil && !yield(st.old[i]) {
+				return
+			}
+		}
+	}
+}
+
+// CanResumeFrom reports whether a WATCH can resume from resourceVersion, and a LIST of exactly that
+// state can be answered. It is true for a resourceVersion in the log and for one in the future. It
+// may have expired by the time the request is served.
+func (c *Cache) CanResumeFrom(resourceVersion string) bool {
+	rv, err := resourceversion.Parse(resourceVersion)
+	if err != nil {
+		return false
+	}
+	if c.currentState().rv < rv {
+		return true
+	}
+	cursor, err := c.cursorAfter(rv)
+	if err != nil {
+		return false
+	}
+	cursor.Close()
+	return true
+}

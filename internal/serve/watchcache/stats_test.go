@@ -1,0 +1,56 @@
+package watchcache
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/weirproject/weir/internal/core/store"
+	"github.com/weirproject/weir/internal/core/wire"
+)
+
+// TestChanges: the objects of the first list are no changes; those that a later one finds are.
+func TestChanges(t *testing.T) {
+	st := store.New(store.Config{Encoding: wire.JSON, KeepLog: true})
+	c, err := New(Config{Resource: things, Store: st, Encoding: wire.JSON})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	defer c.Close()
+	w := st.Writer(store.Scope{})
+	put := func(name string, rv int) {
+		t.Helper()
+		raw := fmt.Appendf(nil, `{"metadata":{"namespace":"n","name":%q,"uid":%q,"resourceVersion":"%d"}}`, name, name, rv)
+		var m wire.Meta
+		if err := wire.ReadMeta(wire.JSON, raw, &m); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Put(&m, raw); err != nil {
+			t.Fatal(err)
+		}
+	}
+	count := func(when string, want uint64) {
+		t.Helper()
+		if got := c.Stats().Changes; got != want {
+			t.Errorf("%s: %d changes, want %d", when, got, want)
+		}
+	}
+	w.BeginReplace(false)
+	put("a", 1)
+	put("b", 2)
+	w.Flush()
+	count("in the middle of the first list", 0)
+	put("c", 3)
+	w.EndReplace("3")
+	count("after the first list", 0)
+	put("a", 4)
+	put("d", 5)
+	w.Flush()
+	count("after two events", 2)
+	w.BeginReplace(false)
+	put("a", 4)
+	put("b", 2)
+	put("c", 6)
+	w.EndReplace("7") // c has changed, and d has gone
+	count("after a relist", 4)
+}

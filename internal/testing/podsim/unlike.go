@@ -1,0 +1,152 @@
+package podsim
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/weirproject/weir/internal/testing/words"
+)
+
+// lonerEvery: one out of this many pods belongs to no workload.
+const lonerEvery = 5
+
+// Streams of random numbers: templateStream for the common fields of a workload's replicas,
+// lonerStream for the pods that belong to no workload.
+const (
+	templateStream uint64 = 3 << 61
+	lonerStream    uint64 = 5 << 60
+)
+
+// The amount of text of a pod in addition to its environment.
+const (
+	minText, maxText = 200, 1_700 // bytes of annotations
+	ownText          = 120        // bytes of hex in an annotation of each pod
+)
+
+// template contains the common fields of a workload's pods, like a pod template.
+type template struct {
+	app
+	labels      map[string]string
+	annotations map[string]string
+	spec        corev1.PodSpec
+	owners      []metav1.OwnerReference
+}
+
+// writer writes templates with its own words.
+type writer struct{ words.Words }
+
+// unlikeWithoutFields creates pod i of a population whose workloads have nothing in common. The pod
+// has no managedFields.
+func (p *Pods) unlikeWithoutFields(i int) *corev1.Pod {
+	t := p.template(i)
+	w := &writer{words.Words{Rand: p.random(podStream, i), Noise: p.variety == random}}
+	node := i * nodeStride % p.nodes
+	created := t.created.Add(time.Duration(w.Rand.IntN(3600)) * time.Second)
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:              t.name + "-" + t.hash + "-" + t.podSuffix(i%replicasPerApp),
+			GenerateName:      t.name + "-" + t.hash + "-",
+			Namespace:         t.namespace,
+			UID:               words.UID(w.Rand),
+			Generation:        1,
+			CreationTimestamp: seconds(created),
+			Labels:            t.labels,
+			Annotations:       t.annotations,
+			OwnerReferences:   t.owners,
+		},
+		Spec: t.spec,
+	}
+	pod.Annotations["example.com/placement"] = words.Hex(w.Rand, ownText)
+	pod.Spec.NodeName = nodeName(node)
+	t.addToken(&pod.Spec, "kube-api-access-"+words.Hash(w.Rand, 5))
+	pod.Status = runningStatus(pod, t.imageIDs(len(pod.Spec.Containers)), w.Rand, nodeIP(node), podIP(i))
+	return pod
+}
+
+// template creates the template of pod i: its workload's, or its own.
+func (p *Pods) template(i int) *template {
+	if p.variety == random {
+		return p.randomTemplate(i)
+	}
+	if i%lonerEvery == lonerEvery-1 {
+		return p.lonerTemplate(i)
+	}
+	at := i / replicasPerApp
+	t := &template{app: p.app(at)}
+	w := &writer{words.Words{Rand: p.random(templateStream, at)}}
+	t.labels = map[string]string{"app": t.name, "pod-template-hash": t.hash, "team": t.team}
+	t.owners = []metav1.OwnerReference{w.owner(t.name+"-"+t.hash, t.ownerUID)}
+	t.fill(w)
+	return t
+}
+
+// lonerTemplate creates the template of a pod that belongs to no workload: a handmade one, or a
+// runner for one task.
+func (p *Pods) lonerTemplate(i int) *template {
+	w := &writer{words.Words{Rand: p.random(lonerStream, i)}}
+	t := &template{app: p.app(i / replicasPerApp)}
+	t.name, t.hash = fmt.Sprintf("%s-%d", w.Word(), i), words.Hash(w.Rand, 6)
+	t.labels = map[string]string{"run": t.name}
+	t.fill(w)
+	return t
+}
+
+// fill adds labels to the template, and sets unique annotations and a unique spec.
+func (t *template) fill(w *writer) {
+	for _, key := range w.Several(1, 5, w.Word) {
+		t.labels["example.com/"+key] = w.Word()
+	}
+	t.annotations = map[string]string{}
+	keys := w.Several(1, 6, w.Name)
+	for left := w.Between(minText, maxText); len(keys) > 0; keys = keys[1:] {
+		n := left / len(keys)
+		t.annotations[keys[0]+".example.com/"+w.Word()] = w.Text(n)
+		left -= n
+	}
+	t.spec = w.podSpec(t)
+}
+
+func (w *writer) owner(name string, uid types.UID) metav1.OwnerReference {
+	kind := words.Pick(&w.Words, "ReplicaSet", "ReplicaSet", "StatefulSet", "DaemonSet")
+	return metav1.OwnerReference{
+		APIVersion: "apps/v1", Kind: kind, Name: name, UID: uid, Controller: new(true), BlockOwnerDeletion: new(true),
+	}
+}
+
+// addToken mounts the token of the service account into every container, like the API server.
+func (t *template) addToken(spec *corev1.PodSpec, name string) {
+	token := volumes(&t.app, name)[1]
+	spec.Volumes = append(spec.Volumes, token)
+	mount := mounts(name)[1]
+	for i := range spec.Containers {
+		spec.Containers[i].VolumeMounts = append(spec.Containers[i].VolumeMounts, mount)
+	}
+}
+
+// imageIDs returns the digests of n images of the workload. All are different.
+func (t *template) imageIDs(n int) []string {
+	out := make([]string, n)
+	for i := range out {
+		// The container's index replaces the end of the digest.
+		out[i] = fmt.Sprintf("%s%02x", t.imageID[:len(t.imageID)-2], i)
+	}
+	return out
+}
+
+// randomStream is the stream of random numbers of the templates of NewRandom, in whose pods no text
+// repeats.
+const randomStream uint64 = 7 << 60
+
+// randomTemplate creates the template that only pod i has. All its names and text are noise, except
+// those of its app.
+func (p *Pods) randomTemplate(i int) *template {
+	w := &writer{words.Words{Rand: p.random(randomStream, i), Noise: true}}
+	t := &template{app: p.app(i)}
+	t.labels = map[string]string{"app": t.name, w.Word(): w.Word()}
+	t.fill(w)
+	return t
+}

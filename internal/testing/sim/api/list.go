@@ -1,0 +1,203 @@
+package api
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strconv"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weirproject/weir/internal/testing/sim/etcd"
+)
+
+// freshness is how long a server waits for its cache to reach a revision.
+const freshness = 3 * time.Second
+
+// moment is the state that a LIST is answered with.
+type moment struct {
+	rev   int64 // the revision that is needed
+	exact bool  // and no newer one
+	any   bool  // whatever the cache has
+	etcd  bool  // etcd answers if the cache does not get there in time
+	limit int
+	from  etcd.Key // where the page begins
+}
+
+// moment finds out what state a LIST is about, by the contract's table.
+func (s *Server) moment(r *request) (moment, *failure) {
+	m := moment{limit: r.limit}
+	if r.token != "" {
+		return s.continued(r, m)
+	}
+	if r.match != "" && r.rv == "" || r.match == string(metav1.ResourceVersionMatchExact) && r.rv == "0" {
+		return m, invalid("resourceVersionMatch is forbidden unless resourceVersion is provided")
+	}
+	switch {
+	case r.rv == "":
+		m.rev, m.etcd, m.any = s.era.Head(), true, s.Stale
+		return m, nil
+	case r.rv == "0":
+		m.any = true
+		if r.match == "" {
+			m.limit = 0
+		}
+		return m, nil
+	}
+	rev, ok := s.era.Parse(r.rv)
+	if !ok {
+		return m, badRequest("Invalid value: " + r.rv)
+	}
+	m.rev = rev
+	m.exact = r.match == string(metav1.ResourceVersionMatchExact) || r.match == "" && r.limit > 0
+	return m, nil
+}
+
+func (s *Server) continued(r *request, m moment) (moment, *failure) {
+	if r.rv != "" && r.rv != "0" {
+		return m, badRequest("specifying resource version is not allowed when using continue")
+	}
+	if r.match != "" {
+		return m, invalid("resourceVersionMatch is forbidden when continue is provided")
+	}
+	b, err := base64.RawURLEncoding.DecodeString(r.token)
+	var era int
+	var ns, name string
+	if err == nil {
+		_, err = fmt.Sscanf(string(b), "%d %d %s %s", &era, &m.rev, &ns, &name)
+	}
+	if err != nil {
+		return m, badRequest("continue key is not valid")
+	}
+	m.from, m.exact = etcd.Key{Namespace: ns, Name: name}, true
+	if m.rev < 0 {
+		m.rev, m.exact = s.era.Head(), false
+		return m, nil
+	}
+	if era != s.era.Index || m.rev < s.era.Compacted() {
+		f := expired("The provided continue parameter is too old to display a consistent list result.")
+		f.token = token(s.era.Index, -1, m.from)
+		return m, f
+	}
+	return m, nil
+}
+
+func token(era int, rev int64, from etcd.Key) string {
+	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %d %s %s", era, rev, from.Namespace, from.Name))
+}
+
+// listed is the answer to a LIST.
+type listed struct {
+	body        []byte
+	last        bool // nothing follows
+	era, schema int
+	rev         int64
+}
+
+// list answers a LIST, unless it must wait and may.
+func (s *Server) list(r *request, m moment, mayWait bool) (l listed, f *failure, wait bool) {
+	s.advance()
+	rev := s.seen
+	if !m.any && s.seen < m.rev {
+		switch {
+		case mayWait:
+			return l, nil, true
+		case (m.etcd || m.exact) && m.rev <= s.era.Head():
+			// It may have been restored since the request came.
+			rev = m.rev
+		default:
+			return l, tooLarge(), false
+		}
+	}
+	if m.exact {
+		rev = m.rev
+		if rev < s.era.Compacted() {
+			return l, expired("The resourceVersion for the provided list is too old."), false
+		}
+	}
+	var items []*etcd.Version
+	next := ""
+	remaining := 0
+	for _, v := range s.era.At(rev) {
+		switch {
+		case v.Key.Less(m.from) || !r.matches(v):
+		case m.limit > 0 && len(items) == m.limit:
+			if remaining++; next == "" {
+				next = token(s.era.Index, rev, v.Key)
+			}
+		default:
+			items = append(items, v)
+		}
+	}
+	if !r.labels.Empty() || !r.fields.Empty() {
+		remaining = 0
+	}
+	s.cluster.logf("%v: %d of %d items at %s", s, len(items), len(s.era.At(rev)), s.era.Format(rev))
+	l = listed{body: s.listBody(r, items, s.era.Format(rev), next, remaining), era: s.era.Index, schema: s.cluster.schema, rev: rev}
+	t := s.cluster.view(r)
+	if r.ask == AskMore {
+		l.schema = t.paging
+	} else {
+		t.paging = l.schema
+	}
+	l.last = next == "" && r.ask != AskProbe
+	return l, nil, false
+}
+
+func (s *Server) listBody(r *request, items []*etcd.Version, rv, next string, remaining int) []byte {
+	c := s.cluster
+	enc := encoding{Representation: Representation{Schema: c.schema}, order: s.Order, protobuf: r.protobuf, untyped: c.Kind.Protobuf && !r.partial, partial: r.partial}
+	apiVersion, kind := c.Kind.names(r.partial)
+	if r.protobuf {
+		return c.protobufList(enc, items, rv, next, remaining)
+	}
+	fields := []func([]byte) []byte{
+		func(b []byte) []byte { return append(b, `"apiVersion":"`+apiVersion+`"`...) },
+		func(b []byte) []byte {
+			b = append(b, `"items":[`...)
+			for i, v := range items {
+				if i > 0 {
+					b = append(b, ',')
+				}
+				enc.Version = v
+				b = append(b, c.object(enc)...)
+			}
+			return append(b, ']')
+		},
+		func(b []byte) []byte { return append(b, `"kind":"`+kind+`List"`...) },
+		func(b []byte) []byte {
+			b = append(b, `"metadata":{`...)
+			if next != "" {
+				b = append(b, `"continue":"`+next+`",`...)
+			}
+			if remaining > 0 {
+				b = append(b, `"remainingItemCount":`+strconv.Itoa(remaining)+`,`...)
+			}
+			return append(b, `"resourceVersion":"`+rv+`"}`...)
+		},
+	}
+	if c.Kind.Protobuf { // a built-in kind: in the order of the Go struct
+		fields[0], fields[1], fields[2], fields[3] = fields[2], fields[0], fields[3], fields[1]
+	}
+	return appendObject(nil, permute(fields, s.Order))
+}
+
+func (c *Cluster) protobufList(enc encoding, items []*etcd.Version, rv, next string, remaining int) []byte {
+	lm := metav1.ListMeta{ResourceVersion: rv, Continue: next}
+	if remaining > 0 {
+		n := int64(remaining)
+		lm.RemainingItemCount = &n
+	}
+	meta, err := lm.Marshal()
+	if err != nil {
+		panic(err)
+	}
+	b := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), meta)
+	for _, v := range items {
+		enc.Version = v
+		b = protowire.AppendBytes(protowire.AppendTag(b, 2, protowire.BytesType), c.object(enc))
+	}
+	apiVersion, kind := c.Kind.names(enc.partial)
+	return envelope(apiVersion, kind+"List", b)
+}

@@ -1,0 +1,171 @@
+package api
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/weirproject/weir/internal/testing/sim/etcd"
+)
+
+// Ask is a set of kinds of requests.
+type Ask uint16
+
+const (
+	AskVersion Ask = 1 << iota
+	AskList        // without limit and resourceVersion
+	AskListAny     // without limit, with a resourceVersion
+	AskPage        // the first of several
+	AskProbe       // limit=1
+	AskMore        // with a continue token
+	AskWatch       // from a resourceVersion
+	AskInitial     // WATCH with sendInitialEvents
+	AskGet
+	AskOther
+
+	AskLists   = AskList | AskListAny | AskPage | AskProbe | AskMore
+	AskWatches = AskWatch | AskInitial
+	AskAll     = AskOther<<1 - 1
+)
+
+var askNames = [...]string{"VERSION", "LIST", "LIST-ANY", "PAGE", "PROBE", "MORE", "WATCH", "WATCH-INITIAL", "GET", "OTHER"}
+
+func (a Ask) String() string {
+	switch a {
+	case AskAll:
+		return "everything"
+	case AskLists:
+		return "LISTS"
+	case AskWatches:
+		return "WATCHES"
+	}
+	var names []string
+	for i, n := range askNames {
+		if a&(1<<i) != 0 {
+			names = append(names, n)
+		}
+	}
+	return strings.Join(names, "+")
+}
+
+// request is one, taken apart.
+type request struct {
+	*http.Request
+	client    *Client
+	ask       Ask
+	query     url.Values
+	namespace string
+	name      string
+	labels    labels.Selector
+	fields    fields.Selector
+	rv, match string
+	limit     int
+	token     string
+	initial   *bool
+	bookmarks bool
+	timeout   time.Duration
+	protobuf  bool
+	partial   bool
+	gzip      bool
+}
+
+// read takes a request apart. A Status is what is wrong with it.
+func (k *Kind) read(r *http.Request, old bool) (*request, *failure) {
+	q := r.URL.Query()
+	req := &request{Request: r, query: q, rv: q.Get("resourceVersion"), token: q.Get("continue")}
+	accept := r.Header.Get("Accept")
+	req.partial = strings.Contains(accept, "as=PartialObjectMetadata")
+	req.protobuf = (k.Protobuf || req.partial) && strings.Contains(accept, "protobuf")
+	req.gzip = strings.Contains(r.Header.Get("Accept-Encoding"), "gzip")
+	var ok bool
+	if req.ask, ok = k.path(req); !ok || req.ask == AskVersion || req.ask == AskOther {
+		return req, nil
+	}
+	var err error
+	if req.labels, err = labels.Parse(q.Get("labelSelector")); err != nil {
+		return req, badRequest(err.Error())
+	}
+	if req.fields, err = fields.ParseSelector(q.Get("fieldSelector")); err != nil {
+		return req, badRequest(err.Error())
+	}
+	for _, f := range req.fields.Requirements() {
+		if f.Field != "metadata.name" && f.Field != "metadata.namespace" {
+			return req, badRequest("field label not supported: " + f.Field)
+		}
+	}
+	req.bookmarks = q.Get("allowWatchBookmarks") == "true"
+	if !old {
+		req.match = q.Get("resourceVersionMatch")
+		if s := q.Get("sendInitialEvents"); s != "" {
+			b := s == "true"
+			req.initial = &b
+		}
+	}
+	if n, err := strconv.Atoi(q.Get("timeoutSeconds")); err == nil && n > 0 {
+		req.timeout = time.Duration(n) * time.Second
+	}
+	req.limit, _ = strconv.Atoi(q.Get("limit"))
+	req.ask = req.classify()
+	return req, nil
+}
+
+// path finds out what the URL is for; false for what does not exist.
+func (k *Kind) path(req *request) (Ask, bool) {
+	path := strings.TrimPrefix(req.URL.Path, "/")
+	if path == "version" {
+		return AskVersion, true
+	}
+	prefix := "apis/" + k.apiVersion() + "/"
+	if k.Group == "" {
+		prefix = "api/" + k.apiVersion() + "/"
+	}
+	path, ok := strings.CutPrefix(path, prefix)
+	if !ok {
+		return AskOther, false
+	}
+	parts := strings.Split(path, "/")
+	if parts[0] == "namespaces" && len(parts) > 2 {
+		req.namespace, parts = parts[1], parts[2:]
+	}
+	if parts[0] != k.Resource || len(parts) > 2 {
+		return AskOther, false
+	}
+	if len(parts) == 2 {
+		req.name = parts[1]
+		return AskGet, true
+	}
+	return AskList, true
+}
+
+func (r *request) classify() Ask {
+	q := r.query
+	switch {
+	case r.ask == AskGet:
+		return AskGet
+	case q.Get("watch") == "true" || q.Get("watch") == "1":
+		if q.Get("sendInitialEvents") == "true" {
+			return AskInitial
+		}
+		return AskWatch
+	case r.token != "":
+		return AskMore
+	case r.limit == 1:
+		return AskProbe
+	case r.limit > 0:
+		return AskPage
+	case r.rv != "":
+		return AskListAny
+	}
+	return AskList
+}
+
+// matches reports whether the request's namespace and selectors choose a version.
+func (r *request) matches(v *etcd.Version) bool {
+	return v != nil && (r.namespace == "" || r.namespace == v.Key.Namespace) && r.labels.Matches(labels.Set(v.Labels)) &&
+		r.fields.Matches(fields.Set{"metadata.name": v.Key.Name, "metadata.namespace": v.Key.Namespace})
+}

@@ -1,0 +1,278 @@
+package api
+
+import (
+	"encoding/binary"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/weirproject/weir/internal/testing/sim/etcd"
+)
+
+// watch is one WATCH that is being answered. The cluster's lock guards it.
+type watch struct {
+	server      *Server
+	req         *request
+	incarnation int
+	era         *etcd.Era
+	rev         int64 // that the client went on from; 0: none
+	after       int64 // changes up to here have been sent, or are not to be
+	minimum     int64 // nothing is sent before the cache has reached this
+	state       bool  // the state comes first
+	end         bool  // and is ended by a bookmark
+	stated      bool  // the whole state has just been sent, of this
+	schema      int
+	deadline    time.Duration
+	bookmark    time.Duration // when the next one is due
+	err         *failure      // sent as an ERROR event, and then it ends
+	done        bool
+	sent        int // frames
+	out         []byte
+	last        [][]byte // frames that may be replayed
+	plan        *plan
+}
+
+// watch begins a WATCH by the contract's table.
+func (s *Server) watch(r *request, p *plan) (*watch, *failure) {
+	c := s.cluster
+	w := &watch{server: s, req: r, incarnation: s.incarnation, era: s.era, plan: p}
+	if r.initial != nil && r.match != string(metav1.ResourceVersionMatchNotOlderThan) || r.initial == nil && r.match != "" {
+		return nil, invalid("resourceVersionMatch and sendInitialEvents go together")
+	}
+	s.advance()
+	now := c.Now()
+	timeout := r.timeout
+	if timeout == 0 {
+		timeout = 45 * time.Minute
+	}
+	w.deadline = now + timeout
+	w.scheduleBookmark(now)
+	var rev int64
+	if r.rv != "" && r.rv != "0" {
+		var ok bool
+		if rev, ok = s.era.Parse(r.rv); !ok {
+			return nil, badRequest("Invalid value: " + r.rv)
+		}
+	}
+	initial := r.initial != nil && *r.initial
+	switch {
+	case initial:
+		w.state, w.end, w.minimum = true, r.bookmarks, rev
+		if r.rv == "" && !s.Stale {
+			w.minimum = s.era.Head()
+		}
+	case rev == 0 && r.initial == nil:
+		w.state = true
+	case rev == 0:
+		w.after = s.seen
+	case rev < s.oldest():
+		w.err = expired("too old resource version: " + r.rv + " (" + s.era.Format(s.oldest()) + ")")
+	default:
+		w.after, w.rev = rev, rev
+	}
+	if p.errorEvent != nil && p.errorAfter == 0 {
+		w.err = p.errorEvent
+	}
+	if w.minimum > 0 {
+		w.bookmark = now + freshness // when it is given up
+	}
+	return w, nil
+}
+
+// defaultBookmarks is the time between two bookmarks of a Spec that names none.
+const defaultBookmarks = time.Minute
+
+func (w *watch) scheduleBookmark(now time.Duration) {
+	every := w.server.Bookmarks
+	switch {
+	case w.plan.bookmarks > 0:
+		every = w.plan.bookmarks
+	case w.plan.noBookmarks || !w.req.bookmarks:
+		every = -1
+	case every == 0:
+		every = defaultBookmarks
+	}
+	if every < 0 {
+		w.bookmark = w.deadline + time.Hour
+		return
+	}
+	w.bookmark = now + every
+	if early := w.deadline - 2*time.Second; early > now && early < w.bookmark {
+		w.bookmark = early
+	}
+}
+
+// fill writes what is to be sent now. It returns for how long there will be nothing more, unless
+// something changes.
+func (w *watch) fill() time.Duration {
+	s := w.server
+	s.advance()
+	now := s.cluster.Now()
+	if w.err != nil {
+		w.fail(w.err)
+		return 0
+	}
+	if w.minimum > s.seen {
+		if now >= w.bookmark {
+			w.fail(tooLarge())
+			return 0
+		}
+		return w.soonest(now, w.bookmark)
+	}
+	if w.minimum > 0 {
+		w.minimum = 0
+		w.scheduleBookmark(now)
+	}
+	w.trick()
+	if w.state {
+		w.sendState()
+	}
+	for _, ch := range w.era.Since(w.after, s.seen) {
+		w.change(ch)
+		if w.done {
+			return 0
+		}
+	}
+	w.after = max(w.after, s.seen)
+	switch {
+	case now >= w.deadline:
+		w.done = true
+	case now >= w.bookmark:
+		// kube-apiserver sends none that is older than where the watch began.
+		if w.after == s.seen {
+			w.sendBookmark(false)
+		}
+		w.scheduleBookmark(now)
+	}
+	return w.soonest(now, min(w.bookmark, w.deadline))
+}
+
+func (w *watch) soonest(now, at time.Duration) time.Duration {
+	d := at - now
+	if next, ok := w.server.next(); ok {
+		d = min(d, next)
+	}
+	return max(d, 0)
+}
+
+func (w *watch) sendState() {
+	s := w.server
+	w.state, w.schema = false, s.cluster.schema
+	w.stated = !w.end || !w.plan.noBookmarks // otherwise the client cannot know that this is all
+	for _, v := range w.era.At(s.seen) {
+		if w.req.matches(v) {
+			w.object("ADDED", Representation{Version: v, Schema: s.cluster.schema})
+		}
+	}
+	w.after = s.seen
+	if w.end && !w.plan.noBookmarks {
+		w.sendBookmark(true)
+	}
+}
+
+func (w *watch) change(ch etcd.Change) {
+	schema := w.server.cluster.schema
+	before, after := w.req.matches(ch.Old), w.req.matches(ch.New)
+	switch {
+	case before && after:
+		w.object("MODIFIED", Representation{Version: ch.New, Schema: schema})
+	case after:
+		w.object("ADDED", Representation{Version: ch.New, Schema: schema})
+	case before:
+		w.object("DELETED", Representation{Version: ch.Old, Schema: schema, Gone: ch.Revision})
+	}
+}
+
+// object sends an event about an object, as often as the plan says.
+func (w *watch) object(t string, rep Representation) {
+	c := w.server.cluster
+	raw := c.object(encoding{Representation: rep, order: w.server.Order, protobuf: w.req.protobuf, partial: w.req.partial})
+	if w.req.protobuf {
+		apiVersion, kind := c.Kind.names(w.req.partial)
+		raw = envelope(apiVersion, kind, raw)
+	}
+	w.frame(t, raw)
+	c.logf("%v to %v: %s %v", w.server, w.req, t, rep)
+}
+
+func (w *watch) sendBookmark(initial bool) {
+	c := w.server.cluster
+	rv := w.era.Format(w.server.seen)
+	c.logf("%v to %v: BOOKMARK %s initial=%v", w.server, w.req, rv, initial)
+	apiVersion, kind := c.Kind.names(w.req.partial)
+	if w.req.protobuf {
+		meta := metav1.ObjectMeta{ResourceVersion: rv}
+		if initial {
+			meta.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
+		}
+		raw := marshal(&corev1.ConfigMap{ObjectMeta: meta})
+		if w.req.partial {
+			raw = marshal(&metav1.PartialObjectMetadata{ObjectMeta: meta})
+		}
+		w.frame("BOOKMARK", envelope(apiVersion, kind, raw))
+		return
+	}
+	note := ""
+	if initial {
+		note = `"annotations":{"` + metav1.InitialEventsAnnotationKey + `":"true"},`
+	}
+	w.frame("BOOKMARK", []byte(`{"apiVersion":"`+apiVersion+`","kind":"`+kind+`","metadata":{`+note+`"creationTimestamp":null,"resourceVersion":"`+rv+`"}}`))
+}
+
+// fail ends the watch with an ERROR event.
+func (w *watch) fail(f *failure) {
+	raw := f.json()
+	if w.req.protobuf {
+		b, err := f.status().Marshal()
+		if err != nil {
+			panic(err)
+		}
+		raw = envelope("v1", "Status", b)
+	}
+	w.done = true
+	w.append(w.encode("ERROR", raw))
+	w.server.cluster.logf("%v to %v: ERROR %d", w.server, w.req, f.code)
+}
+
+// frame sends an event, and whatever the plan adds to it.
+func (w *watch) frame(t string, raw []byte) {
+	if w.done {
+		return
+	}
+	if w.plan.errorEvent != nil && w.sent >= w.plan.errorAfter {
+		w.fail(w.plan.errorEvent)
+		return
+	}
+	frame := w.encode(t, raw)
+	w.append(frame)
+	w.sent++
+	if w.plan.repeat == 0 || t == "BOOKMARK" {
+		return
+	}
+	w.last = append(w.last, frame)
+	if len(w.last) > w.plan.repeat {
+		w.last = w.last[1:]
+	}
+	for _, f := range w.last {
+		w.append(f)
+	}
+}
+
+func (w *watch) append(frame []byte) { w.out = append(w.out, frame...) }
+
+func (w *watch) encode(t string, raw []byte) []byte {
+	if w.req.protobuf {
+		e := metav1.WatchEvent{Type: t, Object: runtime.RawExtension{Raw: raw}}
+		b, err := e.Marshal()
+		if err != nil {
+			panic(err)
+		}
+		return append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...)
+	}
+	if w.server.Order%2 == 1 {
+		return []byte(`{"object":` + string(raw) + `,"type":"` + t + "\"}\n")
+	}
+	return []byte(`{"type":"` + t + `","object":` + string(raw) + "}\n")
+}

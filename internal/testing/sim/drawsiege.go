@@ -1,0 +1,58 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/weirproject/weir/internal/testing/sim/api"
+)
+
+// besieged draws, for most kinds of requests, a fault of its own that lasts for ever. One form of
+// LIST has none: whole, or in pages. Whatever else clients ask for, they must come to that form. No
+// server answers with something older than it says, since nothing is left that would tell.
+func (d *drawer) besieged() {
+	w := d.w
+	if len(w.Keys) > maxKeys {
+		return
+	}
+	for i := range w.Servers {
+		w.Servers[i].Stale = false
+	}
+	w.Steps = slices.DeleteFunc(w.Steps, func(s Step) bool { return s.Op == Fault })
+	asks := []api.Ask{api.AskVersion, api.AskListAny, api.AskProbe, api.AskWatch, api.AskInitial}
+	pages := d.chance(50)
+	if pages {
+		asks = append(asks, api.AskList)
+	} else {
+		asks = append(asks, api.AskPage, api.AskMore)
+	}
+	for _, ask := range asks {
+		if d.chance(25) {
+			continue
+		}
+		r := api.Rule{Client: -1, Server: -1}
+		for !d.lasts(&r, ask) {
+			r = api.Rule{Client: -1, Server: -1}
+		}
+		if pages && ask == api.AskList { // what is refused is not asked for in another form
+			r.Effect, r.N, r.D = pick(d, api.Cut, api.Stall), d.IntN(100), 0
+		}
+		var at time.Duration
+		if d.chance(50) {
+			at = d.moment()
+		}
+		w.Steps = append(w.Steps, Step{At: at, Op: Fault, Rule: r})
+	}
+}
+
+// lasts draws a fault of requests of one kind, and reports whether that fault may stay for ever.
+func (d *drawer) lasts(r *api.Rule, ask api.Ask) bool {
+	d.effect(r)
+	events := r.Effect == api.ErrorEvent || r.Effect == api.Repeat || r.Effect == api.NoBookmarks || r.Effect == api.OftenBookmarks || r.EndsStreams()
+	watch := ask&api.AskWatches != 0
+	r.Ask, r.D = ask, min(r.D, 15*time.Second)
+	if r.Effect == api.OftenBookmarks {
+		r.D = max(r.D, time.Second)
+	}
+	return !r.AsksForLess() && (watch || !events)
+}

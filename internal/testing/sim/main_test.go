@@ -1,0 +1,31 @@
+package sim
+
+import (
+	"flag"
+	"io"
+	"os"
+	"runtime/debug"
+	"testing"
+
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/klog/v2"
+
+	"github.com/weirproject/weir/internal/testing/testgc"
+)
+
+func TestMain(m *testing.M) {
+	testgc.Relax()
+	debug.SetTraceback("all")
+	logs := flag.NewFlagSet("klog", flag.PanicOnError)
+	klog.InitFlags(logs)
+	for name, value := range map[string]string{"logtostderr": "false", "stderrthreshold": "FATAL"} {
+		if err := logs.Set(name, value); err != nil {
+			panic(err)
+		}
+	}
+	klog.SetOutput(io.Discard)
+	// The other one sleeps until the clock, which is virtual here, has gone past the real time of
+	// the process's start.
+	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
+	os.Exit(m.Run())
+}

@@ -1,0 +1,228 @@
+package sim
+
+import (
+	"slices"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirproject/weir/internal/testing/sim/api"
+	"github.com/weirproject/weir/internal/testing/sim/etcd"
+)
+
+// patience returns the time after the last fault within which everything must be as it should be.
+// Faults that stay are overcome by a LIST after some tries, each of which may hang for more than a
+// minute. Where two informers are in line, that takes twice as long.
+func (w *World) patience() time.Duration {
+	switch {
+	case w.besieged():
+		// One of these faults comes after another.
+		return 2*time.Hour + time.Duration(len(w.Steps))*2*time.Minute
+	case w.trickles():
+		// Each of the steps may be an event of its own.
+		return 15*time.Minute + time.Duration(len(w.Steps))*2*time.Minute
+	case !w.lasting():
+		return 5 * time.Minute
+	case w.Clients[0].Runner == Chain:
+		return 40 * time.Minute
+	}
+	return 25 * time.Minute
+}
+
+// trickles reports whether each watch may bring an event, and stand still, or break, before the
+// next.
+func (w *World) trickles() bool {
+	return slices.ContainsFunc(w.Steps, func(s Step) bool {
+		return s.Op == Fault && s.Rule.Forever() && s.Rule.Ask&api.AskWatches != 0 && s.Rule.Blocks() && !s.Rule.BlocksAlways()
+	})
+}
+
+// lasting reports whether some fault never ends.
+func (w *World) lasting() bool {
+	return slices.ContainsFunc(w.Steps, func(s Step) bool { return s.Op == Fault && s.Rule.Forever() && s.Rule.Effect != api.Pieces })
+}
+
+// besieged reports whether enough faults never end to leave few kinds of requests.
+func (w *World) besieged() bool {
+	n := 0
+	for _, s := range w.Steps {
+		if s.Op == Fault && s.Rule.Forever() && s.Rule.Blocks() {
+			n++
+		}
+	}
+	return n > 2
+}
+
+// cooling is how long after the last read nothing is held decoded any more, and every watch has had
+// a bookmark.
+const cooling = 3 * time.Minute
+
+// troubleVisible is how long Err may be nil while something stands in the way: a LIST that is under
+// way may still help.
+const troubleVisible = 2 * time.Minute
+
+// problem is something that is not yet as it should be.
+type problem struct {
+	rule   string
+	client *client
+	text   string
+	args   []any
+}
+
+// rest waits until everything is as it should be, and leaves the world alone for a while. Then it
+// checks that everything still is, and what informers hold. What no protocol could have told the
+// clients it checks after a relist that it forces upon them.
+func (r *run) rest() {
+	if !r.settle(false) {
+		return
+	}
+	r.cool()
+	for _, c := range r.clients {
+		if r.expect(c).current {
+			for _, h := range c.handlers {
+				if c.spec.Runner != ClientGo {
+					h.resynced(cooling)
+				}
+			}
+			c.informer.Rest(func(format string, args ...any) { r.violate("rest", c, format, args...) })
+		}
+	}
+	if !r.settle(false) || !r.forced() {
+		return
+	}
+	if r.logging {
+		r.logf("--- everybody must list again")
+	}
+	r.cluster.Do(func(h *etcd.History) { h.Distinguish(r.now()) })
+	r.cluster.Shrink()
+	for i := range r.world.Servers {
+		r.cluster.CutWatches(i)
+	}
+	r.settle(true)
+}
+
+// cool leaves the world alone for as long as cooling takes. If a handler got an event or a reader
+// read meanwhile, cool starts again, up to four times in all: faults that could not be noticed
+// before may still come to light.
+func (r *run) cool() {
+	for disturbed, times := true, 0; disturbed && times < 4; times++ {
+		for _, c := range r.clients {
+			for _, h := range c.handlers {
+				h.countResyncs()
+			}
+		}
+		reads := r.reads.Load()
+		time.Sleep(cooling)
+		synctest.Wait()
+		disturbed = r.reads.Load() != reads || slices.ContainsFunc(r.clients, func(c *client) bool { return slices.ContainsFunc(c.handlers, (*handler).stirred) })
+	}
+}
+
+// forced reports whether the world has something that only a relist brings to light.
+func (r *run) forced() bool {
+	return slices.ContainsFunc(r.world.Steps, func(s Step) bool { return s.Op == Restore || s.Op == Replace || s.Op == Schema })
+}
+
+// settle waits until there are no problems any more. It returns false if a check failed, or if
+// there are still problems when the patience of the world is over.
+func (r *run) settle(relisted bool) bool {
+	began := r.now()
+	wait := 100 * time.Millisecond
+	for {
+		synctest.Wait()
+		r.look()
+		problems := r.problems(relisted)
+		if r.failed() {
+			return false
+		}
+		if len(problems) == 0 {
+			r.out.Rest = max(r.out.Rest, r.now()-began)
+			return true
+		}
+		if r.now()-began > r.world.patience() {
+			for _, p := range problems {
+				r.violate(p.rule, p.client, p.text, p.args...)
+			}
+			return false
+		}
+		time.Sleep(wait)
+		wait = min(wait*3/2, 10*time.Second)
+	}
+}
+
+// problems returns what is not as it should be now. After a forced relist nothing excuses an old
+// representation of an object.
+func (r *run) problems(relisted bool) []problem {
+	var all []problem
+	for _, c := range r.clients {
+		add := func(rule, text string, args ...any) { all = append(all, problem{rule, c, text, args}) }
+		v := r.readClient(c, true)
+		e := r.expect(c)
+		if e.heals && !r.unordered && (relisted || !r.cluster.Tricked(c.api)) {
+			r.compare(c, v, relisted, add)
+		}
+		if e.heals && !c.informer.HasSynced() {
+			add("never-synced", "has not synced")
+		}
+		err, supported := c.informer.Err()
+		if supported && e.current && err != nil {
+			add("err", "all is well, but Err is %v", err)
+		}
+		if err != nil {
+			c.troubled = r.now()
+		}
+		if supported && (e.blocked || e.unlisted && !c.informer.HasSynced()) && r.now()-c.troubled > troubleVisible {
+			add("err-nil", "something stands in the way for good, but Err has been nil since %v", c.troubled)
+		}
+		if at := r.head(); e.progress && v.resourceVersion != "" && v.resourceVersion != at && !r.cluster.Tricked(c.api) {
+			add("progress", "is at %s; the servers are at %s", v.resourceVersion, at)
+		}
+		for _, h := range c.handlers {
+			h.atRest(v.objects, e.heals, add)
+		}
+	}
+	return all
+}
+
+// compare compares what a client holds with what is there.
+func (r *run) compare(c *client, v view, relisted bool, add func(string, string, ...any)) {
+	oldest, schema := r.cluster.Schemas(c.api)
+	if relisted {
+		oldest = schema
+	}
+	want := r.want(c)
+	for key, version := range want {
+		switch got, ok := v.objects[key]; {
+		case !ok:
+			add("stale", "%v is missing", version)
+		case got.Version != version:
+			add("stale", "holds %v in place of %v", got, version)
+		case got.Schema < oldest:
+			add("stale-bytes", "holds %v of schema %d; it was listed with %d", got, got.Schema, oldest)
+		}
+	}
+	for key, rep := range v.objects {
+		if want[key] == nil {
+			add("stale", "holds %v, which is not there", rep)
+		}
+	}
+}
+
+// head returns the servers' newest resourceVersion.
+func (r *run) head() (rv string) {
+	r.cluster.Do(func(h *etcd.History) { rv = h.Era().Format(h.Era().Head()) })
+	return rv
+}
+
+// want returns what a client should hold, by key.
+func (r *run) want(c *client) map[etcd.Key]*etcd.Version {
+	want := map[etcd.Key]*etcd.Version{}
+	r.cluster.Do(func(h *etcd.History) {
+		e := h.Era()
+		for _, v := range e.At(e.Head()) {
+			if c.spec.Scope.matches(v) {
+				want[v.Key] = v
+			}
+		}
+	})
+	return want
+}

@@ -1,0 +1,199 @@
+package sim
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/weirproject/weir/internal/testing/sim/api"
+	"github.com/weirproject/weir/internal/testing/sim/etcd"
+)
+
+// shrinker makes a failing world smaller, for as long as it fails in the same way.
+type shrinker struct {
+	t        *testing.T
+	world    *World
+	fails    Violation
+	deadline time.Time
+	tries    int // how often a world is run before it counts as one that does not fail
+}
+
+// shrink leaves out of a world whatever it does not need to fail in the way that it was seen to. It
+// gives up after a time.
+func shrink(t *testing.T, w *World, fails Violation, limit time.Duration) *World {
+	s := &shrinker{t: t, world: w.clone(), fails: fails, deadline: time.Now().Add(limit), tries: 1}
+	for failed, n := 0, 1; n <= 8; n++ { // not all of a run is decided by its seed
+		if s.failing(s.world) {
+			failed++
+		}
+		s.tries = 1 + 2*(n-failed)
+		if failed > 1 {
+			break
+		}
+	}
+	for before := -1; before != s.world.size() && time.Now().Before(s.deadline); {
+		before = s.world.size()
+		s.components()
+		s.steps()
+		s.details()
+	}
+	s.times()
+	return s.world
+}
+
+// clone copies whatever shrinking changes.
+func (w *World) clone() *World {
+	c := *w
+	c.Before, c.Steps, c.Servers, c.Keys = slices.Clone(w.Before), slices.Clone(w.Steps), slices.Clone(w.Servers), slices.Clone(w.Keys)
+	c.Clients = slices.Clone(w.Clients)
+	for i := range c.Clients {
+		cl := &c.Clients[i]
+		cl.Handlers = slices.Clone(cl.Handlers)
+		cl.Scope.Namespaces, cl.Scope.Selectors = slices.Clone(cl.Scope.Namespaces), slices.Clone(cl.Scope.Selectors)
+	}
+	return &c
+}
+
+func (w *World) size() int {
+	n := len(w.Before) + len(w.Steps) + len(w.Servers)
+	for _, c := range w.Clients {
+		n += 1 + len(c.Handlers) + len(c.Scope.Namespaces) + len(c.Scope.Selectors)
+	}
+	return n
+}
+
+// try keeps a change if the world still fails.
+func (s *shrinker) try(change func(w *World)) bool {
+	if time.Now().After(s.deadline) {
+		return false
+	}
+	w := s.world.clone()
+	change(w)
+	for range s.tries {
+		if s.failing(w) {
+			s.world = w
+			return true
+		}
+	}
+	return false
+}
+
+// failing reports whether a world fails in the way that is looked for.
+func (s *shrinker) failing(w *World) bool {
+	return slices.ContainsFunc(execute(s.t, w, false).Violations, func(v Violation) bool {
+		return v.Rule == s.fails.Rule && v.Runner == s.fails.Runner
+	})
+}
+
+// steps leaves out steps: halves of them, quarters, and so on to single ones.
+func (s *shrinker) steps() {
+	for n := (len(s.world.Steps) + 1) / 2; n > 0; n /= 2 {
+		for i := len(s.world.Steps) - n; i > -n; i -= n {
+			from := max(i, 0)
+			s.try(func(w *World) { w.Steps = slices.Delete(w.Steps, from, min(from+n, len(w.Steps))) })
+		}
+	}
+	for i := len(s.world.Before) - 1; i >= 0; i-- {
+		s.try(func(w *World) { w.Before = slices.Delete(w.Before, i, i+1) })
+	}
+}
+
+// components leaves out clients, handlers, servers, and parts of scopes.
+func (s *shrinker) components() {
+	for i := len(s.world.Clients) - 1; i >= 0 && len(s.world.Clients) > 1; i-- {
+		s.try(func(w *World) {
+			w.Clients = slices.Delete(w.Clients, i, i+1)
+			for j := range w.Steps {
+				w.Steps[j].Client = 0
+				w.Steps[j].Rule.Client = -1
+			}
+		})
+	}
+	for i := len(s.world.Servers) - 1; i > 0; i-- {
+		s.try(func(w *World) { w.Servers = slices.Delete(w.Servers, i, i+1) })
+	}
+	for i := range s.world.Clients {
+		for j := len(s.world.Clients[i].Handlers) - 1; j >= 0; j-- {
+			s.try(func(w *World) { w.Clients[i].Handlers = slices.Delete(w.Clients[i].Handlers, j, j+1) })
+		}
+		for j := len(s.world.Clients[i].Scope.Selectors) - 1; j >= 0; j-- {
+			s.try(func(w *World) { w.Clients[i].Scope.Selectors = slices.Delete(w.Clients[i].Scope.Selectors, j, j+1) })
+		}
+		for j := len(s.world.Clients[i].Scope.Namespaces) - 1; j >= 0; j-- {
+			s.try(func(w *World) { w.Clients[i].Scope.Namespaces = slices.Delete(w.Clients[i].Scope.Namespaces, j, j+1) })
+		}
+	}
+}
+
+// details makes what is left as ordinary as it can be.
+func (s *shrinker) details() {
+	for i := range s.world.Servers {
+		s.zero(func(w *World) *api.Spec { return &w.Servers[i] })
+	}
+	for i := range s.world.Clients {
+		c := &s.world.Clients[i]
+		if c.LogBytes != 0 {
+			s.try(func(w *World) { w.Clients[i].LogBytes = 0 })
+		}
+		for _, change := range []func(c *ClientSpec){
+			func(c *ClientSpec) { c.Typed = false }, func(c *ClientSpec) { c.Partial = false }, func(c *ClientSpec) { c.Factory = false }, func(c *ClientSpec) { c.Options = "" },
+		} {
+			now := *c
+			if change(&now); now.Typed != c.Typed || now.Partial != c.Partial || now.Factory != c.Factory || now.Options != c.Options {
+				s.try(func(w *World) { change(&w.Clients[i]) })
+			}
+		}
+		if c.Any {
+			s.try(func(w *World) { w.Clients[i].Any = false })
+		}
+		if c.Mode != "auto" {
+			s.try(func(w *World) { w.Clients[i].Mode = "auto" })
+		}
+		for j, h := range s.world.Clients[i].Handlers {
+			if h != (HandlerSpec{}) && !s.try(func(w *World) { w.Clients[i].Handlers[j] = HandlerSpec{} }) {
+				s.try(func(w *World) { w.Clients[i].Handlers[j] = HandlerSpec{Delay: h.Delay} })
+				s.try(func(w *World) { w.Clients[i].Handlers[j] = HandlerSpec{Add: h.Add} })
+				s.try(func(w *World) { w.Clients[i].Handlers[j] = HandlerSpec{Filter: h.Filter} })
+				s.try(func(w *World) { w.Clients[i].Handlers[j] = HandlerSpec{Block: h.Block, Free: h.Free} })
+			}
+		}
+	}
+	if s.world.Scheme != etcd.Integers {
+		s.try(func(w *World) { w.Scheme = etcd.Integers })
+	}
+	if s.world.Builtin {
+		s.try(func(w *World) { w.Builtin = false })
+	}
+}
+
+// zero makes a server a current kube-apiserver, in as many respects as it can be.
+func (s *shrinker) zero(server func(*World) *api.Spec) {
+	for _, change := range []func(*api.Spec){
+		func(sp *api.Spec) { *sp = api.Spec{} },
+		func(sp *api.Spec) { sp.Order = 0 }, func(sp *api.Spec) { sp.Lag = 0 }, func(sp *api.Spec) { sp.Stale = false },
+		func(sp *api.Spec) { sp.Old = false }, func(sp *api.Spec) { sp.Plain = false }, func(sp *api.Spec) { sp.Gzip = false }, func(sp *api.Spec) { sp.Bookmarks = 0 }, func(sp *api.Spec) { sp.Window = 0 },
+	} {
+		was := *server(s.world)
+		now := was
+		change(&now)
+		if now != was {
+			s.try(func(w *World) { *server(w) = now })
+		}
+	}
+}
+
+// times rounds the times of steps to whole seconds, which are easier to read.
+func (s *shrinker) times() {
+	round := func(d time.Duration) time.Duration {
+		if d == 0 {
+			return 0
+		}
+		return max(d.Round(time.Second), time.Second)
+	}
+	s.try(func(w *World) {
+		for i := range w.Steps {
+			w.Steps[i].At = round(w.Steps[i].At)
+			w.Steps[i].Rule.Until = round(w.Steps[i].Rule.Until)
+		}
+	})
+}

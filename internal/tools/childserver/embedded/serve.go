@@ -1,0 +1,97 @@
+// Package embedded is the child side of package childserver: the embedded API server in the child
+// process. A program that links it links the Go types of all built-in kinds.
+package embedded
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/tools/child"
+	"github.com/weirproject/weir/internal/tools/childserver"
+)
+
+// Serve runs the server of the child process. It blocks until ctx ends or the parent closes the
+// input. It reports an error that prevents the start to the parent, and returns it.
+func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
+	var s childserver.Spec
+	return child.Serve(ctx, in, out, &s, func(ctx context.Context, send func(any) error) error {
+		told := false
+		err := serve(ctx, s, func(r childserver.Ready) error {
+			told = true
+			return send(r)
+		})
+		if err == nil || told {
+			return err
+		}
+		failure := childserver.Ready{Failure: err.Error()}
+		if wrong, ok := errors.AsType[*net.AddrError](err); ok {
+			failure.Address = wrong.Err
+		}
+		return errors.Join(err, send(failure))
+	})
+}
+
+func serve(ctx context.Context, s childserver.Spec, send func(childserver.Ready) error) error {
+	faults := &apiserver.Faults{}
+	faults.WatchBuffer(s.WatchBuffer)
+	o := apiserver.Options{
+		Listen: s.Listen, Pods: s.Pods, Population: s.Population, Churn: float64(s.Churn), Seed: s.Seed, Faults: faults,
+	}
+	for _, r := range s.Resources {
+		o.Resources = append(o.Resources, apiserver.Resource{
+			GroupVersionResource: r.GroupVersionResource, Kind: r.Kind, Namespaced: r.Namespaced, Status: true,
+		})
+	}
+	objects, err := apiserver.New(o)
+	if err != nil {
+		return err
+	}
+	defer objects.Close()
+	if !s.Metrics {
+		if err := objects.Start(); err != nil {
+			return err
+		}
+		if err := send(childserver.Ready{URL: objects.URL()}); err != nil {
+			return err
+		}
+		<-ctx.Done()
+		return objects.Close()
+	}
+	var h http.Handler = objects
+	if s.Whole {
+		h = whole{h}
+	}
+	return serveMetrics(ctx, h, s.TLS, send)
+}
+
+// serveMetrics serves the objects, and metrics in front of them.
+func serveMetrics(
+	ctx context.Context, objects http.Handler, encrypted bool, send func(childserver.Ready) error,
+) error {
+	l, err := net.Listen("tcp", loopback+":0")
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: metrics{objects}, ReadHeaderTimeout: 30 * time.Second}
+	defer context.AfterFunc(ctx, func() { server.Close() })()
+	r, serve := childserver.Ready{URL: "http://" + l.Addr().String()}, server.Serve
+	if encrypted {
+		if server.TLSConfig, r.CA, err = selfSigned(); err != nil {
+			return errors.Join(err, l.Close())
+		}
+		r.URL = "https://" + l.Addr().String()
+		serve = func(l net.Listener) error { return server.ServeTLS(l, "", "") }
+	}
+	if err := send(r); err != nil {
+		return errors.Join(err, l.Close())
+	}
+	if err := serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}

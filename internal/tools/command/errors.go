@@ -1,0 +1,118 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"unicode"
+
+	"github.com/spf13/pflag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/internal/core/reflector"
+)
+
+// UsageError is a mistake in the command line.
+type UsageError struct{ err error }
+
+func (e UsageError) Error() string { return e.err.Error() }
+func (e UsageError) Unwrap() error { return e.err }
+
+// Usage wraps an error in a UsageError.
+func Usage(err error) error { return UsageError{err} }
+
+// Usagef returns a formatted UsageError.
+func Usagef(format string, args ...any) error { return UsageError{fmt.Errorf(format, args...)} }
+
+// FlagError returns a UsageError for an error about a flag. path is the command's name.
+func FlagError(path string, err error) error {
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		return Usagef("%w; see %s --help", unknown, path)
+	}
+	if bare, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
+		return Usagef("--%s needs a value", bare.GetFlag().Name)
+	}
+	if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		if want, ok := wanted[wrong.GetFlag().Value.Type()]; ok {
+			return Usagef("--%s %s: want %s", wrong.GetFlag().Name, wrong.GetValue(), want)
+		}
+	}
+	return Usage(err)
+}
+
+// wanted describes flags' values by type, for types whose Go parsers return unclear errors.
+var wanted = map[string]string{
+	"int": "a whole number", "uint64": "a whole number, not negative", "float64": "a number",
+	"bool": "true or false", "duration": "a duration, such as 30s",
+}
+
+// Listen returns a UsageError if err reports an invalid address of a flag, and otherwise err
+// itself.
+func Listen(flag, address string, err error) error {
+	if wrong, ok := errors.AsType[*net.AddrError](err); ok {
+		return Usagef("--%s %s: %s", flag, address, wrong.Err)
+	}
+	return err
+}
+
+// NoArgs returns a UsageError if there is an argument. It is for the Args of a *cobra.Command
+// without arguments. C represents that type, so that packages that import this one need not require
+// cobra.
+func NoArgs[C interface{ CommandPath() string }](cmd C, args []string) error {
+	if len(args) > 0 {
+		return Usagef("%s takes no argument, got %q", cmd.CommandPath(), args[0])
+	}
+	return nil
+}
+
+// Explain turns the error of a request into a readable one. It reports the server's message, or
+// that the server did not answer. Other errors are unchanged.
+func Explain(err error) error {
+	if status, ok := errors.AsType[*apierrors.StatusError](err); ok {
+		return explainStatus(err, status)
+	}
+	if own, ok := errors.AsType[*reflector.Error](err); ok {
+		if own.Err == nil {
+			return own.Sentinel
+		}
+		return fmt.Errorf("%w: %w", own.Sentinel, own.Err)
+	}
+	if request, ok := errors.AsType[*url.Error](err); ok {
+		if at, parseErr := url.Parse(request.URL); parseErr == nil {
+			return fmt.Errorf("no answer from the server at %s://%s: %w", at.Scheme, at.Host, request.Err)
+		}
+	}
+	return err
+}
+
+func explainStatus(err error, status *apierrors.StatusError) error {
+	switch {
+	case apierrors.IsForbidden(status), errors.Is(err, weir.ErrForbidden):
+		return fmt.Errorf("forbidden: %s", status.ErrStatus.Message)
+	case apierrors.IsUnauthorized(status):
+		return fmt.Errorf("the server does not accept the credentials: %s", status.ErrStatus.Message)
+	}
+	return fmt.Errorf("the server answered: %s", status.ErrStatus.Message)
+}
+
+// OneLine returns an error on one line.
+func OneLine(err error) string { return OneLineText(err.Error()) }
+
+// OneLineText returns a text on one line, after Printable.
+func OneLineText(text string) string {
+	return Printable(strings.Join(strings.Fields(strings.ReplaceAll(strings.TrimSpace(text), "\n", "; ")), " "))
+}
+
+// Printable replaces characters that would move a terminal's cursor, or change its text direction:
+// clients choose their own names, and objects contain arbitrary text.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, text)
+}

@@ -1,0 +1,139 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"golang.org/x/term"
+)
+
+// Program is a separate program that a verb of weir runs, like kubectl's plugins: its libraries
+// would double the build time and memory of the other verbs.
+type Program struct {
+	Package string // the path of its main package; the last part is its name
+}
+
+// The programs.
+var (
+	Bench = Program{"github.com/weirproject/weir/measure/bench/cmd/weir-bench"}
+	Proxy = Program{"github.com/weirproject/weir/proxy/cmd/weir-proxy"}
+	Serve = Program{"github.com/weirproject/weir/cmd/weir/weir-serve"}
+)
+
+// Name returns the program's name.
+func (p Program) Name() string { return path.Base(p.Package) }
+
+// Find looks for the program next to this one. If it is not there and the working directory is in
+// the checkout from which this program was built, Find builds it there and writes that to log; this
+// can take minutes and ends with ctx. Otherwise it searches the path. The caller calls done, which
+// removes a built program.
+func (p Program) Find(ctx context.Context, log io.Writer) (file string, done func(), err error) {
+	name := p.Name()
+	if runtime.GOOS == "windows" {
+		name += ".exe"
+	}
+	if self, err := executable(); err == nil {
+		beside := filepath.Join(filepath.Dir(self), name)
+		if info, err := os.Stat(beside); err == nil && !info.IsDir() {
+			return beside, func() {}, nil
+		}
+	}
+	source, ok := checkout()
+	if !ok {
+		if file, err := exec.LookPath(name); err == nil {
+			return file, func() {}, nil
+		}
+		return "", nil, fmt.Errorf("%s is neither beside this command nor in the path; install it with: go install %s@latest", name, p.Package)
+	}
+	fmt.Fprintf(log, "building %s from %s\n", p.Name(), source)
+	dir, err := os.MkdirTemp("", p.Name()+"-")
+	if err != nil {
+		return "", nil, err
+	}
+	done = func() { os.RemoveAll(dir) }
+	file = filepath.Join(dir, name)
+	build := exec.CommandContext(ctx, "go", "build", "-o", file, p.Package)
+	build.Dir = source
+	if said, err := build.CombinedOutput(); err != nil {
+		done()
+		return "", nil, fmt.Errorf("build %s: %w", p.Name(), errors.Join(err, errors.New(strings.TrimSpace(string(said)))))
+	}
+	return file, done, nil
+}
+
+// executable returns this program's file, after following links: package managers link only the
+// program that they were asked for.
+func executable() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(self)
+}
+
+// Exec runs a program from Find, with this process's standard input, and blocks until it has ended.
+// It passes interrupts, SIGTERM, SIGHUP and SIGQUIT to the program; the third one kills it. On
+// Linux the program receives SIGTERM, perhaps several times, if this process is killed. The error
+// is an ExitCode if the program failed, and nil if it was interrupted and ended cleanly.
+//
+// The terminal sends interrupts to the foreground process group. A program that reads the terminal
+// must be in that group, and receives the first interrupt from the terminal. Others have a separate
+// group, if the system has groups, so that they receive each signal once.
+func Exec(ctx context.Context, file string, args []string, stdout, stderr io.Writer) error {
+	signals := make(chan os.Signal, 4) // more than users send before they give up
+	signal.Notify(signals, handedOn()...)
+	defer signal.Stop(signals)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	child := exec.Command(file, args...)
+	child.Stdin, child.Stdout, child.Stderr = os.Stdin, stdout, stderr
+	reads := term.IsTerminal(int(os.Stdin.Fd()))
+	child.SysProcAttr = attributes(!reads)
+	// Linux treats the end of the thread that starts the program as the end of the process.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := child.Start(); err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- child.Wait() }() // ends with the program
+	for got := 0; ; {
+		select {
+		case s := <-signals:
+			switch got++; {
+			case got > 2:
+				_ = child.Process.Kill() // an error means that it has ended
+			case got > 1 || s != os.Interrupt || !reads:
+				handOn(child, s)
+			}
+		case err := <-ended:
+			if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() > 0 {
+				return ExitCode(exit.ExitCode())
+			}
+			return err
+		}
+	}
+}
+
+// handedOn returns the signals that Exec passes on. It omits SIGHUP if this process ignores it, as
+// under nohup.
+func handedOn() []os.Signal {
+	all := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGQUIT} {
+		if !signal.Ignored(s) {
+			all = append(all, s)
+		}
+	}
+	return all
+}

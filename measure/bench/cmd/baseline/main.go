@@ -1,0 +1,137 @@
+// Command baseline records the figures that a change to Weir must keep, and compares another
+// version of the code with them. make baseline and make baseline-check run it.
+//
+// It builds weir-bench in a checkout, runs it once for each row of its table, and writes the result
+// of each row to a file. A row whose file is there, of the same build and flags, is not measured
+// again, so that an interrupted run continues.
+//
+// The exit code is 1 if a row failed or a figure breaks its limit, and 2 for wrong usage.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// options are the choices on the command line.
+type options struct {
+	tree        string // the checkout that is measured
+	dir         string // has the baseline
+	check       bool   // compare tree with the baseline, in place of recording it
+	pods        int
+	runs        int // of each row of weir-bench
+	programRuns int // of each row of make programs
+	rows        []row
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	o, err := parse(args, stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "baseline: %v (see -help)\n", err)
+		return 2
+	}
+	kept, err := o.run(ctx, stdout, stderr)
+	if err != nil {
+		fmt.Fprintf(stderr, "baseline: %v\n", err)
+	}
+	if err != nil || !kept {
+		return 1
+	}
+	return 0
+}
+
+func parse(args []string, stderr io.Writer) (o options, err error) {
+	set := flag.NewFlagSet("baseline", flag.ContinueOnError)
+	set.SetOutput(io.Discard)
+	set.StringVar(&o.tree, "tree", ".", "the checkout to measure, such as a git worktree of another commit")
+	set.StringVar(&o.dir, "dir", "measure/bench/baseline", "the directory of the baseline's files")
+	set.BoolVar(&o.check, "check", false, "compare the checkout with the baseline; its own results go to dist/baseline")
+	set.IntVar(&o.pods, "pods", 50_000, "how many pods there are")
+	set.IntVar(&o.runs, "runs", 5, "how often each side runs, in turn")
+	set.IntVar(&o.programRuns, "program-runs", 1, "how often each program runs, of those that others wrote")
+	only := set.String("only", "", "measure only these rows, by their names with commas")
+	without := set.String("without", "", "leave out these rows")
+	if err := set.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			set.SetOutput(stderr)
+			set.PrintDefaults()
+		}
+		return o, err
+	}
+	if set.NArg() > 0 {
+		return o, fmt.Errorf("unexpected argument %q", set.Arg(0))
+	}
+	if o.pods <= 0 || o.runs <= 0 || o.programRuns <= 0 {
+		return o, errors.New("-pods, -runs and -program-runs must be above 0")
+	}
+	o.rows, err = choose(*only, *without)
+	return o, err
+}
+
+// choose returns the rows that are named in only, or all of them, except those in without.
+func choose(only, without string) (chosen []row, err error) {
+	names := func(list string) []string {
+		return strings.FieldsFunc(list, func(r rune) bool { return r == ',' })
+	}
+	for _, name := range slices.Concat(names(only), names(without)) {
+		if !slices.ContainsFunc(rows, func(r row) bool { return r.name == name }) {
+			return nil, fmt.Errorf("no row %q", name)
+		}
+	}
+	for _, r := range rows {
+		if (only == "" || slices.Contains(names(only), r.name)) && !slices.Contains(names(without), r.name) {
+			chosen = append(chosen, r)
+		}
+	}
+	return chosen, nil
+}
+
+// run measures what is missing and prints the table. kept reports whether every figure keeps its
+// limit.
+func (o *options) run(ctx context.Context, stdout, stderr io.Writer) (kept bool, err error) {
+	m, err := newMeasurer(ctx, o, stderr)
+	if err != nil {
+		return false, err
+	}
+	defer m.close()
+	failed := m.measure(ctx)
+	if ctx.Err() != nil {
+		return false, errors.New("interrupted: the rows that are measured stay")
+	}
+	baseline, err := load(o.dir, rows)
+	if err != nil {
+		return false, err
+	}
+	now, err := load(m.out, o.rows)
+	if err != nil {
+		return false, err
+	}
+	text, kept := table(o.rows, baseline, now)
+	if _, err := io.WriteString(stdout, text); err != nil {
+		return false, err
+	}
+	if o.check {
+		return kept, failed
+	}
+	all, _ := table(rows, baseline, baseline)
+	return true, errors.Join(failed, os.WriteFile(filepath.Join(o.dir, "table.md"), []byte(all), 0o644))
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/measure/bench/internal/figures"
+)
+
+// record is the file of a row.
+type record struct {
+	Command string         `json:"command"`
+	Commit  string         `json:"commit"`
+	Build   string         `json:"build"` // identifies the measured code: a hash of weir-bench
+	Pods    int            `json:"pods"`
+	Runs    int            `json:"runs"`
+	CPUs    int            `json:"cpus"`
+	At      time.Time      `json:"at"`
+	Ratio   figures.Values `json:"ratio"` // the medians
+	// Results is what the command printed: all figures of both sides and their spread, or a
+	// program's line of each run.
+	Results json.RawMessage `json:"results"`
+}
+
+// same reports whether two records are of the same measurement.
+func (r *record) same(of *record) bool {
+	return r.Command == of.Command && r.Build == of.Build && r.Pods == of.Pods && r.Runs == of.Runs
+}
+
+// read returns the record in a file, or nil if there is no such file.
+func read(path string) (*record, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := &record{}
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return r, nil
+}
+
+// write writes a record to a file. The file is there as a whole or not at all.
+func (r *record) write(path string) error {
+	part, err := os.Create(path + ".part")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(part.Name()) // unless it was renamed
+	if err := errors.Join(figures.WriteJSON(part, r), part.Close()); err != nil {
+		return err
+	}
+	return os.Rename(part.Name(), path)
+}
+
+// load returns the records of rows in a directory, by the row's name.
+func load(dir string, rows []row) (map[string]*record, error) {
+	all := map[string]*record{}
+	for _, of := range rows {
+		r, err := read(filepath.Join(dir, of.name+".json"))
+		if err != nil {
+			return nil, err
+		}
+		if r != nil {
+			all[of.name] = r
+		}
+	}
+	return all, nil
+}
+
+// table returns a Markdown table of figures with their limits. kept reports whether each of them
+// was measured and is within its limit.
+func table(rows []row, baseline, now map[string]*record) (text string, kept bool) {
+	var b strings.Builder
+	b.WriteString("| ratio to client-go | published | limit | baseline | now | | command |\n|---|---|---|---|---|---|---|\n")
+	kept = true
+	for _, of := range rows {
+		for i, f := range of.figures {
+			label, command := "… "+f.label, ""
+			if i == 0 {
+				label, command = f.label, "`"+of.command()+"`"
+			}
+			was, recorded := value(baseline[of.name], f.key)
+			is, measured := value(now[of.name], f.key)
+			verdict, limit := "no baseline", "-"
+			if bound, ok := f.bound(was, recorded); ok {
+				limit, verdict = f.sign()+" "+quantity.Number(bound), "kept"
+				if !f.keeps(is, bound) {
+					verdict = "BROKEN"
+				}
+			}
+			if !measured {
+				verdict = "not measured"
+			}
+			kept = kept && verdict == "kept"
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", label, f.published, limit,
+				baseline[of.name].ratios().Cell(f.key, figures.Number), now[of.name].ratios().Cell(f.key, figures.Number), verdict, command)
+		}
+	}
+	return b.String(), kept
+}
+
+// sign returns how a value compares with its limit if it keeps it.
+func (f figure) sign() string {
+	if f.kind == rate {
+		return "≥"
+	}
+	return "≤"
+}
+
+// ratios returns the medians of a record; none of nil.
+func (r *record) ratios() figures.Values {
+	if r == nil {
+		return nil
+	}
+	return r.Ratio
+}
+
+func value(r *record, key string) (float64, bool) {
+	v, ok := r.ratios()[key]
+	return v, ok
+}

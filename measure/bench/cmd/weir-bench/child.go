@@ -1,0 +1,31 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/weirproject/weir/internal/tools/child"
+	"github.com/weirproject/weir/internal/tools/command"
+	"github.com/weirproject/weir/measure/bench/internal/informers"
+)
+
+// newChild returns the hidden command that this program runs itself with, for servers and for the
+// sides of a measurement.
+func newChild() *cobra.Command {
+	flags := command.NewClusterFlags()
+	cmd := &cobra.Command{
+		Use:    child.Verb + " ROLE",
+		Short:  "Not for people: a child process of weir",
+		Hidden: true,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return command.Usagef("%s takes one ROLE", cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return informers.Serve(cmd.Context(), args[0], flags.RestConfig, cmd.InOrStdin(), cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().AddFlagSet(flags.Flags)
+	return cmd
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/tools/command"
+	"github.com/weirproject/weir/measure/bench/internal/figures"
+	"github.com/weirproject/weir/measure/bench/internal/servers"
+	"github.com/weirproject/weir/measure/doctor/cost"
+)
+
+// newBenchCost returns the verb that measures the costs that weir doctor predicts with.
+func newBenchCost(b *benchFlags) *cobra.Command {
+	f := &serverFlags{benchFlags: b, Options: servers.Defaults()}
+	cmd := &cobra.Command{
+		Use:   "cost",
+		Short: "Measure what requests cost kube-apiserver, which weir doctor predicts with",
+		Long: "Cost measures what each part of a request costs a kube-apiserver, and a weir proxy in\n" +
+			"front of it: CPU by request, by object that a selector is held against, by byte that is\n" +
+			"sent in each form, and by event; and memory by LIST under way. It then has incidents of\n" +
+			"weir lab happen, and compares what they cost with what is predicted. It takes some five\n" +
+			"minutes, and floods the server, which has to be one for tests. With -o json it prints\n" +
+			"what measure/doctor/cost/model.json has; make cost-model measures it again.\n\n" +
+			"Without a cluster it measures the embedded server, which is much cheaper than a\n" +
+			"kube-apiserver.",
+		Example: "  go run ./e2e/realserver --pods 10000  # prints a kubeconfig, and where etcd is\n" +
+			"  weir bench cost --kubeconfig PATH --etcd http://127.0.0.1:PORT",
+		Args: command.NoArgs[*cobra.Command],
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.runCost(cmd) },
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&f.Proxy, "proxy", "",
+		"The program weir-proxy; empty: the one beside this command, built in a checkout, or in the path")
+	fs.BoolVar(&f.Writes, "writes", false,
+		"Allow to set an annotation on the cluster's pods, to measure what events cost")
+	fs.StringVar(&f.EtcdURL, "etcd", "",
+		"URL of a test cluster's etcd, to write its pods there for the same purpose")
+	return cmd
+}
+
+func (f *serverFlags) runCost(cmd *cobra.Command) error {
+	ctx := cmd.Context()
+	o, done, err := f.begin(cmd)
+	if err != nil {
+		return err
+	}
+	defer done()
+	m, err := servers.MeasureCosts(ctx, o)
+	if err != nil {
+		if ctx.Err() != nil {
+			return fmt.Errorf("interrupted")
+		}
+		return command.Explain(err)
+	}
+	m.Measured.Command = "make cost-model"
+	if f.output != "json" {
+		return printCosts(cmd.OutOrStdout(), m)
+	}
+	return figures.WriteJSON(cmd.OutOrStdout(), m)
+}
+
+// printCosts prints the coefficients, and how far the predictions are off.
+func printCosts(w io.Writer, m *cost.Model) error {
+	rows := [][]string{{"", "API server", "proxy"}}
+	row := func(label string, unit func(float64) string, server, proxy float64) {
+		rows = append(rows, []string{label, unit(server), unit(proxy)})
+	}
+	s, p := m.Server, m.Proxy
+	row("a connection", quantity.Seconds, s.Connection, p.Connection)
+	row("a LIST that finds nothing", quantity.Seconds, s.Request, p.Request)
+	row("  without resourceVersion", quantity.Seconds, s.Quorum, p.Quorum)
+	row("an object that is looked at", quantity.Seconds, s.Looked, p.Looked)
+	row("an event to a WATCH", quantity.Seconds, s.Event, p.Event)
+	for _, encoding := range cost.Encodings() {
+		s, p := s.Encodings[encoding], p.Encodings[encoding]
+		row("a stored MB as "+string(encoding), quantity.Seconds, 1e6*s.Seconds, 1e6*p.Seconds)
+		row("  sent", megabytes, s.Bytes, p.Bytes)
+	}
+	rows = append(rows,
+		[]string{"memory: headroom", quantity.Number(100*m.Memory.Headroom) + " %", ""},
+		[]string{"memory: held for a stored MB in a LIST", megabytes(m.Memory.Held), ""},
+		[]string{"", "", ""}, []string{"predicted", "measured", "off by"})
+	for _, c := range m.Checks {
+		what, unit := strings.Join([]string{c.Incident, c.Way, c.Figure}, ", "), unitOf(c.Figure)
+		rows = append(rows, []string{what + ": " + unit(c.Got), unit(c.Want), quantity.Number(c.Off())})
+	}
+	return figures.Write(w, figures.Fit(rows), rows...)
+}
+
+func megabytes(share float64) string { return quantity.Bytes(int64(1e6 * share)) }
+
+// unitOf returns the function that writes a checked figure in its unit.
+func unitOf(figure string) func(float64) string {
+	if figure == cost.BytesFigure || figure == cost.PeakFigure {
+		return func(v float64) string { return quantity.Bytes(int64(v)) }
+	}
+	return quantity.Seconds
+}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirproject/weir/internal/testing/helppage"
+)
+
+const pagesDir = "../../../../docs/commands"
+
+// TestPages: docs/commands has pages of weir bench, of each of its verbs and of weir lab, as this
+// program's help has them, and of no other verb: weir itself does not know their flags.
+func TestPages(t *testing.T) {
+	bench := newRoot()
+	page, pages := pageOf(bench), map[string]bool{}
+	for _, verb := range bench.Commands() { // by their names
+		if !verb.IsAvailableCommand() || verb.Name() == "help" {
+			continue
+		}
+		of := pageOf(verb)
+		of.FlagsOf = page.Command
+		page.Verbs = append(page.Verbs, of)
+		pages[helppage.Name(of.Command)] = true
+		helppage.Check(t, pagesDir, of)
+	}
+	helppage.Check(t, pagesDir, page)
+	weir := &cobra.Command{Use: "weir"}
+	weir.AddCommand(newLab())
+	helppage.Check(t, pagesDir, pageOf(weir.Commands()[0]))
+
+	entries, err := os.ReadDir(pagesDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		if strings.HasPrefix(entry.Name(), "weir-bench-") && !pages[entry.Name()] {
+			t.Errorf("docs/commands/%s is the page of no verb", entry.Name())
+		}
+	}
+}
+
+// pageOf returns what the page of a command says.
+func pageOf(cmd *cobra.Command) helppage.Page {
+	return helppage.Page{
+		Command: cmd.CommandPath(), Short: cmd.Short, Long: cmd.Long, Example: cmd.Example,
+		// In this order: only then UseLine knows of flags that the verbs share.
+		Flags: cmd.LocalFlags().FlagUsages(), Use: cmd.UseLine(),
+	}
+}

@@ -1,0 +1,150 @@
+package informers
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/weirproject/weir/internal/testing/podsim"
+)
+
+var encodings = map[string]encoding{"protobuf": protobufEncoding{}, "json": jsonEncoding{}}
+
+// changed names what differs between two versions of a pod: kinds of changes, and "more" for what
+// none of them explains.
+func changed(was, is *corev1.Pod) (kinds []string) {
+	was = was.DeepCopy()
+	differs := func(kind string, a, b any, mend func()) {
+		if !apiequality.Semantic.DeepEqual(a, b) {
+			kinds = append(kinds, kind)
+			mend()
+		}
+	}
+	was.ResourceVersion = is.ResourceVersion
+	differs(ChangeStatus, was.Status, is.Status, func() { was.Status, was.ManagedFields = is.Status, is.ManagedFields })
+	differs(ChangeLabel, was.Labels, is.Labels, func() { was.Labels = is.Labels })
+	differs(ChangeAnnotation, was.Annotations, is.Annotations, func() { was.Annotations = is.Annotations })
+	differs(ChangeSpec, was.Spec, is.Spec, func() { was.Spec = is.Spec })
+	differs("more", was, is, func() {})
+	return kinds
+}
+
+// follow applies n events of a kind of change to what the stub lists and gives what each has
+// changed.
+func follow(t *testing.T, enc encoding, kind string, objects, n int) (kinds [][]string) {
+	t.Helper()
+	url, client := startStub(t, enc, 7, objects)
+	list, err := client.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := map[string]*corev1.Pod{}
+	for i := range list.Items {
+		held[list.Items[i].Name] = &list.Items[i]
+	}
+	w := openWatch(t, client, false)
+	if err := tell(t.Context(), url, order{Do: doModify, Change: kind}); err != nil {
+		t.Fatal(err)
+	}
+	for range n {
+		e := next(t, w)
+		pod, ok := e.Object.(*corev1.Pod)
+		if !ok || e.Type != watch.Modified || held[pod.Name] == nil {
+			t.Fatalf("got %s of %T", e.Type, e.Object)
+		}
+		if pod.ResourceVersion <= held[pod.Name].ResourceVersion {
+			t.Fatalf("%s goes from version %s to %s", pod.Name, held[pod.Name].ResourceVersion, pod.ResourceVersion)
+		}
+		kinds = append(kinds, changed(held[pod.Name], pod))
+		held[pod.Name] = pod
+	}
+	return kinds
+}
+
+func TestChangesChangeWhatTheySay(t *testing.T) {
+	for name, enc := range encodings {
+		for _, kind := range []string{ChangeStatus, ChangeLabel, ChangeAnnotation, ChangeSpec, ChangeVersion} {
+			t.Run(name+" "+kind, func(t *testing.T) {
+				want := []string{kind}
+				if kind == ChangeVersion {
+					want = nil
+				}
+				for i, got := range follow(t, enc, kind, 30, 90) {
+					if diff := cmp.Diff(want, got); diff != "" {
+						t.Fatalf("event %d: %s", i, diff)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestMixIsMostlyStatus(t *testing.T) {
+	const n = 2000
+	counts := map[string]int{}
+	for i, kinds := range follow(t, protobufEncoding{}, ChangeMix, 40, n) {
+		if len(kinds) != 1 {
+			t.Fatalf("event %d changes %v", i, kinds)
+		}
+		counts[kinds[0]]++
+	}
+	for kind, of20 := range map[string]int{ChangeStatus: 14, ChangeAnnotation: 3, ChangeLabel: 2, ChangeSpec: 1} {
+		if want := n * of20 / 20; counts[kind] < want*7/10 || counts[kind] > want*13/10 {
+			t.Errorf("%d of %d changes are of %s, want some %d", counts[kind], n, kind, want)
+		}
+	}
+}
+
+// A stub with as many models as pods serves the models themselves but for what it changes in them.
+func TestStubServesItsModels(t *testing.T) {
+	const n = 50
+	for name, enc := range encodings {
+		t.Run(name, func(t *testing.T) {
+			_, client := startStub(t, enc, n, n)
+			list, err := client.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			sim := podsim.New(n, 1)
+			for i := range list.Items {
+				got, want := &list.Items[i], sim.Pod(i)
+				delete(got.Labels, changedLabel)
+				delete(got.Annotations, changedAnnotation)
+				got.ResourceVersion = ""
+				got.Spec.Containers[0].Image = want.Spec.Containers[0].Image
+				for c := range got.Status.Conditions {
+					got.Status.Conditions[c].LastTransitionTime = want.Status.Conditions[c].LastTransitionTime
+				}
+				for m := range got.ManagedFields {
+					got.ManagedFields[m].Time = want.ManagedFields[m].Time
+				}
+				if !apiequality.Semantic.DeepEqual(want, got) {
+					t.Fatalf("pod %d: %s", i, cmp.Diff(want, got))
+				}
+			}
+		})
+	}
+}
+
+// A pod that has next to nothing can be changed too.
+func TestNewModelOfABarePod(t *testing.T) {
+	bare := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b"}}
+	for name, enc := range encodings {
+		m, err := newModel(enc, siblings{}, bare, true)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for _, of := range []blankKind{copyBlank, uidBlank, versionBlank, labelBlank, annotationBlank} {
+			if n := m.meta.count(of); n != 1 {
+				t.Errorf("%s: %d blanks %q", name, n, textOf[of])
+			}
+		}
+		if m.status[0].count(timeBlank) != 1 || m.status[1].count(timeBlank) != 1 {
+			t.Errorf("%s: the status has no time", name)
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package informers
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/weirproject/weir/measure/bench/internal/figures"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
+	listers "k8s.io/client-go/listers/core/v1"
+)
+
+// DropIn returns the verb with the drop-in in the place of weir's own informer. The factories of
+// both sides are then client-go's interfaces, and the handlers look at the objects. Only read
+// measures something else then: what listers do.
+func (v Verb) DropIn() Verb {
+	if v.Name != "read" {
+		return v
+	}
+	v.Short = "Reading objects by a lister: one at a time, all over the keys, and all at once"
+	v.Duration = 30 * time.Second
+	v.measure = measureListers
+	v.figures = []comparedFigure{
+		{figures.New("getHeapBytes", "heap after GC, under random Gets", figures.Bytes), lower},
+		{figures.New("getPackedNanos", "first Get of an object", figures.Nanos), lower},
+		{figures.New("getNanos", "Get of a random key", figures.Nanos), lower},
+		{figures.New("getsPerSecond", "Gets a second", figures.Count), neither},
+		{figures.New("listFirstNanos", "first List of everything", figures.Nanos), lower},
+		{figures.New("listNanos", "List of everything, again and again", figures.Nanos), lower},
+		{figures.New("listHeapBytes", "heap after GC, Lists going on", figures.Bytes), lower},
+		{figures.New("objects", "objects held", figures.Count), neither},
+	}
+	return v
+}
+
+// The amounts of measureListers.
+const (
+	getRate     = 1000 // a second
+	listsBefore = 4    // untimed, until another List costs no more and no less
+	listsTimed  = 200
+)
+
+var errNoLister = errors.New("there is no lister of pods")
+
+// measureListers measures what a controller asks of listers: single objects all over the keys, then
+// everything again and again. Heaps are read while that goes on.
+func measureListers(ctx context.Context, s *subject) (Figures, error) {
+	shared, ok := s.informer.(*sharedInformer)
+	if !ok || shared.pods == nil {
+		return nil, errNoLister
+	}
+	if err := s.handle(0, s.count); err != nil {
+		return nil, err
+	}
+	if err := s.sync(ctx); err != nil {
+		return nil, err
+	}
+	f := Figures{"objects": float64(s.len())}
+	var err error
+	if f["getPackedNanos"], err = timeFirstGets(shared); err != nil {
+		return nil, err
+	}
+	if err := s.timeGets(ctx, f, shared); err != nil {
+		return nil, err
+	}
+	return f, timeListing(ctx, f, shared.pods)
+}
+
+// timeFirstGets returns the mean time of a Get, in nanoseconds. The objects are all over the keys,
+// and only a handler has looked at them.
+func timeFirstGets(shared *sharedInformer) (float64, error) {
+	keys := shared.GetIndexer().ListKeys()
+	if len(keys) == 0 {
+		return 0, errNothing
+	}
+	at := spread(readKeys, len(keys))
+	return timed(len(at), func(i int) error { return shared.get(keys[at[i]]) })
+}
+
+// timeGets reads random objects for r.Duration. It measures the heap at the end of that time, while
+// the reads go on.
+func (s *subject) timeGets(ctx context.Context, f Figures, shared *sharedInformer) error {
+	keys := shared.GetIndexer().ListKeys()
+	if len(keys) == 0 {
+		return errNothing
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var g gets
+	var reading sync.WaitGroup // one goroutine, which ends with ctx or an error
+	begin := time.Now()
+	reading.Go(func() {
+		defer cancel()
+		g.run(ctx, shared.pods, keys)
+	})
+	pause(ctx, s.Duration)
+	f["getHeapBytes"] = float64(settledHeap().bytes)
+	cancel()
+	reading.Wait()
+	if g.err != nil {
+		return g.err
+	}
+	f["getNanos"] = float64(g.took.Nanoseconds()) / float64(max(g.n, 1))
+	f["getsPerSecond"] = float64(g.n) / time.Since(begin).Seconds()
+	return nil
+}
+
+// gets reads random keys at a steady rate, and counts and times the reads.
+type gets struct {
+	n    int
+	took time.Duration
+	err  error
+}
+
+// run reads until ctx ends or a read fails.
+func (g *gets) run(ctx context.Context, pods listers.PodLister, keys []string) {
+	random := rand.New(rand.NewPCG(1, uint64(len(keys))))
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	begin := time.Now()
+	for {
+		begun := time.Now()
+		due := int(begun.Sub(begin).Seconds() * getRate)
+		at := g.n
+		for ; g.n < due; g.n++ {
+			namespace, name, _ := strings.Cut(keys[random.IntN(len(keys))], "/")
+			_, err := pods.Pods(namespace).Get(name)
+			if err != nil && !apierrors.IsNotFound(err) { // it may have been deleted meanwhile
+				g.err = err
+				return
+			}
+		}
+		if g.n > at {
+			g.took += time.Since(begun)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// timeListing times Lists of everything, the first one and later ones, and measures the heap after
+// them.
+func timeListing(ctx context.Context, f Figures, pods listers.PodLister) error {
+	list := func(int) error {
+		found, err := pods.List(labels.Everything())
+		if err == nil && len(found) == 0 {
+			err = errNothing
+		}
+		return errors.Join(err, ctx.Err())
+	}
+	var err error
+	if f["listFirstNanos"], err = timed(1, list); err != nil {
+		return err
+	}
+	if _, err = timed(listsBefore, list); err != nil {
+		return err
+	}
+	settledHeap() // the collection that the first lists have called for is theirs
+	if f["listNanos"], err = timed(listsTimed, list); err != nil {
+		return err
+	}
+	f["listHeapBytes"] = float64(settledHeap().bytes)
+	return nil
+}

@@ -1,0 +1,195 @@
+package informers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weirproject/weir/internal/tools/rusage"
+	"github.com/weirproject/weir/measure/bench/internal/figures"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+)
+
+// delayRate is how many changes a second there are while delays are measured.
+const delayRate = 100
+
+// growth is the verb that measures one point of a [Grower]. It is not among Verbs, because alone it
+// says little.
+var growVerb = Verb{
+	Name: "grow", modes: []string{modeList, modeWatchList}, measure: measureGrowth, Stub: true, Duration: 3 * time.Second,
+	Takes: []string{TakesHandlers}, figures: growthFigures,
+	Short: "How the figures of an informer grow",
+}
+
+var growthFigures = []comparedFigure{
+	{figures.New("syncSeconds", "time to sync", figures.Seconds), lower},
+	{figures.New("cpuSeconds", "CPU to sync", figures.Seconds), lower},
+	{figures.New("peakRSSBytes", "peak RSS to sync", figures.Bytes), lower},
+	{figures.New("heapBytes", "heap, synced and idle", figures.Bytes), lower},
+	{figures.New("goroutines", "goroutines, synced and idle", figures.Count), lower},
+	{figures.New("mostLists", "LISTs at a time", figures.Count), neither},
+	{figures.New("eventsPerSecond", "events handled a second", figures.Count), higher},
+	{figures.New("cpuMicrosPerEvent", "CPU per event handled", figures.Micros), lower},
+	{figures.New("getPackedNanos", "Get of a cold object", figures.Nanos), lower},
+	{figures.New("delayP99Seconds", "receipt to last handler, p99", figures.Seconds), lower},
+}
+
+// GrowthFigures returns the figures of a point of a Grower. A point of several informers has only
+// those of the sync and, if they have several handlers, of the events.
+func GrowthFigures() (all []figures.Figure) {
+	for _, f := range growthFigures {
+		all = append(all, f.Figure)
+	}
+	return all
+}
+
+// measureGrowth measures the first sync. It then measures reads of single objects, how late
+// handlers receive a few changes, and changes as fast as they are taken.
+func measureGrowth(ctx context.Context, s *subject) (Figures, error) {
+	d := newDelays(int32(max(1, s.Handlers)), int(delayRate*(s.Duration+time.Second).Seconds()))
+	s.meter.arrivals.Store(d)
+	for range max(1, s.Handlers) {
+		if err := s.handle(0, d.handler(s.count)); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.sync(ctx); err != nil {
+		return nil, err
+	}
+	elapsed, cpu, _, _ := s.since(s.start)
+	f := Figures{
+		"syncSeconds": elapsed.Seconds(), "cpuSeconds": cpu.Seconds(), "peakRSSBytes": float64(rusage.PeakRSS()),
+		"objects": float64(s.len()), "mostLists": float64(s.meter.mostLists.Load()),
+	}
+	f["heapBytes"] = float64(settledHeap().bytes)
+	f["goroutines"] = float64(goroutines())
+	if s.Informers > 1 {
+		if s.Handlers > 1 {
+			err := s.followAll(ctx, ChangeMix, f)
+			return f, errors.Join(err, ctx.Err())
+		}
+		return f, ctx.Err()
+	}
+	keys, _, err := s.pick(readKeys)
+	if err != nil {
+		return nil, err
+	}
+	if len(keys) == 0 {
+		return nil, errNothing
+	}
+	if f["getPackedNanos"], err = timed(len(keys), func(i int) error { return s.get(keys[i]) }); err != nil {
+		return nil, err
+	}
+	if f["delayP99Seconds"], err = s.delay(ctx, d); err != nil {
+		return nil, err
+	}
+	watched, err := s.follow(ctx, ChangeMix)
+	if err != nil {
+		return nil, err
+	}
+	f["eventsPerSecond"], f["cpuMicrosPerEvent"] = watched["eventsPerSecond"], watched["cpuMicrosPerEvent"]
+	return f, ctx.Err()
+}
+
+// delay measures how late the last handler receives changes that come at a steady pace.
+func (s *subject) delay(ctx context.Context, d *delays) (float64, error) {
+	if _, err := s.caughtUp(ctx); err != nil {
+		return 0, err
+	}
+	d.armed.Store(true)
+	if err := tell(ctx, s.Stub, order{Do: doModify, Change: ChangeMix, Rate: delayRate}); err != nil {
+		return 0, err
+	}
+	pause(ctx, s.Duration)
+	if err := tell(ctx, s.Stub, order{Do: doHold}); err != nil {
+		return 0, err
+	}
+	if _, err := s.caughtUp(ctx); err != nil {
+		return 0, err
+	}
+	d.armed.Store(false)
+	return d.p99()
+}
+
+// newMany makes several informers of pods, each with connections and requests of its own.
+func newMany(cfg *rest.Config, s *spec) (informer, error) {
+	var g group
+	for range s.Informers {
+		var inf informer
+		var err error
+		if s.Side == sideClientgo || s.DropIn {
+			inf, err = newShared(cfg, s)
+		} else {
+			inf, err = newWeir[*corev1.Pod](cfg, s, podsResource)
+		}
+		if err != nil {
+			return nil, err
+		}
+		g = append(g, inf)
+	}
+	return g, nil
+}
+
+// Grower measures informers of more and more objects, handlers, or other informers beside them. It
+// is not safe for concurrent use.
+type Grower struct {
+	o       Options
+	objects int
+	stub    string
+	stop    func() error
+}
+
+// NewGrower returns a Grower whose server is that of o. The caller must call Close.
+func NewGrower(o Options) *Grower { return &Grower{o: o, stop: func() error { return nil }} }
+
+// Close ends the stub that serves the objects, if one was started.
+func (g *Grower) Close() error { return g.stop() }
+
+// Point says what one measurement is of.
+type Point struct {
+	Objects, Informers, Handlers int
+	DropIn                       bool // of weir's side
+}
+
+// Measure measures a side at a point, in a process of its own. client-go's informers LIST, because
+// that takes less memory than its default.
+func (g *Grower) Measure(ctx context.Context, side string, p Point) (Figures, error) {
+	o := g.o
+	o.Objects, o.Handlers, o.DropIn = p.Objects, p.Handlers, p.DropIn
+	s := o.spec(growVerb)
+	s.Informers = p.Informers
+	if err := g.serve(ctx, o, s); err != nil {
+		return nil, err
+	}
+	s.Stub = g.stub
+	c := contender{side: side}
+	if side == sideClientgo {
+		c.mode = modeList
+	}
+	f, _, err := runOne(ctx, c, s, o.Args)
+	if err != nil {
+		return nil, fmt.Errorf("%d objects, %d informers, %d handlers: %s: %w", p.Objects, p.Informers, p.Handlers, c, err)
+	}
+	return f, nil
+}
+
+// serve starts a stub with as many objects as o says. It keeps the one that runs if that has as
+// many.
+func (g *Grower) serve(ctx context.Context, o Options, s spec) error {
+	if g.stub != "" && g.objects == o.Objects {
+		return nil
+	}
+	if err := g.stop(); err != nil {
+		return err
+	}
+	g.stub, g.stop = "", func() error { return nil }
+	stub, at, err := stubFor(ctx, o, s)
+	if err != nil {
+		return err
+	}
+	g.objects, g.stub, g.stop = o.Objects, at, stub.Stop
+	return nil
+}

@@ -1,0 +1,47 @@
+package informers
+
+import (
+	"io"
+	"testing"
+	"time"
+
+	"github.com/weirproject/weir/internal/tools/childserver"
+)
+
+// TestGrower measures both sides at a few small points, all processes included.
+func TestGrower(t *testing.T) {
+	server, err := childserver.Start(t.Context(), childserver.Spec{Pods: 30, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Close() })
+	g := NewGrower(Options{Config: server.Config(), Server: server.URL, Duration: 300 * time.Millisecond, Progress: io.Discard})
+	t.Cleanup(func() { g.Close() })
+	for _, p := range []Point{{Objects: 60}, {Objects: 60, Informers: 3}, {Objects: 60, Informers: 3, Handlers: 4}, {Objects: 90, Handlers: 4, DropIn: true}} {
+		for _, side := range []string{sideWeir, sideClientgo} {
+			f, err := g.Measure(t.Context(), side, p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := float64(p.Objects * max(1, p.Informers))
+			if f["objects"] != want {
+				t.Errorf("%s of %+v holds %v objects, want %v", side, p, f["objects"], want)
+			}
+			if most := f["mostLists"]; most < 1 || most > float64(max(1, p.Informers)) {
+				t.Errorf("%s of %+v: %v LISTs at a time", side, p, most)
+			}
+			for _, figure := range GrowthFigures() {
+				missing := false
+				switch figure.Key {
+				case "eventsPerSecond", "cpuMicrosPerEvent":
+					missing = p.Informers > 1 && p.Handlers <= 1
+				case "getPackedNanos", "delayP99Seconds":
+					missing = p.Informers > 1
+				}
+				if v, ok := f[figure.Key]; ok == missing || ok && v <= 0 {
+					t.Errorf("%s of %+v: %s is %v, %v", side, p, figure.Key, v, ok)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package informers
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/measure/bench/internal/figures"
+)
+
+// Result is what a verb measured. The JSON names are a promise, and so are those of the figures.
+type Result struct {
+	// Name is the verb's, with "-dropin" behind it for --dropin, and then "-unstructured" for
+	// --unstructured.
+	Name string `json:"name"`
+	// Flags are those that the name does not tell and that are not as they are without a word.
+	Flags []string `json:"flags,omitempty"`
+	// Weir and ClientGo are the medians of all runs. Of client-go's modes it is the better one, for
+	// each figure.
+	Weir     Figures `json:"weir"`
+	ClientGo Figures `json:"clientgo"`
+	// Ratio is weir ÷ client-go, for the figures where one side can be better and client-go's is
+	// not 0.
+	Ratio Figures `json:"ratio"`
+	// Modes are client-go's medians by mode: "list" and "watchlist".
+	Modes map[string]Figures `json:"clientgoModes"`
+	// Floor is what reading the same LIST to nowhere takes; of sync only.
+	Floor Figures `json:"floor,omitempty"`
+	Runs  int     `json:"runs"`
+	// Spread is what the medians are in the middle of.
+	Spread Spreads `json:"spread"`
+}
+
+// Spreads are the smallest and the largest of each figure over all runs, named as the medians of a
+// Result are. ClientGo has those of the mode whose median is the better one.
+type Spreads struct {
+	Weir     figures.Spread            `json:"weir"`
+	ClientGo figures.Spread            `json:"clientgo"`
+	Modes    map[string]figures.Spread `json:"clientgoModes"`
+	Floor    figures.Spread            `json:"floor,omitempty"`
+}
+
+// newResult takes the medians and the spreads of all runs of each contender.
+func newResult(name string, v Verb, runs map[contender][]Figures) Result {
+	r := Result{Name: name, Modes: map[string]Figures{}, Spread: Spreads{Modes: map[string]figures.Spread{}}}
+	for c, all := range runs {
+		r.Runs = max(r.Runs, len(all))
+		medians, spread := figures.Medians(all), figures.SpreadOf(all)
+		switch c.side {
+		case sideWeir:
+			r.Weir, r.Spread.Weir = medians, spread
+		case sideFloor:
+			r.Floor, r.Spread.Floor = medians, spread
+		default:
+			r.Modes[c.mode], r.Spread.Modes[c.mode] = medians, spread
+		}
+	}
+	r.compare(v.all())
+	return r
+}
+
+// compare fills what is said of client-go and Ratio in from its modes.
+func (r *Result) compare(measured []comparedFigure) {
+	r.ClientGo, r.Ratio, r.Spread.ClientGo = Figures{}, Figures{}, figures.Spread{}
+	for _, f := range measured {
+		mode, ok := r.bestMode(f)
+		if !ok {
+			continue
+		}
+		r.ClientGo[f.Key] = r.Modes[mode][f.Key]
+		if spread, ok := r.Spread.Modes[mode][f.Key]; ok {
+			r.Spread.ClientGo[f.Key] = spread
+		}
+		if ratio, ok := r.Weir.Ratio(r.ClientGo, f.Key); ok && f.better != neither {
+			r.Ratio[f.Key] = ratio
+		}
+	}
+}
+
+// bestMode returns client-go's mode whose median of f is the better one; false if none has it.
+func (r *Result) bestMode(f comparedFigure) (best string, ok bool) {
+	for _, mode := range slices.Sorted(maps.Keys(r.Modes)) {
+		value, has := r.Modes[mode][f.Key]
+		if !has {
+			continue
+		}
+		so := r.Modes[best][f.Key]
+		if !ok || f.better == lower && value < so || f.better == higher && value > so {
+			best, ok = mode, true
+		}
+	}
+	return best, ok
+}
+
+// WriteTable writes a result as an aligned table of at most 100 columns.
+func (r Result) WriteTable(w io.Writer) error {
+	name, dropIn := strings.CutSuffix(strings.TrimSuffix(r.Name, unstructuredSuffix), dropInSuffix)
+	v, _ := verbNamed(name)
+	if dropIn {
+		v = v.DropIn()
+	}
+	rows := [][]string{{r.Name, "weir", "", "client-go", "", "", "ratio"}}
+	for _, f := range v.all() {
+		if _, ok := r.Weir[f.Key]; ok {
+			rows = append(rows, r.row(f))
+		}
+	}
+	if r.Floor != nil {
+		rows = append(rows, r.floorRow())
+	}
+	if err := figures.Write(w, figures.Fit(rows), rows...); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, r.footnote(dropIn))
+	return err
+}
+
+// modeLetters mark which of client-go's modes a figure is of.
+var modeLetters = map[string]string{modeList: "L", modeWatchList: "W"}
+
+// row returns the row of a figure: its name, the median and the spread of each side, client-go's
+// mode if there are several, and the ratio.
+func (r Result) row(f comparedFigure) []string {
+	row := []string{
+		f.Label,
+		f.Unit.Text(r.Weir[f.Key]), r.Spread.Weir.Cell(f.Key, f.Unit),
+		r.ClientGo.Cell(f.Key, f.Unit), r.Spread.ClientGo.Cell(f.Key, f.Unit), "", "",
+	}
+	if mode, ok := r.bestMode(f); ok && len(r.Modes) > 1 && f.better != neither {
+		row[5] = modeLetters[mode]
+	}
+	if ratio, ok := r.Ratio[f.Key]; ok {
+		row[6] = quantity.Number(ratio)
+	}
+	return row
+}
+
+// floorRow returns the row that compares client-go's time to sync with the time that reading takes.
+func (r Result) floorRow() []string {
+	const key = "syncSeconds"
+	row := []string{
+		"floor: the LIST's bytes to nowhere",
+		r.Floor.Cell(key, figures.Seconds), r.Spread.Floor.Cell(key, figures.Seconds), "", "", "", "",
+	}
+	if best := r.ClientGo[key]; best > 0 {
+		row[6] = quantity.Number(r.Floor[key] / best)
+	}
+	return row
+}
+
+func (r Result) footnote(dropIn bool) string {
+	note := fmt.Sprintf("median and smallest…largest of %d runs in turn", r.Runs)
+	if r.Runs == 1 {
+		note = "one run"
+	}
+	if len(r.Modes) > 1 {
+		note += "; client-go: the better of LIST (L) and WatchList (W)"
+	} else {
+		note += "; client-go: WatchList, its default"
+	}
+	if len(r.Flags) > 0 {
+		note += "\nwith " + strings.Join(r.Flags, " ")
+	}
+	if dropIn {
+		note += "\nweir: its drop-in for client-go; the handlers of both look at the objects"
+	}
+	return note + "\n"
+}

@@ -1,0 +1,124 @@
+package informers
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weirproject/weir/internal/testing/golden"
+	"github.com/weirproject/weir/measure/bench/internal/figures"
+)
+
+func TestCompareTakesTheBetterMode(t *testing.T) {
+	r := Result{
+		Weir: Figures{"cost": 1, "speed": 50, "objects": 7, "never": 0, "ours": 3},
+		Modes: map[string]Figures{
+			modeList:      {"cost": 4, "speed": 10, "objects": 7, "never": 0},
+			modeWatchList: {"cost": 5, "speed": 20, "objects": 7, "never": 0},
+		},
+	}
+	r.Spread.Modes = map[string]figures.Spread{modeList: {"cost": {3, 6}}, modeWatchList: {"speed": {10, 40}, "cost": {5, 7}}}
+	r.compare([]comparedFigure{
+		{figures.New("cost", "", figures.Number), lower},
+		{figures.New("speed", "", figures.Number), higher},
+		{figures.New("objects", "", figures.Count), neither},
+		{figures.New("never", "", figures.Count), lower},
+		{figures.New("ours", "", figures.Number), lower},
+	})
+	if diff := cmp.Diff(Figures{"cost": 4, "speed": 20, "objects": 7, "never": 0}, r.ClientGo); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(figures.Spread{"cost": {3, 6}, "speed": {10, 40}}, r.Spread.ClientGo); diff != "" {
+		t.Error(diff)
+	}
+	// Nothing is compared that is only there to be read, that would divide by 0, or that one side
+	// has not got.
+	if diff := cmp.Diff(Figures{"cost": 0.25, "speed": 2.5}, r.Ratio); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// example is a result of a verb whose figures are all there.
+func example(t *testing.T, name string) Result {
+	t.Helper()
+	v, ok := verbNamed(strings.TrimSuffix(name, dropInSuffix))
+	if !ok {
+		t.Fatalf("no verb %q", name)
+	}
+	if v.Name != name {
+		v = v.DropIn()
+	}
+	runs := map[contender][]Figures{}
+	for run := range v.Runs {
+		for _, c := range contendersOf(v, run) {
+			runs[c] = append(runs[c], exampleRun(v, c, run))
+		}
+	}
+	r := newResult(name, v, runs)
+	if v.takes(TakesChange) {
+		r.Flags = spec{Handlers: 4, Changes: Changes()}.flags()
+	}
+	return r
+}
+
+// exampleRun makes the figures of one run up. What is only there to be read is the same in all
+// runs.
+func exampleRun(v Verb, c contender, run int) Figures {
+	if c.side == sideFloor {
+		return Figures{"syncSeconds": 1.2 + float64(run)/10}
+	}
+	f := Figures{}
+	for i, fig := range v.all() {
+		value := map[figures.Unit]float64{figures.Number: 1.04, figures.Count: 5000, figures.Seconds: 1.618, figures.Nanos: 412, figures.Micros: 5.2, figures.Bytes: 55.3e6}[fig.Unit]
+		value += value * float64(i) / 7
+		if fig.better != neither {
+			value += value * float64(run) / 20
+		}
+		if c.side == sideClientgo {
+			value *= float64(12 + len(c.mode)%4)
+		}
+		f[fig.Key] = value
+	}
+	return f
+}
+
+// resultNames are those of the results that differ in their figures or their footnotes.
+func resultNames() (names []string) {
+	for _, v := range Verbs() {
+		names = append(names, v.Name)
+	}
+	return append(names, "sync"+dropInSuffix, "read"+dropInSuffix)
+}
+
+func TestTables(t *testing.T) {
+	for _, name := range resultNames() {
+		t.Run(name, func(t *testing.T) {
+			var b strings.Builder
+			if err := example(t, name).WriteTable(&b); err != nil {
+				t.Fatal(err)
+			}
+			for line := range strings.Lines(b.String()) {
+				if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 100 {
+					t.Errorf("%d columns: %s", n, line)
+				}
+			}
+			golden.Check(t, name+".table", b.String())
+		})
+	}
+}
+
+// The names in the JSON are promises: what is in the golden file must not change.
+func TestJSON(t *testing.T) {
+	var all []Result
+	for _, name := range resultNames() {
+		all = append(all, example(t, name))
+	}
+	text, err := json.MarshalIndent(all, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, "results.json", string(text)+"\n")
+}

@@ -1,0 +1,243 @@
+package informers
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirproject/weir/internal/testing/populations"
+	"github.com/weirproject/weir/internal/testing/populations/names"
+	"github.com/weirproject/weir/internal/tools/child"
+	"github.com/weirproject/weir/internal/tools/childserver"
+)
+
+const (
+	tinyPods    = 60  // that the server has
+	tinyObjects = 200 // that the stub has
+)
+
+// TestVerbs runs every verb against an embedded server, all processes included, with tiny numbers:
+// it looks for figures that are there and are possible, not for good ones.
+func TestVerbs(t *testing.T) {
+	server, err := childserver.Start(t.Context(), childserver.Spec{Pods: tinyPods, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Close() })
+	if err := Check(t.Context(), server.Config()); err != nil {
+		t.Fatal(err)
+	}
+	o := Options{
+		Config: server.Config(), Server: server.URL, Runs: 1, Objects: tinyObjects, Duration: 300 * time.Millisecond, Relists: 2,
+		Period: time.Second, Progress: io.Discard,
+	}
+	run := func(name string, test func(t *testing.T, o Options)) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, o)
+		})
+	}
+	for _, v := range Verbs() {
+		run(v.Name, func(t *testing.T, o Options) { expect(t, v, o, v.Name, tinyHeld(v)) })
+		run(v.Name+" dropin", func(t *testing.T, o Options) {
+			o.DropIn = true
+			expect(t, v, o, v.Name+dropInSuffix, tinyHeld(v))
+		})
+		if v.takes(TakesUnstructured) {
+			run(v.Name+" unstructured", func(t *testing.T, o Options) { expectUnstructured(t, v, o) })
+		}
+	}
+	run("sync transformed and unwrapped", expectTransformed)
+	for _, unstructured := range []bool{false, true} {
+		run(fmt.Sprint("watch of custom resources, unstructured: ", unstructured), func(t *testing.T, o Options) {
+			expectCustom(t, o, unstructured)
+		})
+	}
+	run("watch of several changes", expectChanges)
+	run("watch of rollouts", expectRollouts)
+}
+
+// tinyHeld returns how many objects a verb's informers hold.
+func tinyHeld(v Verb) float64 {
+	if v.Stub {
+		return tinyObjects
+	}
+	return tinyPods
+}
+
+func expectUnstructured(t *testing.T, v Verb, o Options) {
+	o.Unstructured = true
+	if v.Name != "watch" { // the script of weir bench has that
+		expect(t, v, o, v.Name+unstructuredSuffix, tinyHeld(v))
+	}
+	if v.Name == "watch" || !v.Stub { // these wait longest, and the stub is the same for both
+		o.DropIn = true
+		expect(t, v, o, v.Name+dropInSuffix+unstructuredSuffix, tinyHeld(v))
+	}
+}
+
+func expectTransformed(t *testing.T, o Options) {
+	v, _ := verbNamed("sync")
+	o.DropIn, o.Transform, o.Unwrapped = true, true, true
+	r := expect(t, v, o, "sync"+dropInSuffix, tinyPods)
+	if want := []string{"--transform", "--unwrapped"}; !slices.Equal(r.Flags, want) {
+		t.Errorf("flags %q, want %q", r.Flags, want)
+	}
+}
+
+func expectCustom(t *testing.T, o Options, unstructured bool) {
+	v, _ := verbNamed("watch")
+	o.DropIn, o.Custom, o.Unstructured = !unstructured, true, unstructured
+	name := "watch" + dropInSuffix
+	if unstructured {
+		name = "watch" + unstructuredSuffix
+	}
+	r := expect(t, v, o, name, tinyObjects)
+	if want := []string{"--custom"}; !slices.Equal(r.Flags, want) {
+		t.Errorf("flags %q, want %q", r.Flags, want)
+	}
+}
+
+func expectChanges(t *testing.T, o Options) {
+	v, _ := verbNamed("watch")
+	o.Changes, o.Handlers = []string{ChangeStatus, ChangeVersion}, 3
+	r := expect(t, v, o, "watch", tinyObjects)
+	for side, figures := range map[string]Figures{"weir": r.Weir, "client-go": r.ClientGo} {
+		for _, key := range []string{
+			"statusEventsPerSecond", "statusCPUMicrosPerEvent", "versionEventsPerSecond", "versionCPUMicrosPerEvent",
+		} {
+			if figures[key] <= 0 {
+				t.Errorf("%s has %s %v", side, key, figures[key])
+			}
+		}
+	}
+	if want := []string{"--handlers 3", "--change status,version"}; !slices.Equal(r.Flags, want) {
+		t.Errorf("flags %q, want %q", r.Flags, want)
+	}
+}
+
+func expectRollouts(t *testing.T, o Options) {
+	v, _ := verbNamed("watch")
+	o.Changes, o.DropIn, o.Handlers = []string{ChangeLifecycle}, true, 2
+	r := expect(t, v, o, "watch"+dropInSuffix, tinyObjects)
+	for side, figures := range map[string]Figures{"weir": r.Weir, "client-go": r.ClientGo} {
+		for _, f := range rolloutFigures {
+			if figures[f.Key] <= 0 {
+				t.Errorf("%s has %s %v", side, f.Key, figures[f.Key])
+			}
+		}
+	}
+	if got := r.ClientGo["coalescedShare"]; got != 0 { // client-go merges no events
+		t.Errorf("client-go's handlers missed %v of the events", got)
+	}
+}
+
+// expect runs a verb and sees whether the result is complete.
+func expect(t *testing.T, v Verb, o Options, name string, held float64) Result {
+	t.Helper()
+	r, err := Run(t.Context(), v, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Name != name || r.Runs != 1 {
+		t.Errorf("name %q and %d runs, want %q and 1", r.Name, r.Runs, name)
+	}
+	if o.DropIn {
+		v = v.DropIn()
+	}
+	for side, figures := range map[string]Figures{"weir": r.Weir, "client-go": r.ClientGo} {
+		for _, f := range v.figures {
+			if _, ok := figures[f.Key]; !ok {
+				t.Errorf("%s has no %s", side, f.Key)
+			}
+		}
+		if figures["objects"] != held {
+			t.Errorf("%s holds %v objects, want %v", side, figures["objects"], held)
+		}
+	}
+	if len(r.Modes) != len(v.modes) {
+		t.Errorf("%d modes of client-go, want %d", len(r.Modes), len(v.modes))
+	}
+	if v.Name == "sync" && r.Floor["wireBytes"] <= 0 {
+		t.Errorf("the floor has read nothing: %v", r.Floor)
+	}
+	if v.Name == "relist" && r.Weir["events"] != 0 {
+		t.Errorf("weir told %v events per relist although nothing had changed", r.Weir["events"])
+	}
+	if n := r.Weir["goroutinesLeft"]; n != 0 {
+		t.Errorf("weir left %v goroutines behind", n)
+	}
+	for side, figures := range map[string]Figures{"weir": r.Weir, "client-go": r.ClientGo} {
+		if found, ok := figures["indexObjects"]; ok && found < 1 {
+			t.Errorf("%s finds %v objects by an index", side, found)
+		}
+		// Each change reaches each handler, unless it is merged with a later one, which client-go
+		// never does.
+		if share, ok := figures["coalescedShare"]; ok && (share < 0 || share >= 1 || side == "client-go" && share != 0) {
+			t.Errorf("%s merged %v of the events", side, share)
+		}
+	}
+	return r
+}
+
+// TestMixed checks that the sync of a mixed population is that of all its kinds, on both sides.
+func TestMixed(t *testing.T) {
+	const pods, seed = 40, 1
+	server, err := childserver.Start(t.Context(), childserver.Spec{Pods: pods, Population: names.Mixed, Seed: seed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Close() })
+	p, err := populations.New(names.Mixed, pods, seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, typed := 0, 0
+	for k := range p.Kinds {
+		held += p.Kinds[k].Len
+		if typedKinds[p.Kinds[k].GroupVersionResource] != nil {
+			typed++
+		}
+	}
+	if typed != len(p.Kinds)-1 || typed != len(typedKinds) {
+		t.Errorf("%d of %d kinds have a Go type, want all but the definitions", typed, len(p.Kinds))
+	}
+	o := Options{
+		Config: server.Config(), Server: server.URL, Population: names.Mixed, Runs: 1, Objects: 10, Progress: io.Discard,
+	}
+	sync, _ := verbNamed("sync")
+	native := expect(t, sync, o, "sync", float64(held))
+	if want := []string{"--population mixed"}; !slices.Equal(native.Flags, want) {
+		t.Errorf("flags %q, want %q", native.Flags, want)
+	}
+	o.DropIn = true
+	expect(t, sync, o, "sync-dropin", float64(held))
+	o.Unstructured = true
+	expect(t, sync, o, "sync-dropin-unstructured", float64(held))
+}
+
+// Each second round is taken backwards: who runs first in one runs last in the next.
+func TestContendersTakeTurns(t *testing.T) {
+	v, _ := verbNamed("sync")
+	forth, back := contendersOf(v, 0), contendersOf(v, 1)
+	if len(forth) != 4 || forth[0].side != sideWeir {
+		t.Fatalf("first round: %v", forth)
+	}
+	slices.Reverse(back)
+	if !slices.Equal(forth, back) || !slices.Equal(forth, contendersOf(v, 2)) {
+		t.Errorf("first round %v, second, backwards, %v, third %v", forth, back, contendersOf(v, 2))
+	}
+}
+
+func TestRunTellsWhatAContenderDiedOf(t *testing.T) {
+	// An informer never gives up by itself; the floor does.
+	s := spec{Verb: "sync", Server: "http://127.0.0.1:1"}
+	_, _, err := runOne(t.Context(), contender{side: sideFloor}, s, nil)
+	if !errors.Is(err, child.ErrExited) || !strings.Contains(err.Error(), "dial tcp 127.0.0.1:1") {
+		t.Fatalf("got %v", err)
+	}
+}

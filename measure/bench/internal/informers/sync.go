@@ -1,0 +1,126 @@
+package informers
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/internal/tools/rusage"
+	"github.com/weirproject/weir/measure/bench/internal/figures"
+)
+
+var syncVerb = Verb{
+	Name: "sync", Runs: 3, modes: bothModes, measure: measureSync,
+	Takes: []string{TakesUnstructured, TakesTransform, TakesUnwrapped, TakesHandlers},
+	Short: "The first sync of an informer of pods: time, CPU and memory",
+	figures: []comparedFigure{
+		{figures.New("syncSeconds", "time to sync", figures.Seconds), lower},
+		{figures.New("cpuSeconds", "CPU to sync", figures.Seconds), lower},
+		{figures.New("peakRSSBytes", "peak RSS", figures.Bytes), lower},
+		{figures.New("heapBytes", "heap after GC, synced and idle", figures.Bytes), lower},
+		{figures.New("heapObjects", "heap objects", figures.Count), lower},
+		{figures.New("allocBytes", "allocated", figures.Bytes), lower},
+		{figures.New("objects", "objects held", figures.Count), neither},
+		{figures.New("events", "events handled", figures.Count), neither},
+		{figures.New("requests", "requests made", figures.Count), neither},
+		{figures.New("heapLeftBytes", "heap left after stop", figures.Bytes), neither},
+		{figures.New("goroutinesLeft", "goroutines left after stop", figures.Count), neither},
+	},
+}
+
+// measureSync measures the first sync of an informer with handlers that take keys, and what it then
+// holds.
+func measureSync(ctx context.Context, s *subject) (Figures, error) {
+	if err := s.handleAll(s.count); err != nil {
+		return nil, err
+	}
+	if err := s.sync(ctx); err != nil {
+		return nil, err
+	}
+	elapsed, cpu, alloc, events := s.since(s.start)
+	f := Figures{
+		"syncSeconds":  elapsed.Seconds(),
+		"cpuSeconds":   cpu.Seconds(),
+		"peakRSSBytes": float64(rusage.PeakRSS()),
+		"allocBytes":   alloc,
+		"events":       events,
+		"objects":      float64(s.len()),
+		"requests":     float64(s.meter.requests.Load()),
+	}
+	h := settledHeap()
+	f["heapBytes"], f["heapObjects"] = float64(h.bytes), float64(h.objects)
+	return f, s.aftermath(ctx, f)
+}
+
+// floor reads the same LISTs to nowhere, one behind the other: what no informer can be faster than.
+func floor(ctx context.Context, cfg *rest.Config, s *spec) (Figures, error) {
+	client, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		return nil, err
+	}
+	kinds, err := s.kinds()
+	if err != nil {
+		return nil, err
+	}
+	start := now(0)
+	var wireBytes int64
+	for _, gvr := range kinds {
+		n, err := readList(ctx, client, cfg, s, gvr)
+		if err != nil {
+			return nil, err
+		}
+		wireBytes += n
+	}
+	end := now(0)
+	return Figures{
+		"syncSeconds":  end.at.Sub(start.at).Seconds(),
+		"cpuSeconds":   (end.cpu - start.cpu).Seconds(),
+		"peakRSSBytes": float64(rusage.PeakRSS()),
+		"wireBytes":    float64(wireBytes),
+	}, nil
+}
+
+// readList reads one LIST in the encoding that an informer asks for, and counts its bytes.
+func readList(ctx context.Context, client *http.Client, cfg *rest.Config, s *spec, gvr schema.GroupVersionResource) (int64, error) {
+	base, _, err := rest.DefaultServerUrlFor(cfg)
+	if err != nil {
+		return 0, err
+	}
+	root := "/apis/" + gvr.Group
+	if gvr.Group == "" {
+		root = "/api"
+	}
+	base = base.JoinPath(root, gvr.Version, gvr.Resource)
+	base.RawQuery = "resourceVersion=0"
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, base.String(), nil)
+	if err != nil {
+		return 0, err
+	}
+	q.Header.Set("Accept", runtime.ContentTypeProtobuf)
+	if _, ok := typedKinds[gvr]; !ok || s.Unstructured {
+		q.Header.Set("Accept", runtime.ContentTypeJSON)
+	}
+	q.Header.Set("Accept-Encoding", "gzip") // by hand: so that the client does not decompress
+	a, err := client.Do(q)
+	if err != nil {
+		return 0, err
+	}
+	defer a.Body.Close()
+	n, err := io.Copy(io.Discard, a.Body)
+	if err != nil {
+		return 0, err
+	}
+	if a.StatusCode != http.StatusOK {
+		return 0, fmt.Errorf("LIST %s: %s", base.Path, a.Status)
+	}
+	if !strings.Contains(a.Header.Get("Content-Type"), q.Header.Get("Accept")) {
+		return 0, fmt.Errorf("LIST %s: asked for %s, got %s", base.Path, q.Header.Get("Accept"), a.Header.Get("Content-Type"))
+	}
+	return n, nil
+}

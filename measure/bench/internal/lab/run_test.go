@@ -1,0 +1,212 @@
+package lab
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"html"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirproject/weir/internal/tools/childserver"
+	"github.com/weirproject/weir/internal/tools/command"
+	"github.com/weirproject/weir/measure/bench/internal/figures"
+	"github.com/weirproject/weir/measure/bench/internal/informers"
+	"github.com/weirproject/weir/measure/bench/internal/servers"
+)
+
+// TestRun replays every incident with tiny numbers, and writes the report in all its forms: it
+// looks for what is there and possible, not for good figures.
+func TestRun(t *testing.T) {
+	const pods = 120 // less than 100, and the proxy would pass current reads on
+	server, err := childserver.Start(t.Context(), childserver.Spec{Pods: pods, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Close() })
+	proxy, done, err := command.Proxy.Find(t.Context(), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(done)
+	for _, i := range Incidents() {
+		t.Run(i.Name, func(t *testing.T) {
+			t.Parallel()
+			i, sides := tiny(i)
+			var progress bytes.Buffer
+			r, err := Run(t.Context(), []Incident{i}, Options{
+				Options: informers.Options{Config: server.Config(), Server: server.URL, Objects: pods, Progress: &progress}, Proxy: proxy,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := strings.Count(progress.String(), "\n1/1 ") + strings.Count(progress.String()[:4], "1/1 "); n != sides {
+				t.Errorf("%d lines of progress for %d sides:\n%s", n, sides, &progress)
+			}
+			checkSides(t, r.Incidents[0])
+			checkCounts(t, r.Incidents[0], pods)
+			checkForms(t, r)
+		})
+	}
+}
+
+const (
+	tinyAgents, tinyReaders = 5, 3
+	// longest bounds what ends by itself after a moment, unless the machine has other things to do.
+	longest = 5 * time.Minute
+)
+
+// tiny is the incident in a form that does not take long, and how many sides it has.
+func tiny(i Incident) (Incident, int) {
+	if r, ok := i.replay.(ofServers); ok {
+		prepare := r.prepare
+		r.prepare = func(o *servers.Options) {
+			prepare(o)
+			o.Kubelets, o.Herd, o.SlowProtobuf, o.SlowJSON, o.SlowBytes = tinyAgents, tinyAgents, tinyReaders-1, 1, 1e6
+			o.Resync, o.ReadRate, o.Duration, o.Patience = time.Second, 600, longest, longest
+		}
+		i.replay = r
+		return i, len(r.Ways)
+	}
+	r := i.replay.(ofInformers)
+	r.prepare = func(o *informers.Options) { o.Period, o.Duration, o.Relists = time.Second, 300*time.Millisecond, 2 }
+	i.replay = r
+	return i, len(r.Sides)
+}
+
+// checkSides demands that every side has its figures, and that there is a line to be drawn of it.
+func checkSides(t *testing.T, i Replayed) {
+	t.Helper()
+	for _, s := range i.Sides {
+		for _, f := range i.figures {
+			if _, ok := s.Figures[f.Key]; !ok && (f.Key != "proxyCPUSeconds" || strings.Contains(s.Label, "proxy")) {
+				t.Errorf("%s has no %s", s.Label, f.Key)
+			}
+		}
+		samples := len(s.Trace.RSSBytes)
+		heaps := samples
+		if !i.OfInformers() {
+			heaps = 0 // a server's heap is not read
+		}
+		if samples < 2 || len(s.Trace.HeapBytes) != heaps || len(s.Trace.CPUSeconds) != samples || len(s.Trace.Events) != samples {
+			t.Errorf("%s has %d, %d, %d and %d samples", s.Label, samples, len(s.Trace.HeapBytes), len(s.Trace.CPUSeconds), len(s.Trace.Events))
+		}
+		// A server that has next to nothing to do has used no tick of the clock.
+		if l := i.curve.lineOf(s.Label, s.Trace); l.Peak <= 0 && i.curve.unit != figures.Seconds || l.Every*float64(len(l.At)-1) <= 0 {
+			t.Errorf("nothing to draw of %s: peak %v in %v s", s.Label, l.Peak, l.Every*float64(len(l.At)-1))
+		}
+		if s.Trace.Events[samples-1] == 0 {
+			t.Errorf("%s was told of nothing", s.Label)
+		}
+		if len(s.Trace.Marks) == 0 || s.Trace.Marks[0].What != figures.Starts {
+			t.Errorf("%s begins with %v", s.Label, s.Trace.Marks)
+		}
+	}
+}
+
+// checkCounts demands of an incident of servers what does not depend on how fast the machine is.
+func checkCounts(t *testing.T, i Replayed, pods float64) {
+	t.Helper()
+	want := func(side, figure string, least, most float64) {
+		t.Helper()
+		n := slices.IndexFunc(i.Sides, func(s figures.Traced) bool { return s.Label == side })
+		if n < 0 {
+			t.Fatalf("no side %s", side)
+		}
+		if got, ok := i.Sides[n].Figures[figure]; !ok || got < least || got > most {
+			t.Errorf("%s: %s is %v, want %v to %v", side, figure, got, least, most)
+		}
+	}
+	const proxied = "through weir-proxy"
+	switch i.Name {
+	case "resync-storm":
+		for _, s := range i.Sides {
+			want(s.Label, "calls", pods, pods)
+		}
+		want(`client-go, LIST ""`, "requests", pods, pods)
+		want(`client-go, LIST "0"`, "requests", pods, pods)
+		want("client-go, filtered", "requests", 1, pods/2)
+		want(proxied, "requests", 0, pods/2)
+		want("Weir, index", "requests", 0, 0)
+	case "node-agents":
+		want(`LIST of all, ""`, "requests", tinyAgents, tinyAgents)
+		want(`LIST of all, "0"`, "bytes", tinyAgents*pods*1000, 1e9)
+		want("by field selector", "bytes", 1000, tinyAgents*pods*1000)
+		want(proxied, "bytes", tinyAgents*pods*1000, 1e9)
+	case "initial-events":
+		for _, s := range i.Sides { // a client that is kept waiting may be cut off by the API server
+			want(s.Label, "received", pods, 1e9)
+			want(s.Label, "through", 1, 1)
+		}
+		want("weir-proxy", "restarts", 0, 0)
+	case "concurrent-lists":
+		for _, s := range i.Sides {
+			want(s.Label, "broken", 0, 0)
+		}
+		want("API server", "requests", tinyReaders, tinyReaders)
+		want("weir-proxy", "requests", 0, 0)
+	case "thundering-restart":
+		want("client-go, LIST", "requests", tinyAgents, tinyAgents)
+		want("client-go, WATCH", "requests", tinyAgents, tinyAgents)
+		want("client-go, WATCH", "clients", tinyAgents, tinyAgents)
+	}
+}
+
+// checkForms demands that what is written can be read.
+func checkForms(t *testing.T, r *Report) {
+	t.Helper()
+	var table, raw, page bytes.Buffer
+	for _, err := range []error{r.WriteTable(&table), figures.WriteJSON(&raw, r), r.WritePage(&page)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for line := range strings.Lines(table.String()) {
+		if n := len([]rune(line)); n > 101 {
+			t.Errorf("a line of %d columns: %s", n-1, line)
+		}
+	}
+	back := &Report{}
+	if err := json.Unmarshal(raw.Bytes(), back); err != nil || len(back.Incidents[0].Sides) != len(r.Incidents[0].Sides) {
+		t.Errorf("JSON gives %+v, %v", back, err)
+	}
+	for _, want := range []string{"<svg", html.EscapeString(r.Incidents[0].Sides[0].Label), r.Incidents[0].Name} {
+		if !strings.Contains(page.String(), want) {
+			t.Errorf("the page has no %q", want)
+		}
+	}
+	for _, outside := range []string{"src=", "href=", "url("} {
+		if strings.Contains(page.String(), outside) {
+			t.Errorf("the page needs something from outside: %q", outside)
+		}
+	}
+	checkXML(t, r.Incidents[0].Chart())
+}
+
+func checkXML(t *testing.T, text string) {
+	t.Helper()
+	for d := xml.NewDecoder(strings.NewReader(text)); ; {
+		if _, err := d.Token(); err == io.EOF {
+			return
+		} else if err != nil {
+			t.Fatalf("%v in %s", err, text)
+		}
+	}
+}
+
+func TestNamed(t *testing.T) {
+	all, err := Named()
+	if err != nil || len(all) != len(Incidents()) {
+		t.Errorf("no names: %d incidents, %v", len(all), err)
+	}
+	two, err := Named("relist", "first-list")
+	if err != nil || len(two) != 2 || two[0].Name != "first-list" || two[1].Name != "relist" {
+		t.Errorf("two names: %v, %v", two, err)
+	}
+	if _, err := Named("relist", "flood"); err == nil || !strings.Contains(err.Error(), `"flood"`) || !strings.Contains(err.Error(), "first-list, ") {
+		t.Errorf("an unknown name: %v", err)
+	}
+}

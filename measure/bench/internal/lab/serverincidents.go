@@ -1,0 +1,144 @@
+package lab
+
+import (
+	"context"
+	"time"
+
+	"github.com/weirproject/weir/measure/bench/internal/figures"
+	"github.com/weirproject/weir/measure/bench/internal/servers"
+)
+
+// ofServers is a replay of what clients do to an API server.
+type ofServers struct {
+	servers.Replay
+	prepare func(*servers.Options)
+}
+
+func (r ofServers) run(ctx context.Context, o Options, done func(figures.Traced)) error {
+	so := servers.Defaults()
+	so.Pods, so.Proxy, so.Progress = o.Objects, o.Proxy, o.Progress
+	if o.Real {
+		so.Config, so.Writes = o.Config, true
+	}
+	r.prepare(&so)
+	return r.Run(ctx, so, done)
+}
+
+const (
+	stormPeriod = 2 * time.Second  // represents 10 h
+	patience    = 30 * time.Second // with clients that do not get what they ask for
+	readingRate = 2000             // objects a second that the client of initial-events takes
+	readingFor  = 6 * time.Second
+	slowReaders = 12
+	slowBytes   = 40e6 // a second, of each slow reader
+	rssLimit    = 4e9  // of a server, at which its slow readers are cut off
+)
+
+// maxObjects is how many objects all clients of an incident get together, so that it takes a
+// minute at most.
+const maxObjects = 300_000
+
+const (
+	agentsInIncident      = 2000
+	controllersInIncident = 200
+)
+
+// upTo returns a function that says how many clients get all pods. They are at most as many as
+// clients, and so few that all together get no more than maxObjects, but at least two.
+func upTo(clients int) func(pods int) int {
+	return func(pods int) int { return max(2, min(clients, maxObjects/max(1, pods))) }
+}
+
+var (
+	agentsOf      = upTo(agentsInIncident)
+	controllersOf = upTo(controllersInIncident)
+)
+
+// answersAlike says what is different on the embedded server, if the work that a request makes is
+// drawn.
+const answersAlike = "The embedded server answers out of the same watch cache as weir-proxy. A kube-apiserver takes several times the CPU for the same answers: replay it on one with --real."
+
+// serverIncidents are those that clients bring about in API servers.
+var serverIncidents = []Incident{resyncStorm, nodeAgents, initialEvents, concurrentLists, thunderingRestart}
+
+var resyncStorm = Incident{
+	Name: "resync-storm", Title: "CPU that the API server has used in one resync",
+	Text: "A handler that LISTs by a label selector for each object that it is handed is called for all objects at once when the resync comes: as many LISTs as there are objects, in " +
+		"one burst, each a walk over all objects in kube-apiserver, which has no index by label. resourceVersion \"0\" saves it the question to etcd, and no more. A " +
+		"filter before the LIST saves what it refuses. Through the proxy the API server sees nothing of it.",
+	Level:    "Weir's informer finds the objects in an index of its own, and hands out the resync over its whole period: no request at all.",
+	Embedded: answersAlike,
+	replay: ofServers{servers.ResyncStorm(), func(o *servers.Options) {
+		o.Resync, o.Patience = stormPeriod, patience
+	}},
+	curve: cpuSoFar,
+	figures: []figures.Figure{
+		figures.New("calls", "calls", figures.Count), figures.New("requests", "requests", figures.Count), figures.New("cpuSeconds", "server CPU", figures.Seconds),
+		figures.New("allocBytes", "allocated", figures.Bytes), figures.New("proxyCPUSeconds", "proxy CPU", figures.Seconds),
+	},
+}
+
+var nodeAgents = Incident{
+	Name: "node-agents", Title: "CPU that the API server has used while %s agents start",
+	Text: "An agent on each node LISTs the pods when it starts, and after a rollout all start at once: each answer has every pod of the cluster, so that the work grows with the square " +
+		"of its size. A field selector brings each agent the pods of its node only; kube-apiserver has an index by spec.nodeName.",
+	Level:    "Through weir-proxy the agents are as they were, and the API server is asked how current the proxy is, once for all of them.",
+	Embedded: answersAlike,
+	clients:  agentsOf,
+	pods:     maxObjects / agentsInIncident,
+	replay:   ofServers{servers.NodeAgents(), func(o *servers.Options) { o.Kubelets, o.Patience = agentsOf(o.Pods), patience }},
+	curve:    cpuSoFar,
+	figures: []figures.Figure{
+		figures.New("upSeconds", "all up after", figures.Seconds), figures.New("failed", "failed", figures.Count), figures.New("cpuSeconds", "server CPU", figures.Seconds), figures.New("bytes", "sent", figures.Bytes),
+		figures.New("requests", "requests", figures.Count), figures.New("proxyCPUSeconds", "proxy CPU", figures.Seconds),
+	},
+}
+
+var initialEvents = Incident{
+	Name: "initial-events", Title: "Objects that a WATCH from \"0\" has brought, 500 changes a second",
+	Text: "A WATCH that begins with the state is sent every object first, and what changes meanwhile waits in a buffer of at most 1,000 changes. A client that has not taken the state by " +
+		"the time that the buffer is full is cut off, and begins with the first object again; while the cluster is as busy, it never gets through.",
+	Level:    "weir-proxy has a cursor over one log of changes for each watch, and no buffer: a slow client receives the last state of each changed object, after the initial events.",
+	Embedded: "The embedded server closes slow watches here by a fault rule, which does what kube-apiserver's watch cache does with a full buffer.",
+	replay: ofServers{servers.InitialEvents(), func(o *servers.Options) {
+		o.ReadRate, o.Duration = readingRate, readingFor
+	}},
+	curve: received,
+	figures: []figures.Figure{
+		figures.New("received", "objects received", figures.Count), figures.New("restarts", "restarts", figures.Count), figures.New("throughSeconds", "through after", figures.Seconds),
+		figures.New("updatesPerSecond", "changes a second", figures.Number),
+	},
+}
+
+var concurrentLists = Incident{
+	Name: "concurrent-lists", Title: "Resident memory of the server that 12 slow readers LIST from",
+	Text: "A LIST's answer is built for each request, and its memory is held until the reader has taken the last byte: the encoded body in servers that do not encode item by item " +
+		"(kube-apiserver before 1.33), in all of them the list of decoded objects. Some readers of large lists at once, slow or behind a slow network, take all the memory.",
+	Level: "weir-proxy walks over a snapshot of packed objects and writes as the reader takes: a slow LIST costs it a position and a buffer.",
+	Embedded: "The embedded server builds each answer in memory here, as kube-apiserver did before 1.33. Unlike any kube-apiserver it has no decoded objects: what a newer one " +
+		"holds for a slow reader shows only with --real.",
+	replay: ofServers{servers.ConcurrentLists(), func(o *servers.Options) {
+		o.SlowProtobuf, o.SlowJSON, o.SlowBytes, o.RSSLimit = slowReaders-slowReaders/3, slowReaders/3, slowBytes, rssLimit
+	}},
+	curve: residentMemory,
+	figures: []figures.Figure{
+		figures.New("rssGrowthBytes", "RSS grows by", figures.Bytes), figures.New("peakRSSBytes", "peak RSS", figures.Bytes), figures.New("broken", "cut off", figures.Count),
+		figures.New("seconds", "time", figures.Seconds), figures.New("cpuSeconds", "API server CPU", figures.Seconds),
+	},
+}
+
+var thunderingRestart = Incident{
+	Name: "thundering-restart", Title: "CPU that the API server has used while %s controllers restart",
+	Text: "After an upgrade, a lost node or an outage of the API server many controllers start at once, and each informer of each of them gets its whole resource, by LIST or by a WATCH " +
+		"that begins with the state. The API server encodes the same objects once for each.",
+	Level:    "weir-proxy answers all of them out of one copy, which it has by one LIST and one WATCH of its own. It asks the API server how current its copy is, once for all.",
+	Embedded: answersAlike,
+	clients:  controllersOf,
+	pods:     maxObjects / controllersInIncident,
+	replay:   ofServers{servers.ThunderingRestart(), func(o *servers.Options) { o.Herd, o.Patience = controllersOf(o.Pods), patience }},
+	curve:    cpuSoFar,
+	figures: []figures.Figure{
+		figures.New("requests", "LISTs, WATCHes", figures.Count), figures.New("cpuSeconds", "server CPU", figures.Seconds), figures.New("upSeconds", "all in sync after", figures.Seconds),
+		figures.New("failed", "failed", figures.Count), figures.New("allocBytes", "allocated", figures.Bytes), figures.New("proxyCPUSeconds", "proxy CPU", figures.Seconds),
+	},
+}

@@ -1,0 +1,169 @@
+package servers
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/measure/bench/internal/figures"
+	"github.com/weirproject/weir/measure/doctor/cost"
+)
+
+// The incidents' clients, when their costs are compared with predictions: as those of weir lab.
+const (
+	checkedObjects  = 150_000 // that all clients together get at most
+	checkedPatience = 2 * time.Minute
+	stormPatience   = 30 * time.Second // LISTs that are answered until then are compared
+	checkedResync   = 2 * time.Second
+)
+
+const stormName = "resync-storm"
+
+// checkedIncident is an incident whose costs are compared.
+type checkedIncident struct {
+	name   string
+	replay Replay
+	// works are what each request of a way asks of the server that answers, in the order of the
+	// ways. A way whose work is zero is not compared.
+	works []cost.Work
+}
+
+// checkedIncidents returns the incidents that predictions are compared with, on a server with the
+// pods of p.
+func checkedIncidents(m *cost.Model, p *serverPods) []checkedIncident {
+	objects, size := float64(len(p.keys)), m.Measured.ObjectBytes
+	all, onNode := objects*size, objects/float64(max(1, len(p.nodes)))
+	perApp := objects / float64(max(1, len(p.apps))) * size
+	quorum := cost.Work{Requests: 1, Connections: 1, Quorum: 1, Sent: all}
+	cached := cost.Work{Requests: 1, Connections: 1, Sent: all}
+	initial := cost.Work{Requests: 1, Connections: 1, Quorum: 1, Sent: all, Encoding: cost.Initial}
+	label := cost.Work{Requests: 1, Looked: objects, Sent: perApp}
+	current := label
+	current.Quorum = 1
+	return []checkedIncident{
+		{"node-agents", NodeAgents(), []cost.Work{
+			quorum, cached, {Requests: 1, Connections: 1, Looked: onNode, Sent: onNode * size}, quorum,
+		}},
+		{"thundering-restart", ThunderingRestart(), []cost.Work{cached, initial, initial}},
+		{stormName, ResyncStorm(), []cost.Work{current, label, label, label, {}}},
+	}
+}
+
+// check replays the incidents, and returns what they have cost beside what m predicts.
+func check(ctx context.Context, o Options, m *cost.Model) ([]cost.Check, error) {
+	b, err := Open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	incidents := checkedIncidents(m, b.pods)
+	clients := max(2, min(o.Herd, checkedObjects/b.Pods()))
+	b.Close()
+	o.Kubelets, o.Herd, o.Resync = clients, clients, cmp.Or(o.Resync, checkedResync)
+	checks := []cost.Check{}
+	for _, i := range incidents {
+		if o.Patience = checkedPatience; i.name == stormName {
+			o.Patience = stormPatience
+		}
+		n := 0
+		err := i.replay.Run(ctx, o, func(done figures.Traced) {
+			checks = append(checks, i.compare(m, i.replay.Ways[n], i.works[n], done.Figures)...)
+			n++
+			fmt.Fprintf(o.Progress, "%s, %s: %s CPU\n", i.name, done.Label, quantity.Seconds(done.Figures["cpuSeconds"]))
+		})
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", i.name, err)
+		}
+	}
+	return checks, nil
+}
+
+// compare returns what a way has cost beside what is predicted for as many requests. It returns nil
+// if the way is not compared, or if some clients have given up.
+func (i checkedIncident) compare(m *cost.Model, w Way, each cost.Work, f Figures) []cost.Check {
+	if each.Requests == 0 || f["up"] < f["clients"] { // there is no figure of clients that gave up
+		return nil
+	}
+	var checks []cost.Check
+	n := f["requests"]
+	if w.Proxy { // the API server has not seen the requests that were made
+		n = f["clients"] + f["calls"]
+	}
+	each.Requests, each.Connections, each.Quorum = n, n*each.Connections, n*each.Quorum
+	add := func(figure string, want, got float64) {
+		c := cost.Check{Incident: i.name, Way: w.Label, Figure: figure, Want: want, Got: got}
+		checks = append(checks, c)
+	}
+	server, figure, cpu := &m.Server, cost.CPUFigure, f["cpuSeconds"]
+	if w.Proxy {
+		server, figure, cpu = &m.Proxy, cost.ProxyCPUFigure, f["proxyCPUSeconds"]
+	}
+	c := server.Of(each)
+	add(figure, cpu, c.CPUSeconds+server.Idle*f["seconds"])
+	if bytes, known := f["bytes"]; known {
+		add(cost.BytesFigure, bytes, c.Bytes)
+	}
+	if !w.Proxy && each.Looked == 0 {
+		rest := f["peakRSSBytes"] - f["rssGrowthBytes"]
+		add(cost.PeakFigure, f["peakRSSBytes"], rest+m.Memory.Growth(rest, n*each.Sent))
+	}
+	return checks
+}
+
+// cpuName returns the name of the processor as Linux has it, or "" if Linux does not say.
+func cpuName() string {
+	info, _ := os.ReadFile("/proc/cpuinfo") // elsewhere there is none
+	for line := range strings.Lines(string(info)) {
+		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// checkPages returns what a LIST in pages costs beside what is predicted for it.
+func (m *costMeter) checkPages(ctx context.Context, model *cost.Model) ([]cost.Check, error) {
+	size := 0.0
+	spent, err := m.each(ctx, func() (err error) { size, err = m.pages(ctx); return err })
+	objects := float64(model.Measured.Objects)
+	c := model.Server.Of(cost.Work{
+		Requests: 1, Quorum: 1, PageCount: math.Ceil(objects / pageSize),
+		Sent: objects * model.Measured.ObjectBytes,
+	})
+	const what, way = "a LIST", "in pages of 500"
+	return []cost.Check{
+		{Incident: what, Way: way, Figure: cost.CPUFigure, Want: spent, Got: c.CPUSeconds},
+		{Incident: what, Way: way, Figure: cost.BytesFigure, Want: size, Got: c.Bytes},
+	}, err
+}
+
+// pages makes a LIST in pages, as current as the storage. size is how many bytes came.
+func (m *costMeter) pages(ctx context.Context) (size float64, err error) {
+	query := fmt.Sprint("limit=", pageSize)
+	for token := ""; ; {
+		answer, err := m.c.do(ctx, request{path: podsPath, query: query + token})
+		if err != nil {
+			return 0, err
+		}
+		l := wire.NewListReader(answer.Body, wire.Protobuf, wire.Limits{})
+		for err == nil {
+			_, err = l.Next()
+		}
+		answer.Body.Close()
+		if err != io.EOF {
+			return 0, err
+		}
+		next := l.Meta().Continue
+		if size += float64(l.Offset()); next == "" {
+			return size, nil
+		}
+		token = "&continue=" + url.QueryEscape(next)
+	}
+}

@@ -1,0 +1,127 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/weirproject/weir/internal/core/resourceversion"
+	"github.com/weirproject/weir/internal/core/wire"
+)
+
+// follower reads a WATCH and keeps what a cache would know from it. It is not safe for concurrent
+// use.
+type follower struct {
+	watch *wire.WatchReader
+	meta  wire.Meta
+	key   []byte
+
+	last    map[string]uint64 // the newest resourceVersion of each object
+	initial bool              // the initial events are through
+	newest  uint64            // of the events behind them
+	events  int64
+	back    int // how often an event was older than what was known
+}
+
+func newFollower(watch *wire.WatchReader) *follower {
+	return &follower{watch: watch, last: map[string]uint64{}}
+}
+
+// errClosed says that the server has ended a watch.
+var errClosed = errors.New("the server closed the watch")
+
+// next takes one event. If the watch has ended, the error is errClosed.
+func (f *follower) next() error {
+	e, err := f.watch.Next()
+	if err != nil {
+		return fmt.Errorf("%w: %w", errClosed, err)
+	}
+	f.events++
+	return f.take(e)
+}
+
+func (f *follower) take(e wire.Event) error {
+	if e.Type == wire.Error {
+		return fmt.Errorf("%w: %w", errClosed, wire.DecodeStatus(wire.Protobuf, e.Object))
+	}
+	if err := wire.ReadMeta(wire.Protobuf, e.Object, &f.meta); err != nil {
+		return err
+	}
+	rv, err := resourceversion.Parse(f.meta.ResourceVersion)
+	if err != nil {
+		return fmt.Errorf("an event without resourceVersion: %w", err)
+	}
+	if e.Type == wire.Bookmark {
+		f.initial = f.initial || f.meta.InitialEventsEnd()
+		return nil
+	}
+	f.key = wire.AppendKey(f.key[:0], &f.meta)
+	if rv <= f.last[string(f.key)] || f.initial && rv < f.newest {
+		f.back++
+	}
+	if f.initial {
+		f.newest = rv
+	}
+	f.last[string(f.key)] = rv
+	return nil
+}
+
+// follow takes events at a limited rate until done returns true. It asks done before each of them.
+// If the watch has ended, the error is errClosed, or that of ctx if ctx has ended.
+func (f *follower) follow(ctx context.Context, p *rateLimiter, done func() bool) error {
+	for !done() {
+		if err := p.wait(ctx, 1); err != nil {
+			return err
+		}
+		if err := f.next(); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// missing returns the objects of which something newer was written than what is known, with the
+// resourceVersion that was written.
+func (f *follower) missing(keys []string, written []uint64) map[string]uint64 {
+	out := map[string]uint64{}
+	for i, key := range keys {
+		if written[i] > f.last[key] {
+			out[key] = written[i]
+		}
+	}
+	return out
+}
+
+// catchUp takes events as fast as they come until nothing that was written is missing any more.
+// gaps is how many objects are still missing something.
+func (f *follower) catchUp(ctx context.Context, keys []string, written []uint64) (gaps int, err error) {
+	missing := f.missing(keys, written)
+	err = f.follow(ctx, &rateLimiter{}, func() bool {
+		if rv, ok := missing[string(f.key)]; ok && f.last[string(f.key)] >= rv {
+			delete(missing, string(f.key))
+		}
+		return len(missing) == 0
+	})
+	return len(missing), err
+}
+
+// drain reads a watch until it ends, and calls count for each event. It always returns an error.
+func drain(watch *wire.WatchReader, count func(wire.EventType)) error {
+	for {
+		e, err := watch.Next()
+		if err == io.EOF {
+			return errClosed
+		}
+		if err != nil {
+			return err
+		}
+		if e.Type == wire.Error {
+			return fmt.Errorf("%w: %w", errClosed, wire.DecodeStatus(wire.Protobuf, e.Object))
+		}
+		count(e.Type)
+	}
+}

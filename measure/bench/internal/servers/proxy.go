@@ -1,0 +1,150 @@
+package servers
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/weirproject/weir/internal/tools/child"
+)
+
+// stopTimeout is what a proxy gets to end in good order.
+const stopTimeout = 10 * time.Second
+
+// maxConnections is how many a proxy takes: each watcher has one for itself.
+const maxConnections = 100_000
+
+// proxy is a running weir-proxy.
+type proxy struct {
+	cmd    *exec.Cmd
+	cancel context.CancelFunc
+	said   *child.Tail
+	config *rest.Config
+}
+
+// startProxy starts a proxy that holds pods, with more flags, and returns when it listens.
+func startProxy(ctx context.Context, path string, k *kubeconfig, more ...string) (*proxy, error) {
+	running, cancel := context.WithCancel(ctx)
+	p := &proxy{cancel: cancel, said: &child.Tail{}}
+	flags := append([]string{"--kubeconfig", k.file(upstreamFile), "--resources", "pods", "--max-connections", strconv.Itoa(maxConnections),
+		"--write-kubeconfig", k.file(proxyFile)}, more...)
+	p.cmd = exec.CommandContext(running, path, flags...)
+	p.cmd.Stderr = p.said
+	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(os.Interrupt) }
+	p.cmd.WaitDelay = stopTimeout
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	if err := p.cmd.Start(); err != nil {
+		cancel()
+		return nil, fmt.Errorf("start the proxy: %w", err)
+	}
+	timer := time.AfterFunc(startTimeout, cancel)
+	defer timer.Stop()
+	// The line has its address, which its kubeconfig has too.
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		return nil, errors.Join(p.failure(errors.New("the proxy did not start")), p.stop())
+	}
+	if p.config, err = k.ofProxy(); err != nil {
+		return nil, errors.Join(err, p.stop())
+	}
+	return p, nil
+}
+
+// gauge reads what the proxy uses.
+func (p *proxy) gauge(t *target) gauge {
+	g := procGauge{process(p.cmd.Process.Pid)}
+	if _, err := g.process.cpu(); err != nil { // a system without /proc
+		return &metricsGauge{target: t}
+	}
+	return g
+}
+
+// failure puts what the proxy said last into an error.
+func (p *proxy) failure(err error) error {
+	if said := p.said.Last(); said != "" {
+		return fmt.Errorf("%w; the proxy said last: %s", err, said)
+	}
+	return err
+}
+
+// stop ends the proxy. The error says how it ended, if not well.
+func (p *proxy) stop() error {
+	p.cancel()
+	err := p.cmd.Wait()
+	if errors.Is(err, context.Canceled) { // we did that
+		return nil
+	}
+	return err
+}
+
+// kubeconfig is the configuration for a proxy's upstream, and the directory of the proxy's files,
+// which only we can read.
+type kubeconfig struct {
+	config *rest.Config
+	dir    string
+}
+
+// upstreamFile is the kubeconfig for the upstream, proxyFile the one that a proxy writes for
+// itself.
+const (
+	upstreamFile = "upstream.kubeconfig"
+	proxyFile    = "proxy.kubeconfig"
+)
+
+// newKubeconfig writes cfg to a file as a kubeconfig, because it may have come from flags.
+func newKubeconfig(cfg *rest.Config) (*kubeconfig, error) {
+	dir, err := os.MkdirTemp("", "weir-bench-")
+	if err != nil {
+		return nil, err
+	}
+	k := &kubeconfig{config: cfg, dir: dir}
+	const name = "bench"
+	out := clientcmdapi.NewConfig()
+	out.CurrentContext = name
+	out.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	out.Clusters[name] = &clientcmdapi.Cluster{
+		Server: cfg.Host + cfg.APIPath, InsecureSkipTLSVerify: cfg.Insecure, TLSServerName: cfg.ServerName,
+		CertificateAuthority: cfg.CAFile, CertificateAuthorityData: cfg.CAData,
+	}
+	out.AuthInfos[name] = &clientcmdapi.AuthInfo{
+		Token: cfg.BearerToken, TokenFile: cfg.BearerTokenFile, Exec: cfg.ExecProvider, AuthProvider: cfg.AuthProvider,
+		ClientCertificate: cfg.CertFile, ClientCertificateData: cfg.CertData,
+		ClientKey: cfg.KeyFile, ClientKeyData: cfg.KeyData,
+		Username: cfg.Username, Password: cfg.Password,
+	}
+	if err := clientcmd.WriteToFile(*out, k.file(upstreamFile)); err != nil {
+		k.remove()
+		return nil, fmt.Errorf("a kubeconfig for the proxy: %w", err)
+	}
+	return k, nil
+}
+
+func (k *kubeconfig) file(name string) string { return filepath.Join(k.dir, name) }
+
+func (k *kubeconfig) remove() { os.RemoveAll(k.dir) }
+
+// ofProxy returns the configuration for a proxy that has written its kubeconfig: the proxy's
+// address and CA, and our credentials.
+func (k *kubeconfig) ofProxy() (*rest.Config, error) {
+	cfg, err := clientcmd.LoadFromFile(k.file(proxyFile))
+	if err != nil {
+		return nil, err
+	}
+	for _, cluster := range cfg.Clusters {
+		return clone(k.config, cluster.Server, cluster.CertificateAuthorityData), nil
+	}
+	return nil, fmt.Errorf("the proxy's kubeconfig names no cluster")
+}

@@ -1,0 +1,113 @@
+package servers
+
+import (
+	"io"
+	"strconv"
+
+	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/measure/bench/internal/figures"
+)
+
+// Result is what a scenario measured. The JSON names are a promise, and so are those of the
+// figures.
+type Result struct {
+	Name string `json:"name"`
+	// Weir and APIServer are the medians of all runs. What was not measured is not there.
+	Weir      Figures `json:"weir"`
+	APIServer Figures `json:"apiserver"`
+	// Ratio is weir ÷ kube-apiserver, where that is not 0.
+	Ratio Figures `json:"ratio"`
+	// Wanted are the bounds that figures have, and Missed those figures that are beyond theirs.
+	Wanted map[string]Want `json:"wanted"`
+	Missed []string        `json:"missed"`
+	Runs   int             `json:"runs"`
+}
+
+// compare fills the rest in.
+func (r *Result) compare(figures []boundedFigure) {
+	r.Ratio, r.Wanted, r.Missed = Figures{}, map[string]Want{}, []string{}
+	for _, f := range figures {
+		if ratio, ok := r.Weir.Ratio(r.APIServer, f.Key); ok {
+			r.Ratio[f.Key] = ratio
+		}
+		if f.want == anything {
+			continue
+		}
+		r.Wanted[f.Key] = f.want
+		if r.verdict(f) == missed {
+			r.Missed = append(r.Missed, f.Key)
+		}
+	}
+}
+
+// verdict says what became of a figure that has a bound.
+type verdict string
+
+const (
+	unknown verdict = ""
+	reached verdict = "ok"
+	missed  verdict = "missed"
+)
+
+func (r *Result) verdict(f boundedFigure) verdict {
+	value, most := 0.0, 0.0
+	var known bool
+	switch {
+	case f.want.RatioAtMost != nil:
+		value, known = r.Ratio[f.Key]
+		most = *f.want.RatioAtMost
+	case f.want.WeirAtMost != nil:
+		value, known = r.Weir[f.Key]
+		most = *f.want.WeirAtMost
+	}
+	switch {
+	case !known:
+		return unknown
+	case value > most:
+		return missed
+	}
+	return reached
+}
+
+// columns are fixed, so that each scenario's rows can be printed as soon as it is through.
+var columns = []figures.Column{{Width: 38, Left: true}, {Width: 9}, {Width: 14}, {Width: 7}, {Width: 12}, {Width: 6, Left: true}}
+
+// WriteHead writes the head of the table, which is at most 100 columns wide.
+func WriteHead(w io.Writer) error {
+	return figures.Write(w, columns, []string{"", nameWeir, nameAPIServer, "ratio", "wanted", ""})
+}
+
+// WriteRows writes the rows of one scenario.
+func (r Result) WriteRows(w io.Writer) error {
+	s, err := Named(r.Name)
+	if err != nil {
+		return err
+	}
+	var rows [][]string
+	for _, f := range s[0].figures {
+		ours, ok := r.Weir[f.Key]
+		if _, theirs := r.APIServer[f.Key]; !ok && !theirs {
+			continue
+		}
+		cells := []string{0: f.Label, 1: "-", 2: r.APIServer.Cell(f.Key, f.Unit), 4: f.wanted(), 5: string(r.verdict(f))}
+		if ok {
+			cells[1] = f.Unit.Text(ours)
+		}
+		if ratio, ok := r.Ratio[f.Key]; ok {
+			cells[3] = quantity.Number(ratio)
+		}
+		rows = append(rows, cells)
+	}
+	return figures.Write(w, columns, rows...)
+}
+
+// wanted writes a bound.
+func (f boundedFigure) wanted() string {
+	switch {
+	case f.want.RatioAtMost != nil:
+		return "ratio ≤ " + strconv.FormatFloat(*f.want.RatioAtMost, 'g', -1, 64)
+	case f.want.WeirAtMost != nil:
+		return "≤ " + f.Unit.Text(*f.want.WeirAtMost)
+	}
+	return ""
+}

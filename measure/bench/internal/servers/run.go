@@ -1,0 +1,288 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirproject/weir/internal/tools/childserver"
+	"github.com/weirproject/weir/measure/bench/internal/figures"
+
+	"k8s.io/client-go/rest"
+)
+
+// startTimeout bounds how long a server may take until it has all pods and answers.
+const startTimeout = 5 * time.Minute
+
+// trialTimeout bounds one run of one scenario on one server, beyond the time that the options ask
+// for.
+const trialTimeout = 20 * time.Minute
+
+// errPassedOn is the error of a run in which the proxy has not answered the requests itself.
+var errPassedOn = errors.New("the proxy has passed requests on to its upstream")
+
+// ErrNoWrites is returned if a scenario has to change pods and may not.
+var ErrNoWrites = errors.New("this changes pods, which has to be allowed")
+
+// trial is one run of one scenario on one server.
+type trial struct {
+	*target
+	direct *target // kube-apiserver, whichever is measured
+	Options
+	pods   *serverPods
+	writer writer
+	// writesThrough says that the writer writes through kube-apiserver, which has work with
+	// that.
+	writesThrough bool
+
+	requests atomic.Int64 // LISTs and WATCHes that the clients of a Replay have made
+	told     atomic.Int64 // what is drawn of them over time
+}
+
+func (t *trial) say(line string) { fmt.Fprintf(t.Progress, "  %s: %s\n", t.name, line) }
+
+// Bench is a kube-apiserver, or what stands in for it, ready to be measured. It is not safe for
+// concurrent use.
+type Bench struct {
+	o         Options
+	direct    *target // kube-apiserver
+	pods      *serverPods
+	writer    writer
+	close     func()
+	files     *kubeconfig
+	apiserver bool // direct is a kube-apiserver, and so a target
+}
+
+// Open reads the pods of the server, and starts an embedded one first if the options name none. The
+// caller must call Close.
+func Open(ctx context.Context, o Options) (b *Bench, err error) {
+	b = &Bench{o: o, close: func() {}, apiserver: o.Config != nil}
+	defer func() {
+		if err != nil {
+			b.Close()
+			b = nil
+		}
+	}()
+	if !b.apiserver {
+		if err := b.startEmbedded(ctx); err != nil {
+			return b, fmt.Errorf("start the embedded server: %w", err)
+		}
+	}
+	if b.files, err = newKubeconfig(b.o.Config); err != nil {
+		return b, err
+	}
+	name := nameAPIServer
+	if !b.apiserver {
+		name = nameEmbedded
+	}
+	if b.direct, err = newTarget(ctx, name, b.o.Config); err != nil {
+		return b, err
+	}
+	if b.pods, err = readServerPods(ctx, b.direct.control, o.EtcdURL != ""); err != nil {
+		return b, err
+	}
+	switch {
+	case o.EtcdURL != "":
+		b.writer = &etcdWriter{url: o.EtcdURL, pods: b.pods, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: maxWriters}}}
+	case o.Writes || !b.apiserver:
+		b.writer = &patcher{client: b.direct.control, pods: b.pods}
+	}
+	return b, nil
+}
+
+// startEmbedded starts the server that stands in for kube-apiserver.
+func (b *Bench) startEmbedded(ctx context.Context) error {
+	p, err := childserver.Start(ctx, childserver.Spec{
+		Pods: b.o.Pods, Population: b.o.Population, Seed: 1, Metrics: true, TLS: true, WatchBuffer: b.o.watchBuffer, Whole: b.o.whole,
+	})
+	if err != nil {
+		return err
+	}
+	// The server holds nothing that would be lost.
+	b.o.Config, b.o.embedded, b.close = p.Config(), true, func() { _ = p.Close() }
+	return nil
+}
+
+// Close ends what Open has started.
+func (b *Bench) Close() {
+	if b.direct != nil {
+		b.direct.close()
+	}
+	if e, ok := b.writer.(*etcdWriter); ok {
+		e.http.CloseIdleConnections()
+	}
+	if b.files != nil {
+		b.files.remove()
+	}
+	b.close()
+}
+
+// Pods returns how many pods the server had when Open read them.
+func (b *Bench) Pods() int { return len(b.pods.keys) }
+
+// Allows returns ErrNoWrites if a scenario changes pods and that is not allowed, else nil.
+func (b *Bench) Allows(s Scenario) error {
+	if s.Writes && b.writer == nil {
+		return ErrNoWrites
+	}
+	return nil
+}
+
+// Run runs one scenario on both servers in turn, several times, or on the proxy alone if there is
+// no kube-apiserver. The first error ends it.
+func (b *Bench) Run(ctx context.Context, s Scenario) (Result, error) {
+	if err := b.Allows(s); err != nil {
+		return Result{}, fmt.Errorf("%s: %w", s.Name, err)
+	}
+	res := Result{Name: s.Name, Runs: s.Runs}
+	if b.o.Runs > 0 {
+		res.Runs = b.o.Runs
+	}
+	var ours, theirs []Figures
+	for i := range res.Runs {
+		f, err := b.ofWeir(ctx, s)
+		if err != nil {
+			return Result{}, fmt.Errorf("%s: weir: %w", s.Name, err)
+		}
+		ours = append(ours, f)
+		b.progress(s, i, res.Runs, nameWeir, f)
+		if !b.apiserver {
+			continue
+		}
+		if f, err = b.trial(ctx, s, b.direct); err != nil {
+			return Result{}, fmt.Errorf("%s: kube-apiserver: %w", s.Name, err)
+		}
+		if f != nil {
+			theirs = append(theirs, f)
+			b.progress(s, i, res.Runs, nameAPIServer, f)
+		}
+	}
+	res.Weir, res.APIServer = figures.Medians(ours), figures.Medians(theirs)
+	res.compare(s.figures)
+	return res, nil
+}
+
+// ofWeir runs a scenario on a fresh proxy.
+func (b *Bench) ofWeir(ctx context.Context, s Scenario) (f Figures, err error) {
+	err = b.withProxy(ctx, func(ours *target) error {
+		if f, err = b.trial(ctx, s, ours); err != nil {
+			return err
+		}
+		return ours.answeredItself(ctx, b.o.Progress)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// withProxy starts a proxy, calls use when the proxy holds the pods, and ends the proxy.
+func (b *Bench) withProxy(ctx context.Context, use func(*target) error) (err error) {
+	var more []string
+	if b.o.embedded {
+		more = []string{"--authentication-skip-lookup"} // it publishes no CAs
+	}
+	p, err := startProxy(ctx, b.o.Proxy, b.files, more...)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if stopErr := p.stop(); err == nil {
+			err = stopErr
+		}
+	}()
+	ours, err := newTarget(ctx, nameWeir, p.config)
+	if err != nil {
+		return err
+	}
+	defer ours.close()
+	ours.gauge = p.gauge(ours)
+	if err := ours.waitReady(ctx); err != nil {
+		return p.failure(err)
+	}
+	if err := use(ours); err != nil {
+		return p.failure(err)
+	}
+	return nil
+}
+
+// fewPassed is the share of requests that a proxy may pass on without the figures being those of
+// its upstream: it does that when it cannot ask about a caller in time.
+const fewPassed = 0.01
+
+// answeredItself checks that a fresh proxy has answered out of what it holds. If it has not, the
+// error is errPassedOn.
+func (t *target) answeredItself(ctx context.Context, progress io.Writer) error {
+	m, err := t.metrics(ctx, upstreamMetric, servedMetric)
+	if err != nil {
+		return err
+	}
+	served, passed := 0.0, m[ofCallers]-t.asked
+	for series, value := range m {
+		if strings.HasPrefix(series, servedMetric) {
+			served += value
+		}
+	}
+	if passed > fewPassed*(served+passed) {
+		return fmt.Errorf("%w, %.0f of %.0f: the figures would not be its own", errPassedOn, passed, served+passed)
+	}
+	if passed > 0 {
+		fmt.Fprintf(progress, "  weir: %.0f of %.0f requests were passed on to the upstream\n", passed, served+passed)
+	}
+	return nil
+}
+
+func (b *Bench) trial(ctx context.Context, s Scenario, of *target) (Figures, error) {
+	limit := trialTimeout + b.o.Duration + time.Duration(len(updateRates))*b.o.Patience
+	if s.Heavy {
+		limit += b.o.Day
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return s.measure(ctx, b.newTrial(of))
+}
+
+func (b *Bench) newTrial(of *target) *trial {
+	_, through := b.writer.(*patcher)
+	return &trial{target: of, direct: b.direct, Options: b.o, pods: b.pods, writer: b.writer, writesThrough: through}
+}
+
+func (b *Bench) progress(s Scenario, run, runs int, side string, f Figures) {
+	fmt.Fprintf(b.o.Progress, "%s %d/%d  %-14s  %s\n", s.Name, run+1, runs, side, figures.Headline(f, s.figures))
+}
+
+// waitReady waits until the server says that it is ready.
+func (t *target) waitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("%s did not become ready in %s", t.name, startTimeout))
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		_, err := t.control.discard(ctx, request{path: "/readyz", accept: "text/plain"})
+		if err == nil {
+			return nil
+		}
+		if _, answered := errors.AsType[*answerError](err); !answered {
+			return errors.Join(context.Cause(ctx), err)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return errors.Join(context.Cause(ctx), err)
+		}
+	}
+}
+
+// clone returns a copy of cfg for another server that knows the same users.
+func clone(cfg *rest.Config, host string, ca []byte) *rest.Config {
+	out := rest.CopyConfig(cfg)
+	out.Host, out.APIPath = host, ""
+	out.TLSClientConfig.CAData, out.TLSClientConfig.CAFile = ca, ""
+	out.TLSClientConfig.Insecure, out.TLSClientConfig.ServerName = false, ""
+	return out
+}

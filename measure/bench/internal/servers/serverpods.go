@@ -1,0 +1,85 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"reflect"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weirproject/weir/internal/core/wire"
+)
+
+var errNoPods = errors.New("the server has no pods")
+
+// serverPods are the pods of a server, as they were when it was read. They are read-only and safe
+// for concurrent use.
+type serverPods struct {
+	keys  []string // namespace/name
+	raw   [][]byte // as protobuf, where they are needed
+	nodes []string // that have pods, sorted
+	label string   // that a controller would select by
+	apps  []string // its selectors, which match few pods each
+}
+
+// selectorLabels are labels that a controller would select by, best first.
+var selectorLabels = []string{"app", "app.kubernetes.io/name", "app.kubernetes.io/instance", "k8s-app", "pod-template-hash"}
+
+// readServerPods reads the pods of a server in one LIST.
+func readServerPods(ctx context.Context, c *client, raw bool) (*serverPods, error) {
+	answer, err := c.do(ctx, request{path: podsPath, query: "resourceVersion=0"})
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	node, err := wire.CompilePath(wire.Protobuf, reflect.TypeFor[corev1.Pod](), "spec.nodeName")
+	if err != nil {
+		return nil, err
+	}
+	p := &serverPods{}
+	nodes, apps := map[string]bool{}, map[string]map[string]bool{}
+	var m wire.Meta
+	var values [][]byte
+	list := wire.NewListReader(answer.Body, wire.Protobuf, wire.Limits{})
+	for item, err := list.Next(); err != io.EOF; item, err = list.Next() {
+		if err != nil {
+			return nil, fmt.Errorf("reading the pods: %w", err)
+		}
+		if err := wire.ReadMeta(wire.Protobuf, item, &m); err != nil {
+			return nil, fmt.Errorf("reading the pods: %w", err)
+		}
+		p.keys = append(p.keys, string(wire.AppendKey(nil, &m)))
+		if raw {
+			p.raw = append(p.raw, slices.Clone(item))
+		}
+		if values, err = node.Append(values[:0], item); err != nil {
+			return nil, fmt.Errorf("reading the pods: %w", err)
+		}
+		for _, name := range values {
+			nodes[string(name)] = true
+		}
+		for _, label := range selectorLabels {
+			if value, ok := m.Label(label); ok {
+				if apps[label] == nil {
+					apps[label] = map[string]bool{}
+				}
+				apps[label][label+"="+string(value)] = true
+			}
+		}
+	}
+	if len(p.keys) == 0 {
+		return nil, errNoPods
+	}
+	delete(nodes, "") // those that are not scheduled
+	p.nodes = slices.Sorted(maps.Keys(nodes))
+	for _, label := range selectorLabels {
+		if len(apps[label]) > len(p.apps) {
+			p.label, p.apps = label, slices.Sorted(maps.Keys(apps[label]))
+		}
+	}
+	return p, nil
+}

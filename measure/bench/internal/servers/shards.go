@@ -1,0 +1,98 @@
+package servers
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/measure/bench/internal/figures"
+)
+
+// shardCount is how many shards the pods are split into.
+const shardCount = 4
+
+var shards = Scenario{
+	Name: "shards", Runs: 1, measure: measureShards,
+	Short: "Informers of a quarter of all pods each, beside one of all: what they receive and hold",
+	figures: []boundedFigure{
+		{figures.New("receivedShare", "one of 4 shards: bytes received ÷ all", figures.Number), atMost(0.26)},
+		{figures.New("heldShare", "  bytes held ÷ all", figures.Number), atMost(0.28)},
+		{figures.New("receivedBytes", "  received by the largest", figures.Bytes), anything},
+		{figures.New("heldBytes", "  held by the largest", figures.Bytes), anything},
+		{figures.New("allReceivedBytes", "  received by one of all", figures.Bytes), anything},
+		{figures.New("allHeldBytes", "  held by one of all", figures.Bytes), anything},
+		{figures.New("cpuSeconds", "  CPU of the server for the four", figures.Seconds), anything},
+		{figures.New("allCPUSeconds", "  CPU of the server for one of all", figures.Seconds), anything},
+		{figures.New("unwanted", "  objects of other shards received", figures.Count), atMost(0)},
+		{figures.New("missing", "  objects that no shard has, or two", figures.Count), atMost(0)},
+		{figures.New("objects", "  objects in the largest", figures.Count), anything},
+	},
+}
+
+// measureShards runs one informer after another, each until it has synced. What they have received
+// is counted without compression.
+func measureShards(ctx context.Context, t *trial) (Figures, error) {
+	var all, most informed
+	allCPU, err := t.spent(ctx, func() (err error) {
+		all, err = t.inform(ctx, weir.Shard{})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	unwanted, objects := int64(0), 0
+	cpu, err := t.spent(ctx, func() error {
+		for i := range shardCount {
+			one, err := t.inform(ctx, weir.Shard{Index: i, Count: shardCount})
+			if err != nil {
+				return err
+			}
+			most.received, most.held, most.objects = max(most.received, one.received), max(most.held, one.held), max(most.objects, one.objects)
+			unwanted += one.unwanted
+			objects += one.objects
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return Figures{
+		"receivedShare": float64(most.received) / float64(max(1, all.received)), "heldShare": float64(most.held) / float64(max(1, all.held)),
+		"receivedBytes": float64(most.received), "heldBytes": float64(most.held),
+		"allReceivedBytes": float64(all.received), "allHeldBytes": float64(all.held),
+		"cpuSeconds": cpu, "allCPUSeconds": allCPU, "unwanted": float64(unwanted),
+		"missing": float64(max(all.objects-objects, objects-all.objects)), "objects": float64(most.objects),
+	}, nil
+}
+
+// informed is what one informer has received and held.
+type informed struct {
+	received, held, unwanted int64
+	objects                  int
+}
+
+// inform runs an informer of a shard until it has synced.
+func (t *trial) inform(ctx context.Context, shard weir.Shard) (out informed, err error) {
+	inf, err := weir.NewInformer[*corev1.Pod](t.config, weir.Options{
+		// ModeList asks no question for the version, which a proxy passes on.
+		Shard: shard, ListWatch: weir.ListWatch{Mode: weir.ModeList},
+	})
+	if err != nil {
+		return out, err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- inf.Run(ctx) }()
+	err = inf.WaitForSync(ctx)
+	stats := inf.Stats()
+	for _, s := range inf.Status() {
+		out.unwanted += s.OutOfShard
+	}
+	out.received, out.held, out.objects = stats.BodyBytes, stats.Memory.Total(), stats.Objects
+	stop()
+	if runErr := <-ended; err == nil {
+		err = runErr
+	}
+	return out, err
+}

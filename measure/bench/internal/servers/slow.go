@@ -1,0 +1,206 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/measure/bench/internal/figures"
+)
+
+var slowLists = Scenario{
+	Name: "slowlists", Runs: 1, measure: measureSlowLists,
+	Short: "Full LISTs of many slow readers at once, two thirds in protobuf and one third in JSON",
+	figures: []boundedFigure{
+		{figures.New("rssGrowthBytes", "slow full LISTs: RSS grows by", figures.Bytes), atMost(64e6)},
+		{figures.New("peakRSSBytes", "  peak RSS", figures.Bytes), anything},
+		{figures.New("readers", "  readers", figures.Count), anything},
+		{figures.New("broken", "  answers that broke off", figures.Count), atMost(0)},
+		{figures.New("seconds", "  time", figures.Seconds), anything},
+	},
+}
+
+// errTooLarge is the cause of the end of a run whose server has grown too large.
+var errTooLarge = errors.New("the server has grown too large")
+
+func measureSlowLists(ctx context.Context, t *trial) (Figures, error) {
+	protobuf, json := t.SlowProtobuf, t.SlowJSON
+	if !t.weir() {
+		if t.SlowAPIServer == 0 {
+			return nil, nil
+		}
+		json = t.SlowAPIServer / 3
+		protobuf = t.SlowAPIServer - json
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	g, err := t.grow(ctx, t.RSSLimit, func() { cancel(errTooLarge) })
+	if err != nil {
+		return nil, err
+	}
+	begin := time.Now()
+	broken := t.readAllSlowly(ctx, protobuf, json)
+	elapsed := time.Since(begin)
+	grown, peak, err := g.stop(context.WithoutCancel(ctx))
+	tooLarge := context.Cause(ctx) == errTooLarge
+	if ctx.Err() != nil && !tooLarge {
+		return nil, context.Cause(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if tooLarge {
+		t.say("all LISTs were cut off when the server's RSS passed the limit")
+	}
+	return Figures{
+		"rssGrowthBytes": grown, "peakRSSBytes": peak, "readers": float64(protobuf + json), "broken": float64(broken),
+		"seconds": elapsed.Seconds(),
+	}, nil
+}
+
+// readAllSlowly starts readers of protobuf and of JSON at once, and returns when all have ended.
+// broken is how many of them did not get to the end of their LIST.
+func (t *trial) readAllSlowly(ctx context.Context, protobuf, json int) (broken int64) {
+	var reading sync.WaitGroup
+	var failed atomic.Int64
+	for i := range protobuf + json {
+		accept := wire.ContentTypeProtobuf
+		if i >= protobuf {
+			accept = wire.ContentTypeJSON
+		}
+		reading.Go(func() {
+			t.requests.Add(1)
+			if err := t.readSlowly(ctx, accept); err != nil {
+				failed.Add(1)
+				if ctx.Err() == nil {
+					t.say(fmt.Sprintf("a slow LIST broke off: %v", err))
+				}
+				return
+			}
+			t.told.Add(1)
+		})
+	}
+	reading.Wait()
+	return failed.Load()
+}
+
+// readSlowly makes one full LIST on a connection of its own and reads it at a limited rate.
+func (t *trial) readSlowly(ctx context.Context, accept string) error {
+	c, err := t.client()
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	answer, err := c.do(ctx, request{path: podsPath, query: "resourceVersion=0", accept: accept})
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	_, err = io.Copy(io.Discard, newThrottled(ctx, answer.Body, t.SlowBytes))
+	return err
+}
+
+// updateRates are how many pods change in a second while a slow reader gets the initial state.
+var updateRates = []int{50, 500, 2000}
+
+var slowReader = Scenario{
+	Name: "slowreader", Runs: 1, Writes: true, measure: measureSlowReader, figures: slowReaderFigures(),
+	Short: "WATCH with initial events of a slow reader while pods change: whether it gets through and then misses nothing",
+}
+
+func slowReaderFigures() (all []boundedFigure) {
+	for _, rate := range updateRates {
+		at := fmt.Sprint(rate)
+		all = append(all,
+			boundedFigure{figures.New("unfinished"+at, fmt.Sprintf("slow reader, %s/s: failed", quantity.Count(int64(rate))), figures.Count), atMost(0)},
+			boundedFigure{figures.New("gaps"+at, "  pods missed or gone back in time", figures.Count), atMost(0)},
+			boundedFigure{figures.New("initialSeconds"+at, "  initial state through after", figures.Seconds), anything},
+			boundedFigure{figures.New("closedAfterSeconds"+at, "  closed by the server after", figures.Seconds), anything},
+			boundedFigure{figures.New("updatesPerSecond"+at, "  updates a second", figures.Number), anything})
+	}
+	return all
+}
+
+func measureSlowReader(ctx context.Context, t *trial) (Figures, error) {
+	f := Figures{}
+	for _, rate := range updateRates {
+		got, err := t.readWhileWriting(ctx, float64(rate))
+		if err != nil {
+			return nil, fmt.Errorf("at %d updates/s: %w", rate, err)
+		}
+		for key, value := range got {
+			f[fmt.Sprintf("%s%d", key, rate)] = value
+		}
+		t.say(fmt.Sprintf("slow reader at %d updates/s: %s", rate, outcome(got)))
+	}
+	return f, nil
+}
+
+func outcome(f Figures) string {
+	text := "initial state through after " + quantity.Seconds(f["initialSeconds"])
+	if f["unfinished"] > 0 {
+		text = "initial state not through"
+	}
+	if after, ok := f["closedAfterSeconds"]; ok {
+		text += ", closed after " + quantity.Seconds(after)
+	}
+	return text + fmt.Sprintf(", %.0f gaps, %.0f updates/s", f["gaps"], f["updatesPerSecond"])
+}
+
+// readWhileWriting watches at a limited rate while pods change. A watch that ends early, or takes
+// longer than its time, is a figure and no error.
+func (t *trial) readWhileWriting(ctx context.Context, rate float64) (Figures, error) {
+	c, err := t.client()
+	if err != nil {
+		return nil, err
+	}
+	defer c.close()
+	writing := startUpdates(ctx, t.writer, len(t.pods.keys), rate)
+	defer writing.stop()
+
+	ctx, cancel := context.WithTimeout(ctx, t.Patience)
+	defer cancel()
+	begin := time.Now()
+	watch, body, err := c.watch(ctx, watchWithState)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	reader, p, out := newFollower(watch), &rateLimiter{perSecond: t.ReadRate}, Figures{"gaps": 0}
+	err = reader.follow(ctx, p, func() bool { return reader.initial })
+	if err == nil {
+		out["initialSeconds"] = time.Since(begin).Seconds()
+		until := time.Now().Add(t.Follow)
+		err = reader.follow(ctx, p, func() bool { return time.Now().After(until) })
+	} else {
+		out["unfinished"] = 1
+	}
+	written, writeErr := writing.stop()
+	if writeErr != nil {
+		return nil, writeErr
+	}
+	out["updatesPerSecond"] = t.reached(writing.rate(), rate)
+	if err == nil {
+		var gaps int
+		gaps, err = reader.catchUp(ctx, t.pods.keys, written)
+		out["gaps"] = float64(gaps)
+	}
+	out["gaps"] += float64(reader.back)
+	switch {
+	case err == nil:
+		out["unfinished"] = 0
+	case errors.Is(err, errClosed):
+		out["unfinished"], out["closedAfterSeconds"] = 1, time.Since(begin).Seconds()
+	case errors.Is(err, context.DeadlineExceeded):
+		out["unfinished"] = 1
+	default:
+		return nil, err
+	}
+	return out, nil
+}

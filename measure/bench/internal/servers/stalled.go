@@ -1,0 +1,233 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/weirproject/weir/internal/core/resourceversion"
+	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/measure/bench/internal/figures"
+)
+
+// stalledRate is how many pods change in a second.
+const stalledRate = 500
+
+var stalled = Scenario{
+	Name: "stalled", Runs: 3, Writes: true, measure: measureStalled,
+	Short: "How late a watcher of all pods receives a change, alone and beside others that read nothing, 500 updates a second",
+	figures: []boundedFigure{
+		{figures.New("p99Seconds", "from commit to a watcher: p99", figures.Seconds), ratio(1)},
+		{figures.New("p99SecondsStalled", "  beside stalled ones: p99", figures.Seconds), ratio(1)},
+		{figures.New("slowdown", "  stalled ÷ alone", figures.Number), atMost(1.25)},
+		{figures.New("missed", "  changes not told", figures.Count), atMost(0)},
+		{figures.New("p50Seconds", "  alone: median", figures.Seconds), anything},
+		{figures.New("p50SecondsStalled", "  beside stalled ones: median", figures.Seconds), anything},
+		{figures.New("stalled", "  stalled watchers", figures.Count), anything},
+		{figures.New("updatesPerSecond", "  updates a second", figures.Number), anything},
+	},
+}
+
+func measureStalled(ctx context.Context, t *trial) (Figures, error) {
+	if err := enoughFiles(t.Stalled); err != nil {
+		return nil, err
+	}
+	f, err := t.delays(ctx)
+	if err != nil {
+		return nil, err
+	}
+	end, err := t.stall(ctx, t.Stalled)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	beside, err := t.delays(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f["p99SecondsStalled"], f["p50SecondsStalled"] = beside["p99Seconds"], beside["p50Seconds"]
+	f["missed"] += beside["missed"]
+	f["updatesPerSecond"] = min(f["updatesPerSecond"], beside["updatesPerSecond"])
+	f["slowdown"] = f["p99SecondsStalled"] / max(f["p99Seconds"], 1e-9)
+	f["stalled"] = float64(t.Stalled)
+	return f, nil
+}
+
+// stalledWindow is how much a stalled watcher has room for, in bytes: some pods.
+const stalledWindow = 64 << 10
+
+// stall opens watches of all pods of which nothing is read, each on a connection of its own, until
+// end is called.
+func (t *trial) stall(ctx context.Context, n int) (end func(), err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var ends []func()
+	end = func() {
+		cancel()
+		for _, f := range ends {
+			f()
+		}
+	}
+	queries, err := t.ofAll(ctx, n)
+	if err != nil {
+		end()
+		return nil, err
+	}
+	for _, query := range queries {
+		c, err := t.client()
+		if err != nil {
+			end()
+			return nil, err
+		}
+		ends = append(ends, c.close)
+		c.transport.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: stalledWindow, MaxReceiveBufferPerConnection: stalledWindow}
+		_, body, err := c.watch(ctx, query)
+		if err != nil {
+			end()
+			return nil, fmt.Errorf("opening a watch that reads nothing: %w", err)
+		}
+		ends = append(ends, func() { _ = body.Close() })
+	}
+	return end, nil
+}
+
+// commits notes when what was written was there.
+type commits struct {
+	writer
+
+	mu sync.Mutex
+	at map[uint64]time.Time // by resourceVersion; one for each write
+}
+
+func (c *commits) write(ctx context.Context, pod int, change int64) (uint64, error) {
+	rv, err := c.writer.write(ctx, pod, change)
+	now := time.Now()
+	if err == nil {
+		c.mu.Lock()
+		c.at[rv] = now
+		c.mu.Unlock()
+	}
+	return rv, err
+}
+
+// delays lets pods change while one watcher reads them, and says how late it was told.
+func (t *trial) delays(ctx context.Context) (Figures, error) {
+	queries, err := t.ofAll(ctx, 1)
+	if err != nil {
+		return nil, err
+	}
+	c, err := t.client()
+	if err != nil {
+		return nil, err
+	}
+	defer c.close()
+	reading, cancel := context.WithTimeout(ctx, t.Duration+t.Patience)
+	defer cancel()
+	watch, body, err := c.watch(reading, queries[0])
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	told := tell(watch)
+	written := &commits{writer: t.writer, at: map[uint64]time.Time{}}
+	rate, err := t.writeWith(ctx, written, stalledRate)
+	if err != nil {
+		cancel()
+		<-told.ended
+		return nil, err
+	}
+	told.until(reading, written.at)
+	cancel()
+	<-told.ended
+	late, missed := told.late(written.at)
+	if len(late) == 0 {
+		return nil, errors.Join(errors.New("the watcher was told of no change"), told.err)
+	}
+	slices.Sort(late)
+	return Figures{
+		"p99Seconds": late[len(late)*99/100], "p50Seconds": late[len(late)/2], "missed": float64(missed), "updatesPerSecond": rate,
+	}, nil
+}
+
+// telling notes when a watch told of what. One goroutine reads the watch until it ends.
+type telling struct {
+	ended chan struct{}
+	err   error         // of the watch; there once it has ended
+	news  chan struct{} // something was told; of capacity one
+
+	mu sync.Mutex
+	at map[uint64]time.Time // by resourceVersion; one for each event
+}
+
+func tell(watch *wire.WatchReader) *telling {
+	t := &telling{ended: make(chan struct{}), news: make(chan struct{}, 1), at: map[uint64]time.Time{}}
+	go func() {
+		defer close(t.ended)
+		t.err = t.read(watch)
+	}()
+	return t
+}
+
+func (t *telling) read(watch *wire.WatchReader) error {
+	var m wire.Meta
+	for {
+		e, err := watch.Next()
+		now := time.Now()
+		switch {
+		case err != nil:
+			return err
+		case e.Type == wire.Error:
+			return wire.DecodeStatus(wire.Protobuf, e.Object)
+		case e.Type == wire.Bookmark:
+			continue
+		}
+		if err := wire.ReadMeta(wire.Protobuf, e.Object, &m); err != nil {
+			return err
+		}
+		rv, err := resourceversion.Parse(m.ResourceVersion)
+		if err != nil {
+			return err
+		}
+		t.mu.Lock()
+		t.at[rv] = now
+		t.mu.Unlock()
+		select {
+		case t.news <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// until waits until all that was written was told, or the watch or ctx has ended.
+func (t *telling) until(ctx context.Context, written map[uint64]time.Time) {
+	for {
+		if _, missed := t.late(written); missed == 0 {
+			return
+		}
+		select {
+		case <-t.news:
+		case <-t.ended:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// late returns by how many seconds each change was told after it was there, and how many were not
+// told. What was told before its writer knew that it was there is not late.
+func (t *telling) late(written map[uint64]time.Time) (late []float64, missed int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for rv, at := range written {
+		if told, ok := t.at[rv]; ok {
+			late = append(late, max(told.Sub(at).Seconds(), 0))
+		} else {
+			missed++
+		}
+	}
+	return late, missed
+}

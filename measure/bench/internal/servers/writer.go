@@ -1,0 +1,220 @@
+package servers
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/weirproject/weir/internal/core/resourceversion"
+	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/measure/bench/internal/figures"
+)
+
+// writer changes a pod and returns the resourceVersion that it has then. Implementations are safe
+// for concurrent use.
+type writer interface {
+	write(ctx context.Context, pod int, change int64) (resourceVersion uint64, err error)
+}
+
+// changed is the annotation that a change sets.
+const changed = "weir.example.com/changed"
+
+// patcher patches pods through the API server, which has work with that.
+type patcher struct {
+	client *client
+	pods   *serverPods
+}
+
+func (p *patcher) write(ctx context.Context, pod int, change int64) (uint64, error) {
+	namespace, name, _ := strings.Cut(p.pods.keys[pod], "/")
+	answer, err := p.client.do(ctx, request{
+		method: http.MethodPatch,
+		path:   "/api/v1/namespaces/" + namespace + "/pods/" + name,
+		as:     "application/merge-patch+json",
+		send:   strings.NewReader(fmt.Sprintf(`{"metadata":{"annotations":{%q:"%d"}}}`, changed, change)),
+	})
+	if err != nil {
+		return 0, err
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return 0, err
+	}
+	_, object, err := wire.CutObject(wire.Protobuf, body)
+	if err != nil {
+		return 0, err
+	}
+	var m wire.Meta
+	if err := wire.ReadMeta(wire.Protobuf, object, &m); err != nil {
+		return 0, err
+	}
+	return resourceversion.Parse(m.ResourceVersion)
+}
+
+// etcdTimeout bounds one write to etcd.
+const etcdTimeout = 20 * time.Second
+
+// etcdWriter writes pods into etcd, past the API server, through the JSON gateway that etcd has: a
+// client of its gRPC would double what this program is made of. It is for test clusters.
+type etcdWriter struct {
+	url  string
+	http *http.Client
+	pods *serverPods
+}
+
+func (e *etcdWriter) write(ctx context.Context, pod int, change int64) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, etcdTimeout)
+	defer cancel()
+	ask, err := json.Marshal(map[string]string{
+		"key":   base64.StdEncoding.EncodeToString([]byte("/registry/pods/" + e.pods.keys[pod])),
+		"value": base64.StdEncoding.EncodeToString(stored(e.pods.raw[pod], change)),
+	})
+	if err != nil {
+		return 0, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url+"/v3/kv/put", bytes.NewReader(ask))
+	if err != nil {
+		return 0, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	answer, err := e.http.Do(r)
+	if err != nil {
+		return 0, err
+	}
+	defer answer.Body.Close()
+	said, err := io.ReadAll(io.LimitReader(answer.Body, 1<<16))
+	if err != nil {
+		return 0, err
+	}
+	if answer.StatusCode != http.StatusOK {
+		return 0, &answerError{what: "etcd: put", code: answer.StatusCode, said: printable(said)}
+	}
+	var put struct {
+		Header struct {
+			Revision uint64 `json:"revision,string"`
+		} `json:"header"`
+	}
+	if err := json.Unmarshal(said, &put); err != nil || put.Header.Revision == 0 {
+		return 0, fmt.Errorf("etcd: put: no revision in %.80q", said)
+	}
+	return put.Header.Revision, nil
+}
+
+// stored returns a pod with an annotation, as kube-apiserver stores it. It appends the annotation
+// in a second metadata. Of a message that is there twice a protobuf reader makes one, in which the
+// later annotation wins over the earlier one.
+func stored(pod []byte, change int64) []byte {
+	const metadata, annotations, key, value = 1, 12, 1, 2
+	var entry, meta []byte
+	entry = protowire.AppendString(protowire.AppendTag(entry, key, protowire.BytesType), changed)
+	entry = protowire.AppendString(protowire.AppendTag(entry, value, protowire.BytesType), strconv.FormatInt(change, 10))
+	meta = protowire.AppendBytes(protowire.AppendTag(meta, annotations, protowire.BytesType), entry)
+	object := protowire.AppendBytes(protowire.AppendTag(bytes.Clone(pod), metadata, protowire.BytesType), meta)
+	return wire.AppendObject(nil, wire.Protobuf, wire.TypeMeta{APIVersion: "v1", Kind: "Pod"}, object)
+}
+
+// maxWriters bounds how many writes are under way at once.
+const maxWriters = 64
+
+// updates changes pods at a rate, all of them in turn and neighbours far apart, and remembers what
+// it wrote.
+type updates struct {
+	cancel  context.CancelCauseFunc
+	writing sync.WaitGroup
+	begun   time.Time
+
+	mu      sync.Mutex
+	last    []uint64 // by pod, the highest resourceVersion that it was given; 0: none
+	count   int64
+	elapsed time.Duration
+	err     error
+}
+
+// startUpdates begins to write, until stop or the end of ctx. What cannot be written fast enough is
+// not made up for.
+func startUpdates(ctx context.Context, w writer, pods int, perSecond float64) *updates {
+	u := &updates{begun: time.Now(), last: make([]uint64, pods)}
+	ctx, u.cancel = context.WithCancelCause(ctx)
+	type job struct {
+		pod    int
+		change int64
+	}
+	jobs := make(chan job)
+	u.writing.Go(func() {
+		defer close(jobs)
+		p := rateLimiter{perSecond: perSecond}
+		step := int64(figures.Stride(pods))
+		never := u.begun.UnixNano() // what was never written before: else nothing would change
+		for k := int64(0); p.wait(ctx, 1) == nil; k++ {
+			select {
+			case jobs <- job{int(k * step % int64(pods)), never + k}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	for range min(maxWriters, pods) {
+		u.writing.Go(func() {
+			for j := range jobs {
+				// One that was begun is finished, so that it is known what was written.
+				rv, err := w.write(context.WithoutCancel(ctx), j.pod, j.change)
+				u.note(j.pod, rv, err)
+			}
+		})
+	}
+	return u
+}
+
+func (u *updates) note(pod int, rv uint64, err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if err != nil {
+		u.err = errors.Join(u.err, err)
+		u.cancel(err)
+		return
+	}
+	u.last[pod] = max(u.last[pod], rv)
+	u.count++
+}
+
+// errUpdates is the error of a measurement whose updates have failed.
+var errUpdates = errors.New("the updates have failed")
+
+// stop ends the writing, waits for what is under way, and returns the last resourceVersion of each
+// pod, 0 for those that were not written. A second call returns the same.
+func (u *updates) stop() ([]uint64, error) {
+	u.cancel(nil)
+	u.writing.Wait()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.elapsed == 0 {
+		u.elapsed = time.Since(u.begun)
+	}
+	if u.err != nil {
+		return nil, errors.Join(errUpdates, u.err)
+	}
+	return u.last, nil
+}
+
+// rate returns how many writes there were in a second, until now or until stop.
+func (u *updates) rate() float64 {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	elapsed := u.elapsed
+	if elapsed == 0 {
+		elapsed = time.Since(u.begun)
+	}
+	return float64(u.count) / max(elapsed.Seconds(), 1e-3)
+}

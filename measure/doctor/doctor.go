@@ -1,0 +1,132 @@
+// Package doctor finds the clients that make an API server work. From audit logs it counts the
+// requests of each client, and names clients whose requests cost more than they need to. From
+// metrics, which do not name clients, it finds such requests by resource.
+package doctor
+
+import (
+	"github.com/weirproject/weir/measure/doctor/audit"
+	"github.com/weirproject/weir/measure/doctor/cost"
+)
+
+// Options have what the logs do not say. The zero value has no sizes.
+type Options struct {
+	// Objects is the number of objects of a resource, by kubectl's name, such as pods or
+	// deployments.apps. Findings about these resources are ordered by the objects that were read.
+	Objects map[string]int64
+	// Bytes is the size of an object of a resource, as it is stored.
+	Bytes map[string]int64
+	// ObjectsAsked and BytesAsked are the resources whose number and size come from a server.
+	ObjectsAsked, BytesAsked map[string]bool
+	// Resident is the memory of the API server; 0 if unknown. Peaks include it.
+	Resident int64
+	// Model predicts costs. If it is nil, no costs are predicted.
+	Model *cost.Model
+}
+
+// Doctor counts events and reports what they add up to. It uses at most 150 MB for logs of any
+// length with any number of clients. Make one with New. It is not safe for concurrent use.
+type Doctor struct {
+	options Options
+	clock   clock
+	clients clients
+	open    openWatches
+	census  census
+	objects objects
+
+	requests, lists, refused series // of all clients
+	changed                  series // objects that were created or deleted
+	total                    Totals
+	first, last              int64  // microseconds since 1970; 0 before the first event
+	resource                 []byte // of the current event
+}
+
+// Totals count the requests of all clients, or of one.
+type Totals struct {
+	Requests    int64   `json:"requests"`
+	Lists       int64   `json:"lists"`
+	Watches     int64   `json:"watches"`
+	Refused     int64   `json:"refused"` // 429, by an overloaded server
+	Failed      int64   `json:"failed"`  // 5xx
+	ListSeconds float64 `json:"listSeconds"`
+}
+
+// New makes a Doctor without events.
+func New(o Options) *Doctor {
+	return &Doctor{options: o, clients: newClients(maxClients), open: openWatches{byID: map[uint64]openWatch{}}, census: census{}, objects: objects{byName: map[string]*objectWrites{}}}
+}
+
+// Add counts an event. It does not retain the event's bytes. A request counts once: when its
+// response is complete, or when it has started if it is a WATCH that is open at the end of the log.
+// Events should be in the order of their stages' times, except for a few seconds.
+func (d *Doctor) Add(e *audit.Event) {
+	switch string(e.Stage) {
+	case audit.StageResponseComplete:
+	case audit.StageResponseStarted:
+		if verbOf(e.Verb) == verbWatch {
+			d.started(e)
+		}
+		return
+	default:
+		return
+	}
+	if d.first == 0 {
+		d.first = e.Staged
+	}
+	d.last = max(d.last, e.Staged)
+	verb, bucket := verbOf(e.Verb), d.clock.bucket(e.Staged)
+	c := d.clients.find(e, verb.weight(e))
+	d.count(&d.total, e, verb)
+	d.count(&c.total, e, verb)
+	d.requests.add(&d.clock, bucket, 1)
+	if e.Refused() {
+		d.refused.add(&d.clock, bucket, 1)
+	}
+	if verb == verbWatch {
+		d.open.ended(e)
+	}
+	if verb == verbList {
+		d.lists.add(&d.clock, bucket, 1)
+		c.addSeat(&d.clock, e)
+	}
+	if changesObjects(e, verb) {
+		d.changed.add(&d.clock, bucket, 1)
+		c.changed++
+	}
+	moved := c.places.add(e.Place()) && c.total.Requests > 1
+	d.resource = appendResource(d.resource[:0], e.Object)
+	if starts := d.clients.usage(c, d.resource).add(e, verb); (starts || moved) && e.Code < 400 {
+		c.noteStart(e.Begun())
+	}
+	d.census.add(e, verb)
+	switch verb {
+	case verbWatch:
+		if e.Code < 400 {
+			d.census.watched(string(d.resource), selectionOf(e, audit.ParseQuery(e.URI)), d.since(e.Begun()))
+		}
+	case verbCreate, verbUpdate, verbPatch, verbDelete:
+		if ofObject(e.Object.Subresource) && string(e.User) != server {
+			d.objects.add(e, c, d.resource)
+		}
+	}
+}
+
+// since returns the seconds from a time, or from the start of the log, to the end of the log.
+func (d *Doctor) since(begun int64) float64 { return float64(d.last-max(begun, d.first)) / 1e6 }
+
+// count counts an event in totals.
+func (d *Doctor) count(t *Totals, e *audit.Event, verb verb) {
+	t.Requests++
+	switch verb {
+	case verbList:
+		t.Lists++
+		t.ListSeconds += e.Latency().Seconds()
+	case verbWatch:
+		t.Watches++
+	}
+	switch {
+	case e.Refused():
+		t.Refused++
+	case e.Code >= 500:
+		t.Failed++
+	}
+}

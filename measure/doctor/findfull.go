@@ -1,0 +1,32 @@
+package doctor
+
+import (
+	"fmt"
+
+	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/measure/doctor/apimetrics"
+)
+
+const (
+	FindingFull = "full"
+
+	fullLists   = 10     // in a minute, with half of all objects or more in each
+	fullObjects = 10_000 // that they return together
+)
+
+var fullKind = &kind{
+	name: FindingFull, incident: "node-agents",
+	metricsDo: "LISTs return all objects", metricsFrom: "10 LISTs that return half of all or more, 10,000 together",
+	ofResource: findFull, change: pollingKind.change,
+}
+
+// findFull finds LISTs that return half of all objects and more.
+func findFull(r *apimetrics.Resource, seconds float64) (Finding, bool) {
+	n, returned := r.Cache.Lists+r.Etcd.Lists, r.Returned()
+	return Finding{
+		Count: int64(n), Seconds: r.ListSeconds, Objects: int64(r.Read()),
+		Text: fmt.Sprintf("%s LISTs of %s returned %s objects, of %s that there are, in %s: a client LISTs all of them again and again",
+			quantity.Rounded(n), r.Name, quantity.Rounded(returned), quantity.Rounded(r.Objects), quantity.Bytes(int64(r.ListBytes))),
+		Remedy: "an informer, which LISTs once and then WATCHes",
+	}, n >= perMinute(fullLists, seconds) && returned >= max(perMinute(fullObjects, seconds), r.Objects/2*n) && r.Objects > 0
+}

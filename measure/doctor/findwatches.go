@@ -1,0 +1,73 @@
+package doctor
+
+import (
+	"fmt"
+
+	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/measure/doctor/apimetrics"
+)
+
+const (
+	FindingWatches = "watches"
+
+	// A WATCH that ends early and is resumed costs less than a LIST, so there must be more of them.
+	earlyWatches     = 50
+	earlyWatchesEach = 3 // from each machine
+	earlyPerHour     = 20
+
+	endedPerMinute = 30 // by metrics
+	shortLife      = 60 // seconds on average, by metrics
+)
+
+var watchesKind = &kind{
+	name:     FindingWatches,
+	does:     "ends its WATCHes early",
+	from:     "50 WATCHes of less than a minute, half of all, 20 in an hour",
+	incident: "initial-events",
+	find:     findWatches,
+
+	metricsDo: "WATCHes end early", metricsFrom: "30, which lived for less than a minute on average",
+	ofResource: findShort,
+
+	change: func(a api, _ *usage) string {
+		return a.client() + `.Watch(ctx, metav1.ListOptions{ResourceVersion: last, ` +
+			`TimeoutSeconds: ptr.To(int64(300 + rand.IntN(300)))})`
+	},
+	kubectl: func(a api) string {
+		return a.kubectl() + " --watch --request-timeout=0 # the default: it lasts until it is stopped"
+	},
+	remedies: []remedy{lasted},
+	asks: func(w *whatIfCase) []batch {
+		return append(w.d.batches(w.c.name, w.u), w.watches(float64(w.u.watchesButProofs().Ended)))
+	},
+}
+
+// findShort finds WATCHes that end early. Their average life is the number of open ones, divided by
+// how many end in a second.
+func findShort(r *apimetrics.Resource, seconds float64) (Finding, bool) {
+	if r.EndedWatches < perMinute(endedPerMinute, seconds) {
+		return Finding{}, false
+	}
+	life := r.OpenWatches * seconds / r.EndedWatches
+	return Finding{
+		Count: int64(r.EndedWatches),
+		Text: fmt.Sprintf("%s WATCHes of %s ended, of %s that are open: they live for %.1f s on average",
+			quantity.Rounded(r.EndedWatches), r.Name, quantity.Rounded(r.OpenWatches), life),
+		Remedy: "WATCHes with a timeout of minutes, which are resumed from their last resourceVersion; look for a proxy that cuts idle connections",
+	}, life < shortLife
+}
+
+// findWatches finds WATCHes that end early.
+func findWatches(u subject) (Finding, bool) {
+	w := u.watchesButProofs()
+	if w.Short < earlyWatches || u.shorts.busiest < earlyPerHour || w.Short < earlyWatchesEach*u.watchMachines() || 2*w.Short < w.Ended {
+		return Finding{}, false
+	}
+	return Finding{
+		Count: w.Short,
+		Text: fmt.Sprintf("ends its WATCHes of %s early: %s of %s were over within a minute, after %s on average%s",
+			u.resource, quantity.Count(w.Short), quantity.Count(w.Ended), quantity.Seconds(w.Seconds/float64(w.Ended)), w.expired()),
+		Remedy: "let WATCHes last 5 to 10 minutes: raise the client's timeoutSeconds, " +
+			"or the idle timeout of the load balancer before the API server",
+	}, true
+}

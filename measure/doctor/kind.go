@@ -1,0 +1,221 @@
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/weirproject/weir/measure/doctor/apimetrics"
+)
+
+// Finding is something that a client does, what it costs and what to do about it.
+type Finding struct {
+	Kind     string   `json:"kind"`
+	Client   Client   `json:"client"`   // empty if no client stands out
+	Resource string   `json:"resource"` // empty if the finding is about several
+	Also     []string `json:"also,omitempty"`
+	Text     string   `json:"text"`   // what the client does, with the numbers that prove it
+	Remedy   string   `json:"remedy"` // what to change
+	Count    int64    `json:"count"`  // of the requests that it is about
+	Seconds  float64  `json:"seconds"`
+	Objects  int64    `json:"objects,omitempty"` // that were read, if sizes are known
+	// Change is the line of Go or the command that replaces the client's request.
+	Change   string `json:"change,omitempty"`
+	Incident string `json:"incident,omitempty"`
+	// WhatIf is the cost of the requests, and their cost with each remedy. The first has no remedy.
+	// It is null if the number of objects is unknown.
+	WhatIf []Prediction `json:"whatIf"`
+
+	whole int64    // how many of the requests read all objects
+	with  []Client // the other clients that take part
+}
+
+// kind is a kind of finding: its name, how it is found, and its remedies. Each kind has a file,
+// find*.go, and an example in testdata/kinds or a case in TestMetricsKinds.
+type kind struct {
+	name       string // in -o json
+	does, from string // the row of docs/doctor.md for audit logs, which a test writes
+	incident   string // the page of docs/incidents that explains it; empty if there is none
+
+	// The finders for audit logs: one for each client and resource, or one for all clients.
+	find    func(u subject) (Finding, bool)
+	findAll func(d *Doctor) []Finding
+
+	// The finders for metrics, for what happened within some seconds, and the row of docs/doctor.md.
+	ofResource             func(r *apimetrics.Resource, seconds float64) (Finding, bool)
+	ofLevel                func(l *apimetrics.Level, seconds float64) (Finding, bool)
+	metricsDo, metricsFrom string
+
+	// change returns the line of Go to write. u is nil if only the resource is known.
+	change func(a api, u *usage) string
+	// kubectl returns the command to use instead. If it is nil, users of kubectl have no such
+	// finding.
+	kubectl func(a api) string
+	asks    func(w *whatIfCase) []batch // the requests that it is about; nil: the LISTs
+	apart   bool                        // it is not about LISTs and WATCHes
+	// explains reports whether a finding of this kind explains another one, which is left out then.
+	explains func(f, other Finding) bool
+	remedies []remedy // first those that a client can apply alone
+}
+
+// kinds are all kinds. If several kinds of LISTs and WATCHes of one resource are found, the first
+// one says most.
+var kinds = []*kind{
+	relistKind, nodesKind, resyncKind, pollingKind, partKind, watchesKind, failingKind, refusedKind,
+	fightKind, writesKind, eventsKind, getsKind,
+	selectorsKind, fullKind, etcdKind, slowKind, initialKind, waitingKind,
+}
+
+// subject is what one client does with one resource.
+type subject struct {
+	*usage
+	c *client
+	d *Doctor
+}
+
+// explained returns the function that explains bursts of LISTs.
+func (s subject) explained() explain { return s.d.explains(s.c) }
+
+// server is the user that API servers are to themselves. They LIST Services every three minutes to
+// repair their allocations, which no user can change.
+const server = "system:apiserver"
+
+// findings returns what clients do that costs more than it has to, the costliest first.
+func (d *Doctor) findings() []Finding {
+	all := []Finding{}
+	for _, c := range d.clients.least {
+		if c.name.User != server {
+			all = append(all, d.ofClient(c)...)
+		}
+	}
+	for _, k := range kinds {
+		if k.findAll == nil {
+			continue
+		}
+		found := k.findAll(d)
+		for i := range found {
+			found[i].Kind, found[i].Incident = k.name, k.incident
+		}
+		if k.explains != nil {
+			all = slices.DeleteFunc(all, func(other Finding) bool {
+				return slices.ContainsFunc(found, func(f Finding) bool { return k.explains(f, other) })
+			})
+		}
+		all = append(all, found...)
+	}
+	slices.SortStableFunc(all, byCost)
+	return all
+}
+
+// ofClient returns the findings of one client, one of each kind. A finding names the other
+// resources that the client does the same with.
+func (d *Doctor) ofClient(c *client) []Finding {
+	byKind := map[string][]Finding{}
+	for _, u := range c.usages {
+		for _, f := range d.ofUsage(c, u) {
+			byKind[f.Kind] = append(byKind[f.Kind], f)
+		}
+	}
+	var all []Finding
+	for _, same := range byKind {
+		slices.SortFunc(same, byCost)
+		f := same[0]
+		for _, o := range same[1:] {
+			f.Also = append(f.Also, o.Resource)
+		}
+		if n := len(f.Also); n > 0 {
+			f.Text += fmt.Sprintf(". It does the same with %s", strings.Join(f.Also[:min(n, 3)], ", "))
+			if n > 3 {
+				f.Text += fmt.Sprintf(" and %d more", n-3)
+			}
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// ofUsage returns the findings about one resource. Of all kinds of LISTs and WATCHes it returns
+// one, because a client that lists after each WATCH also polls.
+func (d *Doctor) ofUsage(c *client, u *usage) (all []Finding) {
+	if u.resource == other {
+		return nil
+	}
+	listed := false
+	for _, k := range kinds {
+		if k.find == nil || c.name.isKubectl() && k.kubectl == nil || listed && !k.apart {
+			continue
+		}
+		if f, ok := k.find(subject{u, c, d}); ok {
+			f.Kind, f.Incident, f.Client, f.Resource = k.name, k.incident, c.name, u.resource
+			f.Objects = u.objectsRead(f.whole, d.options.Objects[u.resource])
+			f.Change, f.WhatIf = k.changeOf(c.name, u), d.whatIf(c, u, k)
+			all = append(all, f)
+			listed = listed || !k.apart
+		}
+	}
+	return all
+}
+
+// changeOf returns the line or the command that replaces what a client does with a resource.
+func (k *kind) changeOf(c Client, u *usage) string {
+	switch {
+	case c.isKubectl():
+		return k.kubectl(apiOf(u.resource, ""))
+	case k.change != nil:
+		return k.change(apiOf(u.resource, u.version), u)
+	}
+	return ""
+}
+
+// byCost orders findings by the objects that were read, if sizes are known, then by the time and
+// the number of the requests. The names decide between equal ones, so that a log always has one
+// report.
+func byCost(a, b Finding) int {
+	return cmp.Or(
+		cmp.Compare(b.Objects, a.Objects), cmp.Compare(b.Seconds, a.Seconds), cmp.Compare(b.Count, a.Count),
+		cmp.Compare(a.Client.User, b.Client.User), cmp.Compare(a.Client.Agent, b.Client.Agent),
+		cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Resource, b.Resource),
+	)
+}
+
+// Live is what a running server did in a period, by its metrics, and what stands out.
+type Live struct {
+	*apimetrics.Report
+	Findings []Finding `json:"findings"` // the costliest first; never null; without clients
+}
+
+// NewLive finds what stands out in a report on metrics. Clients have no names there.
+func NewLive(r *apimetrics.Report) *Live {
+	l := &Live{r, []Finding{}}
+	add := func(k *kind, resource string, f Finding, found bool) {
+		if !found {
+			return
+		}
+		f.Kind, f.Resource, f.Incident = k.name, resource, k.incident
+		if k.change != nil {
+			f.Change = k.change(apiOf(resource, ""), nil)
+		}
+		l.Findings = append(l.Findings, f)
+	}
+	for _, k := range kinds {
+		for i := range r.Resources {
+			if k.ofResource != nil {
+				f, found := k.ofResource(&r.Resources[i], r.Seconds)
+				add(k, r.Resources[i].Name, f, found)
+			}
+		}
+		for i := range r.Levels {
+			if k.ofLevel != nil {
+				f, found := k.ofLevel(&r.Levels[i], r.Seconds)
+				add(k, "", f, found)
+			}
+		}
+	}
+	slices.SortFunc(l.Findings, byCost)
+	return l
+}
+
+// perMinute returns how often something must happen in some seconds to be a finding, if it is one
+// from a number of times a minute on. In less than a minute it must happen as often as in a minute.
+func perMinute(times, seconds float64) float64 { return times * max(seconds/60, 1) }

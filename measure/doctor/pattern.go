@@ -1,0 +1,103 @@
+package doctor
+
+import (
+	"time"
+
+	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/measure/doctor/audit"
+)
+
+// pattern describes LISTs of one kind: of all objects, or of some.
+type pattern struct {
+	rhythm
+	places  distinct
+	latency time.Duration
+	quorum  int64
+	limited int64
+	initial int64    // WATCHes that start with a LIST
+	spread  *atATime // nil except for LISTs of all nodeResource
+}
+
+// atATime counts the machines that LIST within the same hour.
+type atATime struct {
+	hourly hourly
+	places distinct
+	most   int
+}
+
+// add records a LIST of a machine.
+func (a *atATime) add(at int64, place []byte) {
+	if a.hourly.add(at) {
+		a.most, a.places = max(a.most, a.places.count()), distinct{}
+	}
+	a.places.add(place)
+}
+
+// add counts a LIST of this kind. A further page is part of its LIST.
+func (p *pattern) add(e *audit.Event, q audit.Query) {
+	p.latency += e.Latency()
+	if q.Continued {
+		return
+	}
+	p.begun(e)
+	if q.Quorum() {
+		p.quorum++
+	}
+	if q.Limit > 0 {
+		p.limited++
+	}
+}
+
+// begun records the time and the machine of a LIST.
+func (p *pattern) begun(e *audit.Event) {
+	p.places.add(e.Place())
+	p.rhythm.add(e.Begun(), e.Place())
+	if p.spread != nil {
+		p.spread.add(e.Begun(), e.Place())
+	}
+}
+
+// total returns the number of LISTs, 0 for nil.
+func (p *pattern) total() int64 {
+	if p == nil {
+		return 0
+	}
+	return p.count
+}
+
+// busiestHour returns the number of LISTs in the hour with the most, 0 for nil.
+func (p *pattern) busiestHour() int64 {
+	if p == nil {
+		return 0
+	}
+	return p.hourly.busiest
+}
+
+// machines estimates the number of machines that sent the LISTs, at least 1, and 1 for nil.
+func (p *pattern) machines() int64 {
+	if p == nil {
+		return 1
+	}
+	return int64(max(1, p.places.count()))
+}
+
+// sort describes how long a LIST took, and how the server had to answer most of them.
+func (p *pattern) sort() string {
+	lists := p.count - p.initial
+	if p.initial > lists {
+		return ", most of them at the start of a WATCH (sendInitialEvents, or no resourceVersion)"
+	}
+	return ", " + quantity.Seconds(p.latency.Seconds()/float64(max(1, lists))) + " each" + p.source()
+}
+
+// source describes where the answers come from.
+func (p *pattern) source() string {
+	text := ", from the watch cache"
+	if 2*p.quorum > p.count {
+		text = ", without resourceVersion (a quorum read)"
+	}
+	if 2*p.limited < p.count {
+		text += ", unpaged"
+	}
+	return text
+}

@@ -1,0 +1,322 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/weirproject/weir/measure/doctor/cost"
+)
+
+// plain is a model in round numbers.
+var plain = &cost.Model{
+	Server: cost.Coefficients{Request: 1, Quorum: 10, Looked: 0.001, Event: 0.1, Encodings: plainEncodings},
+	Proxy:  cost.Coefficients{Request: 0.1, Encodings: plainEncodings},
+	Memory: cost.Memory{Headroom: 0.5, Held: 0.5},
+}
+
+var plainEncodings = map[cost.Encoding]cost.Sent{
+	cost.Protobuf: {Seconds: 1e-6, Bytes: 1}, cost.ProtobufGzip: {Seconds: 1e-6, Bytes: 0.1}, cost.JSON: {Seconds: 4e-6, Bytes: 3},
+	cost.JSONGzip: {Seconds: 4e-6, Bytes: 0.3}, cost.Initial: {Seconds: 2e-6, Bytes: 1},
+}
+
+// plainly has 10,000 pods of 1 MB in all, on 100 nodes.
+func plainly() Options {
+	return Options{
+		Model: plain, Objects: map[string]int64{"pods": 10_000, "nodes": 100, "services": 100}, Bytes: map[string]int64{"pods": 100},
+	}
+}
+
+// TestHeldInformer: the informer that a client has is a remedy for other requests than its own.
+func TestHeldInformer(t *testing.T) {
+	watching := func(w *world, n int, query string) {
+		r := someone("c", "watch", "pods")
+		r.query, r.took = query, 2*time.Minute
+		w.each(n, 7*time.Minute, r, nil)
+	}
+	for _, c := range []struct {
+		kind, remedy string
+		add          func(w *world)
+	}{
+		{FindingPolling, RemedyHeld, func(w *world) {
+			watching(w, 60, "resourceVersion=7&watch=true")
+			w.each(200, 30*time.Second, someone("c", "list", "pods"), nil)
+		}},
+		{FindingPolling, RemedyResume, func(w *world) { watching(w, 60, "sendInitialEvents=true&watch=true") }},
+		{FindingFailing, RemedyInformer, func(w *world) {
+			watching(w, 60, "resourceVersion=7&watch=true")
+			r := someone("c", "list", "pods")
+			r.code, r.took = 504, time.Minute
+			w.each(60, 90*time.Second, r, nil)
+		}},
+		{FindingPart, RemedyInformer, func(w *world) {
+			watching(w, 8, "watch=true")
+			r := someone("c", "list", "pods")
+			r.query = "labelSelector=a%3Db"
+			w.each(2000, time.Second, r, nil)
+		}},
+	} {
+		w := newWorld(1)
+		c.add(w)
+		for _, f := range examine(t, plainly(), w.log()).Findings {
+			var got []string
+			for _, p := range f.WhatIf {
+				switch p.Remedy {
+				case RemedyHeld, RemedyInformer, RemedyIndex, RemedyResume:
+					got = append(got, p.Remedy)
+				}
+			}
+			if f.Kind != c.kind || !slices.Equal(got, []string{c.remedy}) {
+				t.Errorf("%s: %q, want %s: %s", f.Kind, got, c.kind, c.remedy)
+			}
+		}
+	}
+}
+
+// TestPagesOfWhatIsSent: a LIST with a limit takes as many pages as what it sends, regardless of
+// what else there is of the resource.
+func TestPagesOfWhatIsSent(t *testing.T) {
+	for _, c := range []struct {
+		query, ns string
+		pages     float64
+	}{
+		{query: "limit=500", pages: 20},
+		{query: "limit=500", ns: "team-a", pages: 5}, // a quarter of all
+		{query: "limit=500&labelSelector=a%3Db", pages: 1},
+		{query: "limit=500&fieldSelector=spec.nodeName%3Dn", pages: 1},
+		{query: "limit=500&fieldSelector=metadata.name%3Dp", pages: 1},
+	} {
+		w := newWorld(1)
+		for _, ns := range []string{"team-a", "team-b", "team-c", "team-d"} {
+			r := someone("writer", "create", "pods")
+			r.ns = ns
+			w.do(r)
+		}
+		r := someone("lister", "list", "pods")
+		r.ns, r.query = c.ns, c.query
+		w.do(r)
+		r.query += "&continue=abc"
+		w.each(int(c.pages)-1, time.Second, r, nil)
+		for _, client := range examine(t, plainly(), w.log()).Clients {
+			if client.User == account("lister") && client.Cost.Requests != c.pages {
+				t.Errorf("%s of %q: %v requests, want %v", c.query, c.ns, client.Cost.Requests, c.pages)
+			}
+		}
+	}
+}
+
+// TestLimits: what a LIST with a limit sends is no more than the limits of its pages.
+func TestLimits(t *testing.T) {
+	for _, c := range []struct {
+		query                    string
+		pages                    int // of each LIST
+		requests, bytes, objects int64
+	}{
+		{"limit=1", 1, 400, 400 * 100, 0},
+		{"limit=50", 1, 400, 400 * 50 * 100, 400 * 50},
+		{"limit=50", 2, 400, 400 * 100 * 100, 400 * 100},
+		{"limit=500", 20, 400 * 20, 400 * 1_000_000, 400 * 10_000},
+		{"limit=50&resourceVersion=0", 1, 400, 400 * 1_000_000 / 10, 400 * 10_000}, // in whole
+	} {
+		w := newWorld(1)
+		r := someone("lister", "list", "pods")
+		r.query = c.query
+		w.each(400, time.Minute, r, nil)
+		for page := range c.pages - 1 {
+			next := r
+			next.at, next.query = time.Duration(page+1)*time.Second, c.query+"&continue=abc"
+			w.each(400, time.Minute, next, nil)
+		}
+		got := examine(t, plainly(), w.log())
+		asked := got.Clients[0].Cost
+		if int64(asked.Requests+0.5) != c.requests || int64(asked.Bytes+0.5) != c.bytes {
+			t.Errorf("%s, %d pages: %+v, want %+v", c.query, c.pages, asked, c)
+		}
+		read := int64(0)
+		for _, f := range got.Findings {
+			read += f.Objects
+		}
+		if read != c.objects {
+			t.Errorf("%s, %d pages: %d objects were read, want %d", c.query, c.pages, read, c.objects)
+		}
+	}
+}
+
+// TestRestartInPages: informers of one namespace that LIST in pages start with as many requests as
+// its objects take, and so do shards.
+func TestRestartInPages(t *testing.T) {
+	for ns, requests := range map[string][]float64{"team-a": {40}, "": {40 * 20, 40}} {
+		w := newWorld(1)
+		for i := range 40 {
+			r := someone("agent", "list", "pods")
+			r.ip, r.ns, r.query = fmt.Sprint("10.7.0.", i), ns, "limit=500"
+			w.do(r)
+			r.verb, r.query, r.open = "watch", "resourceVersion=7&watch=true", true
+			w.do(r)
+		}
+		for i := range 30 {
+			r := someone("writer", "create", "pods")
+			r.ns = fmt.Sprint("team-", i)
+			w.do(r)
+		}
+		r := examine(t, plainly(), w.log()).Restart
+		if r == nil || r.Killers != 40 {
+			t.Fatalf("%+v", r)
+		}
+		got := []float64{}
+		for _, p := range r.Predictions {
+			if p.Remedy == RemedyNone || p.Remedy == RemedyShards {
+				got = append(got, p.Requests)
+			}
+		}
+		if !slices.Equal(got, requests) {
+			t.Errorf("%q: %v requests, want %v", ns, got, requests)
+		}
+	}
+}
+
+// TestRestartCountsAll: all that starts is counted, also what has no price because it is not known
+// how many objects there are, and the resources of that are named.
+func TestRestartCountsAll(t *testing.T) {
+	w := newWorld(1)
+	for i := range 200 {
+		r := someone(fmt.Sprint("client-", i), "watch", "pods")
+		r.query, r.open = "resourceVersion=7&watch=true", true
+		if i >= 18 {
+			r.resource, r.group = fmt.Sprint("kind-", i%40), "example.com"
+		}
+		w.do(r)
+		if i%20 == 0 { // a second informer, of a part
+			r.query += "&labelSelector=a%3Db"
+			w.do(r)
+		}
+	}
+	kubelet := someone("", "watch", "secrets")
+	kubelet.user, kubelet.query, kubelet.open = "system:node:n", "fieldSelector=metadata.name%3Dtoken&watch=true", true
+	w.each(7, time.Second, kubelet, nil)
+	w.each(3, time.Second, someone("part", "get", "pods"), nil)
+	r := examine(t, plainly(), w.log()).Restart
+	if r == nil || r.Starts != 200+10+7 || r.Clients != 201 || r.Priced != 18+1 || len(r.Unpriced) != 41 || len(r.Predictions) == 0 {
+		t.Fatalf("%+v", r)
+	}
+	sum := 0.0
+	for i, u := range r.Unpriced {
+		sum += u.Starts
+		if i > 0 && u.Starts > r.Unpriced[i-1].Starts {
+			t.Errorf("%+v behind %+v", u, r.Unpriced[i-1])
+		}
+	}
+	if sum != r.Starts-r.Priced {
+		t.Errorf("%v without a price, of %v", sum, r.Starts)
+	}
+	o := plainly()
+	o.Objects = nil
+	if r := examine(t, o, w.log()).Restart; r == nil || r.Starts != 217 || r.Priced != 0 || r.Predictions == nil || len(r.Predictions) > 0 {
+		t.Errorf("without sizes: %+v", r)
+	}
+}
+
+// TestNothingPredicted: without a model, or without anybody who says how many objects there are,
+// nothing is.
+func TestNothingPredicted(t *testing.T) {
+	w := newWorld(1)
+	w.each(100, 30*time.Second, someone("p", "list", "pods"), nil)
+	log := w.log()
+	for _, o := range []Options{{}, {Model: plain}, {Objects: map[string]int64{"pods": 5}}} {
+		r := examine(t, o, log)
+		if restart := r.Restart; restart != nil && (o.Model == nil || restart.Priced > 0 || len(restart.Predictions) > 0) || len(r.Findings) != 1 || r.Findings[0].WhatIf != nil || r.Clients[0].Cost != (cost.Cost{}) {
+			t.Errorf("%+v: %+v", o, r)
+		}
+	}
+}
+
+// TestSizes: flags take precedence over a server, and a server over an estimate.
+func TestSizes(t *testing.T) {
+	w := newWorld(1)
+	w.each(3, time.Minute, someone("p", "list", "pods"), nil)
+	w.each(3, time.Minute, someone("p", "list", "nodes"), nil)
+	w.each(3, time.Minute, someone("p", "list", "secrets"), nil)
+	w.each(3, time.Minute, someone("p", "list", "endpoints"), nil)
+	for i := range 1000 {
+		r := someone("kubelet", "patch", "secrets")
+		r.ns, r.object = fmt.Sprint("team-", i%10), fmt.Sprint("s-", i)
+		w.do(r)
+		if r.verb = "delete"; i%2 == 0 {
+			w.do(r)
+		}
+	}
+	r := examine(t, Options{
+		Model: plain, Objects: map[string]int64{"pods": 7, "nodes": 5}, Bytes: map[string]int64{"nodes": 900},
+		ObjectsAsked: map[string]bool{"nodes": true}, BytesAsked: map[string]bool{"nodes": true},
+	}, w.log())
+	if len(r.Sizes) != 3 {
+		t.Fatalf("%+v", r.Sizes)
+	}
+	if got, want := r.Sizes[0], (Size{"nodes", 5, FromServer, 900, FromServer}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if got, want := r.Sizes[1], (Size{"pods", 7, FromFlag, podBytes, FromDefault}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if got := r.Sizes[2]; got.Resource != "secrets" || got.ObjectsFrom != FromLog || got.Objects < 350 || got.Objects > 650 {
+		t.Errorf("%+v, want some 500", got)
+	}
+}
+
+// TestRestart: the client that takes most is named; others that start are counted, what LISTs a
+// part now and then is not.
+func TestRestart(t *testing.T) {
+	w := newWorld(1)
+	for i := range 40 {
+		r := someone("agent", "watch", "pods")
+		r.ip, r.query, r.open = fmt.Sprint("10.7.0.", i), "sendInitialEvents=true&watch=true", true
+		r.at = 4 * time.Hour
+		w.do(r)
+	}
+	w.informer(someone("controller", "list", "services"), 0, time.Hour)
+	part := someone("part", "list", "pods")
+	part.query = "labelSelector=a%3Db"
+	w.each(5, time.Hour, part, nil)
+	o := plainly()
+	o.Resident = 1_000_000_000
+	r := examine(t, o, w.log()).Restart
+	if r == nil || r.Killer.User != account("agent") || r.Resource != "pods" || r.Killers != 40 || r.Starts != 41 || !r.Whole {
+		t.Fatalf("%+v", r)
+	}
+	var names []string
+	for _, p := range r.Predictions {
+		names = append(names, p.Remedy)
+	}
+	if want := []string{RemedyNone, RemedyCache, RemedyPages, RemedyNode, RemedyShards, RemedyProxy}; !slices.Equal(names, want) {
+		t.Errorf("%v, want %v", names, want)
+	}
+	if now, node, proxy := r.Predictions[0], r.Predictions[3], r.Predictions[5]; now.CPUSeconds < 40*(1+10+2) || node.Bytes > now.Bytes/50 || proxy.Bytes != 0 || proxy.ProxyCPUSeconds <= 0 {
+		t.Errorf("%+v", r.Predictions)
+	}
+	// Of 40 WATCHes that take 100 seats each, 6 are let in.
+	if got, want := r.PeakBytes[0], 1.5e9+6*0.5e6; got < want || got > 1.001*want {
+		t.Errorf("a peak of %v, want %v", got, want)
+	}
+}
+
+// TestEncodings: who asks for a custom resource, or by kubectl, gets JSON.
+func TestEncodings(t *testing.T) {
+	for _, tt := range []struct {
+		agent, resource string
+		sent            float64
+		want            cost.Encoding
+	}{
+		{"a/v1", "pods", 1e6, cost.ProtobufGzip},
+		{"a/v1", "pods", 1000, cost.Protobuf},
+		{"a/v1", "deployments.apps", 1000, cost.Protobuf},
+		{"a/v1", "leases.coordination.k8s.io", 1000, cost.Protobuf},
+		{"a/v1", "gateways.gateway.networking.x-k8s.io", 1000, cost.JSON},
+		{"a/v1", "certificates.cert-manager.io", 1e6, cost.JSONGzip},
+		{"kubectl/v1.37", "pods", 1e6, cost.JSONGzip},
+	} {
+		if got := encoding(Client{Agent: tt.agent}, tt.resource, tt.sent); got != tt.want {
+			t.Errorf("%s of %s: %s, want %s", tt.resource, tt.agent, got, tt.want)
+		}
+	}
+}

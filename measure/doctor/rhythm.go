@@ -1,0 +1,323 @@
+package doctor
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/weirproject/weir/measure/doctor/audit"
+)
+
+const (
+	// Intervals are counted by length, with four bins to an octave, so that adjacent bins are 19 %
+	// apart, from a quarter of a second to 48 days.
+	binsPerOctave = 4
+	shortest      = 0.25 // seconds
+	bins          = 24 * binsPerOctave
+	// If the time goes back by restart, another log of the same time follows.
+	restart = time.Hour
+)
+
+// rhythm records when requests come: the intervals between them, and the bursts. It uses 2.5 KB at
+// most. The zero value has no requests.
+type rhythm struct {
+	first, last int64 // microseconds since 1970
+	latest      int64 // of all logs; last is the last one of the current log
+	count       int64
+	hourly      hourly
+	bin         [bins]bin
+	bursts      [len(burstGaps)]bursts // by the gap that ends one
+}
+
+type bin struct {
+	n       uint32
+	seconds float32 // the sum
+}
+
+// add records a request from a machine.
+func (r *rhythm) add(at int64, place []byte) {
+	r.hourly.add(at)
+	machine := uint64(1) << (hash(place) % 64)
+	for i := range r.bursts {
+		r.bursts[i].add(at, burstGaps[i], machine)
+	}
+	r.count++
+	if r.count == 1 {
+		r.first, r.last, r.latest = at, at, at
+		return
+	}
+	r.first, r.latest = min(r.first, at), max(r.latest, at)
+	gap := at - r.last
+	if gap < -restart.Microseconds() {
+		r.last = at
+		return
+	}
+	if gap < 0 { // logged out of order
+		return
+	}
+	seconds := float64(gap) / 1e6
+	nth := int(binsPerOctave * math.Log2(max(1, seconds/shortest)))
+	b := &r.bin[min(bins-1, nth)]
+	b.n++
+	b.seconds += float32(seconds)
+	r.last = at
+}
+
+// span returns the time from the first to the last, at least a minute.
+func (r *rhythm) span() time.Duration {
+	return max(time.Minute, time.Duration(r.latest-r.first)*time.Microsecond)
+}
+
+// perHour returns the average rate between the first and the last request.
+func (r *rhythm) perHour() float64 { return float64(r.count) / r.span().Hours() }
+
+// interval returns the most common interval, and the share of intervals that are near it.
+func (r *rhythm) interval() (time.Duration, float64) {
+	var all, best bin
+	for i := range r.bin {
+		all.n += r.bin[i].n
+		var near bin
+		for _, b := range r.bin[max(0, i-1):min(bins, i+2)] {
+			near.n += b.n
+			near.seconds += b.seconds
+		}
+		if near.n > best.n {
+			best = near
+		}
+	}
+	if best.n == 0 {
+		return 0, 0
+	}
+	mean := float64(best.seconds) / float64(best.n)
+	return time.Duration(mean * float64(time.Second)), float64(best.n) / float64(all.n)
+}
+
+// hourly counts requests within an hour, which starts with the first request.
+type hourly struct {
+	start   int64
+	n       int64
+	busiest int64 // the most in such an hour
+}
+
+// add counts a request, and reports whether an hour starts with it.
+func (h *hourly) add(at int64) bool {
+	hour := time.Hour.Microseconds()
+	begins := h.n == 0 || at-h.start >= hour || h.start-at >= hour
+	if begins {
+		h.start, h.n = at, 0
+	}
+	h.n++
+	h.busiest = max(h.busiest, h.n)
+	return begins
+}
+
+const (
+	// maxBursts bounds the recorded bursts of one kind of LISTs: 0.4 KB for each gap.
+	maxBursts = 16
+	// A burst has at least burstLists: a restart LISTs a resource once, or once for each replica.
+	burstLists = 10
+	// Bursts that are smaller than the largest by burstRatio do not count.
+	burstRatio = 8
+	// inBursts and withinBursts are the least shares of all LISTs that are in bursts with a period,
+	// and in any bursts.
+	inBursts     = 0.5
+	withinBursts = 0.8
+	// periodTolerance is how much the times between bursts may differ: programs need time after a
+	// timer fires, and controller-runtime draws each period at random.
+	periodTolerance = 0.1
+	periodAlike     = 0.75 // the share of times that must be near, if there are more than two
+
+	resyncDefault = 10 * time.Hour // of controller-runtime and of knative
+	// If there are two bursts, each has at least 100 LISTs, and similar numbers of them.
+	twiceLists  = 100
+	twiceFactor = 2
+)
+
+// burstGaps are the times without a LIST that end a burst. The shorter one finds bursts of a client
+// that also LISTs between them.
+var burstGaps = [...]time.Duration{2 * time.Minute, 5 * time.Second}
+
+// burst is LISTs that follow each other within a gap.
+type burst struct {
+	start  int64  // microseconds since 1970
+	places uint64 // the machines: a bit for each, by hash
+	count  int64
+}
+
+// bursts records the bursts that have ended. The zero value has none.
+type bursts struct {
+	now  burst   // the current one
+	last int64   // when the last LIST came, in microseconds since 1970
+	kept []burst // the first maxBursts that count
+	n    int64   // of all that count
+	sum  int64   // LISTs in those
+	most int64   // LISTs in the largest
+}
+
+// add records a LIST. place has the bit of its machine.
+func (b *bursts) add(at int64, gap time.Duration, place uint64) {
+	since := at - b.last
+	if since > gap.Microseconds() || since < -restart.Microseconds() {
+		b.close()
+		b.now, b.last = burst{start: at}, at
+	}
+	b.last = max(b.last, at)
+	b.now.count++
+	b.now.places |= place
+}
+
+// close ends the current burst. Bursts that are much smaller than another one do not count.
+func (b *bursts) close() {
+	one := b.now
+	b.now = burst{}
+	if one.count < max(burstLists, b.most/burstRatio) {
+		return
+	}
+	if one.count > burstRatio*b.most {
+		b.kept, b.n, b.sum = b.kept[:0], 0, 0
+	}
+	if len(b.kept) < maxBursts {
+		b.kept = append(b.kept, one)
+	}
+	b.n++
+	b.sum += one.count
+	b.most = max(b.most, one.count)
+}
+
+// explain reports whether a burst has another cause than a resync: a restart or a rollout. before
+// is the burst that it may repeat, or nil.
+type explain func(before *burst, b burst) bool
+
+// period is the time between bursts.
+type period struct {
+	every  time.Duration
+	seen   int64
+	lists  int64 // in all bursts
+	proven bool
+}
+
+// period returns the period of the bursts, if they have one.
+func (b *bursts) period(explained explain) (period, bool) {
+	p := period{seen: b.n, lists: b.sum, proven: true}
+	var gaps []int64
+	for i := range len(b.kept) - 1 {
+		gaps = append(gaps, b.kept[i+1].start-b.kept[i].start)
+	}
+	slices.Sort(gaps)
+	if n := len(gaps); n >= 2 {
+		median, near := gaps[n/2], 0
+		for _, g := range gaps {
+			if isNear(g, median) {
+				near++
+			}
+		}
+		if n == 2 && near == 2 || n > 2 && float64(near) >= periodAlike*float64(n) {
+			p.every = time.Duration(median) * time.Microsecond
+			return p, true
+		}
+	}
+	return p, b.repeatDefault(&p, explained)
+}
+
+// repeatDefault reports whether the bursts repeat after 10 h ± 10 %. The bursts of several
+// informers, each with its own period, may be mixed.
+func (b *bursts) repeatDefault(p *period, explained explain) bool {
+	target := resyncDefault.Microseconds()
+	var links, sum int64
+	var from, to *burst
+	used := make([]bool, len(b.kept))
+	for i := range b.kept {
+		one := &b.kept[i]
+		at := slices.IndexFunc(b.kept[:i], func(before burst) bool {
+			return isNear(one.start-before.start, target) && !explained(&before, *one)
+		})
+		if at < 0 {
+			continue
+		}
+		used[at], used[i] = true, true
+		from, to = &b.kept[at], one
+		links, sum = links+1, sum+one.start-from.start
+	}
+	if links == 0 {
+		return false
+	}
+	p.every = time.Duration(sum/links) * time.Microsecond
+	p.seen, p.lists, p.proven = 0, 0, links >= 2
+	for i, one := range b.kept {
+		switch {
+		case used[i]:
+			p.seen++
+			p.lists += one.count
+		case explained(nil, one):
+		case !p.proven || float64(one.start-b.kept[0].start) >= (1-periodTolerance)*float64(target):
+			return false
+		}
+	}
+	return p.proven || min(from.count, to.count) >= max(twiceLists, max(from.count, to.count)/twiceFactor)
+}
+
+// isNear reports whether a time differs from the target by no more than the tolerance.
+func isNear(v, target int64) bool {
+	return math.Abs(float64(v-target)) <= periodTolerance*float64(target)
+}
+
+const (
+	// maxStarts bounds the recorded starts of a client, the last ones.
+	maxStarts = 16
+	// startsTogether is the longest time between the requests of one start.
+	startsTogether = 10 * time.Minute
+	// A rollout that causes a client's LISTs changes at least one object for ten of them, and more
+	// objects than usual by a factor.
+	listsPerChange = 10
+	rolloutFactor  = 2
+	// aroundBurst is how much before a burst its cause may be logged, and how much after it a start.
+	aroundBurst = time.Minute
+)
+
+// noteStart records that a client has started: on a new machine, or with an informer.
+func (c *client) noteStart(at int64) {
+	if n := len(c.starts); n > 0 && at-c.starts[n-1] < startsTogether.Microseconds() {
+		return
+	}
+	if len(c.starts) == maxStarts {
+		c.starts = append(c.starts[:0], c.starts[1:]...)
+	}
+	c.starts = append(c.starts, at)
+}
+
+// explains returns the function that finds other causes than a resync for bursts of a client's
+// LISTs: the client has started, or another machine sends the LISTs, or other clients create or
+// delete many objects at that time, as in the rollout of an application.
+func (d *Doctor) explains(c *client) explain {
+	return func(before *burst, b burst) bool {
+		if before != nil && before.places&b.places == 0 {
+			return true
+		}
+		for _, at := range c.starts {
+			if at >= b.start-2*startsTogether.Microseconds() && at <= b.start+aroundBurst.Microseconds() {
+				return true
+			}
+		}
+		from, to := b.start-aroundBurst.Microseconds(), b.start+startsTogether.Microseconds()
+		changed, all := d.changed.sum(&d.clock, from, to), d.changed.sum(&d.clock, d.first, d.last)
+		usual := rolloutFactor * float64(all) * float64(to-from) / float64(max(to-from, d.last-d.first))
+		return (float64(changed-c.changed)-usual)*listsPerChange >= float64(b.count)
+	}
+}
+
+// changesObjects reports whether a request has created or deleted an object that controllers act
+// on. Events, Leases and reviews are no such objects.
+func changesObjects(e *audit.Event, v verb) bool {
+	if v != verbCreate && v != verbDelete || e.Code >= 300 || len(e.Object.Subresource) > 0 {
+		return false
+	}
+	switch string(e.Object.Resource) {
+	case "events", "leases":
+		return false
+	}
+	switch string(e.Object.Group) {
+	case "authentication.k8s.io", "authorization.k8s.io":
+		return false
+	}
+	return true
+}

@@ -1,0 +1,193 @@
+package doctor
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/weirproject/weir/measure/doctor/audit"
+)
+
+// The sources of sizes.
+const (
+	FromFlag    = "told"      // a flag of the command
+	FromServer  = "server"    // the metrics of a server
+	FromLog     = "estimated" // the names in the log
+	FromDefault = "assumed"   // as in many clusters
+)
+
+// Size is the number of objects of a resource and the size of one.
+type Size struct {
+	Resource    string  `json:"resource"`
+	Objects     int64   `json:"objects"` // 0: unknown, and nothing is predicted
+	ObjectsFrom string  `json:"objectsFrom,omitempty"`
+	Bytes       float64 `json:"bytes"` // of one, as it is stored
+	BytesFrom   string  `json:"bytesFrom"`
+}
+
+// The assumed sizes of objects. A pod with two containers and its managedFields has 5 KB, and most
+// other common kinds have less.
+const (
+	podBytes   = 5000
+	otherBytes = 2000
+	podsOnNode = 30 // if the number of nodes is unknown
+)
+
+// size returns the size of a resource.
+func (d *Doctor) size(resource string) Size {
+	s := Size{Resource: resource, Bytes: otherBytes, BytesFrom: FromDefault}
+	if resource == nodeResource {
+		s.Bytes = podBytes
+	}
+	if n := d.options.Bytes[resource]; n > 0 {
+		s.Bytes, s.BytesFrom = float64(n), sourceOf(d.options.BytesAsked[resource])
+	}
+	if n, known := d.options.Objects[resource]; known {
+		s.Objects, s.ObjectsFrom = n, sourceOf(d.options.ObjectsAsked[resource])
+	} else if n := d.census.objects(resource); n > 0 {
+		s.Objects, s.ObjectsFrom = n, FromLog
+	}
+	return s
+}
+
+// sourceOf returns the source of a size in the options.
+func sourceOf(byServer bool) string {
+	if byServer {
+		return FromServer
+	}
+	return FromFlag
+}
+
+// share returns the share of a resource's objects that one LIST sends, and the share that the
+// server looks at.
+func (d *Doctor) share(s Size, sel selection) (sent, looked float64) {
+	all := float64(s.Objects)
+	switch sel {
+	case selectOne:
+		return 1 / all, 1 / all
+	case selectNode:
+		each := min(1, podsOnNode/all)
+		if nodes := d.size("nodes").Objects; nodes > 0 {
+			each = 1 / float64(nodes)
+		}
+		return each, each
+	case selectNamespace:
+		part := d.census.perNamespace(s.Resource)
+		return part, part
+	case selectBySelector:
+		return selectedShare, 1
+	}
+	return 1, 0
+}
+
+// selectedShare is the share of objects that a selector is assumed to match. Looking at all objects
+// costs more than sending these.
+const selectedShare = 0.01
+
+// getsProtobuf reports whether a client is assumed to receive protobuf. Custom resources have none,
+// and kubectl asks for JSON.
+func getsProtobuf(c Client, resource string) bool {
+	resource, _, _ = strings.Cut(resource, "/")
+	_, group, _ := strings.Cut(resource, ".")
+	own := strings.HasSuffix(group, ".k8s.io") && !strings.HasSuffix(group, ".x-k8s.io")
+	custom := strings.Contains(group, ".") && !own
+	return !custom && !c.isKubectl()
+}
+
+// sizes returns the sizes of all resources with LISTs, or WATCHes that start with one, by name.
+func (d *Doctor) sizes() []Size {
+	listed := map[string]bool{}
+	for _, c := range d.clients.least {
+		for name, u := range c.usages {
+			if name != other && (u.tally[verbList].requests > 0 || u.watches.Initial > 0) {
+				listed[name] = true
+			}
+		}
+	}
+	out := []Size{}
+	for _, name := range slices.Sorted(maps.Keys(listed)) {
+		if s := d.size(name); s.Objects > 0 {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// maxCensus bounds the resources whose objects are counted: 4 MB.
+const maxCensus = 4096
+
+// census estimates the number of objects of each resource from the names in the log.
+type census map[string]*counted
+
+// counted has the counts of the objects of a resource.
+type counted struct {
+	names, gone distinct // of all objects, and of deleted ones
+	namespaces  distinct
+	writes      int64               // each is sent to every WATCH
+	watched     [selections]float64 // the sum of the seconds that WATCHes were open
+}
+
+// add counts the object that a request is about, and its namespace.
+func (c census) add(e *audit.Event, v verb) {
+	if e.Code >= 400 || len(e.Object.Resource) == 0 {
+		return
+	}
+	var space [2*maxName + 1]byte
+	o := e.Object
+	o.Subresource = nil
+	name := appendResource(space[:0], o)
+	k := c[string(name)]
+	if k == nil {
+		if len(c) >= maxCensus {
+			return
+		}
+		k = &counted{}
+		c[string(name)] = k
+	}
+	k.namespaces.add(o.Namespace)
+	switch v {
+	case verbCreate, verbUpdate, verbPatch, verbDelete:
+		if ofObject(e.Object.Subresource) {
+			k.writes++
+		}
+	}
+	if len(o.Name) == 0 {
+		return
+	}
+	object := appendObject(space[:0], o)
+	k.names.add(object)
+	if v == verbDelete && len(e.Object.Subresource) == 0 {
+		k.gone.add(object)
+	}
+}
+
+// watched records that a WATCH was open for some seconds.
+func (c census) watched(resource string, of selection, seconds float64) {
+	if k := c[resource]; k != nil {
+		k.watched[of] += max(0, seconds)
+	}
+}
+
+// objects estimates the number of objects at the end of the log; 0 is unknown.
+func (c census) objects(resource string) int64 {
+	if k := c[resource]; k != nil {
+		return max(0, int64(k.names.count()-k.gone.count()))
+	}
+	return 0
+}
+
+// perNamespace returns the average share of the objects that one namespace has.
+func (c census) perNamespace(resource string) float64 {
+	if k := c[resource]; k != nil {
+		return 1 / float64(max(1, k.namespaces.count()))
+	}
+	return 1
+}
+
+// writes returns the number of writes of a resource.
+func (c census) writes(resource string) float64 {
+	if k := c[resource]; k != nil {
+		return float64(k.writes)
+	}
+	return 0
+}

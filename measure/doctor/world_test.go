@@ -1,0 +1,164 @@
+package doctor
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirproject/weir/measure/doctor/audit"
+)
+
+// world writes the audit log of a cluster, drawn from a seed: clients that do no harm, and
+// culprits.
+type world struct {
+	rnd   *rand.Rand
+	start time.Time
+	lines []stamped
+	ids   int
+	buf   []byte // of line
+}
+
+type stamped struct {
+	at   time.Duration
+	text string
+}
+
+const days = 72 * time.Hour // how long the log is
+
+func newWorld(seed uint64) *world {
+	return &world{rnd: rand.New(rand.NewPCG(seed, 1)), start: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}
+}
+
+// request is a request at a time since the log's start.
+type request struct {
+	at, took, queued            time.Duration
+	verb, query                 string
+	user, agent, ip, pod, via   string // via: who impersonates user
+	group, resource, ns, object string
+	sub, reason                 string // a subresource; of the Status that is answered
+	code                        int
+	open                        bool // a WATCH that never ends
+}
+
+// line is the request at a stage, in the order of fields of kube-apiserver's. It does without fmt,
+// which would take longer than the doctor itself: tests make hundreds of thousands of lines.
+func (w *world) line(r request, stage string, staged time.Duration) string {
+	version, path := "v1", "/api/v1"
+	if r.group != "" {
+		path = "/apis/" + r.group + "/v1"
+	}
+	b := append(w.buf[:0], `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"`...)
+	b = fmt.Appendf(b, "%08d-aaaa-4bbb-8ccc-%012x", w.ids, w.ids)
+	b = append(append(b, `","stage":"`...), stage...)
+	b = append(append(b, `","requestURI":"`...), path...)
+	if r.ns != "" {
+		b = append(append(b, "/namespaces/"...), r.ns...)
+	}
+	b = append(append(b, '/'), r.resource...)
+	if r.object != "" {
+		b = append(append(b, '/'), r.object...)
+	}
+	if r.sub != "" {
+		b = append(append(b, '/'), r.sub...)
+	}
+	if r.query != "" {
+		b = append(append(b, '?'), strings.ReplaceAll(r.query, "&", `\u0026`)...)
+	}
+	b = append(append(b, `","verb":"`...), r.verb...)
+	b = append(append(b, `","user":{"username":"`...), cmp.Or(r.via, r.user)...)
+	b = append(b, `","groups":["system:authenticated"],"extra":{"authentication.kubernetes.io/pod-name":["`...)
+	b = append(append(b, r.pod...), `"]}},`...)
+	if r.via != "" {
+		b = append(append(append(b, `"impersonatedUser":{"username":"`...), r.user...), `"},`...)
+	}
+	b = append(b, `"sourceIPs":["`...)
+	b = append(append(b, r.ip...), `"],"userAgent":"`...)
+	b = append(append(b, r.agent...), `","objectRef":{"resource":"`...)
+	b = append(b, r.resource...)
+	for _, f := range [...][2]string{{"namespace", r.ns}, {"name", r.object}, {"apiGroup", r.group}, {"apiVersion", version}, {"subresource", r.sub}} {
+		if f[1] != "" {
+			b = append(append(append(append(b, `","`...), f[0]...), `":"`...), f[1]...)
+		}
+	}
+	const micro = "2006-01-02T15:04:05.000000Z"
+	b = append(b, `"},"responseStatus":{"metadata":{},`...)
+	if r.reason != "" {
+		b = append(append(append(b, `"reason":"`...), r.reason...), `",`...)
+	}
+	b = strconv.AppendInt(append(b, `"code":`...), int64(r.code), 10)
+	b = w.start.Add(r.at).AppendFormat(append(b, `},"requestReceivedTimestamp":"`...), micro)
+	b = w.start.Add(staged).AppendFormat(append(b, `","stageTimestamp":"`...), micro)
+	b = append(append(b, `","annotations":{"apiserver.latency.k8s.io/apf-queue-wait":"`...), r.queued.String()...)
+	b = append(b, `","authorization.k8s.io/decision":"allow","authorization.k8s.io/reason":""}}`...)
+	w.buf = b
+	return string(b)
+}
+
+// do adds a request. WATCHes have a line when they start as well.
+func (w *world) do(r request) {
+	w.ids++
+	r.code = cmp.Or(r.code, 200)
+	r.took = cmp.Or(r.took, time.Duration(w.rnd.IntN(20)+1)*time.Millisecond)
+	if r.verb == "watch" {
+		w.lines = append(w.lines, stamped{r.at, w.line(r, "ResponseStarted", r.at)})
+	}
+	if !r.open {
+		w.lines = append(w.lines, stamped{r.at + r.took, w.line(r, "ResponseComplete", r.at+r.took)})
+	}
+}
+
+// between draws a time.
+func (w *world) between(from, to time.Duration) time.Duration {
+	return from + time.Duration(w.rnd.Int64N(int64(to-from)))
+}
+
+// log returns all lines in the order of time.
+func (w *world) log() []byte {
+	slices.SortStableFunc(w.lines, func(a, b stamped) int { return cmp.Compare(a.at, b.at) })
+	size := 0
+	for _, l := range w.lines {
+		size += len(l.text) + 1
+	}
+	all := make([]byte, 0, size)
+	for _, l := range w.lines {
+		all = append(append(all, l.text...), '\n')
+	}
+	return all
+}
+
+// program is a user agent as client-go writes it.
+func program(name string) string { return name + "/v1.2.3 (linux/amd64) kubernetes/0f1e2d3" }
+
+func account(name string) string { return "system:serviceaccount:apps:" + name }
+
+// examine runs a doctor over a log.
+func examine(t testing.TB, o Options, log []byte) *Report {
+	t.Helper()
+	d := New(o)
+	l, err := audit.NewLog("log", bytes.NewReader(log))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		e, err := l.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Add(e)
+	}
+	if n := l.Counts(); n.Malformed > 0 {
+		t.Fatalf("%+v", n)
+	}
+	return d.Report()
+}
