@@ -10,7 +10,6 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"runtime/debug"
 	"strings"
 
 	"github.com/go-logr/logr"
@@ -22,15 +21,10 @@ import (
 
 func main() {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
+		boundGarbage()
 	}
 	os.Exit(command.Run(newCommand().ExecuteContext))
 }
-
-// gcPercent is how much of what is live may be garbage, unless GOGC says otherwise. What is live is
-// packed and nearly without pointers: to look at it costs little, and what slow clients and many
-// watches leave behind does not add up.
-const gcPercent = 25
 
 // explain makes an error of package proxy one of the command: a UsageError if the options are
 // invalid.
