@@ -19,6 +19,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/apiserver"
 )
@@ -292,7 +293,7 @@ func TestAuditImpersonated(t *testing.T) {
 	if got := stages(all, "herself"); len(got) > 0 {
 		t.Errorf("a request without impersonation is recorded: %v", got)
 	}
-	tp.server.auditor.sink = &checkedSink{Backend: &failing{Backend: tp.server.auditor.sink}}
+	tp.server.auditor.Sink.Backend = &failing{Backend: tp.server.auditor.Sink.Backend}
 	if code, passed := ask("unrecorded", joe...); code != http.StatusInternalServerError || len(passed) > 0 {
 		t.Errorf("what cannot be recorded: %d, upstream: %v", code, passed)
 	}
@@ -333,19 +334,10 @@ func TestAuditWebhook(t *testing.T) {
 	}
 }
 
-// TestAuditOptions: what cannot be meant is an error before anything is served.
+// TestAuditOptions: options that cannot be meant are an error before anything is served.
 func TestAuditOptions(t *testing.T) {
-	dir := t.TempDir()
-	good := writePolicy(t, auditPolicy)
-	for name, o := range map[string]Audit{
-		"no policy":         {LogPath: filepath.Join(dir, "log")},
-		"nowhere":           {PolicyFile: good},
-		"no such policy":    {PolicyFile: filepath.Join(dir, "none"), LogPath: "-"},
-		"no policy in it":   {PolicyFile: writePolicy(t, "rules: 1"), LogPath: "-"},
-		"the log is a path": {PolicyFile: good, LogPath: dir},
-		"no such webhook":   {PolicyFile: good, WebhookConfigFile: filepath.Join(dir, "none")},
-	} {
-		if _, err := newAuditor(&o); !errors.Is(err, ErrOptions) {
+	for name, o := range map[string]Audit{"no policy": {LogPath: "-"}, "no such policy": {PolicyFile: filepath.Join(t.TempDir(), "none"), LogPath: "-"}} {
+		if _, err := New(t.Context(), Options{Upstream: &rest.Config{Host: "localhost"}, Audit: o, Authentication: Authentication{SkipLookup: true}}); !errors.Is(err, ErrOptions) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

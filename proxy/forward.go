@@ -8,6 +8,7 @@ import (
 	"k8s.io/client-go/transport"
 
 	"github.com/weirproject/weir/internal/core/request"
+	"github.com/weirproject/weir/proxy/internal/audit"
 )
 
 // forwardWithTimeout forwards a read, and answers it with late if the upstream has not begun to
@@ -90,9 +91,9 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request) {
 		defer s.unfinished.add(1)
 	}
 	if record != nil {
-		noted := &auditedWriter{ResponseWriter: w, record: record, long: long}
-		defer noted.end()
-		w, r = noted, record.request(r)
+		noted, recorded := record.Forward(w, r, long)
+		defer noted.End()
+		w, r = noted, recorded
 	}
 	s.upstream.serve(w, r, as)
 }
@@ -100,7 +101,7 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request) {
 // sender returns whom a request is forwarded as, and the audit record of an impersonation. nil: the
 // request says itself who sends it; nothing is recorded. The error is what a request is refused
 // with. The body has not been read then, and its reads are not bounded yet.
-func (s *Server) sender(r *http.Request, info *request.Info) (*transport.ImpersonationConfig, *auditRecord, error) {
+func (s *Server) sender(r *http.Request, info *request.Info) (*transport.ImpersonationConfig, *audit.Record, error) {
 	who, _ := s.authn.byCertificate(r)
 	if who == nil && s.authn.unauthenticated(r) {
 		return nil, nil, errUnauthorized()
@@ -124,7 +125,7 @@ func (s *Server) sender(r *http.Request, info *request.Info) (*transport.Imperso
 	if err := s.authz.authorizeImpersonation(r.Context(), who.user, to); err != nil {
 		return nil, nil, err
 	}
-	record, err := s.auditor.impersonated(r, s.unreviewedAttributes(r, info), to, time.Now())
+	record, err := s.auditor.Impersonated(r, s.unreviewedAttributes(r, info), to, time.Now())
 	return to, record, err
 }
 

@@ -238,14 +238,14 @@ func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, errForbidden(attributesOf(q, who.user)))
 		return
 	}
-	record, err := s.auditor.begin(r, q, who.user, decisionAllow, begun)
+	record, err := s.auditor.Begin(r, attributesOf(q, who.user), false, begun)
 	if err != nil {
 		watchcache.WriteError(w, r, err)
 		return
 	}
 	if record != nil {
-		noted := record.writer(w, false)
-		defer noted.end()
+		noted := record.Writer(w, false)
+		defer noted.End()
 		w = noted
 	}
 	all := prometheus.Gatherers{s.registry, prometheus.GathererFunc(libraryMetrics)}

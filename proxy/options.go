@@ -10,18 +10,20 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/proxy/internal/audit"
 )
 
 // Options configure a Server. Upstream is required; the zero value of every other field works.
 type Options struct {
 	// Upstream is the API server and the proxy's own credentials. They need list and watch of the
-	// cached resources, get of apiservices, create of tokenreviews and subjectaccessreviews, and, for
-	// callers with certificates, impersonate.
+	// cached resources, get of apiservices, create of tokenreviews and subjectaccessreviews, and,
+	// for callers with certificates, impersonate.
 	Upstream *rest.Config
 	// Listen is the TCP address to listen on. Empty: 127.0.0.1:0, a free port.
 	Listen string
-	// HealthListen is another TCP address, which answers /livez, /readyz and /healthz in plain HTTP,
-	// and nothing else. Empty: there is none.
+	// HealthListen is another TCP address, which answers /livez, /readyz and /healthz in plain
+	// HTTP, and nothing else. Empty: there is none.
 	HealthListen string
 	// CertFile and KeyFile are the serving certificate. Empty: the proxy makes one for a year, by a
 	// CA of its own for ten, and renews it after eight months. Both are kept in CertDir, or in
@@ -70,9 +72,9 @@ type Options struct {
 	// forwards them, and what is kept for slow ones. A new watch above it gets 429. 0: 2 GiB.
 	// Negative: no bound.
 	WatchMemory int64
-	// ResponseMemory bounds, in bytes, the memory of responses that clients have not read yet, but for
-	// those of watches. A user who does not run the cluster may have half of it. A read above it gets
-	// 429. 0: 256 MiB. Negative: no bound.
+	// ResponseMemory bounds, in bytes, the memory of responses that clients have not read yet, but
+	// for those of watches. A user who does not run the cluster may have half of it. A read above
+	// it gets 429. 0: 256 MiB. Negative: no bound.
 	ResponseMemory int64
 
 	Authentication Authentication
@@ -91,9 +93,9 @@ type Options struct {
 	// time grows with the number of watchers that are written to: it is a quarter of a millisecond
 	// for each, on two CPUs. 0: 25 ms. Negative: each change is written at once.
 	FlushInterval time.Duration
-	// ExpireLate ends with 410 Expired each watch that has fallen behind the change log, has more than
-	// 64 changes waiting (with a selector or a namespace), or would get what a relist found. false:
-	// they are caught up, with one change for each object.
+	// ExpireLate ends with 410 Expired each watch that has fallen behind the change log, has more
+	// than 64 changes waiting (with a selector or a namespace), or would get what a relist found.
+	// false: they are caught up, with one change for each object.
 	ExpireLate bool
 	// ShutdownDelay is how long Run keeps serving after ctx has ended; see Server.Shutdown. 0: not
 	// at all.
@@ -134,8 +136,8 @@ type timeouts struct {
 	// reread is how long a request waits until a resource that is being reread is cached. After
 	// that, and if too many requests wait, the answer is 429.
 	reread time.Duration
-	// proof is for a proof that a copy is current, as kube-apiserver waits itself. The bookmark of the
-	// WATCH that brings it comes two seconds before its end.
+	// proof is for a proof that a copy is current, as kube-apiserver waits itself. The bookmark of
+	// the WATCH that brings it comes two seconds before its end.
 	proof time.Duration
 	// read is for the upstream's answer to a forwarded read that the proxy is too old for. The
 	// upstream waits three seconds itself.
@@ -166,6 +168,23 @@ type Authentication struct {
 	// TokenTTL, AllowTTL and DenyTTL are how long answers of TokenReview and SubjectAccessReview
 	// are cached. 0: 10 seconds.
 	TokenTTL, AllowTTL, DenyTTL time.Duration
+}
+
+// Audit configures the audit log, in kube-apiserver's format and by a policy of its kind, of
+// requests that the proxy answers itself, and of those that it forwards for a caller with a
+// certificate who impersonates. The upstream records other forwarded requests. The zero value
+// records nothing.
+type Audit struct {
+	// PolicyFile is a file with a Policy of audit.k8s.io/v1. Reads that are to be recorded with
+	// their response are forwarded.
+	PolicyFile string
+	// LogPath is the file to append to; "-" is standard output. The file is rotated at MaxSize
+	// megabytes (0: 100). MaxBackups old files are kept (0: all), for MaxAge days (0: for ever).
+	LogPath                     string
+	MaxSize, MaxBackups, MaxAge int
+	// WebhookConfigFile is a kubeconfig for a webhook that receives the events too, in batches. At
+	// most 10,000 events are buffered.
+	WebhookConfigFile string
 }
 
 // ErrOptions is returned for options that are invalid.
@@ -203,7 +222,11 @@ func (o *Options) Validate() error {
 			return err
 		}
 	}
-	return o.Audit.validate()
+	c := audit.Config(o.Audit)
+	if err := c.Validate(); err != nil {
+		return fmt.Errorf("%w: %w", ErrOptions, err)
+	}
+	return nil
 }
 
 // validSizes returns an error for a duration or a bound below zero that means nothing.

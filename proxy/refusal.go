@@ -17,9 +17,9 @@ import (
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, why error) {
 	if s.auditor != nil && !queryTooLong(r.URL) { // nothing is read of a longer query
 		attrs := s.unreviewedAttributes(r, request.InfoOf(r.Method, r.URL))
-		if rec := s.auditor.refused(r, attrs, why, time.Now()); rec != nil {
-			noted := rec.writer(w, false)
-			defer noted.end()
+		if rec := s.auditor.Refused(r, attrs, why, time.Now()); rec != nil {
+			noted := rec.Writer(w, false)
+			defer noted.End()
 			w = noted
 		}
 	}

@@ -243,14 +243,14 @@ func (s *Server) serveRead(a *responseWriter, r *http.Request, rq *request.Reque
 // answer answers a read from a session, or begins to, or, if lost is not nil, with that. It returns
 // false, with nothing written, if the read cannot be recorded.
 func (s *Server) answer(a *responseWriter, r *http.Request, rq *servedRead, begun time.Time, lost error) bool {
-	record, err := s.auditor.begin(r, rq.Request, rq.who, rq.decision, begun)
+	record, err := s.auditor.Begin(r, attributesOf(rq.Request, rq.who), rq.decision == decisionGrace, begun)
 	if err != nil {
 		return false
 	}
 	w := http.ResponseWriter(a)
 	if record != nil {
-		noted := record.writer(a, rq.Verb == "watch")
-		a.onEnd(func() { noted.ended(a.panicked) })
+		noted := record.Writer(a, rq.Verb == "watch")
+		a.onEnd(func() { noted.Ended(a.panicked) })
 		w = noted
 	}
 	if err := s.discardBody(w, r); err != nil {

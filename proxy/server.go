@@ -22,6 +22,7 @@ import (
 	"github.com/weirproject/weir/internal/serve/budget"
 	"github.com/weirproject/weir/internal/serve/inspect"
 	"github.com/weirproject/weir/internal/serve/workers"
+	"github.com/weirproject/weir/proxy/internal/audit"
 )
 
 // Server is a caching proxy. It is an [http.Handler] too, but only its own listener receives client
@@ -38,7 +39,7 @@ type Server struct {
 	workers      *workers.Pool  // begin watches, and send to them
 	health       health
 	cert         *servingCertificate
-	auditor      *auditor
+	auditor      *audit.Recorder
 	ownTransport http.RoundTripper // for the proxy's own requests
 
 	registry      *prometheus.Registry
@@ -137,8 +138,8 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if s.authz, err = newAuthorization(&o, client, br, s.flowControl.reviews); err != nil {
 		return nil, err
 	}
-	if s.auditor, err = newAuditor(&o.Audit); err != nil {
-		return nil, err
+	if s.auditor, err = audit.New(audit.Config(o.Audit)); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
 	s.registerMetrics()
 	return s, nil
@@ -159,7 +160,7 @@ func (s *Server) Start() error {
 	if err != nil {
 		return fmt.Errorf("proxy: %w", err)
 	}
-	if err := s.auditor.start(); err != nil {
+	if err := s.auditor.Start(); err != nil {
 		return errors.Join(fmt.Errorf("proxy: %w", err), l.Close())
 	}
 	if err := s.startProbes(); err != nil {
@@ -305,5 +306,5 @@ func (s *Server) Close() error {
 	s.rechecker.close()
 	s.upstream.close()
 	utilnet.CloseIdleConnectionsFor(s.ownTransport)
-	return errors.Join(err, s.auditor.close())
+	return errors.Join(err, s.auditor.Close())
 }

@@ -35,8 +35,8 @@ func TestAuditFails(t *testing.T) {
 			tp := startProxy(t, u, Options{
 				Resources: []string{"pods"}, Audit: Audit{PolicyFile: writePolicy(t, policy), LogPath: filepath.Join(t.TempDir(), "log")},
 			})
-			log := &failing{Backend: tp.server.auditor.sink.Backend}
-			tp.server.auditor.sink.Backend = log
+			log := &failing{Backend: tp.server.auditor.Sink.Backend}
+			tp.server.auditor.Sink.Backend = log
 			tp.ready()
 			const path = "/api/v1/pods?resourceVersion=0"
 			tp.get("jane", path) // of which the end may be the first event

@@ -1,7 +1,8 @@
-package proxy
+package audit
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -9,27 +10,44 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
+	"k8s.io/apiserver/pkg/audit"
 )
 
-// writer returns a ResponseWriter that records the response. The caller must call end, or ended.
-func (rec *auditRecord) writer(w http.ResponseWriter, long bool) *auditedWriter {
-	w.Header().Set(auditinternal.HeaderAuditID, string(rec.ac.AuditID()))
-	return &auditedWriter{ResponseWriter: w, record: rec, long: long}
+// Record is the audit event of one request.
+type Record struct {
+	ac  *audit.AuditContext
+	ctx context.Context // with ac
 }
 
-// auditedWriter records the response to a request.
-type auditedWriter struct {
+// Writer returns a ResponseWriter that records the response, whose header has the id of the event.
+// long says that the start of the response is recorded too. The caller must call End, or Ended.
+func (rec *Record) Writer(w http.ResponseWriter, long bool) *Writer {
+	w.Header().Set(auditinternal.HeaderAuditID, string(rec.ac.AuditID()))
+	return &Writer{ResponseWriter: w, record: rec, long: long}
+}
+
+// Forward returns Writer and the request for a request that is forwarded: the upstream's event and
+// the header of its response have the id of this event.
+func (rec *Record) Forward(w http.ResponseWriter, r *http.Request, long bool) (*Writer, *http.Request) {
+	r = r.WithContext(rec.ctx)
+	r.Header = r.Header.Clone()
+	r.Header.Set(auditinternal.HeaderAuditID, string(rec.ac.AuditID()))
+	return &Writer{ResponseWriter: w, record: rec, long: long}, r
+}
+
+// Writer records the response to a request.
+type Writer struct {
 	http.ResponseWriter
-	record *auditRecord
+	record *Record
 	long   bool // the start of the response is recorded too
 	begun  bool
 	failed bool // a write has failed
 }
 
 // Unwrap returns the wrapped writer, for http.ResponseController.
-func (w *auditedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *Writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-func (w *auditedWriter) recordCode(code int) {
+func (w *Writer) recordCode(code int) {
 	if w.begun || code < http.StatusOK && code != http.StatusSwitchingProtocols {
 		return
 	}
@@ -40,12 +58,14 @@ func (w *auditedWriter) recordCode(code int) {
 	}
 }
 
-func (w *auditedWriter) WriteHeader(code int) {
+// WriteHeader implements http.ResponseWriter.
+func (w *Writer) WriteHeader(code int) {
 	w.recordCode(code)
 	w.ResponseWriter.WriteHeader(code)
 }
 
-func (w *auditedWriter) Write(p []byte) (int, error) {
+// Write implements http.ResponseWriter.
+func (w *Writer) Write(p []byte) (int, error) {
 	w.recordCode(http.StatusOK)
 	n, err := w.ResponseWriter.Write(p)
 	w.failed = w.failed || err != nil
@@ -53,7 +73,7 @@ func (w *auditedWriter) Write(p []byte) (int, error) {
 }
 
 // Hijack takes over the connection, for an upgrade.
-func (w *auditedWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+func (w *Writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err == nil {
 		w.recordCode(http.StatusSwitchingProtocols)
@@ -61,20 +81,20 @@ func (w *auditedWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return conn, rw, err
 }
 
-// end records the end of the response, complete or not. It must be deferred: it records a panic,
-// too, and panics on.
-func (w *auditedWriter) end() {
+// End records the end of the response, complete or not. It must be deferred: it records a panic,
+// too, and continues it.
+func (w *Writer) End() {
 	why := recover()
 	if why != nil {
 		defer panic(why)
 	}
-	w.ended(why)
+	w.Ended(why)
 }
 
-// ended records the end of the response, or that it was broken off by a panic with why, as
-// kube-apiserver does: in the stage Panic, with code 500. That the caller of a long-running request
-// has gone is its usual end.
-func (w *auditedWriter) ended(why any) {
+// Ended records the end of the response, or that a panic with why broke it off, as kube-apiserver
+// does: in the stage Panic, with code 500. A long-running request usually ends because its caller
+// has gone.
+func (w *Writer) Ended(why any) {
 	gone := w.record.ctx.Err() != nil
 	if why != nil && !(why == http.ErrAbortHandler && w.long && w.begun && gone) {
 		w.record.ac.SetEventResponseStatus(&metav1.Status{
@@ -91,8 +111,8 @@ func (w *auditedWriter) ended(why any) {
 	w.record.ac.ProcessEventStage(w.record.ctx, auditinternal.StageResponseComplete)
 }
 
-// panicMessage tells why an answer was broken off. What a worker has panicked with ends in a stack,
-// which is for the log.
+// panicMessage returns why an answer was broken off. The value of a worker's panic ends with a
+// stack, which belongs in the log.
 func panicMessage(why any) string {
 	if why == http.ErrAbortHandler {
 		return "The answer was broken off."

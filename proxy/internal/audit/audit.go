@@ -1,0 +1,261 @@
+// Package audit records requests in kube-apiserver's format, by a policy of its kind.
+package audit
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"gopkg.in/natefinch/lumberjack.v2"
+	"k8s.io/apimachinery/pkg/types"
+	auditinternal "k8s.io/apiserver/pkg/apis/audit"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/audit/policy"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/util/webhook"
+	"k8s.io/apiserver/plugin/pkg/audit/buffered"
+	auditlog "k8s.io/apiserver/plugin/pkg/audit/log"
+	auditwebhook "k8s.io/apiserver/plugin/pkg/audit/webhook"
+	"k8s.io/client-go/transport"
+
+	"github.com/weirproject/weir/internal/serve/watchcache"
+)
+
+// Config configures a Recorder. It is proxy.Audit, which documents the fields.
+type Config struct {
+	PolicyFile                  string
+	LogPath                     string
+	MaxSize, MaxBackups, MaxAge int
+	WebhookConfigFile           string
+}
+
+// Validate returns an error for a policy without a destination, or the reverse. It reads no file.
+func (c *Config) Validate() error {
+	if *c != (Config{}) && (c.PolicyFile == "" || c.LogPath == "" && c.WebhookConfigFile == "") {
+		return errors.New("an audit needs a policy, and a log or a webhook")
+	}
+	return nil
+}
+
+// Recorder records requests. A nil Recorder records nothing. It is safe for concurrent use, except
+// for Start and Close.
+type Recorder struct {
+	Sink    *Sink
+	policy  audit.PolicyRuleEvaluator
+	file    io.Closer     // nil: nothing to close
+	stopped chan struct{} // Close closes it; nil before Start
+}
+
+const (
+	defaultSize = 100 // MB
+	// The limits of events for a webhook, as in kube-apiserver.
+	bufferedEvents   = 10_000
+	batchSize        = 400
+	batchWait        = 30 * time.Second
+	batchesPerSecond = 10
+	batchBurst       = 15
+)
+
+// New returns a Recorder, or nil if the configuration is empty. It reads the policy, and fails if
+// the log cannot be written.
+func New(c Config) (*Recorder, error) {
+	if c == (Config{}) {
+		return nil, nil
+	}
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	rules, err := policy.LoadPolicyFromFile(c.PolicyFile)
+	if err != nil {
+		return nil, fmt.Errorf("audit policy: %w", err)
+	}
+	a := &Recorder{policy: policy.NewPolicyRuleEvaluator(rules)}
+	var backends []audit.Backend
+	if c.WebhookConfigFile != "" {
+		hook, err := auditwebhook.NewBackend(c.WebhookConfigFile, auditv1.SchemeGroupVersion, webhook.DefaultRetryBackoffWithInitialDelay(auditwebhook.DefaultInitialBackoffDelay), nil)
+		if err != nil {
+			return nil, fmt.Errorf("audit webhook: %w", err)
+		}
+		backends = append(backends, buffered.NewBackend(hook, buffered.BatchConfig{
+			BufferSize: bufferedEvents, MaxBatchSize: batchSize, MaxBatchWait: batchWait, ThrottleEnable: true, ThrottleQPS: batchesPerSecond,
+			ThrottleBurst: batchBurst, AsyncDelegate: true,
+		}))
+	}
+	if c.LogPath != "" {
+		to, err := a.open(&c)
+		if err != nil {
+			return nil, fmt.Errorf("audit log: %w", err)
+		}
+		backends = append(backends, auditlog.NewBackend(to, auditlog.FormatJson, auditv1.SchemeGroupVersion))
+	}
+	a.Sink = &Sink{Backend: audit.Union(backends...)}
+	return a, nil
+}
+
+// open opens the log. It fails now, not at the first read, if the file cannot be written.
+func (a *Recorder) open(c *Config) (io.Writer, error) {
+	if c.LogPath == "-" {
+		return os.Stdout, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(c.LogPath), 0o700); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(c.LogPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Close(); err != nil {
+		return nil, err
+	}
+	size := c.MaxSize
+	if size <= 0 {
+		size = defaultSize
+	}
+	// The library never ends its goroutine that removes old files: one for each server with a log.
+	file := &lumberjack.Logger{Filename: c.LogPath, MaxSize: size, MaxBackups: c.MaxBackups, MaxAge: c.MaxAge}
+	a.file = file
+	return file, nil
+}
+
+// Start starts the backends. Close stops them.
+func (a *Recorder) Start() error {
+	if a == nil {
+		return nil
+	}
+	a.stopped = make(chan struct{})
+	return a.Sink.Run(a.stopped)
+}
+
+// Close flushes the backends and waits for them.
+func (a *Recorder) Close() error {
+	if a == nil {
+		return nil
+	}
+	if a.stopped != nil {
+		close(a.stopped)
+		a.Sink.Shutdown()
+	}
+	if a.file == nil {
+		return nil
+	}
+	return a.file.Close()
+}
+
+// errNotRecorded is returned for a request that must be recorded and cannot be recorded here.
+var errNotRecorded = errors.New("the request cannot be recorded")
+
+// Begin records that an authorized caller sends a read, or a request for /metrics. byGrace reports
+// whether the permission is an earlier answer, because the upstream does not answer. Begin returns
+// nil if the policy wants no record, and an error for a read that must be forwarded, because the
+// policy wants its response or the log cannot be written.
+func (a *Recorder) Begin(r *http.Request, attrs authorizer.Attributes, byGrace bool, received time.Time) (*Record, error) {
+	if a == nil {
+		return nil, nil
+	}
+	rule := a.policy.EvaluatePolicyRule(attrs)
+	if rule.Level == auditinternal.LevelRequestResponse && attrs.IsResourceRequest() && attrs.GetVerb() != "watch" {
+		return nil, errNotRecorded
+	}
+	why := ""
+	if byGrace {
+		why = "the upstream does not answer, and its last answer allowed it"
+	}
+	return a.record(r, attrs, rule, received, "authorization.k8s.io/decision", "allow", "authorization.k8s.io/reason", why)
+}
+
+// Refused records a request that is answered with an error. It returns nil if the request has a
+// record already, or cannot be recorded: the answer is the error in any case.
+func (a *Recorder) Refused(r *http.Request, attrs authorizer.Attributes, why error, received time.Time) *Record {
+	if audit.AuditContextFrom(r.Context()) != nil {
+		return nil
+	}
+	rec, err := a.record(r, attrs, a.policy.EvaluatePolicyRule(attrs), received)
+	if rec == nil || err != nil {
+		return nil
+	}
+	rec.ac.LogResponseObject(watchcache.StatusOf(why), nil)
+	return rec
+}
+
+// Impersonated records a forwarded request by which a caller impersonates another. The upstream's
+// event names the proxy in place of the caller, and has what is not metadata.
+func (a *Recorder) Impersonated(r *http.Request, attrs authorizer.Attributes, to *transport.ImpersonationConfig, received time.Time) (*Record, error) {
+	if a == nil {
+		return nil, nil
+	}
+	rule := a.policy.EvaluatePolicyRule(attrs)
+	if auditinternal.LevelMetadata.Less(rule.Level) {
+		rule.Level = auditinternal.LevelMetadata
+	}
+	rec, err := a.record(r, attrs, rule, received)
+	if rec == nil || err != nil {
+		return nil, err
+	}
+	rec.ac.LogImpersonatedUser(&user.DefaultInfo{Name: to.UserName, UID: to.UID, Groups: to.Groups, Extra: to.Extra}, "")
+	return rec, nil
+}
+
+// record starts the event of a request. It returns nil if the rule wants none.
+func (a *Recorder) record(r *http.Request, attrs authorizer.Attributes, rule audit.RequestAuditConfig, received time.Time, annotations ...string) (*Record, error) {
+	ctx := audit.WithAuditContext(r.Context())
+	id := types.UID(r.Header.Get(auditinternal.HeaderAuditID))
+	if id == "" {
+		id = types.UID(uuid.NewString())
+	}
+	audit.WithAuditID(ctx, id)
+	rec := &Record{ac: audit.AuditContextFrom(ctx), ctx: ctx}
+	if err := rec.ac.Init(rule, a.Sink); err != nil {
+		return nil, fmt.Errorf("%w: %w", errNotRecorded, err)
+	}
+	if !rec.ac.Enabled() {
+		return nil, nil
+	}
+	audit.LogRequestMetadata(ctx, r, received, attrs)
+	audit.AddAuditAnnotations(ctx, annotations...)
+	first := auditinternal.StageRequestReceived
+	if slices.Contains(rule.OmitStages, first) && !a.Sink.mayAnswer() || !rec.ac.ProcessEventStage(ctx, first) {
+		audit.ApiserverAuditDroppedCounter.WithContext(ctx).Inc()
+		return nil, errNotRecorded
+	}
+	return rec, nil
+}
+
+// retryAfter is how often a request is answered although the last event could not be recorded, to
+// find out whether the log can be written again.
+const retryAfter = time.Second
+
+// Sink knows whether the last event was recorded. A policy may omit the stage RequestReceived, as
+// Kubernetes' own example does. Then nothing else shows that the log cannot be written before a
+// request has been answered. It is safe for concurrent use.
+type Sink struct {
+	audit.Backend
+	// failed is when the last event was not recorded, or the last request was let try, in
+	// nanoseconds since 1970. 0: the last event was recorded.
+	failed atomic.Int64
+}
+
+// ProcessEvents implements [audit.Sink].
+func (s *Sink) ProcessEvents(events ...*auditinternal.Event) bool {
+	ok := s.Backend.ProcessEvents(events...)
+	if ok {
+		s.failed.Store(0)
+	} else {
+		s.failed.Store(time.Now().UnixNano())
+	}
+	return ok
+}
+
+// mayAnswer reports whether a request may be answered of which nothing is recorded before.
+func (s *Sink) mayAnswer() bool {
+	last, now := s.failed.Load(), time.Now().UnixNano()
+	return last == 0 || now-last >= int64(retryAfter) && s.failed.CompareAndSwap(last, now)
+}

@@ -1,0 +1,175 @@
+package audit
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/client-go/transport"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreTopFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"),
+		// One for each audit log, which its library never ends.
+		goleak.IgnoreTopFunction("gopkg.in/natefinch/lumberjack%2ev2.(*Logger).millRun"))
+}
+
+const everything = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n- {level: None, users: [quiet]}\n- {level: RequestResponse, users: [loud]}\n- level: Metadata\n"
+
+func write(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "policy.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// start returns a started Recorder, and a function that closes it and returns its events.
+func start(t *testing.T) (*Recorder, func() []auditv1.Event) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "audit", "log")
+	a, err := New(Config{PolicyFile: write(t, everything), LogPath: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return a, func() (events []auditv1.Event) {
+		t.Helper()
+		if err := a.Close(); err != nil {
+			t.Fatal(err)
+		}
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for lines := bufio.NewScanner(bytes.NewReader(raw)); lines.Scan(); {
+			var e auditv1.Event
+			if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+				t.Fatalf("%s: %v", lines.Text(), err)
+			}
+			events = append(events, e)
+		}
+		return events
+	}
+}
+
+func list(who string) *authorizer.AttributesRecord {
+	return &authorizer.AttributesRecord{User: &user.DefaultInfo{Name: who}, Verb: "list", Resource: "pods", ResourceRequest: true}
+}
+
+// TestConfig: a configuration that cannot be meant is an error before anything is recorded.
+func TestConfig(t *testing.T) {
+	dir := t.TempDir()
+	good := write(t, everything)
+	for name, c := range map[string]Config{
+		"no policy":         {LogPath: filepath.Join(dir, "log")},
+		"no destination":    {PolicyFile: good},
+		"no such policy":    {PolicyFile: filepath.Join(dir, "none"), LogPath: "-"},
+		"no policy in it":   {PolicyFile: write(t, "rules: 1"), LogPath: "-"},
+		"the log is a path": {PolicyFile: good, LogPath: dir},
+		"no such webhook":   {PolicyFile: good, WebhookConfigFile: filepath.Join(dir, "none")},
+	} {
+		if _, err := New(c); err == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+	none, err := New(Config{})
+	if none != nil || err != nil {
+		t.Error(none, err)
+	}
+	if rec, err := none.Begin(nil, nil, false, time.Now()); rec != nil || err != nil || none.Start() != nil || none.Close() != nil {
+		t.Error("no configuration records")
+	}
+}
+
+// TestEnds: the last event of a request says how its response ended.
+func TestEnds(t *testing.T) {
+	for name, test := range map[string]struct {
+		long, gone bool
+		serve      func(w http.ResponseWriter)
+		why        any
+		stage      string
+		code       int32
+		message    string
+	}{
+		"whole":                     {serve: func(w http.ResponseWriter) { w.WriteHeader(404); _, _ = w.Write(nil) }, stage: "ResponseComplete", code: 404},
+		"gone before":               {gone: true, why: http.ErrAbortHandler, stage: "Panic", code: 500, message: "The answer was broken off."},
+		"gone before, without why":  {gone: true, stage: "ResponseComplete", code: 200, message: "Connection closed early"},
+		"a watch whose client left": {long: true, gone: true, serve: func(w http.ResponseWriter) { w.WriteHeader(200) }, why: http.ErrAbortHandler, stage: "ResponseComplete", code: 200},
+		"a panic":                   {why: errors.New("no\nstack"), stage: "Panic", code: 500, message: "The proxy has panicked: no"},
+		"a broken connection":       {serve: func(w http.ResponseWriter) { _, _ = w.Write(nil); w.(*Writer).failed = true }, stage: "ResponseComplete", code: 200, message: "Connection closed early"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, end := start(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/api/v1/pods", nil)
+			rec, err := a.Begin(r, list("jane"), true, time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer := httptest.NewRecorder()
+			w := rec.Writer(answer, test.long)
+			if test.serve != nil {
+				test.serve(w)
+			}
+			if test.gone {
+				cancel()
+			}
+			w.Ended(test.why)
+			all := end()
+			last := all[len(all)-1]
+			if string(last.Stage) != test.stage || answer.Header().Get("Audit-ID") != string(last.AuditID) || last.Annotations["authorization.k8s.io/reason"] == "" {
+				t.Errorf("recorded %+v", last)
+			}
+			if st := last.ResponseStatus; st == nil || st.Code != test.code || st.Message != test.message {
+				t.Errorf("recorded %+v", st)
+			}
+		})
+	}
+}
+
+// TestBegin: the policy decides what is recorded, and a request whose response it wants is not
+// answered by the proxy.
+func TestBegin(t *testing.T) {
+	a, end := start(t)
+	r := httptest.NewRequest(http.MethodGet, "/api/v1/pods", nil)
+	if rec, err := a.Begin(r, list("quiet"), false, time.Now()); rec != nil || err != nil {
+		t.Error(rec, err)
+	}
+	if _, err := a.Begin(r, list("loud"), false, time.Now()); !errors.Is(err, errNotRecorded) {
+		t.Error(err)
+	}
+	rec, err := a.Impersonated(r, list("loud"), &transport.ImpersonationConfig{UserName: "joe"}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, forwarded := rec.Forward(httptest.NewRecorder(), r, false)
+	if again := a.Refused(forwarded, list("loud"), errors.New("no"), time.Now()); again != nil {
+		t.Error("a request with a record gets another")
+	}
+	w.End()
+	refused := a.Refused(r, list("jane"), errors.New("no"), time.Now())
+	refused.Writer(httptest.NewRecorder(), false).End()
+	all := end()
+	if len(all) != 4 || all[1].ImpersonatedUser.Username != "joe" || string(all[1].Level) != "Metadata" ||
+		forwarded.Header.Get("Audit-ID") != string(all[1].AuditID) || all[3].ResponseStatus.Reason != "InternalError" {
+		t.Errorf("recorded %+v", all)
+	}
+}
