@@ -1,5 +1,7 @@
 package informers
 
+import "github.com/weirproject/weir/internal/core/wire"
+
 // The kinds of changes that a stub can make to its pods.
 const (
 	// ChangeMix: of twenty changes 14 are of the status, 3 of an annotation, 2 of a label and 1 of the
@@ -21,14 +23,13 @@ func Changes() []string {
 	return []string{ChangeMix, ChangeStatus, ChangeLabel, ChangeAnnotation, ChangeSpec, ChangeVersion, ChangeLifecycle}
 }
 
-// state is what has changed in a pod since it was made.
+// state is what has changed in a pod since it was created.
 type state struct {
 	annotation   int64
 	since        uint32 // when the status changed, in seconds after firstTime
 	label, image uint16
-	generation   uint16 // how many pods were there before, in the place of which this one is
+	generation   uint16 // how many pods this one has replaced, one after another
 	phase        phase
-	unready      bool
 }
 
 // firstState returns the state of pod i before anything has changed.
@@ -41,7 +42,11 @@ func (s *state) change(kind string, k int64) {
 	}
 	switch kind {
 	case ChangeStatus:
-		s.unready = !s.unready
+		if s.phase == ready {
+			s.phase = unready
+		} else {
+			s.phase = ready
+		}
 		s.since += 1 + uint32(k%300)
 	case ChangeLabel:
 		s.label++
@@ -52,8 +57,8 @@ func (s *state) change(kind string, k int64) {
 	}
 }
 
-// mixed returns what event number k of a mix changes. Numbers near each other tell nothing of one
-// another, and neither do numbers that are a round of all pods apart.
+// mixed returns what event number k of a mix changes. Near numbers are independent of each other,
+// and so are numbers that are a round of all pods apart.
 func mixed(k int64) string {
 	h := (uint64(k) + 1) * 0x9e3779b97f4a7c15
 	h ^= h >> 29
@@ -69,30 +74,33 @@ func mixed(k int64) string {
 	return ChangeSpec
 }
 
-// history is the endless series of changes that one watch is sent. It goes over all pods again and
-// again. It holds the state of each pod and belongs to that watch.
+// history is the endless series of changes that one watch receives. It changes all pods again and
+// again. It has the state of each pod and belongs to that watch.
 type history struct {
-	pods     *stubPods
+	*events
 	next     int64 // the number of the next event
 	rollouts int   // that were written
 	states   []state
 }
 
-// newHistory returns a history that begins with event number from.
-func newHistory(pods *stubPods, from int64) *history {
-	h := &history{pods: pods, next: from, states: make([]state, pods.n)}
+// newHistory returns a history that starts with event number from.
+func newHistory(e *events, from int64) *history {
+	h := &history{events: e, next: from, states: make([]state, e.pods.n)}
 	for i := range h.states {
 		h.states[i] = firstState(i)
 	}
 	return h
 }
 
-// appendNext appends the next event, a change of a kind.
-func (h *history) appendNext(dst []byte, kind string) []byte {
+// change adds the next event, a change of a kind.
+func (h *history) change(kind string) {
 	k := h.next
 	h.next++
 	i := int(k * int64(h.pods.stride) % int64(h.pods.n))
 	s := &h.states[i]
 	s.change(kind, k)
-	return h.pods.appendEvent(dst, "MODIFIED", i, h.pods.version()+k+1, *s)
+	h.add(wire.Modified, i, h.version(), *s)
 }
+
+// version returns the resourceVersion of the last event.
+func (h *history) version() int64 { return h.pods.version() + h.next }

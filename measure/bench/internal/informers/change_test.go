@@ -12,7 +12,7 @@ import (
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-var encodings = map[string]encoding{"protobuf": protobufEncoding{}, "json": jsonEncoding{}}
+var encodings = map[string]*encoding{"protobuf": podsInProtobuf, "json": podsInJSON}
 
 // changed names what differs between two versions of a pod: kinds of changes, and "more" for what
 // none of them explains.
@@ -35,7 +35,7 @@ func changed(was, is *corev1.Pod) (kinds []string) {
 
 // follow applies n events of a kind of change to what the stub lists and gives what each has
 // changed.
-func follow(t *testing.T, enc encoding, kind string, objects, n int) (kinds [][]string) {
+func follow(t *testing.T, enc *encoding, kind string, objects, n int) (kinds [][]string) {
 	t.Helper()
 	url, client := startStub(t, enc, 7, objects)
 	list, err := client.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
@@ -86,7 +86,7 @@ func TestChangesChangeWhatTheySay(t *testing.T) {
 func TestMixIsMostlyStatus(t *testing.T) {
 	const n = 2000
 	counts := map[string]int{}
-	for i, kinds := range follow(t, protobufEncoding{}, ChangeMix, 40, n) {
+	for i, kinds := range follow(t, podsInProtobuf, ChangeMix, 40, n) {
 		if len(kinds) != 1 {
 			t.Fatalf("event %d changes %v", i, kinds)
 		}
@@ -134,17 +134,23 @@ func TestStubServesItsModels(t *testing.T) {
 func TestNewModelOfABarePod(t *testing.T) {
 	bare := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b"}}
 	for name, enc := range encodings {
-		m, err := newModel(enc, siblings{}, bare, true)
+		m, err := newModel(enc, bare, true, false)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		for _, of := range []blankKind{copyBlank, uidBlank, versionBlank, labelBlank, annotationBlank} {
-			if n := m.meta.count(of); n != 1 {
-				t.Errorf("%s: %d blanks %q", name, n, textOf[of])
-			}
+		if len(m) != 2 || len(m[unready].shared) == 0 {
+			t.Fatalf("%s: %d texts, which do not share their start", name, len(m))
 		}
-		if m.status[0].count(timeBlank) != 1 || m.status[1].count(timeBlank) != 1 {
-			t.Errorf("%s: the status has no time", name)
+		for p, text := range m {
+			count := map[blankKind]int{}
+			for _, b := range text.blanks {
+				count[b.of]++
+			}
+			for _, of := range []blankKind{copyBlank, uidBlank, versionBlank, labelBlank, annotationBlank, timeBlank} {
+				if count[of] != 1 {
+					t.Errorf("%s, phase %d: %d blanks of kind %d", name, p, count[of], of)
+				}
+			}
 		}
 	}
 }

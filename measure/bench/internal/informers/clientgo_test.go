@@ -44,25 +44,24 @@ func TestLookAt(t *testing.T) {
 // is asked for.
 func TestTransformDropsManagedFields(t *testing.T) {
 	const n = 20
-	for _, encoding := range []encoding{protobufEncoding{}, jsonEncoding{}} {
+	for _, encoding := range []*encoding{podsInProtobuf, podsInJSON} {
 		url, _ := startStub(t, encoding, n, n)
 		for _, s := range []spec{
 			{Side: sideClientgo}, {Side: sideWeir}, {Side: sideWeir, DropIn: true}, {Side: sideWeir, DropIn: true, Unwrapped: true},
 		} {
 			for _, transform := range []bool{false, true} {
-				s.Transform, s.Unstructured = transform, encoding.contentType() == jsonEncoding{}.contentType()
+				s.Transform, s.Unstructured = transform, encoding.contentType == podsInJSON.contentType
 				t.Run(fmt.Sprintf("%+v", s), func(t *testing.T) {
-					sub, err := newSubject(t.Context(), &rest.Config{Host: url}, &s)
+					sub, err := newSubject(&rest.Config{Host: url}, &s)
 					if err != nil {
 						t.Fatal(err)
 					}
-					if err := sub.handleAll(sub.count); err != nil {
-						t.Fatal(err)
-					}
-					if err := sub.sync(t.Context()); err != nil {
-						t.Fatal(err)
-					}
+					sub.handleAll(sub.count)
+					sub.sync(t.Context())
 					defer sub.stop()
+					if sub.err != nil {
+						t.Fatal(sub.err)
+					}
 					objects := everything(t, sub)
 					for _, object := range objects {
 						if got := len(object.GetManagedFields()); got > 0 == transform {

@@ -40,9 +40,7 @@ var (
 	workloadsResource = workloadsVersion.WithResource("workloads")
 )
 
-// workloadTypeMeta is the first fields of a workload in JSON. kube-apiserver sorts the keys of
-// custom resources and of their lists.
-const workloadTypeMeta = `"apiVersion":"bench.weir/v1","kind":"Workload",`
+const workloadKind = "Workload"
 
 // DeepCopyObject implements runtime.Object.
 func (w *workload) DeepCopyObject() runtime.Object { return w.deepCopy() }
@@ -107,8 +105,8 @@ type workloadClient struct {
 
 func newWorkloads(cfg *rest.Config) (workloadClient, error) {
 	scheme := runtime.NewScheme()
-	scheme.AddKnownTypeWithName(workloadsVersion.WithKind("Workload"), &workload{})
-	scheme.AddKnownTypeWithName(workloadsVersion.WithKind("WorkloadList"), &workloadList{})
+	scheme.AddKnownTypeWithName(workloadsVersion.WithKind(workloadKind), &workload{})
+	scheme.AddKnownTypeWithName(workloadsVersion.WithKind(workloadKind+"List"), &workloadList{})
 	metav1.AddToGroupVersion(scheme, workloadsVersion)
 	cfg.APIPath, cfg.GroupVersion = "/apis", &workloadsVersion
 	cfg.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
@@ -129,35 +127,4 @@ func (c workloadClient) listWatch() cache.ListerWatcher {
 			return c.Watch(ctx, o)
 		},
 	}
-}
-
-// customEncoding is kube-apiserver's JSON of custom resources. Keys are sorted, so that a list's
-// kind and its version come behind the items, and each item states its kind.
-type customEncoding struct{ jsonEncoding }
-
-func (customEncoding) itemType() metav1.TypeMeta {
-	return metav1.TypeMeta{APIVersion: workloadsVersion.String(), Kind: "Workload"}
-}
-
-func (customEncoding) path() string {
-	return "/apis/" + workloadsVersion.String() + "/" + workloadsResource.Resource
-}
-
-func (customEncoding) appendHead(dst []byte, _ string, _ int64) []byte {
-	return append(dst, `{"apiVersion":"bench.weir/v1","items":[`...)
-}
-
-func (e customEncoding) appendItem(dst []byte, i int, parts *[3]*part, v *values) []byte {
-	if i > 0 {
-		dst = append(dst, ',')
-	}
-	return e.appendParts(append(append(dst, '{'), workloadTypeMeta...), parts, v)
-}
-
-func (customEncoding) appendTail(dst []byte, version string) []byte {
-	return append(dst, `],"kind":"WorkloadList","metadata":{"continue":"","resourceVersion":"`+version+`"}}`+"\n"...)
-}
-
-func (e customEncoding) appendEvent(dst []byte, event string, parts *[3]*part, v *values) []byte {
-	return e.appendTypedEvent(dst, event, workloadTypeMeta, parts, v)
 }

@@ -47,67 +47,44 @@ const (
 
 var errNoLister = errors.New("there is no lister of pods")
 
-// measureListers measures what a controller asks of listers: single objects all over the keys, then
-// everything again and again. Heaps are read while that goes on.
-func measureListers(ctx context.Context, s *subject) (Figures, error) {
+// measureListers measures what a controller reads by listers: single objects all over the keys,
+// then everything again and again. Heaps are read while the reads continue.
+func measureListers(ctx context.Context, s *subject) Figures {
 	shared, ok := s.informer.(*sharedInformer)
 	if !ok || shared.pods == nil {
-		return nil, errNoLister
+		s.note(errNoLister)
+		return nil
 	}
-	if err := s.handle(0, s.count); err != nil {
-		return nil, err
-	}
-	if err := s.sync(ctx); err != nil {
-		return nil, err
-	}
-	f := Figures{"objects": float64(s.len())}
-	var err error
-	if f["getPackedNanos"], err = timeFirstGets(shared); err != nil {
-		return nil, err
-	}
-	if err := s.timeGets(ctx, f, shared); err != nil {
-		return nil, err
-	}
-	return f, timeListing(ctx, f, shared.pods)
+	s.handleAll(s.count)
+	s.sync(ctx)
+	f := Figures{"objects": float64(s.len()), "getPackedNanos": s.timeFirstGets()}
+	s.timeGets(ctx, f, shared)
+	s.timeListing(ctx, f, shared.pods)
+	return f
 }
 
-// timeFirstGets returns the mean time of a Get, in nanoseconds. The objects are all over the keys,
-// and only a handler has looked at them.
-func timeFirstGets(shared *sharedInformer) (float64, error) {
-	keys := shared.GetIndexer().ListKeys()
-	if len(keys) == 0 {
-		return 0, errNothing
-	}
-	at := spread(readKeys, len(keys))
-	return timed(len(at), func(i int) error { return shared.get(keys[at[i]]) })
-}
-
-// timeGets reads random objects for r.Duration. It measures the heap at the end of that time, while
-// the reads go on.
-func (s *subject) timeGets(ctx context.Context, f Figures, shared *sharedInformer) error {
-	keys := shared.GetIndexer().ListKeys()
-	if len(keys) == 0 {
-		return errNothing
+// timeGets reads random objects for s.Duration. It measures the heap at the end of that time, while
+// the reads continue.
+func (s *subject) timeGets(ctx context.Context, f Figures, shared *sharedInformer) {
+	if s.err != nil {
+		return
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var g gets
 	var reading sync.WaitGroup // one goroutine, which ends with ctx or an error
-	begin := time.Now()
+	start := time.Now()
 	reading.Go(func() {
 		defer cancel()
-		g.run(ctx, shared.pods, keys)
+		g.run(ctx, shared.pods, shared.GetIndexer().ListKeys())
 	})
 	pause(ctx, s.Duration)
-	f["getHeapBytes"] = float64(settledHeap().bytes)
+	f["getHeapBytes"] = heapBytes()
 	cancel()
 	reading.Wait()
-	if g.err != nil {
-		return g.err
-	}
+	s.note(g.err)
 	f["getNanos"] = float64(g.took.Nanoseconds()) / float64(max(g.n, 1))
-	f["getsPerSecond"] = float64(g.n) / time.Since(begin).Seconds()
-	return nil
+	f["getsPerSecond"] = float64(g.n) / time.Since(start).Seconds()
 }
 
 // gets reads random keys at a steady rate, and counts and times the reads.
@@ -148,7 +125,7 @@ func (g *gets) run(ctx context.Context, pods listers.PodLister, keys []string) {
 
 // timeListing times Lists of everything, the first one and later ones, and measures the heap after
 // them.
-func timeListing(ctx context.Context, f Figures, pods listers.PodLister) error {
+func (s *subject) timeListing(ctx context.Context, f Figures, pods listers.PodLister) {
 	list := func(int) error {
 		found, err := pods.List(labels.Everything())
 		if err == nil && len(found) == 0 {
@@ -156,17 +133,9 @@ func timeListing(ctx context.Context, f Figures, pods listers.PodLister) error {
 		}
 		return errors.Join(err, ctx.Err())
 	}
-	var err error
-	if f["listFirstNanos"], err = timed(1, list); err != nil {
-		return err
-	}
-	if _, err = timed(listsBefore, list); err != nil {
-		return err
-	}
-	settledHeap() // the collection that the first lists have called for is theirs
-	if f["listNanos"], err = timed(listsTimed, list); err != nil {
-		return err
-	}
-	f["listHeapBytes"] = float64(settledHeap().bytes)
-	return nil
+	f["listFirstNanos"] = s.timed(1, list)
+	s.timed(listsBefore, list)
+	settledHeap() // so that garbage of the first lists is not collected during the next ones
+	f["listNanos"] = s.timed(listsTimed, list)
+	f["listHeapBytes"] = heapBytes()
 }

@@ -2,7 +2,6 @@ package informers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -29,9 +28,6 @@ type extracted struct {
 	version  string // of the list
 }
 
-// errNotMeasured is what a cache made by hand answers to what it cannot do.
-var errNotMeasured = errors.New("a cache made by hand has nothing of the kind")
-
 func newExtracted(cfg *rest.Config) (*extracted, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.AcceptContentTypes, cfg.ContentType = runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON, runtime.ContentTypeProtobuf
@@ -44,10 +40,7 @@ func newExtracted(cfg *rest.Config) (*extracted, error) {
 	}, nil
 }
 
-func (e *extracted) handle(resync time.Duration, h handler) error {
-	if resync != 0 {
-		return errNotMeasured
-	}
+func (e *extracted) handle(_ time.Duration, h handler) error {
 	e.handlers = append(e.handlers, h)
 	return nil
 }
@@ -67,20 +60,13 @@ func (e *extracted) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer w.Stop()
-	for {
-		select {
-		case event, ok := <-w.ResultChan():
-			if !ok {
-				return nil
-			}
-			if err := e.apply(event); err != nil {
-				return err
-			}
-		case <-ctx.Done():
-			return nil
+	context.AfterFunc(ctx, w.Stop)
+	for event := range w.ResultChan() {
+		if err := e.apply(event); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 // fill lists. The list itself is garbage afterwards, its array is not.
@@ -145,13 +131,3 @@ func (e *extracted) stop() error {
 func (e *extracted) len() int { return len(e.store.ListKeys()) }
 
 func (e *extracted) resourceVersion() string { return e.version }
-
-func (e *extracted) get(string) error { return errNotMeasured }
-
-func (e *extracted) list() (int, error) { return len(e.store.List()), nil }
-
-func (e *extracted) index(string, bool) error { return errNotMeasured }
-
-func (e *extracted) by(string, string) (int, error) { return 0, errNotMeasured }
-
-func (e *extracted) pick(int) (keys, values []string, err error) { return nil, nil, errNotMeasured }

@@ -2,12 +2,10 @@ package informers
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
 
-	"github.com/weirproject/weir/internal/core/resourceversion"
 	"github.com/weirproject/weir/internal/tools/rusage"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
@@ -35,24 +33,17 @@ var watchVerb = Verb{
 
 // measureWatch measures how many events a second reach handlers, for each kind of change in turn. A
 // figure without a kind in its name is of the first kind. Those of memory are of all kinds.
-func measureWatch(ctx context.Context, s *subject) (Figures, error) {
+func measureWatch(ctx context.Context, s *subject) Figures {
 	h := s.count
 	if slices.Contains(s.Changes, ChangeLifecycle) {
 		h = s.countAndTime
 	}
-	if err := s.handleAll(h); err != nil {
-		return nil, err
-	}
-	if err := s.sync(ctx); err != nil {
-		return nil, err
-	}
+	s.handleAll(h)
+	s.sync(ctx)
 	synced := rusage.PeakRSS()
 	f := Figures{}
 	for i, change := range s.Changes {
-		one, err := s.follow(ctx, change)
-		if err != nil {
-			return nil, fmt.Errorf("changes of %s: %w", change, err)
-		}
+		one := s.follow(ctx, change)
 		if i == 0 {
 			maps.Copy(f, one)
 		}
@@ -61,108 +52,52 @@ func measureWatch(ctx context.Context, s *subject) (Figures, error) {
 		}
 	}
 	f["peakRSSBytes"], f["syncPeakRSSBytes"] = float64(rusage.PeakRSS()), float64(synced)
-	f["heapBytes"], f["objects"] = float64(settledHeap().bytes), float64(s.len())
-	return f, ctx.Err()
+	f["heapBytes"], f["objects"] = heapBytes(), float64(s.len())
+	return f
 }
 
-// follow measures a stream of changes: how fast they come for a while, and what each costs, until
+// follow measures a stream of changes: how fast they arrive for a while, and what each costs, until
 // the handlers have caught up.
-func (s *subject) follow(ctx context.Context, change string) (Figures, error) {
+func (s *subject) follow(ctx context.Context, change string) Figures {
 	if change == ChangeLifecycle {
 		return s.followRollouts(ctx)
 	}
-	from, err := s.caughtUp(ctx)
-	if err != nil {
-		return nil, err
-	}
-	told := s.events.Load()
-	if err := tell(ctx, s.Stub, order{Do: doModify, Change: change}); err != nil {
-		return nil, err
-	}
+	from, received := s.caughtUp(ctx), s.events.Load()
+	s.tell(ctx, order{Do: doModify, Change: change})
 	pause(ctx, min(warmUp, s.Duration))
-	begin, first := now(s.events.Load()), s.version()
+	start, first := now(s.events.Load()), s.version()
 	pause(ctx, s.Duration)
-	// A machine that is busy with other things takes a while.
-	for s.events.Load() == begin.events || s.version() == first {
-		if pause(ctx, 10*time.Millisecond); ctx.Err() != nil {
-			return nil, fmt.Errorf("no event came: %w", ctx.Err())
-		}
-	}
-	elapsed, _, _, events := s.since(begin)
-	received := s.version() - first
-	if err := tell(ctx, s.Stub, order{Do: doHold}); err != nil {
-		return nil, err
-	}
-	to, err := s.caughtUp(ctx)
-	if err != nil {
-		return nil, err
-	}
-	_, cpu, alloc, handled := s.since(begin)
+	// A busy machine needs more time.
+	s.await(ctx, "no event of "+change+" was received", func() bool { return s.events.Load() != start.events && s.version() != first })
+	while, last := s.since(start), s.version()
+	s.tell(ctx, order{Do: doHold})
+	to := s.caughtUp(ctx)
+	all := s.since(start)
 	// These are the events sent to all handlers, had none been merged with a later one.
 	sent := float64(to-from) * float64(max(1, s.Handlers))
 	return Figures{
-		"eventsPerSecond":    events / elapsed.Seconds(),
-		"receivedPerSecond":  received / elapsed.Seconds(),
-		"coalescedShare":     1 - float64(s.events.Load()-told)/sent,
-		"cpuMicrosPerEvent":  micros(cpu) / handled,
-		"allocBytesPerEvent": alloc / handled,
-	}, nil
+		"eventsPerSecond":    while.events / while.elapsed.Seconds(),
+		"receivedPerSecond":  (last - first) / while.elapsed.Seconds(),
+		"coalescedShare":     1 - float64(s.events.Load()-received)/sent,
+		"cpuMicrosPerEvent":  micros(all.cpu) / all.events,
+		"allocBytesPerEvent": all.alloc / all.events,
+	}
 }
 
-// followAll measures a stream of changes, the same to each of several informers. It sets the
-// figures, of the events that all handlers of all informers get together, until they have got all
-// that was sent: client-go queues what its handlers are behind with.
-func (s *subject) followAll(ctx context.Context, change string, f Figures) error {
-	const quiet = 500 * time.Millisecond
-	if _, err := waitSettled(ctx, s.Stub); err != nil {
-		return err
-	}
-	if err := s.settle(ctx, quiet); err != nil {
-		return err
-	}
-	if err := tell(ctx, s.Stub, order{Do: doModify, Change: change}); err != nil {
-		return err
-	}
+// followAll measures a stream of changes that each of several informers receives. Its figures are
+// of the events that all handlers of all informers receive, until they have received all that was
+// sent: client-go queues what its handlers have not handled.
+func (s *subject) followAll(ctx context.Context, change string) Figures {
+	s.settled(ctx)
+	s.tell(ctx, order{Do: doModify, Change: change})
 	pause(ctx, min(warmUp, s.Duration))
-	begin := now(s.events.Load())
+	start := now(s.events.Load())
 	pause(ctx, s.Duration)
-	for s.events.Load() == begin.events {
-		if pause(ctx, 10*time.Millisecond); ctx.Err() != nil {
-			return fmt.Errorf("no event came: %w", ctx.Err())
-		}
-	}
-	if err := tell(ctx, s.Stub, order{Do: doHold}); err != nil {
-		return err
-	}
-	if err := s.settle(ctx, quiet); err != nil {
-		return err
-	}
-	elapsed, cpu, _, handled := s.since(begin)
-	f["eventsPerSecond"], f["cpuMicrosPerEvent"] = handled/(elapsed-quiet).Seconds(), micros(cpu)/handled
-	return nil
-}
-
-// caughtUp waits until the stub sends nothing, the informer is where the stub has come, and its
-// handlers receive nothing more. It returns the resourceVersion of that state.
-func (s *subject) caughtUp(ctx context.Context) (int64, error) {
-	to, err := waitSettled(ctx, s.Stub)
-	if err != nil {
-		return 0, err
-	}
-	for s.version() < float64(to) {
-		if pause(ctx, 10*time.Millisecond); ctx.Err() != nil {
-			return 0, fmt.Errorf("the informer is at %.0f, the stub at %d: %w", s.version(), to, ctx.Err())
-		}
-	}
-	return to, s.settle(ctx, 500*time.Millisecond)
-}
-
-func micros(d time.Duration) float64 { return d.Seconds() * 1e6 }
-
-// version returns the resourceVersion that the informer is at. A stub's grows by one with each
-// event.
-func (s *subject) version() float64 {
-	return float64(resourceversion.Number(s.resourceVersion()))
+	s.await(ctx, "no event was received", func() bool { return s.events.Load() != start.events })
+	s.tell(ctx, order{Do: doHold})
+	s.settle(ctx)
+	used := s.since(start)
+	return Figures{"eventsPerSecond": used.events / (used.elapsed - quiet).Seconds(), "cpuMicrosPerEvent": micros(used.cpu) / used.events}
 }
 
 var relistVerb = Verb{
@@ -180,35 +115,23 @@ var relistVerb = Verb{
 }
 
 // measureRelist measures what it costs when the watch answers 410 and nothing has changed.
-func measureRelist(ctx context.Context, s *subject) (Figures, error) {
-	if err := s.handle(0, s.count); err != nil {
-		return nil, err
-	}
-	if err := s.sync(ctx); err != nil {
-		return nil, err
-	}
+func measureRelist(ctx context.Context, s *subject) Figures {
+	s.handleAll(s.count)
+	s.sync(ctx)
 	synced := rusage.PeakRSS()
 	settledHeap()
-	begin := now(s.events.Load())
+	start := now(s.events.Load())
 	s.tracer.Mark("410 Expired")
-	if err := tell(ctx, s.Stub, order{Do: doExpire, Times: s.Relists}); err != nil {
-		return nil, err
-	}
-	if _, err := waitSettled(ctx, s.Stub); err != nil {
-		return nil, err
-	}
-	if err := s.settle(ctx, 500*time.Millisecond); err != nil {
-		return nil, err
-	}
-	_, cpu, alloc, events := s.since(begin)
-	n := float64(s.Relists)
+	s.tell(ctx, order{Do: doExpire, Times: s.Relists})
+	s.settled(ctx)
+	used, n := s.since(start), float64(s.Relists)
 	return Figures{
-		"cpuSeconds":       cpu.Seconds() / n,
-		"allocBytes":       alloc / n,
-		"events":           events / n,
+		"cpuSeconds":       used.cpu.Seconds() / n,
+		"allocBytes":       used.alloc / n,
+		"events":           used.events / n,
 		"peakRSSBytes":     float64(rusage.PeakRSS()),
 		"syncPeakRSSBytes": float64(synced),
-		"heapBytes":        float64(settledHeap().bytes),
+		"heapBytes":        heapBytes(),
 		"objects":          float64(s.len()),
-	}, nil
+	}
 }

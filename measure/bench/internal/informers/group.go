@@ -28,10 +28,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/populations/names"
 )
 
-// group is the informers of a program that holds several kinds, measured as one.
+// group is several informers of a program, measured as one.
 type group []informer
-
-var errManyKinds = errors.New("several kinds at once are only synced")
 
 // manyKinds reports whether what is measured is an informer of each kind of the population.
 func (s *spec) manyKinds() bool { return s.Verb == "sync" && s.Population == names.Mixed }
@@ -144,14 +142,8 @@ func (g group) len() (n int) {
 	return n
 }
 
-// The methods below are about one kind. Verbs that need them measure one informer of pods.
-
-func (g group) resourceVersion() string           { return "" }
-func (g group) get(string) error                  { return errManyKinds }
-func (g group) list() (int, error)                { return 0, errManyKinds }
-func (g group) index(string, bool) error          { return errManyKinds }
-func (g group) by(string, string) (int, error)    { return 0, errManyKinds }
-func (g group) pick(int) (_, _ []string, _ error) { return nil, nil, errManyKinds }
+// resourceVersion returns nothing: each informer has its own.
+func (g group) resourceVersion() string { return "" }
 
 // typedKinds makes weir's informers of the mixed population's kinds that have a Go type.
 var typedKinds = map[schema.GroupVersionResource]func(*rest.Config, *spec, schema.GroupVersionResource) (informer, error){

@@ -2,8 +2,9 @@ package informers
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"maps"
+	"runtime"
 	"time"
 
 	"github.com/weirproject/weir/internal/tools/rusage"
@@ -47,71 +48,46 @@ func GrowthFigures() (all []figures.Figure) {
 }
 
 // measureGrowth measures the first sync. It then measures reads of single objects, how late
-// handlers receive a few changes, and changes as fast as they are taken.
-func measureGrowth(ctx context.Context, s *subject) (Figures, error) {
+// handlers receive a few changes, and changes that are sent as fast as they are read.
+func measureGrowth(ctx context.Context, s *subject) Figures {
 	d := newDelays(int32(max(1, s.Handlers)), int(delayRate*(s.Duration+time.Second).Seconds()))
 	s.meter.arrivals.Store(d)
 	for range max(1, s.Handlers) {
-		if err := s.handle(0, d.handler(s.count)); err != nil {
-			return nil, err
-		}
+		s.note(s.handle(0, d.handler(s.count)))
 	}
-	if err := s.sync(ctx); err != nil {
-		return nil, err
-	}
-	elapsed, cpu, _, _ := s.since(s.start)
+	s.sync(ctx)
+	used := s.since(s.start)
 	f := Figures{
-		"syncSeconds": elapsed.Seconds(), "cpuSeconds": cpu.Seconds(), "peakRSSBytes": float64(rusage.PeakRSS()),
+		"syncSeconds": used.elapsed.Seconds(), "cpuSeconds": used.cpu.Seconds(), "peakRSSBytes": float64(rusage.PeakRSS()),
 		"objects": float64(s.len()), "mostLists": float64(s.meter.mostLists.Load()),
 	}
-	f["heapBytes"] = float64(settledHeap().bytes)
-	f["goroutines"] = float64(goroutines())
+	f["heapBytes"] = heapBytes()
+	f["goroutines"] = float64(runtime.NumGoroutine())
 	if s.Informers > 1 {
 		if s.Handlers > 1 {
-			err := s.followAll(ctx, ChangeMix, f)
-			return f, errors.Join(err, ctx.Err())
+			maps.Copy(f, s.followAll(ctx, ChangeMix))
 		}
-		return f, ctx.Err()
+		return f
 	}
-	keys, _, err := s.pick(readKeys)
-	if err != nil {
-		return nil, err
-	}
-	if len(keys) == 0 {
-		return nil, errNothing
-	}
-	if f["getPackedNanos"], err = timed(len(keys), func(i int) error { return s.get(keys[i]) }); err != nil {
-		return nil, err
-	}
-	if f["delayP99Seconds"], err = s.delay(ctx, d); err != nil {
-		return nil, err
-	}
-	watched, err := s.follow(ctx, ChangeMix)
-	if err != nil {
-		return nil, err
-	}
+	f["getPackedNanos"] = s.timeFirstGets()
+	f["delayP99Seconds"] = s.delay(ctx, d)
+	watched := s.follow(ctx, ChangeMix)
 	f["eventsPerSecond"], f["cpuMicrosPerEvent"] = watched["eventsPerSecond"], watched["cpuMicrosPerEvent"]
-	return f, ctx.Err()
+	return f
 }
 
-// delay measures how late the last handler receives changes that come at a steady pace.
-func (s *subject) delay(ctx context.Context, d *delays) (float64, error) {
-	if _, err := s.caughtUp(ctx); err != nil {
-		return 0, err
-	}
+// delay measures how late the last handler receives changes that are sent at a steady rate.
+func (s *subject) delay(ctx context.Context, d *delays) float64 {
+	s.caughtUp(ctx)
 	d.armed.Store(true)
-	if err := tell(ctx, s.Stub, order{Do: doModify, Change: ChangeMix, Rate: delayRate}); err != nil {
-		return 0, err
-	}
+	s.tell(ctx, order{Do: doModify, Change: ChangeMix, Rate: delayRate})
 	pause(ctx, s.Duration)
-	if err := tell(ctx, s.Stub, order{Do: doHold}); err != nil {
-		return 0, err
-	}
-	if _, err := s.caughtUp(ctx); err != nil {
-		return 0, err
-	}
+	s.tell(ctx, order{Do: doHold})
+	s.caughtUp(ctx)
 	d.armed.Store(false)
-	return d.p99()
+	p99, err := d.p99()
+	s.note(err)
+	return p99
 }
 
 // newMany makes several informers of pods, each with connections and requests of its own.

@@ -30,55 +30,39 @@ var indexVerb = Verb{
 // list: until the informer has synced and the first lookup is answered. The other one is added when
 // no object has been read since: until the first lookup, of a value that no object has, is
 // answered; then lookups.
-func measureIndex(ctx context.Context, s *subject) (Figures, error) {
-	if err := s.handle(0, s.count); err != nil {
-		return nil, err
+func measureIndex(ctx context.Context, s *subject) Figures {
+	s.handleAll(s.count)
+	s.note(s.index(earlyIndex, true))
+	s.sync(ctx)
+	lookup := func(index, value string) {
+		if s.err == nil {
+			_, err := s.by(index, value)
+			s.note(err)
+		}
 	}
-	if err := s.index(earlyIndex, true); err != nil {
-		return nil, err
+	start := now(0)
+	lookup(earlyIndex, unknownApp)
+	first, ready := s.since(start), s.since(s.start)
+	settledHeap() // so that garbage of the sync is not collected during the other index's build
+	start = now(0)
+	s.note(s.index(indexName, true))
+	lookup(indexName, unknownApp)
+	build := s.since(start)
+	f := Figures{
+		"startedSeconds": first.elapsed.Seconds(), "readySeconds": ready.elapsed.Seconds(), "readyCPUSeconds": ready.cpu.Seconds(),
+		"buildSeconds": build.elapsed.Seconds(), "buildCPUSeconds": build.cpu.Seconds(), "objects": float64(s.len()),
 	}
-	if err := s.sync(ctx); err != nil {
-		return nil, err
-	}
-	f := Figures{}
-	begin := now(0)
-	if _, err := s.by(earlyIndex, unknownApp); err != nil {
-		return nil, err
-	}
-	elapsed, _, _, _ := s.since(begin)
-	f["startedSeconds"] = elapsed.Seconds()
-	elapsed, cpu, _, _ := s.since(s.start)
-	f["readySeconds"], f["readyCPUSeconds"] = elapsed.Seconds(), cpu.Seconds()
-
-	settledHeap() // what the sync left to collect is not the other index's
-	begin = now(0)
-	if err := s.index(indexName, true); err != nil {
-		return nil, err
-	}
-	if _, err := s.by(indexName, unknownApp); err != nil {
-		return nil, err
-	}
-	elapsed, cpu, _, _ = s.since(begin)
-	f["buildSeconds"], f["buildCPUSeconds"], f["objects"] = elapsed.Seconds(), cpu.Seconds(), float64(s.len())
-
-	_, values, err := s.pick(readKeys)
-	if err != nil {
-		return nil, err
-	}
+	_, values := s.picked()
 	if len(values) == 0 {
-		return nil, errNothing
+		s.note(errNothing)
 	}
-	if f["indexFirstNanos"], err = timed(len(values), func(i int) error {
+	f["indexFirstNanos"] = s.timed(len(values), func(i int) error {
 		_, err := s.by(indexName, values[i])
 		return err
-	}); err != nil {
-		return nil, err
-	}
-	if err := s.timeIndex(f, values); err != nil {
-		return nil, err
-	}
-	f["heapBytes"] = float64(settledHeap().bytes)
-	return f, ctx.Err()
+	})
+	s.timeIndex(f, values)
+	f["heapBytes"] = heapBytes()
+	return f
 }
 
 // unknownApp is a value that no object has.

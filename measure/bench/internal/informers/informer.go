@@ -12,25 +12,24 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// eventKind says what a handler was told.
+// eventKind is the kind of an event that a handler receives.
 type eventKind uint8
 
 const (
 	added eventKind = iota
 	updated
 	deleted
-	resynced // an object handed out again, unchanged
+	resynced // an object that is delivered again, unchanged
 )
 
-// handler takes events by key, as one that fills a work queue does. It is called by one goroutine
-// at a time.
+// handler receives events by key, as one that fills a work queue does. It is called by one
+// goroutine at a time.
 type handler func(kind eventKind, key string)
 
-// informer is what is measured, once for weir and once for client-go. The methods are called by one
+// informer is what is measured: weir's, client-go's, or several. The methods are called by one
 // goroutine, in the order handle*, run, the rest, stop.
 type informer interface {
-	// handle registers a handler, to which every object is handed again once per resync period; 0:
-	// never.
+	// handle registers a handler, which receives every object again once per resync period; 0: never.
 	handle(resync time.Duration, h handler) error
 	// run starts to list and watch, in the background, until stop.
 	run(ctx context.Context)
@@ -41,18 +40,20 @@ type informer interface {
 
 	len() int
 	resourceVersion() string
+}
 
-	// get reads the object of a key, decoded. One that the cluster has deleted meanwhile is no
-	// error.
+// reader reads the objects of an informer of one kind.
+type reader interface {
+	// get reads the object of a key, decoded. An object that was deleted is no error.
 	get(key string) error
 	// list reads every object, decoded, and counts them.
 	list() (int, error)
-	// index adds an index: by label, or by a function that is given the object and tells the label.
+	// index adds an index: by label, or by a function that returns the label of an object.
 	index(name string, byFunc bool) error
 	// by reads the objects with a value of an index, decoded, and counts them.
 	by(index, value string) (int, error)
-	// pick gives the keys of n objects and n values of the index, or as many as there are, spread
-	// evenly, without decoding.
+	// pick returns the keys of up to n objects and up to n values of the index, spread evenly, without
+	// decoding.
 	pick(n int) (keys, values []string, err error)
 }
 
@@ -61,7 +62,7 @@ const appLabel = "app"
 
 const indexName = "app"
 
-// meter watches over the transport of an informer: it counts its requests and can close its idle
+// meter observes the transport of an informer: it counts the requests and can close idle
 // connections.
 type meter struct {
 	requests         atomic.Int64
@@ -78,15 +79,15 @@ func (m *meter) install(cfg *rest.Config) *rest.Config {
 	cfg.QPS = -1
 	cfg.Wrap(func(rt http.RoundTripper) http.RoundTripper {
 		m.mu.Lock()
+		defer m.mu.Unlock()
 		m.transports = append(m.transports, rt)
-		m.mu.Unlock()
 		return &counting{RoundTripper: rt, meter: m}
 	})
 	return cfg
 }
 
-// closeIdle closes the connections that no request uses, so that their goroutines are not taken for
-// a leak.
+// closeIdle closes the connections that no request uses, so that their goroutines do not count as a
+// leak.
 func (m *meter) closeIdle() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -143,5 +144,5 @@ func (c *closing) Close() error {
 	return c.ReadCloser.Close()
 }
 
-// WrappedRoundTripper lets others find the transport behind this one.
+// WrappedRoundTripper returns the transport behind this one.
 func (c *counting) WrappedRoundTripper() http.RoundTripper { return c.RoundTripper }

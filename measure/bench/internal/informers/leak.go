@@ -3,7 +3,6 @@ package informers
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -13,8 +12,6 @@ import (
 
 // keepEach is which share of the objects outlives the leak's deletions: one in keepEach.
 const keepEach = 100
-
-func goroutines() int { return runtime.NumGoroutine() }
 
 var leakVerb = Verb{
 	Name: "leak", Runs: 1, modes: bothModes, measure: measureLeak, Stub: true, Takes: []string{TakesUnstructured},
@@ -33,39 +30,23 @@ var leakVerb = Verb{
 // measureLeak measures what is still held when all but a few objects, spread evenly, have been
 // deleted: kubernetes issue 111370. Heaps are without what the process held before it listed
 // anything.
-func measureLeak(ctx context.Context, s *subject) (Figures, error) {
-	if err := s.handle(0, s.count); err != nil {
-		return nil, err
-	}
-	if err := s.sync(ctx); err != nil {
-		return nil, err
-	}
-	full, objects := settledHeap(), s.len()
+func measureLeak(ctx context.Context, s *subject) Figures {
+	s.handleAll(s.count)
+	s.sync(ctx)
+	full, objects := s.grown(), s.len()
 	s.tracer.Mark("99 % are deleted")
-	if err := tell(ctx, s.Stub, order{Do: doRemove, Keep: keepEach}); err != nil {
-		return nil, err
-	}
-	if _, err := waitSettled(ctx, s.Stub); err != nil {
-		return nil, err
-	}
+	s.tell(ctx, order{Do: doRemove, Keep: keepEach})
+	s.settled(ctx)
 	want := (objects + keepEach - 1) / keepEach
-	for s.len() > want {
-		if pause(ctx, 20*time.Millisecond); ctx.Err() != nil {
-			return nil, fmt.Errorf("%d of %d objects are still held: %w", s.len(), want, ctx.Err())
-		}
-	}
-	if err := s.settle(ctx, 500*time.Millisecond); err != nil {
-		return nil, err
-	}
-	rest := settledHeap()
+	s.await(ctx, fmt.Sprintf("more than %d objects are held", want), func() bool { return s.len() <= want })
+	s.settle(ctx)
+	rest := s.grown()
 	f := Figures{
-		"heapFullBytes": float64(full.bytes) - float64(s.begin.bytes),
-		"heapRestBytes": float64(rest.bytes) - float64(s.begin.bytes),
-		"objects":       float64(objects),
-		"objectsRest":   float64(s.len()),
+		"heapFullBytes": full, "heapRestBytes": rest, "restShare": rest / full,
+		"objects": float64(objects), "objectsRest": float64(s.len()),
 	}
-	f["restShare"] = f["heapRestBytes"] / f["heapFullBytes"]
-	return f, s.aftermath(ctx, f)
+	s.aftermath(ctx, f)
+	return f
 }
 
 // blockedRate is how many events a second go past the blocked handler.
@@ -91,53 +72,39 @@ var blockedVerb = Verb{
 // measureBlocked measures what a handler costs that never returns while everything changes, and
 // whether another handler suffers. Heaps are without what the process held before it listed
 // anything.
-func measureBlocked(ctx context.Context, s *subject) (Figures, error) {
-	if err := s.handle(0, s.count); err != nil {
-		return nil, err
-	}
+func measureBlocked(ctx context.Context, s *subject) Figures {
+	s.handleAll(s.count)
 	release := make(chan struct{})
 	var blocked atomic.Bool
-	err := s.handle(0, func(kind eventKind, _ string) {
+	s.note(s.handle(0, func(kind eventKind, _ string) {
 		if kind == updated {
 			blocked.Store(true)
 			<-release
 		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	if err := s.sync(ctx); err != nil {
-		return nil, err
-	}
-	before, seen, version := settledHeap(), s.events.Load(), s.version()
+	}))
+	s.sync(ctx)
+	before, seen, version := s.grown(), s.events.Load(), s.version()
 	s.tracer.Mark("updates begin")
-	if err := tell(ctx, s.Stub, order{Do: doModify, Change: ChangeMix, Rate: blockedRate}); err != nil {
-		return nil, err
-	}
+	s.tell(ctx, order{Do: doModify, Change: ChangeMix, Rate: blockedRate})
 	pause(ctx, s.Duration)
-	after := settledHeap()
-	// A machine that is busy with other things takes a while.
-	for blocked.Load() && s.version() == version && ctx.Err() == nil {
-		pause(ctx, 10*time.Millisecond)
+	after := s.grown()
+	if s.err == nil && !blocked.Load() {
+		s.note(fmt.Errorf("the handler received nothing in %s", s.Duration))
 	}
+	// A busy machine needs more time.
+	s.await(ctx, "no update was received", func() bool { return s.version() != version })
 	sent := s.version() - version
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	if !blocked.Load() {
-		return nil, fmt.Errorf("the handler was told nothing in %s", s.Duration)
-	}
-	growth := float64(after.bytes) - float64(before.bytes)
 	f := Figures{
-		"heapSyncedBytes":    float64(before.bytes) - float64(s.begin.bytes),
-		"growthBytes":        growth,
-		"growthBytesPerKey":  growth / min(sent, float64(s.len())),
-		"growthShare":        growth / (float64(before.bytes) - float64(s.begin.bytes)),
+		"heapSyncedBytes":    before,
+		"growthBytes":        after - before,
+		"growthBytesPerKey":  (after - before) / min(sent, float64(s.len())),
+		"growthShare":        (after - before) / before,
 		"events":             sent,
 		"otherHandlerEvents": float64(s.events.Load() - seen),
 		"peakRSSBytes":       float64(rusage.PeakRSS()),
 		"objects":            float64(s.len()),
 	}
 	close(release)
-	return f, s.aftermath(ctx, f)
+	s.aftermath(ctx, f)
+	return f
 }

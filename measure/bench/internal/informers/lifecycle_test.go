@@ -20,7 +20,7 @@ func TestRollouts(t *testing.T) {
 	}
 }
 
-func testRollouts(t *testing.T, enc encoding, models, n int) {
+func testRollouts(t *testing.T, enc *encoding, models, n int) {
 	url, client := serve(t, makePods(t, enc, models, n, true))
 	list, err := client.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
 	if err != nil {

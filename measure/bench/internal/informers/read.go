@@ -3,7 +3,6 @@ package informers
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
@@ -32,105 +31,75 @@ var readVerb = Verb{
 
 // measureRead measures reads of objects that were not read before, of objects that are read all the
 // time, of everything, and of the objects that an index finds.
-func measureRead(ctx context.Context, s *subject) (Figures, error) {
-	if err := s.handle(0, s.count); err != nil {
-		return nil, err
-	}
-	if err := s.index(indexName, false); err != nil {
-		return nil, err
-	}
-	if err := s.sync(ctx); err != nil {
-		return nil, err
-	}
-	keys, values, err := s.pick(readKeys)
-	if err != nil {
-		return nil, err
-	}
+func measureRead(ctx context.Context, s *subject) Figures {
+	s.handleAll(s.count)
+	s.note(s.index(indexName, false))
+	s.sync(ctx)
+	keys, values := s.picked()
 	if len(keys) == 0 {
-		return nil, errNothing
+		s.note(errNothing)
 	}
 	f := Figures{"objects": float64(s.len())}
-
-	// First, while every object is as it came.
-	if f["getPackedNanos"], err = timed(len(keys), func(i int) error { return s.get(keys[i]) }); err != nil {
-		return nil, err
-	}
-	for range 3 { // what is read again soon stays decoded
-		if _, err = timed(len(keys), func(i int) error { return s.get(keys[i]) }); err != nil {
-			return nil, err
-		}
-	}
-	if f["getDecodedNanos"], err = timed(readRounds*len(keys), func(i int) error { return s.get(keys[i%len(keys)]) }); err != nil {
-		return nil, err
-	}
+	get := func(i int) error { return s.get(keys[i%len(keys)]) }
+	f["getPackedNanos"] = s.timed(len(keys), get) // first, while every object is as it was received
+	s.timed(3*len(keys), get)                     // objects that are read again soon stay decoded
+	f["getDecodedNanos"] = s.timed(readRounds*len(keys), get)
 	if len(values) > 0 { // otherwise no pod has the label
-		if err := s.timeIndex(f, values); err != nil {
-			return nil, err
-		}
+		s.timeIndex(f, values)
 	}
-	if err := s.timeLists(f); err != nil {
-		return nil, err
+	s.timeLists(f)
+	f["heapBytes"] = heapBytes()
+	return f
+}
+
+// picked returns the keys of objects and the values of the index to read.
+func (s *subject) picked() (keys, values []string) {
+	if s.err == nil {
+		var err error
+		keys, values, err = s.pick(readKeys)
+		s.note(err)
 	}
-	f["heapBytes"] = float64(settledHeap().bytes)
-	return f, ctx.Err()
+	return keys, values
+}
+
+// timeFirstGets returns the mean time of a Get of an object that was not read before, in
+// nanoseconds. The objects are spread over all keys.
+func (s *subject) timeFirstGets() float64 {
+	keys, _ := s.picked()
+	if len(keys) == 0 {
+		s.note(errNothing)
+	}
+	return s.timed(len(keys), func(i int) error { return s.get(keys[i]) })
 }
 
 // laterRounds is how often each value is looked up again: one round takes a few milliseconds, in
-// which what the first lookups have left may be collected.
+// which garbage of the first lookups may be collected.
 const laterRounds = 50
 
 // timeIndex times lookups by label, of values that have been looked up before.
-func (s *subject) timeIndex(f Figures, values []string) error {
-	found := 0
+func (s *subject) timeIndex(f Figures, values []string) {
+	found, n := 0, laterRounds*len(values)
 	look := func(i int) error {
-		n, err := s.by(indexName, values[i%len(values)])
-		found += n
+		objects, err := s.by(indexName, values[i%len(values)])
+		found += objects
 		return err
 	}
-	for range 2 {
-		if _, err := timed(len(values), look); err != nil {
-			return err
-		}
-	}
+	s.timed(2*len(values), look)
 	found = 0
-	nanos, err := timed(laterRounds*len(values), look)
-	if err != nil {
-		return err
-	}
-	f["indexNanos"] = nanos
-	f["indexObjects"] = float64(found) / float64(laterRounds*len(values))
-	return nil
+	f["indexNanos"] = s.timed(n, look)
+	f["indexObjects"] = float64(found) / float64(n)
 }
 
 // timeLists times two reads of everything: the first and the fourth.
-func (s *subject) timeLists(f Figures) error {
-	for i := range 4 {
+func (s *subject) timeLists(f Figures) {
+	for _, key := range []string{"listFirstNanosPerObject", "", "", "listNanosPerObject"} {
 		n := 0
-		nanos, err := timed(1, func(int) (err error) {
+		nanos := s.timed(1, func(int) (err error) {
 			n, err = s.list()
 			return err
 		})
-		if err != nil {
-			return err
-		}
-		switch i {
-		case 0:
-			f["listFirstNanosPerObject"] = nanos / float64(max(n, 1))
-		case 3:
-			f["listNanosPerObject"] = nanos / float64(max(n, 1))
+		if key != "" {
+			f[key] = nanos / float64(max(n, 1))
 		}
 	}
-	return nil
-}
-
-// timed calls f n times and returns the mean time of a call, in nanoseconds. If n is 0, that is
-// NaN. The first error ends it.
-func timed(n int, f func(i int) error) (float64, error) {
-	begin := time.Now()
-	for i := range n {
-		if err := f(i); err != nil {
-			return 0, err
-		}
-	}
-	return float64(time.Since(begin).Nanoseconds()) / float64(n), nil
 }

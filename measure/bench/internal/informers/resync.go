@@ -3,6 +3,7 @@ package informers
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,38 +12,6 @@ import (
 
 // bucket is the width of a bar of the histogram of resync deliveries.
 const bucket = 100 * time.Millisecond
-
-// histogram counts events by when they came.
-type histogram struct {
-	mu    sync.Mutex
-	begin time.Time
-	bars  []int
-}
-
-func newHistogram(begin time.Time, length time.Duration) *histogram {
-	return &histogram{begin: begin, bars: make([]int, max(1, int(length/bucket)))}
-}
-
-// add counts an event that came at a time, unless that is outside the bars.
-func (h *histogram) add(at time.Time) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	since := at.Sub(h.begin)
-	if i := int(since / bucket); since >= 0 && i < len(h.bars) {
-		h.bars[i]++
-	}
-}
-
-// summary returns the sum of the bars and the highest bar.
-func (h *histogram) summary() (sum, busiest int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, n := range h.bars {
-		sum += n
-		busiest = max(busiest, n)
-	}
-	return sum, busiest
-}
 
 // resyncTries is how many periods are tried at most, until something is resynced in one: a machine
 // that stalls may sleep through one.
@@ -65,65 +34,60 @@ var resyncVerb = Verb{
 
 // measureResync measures how evenly one resync comes: over a whole period that begins half a period
 // after the sync, so that client-go's burst is in the middle.
-func measureResync(ctx context.Context, s *subject) (Figures, error) {
+func measureResync(ctx context.Context, s *subject) Figures {
 	var mu sync.Mutex
-	var h *histogram // nil until the period begins
-	err := s.handle(s.resyncPeriod(), func(kind eventKind, _ string) {
+	var received []time.Time
+	s.note(s.handle(s.resyncPeriod(), func(kind eventKind, _ string) {
 		if kind != resynced {
 			return
 		}
 		s.events.Add(1)
-		at := time.Now()
 		mu.Lock()
 		defer mu.Unlock()
-		if h != nil {
-			h.add(at)
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	if err := s.sync(ctx); err != nil {
-		return nil, err
-	}
+		received = append(received, time.Now())
+	}))
+	s.sync(ctx)
 	pause(ctx, s.Period/2)
 	for range resyncTries {
-		f, err := s.resyncs(ctx, func(period *histogram) {
-			mu.Lock()
-			defer mu.Unlock()
-			h = period
-		})
-		if err != nil || f["deliveries"] > 0 {
-			return f, err
+		requests, start := s.meter.requests.Load(), now(0)
+		pause(ctx, s.Period)
+		used := s.since(start)
+		s.note(ctx.Err())
+		mu.Lock()
+		bars, deliveries, busiest := histogram(received, start.at, s.Period)
+		received = nil
+		mu.Unlock()
+		if s.err == nil && deliveries == 0 {
+			continue
+		}
+		mean := float64(deliveries) / float64(bars)
+		return Figures{
+			"busiestOverMean":     float64(busiest) / mean,
+			"busiestPer100Millis": float64(busiest),
+			"meanPer100Millis":    mean,
+			"deliveries":          float64(deliveries),
+			"objects":             float64(s.len()),
+			"requests":            float64(s.meter.requests.Load() - requests),
+			"cpuSeconds":          used.cpu.Seconds(),
+			"allocBytes":          used.alloc,
 		}
 	}
-	return nil, errors.New("nothing was resynced")
+	s.note(errors.New("nothing was resynced"))
+	return nil
 }
 
-// resyncs measures the period that begins now. It calls count with the histogram in which the
-// period's events are to be counted.
-func (s *subject) resyncs(ctx context.Context, count func(*histogram)) (Figures, error) {
-	requests := s.meter.requests.Load()
-	begin := now(0)
-	h := newHistogram(begin.at, s.Period)
-	count(h)
-	pause(ctx, s.Period)
-	_, cpu, alloc, _ := s.since(begin)
-	if err := ctx.Err(); err != nil {
-		return nil, err
+// histogram counts events by buckets of a period. It returns the number of buckets, the events of
+// all of them and those of the fullest.
+func histogram(events []time.Time, start time.Time, period time.Duration) (bars, sum, busiest int) {
+	counts := make([]int, max(1, int(period/bucket)))
+	for _, at := range events {
+		since := at.Sub(start)
+		if i := int(since / bucket); since >= 0 && i < len(counts) {
+			counts[i]++
+			sum++
+		}
 	}
-	sum, busiest := h.summary()
-	mean := float64(sum) / float64(len(h.bars))
-	return Figures{
-		"busiestOverMean":     float64(busiest) / mean,
-		"busiestPer100Millis": float64(busiest),
-		"meanPer100Millis":    mean,
-		"deliveries":          float64(sum),
-		"objects":             float64(s.len()),
-		"requests":            float64(s.meter.requests.Load() - requests),
-		"cpuSeconds":          cpu.Seconds(),
-		"allocBytes":          alloc,
-	}, nil
+	return len(counts), sum, slices.Max(counts)
 }
 
 // resyncPeriod returns the resync period of the informer and its handlers.

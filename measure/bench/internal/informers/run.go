@@ -124,7 +124,7 @@ func stubFor(ctx context.Context, o Options, s spec) (stub *child.Process, url s
 	if err != nil {
 		return nil, "", err
 	}
-	var at ready
+	var at listening
 	if err := stub.Receive(&at); err != nil {
 		stub.Stop()
 		return nil, "", err

@@ -81,7 +81,7 @@ func contend(ctx context.Context, cfg *rest.Config, s *spec) (Figures, *figures.
 		f, err := floor(ctx, cfg, s)
 		return f, nil, err
 	}
-	sub, err := newSubject(ctx, cfg, s)
+	sub, err := newSubject(cfg, s)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -89,10 +89,10 @@ func contend(ctx context.Context, cfg *rest.Config, s *spec) (Figures, *figures.
 		sub.tracer = figures.StartTrace(s.Every, sub.sample)
 		defer sub.tracer.Stop()
 	}
-	figures, err := v.measure(ctx, sub)
-	if err != nil {
-		return nil, nil, err
+	f := v.measure(ctx, sub)
+	if sub.note(ctx.Err()); sub.err != nil {
+		return nil, nil, sub.err
 	}
 	err = sub.stop()
-	return figures, sub.tracer.Stop(), err
+	return f, sub.tracer.Stop(), err
 }

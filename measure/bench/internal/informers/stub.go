@@ -23,8 +23,8 @@ import (
 	"github.com/weirproject/weir/internal/core/resourceversion"
 )
 
-// ready is the first line that a stub sends.
-type ready struct{ URL string }
+// listening is the first line that a stub sends.
+type listening struct{ URL string }
 
 // StubSpec is what a stub serves.
 type StubSpec struct {
@@ -37,14 +37,14 @@ type StubSpec struct {
 }
 
 // encoding returns how the stub encodes pods.
-func (s *StubSpec) encoding() encoding {
+func (s *StubSpec) encoding() *encoding {
 	switch {
 	case s.Custom:
-		return customEncoding{}
+		return workloadsInJSON
 	case s.JSON:
-		return jsonEncoding{}
+		return podsInJSON
 	}
-	return protobufEncoding{}
+	return podsInProtobuf
 }
 
 // modelsPage is how many pods are read at once to be taken as models.
@@ -54,8 +54,7 @@ const modelsPage = 500
 // its order says. It reads nothing that could be slow and computes next to nothing, so that it is
 // never what is measured. The embedded API server cannot replace it: that server needs more CPU to
 // store and encode a change than the measured client needs to receive it. A stub speaks one
-// encoding, because it stores its pods as they are sent. With 50,000 of them its process peaks at
-// 290 MB, or 380 MB for JSON.
+// encoding, because it stores its pods as they are sent.
 type stub struct {
 	pods *stubPods
 
@@ -90,7 +89,7 @@ func serveStub(ctx context.Context, cfg *rest.Config, spec *StubSpec, send func(
 	}
 	server := &http.Server{Handler: newStub(pods), BaseContext: func(net.Listener) context.Context { return ctx }}
 	context.AfterFunc(ctx, func() { server.Close() })
-	if err := send(ready{URL: "http://" + l.Addr().String()}); err != nil {
+	if err := send(listening{URL: "http://" + l.Addr().String()}); err != nil {
 		return err
 	}
 	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
@@ -122,6 +121,7 @@ func podsOf(ctx context.Context, client kubernetes.Interface) iter.Seq2[*corev1.
 }
 
 func (s *stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	enc := s.pods.encoding
 	switch {
 	case r.URL.Path == controlPath && r.Method == http.MethodPost:
 		s.take(w, r)
@@ -130,10 +130,10 @@ func (s *stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "/version":
 		w.Header().Set("Content-Type", runtime.ContentTypeJSON)
 		io.WriteString(w, `{"major":"1","minor":"37","gitVersion":"v1.37.1"}`)
-	case r.URL.Path != s.pods.encoding.path() || r.Method != http.MethodGet:
+	case r.URL.Path != enc.path || r.Method != http.MethodGet:
 		http.NotFound(w, r)
-	case !strings.Contains(r.Header.Get("Accept"), s.pods.encoding.contentType()):
-		http.Error(w, "this stub speaks "+s.pods.encoding.contentType()+" only", http.StatusNotAcceptable)
+	case !strings.Contains(r.Header.Get("Accept"), enc.contentType):
+		http.Error(w, "this stub speaks "+enc.contentType+" only", http.StatusNotAcceptable)
 	case r.URL.Query().Get("watch") == "" || r.URL.Query().Get("watch") == "false":
 		s.list(w, r)
 	default:
@@ -142,7 +142,7 @@ func (s *stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *stub) list(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", s.pods.encoding.contentType())
+	w.Header().Set("Content-Type", s.pods.encoding.contentType)
 	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		w.Header().Set("Content-Encoding", "gzip")
 		w.Write(s.pods.list)
@@ -152,45 +152,43 @@ func (s *stub) list(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *stub) watch(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", s.pods.encoding.streamType())
+	w.Header().Set("Content-Type", s.pods.encoding.streamType)
 	w.WriteHeader(http.StatusOK)
 	flush := http.NewResponseController(w).Flush
 	from := int64(resourceversion.Number(r.URL.Query().Get("resourceVersion")))
+	out := &events{pods: s.pods, to: w}
 	if r.URL.Query().Get("sendInitialEvents") == "true" {
-		if s.pods.writeInitial(w) != nil {
+		if out.initial() != nil {
 			return
 		}
 		from = 0
 	}
 	from = max(from, s.pods.version())
 	s.reach(from)
-	var changes *history // made when something is to change for the first time
+	// A history needs memory, so only a watch that changes pods has one.
+	changes := sync.OnceValue(func() *history { return newHistory(out, from-s.pods.version()) })
 	for flush() == nil {
-		switch o, ok := s.next(r.Context()); {
-		case !ok:
+		o, ok := s.next(r.Context())
+		if !ok {
 			return
-		case o.Do == doModify:
-			if changes == nil {
-				changes = newHistory(s.pods, from-s.pods.version())
-			}
-			if s.modify(r.Context(), w, o, changes) != nil {
+		}
+		switch o.Do {
+		case doModify:
+			if s.modify(r.Context(), flush, o, changes()) != nil {
 				return
 			}
-			s.reach(s.pods.version() + changes.next)
-		case o.Do == doRollout:
-			if changes == nil {
-				changes = newHistory(s.pods, from-s.pods.version())
-			}
-			if changes.writeRollout(w) != nil {
+			s.reach(changes().version())
+		case doRollout:
+			if changes().rollout() != nil {
 				return
 			}
-			s.reach(s.pods.version() + changes.next)
+			s.reach(changes().version())
 			s.obey(o, true)
-		case o.Do == doExpire:
+		case doExpire:
 			w.Write(s.pods.expired)
 			return
-		case o.Do == doRemove:
-			if s.pods.writeRemoved(w, o.Keep) != nil {
+		case doRemove:
+			if out.removed(o.Keep) != nil {
 				return
 			}
 			s.reach(s.pods.version() + int64(s.pods.n))
@@ -249,37 +247,29 @@ func (s *stub) obey(o order, sent bool) {
 
 // modify sends MODIFIED events until there is another order. An error means that the watch has
 // ended.
-func (s *stub) modify(ctx context.Context, w http.ResponseWriter, o order, changes *history) error {
-	var b []byte
+func (s *stub) modify(ctx context.Context, flush func() error, o order, changes *history) error {
 	if o.Rate == 0 {
-		for s.stands(o) && ctx.Err() == nil {
-			for b = b[:0]; len(b) < chunk; {
-				b = changes.appendNext(b, o.Change)
-			}
-			if _, err := w.Write(b); err != nil {
-				return err
+		const burst = 64 // between two looks at the order
+		for s.stands(o) && ctx.Err() == nil && changes.err == nil {
+			for range burst {
+				changes.change(o.Change)
 			}
 		}
-		return ctx.Err()
+		return errors.Join(changes.write(), ctx.Err())
 	}
-	begin, first := time.Now(), changes.next
+	start, first := time.Now(), changes.next
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	flush := http.NewResponseController(w).Flush
 	for s.stands(o) {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-tick.C:
 		}
-		due := first + int64(time.Since(begin).Seconds()*o.Rate)
-		for b = b[:0]; changes.next < due; {
-			b = changes.appendNext(b, o.Change)
+		for due := first + int64(time.Since(start).Seconds()*o.Rate); changes.next < due; {
+			changes.change(o.Change)
 		}
-		if _, err := w.Write(b); err != nil {
-			return err
-		}
-		if err := flush(); err != nil {
+		if err := errors.Join(changes.write(), flush()); err != nil {
 			return err
 		}
 	}

@@ -26,12 +26,12 @@ import (
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
-func makeStubPods(t *testing.T, enc encoding, models, n int) *stubPods {
+func makeStubPods(t *testing.T, enc *encoding, models, n int) *stubPods {
 	t.Helper()
 	return makePods(t, enc, models, n, false)
 }
 
-func makePods(t *testing.T, enc encoding, models, n int, lifecycle bool) *stubPods {
+func makePods(t *testing.T, enc *encoding, models, n int, lifecycle bool) *stubPods {
 	t.Helper()
 	sim := podsim.New(models, 1)
 	var pods []corev1.Pod
@@ -54,7 +54,7 @@ func makePods(t *testing.T, enc encoding, models, n int, lifecycle bool) *stubPo
 }
 
 // startStub runs a stub in this process, and a client that reads from it.
-func startStub(t *testing.T, enc encoding, models, n int) (string, kubernetes.Interface) {
+func startStub(t *testing.T, enc *encoding, models, n int) (string, kubernetes.Interface) {
 	t.Helper()
 	return serve(t, makeStubPods(t, enc, models, n))
 }
@@ -65,7 +65,7 @@ func serve(t *testing.T, pods *stubPods) (string, kubernetes.Interface) {
 	server := httptest.NewServer(newStub(pods))
 	t.Cleanup(server.Close)
 	cfg := &rest.Config{Host: server.URL}
-	cfg.ContentType = pods.encoding.contentType()
+	cfg.ContentType = pods.encoding.contentType
 	httpClient := server.Client()
 	client, err := kubernetes.NewForConfigAndClient(cfg, httpClient)
 	if err != nil {
@@ -81,7 +81,7 @@ func TestStubLists(t *testing.T) {
 	}
 }
 
-func testStubLists(t *testing.T, enc encoding) {
+func testStubLists(t *testing.T, enc *encoding) {
 	const n = 230
 	_, client := startStub(t, enc, 100, n)
 	list, err := client.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
@@ -107,7 +107,7 @@ func testStubLists(t *testing.T, enc encoding) {
 }
 
 func TestStubListsPlainAsGzipped(t *testing.T) {
-	p := makeStubPods(t, protobufEncoding{}, 3, 10)
+	p := makeStubPods(t, podsInProtobuf, 3, 10)
 	var plain bytes.Buffer
 	if err := p.writeList(&plain); err != nil {
 		t.Fatal(err)
@@ -183,7 +183,7 @@ func TestStubSendsInitialEvents(t *testing.T) {
 	}
 }
 
-func testStubSendsInitialEvents(t *testing.T, enc encoding) {
+func testStubSendsInitialEvents(t *testing.T, enc *encoding) {
 	const n = 30
 	_, client := startStub(t, enc, 7, n)
 	w := openWatch(t, client, true)
@@ -206,7 +206,7 @@ func TestStubModifies(t *testing.T) {
 	for _, rate := range []float64{0, 2000} {
 		t.Run(fmt.Sprint(rate), func(t *testing.T) {
 			const n = 30
-			url, client := startStub(t, protobufEncoding{}, 7, n)
+			url, client := startStub(t, podsInProtobuf, 7, n)
 			w := openWatch(t, client, false)
 			if err := tell(t.Context(), url, order{Do: doModify, Change: ChangeMix, Rate: rate}); err != nil {
 				t.Fatal(err)
@@ -231,7 +231,7 @@ func TestStubModifies(t *testing.T) {
 }
 
 func TestStubExpires(t *testing.T) {
-	url, client := startStub(t, protobufEncoding{}, 7, 30)
+	url, client := startStub(t, podsInProtobuf, 7, 30)
 	w := openWatch(t, client, false)
 	if err := tell(t.Context(), url, order{Do: doExpire, Times: 2}); err != nil {
 		t.Fatal(err)
@@ -254,7 +254,7 @@ func TestStubExpires(t *testing.T) {
 
 func TestStubRemoves(t *testing.T) {
 	const n, keep = 230, 100
-	url, client := startStub(t, protobufEncoding{}, 100, n)
+	url, client := startStub(t, podsInProtobuf, 100, n)
 	w := openWatch(t, client, false)
 	if err := tell(t.Context(), url, order{Do: doRemove, Keep: keep}); err != nil {
 		t.Fatal(err)
@@ -276,7 +276,7 @@ func TestStubRemoves(t *testing.T) {
 }
 
 func TestStubRefusesOrders(t *testing.T) {
-	url, _ := startStub(t, protobufEncoding{}, 1, 1)
+	url, _ := startStub(t, podsInProtobuf, 1, 1)
 	for _, o := range []order{{}, {Do: "sing"}, {Do: doModify}, {Do: doModify, Change: "colour"}, {Do: doModify, Change: ChangeLifecycle}, {Do: doRollout}, {Do: doRemove}} {
 		if err := tell(t.Context(), url, o); err == nil {
 			t.Errorf("%+v was taken", o)
@@ -285,7 +285,7 @@ func TestStubRefusesOrders(t *testing.T) {
 }
 
 func TestNewPopulationNeedsModels(t *testing.T) {
-	if _, err := newStubPods(protobufEncoding{}, 10, false, func() iter.Seq2[*corev1.Pod, error] { return func(func(*corev1.Pod, error) bool) {} }); !errors.Is(err, errNoModels) {
+	if _, err := newStubPods(podsInProtobuf, 10, false, func() iter.Seq2[*corev1.Pod, error] { return func(func(*corev1.Pod, error) bool) {} }); !errors.Is(err, errNoModels) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -308,7 +308,7 @@ func TestStrideComesByAll(t *testing.T) {
 // An order that follows another takes up where that one stopped, on the same watch.
 func TestStubGoesOnWithTheNextOrder(t *testing.T) {
 	const n = 30
-	url, client := startStub(t, protobufEncoding{}, 7, n)
+	url, client := startStub(t, podsInProtobuf, 7, n)
 	w := openWatch(t, client, false)
 	version := int64(firstVersion + n)
 	for _, o := range []order{

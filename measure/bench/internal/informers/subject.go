@@ -14,18 +14,23 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/internal/core/resourceversion"
 	"github.com/weirproject/weir/internal/tools/rusage"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
-// subject is an informer, or a group of them, ready to be measured.
+// subject is an informer, or a group of them, ready to be measured. The methods that return no
+// error keep the first one in err. After it they do nothing, so that a measurement need not look
+// at each step.
 type subject struct {
 	*spec
 	informer
+	reader // nil of a group
+	err    error
 	meter  meter
-	events atomic.Int64    // that the handlers were told
+	events atomic.Int64    // that the handlers have received
 	last   atomic.Int64    // when countAndTime was called last, in nanoseconds since 1970
-	tracer *figures.Tracer // nil unless there is to be a trace
+	tracer *figures.Tracer // nil unless there is a trace
 
 	start   usage
 	begin   heap // before anything was listed
@@ -33,7 +38,7 @@ type subject struct {
 	stopped bool
 }
 
-func newSubject(_ context.Context, cfg *rest.Config, s *spec) (*subject, error) {
+func newSubject(cfg *rest.Config, s *spec) (*subject, error) {
 	sub := &subject{spec: s}
 	s.server = &weir.ServerGroup{}
 	cfg = sub.meter.install(cfg)
@@ -56,7 +61,15 @@ func newSubject(_ context.Context, cfg *rest.Config, s *spec) (*subject, error) 
 	default:
 		sub.informer, err = newWeir[*corev1.Pod](cfg, s, podsResource)
 	}
+	sub.reader, _ = sub.informer.(reader)
 	return sub, err
+}
+
+// note keeps an error if it is the first.
+func (s *subject) note(err error) {
+	if s.err == nil {
+		s.err = err
+	}
 }
 
 // count counts an event that has a key. It is a handler.
@@ -67,26 +80,24 @@ func (s *subject) count(_ eventKind, key string) {
 }
 
 // handleAll registers a handler as often as the options ask for.
-func (s *subject) handleAll(h handler) error {
+func (s *subject) handleAll(h handler) {
 	for range max(1, s.Handlers) {
-		if err := s.handle(0, h); err != nil {
-			return err
-		}
+		s.note(s.handle(0, h))
 	}
-	return nil
 }
 
 // sync runs the informer and blocks until it has synced.
-func (s *subject) sync(ctx context.Context) error {
-	s.begin, s.threads = settledHeap(), goroutines()
+func (s *subject) sync(ctx context.Context) {
+	if s.err != nil {
+		return
+	}
+	s.begin, s.threads = settledHeap(), runtime.NumGoroutine()
 	s.start = now(0)
 	s.tracer.Mark(figures.Starts)
 	s.run(ctx)
-	if err := s.waitSync(ctx); err != nil {
-		return err
+	if s.note(s.waitSync(ctx)); s.err == nil {
+		s.tracer.Mark("synced")
 	}
-	s.tracer.Mark("synced")
-	return nil
 }
 
 // stop ends the trace, and then the informer. More calls do nothing.
@@ -101,54 +112,103 @@ func (s *subject) stop() error {
 	return err
 }
 
-// since returns what was used since an earlier moment.
-func (s *subject) since(u usage) (elapsed, cpu time.Duration, alloc, events float64) {
-	n := now(s.events.Load())
-	return n.at.Sub(u.at), n.cpu - u.cpu, float64(n.alloc - u.alloc), float64(n.events - u.events)
-}
-
-// aftermath stops the informer and measures what it has left behind.
-func (s *subject) aftermath(ctx context.Context, f Figures) error {
-	if err := s.stop(); err != nil {
-		return err
+// aftermath stops the informer and measures what remains of it.
+func (s *subject) aftermath(ctx context.Context, f Figures) {
+	if s.err != nil {
+		return
 	}
-	// What ends by itself gets a moment to do so.
-	left := goroutines()
-	for deadline := time.Now().Add(3 * time.Second); left > s.threads && time.Now().Before(deadline) && ctx.Err() == nil; left = goroutines() {
+	if s.note(s.stop()); s.err != nil {
+		return
+	}
+	// What ends automatically gets a moment to do so.
+	left := runtime.NumGoroutine()
+	for deadline := time.Now().Add(3 * time.Second); left > s.threads && time.Now().Before(deadline) && ctx.Err() == nil; left = runtime.NumGoroutine() {
 		pause(ctx, 50*time.Millisecond)
 	}
-	s.informer = nil
+	s.informer, s.reader = nil, nil
 	f["goroutinesLeft"] = float64(left - s.threads)
 	f["heapLeftBytes"] = float64(settledHeap().bytes) - float64(s.begin.bytes)
-	return nil
 }
 
 // pause waits for d, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(d):
 	case <-ctx.Done():
 	}
 }
 
-// settle waits until no event has come for as long as quiet. The error is that of ctx.
-func (s *subject) settle(ctx context.Context, quiet time.Duration) error {
-	seen, at := s.events.Load(), time.Now()
-	for time.Since(at) < quiet {
-		pause(ctx, 20*time.Millisecond)
-		if err := ctx.Err(); err != nil {
-			return err
+// await blocks until done returns true. If ctx ends first, what names the error.
+func (s *subject) await(ctx context.Context, what string, done func() bool) {
+	for s.err == nil && !done() {
+		if pause(ctx, 10*time.Millisecond); ctx.Err() != nil {
+			s.note(fmt.Errorf("%s: %w", what, ctx.Err()))
 		}
+	}
+}
+
+// quiet is how long handlers receive nothing before they count as caught up.
+const quiet = 500 * time.Millisecond
+
+// settle waits until the handlers have received nothing for as long as quiet.
+func (s *subject) settle(ctx context.Context) {
+	seen, at := s.events.Load(), time.Now()
+	s.await(ctx, "events go on", func() bool {
 		if n := s.events.Load(); n != seen {
 			seen, at = n, time.Now()
 		}
-	}
-	return nil
+		return time.Since(at) >= quiet
+	})
 }
 
-// usage is what this process has used so far.
+// tell sends an order to the stub.
+func (s *subject) tell(ctx context.Context, o order) {
+	if s.err == nil {
+		s.note(tell(ctx, s.Stub, o))
+	}
+}
+
+// settled blocks until the stub has carried out its order, and then settles. It returns the
+// resourceVersion of the last event that the stub has sent.
+func (s *subject) settled(ctx context.Context) int64 {
+	if s.err != nil {
+		return 0
+	}
+	to, err := waitSettled(ctx, s.Stub)
+	s.note(err)
+	s.settle(ctx)
+	return to
+}
+
+// caughtUp waits until the stub sends nothing, the informer has all that was sent, and its handlers
+// receive nothing more. It returns the resourceVersion of that state.
+func (s *subject) caughtUp(ctx context.Context) int64 {
+	if s.err != nil {
+		return 0
+	}
+	to, err := waitSettled(ctx, s.Stub)
+	s.note(err)
+	s.await(ctx, fmt.Sprintf("the informer has not reached resourceVersion %d", to), func() bool { return s.version() >= float64(to) })
+	s.settle(ctx)
+	return to
+}
+
+// version returns the resourceVersion of the informer. A stub's increases by one with each event.
+func (s *subject) version() float64 {
+	return float64(resourceversion.Number(s.resourceVersion()))
+}
+
+// timed calls f n times and returns the mean time of a call, in nanoseconds. The first error ends
+// it.
+func (s *subject) timed(n int, f func(i int) error) float64 {
+	start := time.Now()
+	for i := 0; i < n && s.err == nil; i++ {
+		s.note(f(i))
+	}
+	return float64(time.Since(start).Nanoseconds()) / float64(max(n, 1))
+}
+
+// usage is what this process has used.
 type usage struct {
 	at     time.Time
 	cpu    time.Duration
@@ -163,11 +223,25 @@ func now(events int64) usage {
 	return usage{at: time.Now(), cpu: rusage.CPUTime(), alloc: m.TotalAlloc, events: events}
 }
 
+// used is the difference of two usages.
+type used struct {
+	elapsed, cpu  time.Duration
+	alloc, events float64
+}
+
+// since returns what was used since an earlier moment.
+func (s *subject) since(u usage) used {
+	n := now(s.events.Load())
+	return used{n.at.Sub(u.at), n.cpu - u.cpu, float64(n.alloc - u.alloc), float64(n.events - u.events)}
+}
+
+func micros(d time.Duration) float64 { return d.Seconds() * 1e6 }
+
 // heap is the live heap after garbage collection.
 type heap struct{ bytes, objects uint64 }
 
 // settledHeap collects garbage until that frees next to nothing, and returns the heap. What pools,
-// cleanups and weak pointers hold takes several collections to go.
+// cleanups and weak pointers reference needs several collections.
 func settledHeap() heap {
 	var m runtime.MemStats
 	for before := uint64(math.MaxUint64); ; before = m.HeapAlloc {
@@ -182,6 +256,11 @@ func settledHeap() heap {
 	}
 }
 
+func heapBytes() float64 { return float64(settledHeap().bytes) }
+
+// grown returns the live heap in bytes, without what the process had before anything was listed.
+func (s *subject) grown() float64 { return heapBytes() - float64(s.begin.bytes) }
+
 // sample returns what this process uses now, for a trace.
 func (s *subject) sample() figures.Sample {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
@@ -191,8 +270,8 @@ func (s *subject) sample() figures.Sample {
 	}
 }
 
-// resident returns the resident set in bytes. If the system does not tell it, that is the memory
-// that Go's runtime has and has not released.
+// resident returns the resident set in bytes. If the system does not report it, it returns the
+// memory that Go's runtime has and has not released.
 func resident() float64 {
 	if n, ok := rusage.RSS(); ok {
 		return float64(n)

@@ -36,26 +36,23 @@ var syncVerb = Verb{
 
 // measureSync measures the first sync of an informer with handlers that take keys, and what it then
 // holds.
-func measureSync(ctx context.Context, s *subject) (Figures, error) {
-	if err := s.handleAll(s.count); err != nil {
-		return nil, err
-	}
-	if err := s.sync(ctx); err != nil {
-		return nil, err
-	}
-	elapsed, cpu, alloc, events := s.since(s.start)
+func measureSync(ctx context.Context, s *subject) Figures {
+	s.handleAll(s.count)
+	s.sync(ctx)
+	used := s.since(s.start)
 	f := Figures{
-		"syncSeconds":  elapsed.Seconds(),
-		"cpuSeconds":   cpu.Seconds(),
+		"syncSeconds":  used.elapsed.Seconds(),
+		"cpuSeconds":   used.cpu.Seconds(),
 		"peakRSSBytes": float64(rusage.PeakRSS()),
-		"allocBytes":   alloc,
-		"events":       events,
+		"allocBytes":   used.alloc,
+		"events":       used.events,
 		"objects":      float64(s.len()),
 		"requests":     float64(s.meter.requests.Load()),
 	}
 	h := settledHeap()
 	f["heapBytes"], f["heapObjects"] = float64(h.bytes), float64(h.objects)
-	return f, s.aftermath(ctx, f)
+	s.aftermath(ctx, f)
+	return f
 }
 
 // floor reads the same LISTs to nowhere, one behind the other: what no informer can be faster than.

@@ -25,7 +25,7 @@ type Verb struct {
 	modes   []string // client-go's that can make a difference
 	figures []comparedFigure
 	more    []comparedFigure // that only some options bring
-	measure func(context.Context, *subject) (Figures, error)
+	measure func(context.Context, *subject) Figures
 }
 
 // Figures returns the verb's figures, one a line: the key that JSON has, and what it is.
