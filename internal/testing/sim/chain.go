@@ -226,5 +226,10 @@ func (r *replica) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 		watchcache.WriteError(w, hr, err)
 		return
 	}
+	if hr.URL.Query().Get("watch") != "" {
+		served := &servedWatch{ResponseWriter: w, run: r.checks, client: r.of}
+		defer served.check(hr)
+		w = served
+	}
 	f.Cache().Serve(w, hr, rq)
 }

@@ -45,6 +45,7 @@
 //   - read-back: no read goes back
 //   - read: indexes are what their functions say of the same objects
 //   - await: a reader that has waited for a resourceVersion reads nothing older
+//   - unseen-end: a watch cache sends no end of an object that its client cannot have
 //   - proven: a watch cache that is proven current has every write from before the proof
 //   - behind: where nothing is in the way, the resourceVersion is that of the last change
 //   - hammers: no informer sends requests without a pause

@@ -34,6 +34,16 @@ func (h *History) Version(id int) *Version {
 	return h.versions[id]
 }
 
+// Created returns the revision at which the object with a uid was created, or 0 if there never was
+// one.
+func (h *History) Created(uid string) int64 {
+	i := slices.IndexFunc(h.versions, func(v *Version) bool { return v.UID == uid })
+	if i < 0 {
+		return 0
+	}
+	return h.versions[i].Revision
+}
+
 // Get returns the present version of key, or nil.
 func (h *History) Get(key Key) *Version { return h.Era().Get(h.Era().Head(), key) }
 
