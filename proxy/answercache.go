@@ -16,9 +16,9 @@ type cachedAnswer struct {
 	at   time.Time
 }
 
-// These bound the number and the memory of the answers that are kept for Options.Grace. An answer
-// uses answerBytes and the caller's name. That of a token also uses its user's UID, groups and
-// extra.
+// These bound the number and the memory of the answers that are kept for Options.OutageGrace. An
+// answer uses answerBytes and the caller's name. That of a token also uses its user's UID, groups
+// and extra.
 const (
 	maxCachedPermissions = 65_536
 	maxCachedDenials     = 8_192
@@ -53,7 +53,7 @@ const minAnswerAge = 10 * time.Minute
 
 // answerAge returns how long answers with a TTL are kept.
 func (o *Options) answerAge(ttl time.Duration) time.Duration {
-	return max(o.Grace, ttl, minAnswerAge)
+	return max(o.OutageGrace, ttl, minAnswerAge)
 }
 
 // answerCache keeps the upstream's last answers about callers, until they are older than maxAge and

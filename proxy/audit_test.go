@@ -155,7 +155,7 @@ func TestAuditRefused(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	path := filepath.Join(t.TempDir(), "log")
 	tp := startProxy(t, u, Options{
-		Resources: []string{"pods"}, Cached: []string{"pods"}, MaxWatchesPerUser: 1,
+		Resources: []string{"pods"}, TrustCache: []string{"pods"}, MaxWatchesPerUser: 1,
 		Audit: Audit{PolicyFile: writePolicy(t, auditPolicy), LogPath: path},
 	})
 	tp.ready()
@@ -214,7 +214,7 @@ func TestAuditNoBody(t *testing.T) {
 	wait := defaultTimeouts
 	wait.discard = 50 * time.Millisecond
 	tp := startProxy(t, u, Options{
-		Resources: []string{"pods"}, Cached: []string{"pods"}, MaxWatchesPerUser: 1, timeouts: wait,
+		Resources: []string{"pods"}, TrustCache: []string{"pods"}, MaxWatchesPerUser: 1, timeouts: wait,
 		Audit: Audit{PolicyFile: writePolicy(t, auditPolicy), LogPath: path},
 	})
 	tp.ready()
@@ -337,7 +337,7 @@ func TestAuditWebhook(t *testing.T) {
 // TestAuditOptions: options that cannot be meant are an error before anything is served.
 func TestAuditOptions(t *testing.T) {
 	for name, o := range map[string]Audit{"no policy": {LogPath: "-"}, "no such policy": {PolicyFile: filepath.Join(t.TempDir(), "none"), LogPath: "-"}} {
-		if _, err := New(t.Context(), Options{Upstream: &rest.Config{Host: "localhost"}, Audit: o, Authentication: Authentication{SkipLookup: true}}); !errors.Is(err, ErrOptions) {
+		if _, err := New(t.Context(), Options{Upstream: &rest.Config{Host: "localhost"}, Audit: o, Authentication: Authentication{SkipLookup: true}}); !errors.Is(err, ErrInvalidOptions) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -73,7 +73,7 @@ func newAuthentication(ctx context.Context, o *Options, client kubernetes.Interf
 	for _, file := range []string{o.Authentication.ClientCAFile, o.Authentication.RequestHeaderCAFile} {
 		// Check this before starting anything that only Close ends.
 		if _, err := os.Stat(file); file != "" && err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrOptions, err)
+			return nil, fmt.Errorf("%w: %w", ErrInvalidOptions, err)
 		}
 	}
 	if err := a.trustCallers(ctx, o, client); err != nil {

@@ -13,19 +13,19 @@
 //
 // The caller of a watch is reviewed again every Options.Recheck. The watch ends when the token,
 // certificate or permission is no longer valid. While the upstream cannot be reached, watches stay
-// open and reads are served by the last answer, for up to Options.Grace; impersonation, writes and
-// metrics are not. An upstream that answers a review with an error allows nothing: reads get 503,
-// and watches end after three such answers.
+// open and reads are served by the last answer, for up to Options.OutageGrace; impersonation,
+// writes and metrics are not. An upstream that answers a review with an error allows nothing: reads
+// get 503, and watches end after three such answers.
 //
 // # What the proxy answers
 //
 // It answers LIST and GET with a resourceVersion, and WATCH. Consistent reads (a LIST or WATCH
 // without resourceVersion) are answered once the copy is proven to be current. They are forwarded
 // if the resource has fewer than a hundred objects, or the proof takes more than three seconds.
-// Options.Cached names resources that need no proof. The proxy forwards a GET of the current state,
-// a WATCH or LIST of a resourceVersion older than the log, and whatever the cache cannot answer as
-// kube-apiserver would: tables, unknown selectors, unknown media types, and requests with an Origin
-// header.
+// Options.TrustCache names resources that need no proof. The proxy forwards a GET of the current
+// state, a WATCH or LIST of a resourceVersion older than the log, and whatever the cache cannot
+// answer as kube-apiserver would: tables, unknown selectors, unknown media types, and requests with
+// an Origin header.
 //
 // # How identities are forwarded
 //

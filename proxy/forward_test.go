@@ -77,7 +77,7 @@ func TestIdentities(t *testing.T) {
 // would change, also if it sends a token: kube-apiserver would prefer the certificate.
 func TestCertificateRefused(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, Cached: []string{"pods"}})
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}, TrustCache: []string{"pods"}})
 	tp.ready()
 	page := tp.continueToken()
 	ours := "/api/v1/pods?limit=1&continue=" + page // which the upstream knows nothing of
@@ -212,7 +212,7 @@ func TestUpgrade(t *testing.T) {
 // resume gets 410, never the upstream's 400.
 func TestContinue(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 5})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, Cached: []string{"pods"}})
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}, TrustCache: []string{"pods"}})
 	tp.ready()
 	seen, token := 0, ""
 	for {
@@ -370,7 +370,7 @@ func TestGroupsUpstream(t *testing.T) {
 // the caller may not list.
 func TestForeignPage(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, Cached: []string{"pods"}})
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}, TrustCache: []string{"pods"}})
 	tp.ready()
 	page := tp.continueToken()
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "joe" })

@@ -128,7 +128,7 @@ func TestNotProven(t *testing.T) {
 		fault   func(u *fakeUpstream)
 	}{
 		"one object":          {pods: 2 * minProofObjects, path: "/api/v1/namespaces/team-00000/pods/x"},
-		"of cached ones, too": {pods: 3, path: "/api/v1/namespaces/team-00000/pods/x", options: Options{Cached: []string{"pods"}}},
+		"of cached ones, too": {pods: 3, path: "/api/v1/namespaces/team-00000/pods/x", options: Options{TrustCache: []string{"pods"}}},
 		"a few":               {pods: 2 * minProofObjects, path: consistentList + "?limit=1"},
 		"of a few":            {pods: 3, path: consistentList},
 		"not wanted":          {pods: 2 * minProofObjects, path: consistentList, options: Options{ForwardConsistent: true}},

@@ -141,7 +141,7 @@ func TestReviewsAloneFail(t *testing.T) {
 func TestGraceEnds(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, Recheck: 20 * time.Millisecond, Grace: 200 * time.Millisecond})
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}, Recheck: 20 * time.Millisecond, OutageGrace: 200 * time.Millisecond})
 	tp.ready()
 	lines := tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion=0")
 	tp.next(lines, "ADDED")

@@ -15,8 +15,8 @@ const kubeconfigName = "weir-proxy"
 var ErrNotStarted = errors.New("proxy: not started")
 
 // Kubeconfig returns a kubeconfig for the proxy, with the user and the namespace of the current
-// context of another one. It fails with ErrNotStarted before Start, and with ErrOptions if that has
-// no current context.
+// context of another one. It fails with ErrNotStarted before Start, and with ErrInvalidOptions if
+// that has no current context.
 func (s *Server) Kubeconfig(of *clientcmdapi.Config) (*clientcmdapi.Config, error) {
 	url := s.URL()
 	if url == "" {
@@ -24,7 +24,7 @@ func (s *Server) Kubeconfig(of *clientcmdapi.Config) (*clientcmdapi.Config, erro
 	}
 	current := of.Contexts[of.CurrentContext]
 	if current == nil {
-		return nil, fmt.Errorf("%w: the kubeconfig has no current context", ErrOptions)
+		return nil, fmt.Errorf("%w: the kubeconfig has no current context", ErrInvalidOptions)
 	}
 	out := clientcmdapi.NewConfig()
 	out.CurrentContext = kubeconfigName

@@ -43,9 +43,9 @@ type Options struct {
 	// false: the proxy answers them for resources with a hundred objects or more, once its copy is
 	// proven to be current.
 	ForwardConsistent bool
-	// Cached names resources ("pods", "deployments.apps") whose consistent reads are answered
+	// TrustCache names resources ("pods", "deployments.apps") whose consistent reads are answered
 	// without proof, however old the copy is.
-	Cached []string
+	TrustCache []string
 	// MaxStaleness bounds the age of the copy that answers a LIST, a GET or the initial state of a
 	// WATCH. If for longer nothing has shown it to be the upstream's state, it must be proven to be
 	// current, or the read is forwarded. 0: no bound. Reads of an exact resourceVersion are not
@@ -85,18 +85,18 @@ type Options struct {
 	// RecheckMax is the longest time between two such reviews, however many there are. 0: one hour,
 	// after which kube-apiserver has ended each watch.
 	RecheckMax time.Duration
-	// Grace is how long the last answer about a caller counts, for reads and watches, while the
-	// upstream gives no HTTP answer at all. 0: one hour. Negative: not at all.
-	Grace time.Duration
+	// OutageGrace is how long the last answer about a caller counts, for reads and watches, while
+	// the upstream gives no HTTP answer at all. 0: one hour. Negative: not at all.
+	OutageGrace time.Duration
 
 	// FlushInterval bounds the time between two writes to a watcher while changes keep coming. The
 	// time grows with the number of watchers that are written to: it is a quarter of a millisecond
 	// for each, on two CPUs. 0: 25 ms. Negative: each change is written at once.
 	FlushInterval time.Duration
-	// ExpireLate ends with 410 Expired each watch that has fallen behind the change log, has more
-	// than 64 changes waiting (with a selector or a namespace), or would get what a relist found.
-	// false: they are caught up, with one change for each object.
-	ExpireLate bool
+	// ExpireSlowWatches ends with 410 Expired each watch that has fallen behind the change log, has
+	// more than 64 changes waiting (with a selector or a namespace), or would get what a relist
+	// found. false: they are caught up, with one change for each object.
+	ExpireSlowWatches bool
 	// ShutdownDelay is how long Run keeps serving after ctx has ended; see Server.Shutdown. 0: not
 	// at all.
 	ShutdownDelay time.Duration
@@ -187,8 +187,8 @@ type Audit struct {
 	WebhookConfigFile string
 }
 
-// ErrOptions is returned for options that are invalid.
-var ErrOptions = errors.New("proxy: options")
+// ErrInvalidOptions is returned for options that are invalid.
+var ErrInvalidOptions = errors.New("proxy: options")
 
 // MaxGoawayChance bounds Options.GoawayChance, as in kube-apiserver. A higher chance would cost
 // more for connections than for answers.
@@ -202,29 +202,29 @@ const (
 	defaultTTL        = 10 * time.Second
 )
 
-// Validate returns an error that wraps ErrOptions for options that New refuses in any case. It
-// reads no file, and does not need Upstream.
+// Validate returns an error that wraps ErrInvalidOptions for options that New refuses in any case.
+// It reads no file, and does not need Upstream.
 func (o *Options) Validate() error {
 	if o.GoawayChance < 0 || o.GoawayChance > MaxGoawayChance {
-		return fmt.Errorf("%w: a chance of GOAWAY of %v: want 0 to %v", ErrOptions, o.GoawayChance, MaxGoawayChance)
+		return fmt.Errorf("%w: a chance of GOAWAY of %v: want 0 to %v", ErrInvalidOptions, o.GoawayChance, MaxGoawayChance)
 	}
 	if (o.CertFile == "") != (o.KeyFile == "") {
-		return fmt.Errorf("%w: a certificate needs its key, and a key its certificate", ErrOptions)
+		return fmt.Errorf("%w: a certificate needs its key, and a key its certificate", ErrInvalidOptions)
 	}
 	if err := validAddress(o.Listen); err != nil {
-		return fmt.Errorf("%w: an address to listen on: %w", ErrOptions, err)
+		return fmt.Errorf("%w: an address to listen on: %w", ErrInvalidOptions, err)
 	}
 	if err := o.validSizes(); err != nil {
 		return err
 	}
-	for _, name := range slices.Concat(o.Resources, o.Cached) {
+	for _, name := range slices.Concat(o.Resources, o.TrustCache) {
 		if _, err := parseResource(name); err != nil {
 			return err
 		}
 	}
 	c := audit.Config(o.Audit)
 	if err := c.Validate(); err != nil {
-		return fmt.Errorf("%w: %w", ErrOptions, err)
+		return fmt.Errorf("%w: %w", ErrInvalidOptions, err)
 	}
 	return nil
 }
@@ -237,7 +237,7 @@ func (o *Options) validSizes() error {
 		"a TTL of tokens": a.TokenTTL, "a TTL of permissions": a.AllowTTL, "a TTL of denials": a.DenyTTL,
 	} {
 		if d < 0 {
-			return fmt.Errorf("%w: %s of %v: want 0 or more", ErrOptions, name, d)
+			return fmt.Errorf("%w: %s of %v: want 0 or more", ErrInvalidOptions, name, d)
 		}
 	}
 	for name, n := range map[string]int64{
@@ -246,7 +246,7 @@ func (o *Options) validSizes() error {
 		"bytes of change logs": o.LogBytes,
 	} {
 		if n < 0 {
-			return fmt.Errorf("%w: a bound of %d %s: want 0 or more", ErrOptions, n, name)
+			return fmt.Errorf("%w: a bound of %d %s: want 0 or more", ErrInvalidOptions, n, name)
 		}
 	}
 	return nil
@@ -272,8 +272,8 @@ func (o Options) withDefaults() Options {
 	}
 	orDefault(&o.Recheck, defaultRecheck)
 	orDefault(&o.RecheckMax, defaultRecheckMax)
-	if o.Grace == 0 {
-		o.Grace = defaultGrace
+	if o.OutageGrace == 0 {
+		o.OutageGrace = defaultGrace
 	}
 	if o.FlushInterval == 0 {
 		o.FlushInterval = defaultFlush
@@ -322,7 +322,7 @@ func parseResource(s string) (schema.GroupVersionResource, error) {
 	case full != nil && looksLikeVersion(full.Version):
 		return *full, nil
 	case short.Resource == "":
-		return schema.GroupVersionResource{}, fmt.Errorf("%w: no resource in %q", ErrOptions, s)
+		return schema.GroupVersionResource{}, fmt.Errorf("%w: no resource in %q", ErrInvalidOptions, s)
 	}
 	gvr := short.WithVersion("")
 	if gvr.Group == "" {

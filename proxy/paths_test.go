@@ -37,7 +37,7 @@ func startPaths(t *testing.T) (*fakeUpstream, *testProxy) {
 	if _, err := client.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	tp := startProxy(t, u, Options{Resources: []string{"pods", "namespaces", "nodes"}, Cached: []string{"pods", "namespaces", "nodes"}})
+	tp := startProxy(t, u, Options{Resources: []string{"pods", "namespaces", "nodes"}, TrustCache: []string{"pods", "namespaces", "nodes"}})
 	tp.ready()
 	u.mu.Lock()
 	u.silent = true
@@ -312,7 +312,7 @@ func (tp *testProxy) getExactly(user, target string) (code int, body string) {
 func TestNamespaceOfNone(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	cached := []string{"pods", "nodes", "podcertificaterequests.certificates.k8s.io"}
-	tp := startProxy(t, u, Options{Resources: cached, Cached: cached})
+	tp := startProxy(t, u, Options{Resources: cached, TrustCache: cached})
 	tp.ready()
 	for path, want := range map[string]int{"/api/v1/nodes": 1, "/api/v1/pods": 0, "/apis/certificates.k8s.io/v1/podcertificaterequests": 1} {
 		u.forwarded("")

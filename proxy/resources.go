@@ -76,7 +76,7 @@ func newResources(opts Options, upstream *rest.Config, d discoverer) (*resources
 		workers:       workers.New(),
 	}
 	rs.budget.limit.Store(opts.MemoryBudget)
-	for _, name := range opts.Cached {
+	for _, name := range opts.TrustCache {
 		gvr, err := parseResource(name)
 		if err != nil {
 			return nil, err

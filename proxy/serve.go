@@ -313,7 +313,7 @@ func (s *Server) serveFrom(a *responseWriter, w http.ResponseWriter, r *http.Req
 
 // authorize returns the caller, and whether they may do the read.
 func (s *Server) authorize(r *http.Request, rq *request.Request) (user.Info, decision) {
-	opts := reviewOptions{grace: s.opts.Grace}
+	opts := reviewOptions{grace: s.opts.OutageGrace}
 	who, d := s.authn.authenticate(r, opts)
 	if who == nil {
 		return nil, d

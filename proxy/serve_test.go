@@ -20,7 +20,7 @@ import (
 func TestWhoAnswers(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t, apiserver.Options{Pods: 30})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, Cached: []string{"nodes"}})
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}, TrustCache: []string{"nodes"}})
 	tp.ready()
 	var list corev1.PodList
 	if code, body := tp.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusOK || json.Unmarshal([]byte(body), &list) != nil || len(list.Items) != 30 {
@@ -84,7 +84,7 @@ func TestWhoAnswers(t *testing.T) {
 // answered from here too.
 func TestCachedConsistency(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
-	tp := startProxy(t, u, Options{Resources: []string{"pods"}, Cached: []string{"pods"}})
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}, TrustCache: []string{"pods"}})
 	tp.ready()
 	for _, path := range []string{
 		"/api/v1/pods", "/api/v1/pods?watch=true&timeoutSeconds=1",

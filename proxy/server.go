@@ -71,8 +71,9 @@ type Server struct {
 var ErrClosed = errors.New("proxy: closed")
 
 const (
-	// maxHeader bounds the head of a request, in bytes: a query of maxQuery, a token, and the groups
-	// of a front proxy's user. Each of many connections may have sent one before its caller is known.
+	// maxHeader bounds the head of a request, in bytes: a query of maxQuery, a token, and the
+	// groups of a front proxy's user. Each of many connections may have sent one before its caller
+	// is known.
 	maxHeader = 256 << 10
 	// maxStreams bounds the concurrent streams of an HTTP/2 connection.
 	maxStreams = 250
@@ -86,12 +87,12 @@ const (
 )
 
 // New returns a proxy. It reads the upstream's CAs, bounded by ctx. The proxy does not listen and
-// caches nothing until Start; the caller must Close it in any case. It returns ErrOptions for
-// invalid options, or an error that says which certificate cannot be read or written, or that the
-// upstream cannot be reached.
+// caches nothing until Start; the caller must Close it in any case. It returns ErrInvalidOptions
+// for invalid options, or an error that says which certificate cannot be read or written, or that
+// the upstream cannot be reached.
 func New(ctx context.Context, o Options) (*Server, error) {
 	if o.Upstream == nil {
-		return nil, fmt.Errorf("%w: no upstream", ErrOptions)
+		return nil, fmt.Errorf("%w: no upstream", ErrInvalidOptions)
 	}
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -104,14 +105,14 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	ownConfig.Wrap(br.wrap)
 	ownClient, err := rest.HTTPClientFor(ownConfig)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
+		return nil, fmt.Errorf("%w: %w", ErrInvalidOptions, err)
 	}
 	client, err := kubernetes.NewForConfigAndClient(ownConfig, ownClient)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
+		return nil, fmt.Errorf("%w: %w", ErrInvalidOptions, err)
 	}
 	s := &Server{opts: o, ownTransport: ownClient.Transport, flowControl: newFlowControl(&o), unread: newUnreadMemory(o.ResponseMemory), heads: newHeadBudget()}
-	s.rechecker = newRechecker(o.Recheck, o.RecheckMax, o.Grace, s.recheckCaller)
+	s.rechecker = newRechecker(o.Recheck, o.RecheckMax, o.OutageGrace, s.recheckCaller)
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.health.client, s.health.reviews = client.Discovery().RESTClient(), client.AuthorizationV1().SubjectAccessReviews()
 	br.probe = s.health.reachedSince
@@ -139,7 +140,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		return nil, err
 	}
 	if s.auditor, err = audit.New(audit.Config(o.Audit)); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
+		return nil, fmt.Errorf("%w: %w", ErrInvalidOptions, err)
 	}
 	s.registerMetrics()
 	return s, nil

@@ -148,13 +148,13 @@ func TestBadOptions(t *testing.T) {
 		"no such fronts": {Upstream: &rest.Config{Host: "localhost"}, Authentication: Authentication{SkipLookup: true, RequestHeaderCAFile: dir + "/none"}},
 		"no resource":    {Upstream: &rest.Config{Host: "localhost"}, Resources: []string{""}},
 	} {
-		if _, err := New(context.Background(), o); !errors.Is(err, ErrOptions) {
+		if _, err := New(context.Background(), o); !errors.Is(err, ErrInvalidOptions) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	defer cancel()
-	if _, err := New(ctx, Options{Upstream: &rest.Config{Host: "https://127.0.0.1:1"}}); err == nil || errors.Is(err, ErrOptions) {
+	if _, err := New(ctx, Options{Upstream: &rest.Config{Host: "https://127.0.0.1:1"}}); err == nil || errors.Is(err, ErrInvalidOptions) {
 		t.Errorf("no server at the address: %v", err)
 	}
 }
@@ -215,7 +215,7 @@ func TestKubeconfig(t *testing.T) {
 	if err := idle.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := tp.server.Kubeconfig(clientcmdapi.NewConfig()); !errors.Is(err, ErrOptions) {
+	if _, err := tp.server.Kubeconfig(clientcmdapi.NewConfig()); !errors.Is(err, ErrInvalidOptions) {
 		t.Error(err)
 	}
 }

@@ -78,7 +78,7 @@ func (res *resource) newSession(end context.CancelCauseFunc, info *resourceInfo)
 	s.Feed, err = feed.New(feed.Config{
 		Upstream: upstream, Encoding: info.encoding, LogBytes: opts.LogBytes, ProofTimeout: opts.timeouts.proof,
 		Cache: watchcache.Config{
-			Resource: info.Resource, BookmarkInterval: opts.BookmarkInterval, MinWatch: opts.MinWatch, ExpireLate: opts.ExpireLate,
+			Resource: info.Resource, BookmarkInterval: opts.BookmarkInterval, MinWatch: opts.MinWatch, ExpireLate: opts.ExpireSlowWatches,
 			LabelSets: true, Flush: res.resources.flush, Workers: res.resources.workers, BuffersWrites: true, Closed: errReread,
 		},
 		Reflector: reflector.Config{

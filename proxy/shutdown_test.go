@@ -380,7 +380,7 @@ func TestGoawayChance(t *testing.T) {
 	}
 	tp.next(watch, "later")
 	for _, chance := range []float64{-1, 0.5} {
-		if _, err := New(context.Background(), Options{Upstream: u.config, GoawayChance: chance}); !errors.Is(err, ErrOptions) {
+		if _, err := New(context.Background(), Options{Upstream: u.config, GoawayChance: chance}); !errors.Is(err, ErrInvalidOptions) {
 			t.Errorf("%v: %v", chance, err)
 		}
 	}

@@ -88,7 +88,7 @@ func newUpstream(cfg *rest.Config, o *Options) (*upstream, error) {
 		c := rest.CopyConfig(cfg)
 		c.GroupVersion = &schema.GroupVersion{}
 		if base, _, err = rest.DefaultServerUrlFor(c); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrOptions, err)
+			return nil, fmt.Errorf("%w: %w", ErrInvalidOptions, err)
 		}
 	}
 	headers := &o.Authentication
@@ -100,7 +100,7 @@ func newUpstream(cfg *rest.Config, o *Options) (*upstream, error) {
 	bare := rest.AnonymousClientConfig(cfg)
 	for to, from := range map[*http.RoundTripper]*rest.Config{&u.anonymous: bare, &u.anonymousUpgrade: http1Config(bare), &u.impersonating: cfg, &u.impersonatingUpgrade: http1Config(cfg)} {
 		if *to, err = transportFor(from); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrOptions, err)
+			return nil, fmt.Errorf("%w: %w", ErrInvalidOptions, err)
 		}
 	}
 	u.proxy = &httputil.ReverseProxy{

@@ -57,7 +57,7 @@ func (s *Server) permissionOf(who user.Info, q *request.Request) (by, part *requ
 
 // recheckCaller has the upstream review the caller of watches.
 func (s *Server) recheckCaller(ctx context.Context, q *recheckedReview, who user.Info) (user.Info, decision) {
-	opts := reviewOptions{grace: s.opts.Grace, uncached: true}
+	opts := reviewOptions{grace: s.opts.OutageGrace, uncached: true}
 	r := q.credential.r.WithContext(ctx)
 	if q.action == nil {
 		c, d := s.authn.authenticate(r, opts)

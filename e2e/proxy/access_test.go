@@ -41,7 +41,7 @@ func expect(t *testing.T, ctx context.Context, w watch.Interface, name string) {
 // TestDenied: a caller without permission receives no object, and kube-apiserver's own answer.
 func TestDenied(t *testing.T) {
 	ctx := begin(t)
-	s := start(t, ctx, proxy.Options{Resources: []string{"pods"}, Cached: []string{"pods"}})
+	s := start(t, ctx, proxy.Options{Resources: []string{"pods"}, TrustCache: []string{"pods"}})
 	direct := clientFor(t, mustConfig(t, "stranger"))
 	_, want := direct.CoreV1().Pods("").List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	for name, cfg := range map[string]*rest.Config{"token": as(t, s, "stranger"), "certificate": through(t, s, issue(t, callers, "stranger"))} {
@@ -94,7 +94,7 @@ func mustConfig(t *testing.T, user string) *rest.Config {
 // TestNamesAndNamespaces: a permission for one namespace, or for one name, allows only that.
 func TestNamesAndNamespaces(t *testing.T) {
 	ctx := begin(t)
-	s := start(t, ctx, proxy.Options{Resources: []string{"pods"}, Cached: []string{"pods"}})
+	s := start(t, ctx, proxy.Options{Resources: []string{"pods"}, TrustCache: []string{"pods"}})
 	admin := clientFor(t, shared.Config())
 	if _, err := admin.CoreV1().Pods("default").Create(ctx, newPod("mine"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)

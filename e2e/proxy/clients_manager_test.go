@@ -49,7 +49,7 @@ func (c copier) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 func TestManager(t *testing.T) {
 	ctx := begin(t)
 	granted(t, ctx, "carol", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps", "configmaps/finalizers"}, Verbs: []string{"*"}})
-	s := start(t, ctx, proxy.Options{Resources: []string{"configmaps"}, Cached: []string{"configmaps"}})
+	s := start(t, ctx, proxy.Options{Resources: []string{"configmaps"}, TrustCache: []string{"configmaps"}})
 	ctrl.SetLogger(logr.Discard())
 	carol := issue(t, callers, "carol")
 	straight := shared.Config()

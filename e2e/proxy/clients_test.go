@@ -89,7 +89,7 @@ spec:
 func TestKubectl(t *testing.T) {
 	ctx := begin(t)
 	granted(t, ctx, "reader", readPods)
-	s := start(t, ctx, proxy.Options{Resources: []string{"pods", "configmaps"}, Cached: []string{"pods"}})
+	s := start(t, ctx, proxy.Options{Resources: []string{"pods", "configmaps"}, TrustCache: []string{"pods"}})
 	proxied, direct := kubectls(t, s)
 	file := filepath.Join(t.TempDir(), "manifest.yaml")
 	for _, round := range []struct{ value, want string }{{"one", "created"}, {"two", "configured"}} {
@@ -153,7 +153,7 @@ func TestKubectl(t *testing.T) {
 func TestKubectlWatch(t *testing.T) {
 	ctx := begin(t)
 	granted(t, ctx, "carol", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list", "watch"}})
-	s := start(t, ctx, proxy.Options{Resources: []string{"pods"}, Cached: []string{"pods"}})
+	s := start(t, ctx, proxy.Options{Resources: []string{"pods"}, TrustCache: []string{"pods"}})
 	proxied, _ := kubectls(t, s)
 	proxied.kubeconfig = kubeconfig(t, through(t, s, issue(t, callers, "carol")))
 	pods := clientFor(t, shared.Config()).CoreV1().Pods("default")

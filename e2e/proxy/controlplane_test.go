@@ -104,7 +104,7 @@ func startControlPlane(t *testing.T, ctx context.Context, args ...string) *contr
 	forwarded := &forwardedLists{of: sets.New[string]()}
 	upstream.Wrap(func(rt http.RoundTripper) http.RoundTripper { return noting{rt, forwarded} })
 	s := start(t, ctx, proxy.Options{
-		Upstream: upstream, Resources: resourcesOption(t, rendered(t, ctx)), Cached: []string{"pods", "nodes"}, MemoryBudget: 64 << 20,
+		Upstream: upstream, Resources: resourcesOption(t, rendered(t, ctx)), TrustCache: []string{"pods", "nodes"}, MemoryBudget: 64 << 20,
 	})
 	cp := &controlPlane{proxy: s, forwarded: forwarded, admin: through(t, s, c.Config()), direct: clientFor(t, c.Config())}
 	cp.through = clientFor(t, cp.admin)

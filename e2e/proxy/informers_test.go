@@ -109,7 +109,7 @@ func TestInformers(t *testing.T) {
 				t.Setenv("KUBE_FEATURE_WatchListClient", strconv.FormatBool(watchList))
 				granted(t, ctx, "reader", readPods)
 				granted(t, ctx, "carol", readPods)
-				s := start(t, ctx, proxy.Options{Resources: []string{"pods"}, Cached: []string{"pods"}})
+				s := start(t, ctx, proxy.Options{Resources: []string{"pods"}, TrustCache: []string{"pods"}})
 				direct := clientFor(t, shared.Config())
 				front := issue(t, fronts, "front")
 				front.WrapTransport = func(rt http.RoundTripper) http.RoundTripper { return remoteUser{rt, "reader"} }

@@ -50,7 +50,7 @@ func TestWaysIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	cached := []string{"pods", "namespaces", "nodes", "clusterroles.rbac.authorization.k8s.io"}
-	s := start(t, ctx, proxy.Options{Resources: cached, Cached: cached})
+	s := start(t, ctx, proxy.Options{Resources: cached, TrustCache: cached})
 	through, direct := as(t, s, "reader"), mustConfig(t, "reader")
 	eventually.True(t, ctx, "the permission has come", func() bool {
 		code, _ := read(t, ctx, through, "/api/v1/namespaces/mine/pods?resourceVersion=0")

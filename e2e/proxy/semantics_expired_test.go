@@ -33,7 +33,7 @@ func TestSemanticsExpired(t *testing.T) {
 	ctx := begin(t)
 	client := dynamicFor(t)
 	makeNamespace(t, ctx, client)
-	s := start(t, ctx, proxy.Options{Resources: []string{"pods"}, Cached: []string{"pods"}, LogBytes: 4096})
+	s := start(t, ctx, proxy.Options{Resources: []string{"pods"}, TrustCache: []string{"pods"}, LogBytes: 4096})
 	theirs, ours := newServer(t, shared.Config()), newServer(t, through(t, s, shared.Config()))
 	w := newWorld(t, ctx, client, podResource)
 	for _, of := range []*server{theirs, ours} {

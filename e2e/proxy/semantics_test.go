@@ -74,7 +74,7 @@ func TestSemantics(t *testing.T) {
 	makeNamespace(t, ctx, client)
 	define(t, ctx, client)
 	cached := []string{"pods", "widgets." + widgetGroup}
-	s := start(t, ctx, proxy.Options{Resources: cached, Cached: cached})
+	s := start(t, ctx, proxy.Options{Resources: cached, TrustCache: cached})
 	theirs, ours := newServer(t, shared.Config()), newServer(t, through(t, s, shared.Config()))
 	for _, gvr := range []schema.GroupVersionResource{podResource, widgetResource} {
 		w := newWorld(t, ctx, client, gvr)

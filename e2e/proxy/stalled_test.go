@@ -116,7 +116,7 @@ func newStalledReplica(t *testing.T, ctx context.Context) *stalledReplica {
 	s := &stalledReplica{t: t, ctx: ctx, upstream: newStall()}
 	// The answers about callers outlast the test: what is stalled is not the caller.
 	known := proxy.Authentication{TokenTTL: deadline, AllowTTL: deadline, DenyTTL: deadline}
-	options := proxy.Options{Resources: []string{"pods"}, Cached: []string{"pods"}, Authentication: known}
+	options := proxy.Options{Resources: []string{"pods"}, TrustCache: []string{"pods"}, Authentication: known}
 	s.current = clientFor(t, as(t, start(t, ctx, options), "reader")).CoreV1().Pods("default")
 	options.Upstream = s.upstream.config(t)
 	s.server = start(t, ctx, options)
@@ -245,7 +245,7 @@ func (s *stalledReplica) goesOn(w watch.Interface, seen *corev1.PodList) {
 func TestPagesOfReplicas(t *testing.T) {
 	ctx := begin(t)
 	granted(t, ctx, "reader", readPods)
-	options := proxy.Options{Resources: []string{"pods"}, Cached: []string{"pods"}}
+	options := proxy.Options{Resources: []string{"pods"}, TrustCache: []string{"pods"}}
 	replicas := []*kubernetes.Clientset{clientFor(t, as(t, start(t, ctx, options), "reader")), clientFor(t, as(t, start(t, ctx, options), "reader"))}
 	direct := clientFor(t, shared.Config()).CoreV1().Pods("default")
 	if _, err := direct.Create(ctx, newPod("paged"), metav1.CreateOptions{}); err != nil {

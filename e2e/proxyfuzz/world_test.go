@@ -123,7 +123,7 @@ func (w *world) startProxy(t *testing.T, ctx context.Context) {
 			o.Resources = append(o.Resources, r.argument())
 		}
 		if r.cached {
-			o.Cached = append(o.Cached, r.argument())
+			o.TrustCache = append(o.TrustCache, r.argument())
 		}
 	}
 	var err error

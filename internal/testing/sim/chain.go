@@ -153,7 +153,7 @@ func (ch *chain) lag(h *etcd.History, now time.Duration) bool {
 // prove waits until the replica is proven to be current, as the proxy does before it answers a
 // consistent read, and checks the proof: the replica must have every write from before the wait. If
 // there is no proof, as when the servers send no bookmarks, the read is answered all the same, as
-// for proxy.Options.Cached.
+// for proxy.Options.TrustCache.
 func (r *replica) prove(ctx context.Context, f *feed.Feed) {
 	var era *etcd.Era
 	var rev int64

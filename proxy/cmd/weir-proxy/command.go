@@ -92,7 +92,7 @@ func (f *flags) addReads(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.FlushInterval, "watch-flush-interval", 0,
 		"Bound of the time between two writes to a watcher while changes keep coming, which grows with the number of watchers that are written to; "+
 			"0: 25ms; negative: each change is written at once")
-	fs.BoolVar(&o.ExpireLate, "expire-late-watches", false,
+	fs.BoolVar(&o.ExpireSlowWatches, "expire-late-watches", false,
 		"End a watch with 410 Expired once it is behind the change log (with a selector or a namespace: once more than 64 changes wait for it), or is to get changes that a relist has found; otherwise it is caught up from the state, each object once")
 }
 
@@ -126,7 +126,7 @@ func (f *flags) addCallers(fs *pflag.FlagSet) {
 	fs.DurationVar(&a.DenyTTL, "authorization-webhook-cache-unauthorized-ttl", 0, "How long a denial is kept; 0: 10s")
 	fs.DurationVar(&o.Recheck, "recheck", 0, "How often the caller of each watch is reviewed, as long as 20 reviews a second suffice; 0: 1m")
 	fs.DurationVar(&o.RecheckMax, "recheck-max", 0, "Longest time between two reviews of the caller of a watch, however many there are; 0: 1h")
-	fs.DurationVar(&o.Grace, "grace", 0, "How long the last answers about a caller count, for reads and watches, while the upstream cannot be reached; 0: 1h, negative: not at all")
+	fs.DurationVar(&o.OutageGrace, "grace", 0, "How long the last answers about a caller count, for reads and watches, while the upstream cannot be reached; 0: 1h, negative: not at all")
 }
 
 // addOperation defines the flags about what the proxy records and shows, and how it ends.
@@ -179,9 +179,9 @@ func (f *flags) complete() error {
 	case mode == "upstream" && !some:
 		f.options.ForwardConsistent = true
 	case mode == "cached" && !some:
-		f.options.Cached = f.options.Resources
+		f.options.TrustCache = f.options.Resources
 	case mode == "cached" && names != "":
-		f.options.Cached = strings.Split(names, ",")
+		f.options.TrustCache = strings.Split(names, ",")
 	default:
 		return command.Usagef("--consistency %q: want proven, upstream, cached, or cached: and resources", f.consistency)
 	}

@@ -8,8 +8,8 @@ import (
 
 const (
 	// gcPercent is how much garbage there may be, in percent of what is live. What is live is
-	// packed and nearly without pointers: a collection of it costs little, and the garbage that slow
-	// clients and many watches leave does not add up.
+	// packed and nearly without pointers: a collection of it costs little, and the garbage that
+	// slow clients and many watches leave does not add up.
 	gcPercent = 25
 	// minGarbage is how much garbage there may be in any case, in bytes. Otherwise a proxy with
 	// little live memory collects dozens of times a second when clients without credentials send

@@ -32,7 +32,7 @@ func explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	if errors.Is(err, proxy.ErrOptions) {
+	if errors.Is(err, proxy.ErrInvalidOptions) {
 		return command.Usage(unprefixed{err})
 	}
 	return unprefixed{err}

@@ -122,9 +122,9 @@ func kubeconfig(url string) string {
 func TestConsistency(t *testing.T) {
 	for text, want := range map[string]string{"proven": "", "upstream": "", "cached": "pods,nodes", "cached:pods": "pods", "cached:pods,leases.coordination.k8s.io": "pods,leases.coordination.k8s.io"} {
 		f := &flags{consistency: text, budget: "64Mi", log: "0", watches: "1Gi", responses: "1Gi", options: proxy.Options{Resources: []string{"pods", "nodes"}}}
-		if err := f.complete(); err != nil || strings.Join(f.options.Cached, ",") != want || f.options.MemoryBudget != 64<<20 ||
+		if err := f.complete(); err != nil || strings.Join(f.options.TrustCache, ",") != want || f.options.MemoryBudget != 64<<20 ||
 			f.options.ForwardConsistent != (text == "upstream") {
-			t.Errorf("%s: %q, %d, %v", text, f.options.Cached, f.options.MemoryBudget, err)
+			t.Errorf("%s: %q, %d, %v", text, f.options.TrustCache, f.options.MemoryBudget, err)
 		}
 	}
 }
