@@ -47,7 +47,7 @@ BASELINE      = go run ./measure/bench/cmd/baseline -tree $(BASELINETREE) -runs 
 # The modules beside the root. tidy has them find each other as go.work does, which go mod tidy does
 # not read.
 MODULES      = cmd/weir controllerruntime e2e examples measure/bench measure/doctor metrics proxy
-NESTED       = controllerruntime metrics proxy
+NESTED       = controllerruntime measure/doctor metrics proxy
 
 .PHONY: help test testprograms lint staticcheck unit fuzz fuzzable mutants e2e soak answers proxyfuzz hostile programs baseline baseline-check cost-model oldest next build release image apidiff fmt tidy release-check
 

@@ -23,9 +23,9 @@
 // without resourceVersion) are answered once the copy is proven to be current. They are forwarded
 // if the resource has fewer than a hundred objects, or the proof takes more than three seconds.
 // Options.TrustCache names resources that need no proof. The proxy forwards a GET of the current
-// state, a WATCH or LIST of a resourceVersion older than the log, and whatever the cache cannot
-// answer as kube-apiserver would: tables, unknown selectors, unknown media types, and requests with
-// an Origin header.
+// state, a WATCH or LIST of a resourceVersion older than the log, and what the cache cannot answer
+// as kube-apiserver would: tables, unknown selectors, unknown media types, and requests with an
+// Origin header.
 //
 // # How identities are forwarded
 //

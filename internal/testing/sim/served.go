@@ -16,7 +16,8 @@ import (
 	"github.com/weirproject/weir/internal/testing/sim/etcd"
 )
 
-// servedWatch passes on what a watch cache answers to a WATCH, and keeps it for check.
+// servedWatch passes on what a watch cache answers to a WATCH, and keeps it for check until the
+// WATCH ends: some kilobytes, since a world has few writes.
 type servedWatch struct {
 	http.ResponseWriter
 	run    *run

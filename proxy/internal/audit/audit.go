@@ -229,8 +229,8 @@ func (a *Recorder) record(r *http.Request, attrs authorizer.Attributes, rule aud
 	return rec, nil
 }
 
-// retryAfter is how often a request is answered although the last event could not be recorded, to
-// find out whether the log can be written again.
+// retryAfter is the time between two requests that are answered although the last event could not
+// be recorded. They show whether the log can be written again.
 const retryAfter = time.Second
 
 // Sink knows whether the last event was recorded. A policy may omit the stage RequestReceived, as
@@ -238,8 +238,8 @@ const retryAfter = time.Second
 // request has been answered. It is safe for concurrent use.
 type Sink struct {
 	audit.Backend
-	// failed is when the last event was not recorded, or the last request was let try, in
-	// nanoseconds since 1970. 0: the last event was recorded.
+	// failed is when the last event could not be recorded, or when mayAnswer last let a request
+	// through after that, in nanoseconds since 1970. 0: the last event was recorded.
 	failed atomic.Int64
 }
 
@@ -254,7 +254,8 @@ func (s *Sink) ProcessEvents(events ...*auditinternal.Event) bool {
 	return ok
 }
 
-// mayAnswer reports whether a request may be answered of which nothing is recorded before.
+// mayAnswer reports whether a request may be answered although its first event is recorded only
+// after the answer. After a failure it lets one request through per retryAfter.
 func (s *Sink) mayAnswer() bool {
 	last, now := s.failed.Load(), time.Now().UnixNano()
 	return last == 0 || now-last >= int64(retryAfter) && s.failed.CompareAndSwap(last, now)
