@@ -366,6 +366,22 @@ func TestGroupsUpstream(t *testing.T) {
 	}
 }
 
+// TestPageInAnotherForm: a page with a token of the proxy's is forwarded if the caller accepts only
+// a form that the proxy does not have. kube-apiserver serves it, or answers 406.
+func TestPageInAnotherForm(t *testing.T) {
+	u := startUpstream(t, apiserver.Options{Pods: 3})
+	tp := startProxy(t, u, Options{Resources: []string{"pods"}, TrustCache: []string{"pods"}})
+	tp.ready()
+	page := tp.continueToken()
+	for _, accept := range []string{"application/json;as=Table;v=v1;g=meta.k8s.io", "text/csv"} {
+		u.forwarded("")
+		tp.get("jane", "/api/v1/pods?limit=1&continue="+page, "Accept", accept)
+		if n := len(u.forwarded("/api/v1/pods")); n != 1 {
+			t.Errorf("%s: %d requests upstream", accept, n)
+		}
+	}
+}
+
 // TestForeignPage: a list with a continue token of another resource gets 410, or is forwarded if
 // the caller may not list.
 func TestForeignPage(t *testing.T) {

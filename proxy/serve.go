@@ -163,8 +163,14 @@ func detachURL(r *http.Request) {
 }
 
 // expired answers 410 to a continue token of ours that can no longer be served. It returns false if
-// the caller may not read: the upstream says so.
+// the caller may not read, or accepts only what the proxy does not have: the upstream says so. It
+// answers 406 before it looks at the token, and it understands the token.
 func (s *Server) expired(w http.ResponseWriter, r *http.Request, rq *request.Request) bool {
+	if res := s.resources.find(rq.GVR()); res != nil {
+		if sess := res.readSession(); sess != nil && !sess.encodes(r, rq) {
+			return false
+		}
+	}
 	_, d := s.authorize(r, rq)
 	if d == decisionDeny {
 		return false

@@ -169,18 +169,7 @@ func (res *resource) markReady(s *session) {
 
 // canServe reports whether the session can answer the read as kube-apiserver would.
 func (s *session) canServe(r *http.Request, rq *request.Request) bool {
-	form := "PartialObjectMetadata"
-	if rq.Verb == "list" {
-		form = "PartialObjectMetadataList"
-	}
-	if !s.serves(rq) || !rq.Accept.IsStrict(form) {
-		return false
-	}
-	indents := rq.Verb != "watch" && ofTerminal(r)
-	if enc, ok := s.Cache().Encoding(rq.Accept); !ok || (s.info.unknownFields || indents) && enc != wire.Protobuf {
-		return false
-	}
-	if !s.info.Custom && s.info.encoding == wire.JSON && rq.Accept.WantsProtobuf() {
+	if !s.serves(rq) || !s.encodes(r, rq) {
 		return false
 	}
 	if rq.Fields != nil {
@@ -191,6 +180,22 @@ func (s *session) canServe(r *http.Request, rq *request.Request) bool {
 		}
 	}
 	return rq.ExactVersion() == 0 || s.Cache().CanResumeFrom(rq.ResourceVersion)
+}
+
+// encodes reports whether the session has the form that the read accepts.
+func (s *session) encodes(r *http.Request, rq *request.Request) bool {
+	form := "PartialObjectMetadata"
+	if rq.Verb == "list" {
+		form = "PartialObjectMetadataList"
+	}
+	if !rq.Accept.IsStrict(form) {
+		return false
+	}
+	indents := rq.Verb != "watch" && ofTerminal(r)
+	if enc, ok := s.Cache().Encoding(rq.Accept); !ok || (s.info.unknownFields || indents) && enc != wire.Protobuf {
+		return false
+	}
+	return s.info.Custom || s.info.encoding != wire.JSON || !rq.Accept.WantsProtobuf()
 }
 
 // minProofObjects is the number of objects below which a read is forwarded: it costs the upstream
