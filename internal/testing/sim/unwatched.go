@@ -23,6 +23,9 @@ const (
 	// listsWithoutBookmarks is the same where servers send no bookmarks, so that a busy server and a
 	// quiet resource look like a network that swallows events: three times 90 s.
 	listsWithoutBookmarks = 270 * time.Second
+	// waitBeforeList is how long an informer may wait, without a WATCH, before such a list: the first
+	// wait after a failure.
+	waitBeforeList = time.Second
 )
 
 // unwatched compares informers with client-go's in the same world: each is without a WATCH for no
@@ -37,7 +40,9 @@ func (r *run) unwatched() {
 		lists *= 4
 	}
 	if r.world.Servers[0].Bookmarks < 0 {
-		lists += int(r.now() / listsWithoutBookmarks)
+		more := int(r.now() / listsWithoutBookmarks)
+		lists += more
+		most += time.Duration(more) * waitBeforeList
 	} else {
 		lists += int(r.now() / listsEvery)
 	}
@@ -46,7 +51,7 @@ func (r *run) unwatched() {
 			continue
 		}
 		if without := c.api.WithoutWatch(); without > most {
-			r.violate("unwatched", c, "was without a WATCH for %v in %v; client-go for %v", without, r.now(), most-unwatchedSlack)
+			r.violate("unwatched", c, "was without a WATCH for %v in %v; client-go for %v", without, r.now(), control.api.WithoutWatch())
 		}
 		if n := c.api.Lists(); n > lists {
 			r.violate("lists", c, "has listed %d times in %v; client-go may %d times", n, r.now(), lists)
