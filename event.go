@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/delivery"
 	"github.com/weirproject/weir/internal/core/resourceversion"
+	"github.com/weirproject/weir/internal/core/store"
 )
 
 // EventType says what happened to an object from one handler's point of view. The zero value is not
@@ -22,7 +23,7 @@ const (
 )
 
 // String returns the type as a WATCH spells it: "ADDED", "MODIFIED", "DELETED"; or "RESYNC".
-func (t EventType) String() string { return delivery.Type(t).String() }
+func (t EventType) String() string { return store.ChangeType(t).String() }
 
 // Event is one change from one handler's point of view. It decodes nothing until Object or Old is
 // called. It may be kept, and is safe for concurrent use; it then keeps two versions of one object
@@ -53,12 +54,12 @@ type Event[T Object] struct {
 // runtime.LockOSThread.
 type Handler[T Object] func(ctx context.Context, e Event[T])
 
-func eventOf[T Object](e delivery.Event, reader *reader) Event[T] {
+func eventOf[T Object](e store.Change, reader *reader) Event[T] {
 	event := Event[T]{
-		Type: EventType(e.Type), Initial: e.Initial, Coalesced: e.Coalesced, FinalStateUnknown: e.FinalStateUnknown(),
+		Type: EventType(e.Type()), Initial: e.Initial, Coalesced: e.Coalesced, FinalStateUnknown: e.FinalStateUnknown(),
 		old: Item[T]{e.Old, reader, true}, new: Item[T]{e.New, reader, true},
 	}
-	if e.Type == delivery.Deleted {
+	if event.Type == Deleted {
 		event.deletion = e.ResourceVersion
 	}
 	return event

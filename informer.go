@@ -130,7 +130,7 @@ func (i *Informer[T]) Handle(h Handler[T], opts HandlerOptions[T]) (*Registratio
 	if filter := opts.Filter; filter != nil {
 		o.Filter = func(s *store.Object) bool { return filter(Item[T]{s, i.reader, true}) }
 	}
-	r, err := i.engine.Handle(func(ctx context.Context, e delivery.Event) { h(ctx, eventOf[T](e, i.reader)) }, o)
+	r, err := i.engine.Handle(func(ctx context.Context, e store.Change) { h(ctx, eventOf[T](e, i.reader)) }, o)
 	if err != nil {
 		return nil, err
 	}

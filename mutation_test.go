@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/internal/core/delivery"
 	"github.com/weirproject/weir/internal/core/mutation"
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
@@ -56,7 +55,7 @@ func TestDetectMutation(t *testing.T) {
 		"Get": func(inf *Informer[*corev1.Pod]) (any, error) { return inf.Get("d/b") },
 		"Old": func(inf *Informer[*corev1.Pod]) (any, error) {
 			o, _ := inf.store.Get("d/b")
-			return eventOf[*corev1.Pod](delivery.Event{Type: delivery.Deleted, Old: o}, inf.reader).Old()
+			return eventOf[*corev1.Pod](store.Change{Old: o}, inf.reader).Old()
 		},
 		"an index": func(inf *Informer[*corev1.Pod]) (kept any, err error) {
 			err = inf.AddIndex("i", ByFunc(func(p *corev1.Pod) ([]string, error) {

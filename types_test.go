@@ -7,15 +7,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weirproject/weir"
-	"github.com/weirproject/weir/internal/core/delivery"
 	"github.com/weirproject/weir/internal/core/reflector"
+	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
 // TestEnumerations: the package's constants equal those of the packages that it passes them to.
 func TestEnumerations(t *testing.T) {
 	for own, theirs := range map[any]any{
-		weir.Added: delivery.Added, weir.Updated: delivery.Updated, weir.Deleted: delivery.Deleted, weir.Resynced: delivery.Resynced,
+		weir.Added: store.Added, weir.Updated: store.Updated, weir.Deleted: store.Deleted, weir.Resynced: store.Resynced,
 
 		weir.ModeAuto: reflector.Auto, weir.ModeList: reflector.List, weir.ModePages: reflector.Pages, weir.ModeWatchList: reflector.WatchList,
 

@@ -80,7 +80,7 @@ func BenchmarkUpdates(b *testing.B) {
 				for got := cursor.Next(changes); got > 0; got = cursor.Next(changes) {
 					for _, c := range changes[:got] {
 						if c.Old != nil {
-							r.handle(b.Context(), delivery.Event{Type: delivery.Updated, Old: c.Old, New: c.New, ResourceVersion: c.ResourceVersion})
+							r.handle(b.Context(), store.Change{Old: c.Old, New: c.New, ResourceVersion: c.ResourceVersion})
 						}
 					}
 					clear(changes[:got])

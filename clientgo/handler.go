@@ -136,7 +136,7 @@ func (r *registration) HasSyncedChecker() cache.DoneChecker {
 func (r *registration) ShutdownChan() <-chan struct{} { return r.delivery.Done() }
 
 // handle delivers an event to the handler. Its caller recovers the handler's panics.
-func (r *registration) handle(_ context.Context, e delivery.Event) {
+func (r *registration) handle(_ context.Context, e store.Change) {
 	if err := r.call(e); err != nil {
 		utilruntime.HandleErrorWithLogger(r.logger, err, "An event is left out", "handler", handlerName(r.handler), "key", e.Key())
 	}
@@ -144,14 +144,14 @@ func (r *registration) handle(_ context.Context, e delivery.Event) {
 
 // call decodes the arguments of the handler's callback and calls it. The error names the object
 // that could not be decoded.
-func (r *registration) call(e delivery.Event) error {
+func (r *registration) call(e store.Change) error {
 	e, deliverable := r.undecodable.adjust(e)
 	if !deliverable {
 		delete(r.undecodable, e.Key())
 		return nil
 	}
-	switch e.Type {
-	case delivery.Added:
+	switch e.Type() {
+	case store.Added:
 		if !r.callbacks.added {
 			return r.record(e, nil)
 		}
@@ -161,7 +161,7 @@ func (r *registration) call(e delivery.Event) error {
 		}
 		_ = r.record(e, nil)
 		r.handler.OnAdd(r.derive(e.New, added), e.Initial)
-	case delivery.Updated, delivery.Resynced:
+	case store.Updated, store.Resynced:
 		if !r.callbacks.updated {
 			return r.record(e, nil)
 		}
@@ -174,7 +174,7 @@ func (r *registration) call(e delivery.Event) error {
 			is = r.derive(e.New, is)
 		}
 		r.handler.OnUpdate(was, is)
-	case delivery.Deleted:
+	case store.Deleted:
 		_ = r.record(e, nil)
 		r.informer.store.DropDerived(e.Key())
 		if r.callbacks.deleted {
@@ -198,7 +198,7 @@ func (r *registration) derive(o *store.Object, value any) any {
 
 // record records whether an event can be delivered, before it is. It returns the error to report,
 // if any.
-func (r *registration) record(e delivery.Event, err error) error {
+func (r *registration) record(e store.Change, err error) error {
 	if err == nil && len(r.undecodable) == 0 {
 		return nil
 	}
@@ -209,7 +209,7 @@ func (r *registration) record(e delivery.Event, err error) error {
 }
 
 // addedValue returns the value of an object that the handler has not seen.
-func (r *registration) addedValue(e delivery.Event) (any, error) {
+func (r *registration) addedValue(e store.Change) (any, error) {
 	reader, others := r.informer.indexer.reader, r.informer.otherHandlers()
 	if e.Initial {
 		return reader.handlerValue(e.New, others)
@@ -220,7 +220,7 @@ func (r *registration) addedValue(e delivery.Event) (any, error) {
 // updateValues returns the values of the two versions of an update. The error is the new version's.
 // If the old version cannot be decoded, the handler has never received it, and receives a
 // placeholder.
-func (r *registration) updateValues(e delivery.Event) (was, is any, err error) {
+func (r *registration) updateValues(e store.Change) (was, is any, err error) {
 	reader, others := r.informer.indexer.reader, r.informer.otherHandlers()
 	if e.Old == e.New {
 		is, err = reader.handlerValue(e.New, others)
@@ -237,7 +237,7 @@ func (r *registration) updateValues(e delivery.Event) (was, is any, err error) {
 
 // deletedValue returns the argument of OnDelete: the object with the resourceVersion of its
 // deletion, or a tombstone if the deletion or a change before it was missed.
-func (r *registration) deletedValue(e delivery.Event) any {
+func (r *registration) deletedValue(e store.Change) any {
 	reader, others := r.informer.indexer.reader, r.informer.otherHandlers()
 	if e.FinalStateUnknown() {
 		return reader.tombstone(e.Key(), e.Old, others)

@@ -2,7 +2,6 @@ package clientgo
 
 import (
 	"github.com/weirproject/weir/internal/core/codec"
-	"github.com/weirproject/weir/internal/core/delivery"
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
 )
@@ -19,24 +18,24 @@ type undelivered struct {
 
 // adjust replaces a version that could not be delivered by the version that was delivered last. It
 // reports false for an event of an object that the handler has never received.
-func (u undecodable) adjust(e delivery.Event) (delivery.Event, bool) {
+func (u undecodable) adjust(e store.Change) (store.Change, bool) {
 	object, ok := u[e.Key()]
 	switch {
-	case !ok || e.Type == delivery.Added:
+	case !ok || e.Old == nil:
 	case object.last != nil:
 		e.Old = object.last
 		e.Missed = e.Missed || e.New == nil // the delivered version is not the final state
 	case e.New == nil:
 		return e, false
 	default:
-		e.Type, e.Old = delivery.Added, nil
+		e.Old = nil
 	}
 	return e, true
 }
 
 // record records the outcome of an adjusted event. It returns err unless that has been reported for
 // this version.
-func (u undecodable) record(e delivery.Event, err error) error {
+func (u undecodable) record(e store.Change, err error) error {
 	if err == nil || e.New == nil {
 		delete(u, e.Key())
 		return nil

@@ -46,25 +46,25 @@ func TestUndecodable(t *testing.T) {
 			return o
 		}
 		a, b, c, d, e := version("1", true), version("2", false), version("3", false), version("4", true), version("5", false)
-		update := func(was, is *store.Object) delivery.Event {
-			return delivery.Event{Type: delivery.Updated, Old: was, New: is}
+		update := func(was, is *store.Object) store.Change {
+			return store.Change{Old: was, New: is}
 		}
-		add := func(o *store.Object) delivery.Event { return delivery.Event{Type: delivery.Added, New: o} }
-		resync := func(o *store.Object) delivery.Event { return delivery.Event{Type: delivery.Resynced, Old: o, New: o} }
-		remove := func(o *store.Object) delivery.Event {
-			return delivery.Event{Type: delivery.Deleted, Old: o, ResourceVersion: 9}
+		add := func(o *store.Object) store.Change { return store.Change{New: o} }
+		resync := func(o *store.Object) store.Change { return store.Change{Old: o, New: o} }
+		remove := func(o *store.Object) store.Change {
+			return store.Change{Old: o, ResourceVersion: 9}
 		}
 		for name, test := range map[string]struct {
-			events  []delivery.Event
+			events  []store.Change
 			calls   []string
 			reports int
 		}{
-			"good behind bad":      {[]delivery.Event{add(a), update(a, b), update(b, c), update(c, d)}, []string{"add d/a@1 v=", "update d/a@1 v= -> d/a@4 v="}, 2},
-			"gone behind bad":      {[]delivery.Event{add(a), update(a, b), remove(b)}, []string{"add d/a@1 v=", "delete tombstone d/a d/a@1 v="}, 1},
-			"never good":           {[]delivery.Event{add(b), update(b, c), remove(c)}, nil, 2},
-			"bad first":            {[]delivery.Event{add(b), resync(b), update(b, d), resync(d), remove(d)}, []string{"add d/a@4 v=", "update d/a@4 v= -> d/a@4 v=", "delete d/a@9 v="}, 1},
-			"resynced while bad":   {[]delivery.Event{add(a), update(a, b), resync(b), resync(b), update(b, d)}, []string{"add d/a@1 v=", "update d/a@1 v= -> d/a@4 v="}, 1},
-			"bad, good, bad, gone": {[]delivery.Event{add(b), update(b, d), update(d, e), remove(e)}, []string{"add d/a@4 v=", "delete tombstone d/a d/a@4 v="}, 2},
+			"good behind bad":      {[]store.Change{add(a), update(a, b), update(b, c), update(c, d)}, []string{"add d/a@1 v=", "update d/a@1 v= -> d/a@4 v="}, 2},
+			"gone behind bad":      {[]store.Change{add(a), update(a, b), remove(b)}, []string{"add d/a@1 v=", "delete tombstone d/a d/a@1 v="}, 1},
+			"never good":           {[]store.Change{add(b), update(b, c), remove(c)}, nil, 2},
+			"bad first":            {[]store.Change{add(b), resync(b), update(b, d), resync(d), remove(d)}, []string{"add d/a@4 v=", "update d/a@4 v= -> d/a@4 v=", "delete d/a@9 v="}, 1},
+			"resynced while bad":   {[]store.Change{add(a), update(a, b), resync(b), resync(b), update(b, d)}, []string{"add d/a@1 v=", "update d/a@1 v= -> d/a@4 v="}, 1},
+			"bad, good, bad, gone": {[]store.Change{add(b), update(b, d), update(d, e), remove(e)}, []string{"add d/a@4 v=", "delete tombstone d/a d/a@4 v="}, 2},
 		} {
 			calls := newRecorder()
 			reports = 0

@@ -23,10 +23,10 @@ type calls struct {
 const longestWindow = 5 * time.Minute
 
 // begin records the start of a call and returns its time.
-func (c *calls) begin(e *Event) time.Duration {
+func (c *calls) begin(change *store.Change) time.Duration {
 	now := time.Since(c.base)
-	c.doing.Store(uint32(e.Type))
-	c.object.Store(e.Object())
+	c.doing.Store(uint32(change.Type()))
+	c.object.Store(change.Object())
 	c.began.Store(int64(now) + 1)
 	return now
 }
@@ -47,12 +47,12 @@ func (c *calls) end(began time.Duration) {
 
 // current returns how long the current call has lasted, and its event type and object. object is
 // nil outside a call.
-func (c *calls) current() (lasted time.Duration, doing Type, object *store.Object) {
+func (c *calls) current() (lasted time.Duration, doing store.ChangeType, object *store.Object) {
 	object, began := c.object.Load(), c.began.Load()
 	if object == nil || began == 0 {
 		return 0, 0, nil
 	}
-	return time.Since(c.base) - time.Duration(began-1), Type(c.doing.Load()), object
+	return time.Since(c.base) - time.Duration(began-1), store.ChangeType(c.doing.Load()), object
 }
 
 // longestRecent returns the longest call that ended within the last one or two windows.

@@ -30,7 +30,7 @@ func fanOut(b *testing.B, handlers int) {
 	handled := make(chan struct{})
 	workers := &Workers{}
 	for range handlers {
-		r := New(w.store, func(context.Context, Event) {
+		r := New(w.store, func(context.Context, store.Change) {
 			if left.Add(-1) == 0 {
 				handled <- struct{}{}
 			}

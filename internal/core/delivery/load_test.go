@@ -42,7 +42,7 @@ func TestSyncedUnderSteadyLoad(t *testing.T) {
 				defer w.store.Close()
 				var r *Registration
 				calls, initial, syncedAfter := 0, map[string]bool{}, -1
-				handle := func(_ context.Context, e Event) {
+				handle := func(_ context.Context, e store.Change) {
 					if r.HasSynced() && syncedAfter < 0 {
 						syncedAfter = calls
 						if len(initial) != objects {
@@ -88,13 +88,13 @@ func TestResyncNowUnderSteadyLoad(t *testing.T) {
 			var r *Registration
 			asked, first, calls := 0, 0, 0
 			resynced, seen := map[string]int{}, map[string]uint64{}
-			r = New(w.store, func(_ context.Context, e Event) {
+			r = New(w.store, func(_ context.Context, e store.Change) {
 				calls++
 				rv, _ := e.Object().ResourceVersionNumber()
-				if rv < seen[e.Key()] || e.Type == Resynced && rv != seen[e.Key()] {
-					t.Errorf("%s: %s at %d, but %d was seen", e.Key(), e.Type, rv, seen[e.Key()])
+				if rv < seen[e.Key()] || e.Type() == store.Resynced && rv != seen[e.Key()] {
+					t.Errorf("%s: %s at %d, but %d was seen", e.Key(), e.Type(), rv, seen[e.Key()])
 				}
-				if seen[e.Key()] = rv; e.Type == Resynced {
+				if seen[e.Key()] = rv; e.Type() == store.Resynced {
 					if resynced[e.Key()]++; first == 0 {
 						first = calls
 					}
@@ -134,7 +134,7 @@ func TestSweepOfNothing(t *testing.T) {
 		defer w.store.Close()
 		began := time.Now()
 		var log []string
-		r := New(w.store, func(_ context.Context, e Event) {
+		r := New(w.store, func(_ context.Context, e store.Change) {
 			log = append(log, fmt.Sprintf("%s after %s", line(e), time.Since(began)))
 		}, Options{Resync: time.Minute})
 		go r.Run(ctx)
@@ -179,7 +179,7 @@ func TestCloseAndRunTwice(t *testing.T) {
 		synctest.Wait()
 		expect(t, *log, `ADDED d/a -→1 initial`)
 
-		never := New(w.store, func(context.Context, Event) { t.Error("called") }, Options{})
+		never := New(w.store, func(context.Context, store.Change) { t.Error("called") }, Options{})
 		never.Close()
 		never.Run(ctx)
 		never.Close()
@@ -187,7 +187,7 @@ func TestCloseAndRunTwice(t *testing.T) {
 
 		ended, stop := context.WithCancel(ctx)
 		stop()
-		late := New(w.store, func(context.Context, Event) { t.Error("called") }, Options{})
+		late := New(w.store, func(context.Context, store.Change) { t.Error("called") }, Options{})
 		late.Run(ended)
 		<-late.Done()
 		late.Close()
@@ -205,7 +205,7 @@ func TestSyncedAfterWhatIsInHand(t *testing.T) {
 		two := &testStore{t: t, store: one.store, writer: one.store.Writer(store.Scope{Owner: 1})}
 		var r *Registration
 		synced := map[string]bool{}
-		r = New(one.store, func(_ context.Context, e Event) {
+		r = New(one.store, func(_ context.Context, e store.Change) {
 			if e.Key() == "d/a" {
 				two.rv = 2
 				two.sync("b") // the version that the other writer has put

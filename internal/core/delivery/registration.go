@@ -11,9 +11,9 @@ import (
 	"github.com/weirproject/weir/internal/core/store"
 )
 
-// Func handles one event. It is called with one event at a time, not always by the same goroutine.
+// Func handles one change. It is called with one event at a time, not always by the same goroutine.
 // Its context ends when the registration is stopped; a Func that blocks should then return.
-type Func func(context.Context, Event)
+type Func func(context.Context, store.Change)
 
 // Options configure a handler. The zero value delivers every change and makes no resync.
 type Options struct {
@@ -256,39 +256,30 @@ func (r *Registration) deliverAll(ctx context.Context, changes []store.Change) {
 
 // deliver passes a change of the store to the handler.
 func (r *Registration) deliver(ctx context.Context, c store.Change) {
-	e := Event{Old: c.Old, New: c.New, Initial: c.Initial, Coalesced: c.Coalesced, Missed: c.Missed, ResourceVersion: c.ResourceVersion}
 	if c.Old != nil && c.New != nil && !r.opts.UpdateNamesakes && !c.Old.SameUID(c.New) {
-		r.deliverFiltered(ctx, Event{Old: c.Old, Coalesced: c.Coalesced, Missed: true})
+		r.deliverFiltered(ctx, store.Change{Revision: c.Revision, Old: c.Old, Coalesced: c.Coalesced, Missed: true})
 		if ctx.Err() != nil {
 			return
 		}
-		e.Old, e.Initial, e.Coalesced = nil, c.Awaited, false
+		c.Old, c.Initial, c.Coalesced = nil, c.Awaited, false
 	}
-	r.deliverFiltered(ctx, e)
+	r.deliverFiltered(ctx, c)
 }
 
 // deliverFiltered removes the versions that the handler's filter rejects, and calls the handler if
 // one remains.
-func (r *Registration) deliverFiltered(ctx context.Context, e Event) {
+func (r *Registration) deliverFiltered(ctx context.Context, c store.Change) {
 	if r.opts.Filter != nil {
-		if e.Old != nil && !r.passes(e.Old) {
-			e.Old = nil
+		if c.Old != nil && !r.passes(c.Old) {
+			c.Old = nil
 		}
-		if e.New != nil && !r.passes(e.New) {
-			e.New, e.Refused = nil, true
+		if c.New != nil && !r.passes(c.New) {
+			c.New, c.Refused = nil, true
 		}
 	}
-	switch {
-	case e.Old == nil && e.New == nil:
-		return
-	case e.Old == nil:
-		e.Type = Added
-	case e.New == nil:
-		e.Type = Deleted
-	default:
-		e.Type = Updated
+	if c.Old != nil || c.New != nil {
+		r.call(ctx, c)
 	}
-	r.call(ctx, e)
 }
 
 // passes reports whether the filter accepts the object. It is false if the filter panics.
@@ -297,11 +288,11 @@ func (r *Registration) passes(o *store.Object) (ok bool) {
 	return r.opts.Filter(o)
 }
 
-func (r *Registration) call(ctx context.Context, e Event) {
-	defer r.calls.end(r.calls.begin(&e))
-	defer r.recover(e.Key())
+func (r *Registration) call(ctx context.Context, c store.Change) {
+	defer r.calls.end(r.calls.begin(&c))
+	defer r.recover(c.Key())
 	r.handled.Add(1)
-	r.handle(ctx, e)
+	r.handle(ctx, c)
 }
 
 // recover limits a panic of the handler or its filter to the call that raised it.

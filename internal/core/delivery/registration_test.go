@@ -14,14 +14,14 @@ import (
 )
 
 // line formats an event for the stories below.
-func line(e Event) string {
+func line(e store.Change) string {
 	version := func(o *store.Object) string {
 		if o == nil {
 			return "-"
 		}
 		return o.ResourceVersion()
 	}
-	s := fmt.Sprintf("%s %s %s→%s", e.Type, e.Key(), version(e.Old), version(e.New))
+	s := fmt.Sprintf("%s %s %s→%s", e.Type(), e.Key(), version(e.Old), version(e.New))
 	if e.Initial {
 		s += " initial"
 	}
@@ -31,7 +31,7 @@ func line(e Event) string {
 	switch {
 	case e.FinalStateUnknown():
 		s += " unknown"
-	case e.Type == Deleted && e.ResourceVersion != 0:
+	case e.Type() == store.Deleted && e.ResourceVersion != 0:
 		s += fmt.Sprintf(" at %d", e.ResourceVersion)
 	}
 	if e.Refused {
@@ -50,7 +50,7 @@ func expect(t *testing.T, got []string, want string) {
 // follow runs a registration inside a synctest bubble and returns the received events.
 func follow(ctx context.Context, s *store.Store, opts Options) (*Registration, *[]string) {
 	var log []string
-	r := New(s, func(_ context.Context, e Event) { log = append(log, line(e)) }, opts)
+	r := New(s, func(_ context.Context, e store.Change) { log = append(log, line(e)) }, opts)
 	go r.Run(ctx)
 	return r, &log
 }
@@ -168,7 +168,7 @@ func TestPanicHurtsOnlyItsOwnCall(t *testing.T) {
 		boom := errors.New("boom")
 		var panics []*PanicError
 		var calls int
-		bad := New(w.store, func(_ context.Context, e Event) {
+		bad := New(w.store, func(_ context.Context, e store.Change) {
 			calls++
 			if e.Key() == "d/b" {
 				panic(boom)
@@ -202,7 +202,7 @@ func TestBlockedHandler(t *testing.T) {
 		defer w.store.Close()
 		release := make(chan struct{})
 		var log []string
-		blocked := New(w.store, func(_ context.Context, e Event) {
+		blocked := New(w.store, func(_ context.Context, e store.Change) {
 			<-release
 			log = append(log, line(e))
 		}, Options{})
@@ -265,7 +265,7 @@ func TestStopWhileBusy(t *testing.T) {
 		w := newTestStore(t, store.Config{})
 		defer w.store.Close()
 		var calls int
-		r := New(w.store, func(ctx context.Context, _ Event) {
+		r := New(w.store, func(ctx context.Context, _ store.Change) {
 			calls++
 			<-ctx.Done()
 		}, Options{})

@@ -27,7 +27,7 @@ func (r *Registration) resynced(ctx context.Context, o *store.Object) bool {
 	if !r.cursor.Saw(o) || r.opts.Filter != nil && !r.passes(o) {
 		return false
 	}
-	r.call(ctx, Event{Type: Resynced, Old: o, New: o})
+	r.call(ctx, store.Change{Revision: o.Revision(), Old: o, New: o})
 	return true
 }
 

@@ -36,13 +36,14 @@ DELETED d/b 2→- coalesced unknown`},
 				w.sync(tc.held...)
 				var log []string
 				var r *Registration
-				r = New(w.store, func(_ context.Context, e Event) { // no other goroutine writes meanwhile
+				r = New(w.store, func(_ context.Context, e store.Change) {
+					// No other goroutine writes meanwhile.
 					log = append(log, line(e))
 					switch {
 					case len(log) == len(tc.held):
 						w.put("b", "")
 						r.ResyncNow()
-					case e.Type == Resynced && e.Key() == "d/a":
+					case e.Type() == store.Resynced && e.Key() == "d/a":
 						w.del("b")
 					}
 				}, Options{})

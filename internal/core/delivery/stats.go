@@ -1,6 +1,10 @@
 package delivery
 
-import "time"
+import (
+	"time"
+
+	"github.com/weirproject/weir/internal/core/store"
+)
 
 // Stats are the counters of one handler.
 type Stats struct {
@@ -12,7 +16,7 @@ type Stats struct {
 	Busy time.Duration
 	// Doing is the type of the event in the current call, and Key its object's key. They are zero
 	// outside a call.
-	Doing Type
+	Doing store.ChangeType
 	Key   string
 	// Longest is the longest call that ended within the last five to ten minutes, or the current one
 	// if that is longer. Spent is the time in all calls together, the current one included.

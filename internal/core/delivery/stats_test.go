@@ -18,7 +18,7 @@ func TestCalls(t *testing.T) {
 		w := newTestStore(t, store.Config{})
 		defer w.store.Close()
 		took := map[string]time.Duration{"d/a": time.Second, "d/b": 3 * time.Second, "d/c": 2 * time.Second}
-		r := New(w.store, func(_ context.Context, e Event) {
+		r := New(w.store, func(_ context.Context, e store.Change) {
 			time.Sleep(took[e.Key()])
 			if e.Key() == "d/b" {
 				panic("b")
@@ -30,7 +30,7 @@ func TestCalls(t *testing.T) {
 			w.put(name, "")
 			time.Sleep(took["d/"+name] / 2)
 			s := r.Stats()
-			if half := took["d/"+name] / 2; s.Busy != half || s.Key != "d/"+name || s.Doing != Added || s.Longest != max(longest, half) || s.Spent != spent+half {
+			if half := took["d/"+name] / 2; s.Busy != half || s.Key != "d/"+name || s.Doing != store.Added || s.Longest != max(longest, half) || s.Spent != spent+half {
 				t.Errorf("in the call of %s: %+v", name, s)
 			}
 			time.Sleep(took["d/"+name])
@@ -77,7 +77,7 @@ func TestSwept(t *testing.T) {
 		w := newTestStore(t, store.Config{})
 		defer w.store.Close()
 		w.sync(names(1000)...)
-		r := New(w.store, func(context.Context, Event) {}, Options{Resync: 10 * time.Second, ResyncStart: 0.5})
+		r := New(w.store, func(context.Context, store.Change) {}, Options{Resync: 10 * time.Second, ResyncStart: 0.5})
 		go r.Run(ctx)
 		for _, want := range []float64{0.6, 0.7, 0.8, 0.9, 0, 0.1, 0.2} {
 			time.Sleep(time.Second)

@@ -21,8 +21,8 @@ func TestResyncIsLevel(t *testing.T) {
 		begin := time.Now()
 		perKey := map[string]int{}
 		perBucket := make([]int, 2*period/bucket)
-		r := New(w.store, func(_ context.Context, e Event) {
-			if e.Type != Resynced {
+		r := New(w.store, func(_ context.Context, e store.Change) {
+			if e.Type() != store.Resynced {
 				return
 			}
 			perKey[e.Key()]++
@@ -59,9 +59,9 @@ func TestResyncAfterABusyHandler(t *testing.T) {
 		w.sync(names(1000)...)
 		var slept bool
 		var after []time.Time
-		r := New(w.store, func(_ context.Context, e Event) {
+		r := New(w.store, func(_ context.Context, e store.Change) {
 			switch {
-			case e.Type != Resynced:
+			case e.Type() != store.Resynced:
 			case !slept:
 				slept = true
 				time.Sleep(5 * time.Second)

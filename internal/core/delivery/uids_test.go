@@ -80,7 +80,7 @@ MODIFIED d/a 7→8`},
 				defer w.store.Close()
 				var log []string
 				release := make(chan struct{})
-				r := New(w.store, func(_ context.Context, e Event) {
+				r := New(w.store, func(_ context.Context, e store.Change) {
 					log = append(log, line(e))
 					<-release
 				}, tc.opts)
@@ -113,8 +113,8 @@ func TestNamesakeAfterRemoval(t *testing.T) {
 		defer w.store.Close()
 		var log []string
 		var r *Registration
-		r = New(w.store, func(_ context.Context, e Event) {
-			if log = append(log, line(e)); e.Type == Deleted {
+		r = New(w.store, func(_ context.Context, e store.Change) {
+			if log = append(log, line(e)); e.Type() == store.Deleted {
 				r.Close()
 			}
 		}, Options{})
@@ -228,7 +228,7 @@ type uidWatcher struct {
 	wrong   []string
 }
 
-func (h *uidWatcher) handle(_ context.Context, e Event) {
+func (h *uidWatcher) handle(_ context.Context, e store.Change) {
 	time.Sleep(h.pause)
 	complain := func(format string, args ...any) {
 		h.wrong = append(h.wrong, line(e)+": "+fmt.Sprintf(format, args...))
@@ -238,11 +238,11 @@ func (h *uidWatcher) handle(_ context.Context, e Event) {
 	switch {
 	case e.Old != nil && e.New != nil && e.Old.UID() != uid:
 		complain("from uid %s to %s", e.Old.UID(), uid)
-	case e.Type == Added && l != nil:
+	case e.Type() == store.Added && l != nil:
 		complain("the second beginning of %s", uid)
-	case e.Type == Added && h.current[e.Key()] != "":
+	case e.Type() == store.Added && h.current[e.Key()] != "":
 		complain("of %s, while it has %s", uid, h.current[e.Key()])
-	case e.Type != Added && (l == nil || h.current[e.Key()] != uid):
+	case e.Type() != store.Added && (l == nil || h.current[e.Key()] != uid):
 		complain("of %s, while it has %q", uid, h.current[e.Key()])
 	}
 	if l == nil {
@@ -250,7 +250,7 @@ func (h *uidWatcher) handle(_ context.Context, e Event) {
 		h.seen[uid] = l
 	}
 	l.last, h.current[e.Key()] = e.Object().ResourceVersion(), uid
-	if e.Type == Deleted {
+	if e.Type() == store.Deleted {
 		delete(h.current, e.Key())
 		l.isGone = true
 		if !e.FinalStateUnknown() {

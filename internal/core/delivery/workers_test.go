@@ -20,7 +20,7 @@ import (
 // run runs n handlers, which are identified by their index.
 func run(ctx context.Context, s *store.Store, workers *Workers, n int, handle func(i int)) (all []*Registration) {
 	for i := range n {
-		r := New(s, func(context.Context, Event) { handle(i) }, Options{Workers: workers})
+		r := New(s, func(context.Context, store.Change) { handle(i) }, Options{Workers: workers})
 		all = append(all, r)
 		go r.Run(ctx)
 	}
@@ -123,7 +123,7 @@ func TestHandlersShareDecoded(t *testing.T) {
 	workers := &Workers{}
 	var all []*Registration
 	for range handlers {
-		r := New(w.store, func(_ context.Context, e Event) {
+		r := New(w.store, func(_ context.Context, e store.Change) {
 			if _, _, ok := e.New.Cached(); !ok {
 				value, err := e.New.DecodeOnce()
 				if err != nil {
@@ -157,7 +157,7 @@ func TestTurns(t *testing.T) {
 		w := newTestStore(t, store.Config{LogBytes: 1 << 30})
 		w.sync()
 		handled := 0
-		r := New(w.store, func(context.Context, Event) { handled++ }, Options{})
+		r := New(w.store, func(context.Context, store.Change) { handled++ }, Options{})
 		changes := make([]store.Change, batchSize)
 		if _, ok := r.begin(t.Context()); !ok || r.serve(changes) {
 			t.Fatal("there is something to do at the beginning")
@@ -219,7 +219,7 @@ func TestWorkersUnderLoad(t *testing.T) {
 	follow := func(rng *rand.Rand, ctx context.Context) {
 		var busy atomic.Bool
 		seen := 0
-		r := New(w.store, func(_ context.Context, e Event) {
+		r := New(w.store, func(_ context.Context, e store.Change) {
 			if busy.Swap(true) {
 				t.Error("two calls of a handler at one time")
 			}
@@ -255,7 +255,7 @@ func TestWorkersUnderLoad(t *testing.T) {
 	for range 3000 {
 		w.put("a", "")
 	}
-	final := New(w.store, func(context.Context, Event) {}, Options{Workers: &workers})
+	final := New(w.store, func(context.Context, store.Change) {}, Options{Workers: &workers})
 	go final.Run(ctx)
 	<-final.Synced()
 	cancel()

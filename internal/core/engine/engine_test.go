@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 
 	"github.com/weirproject/weir/internal/core/delivery"
+	"github.com/weirproject/weir/internal/core/store"
 )
 
 // TestHandlerNames: a handler without a name receives the lowest number that no other has, so that
@@ -16,7 +17,7 @@ func TestHandlerNames(t *testing.T) {
 	e := New(Config{Name: "pods"})
 	handle := func(opts delivery.Options) *delivery.Registration {
 		t.Helper()
-		r, err := e.Handle(func(context.Context, delivery.Event) {}, opts)
+		r, err := e.Handle(func(context.Context, store.Change) {}, opts)
 		if err != nil {
 			t.Fatal(err)
 		}

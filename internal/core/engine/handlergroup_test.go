@@ -41,12 +41,12 @@ func TestHandlerGroups(t *testing.T) {
 				t.Errorf("%s: %+v, want %d and %d", name, got, handled, panics)
 			}
 		}
-		calm := handle("a", func(context.Context, delivery.Event) {})
-		panics := handle("a", func(context.Context, delivery.Event) {
+		calm := handle("a", func(context.Context, store.Change) {})
+		panics := handle("a", func(context.Context, store.Change) {
 			<-block
 			panic("last")
 		})
-		handle("b", func(context.Context, delivery.Event) {})
+		handle("b", func(context.Context, store.Change) {})
 		put(t, w, `{"metadata":{"name":"x","resourceVersion":"1"}}`)
 		expect("a", 2, 0)
 		e.Remove(panics)
@@ -61,7 +61,7 @@ func TestHandlerGroups(t *testing.T) {
 		if got := slices.Collect(maps.Keys(e.HandlerGroups())); !slices.Equal(got, []string{"b"}) || len(e.removed.left)+len(e.removed.leaving) != 0 {
 			t.Errorf("handlers of %q are registered, and %+v of removed ones", got, e.removed)
 		}
-		handle("a", func(context.Context, delivery.Event) {})
+		handle("a", func(context.Context, store.Change) {})
 		expect("a", 1, 0)
 		cancel()
 		if err := <-done; err != nil {

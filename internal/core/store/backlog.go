@@ -28,25 +28,19 @@ type backlog struct {
 // blocked for good would grow with each object that is created and deleted.
 const maxGone = 16384
 
-// backlogEntry represents all dropped changes of one key.
+// backlogEntry represents all dropped changes of one key. Its Old is what the cursor saw last.
 type backlogEntry struct {
-	seen, new  *Object // what the cursor saw last, and the key as of rev
-	last       *Object // where both are nil: what came and went
-	rev        uint64
-	end        uint64 // of the last record
-	missed     bool   // of the last record
-	initial    bool
-	awaited    bool
-	coalesced  bool
+	Change
+	last       *Object // where both versions are nil: what came and went
 	prev, next *backlogEntry
 }
 
 // backlogEntryBytes is the size of an entry with its place in the map.
-const backlogEntryBytes = 80 + 40
+const backlogEntryBytes = 64 + 40
 
 func (e *backlogEntry) cost() int64 {
 	n := int64(backlogEntryBytes)
-	for _, o := range [2]*Object{e.seen, e.last} {
+	for _, o := range [2]*Object{e.Old, e.last} {
 		if o != nil {
 			n += o.Footprint()
 		}
@@ -54,20 +48,23 @@ func (e *backlogEntry) cost() int64 {
 	return n
 }
 
-// absorb takes a record that is about to be dropped. awaited tells that SyncedThrough waits for it.
-func (m *backlog) absorb(r *record, rev uint64, awaited bool) {
-	if m.byUID && r.old != nil && r.new != nil && !r.old.SameUID(r.new) {
-		m.take(&record{old: r.old, missed: true}, rev, false)
-		r = &record{new: r.new, initial: r.initial}
+// absorb takes a change that the log is about to drop. awaited reports that SyncedThrough waits for
+// it.
+func (m *backlog) absorb(r *Change, awaited bool) {
+	if m.byUID && r.Old != nil && r.New != nil && !r.Old.SameUID(r.New) {
+		m.take(&Change{Revision: r.Revision, Old: r.Old, Missed: true}, false)
+		replacing := *r
+		replacing.Old = nil
+		r = &replacing
 	}
-	m.take(r, rev, awaited)
+	m.take(r, awaited)
 }
 
-func (m *backlog) take(r *record, rev uint64, awaited bool) {
-	key := r.key()
+func (m *backlog) take(r *Change, awaited bool) {
+	key := r.Key()
 	e := m.entries[key]
 	if e == nil {
-		e = &backlogEntry{seen: r.old}
+		e = &backlogEntry{Change: Change{Old: r.Old}}
 		if m.entries == nil {
 			m.entries = make(map[string]*backlogEntry)
 		}
@@ -76,30 +73,30 @@ func (m *backlog) take(r *record, rev uint64, awaited bool) {
 		m.n++
 		m.link(e)
 	} else {
-		if !e.awaited {
+		if !e.Awaited {
 			m.unlink(e)
 			m.link(e)
 		}
 		// By uid, the end of what came and went is a change of its own.
-		e.coalesced = e.coalesced || !m.byUID || e.seen != nil || r.new != nil
+		e.Coalesced = e.Coalesced || !m.byUID || e.Old != nil || r.New != nil
 	}
 	switch {
-	case awaited && e.awaited:
+	case awaited && e.Awaited:
 		m.awaiting-- // one is for both
 	case awaited:
-		e.awaited = true
+		e.Awaited = true
 		m.awaited++
 	}
-	e.new, e.rev, e.end, e.missed = r.new, rev, r.end, r.missed
-	e.initial = e.initial || r.initial
+	e.New, e.Revision, e.ResourceVersion, e.Missed = r.New, r.Revision, r.ResourceVersion, r.Missed
+	e.Initial = e.Initial || r.Awaited
 	switch {
-	case e.new != nil:
+	case e.New != nil:
 	case m.byUID:
 		m.remove(key) // what comes under this key is another object
-		if e.seen == nil {
-			m.keepGone(e, r.old)
+		if e.Old == nil {
+			m.keepGone(e, r.Old)
 		}
-	case e.seen == nil: // came and went unseen
+	case e.Old == nil: // came and went unseen
 		m.forget(key, e)
 	}
 }
@@ -108,8 +105,8 @@ func (m *backlog) take(r *record, rev uint64, awaited bool) {
 // key, so that a change will come.
 func (m *backlog) await(key string) bool {
 	e := m.entries[key]
-	if e != nil && !e.awaited {
-		e.awaited, e.initial = true, true
+	if e != nil && !e.Awaited {
+		e.Awaited, e.Initial = true, true
 		m.awaited++
 		m.awaiting++
 	}
@@ -119,17 +116,16 @@ func (m *backlog) await(key string) bool {
 // pop removes and returns the next change. It returns false if there is none.
 func (m *backlog) pop() (Change, bool) {
 	for e := m.first; e != nil; e = m.first {
-		if e.seen == nil && e.new == nil { // it comes before it goes
-			ch := Change{Revision: e.rev, New: e.last, Initial: e.initial, Awaited: e.awaited, Coalesced: e.coalesced}
-			ch.ended(0, false)
-			e.seen, e.last, e.initial, e.coalesced = e.last, nil, false, false
+		ch := e.Change
+		if e.Old == nil && e.New == nil { // it comes before it goes
+			ch.New, ch.ResourceVersion, ch.Missed = e.last, e.last.number(), false
+			e.Old, e.last, e.Initial, e.Coalesced = e.last, nil, false, false
 			m.trimGone()
 			return ch, true
 		}
-		ch := Change{Revision: e.rev, Old: e.seen, New: e.new, Initial: e.initial && e.seen == nil, Awaited: e.awaited, Coalesced: e.coalesced}
-		ch.ended(e.end, e.missed)
+		ch.Initial = e.Initial && e.Old == nil
 		m.forget(ch.Key(), e)
-		if !sameVersion(e.seen, e.new) {
+		if !sameVersion(e.Old, e.New) {
 			return ch, true
 		}
 	}
@@ -164,7 +160,7 @@ func (m *backlog) trimGone() {
 
 func (m *backlog) forget(key string, e *backlogEntry) {
 	m.unlink(e)
-	if e.awaited {
+	if e.Awaited {
 		m.awaited--
 		m.awaiting--
 	}

@@ -20,7 +20,7 @@ type batch struct {
 	queue    packQueue
 	ops      []indexOp
 	arena    []byte // the ops' values
-	records  []record
+	records  []Change
 	woken    []*Cursor // by the records
 	notified []any     // scratch for signal; empty otherwise
 

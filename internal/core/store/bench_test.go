@@ -161,9 +161,9 @@ func BenchmarkCursor(b *testing.B) {
 	for c.Next(buf) > 0 {
 	}
 	o, _ := s.Get(set.keys[0])
-	records := make([]record, 64)
+	records := make([]Change, 64)
 	for i := range records {
-		records[i] = record{old: o, new: o}
+		records[i] = Change{Old: o, New: o}
 	}
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
@@ -184,9 +184,9 @@ func BenchmarkCursorLagging(b *testing.B) {
 	set.fill(b, w)
 	c := s.Cursor()
 	defer c.Close()
-	var records []record
+	var records []Change
 	for o := range s.Snapshot().All() {
-		records = append(records, record{old: o, new: o})
+		records = append(records, Change{Old: o, New: o})
 	}
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {

@@ -23,15 +23,15 @@ func must(ok bool, rule string, of interface{ state() string }, also ...int64) {
 
 // checkRecordsLocked checks the versions that the records of a batch have put in or taken out. The
 // caller holds the store's lock.
-func (s *Store) checkRecordsLocked(records []record) {
+func (s *Store) checkRecordsLocked(records []Change) {
 	for i := range records {
 		r := &records[i]
-		if r.old != nil {
-			must(!r.old.live(), "a version that is out of the table has an owner", r.old)
+		if r.Old != nil {
+			must(!r.Old.live(), "a version that is out of the table has an owner", r.Old)
 		}
-		if r.new != nil {
-			held, _ := s.table.get(r.new.key)
-			must(held == r.new, "a version was put and is not in the table", r.new)
+		if r.New != nil {
+			held, _ := s.table.get(r.New.key)
+			must(held == r.New, "a version was put and is not in the table", r.New)
 			s.checkOwnersLocked(held)
 		}
 	}
@@ -91,11 +91,11 @@ func (b *backlog) check() {
 	var prev *backlogEntry
 	for e := b.first; e != nil; prev, e = e, e.next {
 		must(e.prev == prev && n < b.n, "a backlog's links", b)
-		if e.awaited {
+		if e.Awaited {
 			awaited++
 		} else {
-			must(e.rev >= rev, "a backlog is out of order", b, int64(e.rev), int64(rev))
-			rev = e.rev
+			must(e.Revision >= rev, "a backlog is out of order", b, int64(e.Revision), int64(rev))
+			rev = e.Revision
 		}
 		if o := e.newest(); o != nil && b.entries[o.key] == e {
 			listed++
@@ -108,7 +108,7 @@ func (b *backlog) check() {
 
 // newest returns a version that has the key of the entry, or nil.
 func (e *backlogEntry) newest() *Object {
-	for _, o := range [...]*Object{e.new, e.seen, e.last} {
+	for _, o := range [...]*Object{e.New, e.Old, e.last} {
 		if o != nil {
 			return o
 		}
@@ -132,7 +132,7 @@ func (c *Cursor) check() {
 	}
 	awaiting := c.backlog.awaited
 	for rev := c.pos; rev < l.next(); rev++ {
-		if l.at(rev).initial {
+		if l.at(rev).Awaited {
 			awaiting++
 		}
 	}

@@ -6,49 +6,6 @@ import (
 	"time"
 )
 
-// Change is one step of one key. Old is always the version of the key that this cursor saw last, by
-// uid and resourceVersion.
-type Change struct {
-	// Revision is the store's revision of the change, or of the last one if it represents several.
-	// In the initial state it is the revision of the object.
-	Revision uint64
-	// Old and New are the versions before and after. Old is nil if the key was not there, New if it
-	// is not there any more. They are never both nil, and never the same version.
-	Old, New *Object
-	// Initial tells that Old is nil and that the change is part of the state that the cursor
-	// started with, or of a writer's first replace.
-	Initial bool
-	// Awaited tells that SyncedThrough has waited for this change. The change is Initial, or stands
-	// for something that a writer's first replace changed.
-	Awaited bool
-	// Coalesced reports whether the change represents more than one.
-	Coalesced bool
-	// Missed tells that New is nil and no DELETED event told of the end. A relist did not have the
-	// object any more, another object has its name, or its writer was removed.
-	Missed bool
-	// ResourceVersion is that of New, or that of the object's end: the one that Writer.Delete got,
-	// or that of the list that did not have the object any more. It is 0 if it is not an integer,
-	// or not known.
-	ResourceVersion uint64
-}
-
-// ended sets ResourceVersion and Missed from what is known of the key's last state.
-func (ch *Change) ended(rv uint64, missed bool) {
-	if ch.New != nil {
-		ch.ResourceVersion, _ = ch.New.ResourceVersionNumber()
-		return
-	}
-	ch.ResourceVersion, ch.Missed = rv, missed
-}
-
-// Key returns the key of the object that changed.
-func (ch *Change) Key() string {
-	if ch.New != nil {
-		return ch.New.key
-	}
-	return ch.Old.key
-}
-
 // Cursor is a consumer's position in a store's changes. It sees every change in order as long as
 // the log reaches back to it. What the log drops before the cursor has seen it is kept for the
 // cursor: one entry for each key, with the version that it last saw and the key's state since.
@@ -198,8 +155,7 @@ func (c *Cursor) nextInitial(dst []Change) int {
 		if full = n == len(dst); full {
 			return false
 		}
-		dst[n] = Change{Revision: o.revision, New: o, Initial: true, Awaited: true}
-		dst[n].ended(0, false)
+		dst[n] = Change{Revision: o.revision, New: o, ResourceVersion: o.number(), Initial: true, Awaited: true}
 		n++
 		return true
 	})
@@ -260,11 +216,10 @@ func (c *Cursor) readChunk(dst []Change, first bool) (n int, last bool) {
 	}
 	start := c.pos
 	for ; n < len(dst) && c.pos < l.next(); c.pos++ {
-		r := l.at(c.pos)
-		awaited := r.initial && c.counts
-		dst[n] = Change{Revision: c.pos, Old: r.old, New: r.new, Initial: r.initial && r.old == nil, Awaited: awaited}
-		dst[n].ended(r.end, r.missed)
-		if awaited {
+		ch := &dst[n]
+		*ch = *l.at(c.pos)
+		ch.Initial = ch.Awaited && ch.Old == nil
+		if ch.Awaited = ch.Awaited && c.counts; ch.Awaited {
 			c.backlog.awaiting--
 		}
 		n++
@@ -292,7 +247,7 @@ func (c *Cursor) revision() uint64 {
 	case c.initial || c.backlog.awaited > 0:
 		return 0
 	case c.backlog.first != nil:
-		return c.backlog.first.rev - 1
+		return c.backlog.first.Revision - 1
 	}
 	return c.pos - 1
 }
@@ -325,7 +280,7 @@ func (c *Cursor) Lag() uint64 {
 	case c.initial:
 		return uint64(c.unread) + c.log.next() - 1 - c.begun
 	case c.backlog.awaited > 0:
-		return c.log.next() - c.backlog.first.rev
+		return c.log.next() - c.backlog.first.Revision
 	}
 	return c.log.next() - 1 - c.revision()
 }

@@ -18,7 +18,7 @@ const (
 	dirtyHeld  = 1 << 20
 )
 
-func (d *dirtyKeys) add(records []record, rev uint64, held int) {
+func (d *dirtyKeys) add(records []Change, held int) {
 	if d.letGo != nil {
 		d.count(records)
 	}
@@ -29,7 +29,7 @@ func (d *dirtyKeys) add(records []record, rev uint64, held int) {
 		d.revs = make(map[string]uint64)
 	}
 	for i := range records {
-		d.revs[records[i].key()] = rev + uint64(i)
+		d.revs[records[i].Key()] = records[i].Revision
 	}
 	if len(d.revs) > 2*held+dirtySlack {
 		d.revs, d.lost = nil, true
@@ -37,9 +37,9 @@ func (d *dirtyKeys) add(records []record, rev uint64, held int) {
 }
 
 // count adds up the versions that were replaced, and calls letGo when they are too many.
-func (d *dirtyKeys) count(records []record) {
+func (d *dirtyKeys) count(records []Change) {
 	for i := range records {
-		if old := records[i].old; old != nil {
+		if old := records[i].Old; old != nil {
 			d.replaced += dirtyHeld/dirtySlack + old.Footprint()
 		}
 	}

@@ -21,7 +21,7 @@
 //   - An object in memory: object.go, layout.go, identity.go.
 //   - Reading a moment: snapshot.go, tree.go, index.go, addindex.go; funcindex.go, indexhistory.go
 //     and derived.go for indexes by function.
-//   - Following changes: log.go, cursor.go, backlog.go, dirty.go.
+//   - Following changes: change.go, log.go, cursor.go, backlog.go, dirty.go.
 //   - Decoded objects: decoded.go, decodedcache.go, decodedlist.go, decodeeach.go.
 //   - Memory: memory.go. Invariants: check.go.
 package store

@@ -6,36 +6,8 @@ import (
 	"time"
 )
 
-// record is one change in the log; its revision is its position.
-type record struct {
-	old, new *Object
-	end      uint64 // where new is nil: the resourceVersion of the end
-	initial  bool   // came in a writer's first replace
-	missed   bool   // where new is nil: no event reported the end, a relist found it
-}
-
-func (r *record) key() string {
-	if r.new != nil {
-		return r.new.key
-	}
-	return r.old.key
-}
-
-// cost returns the bytes of the record and of the old version, which only the log keeps alive.
-func (r *record) cost() int64 {
-	n := int64(recordBytes)
-	if r.old != nil {
-		n += r.old.Footprint()
-		if r.new == nil {
-			n += int64(len(r.old.key))
-		}
-	}
-	return n
-}
-
 const (
-	recordBytes = 32
-	minRing     = 64
+	minRing = 64
 	// A cursor that has behindBy changes to see is behind until it has fewer than caughtUp. Both
 	// are more than come at once, and less than the log holds. A cursor that has not read for
 	// blockedFor is not slow, but waits for something.
@@ -52,7 +24,7 @@ type changeLog struct {
 	keep  bool
 
 	mu      sync.RWMutex // readers hold it for reading while they move their own cursor
-	ring    []record     // a power of two
+	ring    []Change     // a power of two; a change without versions is free
 	head, n int
 	base    uint64 // revision of the record at head
 	bytes   int64
@@ -78,7 +50,7 @@ func newChangeLog(limit int64, keep bool) *changeLog {
 // next returns the revision of the next change.
 func (l *changeLog) next() uint64 { return l.base + uint64(l.n) }
 
-func (l *changeLog) at(rev uint64) *record {
+func (l *changeLog) at(rev uint64) *Change {
 	return &l.ring[(l.head+int(rev-l.base))&(len(l.ring)-1)]
 }
 
@@ -86,11 +58,11 @@ func (l *changeLog) at(rev uint64) *record {
 // the table. append adds the cursors that waited for records to woken, and returns that. The caller
 // signals them when it holds no lock: the first of a thousand readers would block on it while the
 // last is woken.
-func (l *changeLog) append(records []record, held int, woken []*Cursor) []*Cursor {
+func (l *changeLog) append(records []Change, held int, woken []*Cursor) []*Cursor {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for d := range l.dirty {
-		d.add(records, l.next(), held)
+		d.add(records, held)
 	}
 	if !l.keep && len(l.cursors) == 0 {
 		l.base += uint64(len(records))
@@ -105,7 +77,7 @@ func (l *changeLog) append(records []record, held int, woken []*Cursor) []*Curso
 		r := l.at(l.next() - 1)
 		*r = records[i]
 		l.bytes += r.cost()
-		if r.initial {
+		if r.Awaited {
 			initial++
 		}
 	}
@@ -141,10 +113,10 @@ func (l *changeLog) await(n int) {
 func (l *changeLog) awaitVersion(o *Object) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var r *record
-	if o.revision >= l.base && o.revision < l.next() && !l.at(o.revision).initial {
+	var r *Change
+	if o.revision >= l.base && o.revision < l.next() && !l.at(o.revision).Awaited {
 		r = l.at(o.revision)
-		r.initial = true
+		r.Awaited = true
 	}
 	for c := range l.cursors {
 		switch {
@@ -193,7 +165,7 @@ func (l *changeLog) enforce() {
 	for c := range l.cursors {
 		for ; c.pos < to; c.pos++ {
 			r := l.at(c.pos)
-			c.backlog.absorb(r, c.pos, r.initial && c.counts)
+			c.backlog.absorb(r, r.Awaited && c.counts)
 		}
 	}
 	l.drop(to)
@@ -216,7 +188,7 @@ func (l *changeLog) drop(to uint64) {
 	for ; l.base < to; l.base++ {
 		r := &l.ring[l.head]
 		l.bytes -= r.cost()
-		*r = record{}
+		*r = Change{}
 		l.head = (l.head + 1) & (len(l.ring) - 1)
 		l.n--
 	}
@@ -237,7 +209,7 @@ func (l *changeLog) drop(to uint64) {
 }
 
 func (l *changeLog) resize(size int) {
-	ring := make([]record, size)
+	ring := make([]Change, size)
 	for i := range l.n {
 		ring[i] = l.ring[(l.head+i)&(len(l.ring)-1)]
 	}
@@ -271,7 +243,7 @@ func (l *changeLog) footprint() (log, cursors int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	// Free slots of the ring count too.
-	log = l.bytes + int64(len(l.ring)-l.n)*recordBytes
+	log = l.bytes + int64(len(l.ring)-l.n)*changeBytes
 	for c := range l.cursors {
 		cursors += c.backlog.bytes
 	}

@@ -24,8 +24,8 @@ func TestLogForgets(t *testing.T) {
 		}
 		drain(c)
 		for i, r := range s.log.ring {
-			if r.old != nil || r.new != nil {
-				t.Fatalf("slot %d of an empty log holds %s", i, r.key())
+			if r.Old != nil || r.New != nil {
+				t.Fatalf("slot %d of an empty log holds %s", i, r.Key())
 			}
 		}
 		if s.log.bytes != 0 || s.log.n != 0 || len(s.log.ring) > minRing {

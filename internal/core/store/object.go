@@ -154,6 +154,12 @@ func (o *Object) ResourceVersionNumber() (rv uint64, ok bool) {
 	return o.rv, true
 }
 
+// number returns the resourceVersion as a number, or 0 if it is not one.
+func (o *Object) number() uint64 {
+	rv, _ := o.ResourceVersionNumber()
+	return rv
+}
+
 // Revision returns the revision of the store at which this version came in.
 func (o *Object) Revision() uint64 { return o.revision }
 

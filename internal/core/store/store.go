@@ -365,7 +365,7 @@ func (s *Store) applyBatch() (changed int) {
 	s.mu.Unlock()
 	b.notified = signal(b.woken, b.notified)
 	for i := range b.records {
-		if old := b.records[i].old; old != nil {
+		if old := b.records[i].Old; old != nil {
 			s.release(old)
 			if d := old.decoded.Load(); d != nil {
 				s.decoder.cache.drop(d)
@@ -390,7 +390,7 @@ func (s *Store) applyLocked(b *batch) {
 	if len(b.records) > 0 {
 		s.snap = nil
 		for i := range b.records {
-			if !b.records[i].initial {
+			if !b.records[i].Awaited {
 				s.changes.Add(1)
 			}
 		}
@@ -420,7 +420,7 @@ func (s *Store) removeLocked(b *batch, p *pending) {
 	s.retireLocked(old)
 	b.applyOps(s, p)
 	s.revision++
-	b.records = append(b.records, record{old: old, end: p.end, missed: p.missed, initial: w.initial()})
+	b.records = append(b.records, Change{Revision: s.revision, Old: old, ResourceVersion: p.end, Missed: p.missed, Awaited: w.initial()})
 }
 
 // setLocked puts a version in the table.
@@ -454,7 +454,7 @@ func (s *Store) setLocked(b *batch, p *pending) {
 		s.retireLocked(old)
 	}
 	b.applyOps(s, p)
-	b.records = append(b.records, record{old: old, new: o, initial: w.initial()})
+	b.records = append(b.records, Change{Revision: s.revision, Old: old, New: o, ResourceVersion: o.number(), Awaited: w.initial()})
 }
 
 // retireLocked subtracts a version that is no longer in the table from the sums.

@@ -1,0 +1,106 @@
+package store
+
+// Change is one step of one key: in the log, from a cursor, and to a handler. Old is always the
+// version of the key that its reader saw last, by uid and resourceVersion. The objects are shared
+// with all readers of the store; do not modify them.
+type Change struct {
+	// Revision is the store's revision of the change, or of the last one if it represents several.
+	// In the initial state it is the revision of the object.
+	Revision uint64
+	// Old and New are the versions before and after. Old is nil if the key did not exist before, New
+	// if it does not exist after. They are never both nil. They are the same version only if a resync
+	// reached the object.
+	Old, New *Object
+	// ResourceVersion is that of New, or that of the object's end: the one that Writer.Delete got,
+	// or that of the list that lacked the object. It is 0 if it is not an integer, or not known.
+	ResourceVersion uint64
+	// Initial reports that Old is nil and that the change is part of the state that the cursor
+	// started with, or of a writer's first replace (client-go's isInInitialList).
+	Initial bool
+	// Awaited reports that SyncedThrough has waited for this change. The change is Initial, or
+	// represents something that a writer's first replace changed. In the log, it reports the latter.
+	Awaited bool
+	// Coalesced reports that the change represents more than one, because its reader lagged behind
+	// the log.
+	Coalesced bool
+	// Missed reports that New is nil and the server sent no DELETED event. A relist lacked the object,
+	// another object has its name, or its writer was removed.
+	Missed bool
+	// Refused reports that New is nil because a handler's filter rejects the newest version.
+	Refused bool
+}
+
+// ChangeType is the kind of a change, from one reader's point of view.
+type ChangeType uint8
+
+const (
+	// Added: the reader has not seen the object before, or its filter rejected it until now.
+	Added ChangeType = iota + 1
+	// Updated: the object changed since the reader last saw it.
+	Updated
+	// Deleted: the object was deleted, or the reader's filter now rejects it.
+	Deleted
+	// Resynced: the resync reached the object. Nothing changed.
+	Resynced
+)
+
+// String returns the type as a WATCH spells it.
+func (t ChangeType) String() string {
+	switch t {
+	case Added:
+		return "ADDED"
+	case Updated:
+		return "MODIFIED"
+	case Deleted:
+		return "DELETED"
+	case Resynced:
+		return "RESYNC"
+	}
+	return "UNKNOWN"
+}
+
+// Type returns the kind of the change.
+func (ch *Change) Type() ChangeType {
+	switch {
+	case ch.Old == nil:
+		return Added
+	case ch.New == nil:
+		return Deleted
+	case ch.Old == ch.New:
+		return Resynced
+	}
+	return Updated
+}
+
+// FinalStateUnknown reports whether the object was deleted and Old is not its final state, because
+// the reader did not see the deletion or a change before it: client-go's DeletedFinalStateUnknown.
+func (ch *Change) FinalStateUnknown() bool {
+	return ch.New == nil && !ch.Refused && (ch.Missed || ch.Coalesced)
+}
+
+// Object returns New or, if that is nil, Old.
+func (ch *Change) Object() *Object {
+	if ch.New != nil {
+		return ch.New
+	}
+	return ch.Old
+}
+
+// Key returns the key of the object that changed.
+func (ch *Change) Key() string { return ch.Object().key }
+
+// changeBytes is the size of a Change in the log.
+const changeBytes = 40
+
+// cost returns the bytes of the change in the log and of the old version, which only the log keeps
+// alive.
+func (ch *Change) cost() int64 {
+	n := int64(changeBytes)
+	if ch.Old != nil {
+		n += ch.Old.Footprint()
+		if ch.New == nil {
+			n += int64(len(ch.Old.key))
+		}
+	}
+	return n
+}
