@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir"
-	"github.com/weirproject/weir/internal/testing/rewound"
+	"github.com/weirproject/weir/internal/testing/memserver"
 )
 
 // TestFactoryRestore: the watch of one of a factory's informers breaks when the server is restored.
@@ -24,7 +24,7 @@ func TestFactoryRestore(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				server := rewound.New()
+				server := memserver.NewRewound()
 				f := weir.NewFactory(context.Background(), &rest.Config{Host: "http://server", Transport: server})
 				configMaps, err := weir.Acquire[*corev1.ConfigMap](f, weir.Options{})
 				if err != nil {

@@ -12,14 +12,14 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/internal/testing/podsim"
 	"github.com/weirproject/weir/internal/testing/populations"
-	"github.com/weirproject/weir/internal/testing/populations/names"
 )
 
 // TestPopulations checks that the pods of every population can be watched while they change and are
 // replaced.
 func TestPopulations(t *testing.T) {
-	for _, name := range names.All() {
+	for _, name := range podsim.Populations() {
 		t.Run(name, func(t *testing.T) {
 			s, err := apiserver.New(apiserver.Options{Pods: 30, Population: name, Seed: 4, Churn: 500})
 			if err != nil {
@@ -59,7 +59,7 @@ func TestPopulations(t *testing.T) {
 // resources of its definitions.
 func TestServesEveryKind(t *testing.T) {
 	const pods, seed = 60, 3
-	s, err := apiserver.New(apiserver.Options{Pods: pods, Population: names.Mixed, Seed: seed})
+	s, err := apiserver.New(apiserver.Options{Pods: pods, Population: podsim.Mixed, Seed: seed})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestServesEveryKind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := populations.New(names.Mixed, pods, seed)
+	want, err := populations.New(podsim.Mixed, pods, seed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestServesEveryKind(t *testing.T) {
 
 func TestUnknownPopulation(t *testing.T) {
 	_, err := apiserver.New(apiserver.Options{Pods: 1, Population: "alien"})
-	if err == nil || !strings.Contains(err.Error(), names.Choices()) {
+	if err == nil || !strings.Contains(err.Error(), podsim.PopulationChoices()) {
 		t.Errorf("%v: want an error that has the choices", err)
 	}
 }

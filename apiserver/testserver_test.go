@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/internal/testing/pipe"
+	"github.com/weirproject/weir/internal/testing/memserver"
 )
 
 // testServer is a server in memory and clients for it.
@@ -52,7 +52,7 @@ func startTestServer(t *testing.T, o apiserver.Options) *testServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := pipe.Listen()
+	l := memserver.Listen()
 	hs := &http.Server{Handler: s}
 	go func() { _ = hs.Serve(l) }()
 	ts := &testServer{t: t, server: s, transport: &http.Transport{DialContext: l.Dial, DisableCompression: true}}

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/weirproject/weir/internal/testing/rewound"
+	"github.com/weirproject/weir/internal/testing/memserver"
 )
 
 // TestFactoryRestore breaks the watch of one of a factory's informers when the server is restored.
@@ -41,7 +41,7 @@ func TestFactoryRestore(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				server := rewound.New()
+				server := memserver.NewRewound()
 				cfg := &rest.Config{Host: "http://server", Transport: server}
 				configMaps, secrets := build(t, cfg)
 				_, elsewhere := build(t, cfg)

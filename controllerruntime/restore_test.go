@@ -16,7 +16,7 @@ import (
 
 	"github.com/weirproject/weir/clientgo"
 	"github.com/weirproject/weir/controllerruntime"
-	"github.com/weirproject/weir/internal/testing/rewound"
+	"github.com/weirproject/weir/internal/testing/memserver"
 )
 
 // TestNewInformerRestore breaks the watch of one informer of a function when the server is
@@ -24,7 +24,7 @@ import (
 // of another function must not.
 func TestNewInformerRestore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := rewound.New()
+		server := memserver.NewRewound()
 		cfg := &rest.Config{Host: "http://server", Transport: server}
 		clientgo.Wrap(cfg)
 		from := kubernetes.NewForConfigOrDie(cfg).CoreV1().RESTClient()

@@ -7,8 +7,8 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/internal/tools/childserver"
 	"github.com/weirproject/weir/internal/tools/command"
+	"github.com/weirproject/weir/internal/tools/process"
 )
 
 // demoChurn is how many pods of the embedded server change per second when it runs only for a
@@ -29,7 +29,7 @@ type cluster struct {
 // to log.
 func open(ctx context.Context, log io.Writer, c *command.ClusterFlags, embedded int) (*cluster, error) {
 	if embedded > 0 {
-		server, err := startEmbedded(ctx, log, childserver.Spec{Pods: embedded, Churn: demoChurn, Seed: 1})
+		server, err := startEmbedded(ctx, log, process.ServerSpec{Pods: embedded, Churn: demoChurn, Seed: 1})
 		if err != nil {
 			return nil, fmt.Errorf("start the embedded server: %w", err)
 		}

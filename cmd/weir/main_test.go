@@ -27,8 +27,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/internal/tools/childserver/embedded"
 	"github.com/weirproject/weir/internal/tools/command"
+	"github.com/weirproject/weir/internal/tools/embedded"
 )
 
 // TestMain is the command itself when it runs under the command's name, or its server under the

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirproject/weir/internal/testing/helppage"
+	"github.com/weirproject/weir/internal/testing/golden"
 )
 
 const pagesDir = "../../docs/commands"
@@ -20,10 +20,10 @@ func TestPages(t *testing.T) {
 	pages := map[string]bool{}
 	for _, cmd := range append(root.Commands(), root) {
 		if cmd.DisableFlagParsing {
-			pages[helppage.Name(cmd.CommandPath())] = true
+			pages[golden.PageName(cmd.CommandPath())] = true
 		} else if cmd == root || cmd.IsAvailableCommand() && cmd.Name() != "help" {
-			pages[helppage.Name(cmd.CommandPath())] = true
-			helppage.Check(t, pagesDir, pageOf(cmd))
+			pages[golden.PageName(cmd.CommandPath())] = true
+			golden.CheckPage(t, pagesDir, pageOf(cmd))
 		}
 	}
 	entries, err := os.ReadDir(pagesDir)
@@ -42,15 +42,15 @@ func TestPages(t *testing.T) {
 }
 
 // pageOf returns the contents of a command's page.
-func pageOf(cmd *cobra.Command) helppage.Page {
-	page := helppage.Page{
+func pageOf(cmd *cobra.Command) golden.Page {
+	page := golden.Page{
 		Command: cmd.CommandPath(), Short: cmd.Short, Long: cmd.Long, Example: cmd.Example,
 		// The order matters: only after LocalFlags does UseLine know the flags that verbs share.
 		Flags: cmd.LocalFlags().FlagUsages(), Use: cmd.UseLine(),
 	}
 	for _, verb := range cmd.Commands() { // by their names
 		if verb.IsAvailableCommand() && verb.Name() != "help" {
-			page.Verbs = append(page.Verbs, helppage.Page{Command: verb.CommandPath(), Short: verb.Short})
+			page.Verbs = append(page.Verbs, golden.Page{Command: verb.CommandPath(), Short: verb.Short})
 		}
 	}
 	return page

@@ -14,8 +14,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/weirproject/weir/internal/core/quantity"
-	"github.com/weirproject/weir/internal/tools/childserver"
 	"github.com/weirproject/weir/internal/tools/command"
+	"github.com/weirproject/weir/internal/tools/process"
 )
 
 func newProxy() *cobra.Command {
@@ -81,7 +81,7 @@ func demoUpstream(cmd *cobra.Command, args []string) (more []string, stop func()
 		cancel()
 		os.RemoveAll(dir)
 	}
-	server, err := startEmbedded(ctx, cmd.ErrOrStderr(), childserver.Spec{Pods: demoPods, Churn: demoChurn, Seed: 1, Metrics: true})
+	server, err := startEmbedded(ctx, cmd.ErrOrStderr(), process.ServerSpec{Pods: demoPods, Churn: demoChurn, Seed: 1, Metrics: true})
 	if err != nil {
 		remove()
 		return nil, nil, fmt.Errorf("start the embedded server: %w", err)

@@ -8,13 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/weirproject/weir/internal/core/quantity"
-	"github.com/weirproject/weir/internal/testing/populations/names"
-	"github.com/weirproject/weir/internal/tools/childserver"
+	"github.com/weirproject/weir/internal/testing/podsim"
 	"github.com/weirproject/weir/internal/tools/command"
+	"github.com/weirproject/weir/internal/tools/process"
 )
 
 func newServe() *cobra.Command {
-	var o childserver.Spec
+	var o process.ServerSpec
 	var resources []string
 	cmd := &cobra.Command{
 		Use:   "serve",
@@ -30,7 +30,7 @@ func newServe() *cobra.Command {
 			if o.Pods < 0 || o.Churn < 0 {
 				return command.Usagef("--pods and --churn cannot be negative")
 			}
-			if err := names.Check(o.Population); err != nil {
+			if err := podsim.CheckPopulation(o.Population); err != nil {
 				return command.Usagef("--population: %v", err)
 			}
 			for _, r := range resources {
@@ -45,7 +45,7 @@ func newServe() *cobra.Command {
 	}
 	fs := cmd.Flags()
 	fs.IntVar(&o.Pods, "pods", 10_000, "How many simulated pods")
-	fs.StringVar(&o.Population, "population", names.Alike, "Which objects the server has: "+names.Choices())
+	fs.StringVar(&o.Population, "population", podsim.Alike, "Which objects the server has: "+podsim.PopulationChoices())
 	fs.Float64Var((*float64)(&o.Churn), "churn", demoChurn, "How many of them change in a second")
 	fs.Uint64Var(&o.Seed, "seed", 1, "Makes the pods and their changes reproducible")
 	fs.StringVar(&o.Listen, "listen", "127.0.0.1:0", "Address to listen on; port 0 is a free one")
@@ -54,7 +54,7 @@ func newServe() *cobra.Command {
 	return cmd
 }
 
-func serve(cmd *cobra.Command, spec childserver.Spec) error {
+func serve(cmd *cobra.Command, spec process.ServerSpec) error {
 	ctx := cmd.Context()
 	server, err := startEmbedded(ctx, cmd.ErrOrStderr(), spec)
 	if err != nil {
@@ -75,12 +75,12 @@ func serve(cmd *cobra.Command, spec childserver.Spec) error {
 
 // parseResource parses plural.version.group=Kind, with a "/cluster" at the end for a resource
 // without namespaces.
-func parseResource(s string) (childserver.Resource, error) {
+func parseResource(s string) (process.Resource, error) {
 	name, kind, ok := strings.Cut(s, "=")
 	kind, where, _ := strings.Cut(kind, "/")
 	gvr, _ := schema.ParseResourceArg(name)
 	if !ok || kind == "" || gvr == nil || gvr.Group == "" || where != "" && where != "cluster" {
-		return childserver.Resource{}, command.Usagef("--resource %s: want plural.version.group=Kind, or plural.version.group=Kind/cluster", s)
+		return process.Resource{}, command.Usagef("--resource %s: want plural.version.group=Kind, or plural.version.group=Kind/cluster", s)
 	}
-	return childserver.Resource{GroupVersionResource: *gvr, Kind: kind, Namespaced: where == ""}, nil
+	return process.Resource{GroupVersionResource: *gvr, Kind: kind, Namespaced: where == ""}, nil
 }

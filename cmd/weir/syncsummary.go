@@ -7,7 +7,7 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/internal/core/quantity"
-	"github.com/weirproject/weir/internal/tools/rusage"
+	"github.com/weirproject/weir/internal/tools/process"
 )
 
 // syncSummary is the informer's contents after a sync, and the cost of the sync.
@@ -38,7 +38,7 @@ func (s syncSummary) report() syncReport {
 		SyncSeconds:     s.elapsed.Seconds(),
 		Requests:        s.Requests,
 		ResourceVersion: s.ResourceVersion,
-		PeakRSSBytes:    rusage.PeakRSS(),
+		PeakRSSBytes:    process.PeakRSS(),
 	}
 }
 

@@ -7,13 +7,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/weirproject/weir/internal/testing/podsim"
 	"github.com/weirproject/weir/internal/testing/populations"
-	"github.com/weirproject/weir/internal/testing/populations/names"
 )
 
 // TestKinds checks that a kube-apiserver has the objects of every kind that were put into etcd.
 func TestKinds(t *testing.T) {
-	p, err := populations.New(names.Mixed, 40, 1)
+	p, err := populations.New(podsim.Mixed, 40, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,8 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/weirproject/weir/e2e/cluster"
+	"github.com/weirproject/weir/internal/testing/podsim"
 	"github.com/weirproject/weir/internal/testing/populations"
-	"github.com/weirproject/weir/internal/testing/populations/names"
 )
 
 const usage = `Runs a real kube-apiserver and etcd on loopback, filled with simulated pods, until interrupted.
@@ -74,7 +74,7 @@ func parse(args []string, stderr io.Writer) (flags, error) {
 	set := flag.NewFlagSet("realserver", flag.ContinueOnError)
 	set.SetOutput(io.Discard)
 	set.IntVar(&f.pods, "pods", 50_000, "how many pods to load")
-	set.StringVar(&f.population, "population", names.Alike, "which objects to load: "+names.Choices())
+	set.StringVar(&f.population, "population", podsim.Alike, "which objects to load: "+podsim.PopulationChoices())
 	set.Uint64Var(&f.seed, "seed", 1, "which pods to load: the same seed gives the same pods")
 	set.StringVar(&f.kubeconfig, "kubeconfig", "", "where to write the kubeconfig (a temporary directory)")
 	set.StringVar(&f.authorization, "authorization-mode", string(cluster.AlwaysAllow), "AlwaysAllow or RBAC")
@@ -93,7 +93,7 @@ func parse(args []string, stderr io.Writer) (flags, error) {
 	if f.pods < 0 {
 		return f, fmt.Errorf("--pods %d is negative", f.pods)
 	}
-	if err := names.Check(f.population); err != nil {
+	if err := podsim.CheckPopulation(f.population); err != nil {
 		return f, fmt.Errorf("--population: %w", err)
 	}
 	if mode := cluster.Authorization(f.authorization); mode != cluster.AlwaysAllow && mode != cluster.RBAC {

@@ -9,10 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirproject/weir/internal/tools/child"
-	"github.com/weirproject/weir/internal/tools/childserver"
-	"github.com/weirproject/weir/internal/tools/childserver/embedded"
 	"github.com/weirproject/weir/internal/tools/command"
+	"github.com/weirproject/weir/internal/tools/embedded"
+	"github.com/weirproject/weir/internal/tools/process"
 )
 
 func main() { os.Exit(command.Run(newRoot().ExecuteContext)) }
@@ -40,12 +39,12 @@ func newRoot() *cobra.Command {
 // newChild returns the hidden command with which weir runs this program.
 func newChild() *cobra.Command {
 	return &cobra.Command{
-		Use:    child.Verb + " ROLE",
+		Use:    process.Verb + " ROLE",
 		Short:  "Not for people: a child process of weir",
 		Hidden: true,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 || args[0] != childserver.Role {
-				return command.Usagef("%s takes the ROLE %s", cmd.CommandPath(), childserver.Role)
+			if len(args) != 1 || args[0] != process.ServerRole {
+				return command.Usagef("%s takes the ROLE %s", cmd.CommandPath(), process.ServerRole)
 			}
 			return nil
 		},

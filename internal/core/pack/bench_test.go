@@ -4,12 +4,12 @@ import (
 	"testing"
 
 	"github.com/weirproject/weir/internal/core/wire"
-	"github.com/weirproject/weir/internal/testing/podsim/podtest"
+	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
 func BenchmarkPack(b *testing.B) {
 	for _, enc := range []wire.Encoding{wire.Protobuf, wire.JSON} {
-		raws := podtest.Spread(b, enc, 1000)
+		raws := podsim.Spread(enc.String(), 1000)
 		var samples [][]byte
 		for i, r := range raws { // like the store packs them
 			raws[i] = withoutUID(b, enc, r)

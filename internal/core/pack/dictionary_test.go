@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/weirproject/weir/internal/core/wire"
-	"github.com/weirproject/weir/internal/testing/podsim/podtest"
+	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
 func TestRatio(t *testing.T) {
@@ -13,7 +13,7 @@ func TestRatio(t *testing.T) {
 		enc   wire.Encoding
 		ratio float64
 	}{{wire.Protobuf, 9}, {wire.JSON, 14}} {
-		raws := podtest.Spread(t, tc.enc, 200)
+		raws := podsim.Spread(tc.enc.String(), 200)
 		d := newDictionary(raws[:firstSamples], dictSamples)
 		var raw, packedBytes int
 		for _, r := range raws {
@@ -42,7 +42,7 @@ func TestPackAnything(t *testing.T) {
 		return b
 	}
 	for _, samples := range [][][]byte{
-		podtest.Spread(t, wire.Protobuf, firstSamples), {{}, {}, {1}}, nil, {random(100)}, {random(200_000), random(10)}, {bytes.Repeat([]byte("a"), 100_000)},
+		podsim.Spread(wire.Protobuf.String(), firstSamples), {{}, {}, {1}}, nil, {random(100)}, {random(200_000), random(10)}, {bytes.Repeat([]byte("a"), 100_000)},
 	} {
 		d := newDictionary(samples, dictSamples)
 		for _, n := range []int{0, 1, 7, 15, 16, 17, 100, 5000, 65_535, 65_536, 300_000, 3 << 20} {
@@ -62,7 +62,7 @@ func TestPackAnything(t *testing.T) {
 
 // FuzzUnpack: damaged bytes cause an error, not a crash.
 func FuzzUnpack(f *testing.F) {
-	raws := podtest.Spread(f, wire.Protobuf, firstSamples+3)
+	raws := podsim.Spread(wire.Protobuf.String(), firstSamples+3)
 	d := newDictionary(raws[:firstSamples], dictSamples)
 	for _, r := range raws[firstSamples:] {
 		f.Add(d.pack(nil, r, false), len(r))

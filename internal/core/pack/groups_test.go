@@ -5,7 +5,6 @@ import (
 
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/testing/podsim"
-	"github.com/weirproject/weir/internal/testing/podsim/podtest"
 )
 
 // groups are packed objects of several workloads.
@@ -29,7 +28,7 @@ func newGroups(tb testing.TB, sim *podsim.Pods, n int) *groups {
 		for i := range replicas {
 			pod := sim.Pod(w*(sim.Len()/replicas/n)*replicas + i)
 			pod.ResourceVersion = "123456"
-			raw := withoutUID(tb, wire.Protobuf, podtest.Encode(tb, wire.Protobuf, pod))
+			raw := withoutUID(tb, wire.Protobuf, podsim.Encode(wire.Protobuf.String(), pod))
 			s.add(Name{pod.Namespace + "/" + pod.GenerateName, pod.Name}, raw)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/testing/podsim"
-	"github.com/weirproject/weir/internal/testing/podsim/podtest"
 )
 
 // held is an object as a user of the packer stores it.
@@ -32,7 +31,7 @@ func TestSecondDictionary(t *testing.T) {
 	for i := range sim.Len() {
 		pod := sim.Pod(i)
 		pod.ResourceVersion = strconv.Itoa(1000 + i)
-		h, _ := take(p, withoutUID(t, wire.Protobuf, podtest.Encode(t, wire.Protobuf, pod)))
+		h, _ := take(p, withoutUID(t, wire.Protobuf, podsim.Encode(wire.Protobuf.String(), pod)))
 		if sums[h.dict] == nil {
 			sums[h.dict] = &sum{}
 		}
@@ -61,7 +60,7 @@ func TestDrift(t *testing.T) {
 		all = append(all, h)
 		return renewed
 	}
-	raws := podtest.Spread(t, wire.Protobuf, 2000)
+	raws := podsim.Spread(wire.Protobuf.String(), 2000)
 	for i, raw := range raws[:firstSamples] {
 		if made := last(raw); made != (i == firstSamples-1) {
 			t.Fatalf("after %d objects a dictionary was made: %v", i+1, made)
@@ -77,7 +76,7 @@ func TestDrift(t *testing.T) {
 			pod.Name, pod.ResourceVersion = "n"+strconv.Itoa(i), strconv.Itoa(version+i)
 			pod.Spec.Containers, pod.Status.ContainerStatuses = nil, nil
 			pod.Annotations = map[string]string{"data": noise(rnd, 400)}
-			last(podtest.Encode(t, wire.Protobuf, pod))
+			last(podsim.Encode(wire.Protobuf.String(), pod))
 		}
 	}
 	odd(50_000)
@@ -100,7 +99,7 @@ func TestDrift(t *testing.T) {
 // judgement of the dictionary.
 func TestFastPack(t *testing.T) {
 	p := New()
-	raws := podtest.Spread(t, wire.Protobuf, firstSamples+laterSamples*sampleEvery+1)
+	raws := podsim.Spread(wire.Protobuf.String(), firstSamples+laterSamples*sampleEvery+1)
 	for _, raw := range raws {
 		take(p, raw)
 	}
@@ -122,7 +121,7 @@ func TestFastPack(t *testing.T) {
 // TestSize: Size counts the samples, and then the dictionary created from them.
 func TestSize(t *testing.T) {
 	p := New()
-	raw := podtest.Spread(t, wire.Protobuf, 1)[0]
+	raw := podsim.Spread(wire.Protobuf.String(), 1)[0]
 	if n := p.Size(); n != 0 {
 		t.Errorf("%d bytes of nothing", n)
 	}

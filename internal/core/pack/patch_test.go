@@ -10,7 +10,6 @@ import (
 
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/testing/podsim"
-	"github.com/weirproject/weir/internal/testing/podsim/podtest"
 )
 
 // TestPatch patches difficult inputs, and typical differences between versions of an object.
@@ -124,7 +123,7 @@ func versionsOf(tb testing.TB, pod *corev1.Pod, change string) (was, is []byte) 
 		pod.Status.ContainerStatuses[0].Ready = status == corev1.ConditionTrue
 	}
 	setReady(corev1.ConditionTrue, "", "")
-	was = withoutUID(tb, wire.Protobuf, podtest.Encode(tb, wire.Protobuf, pod))
+	was = withoutUID(tb, wire.Protobuf, podsim.Encode(wire.Protobuf.String(), pod))
 	pod.ResourceVersion = "1239876"
 	switch change {
 	case "ready":
@@ -132,7 +131,7 @@ func versionsOf(tb testing.TB, pod *corev1.Pod, change string) (was, is []byte) 
 	case "label":
 		pod.Labels["app.kubernetes.io/version"] = "v1.2.3"
 	}
-	return was, withoutUID(tb, wire.Protobuf, podtest.Encode(tb, wire.Protobuf, pod))
+	return was, withoutUID(tb, wire.Protobuf, podsim.Encode(wire.Protobuf.String(), pod))
 }
 
 // BenchmarkPatch compares a patch with packing with a dictionary.
@@ -141,7 +140,7 @@ func BenchmarkPatch(b *testing.B) {
 		what string
 		sim  *podsim.Pods
 	}{{"alike", podsim.New(50_000, 1)}, {"unlike", podsim.NewUnlike(50_000, 1)}} {
-		d := newDictionary([][]byte{podtest.Encode(b, wire.Protobuf, of.sim.Pod(1)), podtest.Encode(b, wire.Protobuf, of.sim.Pod(2))}, 2)
+		d := newDictionary([][]byte{podsim.Encode(wire.Protobuf.String(), of.sim.Pod(1)), podsim.Encode(wire.Protobuf.String(), of.sim.Pod(2))}, 2)
 		for _, change := range []string{"version", "ready", "label"} {
 			was, is := versionsOf(b, of.sim.Pod(rand.IntN(50_000)), change)
 			made, _ := AppendPatch(nil, was, is, len(is))

@@ -29,7 +29,7 @@ import (
 	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
-	"github.com/weirproject/weir/internal/testing/pipe"
+	"github.com/weirproject/weir/internal/testing/memserver"
 	"github.com/weirproject/weir/internal/testing/testgc"
 )
 
@@ -81,7 +81,7 @@ func withHarness(t *testing.T, cfg Config, f func(h *harness)) {
 
 // serve starts the server and makes the reflector.
 func (h *harness) serve(cfg Config) {
-	l := pipe.Listen()
+	l := memserver.Listen()
 	srv := &http.Server{Handler: h, ErrorLog: nil}
 	go srv.Serve(l)
 	tr := &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {

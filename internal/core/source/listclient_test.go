@@ -18,7 +18,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/core/wire"
-	"github.com/weirproject/weir/internal/testing/pipe"
+	"github.com/weirproject/weir/internal/testing/memserver"
 )
 
 // TestListsGoApart: a LIST goes by HTTP/1.1 and ends its connection, pages keep theirs, a WATCH
@@ -129,7 +129,7 @@ func TestListsThatGetNoAnswer(t *testing.T) {
 						answer(w, http.StatusOK, wire.ContentTypeJSON, podList)
 					}
 				}))
-				l := pipe.Listen()
+				l := memserver.Listen()
 				srv.Listener, srv.EnableHTTP2 = l, true
 				srv.StartTLS()
 				defer srv.Close()

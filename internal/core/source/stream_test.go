@@ -18,13 +18,13 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/internal/core/source"
-	"github.com/weirproject/weir/internal/testing/pipe"
+	"github.com/weirproject/weir/internal/testing/memserver"
 )
 
 // inMemory runs f in a bubble with a source whose server is h.
 func inMemory(t *testing.T, h http.HandlerFunc, opts source.Options, f func(t *testing.T, src *source.REST)) {
 	synctest.Test(t, func(t *testing.T) {
-		l := pipe.Listen()
+		l := memserver.Listen()
 		srv := &http.Server{Handler: h}
 		go srv.Serve(l)
 		tr := &http.Transport{DialContext: l.Dial}

@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weirproject/weir/internal/core/wire"
-	"github.com/weirproject/weir/internal/testing/podsim/podtest"
+	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
 // TestAddIndexCatchesUp: what changes while an index is built is in it, few
@@ -130,7 +130,7 @@ func TestAddIndexUnreadable(t *testing.T) {
 	}
 	pod := smallPod("", "odd", 1, 1, map[string]string{"app": "a"}, "n")
 	// The spec comes once more: what is in both would have to be merged.
-	raw := append(podtest.Encode(t, w.s.Encoding(), pod), 0x12, 0x02, 0x52, 0x00)
+	raw := append(podsim.Encode(w.s.Encoding().String(), pod), 0x12, 0x02, 0x52, 0x00)
 	put(t, w, raw)
 	path, err := wire.CompilePath(wire.Protobuf, reflect.TypeFor[corev1.Pod](), "spec.nodeName")
 	if err != nil {

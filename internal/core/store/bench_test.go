@@ -9,7 +9,6 @@ import (
 
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/testing/podsim"
-	"github.com/weirproject/weir/internal/testing/podsim/podtest"
 	"github.com/weirproject/weir/internal/testing/testgc"
 )
 
@@ -24,7 +23,7 @@ type benchSet struct {
 }
 
 func newBenchSet(tb testing.TB, enc wire.Encoding, n int) *benchSet {
-	set := &benchSet{raws: podtest.Spread(tb, enc, n), metas: make([]wire.Meta, n), keys: make([]string, n)}
+	set := &benchSet{raws: podsim.Spread(enc.String(), n), metas: make([]wire.Meta, n), keys: make([]string, n)}
 	for i, raw := range set.raws {
 		if err := wire.ReadMeta(enc, raw, &set.metas[i]); err != nil {
 			tb.Fatal(err)
@@ -200,7 +199,7 @@ func BenchmarkCursorLagging(b *testing.B) {
 func BenchmarkHeap(b *testing.B) {
 	for _, enc := range []wire.Encoding{wire.Protobuf, wire.JSON} {
 		b.Run(enc.String(), func(b *testing.B) {
-			podtest.Encode(b, enc, podsim.New(1, 1).Pod(0)) // the encoder's own caches
+			podsim.Encode(enc.String(), podsim.New(1, 1).Pod(0)) // the encoder's own caches
 			for b.Loop() {
 				before := testgc.Live()
 				s := newStore(b, Config{Encoding: enc})
@@ -209,7 +208,7 @@ func BenchmarkHeap(b *testing.B) {
 				w.BeginReplace(false)
 				var m wire.Meta
 				for i := range sim.Len() {
-					raw := podtest.Encode(b, enc, sim.Pod(i))
+					raw := podsim.Encode(enc.String(), sim.Pod(i))
 					if err := wire.ReadMeta(enc, raw, &m); err != nil {
 						b.Fatal(err)
 					}
@@ -227,7 +226,7 @@ func BenchmarkHeap(b *testing.B) {
 					if i%100 != 0 {
 						continue
 					}
-					raw := podtest.Encode(b, enc, sim.Pod(i))
+					raw := podsim.Encode(enc.String(), sim.Pod(i))
 					if err := wire.ReadMeta(enc, raw, &m); err != nil {
 						b.Fatal(err)
 					}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/testing/podsim"
-	"github.com/weirproject/weir/internal/testing/podsim/podtest"
 	"github.com/weirproject/weir/internal/testing/testgc"
 )
 
@@ -22,7 +21,7 @@ func BenchmarkHeapUnderChange(b *testing.B) {
 		sim  *podsim.Pods
 	}{{"alike", podsim.New(10_000, 1)}, {"unlike", podsim.NewUnlike(10_000, 1)}} {
 		b.Run(of.what, func(b *testing.B) {
-			podtest.Encode(b, wire.Protobuf, of.sim.Pod(0)) // the encoder's own caches
+			podsim.Encode(wire.Protobuf.String(), of.sim.Pod(0)) // the encoder's own caches
 			for b.Loop() {
 				n := of.sim.Len()
 				before := testgc.Live()
@@ -33,7 +32,7 @@ func BenchmarkHeapUnderChange(b *testing.B) {
 				put := func(i, version int) {
 					pod := of.sim.Pod(i)
 					pod.ResourceVersion = strconv.Itoa(version*n + i + 1)
-					raw := podtest.Encode(b, wire.Protobuf, pod)
+					raw := podsim.Encode(wire.Protobuf.String(), pod)
 					if err := wire.ReadMeta(wire.Protobuf, raw, &m); err != nil {
 						b.Fatal(err)
 					}

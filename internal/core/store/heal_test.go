@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weirproject/weir/internal/core/wire"
-	"github.com/weirproject/weir/internal/testing/podsim/podtest"
+	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
 // healer is a server of pods, and a writer that reads its bodies.
@@ -39,7 +39,7 @@ func (h *healer) list() int {
 	enc, size := h.s.Encoding(), int64(0)
 	var items [][]byte
 	for _, pod := range h.pods {
-		item := podtest.Encode(h.t, enc, pod)
+		item := podsim.Encode(enc.String(), pod)
 		items = append(items, item)
 		size += wire.ListItemSize(len(item))
 	}
@@ -75,7 +75,7 @@ func (h *healer) watch() int {
 	before := h.s.Revision()
 	var body []byte
 	for _, pod := range h.pods {
-		object := podtest.Encode(h.t, h.s.Encoding(), pod)
+		object := podsim.Encode(h.s.Encoding().String(), pod)
 		body = wire.AppendEvent(body, h.s.Encoding(), wire.Modified, wire.TypeMeta{APIVersion: "v1", Kind: "Pod"}, object)
 	}
 	r := wire.NewWatchReader(bytes.NewReader(body), h.s.Encoding(), wire.Limits{})

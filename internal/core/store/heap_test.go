@@ -7,7 +7,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/invariants"
 	"github.com/weirproject/weir/internal/core/wire"
-	"github.com/weirproject/weir/internal/testing/podsim/podtest"
+	"github.com/weirproject/weir/internal/testing/podsim"
 	"github.com/weirproject/weir/internal/testing/testgc"
 )
 
@@ -16,7 +16,7 @@ import (
 // with indexes, a cursor and a reader of decoded objects beside.
 func TestDeletedObjectsLeaveNothing(t *testing.T) {
 	const n, keepEach = 20_000, 100
-	raws := podtest.Spread(t, wire.Protobuf, 1000)
+	raws := podsim.Spread(wire.Protobuf.String(), 1000)
 	var m wire.Meta
 	before := testgc.Live()
 	s := newStore(t, decodeConfig())
@@ -60,7 +60,7 @@ func TestObjectsPinNothing(t *testing.T) {
 	before := testgc.Live()
 	s := New(decodeConfig())
 	w := s.Writer(Scope{})
-	raws := podtest.Spread(t, wire.Protobuf, 2500)
+	raws := podsim.Spread(wire.Protobuf.String(), 2500)
 	for _, raw := range raws {
 		put(t, w, raw)
 	}
@@ -86,7 +86,7 @@ func TestBlockedCursorCosts(t *testing.T) {
 	cfg.LogBytes = 64 << 10
 	s := newStore(t, cfg)
 	w := s.Writer(Scope{})
-	raws := podtest.Spread(t, wire.Protobuf, 1000)
+	raws := podsim.Spread(wire.Protobuf.String(), 1000)
 	for _, raw := range raws {
 		put(t, w, raw)
 	}

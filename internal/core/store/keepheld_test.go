@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/weirproject/weir/internal/core/wire"
-	"github.com/weirproject/weir/internal/testing/podsim/podtest"
+	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
 // TestKeepHeld checks that the version in the table of an object that a list has and that cannot be
@@ -38,7 +38,7 @@ func TestKeepHeld(t *testing.T) {
 			changes := s.Cursor()
 			defer changes.Close()
 			drain(changes)
-			raw := podtest.Encode(t, s.Encoding(), smallPod("ns", "a", test.uid, test.version, nil, "bad"))
+			raw := podsim.Encode(s.Encoding().String(), smallPod("ns", "a", test.uid, test.version, nil, "bad"))
 			var m wire.Meta
 			if err := wire.ReadMeta(s.Encoding(), raw, &m); err != nil {
 				t.Fatal(err)

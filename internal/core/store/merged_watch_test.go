@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/weirproject/weir/internal/core/wire"
-	"github.com/weirproject/weir/internal/testing/podsim/podtest"
+	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
 // over reports whether both watches have come to the end.
@@ -191,7 +191,7 @@ func (m *merged) tell(wt *mergedWatch, ch mergedChange) {
 }
 
 func (m *merged) encode(t *testing.T, v *mergedVersion) (*wire.Meta, []byte) {
-	raw := podtest.Encode(t, wire.Protobuf, smallPod("ns", v.key, v.uid, v.rv, nil, ""))
+	raw := podsim.Encode(wire.Protobuf.String(), smallPod("ns", v.key, v.uid, v.rv, nil, ""))
 	var meta wire.Meta
 	if err := wire.ReadMeta(wire.Protobuf, raw, &meta); err != nil {
 		t.Fatal(err)

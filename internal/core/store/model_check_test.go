@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weirproject/weir/internal/core/wire"
-	"github.com/weirproject/weir/internal/testing/podsim/podtest"
+	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
 type modelSnap struct {
@@ -65,7 +65,7 @@ func (m *model) checkSnapshot(sn *Snapshot, want map[string]*corev1.Pod) {
 			m.t.Fatalf("holds %s, which should be gone", o.Key())
 		}
 		raw, err := o.AppendRaw(nil)
-		if err != nil || string(raw) != string(podtest.Encode(m.t, m.enc, pod)) || o.Size() != len(raw) {
+		if err != nil || string(raw) != string(podsim.Encode(m.enc.String(), pod)) || o.Size() != len(raw) {
 			m.t.Fatalf("%s: wrong bytes (%v)", o.Key(), err)
 		}
 		if o.UID() != string(pod.UID) || o.ResourceVersion() != pod.ResourceVersion || o.Namespace() != pod.Namespace || o.Name() != pod.Name {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/testing/podsim"
-	"github.com/weirproject/weir/internal/testing/podsim/podtest"
 )
 
 // formFast is the first byte of what a fast pack makes of a pod.
@@ -116,7 +115,7 @@ func TestBehind(t *testing.T) {
 func TestFirstObjectsArePackedToo(t *testing.T) {
 	s := newStore(t, Config{Encoding: wire.Protobuf})
 	w := s.Writer(Scope{})
-	for _, raw := range podtest.Spread(t, wire.Protobuf, 20) {
+	for _, raw := range podsim.Spread(wire.Protobuf.String(), 20) {
 		put(t, w, raw)
 	}
 	w.Flush()

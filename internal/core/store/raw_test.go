@@ -13,7 +13,6 @@ import (
 
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/testing/podsim"
-	"github.com/weirproject/weir/internal/testing/podsim/podtest"
 )
 
 // changed is what TestPatches does to pods, and knows of them.
@@ -42,7 +41,7 @@ func (c *changed) see() (patches int) {
 		if !ok {
 			c.t.Fatalf("%s is gone", pod.Name)
 		}
-		want := podtest.Encode(c.t, c.store.Encoding(), pod)
+		want := podsim.Encode(c.store.Encoding().String(), pod)
 		if raw, err := o.AppendRaw([]byte("before")); err != nil || string(raw) != "before"+string(want) {
 			c.t.Fatalf("%s does not come back: %v", pod.Name, err)
 		}

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weirproject/weir/internal/core/wire"
-	"github.com/weirproject/weir/internal/testing/podsim/podtest"
+	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
 // TestStories runs the stories under testdata: what writers do, and what
@@ -79,7 +79,7 @@ func (st *story) write(f []string) {
 	switch f[1] {
 	case "in":
 	case "put", "delete":
-		raw := podtest.Encode(st.t, wire.Protobuf, storyPod(f[2:]))
+		raw := podsim.Encode(wire.Protobuf.String(), storyPod(f[2:]))
 		var m wire.Meta
 		if err := wire.ReadMeta(wire.Protobuf, raw, &m); err != nil {
 			st.t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/invariants"
 	"github.com/weirproject/weir/internal/core/wire"
-	"github.com/weirproject/weir/internal/testing/podsim/podtest"
+	"github.com/weirproject/weir/internal/testing/podsim"
 	"github.com/weirproject/weir/internal/testing/testgc"
 )
 
@@ -66,12 +66,12 @@ func put(tb testing.TB, w *Writer, raw []byte) {
 
 func putPod(tb testing.TB, w *Writer, pod *corev1.Pod) {
 	tb.Helper()
-	put(tb, w, podtest.Encode(tb, w.s.Encoding(), pod))
+	put(tb, w, podsim.Encode(w.s.Encoding().String(), pod))
 }
 
 func deletePod(tb testing.TB, w *Writer, pod *corev1.Pod) {
 	tb.Helper()
-	raw := podtest.Encode(tb, w.s.Encoding(), pod)
+	raw := podsim.Encode(w.s.Encoding().String(), pod)
 	var m wire.Meta
 	if err := wire.ReadMeta(w.s.Encoding(), raw, &m); err != nil {
 		tb.Fatal(err)

@@ -19,7 +19,7 @@ import (
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/testing/podsim"
-	"github.com/weirproject/weir/internal/tools/rusage"
+	"github.com/weirproject/weir/internal/tools/process"
 )
 
 // pods is a cache of simulated pods as a proxy holds them, without HTTP around it.
@@ -180,12 +180,12 @@ func BenchmarkList(b *testing.B) {
 				}
 			}
 			var bytes int64
-			before := rusage.CPUTime()
+			before := process.CPUTime()
 			b.ReportAllocs()
 			for b.Loop() {
 				bytes = list()
 			}
-			b.ReportMetric(float64(rusage.CPUTime()-before)/float64(b.N)/1e6, "cpu-ms/op")
+			b.ReportMetric(float64(process.CPUTime()-before)/float64(b.N)/1e6, "cpu-ms/op")
 			b.ReportMetric(float64(bytes)/1e6, "MB/op")
 		})
 	}
@@ -247,7 +247,7 @@ func BenchmarkWatchers(b *testing.B) {
 			runtime.GC()
 			runtime.ReadMemStats(&m1)
 			bytes.Store(0)
-			before := rusage.CPUTime()
+			before := process.CPUTime()
 			b.ReportAllocs()
 			b.ResetTimer()
 			for range b.N {
@@ -255,7 +255,7 @@ func BenchmarkWatchers(b *testing.B) {
 				p.settled()
 			}
 			b.StopTimer()
-			spent := rusage.CPUTime() - before
+			spent := process.CPUTime() - before
 			stop()
 			b.ReportMetric(float64(spent.Microseconds())/float64(b.N), "cpu-µs/change")
 			b.ReportMetric(float64(bytes.Load())/float64(b.N), "B-sent/change")

@@ -1,4 +1,5 @@
-// Package golden compares the output of tests with files.
+// Package golden compares the output of tests with files, and the help of commands with their pages
+// in docs/commands.
 package golden
 
 import (

@@ -6,8 +6,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/weirproject/weir/internal/testing/words"
 )
 
 // app contains the common fields of the replicas of one Deployment.
@@ -65,11 +63,11 @@ func (p *Pods) app(i int) app {
 		namespace: namespaceName(namespace),
 		team:      products[namespace%len(products)],
 		version:   version,
-		hash:      words.Hash(rnd, 10),
-		ownerUID:  words.UID(rnd),
+		hash:      Hash(rnd, 10),
+		ownerUID:  UID(rnd),
 		image:     registry + "/" + name + ":" + version,
-		imageID:   registry + "/" + name + "@sha256:" + words.Hex(rnd, 64),
-		configSum: words.Hex(rnd, 64),
+		imageID:   registry + "/" + name + "@sha256:" + Hex(rnd, 64),
+		configSum: Hex(rnd, 64),
 		created:   epoch.Add(time.Duration(rnd.IntN(60*24*3600)) * time.Second),
 		suffix:    rnd.IntN(suffixes),
 	}
@@ -86,8 +84,8 @@ func (a *app) podSuffix(replica int) string {
 	n := (a.suffix + replica*suffixStride) % suffixes
 	var b [suffixLength]byte
 	for i := range b {
-		b[i] = words.NameAlphabet[n%len(words.NameAlphabet)]
-		n /= len(words.NameAlphabet)
+		b[i] = NameAlphabet[n%len(NameAlphabet)]
+		n /= len(NameAlphabet)
 	}
 	return string(b[:])
 }

@@ -3,8 +3,6 @@ package podsim
 import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-
-	"github.com/weirproject/weir/internal/testing/words"
 )
 
 // The number of environment variables of a container.
@@ -17,8 +15,8 @@ func (w *writer) container(name string, t *template, spec *corev1.PodSpec) corev
 		Image:                    registry + "/" + w.Name() + ":" + t.version,
 		Resources:                w.resources(),
 		TerminationMessagePath:   corev1.TerminationMessagePathDefault,
-		TerminationMessagePolicy: words.Pick(&w.Words, corev1.TerminationMessageReadFile, corev1.TerminationMessageFallbackToLogsOnError),
-		ImagePullPolicy:          words.Pick(&w.Words, corev1.PullIfNotPresent, corev1.PullAlways),
+		TerminationMessagePolicy: Pick(&w.Words, corev1.TerminationMessageReadFile, corev1.TerminationMessageFallbackToLogsOnError),
+		ImagePullPolicy:          Pick(&w.Words, corev1.PullIfNotPresent, corev1.PullAlways),
 	}
 	if w.Chance(40) {
 		c.Command = []string{"/bin/" + w.Word()}
@@ -47,7 +45,7 @@ func (w *writer) container(name string, t *template, spec *corev1.PodSpec) corev
 	return c
 }
 
-func (w *writer) portName() string { return "p" + words.Hash(w.Rand, 6) }
+func (w *writer) portName() string { return "p" + Hash(w.Rand, 6) }
 
 func (w *writer) env(name string) corev1.EnvVar {
 	source := &corev1.EnvVarSource{}
@@ -59,7 +57,7 @@ func (w *writer) env(name string) corev1.EnvVar {
 			LocalObjectReference: corev1.LocalObjectReference{Name: w.Name()}, Key: w.Word(), Optional: new(w.Chance(50)),
 		}
 	case 2:
-		return fieldEnv(name, words.Pick(&w.Words, "metadata.name", "metadata.namespace", "status.podIP", "spec.nodeName"))
+		return fieldEnv(name, Pick(&w.Words, "metadata.name", "metadata.namespace", "status.podIP", "spec.nodeName"))
 	default:
 		return corev1.EnvVar{Name: name, Value: w.Value()}
 	}

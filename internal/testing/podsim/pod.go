@@ -8,8 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-
-	"github.com/weirproject/weir/internal/testing/words"
 )
 
 // nodeStride spreads neighbours over the nodes: a prime, so that every node gets its share.
@@ -20,14 +18,14 @@ func (p *Pods) podWithoutFields(i int) *corev1.Pod {
 	rnd := p.random(podStream, i)
 	node := i * nodeStride % p.nodes
 	created := a.created.Add(time.Duration(rnd.IntN(3600)) * time.Second)
-	token := "kube-api-access-" + words.Hash(rnd, 5)
+	token := "kube-api-access-" + Hash(rnd, 5)
 
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:              a.name + "-" + a.hash + "-" + a.podSuffix(i%replicasPerApp),
 			GenerateName:      a.name + "-" + a.hash + "-",
 			Namespace:         a.namespace,
-			UID:               words.UID(rnd),
+			UID:               UID(rnd),
 			Generation:        1,
 			CreationTimestamp: seconds(created),
 			Labels: map[string]string{
@@ -188,4 +186,4 @@ func requirements(cpu, memory, cpuLimit, memoryLimit string) corev1.ResourceRequ
 	}
 }
 
-func randomContainerID(rnd *rand.Rand) string { return "containerd://" + words.Hex(rnd, 64) }
+func randomContainerID(rnd *rand.Rand) string { return "containerd://" + Hex(rnd, 64) }

@@ -6,17 +6,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/weirproject/weir/internal/testing/words"
 )
 
 // podSpec creates the spec of one template. Its fields, their number and their contents are all
 // random.
 func (w *writer) podSpec(t *template) corev1.PodSpec {
 	spec := corev1.PodSpec{
-		RestartPolicy:                 words.Pick(&w.Words, corev1.RestartPolicyAlways, corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure),
+		RestartPolicy:                 Pick(&w.Words, corev1.RestartPolicyAlways, corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure),
 		TerminationGracePeriodSeconds: new(int64(w.Between(5, 600))),
-		DNSPolicy:                     words.Pick(&w.Words, corev1.DNSClusterFirst, corev1.DNSDefault),
+		DNSPolicy:                     Pick(&w.Words, corev1.DNSClusterFirst, corev1.DNSDefault),
 		SecurityContext:               w.podSecurity(),
 		SchedulerName:                 corev1.DefaultSchedulerName,
 		Tolerations:                   w.tolerations(),
@@ -69,7 +67,7 @@ func (w *writer) tolerations() []corev1.Toleration {
 	for range w.Rand.IntN(3) {
 		out = append(out, corev1.Toleration{
 			Key: w.Word() + ".example.com/" + w.Word(), Operator: corev1.TolerationOpEqual, Value: w.Word(),
-			Effect: words.Pick(&w.Words, corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute),
+			Effect: Pick(&w.Words, corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute),
 		})
 	}
 	return out
@@ -84,7 +82,7 @@ func (w *writer) addPlacement(spec *corev1.PodSpec, t *template) {
 	if w.Chance(30) {
 		spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
 			MaxSkew: int32(w.Between(1, 3)), TopologyKey: corev1.LabelTopologyZone,
-			WhenUnsatisfiable: words.Pick(&w.Words, corev1.ScheduleAnyway, corev1.DoNotSchedule), LabelSelector: selector,
+			WhenUnsatisfiable: Pick(&w.Words, corev1.ScheduleAnyway, corev1.DoNotSchedule), LabelSelector: selector,
 		}}
 	}
 	if !w.Chance(40) {
@@ -131,7 +129,7 @@ func (w *writer) addRare(spec *corev1.PodSpec) {
 
 func (w *writer) volume(name string) corev1.Volume {
 	v := corev1.Volume{Name: name}
-	mode := new(int32(words.Pick(&w.Words, 0o644, 0o600, 0o400)))
+	mode := new(int32(Pick(&w.Words, 0o644, 0o600, 0o400)))
 	switch w.Rand.IntN(6) {
 	case 0:
 		v.Secret = &corev1.SecretVolumeSource{SecretName: w.Name(), DefaultMode: mode}

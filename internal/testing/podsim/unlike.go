@@ -7,8 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/weirproject/weir/internal/testing/words"
 )
 
 // lonerEvery: one out of this many pods belongs to no workload.
@@ -37,13 +35,13 @@ type template struct {
 }
 
 // writer writes templates with its own words.
-type writer struct{ words.Words }
+type writer struct{ Words }
 
 // unlikeWithoutFields creates pod i of a population whose workloads have nothing in common. The pod
 // has no managedFields.
 func (p *Pods) unlikeWithoutFields(i int) *corev1.Pod {
 	t := p.template(i)
-	w := &writer{words.Words{Rand: p.random(podStream, i), Noise: p.variety == random}}
+	w := &writer{Words{Rand: p.random(podStream, i), Noise: p.variety == random}}
 	node := i * nodeStride % p.nodes
 	created := t.created.Add(time.Duration(w.Rand.IntN(3600)) * time.Second)
 	pod := &corev1.Pod{
@@ -51,7 +49,7 @@ func (p *Pods) unlikeWithoutFields(i int) *corev1.Pod {
 			Name:              t.name + "-" + t.hash + "-" + t.podSuffix(i%replicasPerApp),
 			GenerateName:      t.name + "-" + t.hash + "-",
 			Namespace:         t.namespace,
-			UID:               words.UID(w.Rand),
+			UID:               UID(w.Rand),
 			Generation:        1,
 			CreationTimestamp: seconds(created),
 			Labels:            t.labels,
@@ -60,9 +58,9 @@ func (p *Pods) unlikeWithoutFields(i int) *corev1.Pod {
 		},
 		Spec: t.spec,
 	}
-	pod.Annotations["example.com/placement"] = words.Hex(w.Rand, ownText)
+	pod.Annotations["example.com/placement"] = Hex(w.Rand, ownText)
 	pod.Spec.NodeName = nodeName(node)
-	t.addToken(&pod.Spec, "kube-api-access-"+words.Hash(w.Rand, 5))
+	t.addToken(&pod.Spec, "kube-api-access-"+Hash(w.Rand, 5))
 	pod.Status = runningStatus(pod, t.imageIDs(len(pod.Spec.Containers)), w.Rand, nodeIP(node), podIP(i))
 	return pod
 }
@@ -77,7 +75,7 @@ func (p *Pods) template(i int) *template {
 	}
 	at := i / replicasPerApp
 	t := &template{app: p.app(at)}
-	w := &writer{words.Words{Rand: p.random(templateStream, at)}}
+	w := &writer{Words{Rand: p.random(templateStream, at)}}
 	t.labels = map[string]string{"app": t.name, "pod-template-hash": t.hash, "team": t.team}
 	t.owners = []metav1.OwnerReference{w.owner(t.name+"-"+t.hash, t.ownerUID)}
 	t.fill(w)
@@ -87,9 +85,9 @@ func (p *Pods) template(i int) *template {
 // lonerTemplate creates the template of a pod that belongs to no workload: a handmade one, or a
 // runner for one task.
 func (p *Pods) lonerTemplate(i int) *template {
-	w := &writer{words.Words{Rand: p.random(lonerStream, i)}}
+	w := &writer{Words{Rand: p.random(lonerStream, i)}}
 	t := &template{app: p.app(i / replicasPerApp)}
-	t.name, t.hash = fmt.Sprintf("%s-%d", w.Word(), i), words.Hash(w.Rand, 6)
+	t.name, t.hash = fmt.Sprintf("%s-%d", w.Word(), i), Hash(w.Rand, 6)
 	t.labels = map[string]string{"run": t.name}
 	t.fill(w)
 	return t
@@ -111,7 +109,7 @@ func (t *template) fill(w *writer) {
 }
 
 func (w *writer) owner(name string, uid types.UID) metav1.OwnerReference {
-	kind := words.Pick(&w.Words, "ReplicaSet", "ReplicaSet", "StatefulSet", "DaemonSet")
+	kind := Pick(&w.Words, "ReplicaSet", "ReplicaSet", "StatefulSet", "DaemonSet")
 	return metav1.OwnerReference{
 		APIVersion: "apps/v1", Kind: kind, Name: name, UID: uid, Controller: new(true), BlockOwnerDeletion: new(true),
 	}
@@ -144,7 +142,7 @@ const randomStream uint64 = 7 << 60
 // randomTemplate creates the template that only pod i has. All its names and text are noise, except
 // those of its app.
 func (p *Pods) randomTemplate(i int) *template {
-	w := &writer{words.Words{Rand: p.random(randomStream, i), Noise: true}}
+	w := &writer{Words{Rand: p.random(randomStream, i), Noise: true}}
 	t := &template{app: p.app(i)}
 	t.labels = map[string]string{"app": t.name, w.Word(): w.Word()}
 	t.fill(w)

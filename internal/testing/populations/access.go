@@ -5,33 +5,33 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
-	"github.com/weirproject/weir/internal/testing/words"
+	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
 // rules returns the rules of a role, from one to most.
-func rules(w *words.Words, most int) []rbacv1.PolicyRule {
+func rules(w *podsim.Words, most int) []rbacv1.PolicyRule {
 	var out []rbacv1.PolicyRule
 	for range w.Between(1, most) {
 		out = append(out, rbacv1.PolicyRule{
-			APIGroups: []string{words.Pick(w, "", "apps", "batch", w.Word()+".example.com")},
+			APIGroups: []string{podsim.Pick(w, "", "apps", "batch", w.Word()+".example.com")},
 			Resources: w.Several(1, 6, w.Word),
-			Verbs:     []string{"get", "list", "watch", words.Pick(w, "create", "update", "patch", "delete")},
+			Verbs:     []string{"get", "list", "watch", podsim.Pick(w, "create", "update", "patch", "delete")},
 		})
 	}
 	return out
 }
 
-func (m *mixed) role(w *words.Words, i int) Object {
+func (m *mixed) role(w *podsim.Words, i int) Object {
 	name := fmt.Sprintf("%s-%d", w.Name(), i)
 	return &rbacv1.Role{ObjectMeta: meta(w, m.namespace(i), name, name, "rules"), Rules: rules(w, 6)}
 }
 
-func (m *mixed) clusterRole(w *words.Words, i int) Object {
+func (m *mixed) clusterRole(w *podsim.Words, i int) Object {
 	name := fmt.Sprintf("%s-%d", w.Name(), i)
 	return &rbacv1.ClusterRole{ObjectMeta: meta(w, "", name, name, "rules"), Rules: rules(w, 40)}
 }
 
-func (m *mixed) roleBinding(w *words.Words, i int) Object {
+func (m *mixed) roleBinding(w *podsim.Words, i int) Object {
 	name := fmt.Sprintf("%s-%d", w.Name(), i)
 	return &rbacv1.RoleBinding{
 		ObjectMeta: meta(w, m.namespace(i), name, name, "roleRef", "subjects"),
@@ -40,7 +40,7 @@ func (m *mixed) roleBinding(w *words.Words, i int) Object {
 	}
 }
 
-func (m *mixed) clusterRoleBinding(w *words.Words, i int) Object {
+func (m *mixed) clusterRoleBinding(w *podsim.Words, i int) Object {
 	name := fmt.Sprintf("%s-%d", w.Name(), i)
 	return &rbacv1.ClusterRoleBinding{
 		ObjectMeta: meta(w, "", name, name, "roleRef", "subjects"),
@@ -49,7 +49,7 @@ func (m *mixed) clusterRoleBinding(w *words.Words, i int) Object {
 	}
 }
 
-func subjects(w *words.Words, namespace string) []rbacv1.Subject {
+func subjects(w *podsim.Words, namespace string) []rbacv1.Subject {
 	var out []rbacv1.Subject
 	for _, name := range w.Several(1, 4, w.Name) {
 		if w.Chance(70) {

@@ -6,13 +6,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/weirproject/weir/internal/testing/words"
+	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
 // largeEvery: one out of this many ConfigMaps, or Secrets, is large: a dashboard, a release.
 const largeEvery = 20
 
-func (m *mixed) configMap(w *words.Words, i int) Object {
+func (m *mixed) configMap(w *podsim.Words, i int) Object {
 	app, namespace := m.app(i)
 	o := &corev1.ConfigMap{ObjectMeta: meta(w, namespace, fmt.Sprintf("%s-%s-%d", app, w.Word(), i), app, "data"), Data: map[string]string{}}
 	least, most := 100, 3_000
@@ -20,17 +20,17 @@ func (m *mixed) configMap(w *words.Words, i int) Object {
 		least, most = 20_000, 60_000
 	}
 	for _, key := range w.Several(1, 5, w.Word) {
-		o.Data[key+words.Pick(w, ".yaml", ".json", ".conf", "")] = w.Text(w.Between(least, most) / 3)
+		o.Data[key+podsim.Pick(w, ".yaml", ".json", ".conf", "")] = w.Text(w.Between(least, most) / 3)
 	}
 	return o
 }
 
 // secret creates a Secret of random bytes, like keys, certificates and compressed releases.
-func (m *mixed) secret(w *words.Words, i int) Object {
+func (m *mixed) secret(w *podsim.Words, i int) Object {
 	app, namespace := m.app(i)
 	o := &corev1.Secret{
 		ObjectMeta: meta(w, namespace, fmt.Sprintf("%s-%s-%d", app, w.Word(), i), app, "data", "type"),
-		Type:       words.Pick(w, corev1.SecretTypeOpaque, corev1.SecretTypeTLS, corev1.SecretTypeDockerConfigJson),
+		Type:       podsim.Pick(w, corev1.SecretTypeOpaque, corev1.SecretTypeTLS, corev1.SecretTypeDockerConfigJson),
 		Data:       map[string][]byte{},
 	}
 	least, most := 32, 2_500
@@ -43,7 +43,7 @@ func (m *mixed) secret(w *words.Words, i int) Object {
 	return o
 }
 
-func noise(w *words.Words, n int) []byte {
+func noise(w *podsim.Words, n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
 		b[i] = byte(w.Rand.Uint32())
@@ -51,7 +51,7 @@ func noise(w *words.Words, n int) []byte {
 	return b
 }
 
-func (m *mixed) serviceAccount(w *words.Words, i int) Object {
+func (m *mixed) serviceAccount(w *podsim.Words, i int) Object {
 	app, namespace := m.app(i)
 	o := &corev1.ServiceAccount{ObjectMeta: meta(w, namespace, app, app)}
 	if w.Chance(30) {
@@ -60,7 +60,7 @@ func (m *mixed) serviceAccount(w *words.Words, i int) Object {
 	return o
 }
 
-func (m *mixed) quota(w *words.Words, i int) Object {
+func (m *mixed) quota(w *podsim.Words, i int) Object {
 	hard := amounts(w, 200, 64_000)
 	hard[corev1.ResourcePods] = count(w.Between(50, 2_000))
 	used := amounts(w, 100, 32_000)
@@ -72,7 +72,7 @@ func (m *mixed) quota(w *words.Words, i int) Object {
 	}
 }
 
-func (m *mixed) limitRange(w *words.Words, i int) Object {
+func (m *mixed) limitRange(w *podsim.Words, i int) Object {
 	return &corev1.LimitRange{
 		ObjectMeta: meta(w, m.namespace(i), "limits", w.Word(), "spec"),
 		Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
@@ -83,14 +83,14 @@ func (m *mixed) limitRange(w *words.Words, i int) Object {
 
 // amounts returns an amount of CPU and one of memory. Each is drawn from least to most: thousandths
 // of a CPU, and mebibytes.
-func amounts(w *words.Words, least, most int) corev1.ResourceList {
+func amounts(w *podsim.Words, least, most int) corev1.ResourceList {
 	return corev1.ResourceList{
 		corev1.ResourceCPU:    *resource.NewMilliQuantity(int64(w.Between(least, most)), resource.DecimalSI),
 		corev1.ResourceMemory: megabytes(w, least, most),
 	}
 }
 
-func megabytes(w *words.Words, least, most int) resource.Quantity {
+func megabytes(w *podsim.Words, least, most int) resource.Quantity {
 	return *resource.NewQuantity(int64(w.Between(least, most))<<20, resource.BinarySI)
 }
 

@@ -7,12 +7,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/weirproject/weir/internal/testing/words"
+	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
 // definition creates a CustomResourceDefinition of one version, with a schema of about 10 to 200
 // KB.
-func (m *mixed) definition(w *words.Words, i int) Object {
+func (m *mixed) definition(w *podsim.Words, i int) Object {
 	kind := fmt.Sprintf("%s%d", w.Word(), i)
 	plural, group := kind+"s", w.Word()+".example.com"
 	at := moment(w).UTC().Format(time.RFC3339)
@@ -26,11 +26,11 @@ func (m *mixed) definition(w *words.Words, i int) Object {
 		"apiVersion": "apiextensions.k8s.io/v1",
 		"kind":       "CustomResourceDefinition",
 		"metadata": map[string]any{
-			"name": plural + "." + group, "uid": string(words.UID(w.Rand)), "creationTimestamp": at, "generation": int64(1),
+			"name": plural + "." + group, "uid": string(podsim.UID(w.Rand)), "creationTimestamp": at, "generation": int64(1),
 			"labels": map[string]any{"app.kubernetes.io/name": w.Word()},
 		},
 		"spec": map[string]any{
-			"group": group, "names": names, "scope": words.Pick(w, "Namespaced", "Cluster"),
+			"group": group, "names": names, "scope": podsim.Pick(w, "Namespaced", "Cluster"),
 			"conversion": map[string]any{"strategy": "None"},
 			"versions": []any{map[string]any{
 				"name": "v1", "served": true, "storage": true,
@@ -45,7 +45,7 @@ func (m *mixed) definition(w *words.Words, i int) Object {
 	}}
 }
 
-func definitionSchema(w *words.Words) map[string]any {
+func definitionSchema(w *podsim.Words) map[string]any {
 	status := map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}
 	return map[string]any{
 		"type": "object", "description": w.Text(w.Between(60, 300)),
@@ -54,7 +54,7 @@ func definitionSchema(w *words.Words) map[string]any {
 }
 
 // schemaOf returns the schema of an object in which objects are nested at most depth levels deep.
-func schemaOf(w *words.Words, depth int) map[string]any {
+func schemaOf(w *podsim.Words, depth int) map[string]any {
 	properties := map[string]any{}
 	for _, name := range w.Several(3, 9, w.Word) {
 		s := map[string]any{"description": w.Text(w.Between(40, 300))}

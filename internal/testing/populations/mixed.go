@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/weirproject/weir/internal/testing/podsim"
-	"github.com/weirproject/weir/internal/testing/words"
 )
 
 // mixed creates the objects of a cluster in addition to its pods.
@@ -71,7 +70,7 @@ func mixedKinds(pods *podsim.Pods, seed uint64) []Kind {
 func some(n, every int) int { return max(1, n/every) }
 
 // maker creates object i of a kind, with the object's own words.
-type maker func(w *words.Words, i int) Object
+type maker func(w *podsim.Words, i int) Object
 
 // kind returns a kind of n objects. Each object has its own stream of random numbers, so that it
 // can be created alone.
@@ -84,7 +83,7 @@ func (m *mixed) kind(groupVersion, resource, kind string, n int, make maker) Kin
 	return Kind{
 		GroupVersionResource: gv.WithResource(resource), Kind: kind, Len: n,
 		object: func(i int) Object {
-			return make(&words.Words{Rand: rand.New(rand.NewPCG(m.seed, stream+uint64(i)))}, i)
+			return make(&podsim.Words{Rand: rand.New(rand.NewPCG(m.seed, stream+uint64(i)))}, i)
 		},
 	}
 }
@@ -104,18 +103,18 @@ func streamOf(resource string) uint64 {
 var epoch = time.Date(2026, time.September, 1, 0, 0, 0, 0, time.UTC)
 
 // moment draws a time for an event of an object.
-func moment(w *words.Words) metav1.Time {
+func moment(w *podsim.Words) metav1.Time {
 	return metav1.NewTime(epoch.Add(time.Duration(w.Rand.IntN(60*24*3600)) * time.Second).Local())
 }
 
 // meta creates the metadata of an object. The labels name the app that the object is part of;
 // managedFields has an owner of the labels and these fields.
-func meta(w *words.Words, namespace, name, app string, fields ...string) metav1.ObjectMeta {
+func meta(w *podsim.Words, namespace, name, app string, fields ...string) metav1.ObjectMeta {
 	o := metav1.ObjectMeta{
-		Name: name, Namespace: namespace, UID: words.UID(w.Rand), CreationTimestamp: moment(w),
+		Name: name, Namespace: namespace, UID: podsim.UID(w.Rand), CreationTimestamp: moment(w),
 		Labels: map[string]string{
 			"app.kubernetes.io/name":       app,
-			"app.kubernetes.io/managed-by": words.Pick(w, "helm", "kustomize", "operator"),
+			"app.kubernetes.io/managed-by": podsim.Pick(w, "helm", "kustomize", "operator"),
 			"app.kubernetes.io/version":    fmt.Sprintf("%d.%d.%d", w.Between(0, 9), w.Between(0, 30), w.Between(0, 20)),
 		},
 	}
@@ -136,7 +135,7 @@ func meta(w *words.Words, namespace, name, app string, fields ...string) metav1.
 		panic(fmt.Sprintf("populations: a map of maps did not marshal: %v", err))
 	}
 	o.ManagedFields = []metav1.ManagedFieldsEntry{{
-		Manager: words.Pick(w, "helm", "kubectl", "kube-controller-manager"), Operation: metav1.ManagedFieldsOperationUpdate,
+		Manager: podsim.Pick(w, "helm", "kubectl", "kube-controller-manager"), Operation: metav1.ManagedFieldsOperationUpdate,
 		APIVersion: "v1", Time: new(o.CreationTimestamp), FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(string(raw)),
 	}}
 	return o

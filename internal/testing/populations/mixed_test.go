@@ -16,13 +16,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes/scheme"
 
-	"github.com/weirproject/weir/internal/testing/populations/names"
+	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
 const mixedPods = 400
 
 func TestMixedHasTheKindsOfACluster(t *testing.T) {
-	p := made(t, names.Mixed, mixedPods, 5)
+	p := made(t, podsim.Mixed, mixedPods, 5)
 	seen := map[schema.GroupVersionResource]bool{}
 	for k := range p.Kinds {
 		kind := &p.Kinds[k]
@@ -55,7 +55,7 @@ func TestMixedHasTheKindsOfACluster(t *testing.T) {
 
 func TestEveryCountOfPods(t *testing.T) {
 	for _, n := range []int{0, 1, 4, 5, 21, 251} {
-		p := made(t, names.Mixed, n, 1)
+		p := made(t, podsim.Mixed, n, 1)
 		for k := range p.Kinds {
 			for i := range p.Kinds[k].Len {
 				p.Kinds[k].Object(i)
@@ -68,7 +68,7 @@ func TestEveryCountOfPods(t *testing.T) {
 // per app, and a job ends after it started.
 func TestWorkloadsAreConsistent(t *testing.T) {
 	for _, n := range []int{30, 33, mixedPods} {
-		p := made(t, names.Mixed, n, 1)
+		p := made(t, podsim.Mixed, n, 1)
 		for k := range p.Kinds {
 			for i := range min(p.Kinds[k].Len, 40) {
 				switch o := p.Kinds[k].Object(i).(type) {
@@ -87,7 +87,7 @@ func TestWorkloadsAreConsistent(t *testing.T) {
 }
 
 func TestMixedObjectsAreValid(t *testing.T) {
-	p := made(t, names.Mixed, mixedPods, 5)
+	p := made(t, podsim.Mixed, mixedPods, 5)
 	for k := range p.Kinds {
 		kind := &p.Kinds[k]
 		for i := range min(kind.Len, 40) {
@@ -151,7 +151,7 @@ func comesBack(t *testing.T, o Object) {
 
 // TestSecretsDoNotCompress checks the purpose of Secrets in a population: bytes without repetition.
 func TestSecretsDoNotCompress(t *testing.T) {
-	p := made(t, names.Mixed, mixedPods, 5)
+	p := made(t, podsim.Mixed, mixedPods, 5)
 	var packed bytes.Buffer
 	z, err := flate.NewWriter(&packed, flate.BestCompression)
 	if err != nil {
@@ -175,7 +175,7 @@ func TestSecretsDoNotCompress(t *testing.T) {
 }
 
 func TestDefinitionsAreBig(t *testing.T) {
-	p := made(t, names.Mixed, mixedPods, 5)
+	p := made(t, podsim.Mixed, mixedPods, 5)
 	kind := &p.Kinds[len(p.Kinds)-1]
 	total := 0
 	for i := range kind.Len {

@@ -9,10 +9,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/weirproject/weir/internal/testing/words"
+	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-func (m *mixed) service(w *words.Words, i int) Object {
+func (m *mixed) service(w *podsim.Words, i int) Object {
 	app, namespace := m.app(i)
 	ip := fmt.Sprintf("10.96.%d.%d", i>>8&255, i&255)
 	o := &corev1.Service{
@@ -29,10 +29,10 @@ func (m *mixed) service(w *words.Words, i int) Object {
 	return o
 }
 
-func (m *mixed) endpointSlice(w *words.Words, i int) Object {
+func (m *mixed) endpointSlice(w *podsim.Words, i int) Object {
 	app, namespace := m.app(i)
 	o := &discoveryv1.EndpointSlice{
-		ObjectMeta:  meta(w, namespace, app+"-"+words.Hash(w.Rand, 5), app, "endpoints", "ports"),
+		ObjectMeta:  meta(w, namespace, app+"-"+podsim.Hash(w.Rand, 5), app, "endpoints", "ports"),
 		AddressType: discoveryv1.AddressTypeIPv4,
 		Ports:       []discoveryv1.EndpointPort{{Name: new(w.Word()), Port: new(int32(w.Between(80, 9_999))), Protocol: new(corev1.ProtocolTCP)}},
 	}
@@ -41,17 +41,17 @@ func (m *mixed) endpointSlice(w *words.Words, i int) Object {
 		o.Endpoints = append(o.Endpoints, discoveryv1.Endpoint{
 			Addresses:  []string{fmt.Sprintf("100.64.%d.%d", w.Rand.IntN(256), w.Rand.IntN(256))},
 			Conditions: discoveryv1.EndpointConditions{Ready: new(true), Serving: new(true), Terminating: new(false)},
-			NodeName:   new(words.Pick(w, m.nodes...)),
+			NodeName:   new(podsim.Pick(w, m.nodes...)),
 			TargetRef: &corev1.ObjectReference{
-				Kind: "Pod", Namespace: namespace, Name: app + "-" + words.Hash(w.Rand, 10) + "-" + words.Hash(w.Rand, 5), UID: words.UID(w.Rand),
+				Kind: "Pod", Namespace: namespace, Name: app + "-" + podsim.Hash(w.Rand, 10) + "-" + podsim.Hash(w.Rand, 5), UID: podsim.UID(w.Rand),
 			},
-			Zone: new(words.Pick(w, "zone-a", "zone-b", "zone-c")),
+			Zone: new(podsim.Pick(w, "zone-a", "zone-b", "zone-c")),
 		})
 	}
 	return o
 }
 
-func (m *mixed) ingress(w *words.Words, i int) Object {
+func (m *mixed) ingress(w *podsim.Words, i int) Object {
 	app, namespace := m.app(i)
 	o := &networkingv1.Ingress{ObjectMeta: meta(w, namespace, app, app, "spec"), Spec: networkingv1.IngressSpec{IngressClassName: new("public")}}
 	for _, host := range w.Several(1, 4, w.Name) {
@@ -71,11 +71,11 @@ func (m *mixed) ingress(w *words.Words, i int) Object {
 	return o
 }
 
-func (m *mixed) networkPolicy(w *words.Words, i int) Object {
+func (m *mixed) networkPolicy(w *podsim.Words, i int) Object {
 	o := &networkingv1.NetworkPolicy{
 		ObjectMeta: meta(w, m.namespace(i), fmt.Sprintf("%s-%d", w.Name(), i), w.Word(), "spec"),
 		Spec: networkingv1.NetworkPolicySpec{
-			PodSelector: *selector(words.Pick(w, m.apps...)),
+			PodSelector: *selector(podsim.Pick(w, m.apps...)),
 			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
 		},
 	}
@@ -88,20 +88,20 @@ func (m *mixed) networkPolicy(w *words.Words, i int) Object {
 	return o
 }
 
-func (m *mixed) event(w *words.Words, i int) Object {
+func (m *mixed) event(w *podsim.Words, i int) Object {
 	app, namespace := m.app(i)
-	pod := app + "-" + words.Hash(w.Rand, 10) + "-" + words.Hash(w.Rand, 5)
+	pod := app + "-" + podsim.Hash(w.Rand, 10) + "-" + podsim.Hash(w.Rand, 5)
 	first, last := moment(w), moment(w)
 	return &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: fmt.Sprintf("%s.%016x", pod, w.Rand.Uint64()), Namespace: namespace, UID: words.UID(w.Rand), CreationTimestamp: first,
+			Name: fmt.Sprintf("%s.%016x", pod, w.Rand.Uint64()), Namespace: namespace, UID: podsim.UID(w.Rand), CreationTimestamp: first,
 		},
-		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: namespace, Name: pod, UID: words.UID(w.Rand), APIVersion: "v1"},
-		Reason:         words.Pick(w, "Scheduled", "Pulled", "Created", "Started", "Unhealthy", "BackOff", "Killing", "FailedScheduling"),
+		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: namespace, Name: pod, UID: podsim.UID(w.Rand), APIVersion: "v1"},
+		Reason:         podsim.Pick(w, "Scheduled", "Pulled", "Created", "Started", "Unhealthy", "BackOff", "Killing", "FailedScheduling"),
 		Message:        w.Text(w.Between(30, 250)),
-		Type:           words.Pick(w, corev1.EventTypeNormal, corev1.EventTypeWarning),
+		Type:           podsim.Pick(w, corev1.EventTypeNormal, corev1.EventTypeWarning),
 		FirstTimestamp: first, LastTimestamp: last, Count: int32(w.Between(1, 200)),
-		Source:              corev1.EventSource{Component: "kubelet", Host: words.Pick(w, m.nodes...)},
+		Source:              corev1.EventSource{Component: "kubelet", Host: podsim.Pick(w, m.nodes...)},
 		ReportingController: "kubelet",
 	}
 }

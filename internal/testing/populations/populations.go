@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/weirproject/weir/internal/testing/podsim"
-	"github.com/weirproject/weir/internal/testing/populations/names"
 )
 
 // Population is the objects of a cluster with a number of pods. It stores none of them: it creates
@@ -45,21 +44,21 @@ func (k *Kind) Object(i int) Object {
 	return k.object(i)
 }
 
-// New returns the named population for a cluster of n pods; an empty name means [names.Alike]. The
+// New returns the named population for a cluster of n pods; an empty name means [podsim.Alike]. The
 // same name, n and seed give the same objects everywhere. For an unknown name, the error lists the
 // choices.
 func New(name string, n int, seed uint64) (*Population, error) {
 	makers := map[string]func(int, uint64) *podsim.Pods{
-		"": podsim.New, names.Alike: podsim.New,
-		names.Unlike: podsim.NewUnlike, names.Mixed: podsim.NewUnlike, names.Random: podsim.NewRandom,
+		"": podsim.New, podsim.Alike: podsim.New,
+		podsim.Unlike: podsim.NewUnlike, podsim.Mixed: podsim.NewUnlike, podsim.Random: podsim.NewRandom,
 	}
 	pods, ok := makers[name]
 	if !ok {
-		return nil, names.Check(name)
+		return nil, podsim.CheckPopulation(name)
 	}
 	p := &Population{Pods: pods(n, seed)}
 	p.Kinds = []Kind{podsOf(p.Pods)}
-	if name == names.Mixed {
+	if name == podsim.Mixed {
 		p.Kinds = mixedKinds(p.Pods, seed)
 	}
 	return p, nil

@@ -7,24 +7,24 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/weirproject/weir/internal/testing/populations/names"
+	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
 func TestUnknownName(t *testing.T) {
-	for _, err := range []error{names.Check("alien"), func() error { _, err := New("alien", 1, 1); return err }()} {
-		if err == nil || !strings.Contains(err.Error(), `"alien"`) || !strings.Contains(err.Error(), names.Choices()) {
+	for _, err := range []error{podsim.CheckPopulation("alien"), func() error { _, err := New("alien", 1, 1); return err }()} {
+		if err == nil || !strings.Contains(err.Error(), `"alien"`) || !strings.Contains(err.Error(), podsim.PopulationChoices()) {
 			t.Errorf("%v: want the name and the choices", err)
 		}
 	}
-	for _, name := range append(names.All(), "") {
-		if err := names.Check(name); err != nil {
+	for _, name := range append(podsim.Populations(), "") {
+		if err := podsim.CheckPopulation(name); err != nil {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
 }
 
 func TestSameObjectsForSameSeed(t *testing.T) {
-	for _, name := range names.All() {
+	for _, name := range podsim.Populations() {
 		a, b, other := made(t, name, 500, 7), made(t, name, 500, 7), made(t, name, 500, 8)
 		for k := range a.Kinds {
 			kind := &a.Kinds[k]
@@ -41,7 +41,7 @@ func TestSameObjectsForSameSeed(t *testing.T) {
 }
 
 func TestUniqueNamesAndUIDs(t *testing.T) {
-	for _, name := range names.All() {
+	for _, name := range podsim.Populations() {
 		p := made(t, name, 500, 3)
 		uids := map[types.UID]string{}
 		for k := range p.Kinds {

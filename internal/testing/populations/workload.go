@@ -13,10 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/weirproject/weir/internal/testing/words"
+	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
-func (m *mixed) deployment(w *words.Words, i int) Object {
+func (m *mixed) deployment(w *podsim.Words, i int) Object {
 	app, namespace := m.app(i)
 	n := int32(w.Between(1, 20))
 	at := moment(w)
@@ -24,7 +24,7 @@ func (m *mixed) deployment(w *words.Words, i int) Object {
 		ObjectMeta: meta(w, namespace, app, app, "spec", "status"),
 		Spec: appsv1.DeploymentSpec{
 			Replicas: &n, Selector: selector(app), Template: m.template(i), RevisionHistoryLimit: new(int32(w.Between(2, 10))),
-			Strategy: appsv1.DeploymentStrategy{Type: words.Pick(w, appsv1.RollingUpdateDeploymentStrategyType, appsv1.RecreateDeploymentStrategyType)},
+			Strategy: appsv1.DeploymentStrategy{Type: podsim.Pick(w, appsv1.RollingUpdateDeploymentStrategyType, appsv1.RecreateDeploymentStrategyType)},
 		},
 		Status: appsv1.DeploymentStatus{
 			ObservedGeneration: int64(w.Between(1, 40)), Replicas: n, UpdatedReplicas: n, ReadyReplicas: n, AvailableReplicas: n,
@@ -38,10 +38,10 @@ func (m *mixed) deployment(w *words.Words, i int) Object {
 
 // replicaSet creates the current ReplicaSet of an app or, for an i beyond the apps, one of the
 // previous two, which are empty.
-func (m *mixed) replicaSet(w *words.Words, i int) Object {
+func (m *mixed) replicaSet(w *podsim.Words, i int) Object {
 	app, namespace := m.app(i)
 	o := &appsv1.ReplicaSet{
-		ObjectMeta: meta(w, namespace, fmt.Sprintf("%s-%s", app, words.Hash(w.Rand, 10)), app, "spec", "status"),
+		ObjectMeta: meta(w, namespace, fmt.Sprintf("%s-%s", app, podsim.Hash(w.Rand, 10)), app, "spec", "status"),
 		Spec:       appsv1.ReplicaSetSpec{Replicas: new(int32(0)), Selector: selector(app), Template: m.template(i)},
 		Status:     appsv1.ReplicaSetStatus{ObservedGeneration: 2},
 	}
@@ -53,16 +53,16 @@ func (m *mixed) replicaSet(w *words.Words, i int) Object {
 	return o
 }
 
-func owner(w *words.Words, apiVersion, kind, name string) metav1.OwnerReference {
+func owner(w *podsim.Words, apiVersion, kind, name string) metav1.OwnerReference {
 	return metav1.OwnerReference{
-		APIVersion: apiVersion, Kind: kind, Name: name, UID: words.UID(w.Rand), Controller: new(true), BlockOwnerDeletion: new(true),
+		APIVersion: apiVersion, Kind: kind, Name: name, UID: podsim.UID(w.Rand), Controller: new(true), BlockOwnerDeletion: new(true),
 	}
 }
 
-func (m *mixed) statefulSet(w *words.Words, i int) Object {
+func (m *mixed) statefulSet(w *podsim.Words, i int) Object {
 	app, namespace := m.app(i * 7)
 	n := int32(w.Between(1, 9))
-	revision := words.Hash(w.Rand, 10)
+	revision := podsim.Hash(w.Rand, 10)
 	return &appsv1.StatefulSet{
 		ObjectMeta: meta(w, namespace, fmt.Sprintf("%s-%d", w.Name(), i), app, "spec", "status"),
 		Spec: appsv1.StatefulSetSpec{
@@ -73,7 +73,7 @@ func (m *mixed) statefulSet(w *words.Words, i int) Object {
 	}
 }
 
-func (m *mixed) daemonSet(w *words.Words, i int) Object {
+func (m *mixed) daemonSet(w *podsim.Words, i int) Object {
 	name := fmt.Sprintf("%s-%d", w.Name(), i)
 	n := int32(len(m.nodes))
 	return &appsv1.DaemonSet{
@@ -83,19 +83,19 @@ func (m *mixed) daemonSet(w *words.Words, i int) Object {
 	}
 }
 
-func (m *mixed) controllerRevision(w *words.Words, i int) Object {
+func (m *mixed) controllerRevision(w *podsim.Words, i int) Object {
 	app, namespace := m.app(i * 3)
 	raw, err := json.Marshal(map[string]any{"spec": map[string]any{"template": m.template(i * 3)}})
 	if err != nil {
 		panic(fmt.Sprintf("populations: a pod template did not marshal: %v", err))
 	}
 	return &appsv1.ControllerRevision{
-		ObjectMeta: meta(w, namespace, fmt.Sprintf("%s-%s-%d", w.Name(), words.Hash(w.Rand, 10), i), app, "data"),
+		ObjectMeta: meta(w, namespace, fmt.Sprintf("%s-%s-%d", w.Name(), podsim.Hash(w.Rand, 10), i), app, "data"),
 		Data:       runtime.RawExtension{Raw: raw}, Revision: int64(w.Between(1, 30)),
 	}
 }
 
-func (m *mixed) job(w *words.Words, i int) Object {
+func (m *mixed) job(w *podsim.Words, i int) Object {
 	app, namespace := m.app(i)
 	at, end := moment(w), moment(w)
 	if end.Before(&at) {
@@ -113,7 +113,7 @@ func (m *mixed) job(w *words.Words, i int) Object {
 	}
 }
 
-func (m *mixed) cronJob(w *words.Words, i int) Object {
+func (m *mixed) cronJob(w *podsim.Words, i int) Object {
 	app, namespace := m.app(i)
 	at := moment(w)
 	return &batchv1.CronJob{
@@ -126,7 +126,7 @@ func (m *mixed) cronJob(w *words.Words, i int) Object {
 	}
 }
 
-func (m *mixed) autoscaler(w *words.Words, i int) Object {
+func (m *mixed) autoscaler(w *podsim.Words, i int) Object {
 	app, namespace := m.app(i)
 	n := int32(w.Between(1, 20))
 	return &autoscalingv2.HorizontalPodAutoscaler{
@@ -143,7 +143,7 @@ func (m *mixed) autoscaler(w *words.Words, i int) Object {
 	}
 }
 
-func (m *mixed) disruptionBudget(w *words.Words, i int) Object {
+func (m *mixed) disruptionBudget(w *podsim.Words, i int) Object {
 	app, namespace := m.app(i)
 	n := int32(w.Between(1, 20))
 	return &policyv1.PodDisruptionBudget{

@@ -5,7 +5,6 @@ import (
 	"strconv"
 
 	"github.com/weirproject/weir/internal/testing/sim/api"
-	"github.com/weirproject/weir/internal/testing/sim/etcd"
 )
 
 // await starts a goroutine that waits until a client's informer holds everything that has been
@@ -13,12 +12,12 @@ import (
 // informer cannot wait, or if resourceVersions cannot be compared.
 func (r *run) await(c *client) {
 	w, ok := c.informer.(waiter)
-	if !ok || r.world.Scheme != etcd.Integers {
+	if !ok || r.world.Scheme != api.Integers {
 		return
 	}
-	var era *etcd.Era
+	var era *api.Era
 	var rev int64
-	r.cluster.Do(func(h *etcd.History) { era, rev = h.Era(), h.Era().Head() })
+	r.cluster.Do(func(h *api.History) { era, rev = h.Era(), h.Era().Head() })
 	r.waits.Go(func() {
 		if w.WaitForResourceVersion(r.over, era.Format(rev)) != nil {
 			return
@@ -30,7 +29,7 @@ func (r *run) await(c *client) {
 		if !r.cluster.UpToDate(c.api) {
 			return // the number meant something else when it was listed
 		}
-		r.cluster.Do(func(h *etcd.History) {
+		r.cluster.Do(func(h *api.History) {
 			another := func(resourceVersion string) bool { return newer(resourceVersion, era.Head()) }
 			if h.Era() != era || another(v.resourceVersion) || slices.ContainsFunc(of, another) || v.holdsOfAnother(era, r.world.besieged()) {
 				return // or it means something else still, while the server is examined
@@ -42,7 +41,7 @@ func (r *run) await(c *client) {
 
 // hasReached checks that objects of a scope, which were read after a wait for a revision of an era,
 // have every write up to it. The caller holds the cluster's lock.
-func (r *run) hasReached(rule string, c *client, s Scope, era *etcd.Era, rev int64, objects map[etcd.Key]api.Representation) {
+func (r *run) hasReached(rule string, c *client, s Scope, era *api.Era, rev int64, objects map[api.Key]api.Representation) {
 	for _, want := range era.At(rev) {
 		got, ok := objects[want.Key]
 		gone, _ := s.ceases(era, want)
@@ -61,7 +60,7 @@ func (r *run) hasReached(rule string, c *client, s Scope, era *etcd.Era, rev int
 // resourceVersion beyond era. Of the reflectors of several selectors one may have come to era while
 // another one still examines its server. In a siege that may take until resourceVersions have come
 // again, so then any object of another past counts.
-func (v *view) holdsOfAnother(era *etcd.Era, besieged bool) bool {
+func (v *view) holdsOfAnother(era *api.Era, besieged bool) bool {
 	for _, rep := range v.objects {
 		if !era.Has(rep.Version) && (besieged || rep.Version.Revision > era.Head()) {
 			return true

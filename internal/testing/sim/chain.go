@@ -20,7 +20,6 @@ import (
 	"github.com/weirproject/weir/internal/serve/feed"
 	"github.com/weirproject/weir/internal/serve/watchcache"
 	"github.com/weirproject/weir/internal/testing/sim/api"
-	"github.com/weirproject/weir/internal/testing/sim/etcd"
 )
 
 // chain is a native informer that reads from two watch caches with their own feeds.
@@ -137,7 +136,7 @@ const patience = 5 * time.Second
 
 // lag reports whether one of the replicas lacks something that was there patience ago, or has no
 // feed yet.
-func (ch *chain) lag(h *etcd.History, now time.Duration) bool {
+func (ch *chain) lag(h *api.History, now time.Duration) bool {
 	e := h.Era()
 	return slices.ContainsFunc(ch.replicas, func(r *replica) bool {
 		r.mu.Lock()
@@ -155,13 +154,13 @@ func (ch *chain) lag(h *etcd.History, now time.Duration) bool {
 // there is no proof, as when the servers send no bookmarks, the read is answered all the same, as
 // for proxy.Options.TrustCache.
 func (r *replica) prove(ctx context.Context, f *feed.Feed) {
-	var era *etcd.Era
+	var era *api.Era
 	var rev int64
-	r.checks.cluster.Do(func(h *etcd.History) { era, rev = h.Era(), h.Era().Head() })
+	r.checks.cluster.Do(func(h *api.History) { era, rev = h.Era(), h.Era().Head() })
 	if !f.ProveCurrent(ctx) || r.checks.world.tricksProofs() {
 		return
 	}
-	objects := map[etcd.Key]api.Representation{}
+	objects := map[api.Key]api.Representation{}
 	for o := range f.Store().Snapshot().All() {
 		raw, err := o.AppendRaw(nil)
 		if err != nil {
@@ -172,7 +171,7 @@ func (r *replica) prove(ctx context.Context, f *feed.Feed) {
 			objects[rep.Version.Key] = rep
 		}
 	}
-	r.checks.cluster.Do(func(h *etcd.History) { r.checks.hasReached("proven", r.of, Scope{}, era, rev, objects) })
+	r.checks.cluster.Do(func(h *api.History) { r.checks.hasReached("proven", r.of, Scope{}, era, rev, objects) })
 }
 
 // forward answers a query for the newest resourceVersion, which costs the servers as little as a

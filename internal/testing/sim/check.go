@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/weirproject/weir/internal/testing/sim/api"
-	"github.com/weirproject/weir/internal/testing/sim/etcd"
 )
 
 // pair is one namespace and one selector: a LIST and a WATCH.
@@ -17,7 +16,7 @@ type pair struct {
 	selector  labels.Selector
 }
 
-func (p pair) matches(v *etcd.Version) bool {
+func (p pair) matches(v *api.Version) bool {
 	return (p.namespace == "" || p.namespace == v.Key.Namespace) && p.selector.Matches(labels.Set(v.Labels))
 }
 
@@ -58,12 +57,12 @@ func (s Scope) pairs() []pair {
 }
 
 // matches reports whether the scope includes a version.
-func (s Scope) matches(v *etcd.Version) bool {
+func (s Scope) matches(v *api.Version) bool {
 	return v != nil && slices.ContainsFunc(s.pairs(), func(p pair) bool { return p.matches(v) })
 }
 
 // choosing returns the pairs that choose v.
-func (s Scope) choosing(v *etcd.Version) []pair {
+func (s Scope) choosing(v *api.Version) []pair {
 	return slices.DeleteFunc(s.pairs(), func(p pair) bool { return !p.matches(v) })
 }
 
@@ -85,7 +84,7 @@ func (s Scope) filtered(app string) Scope {
 
 // loses reports whether one of the pairs that chose old does not choose new, or new is another
 // object or none: then the object is deleted for a WATCH.
-func (s Scope) loses(old, new *etcd.Version) bool {
+func (s Scope) loses(old, new *api.Version) bool {
 	if new == nil || old.UID != new.UID {
 		return true
 	}
@@ -93,7 +92,7 @@ func (s Scope) loses(old, new *etcd.Version) bool {
 }
 
 // concerned reports whether each of the scope's watches tells of a change.
-func (s Scope) concerned(ch etcd.Change) bool {
+func (s Scope) concerned(ch api.Change) bool {
 	return !slices.ContainsFunc(s.pairs(), func(p pair) bool {
 		return (ch.Old == nil || !p.matches(ch.Old)) && (ch.New == nil || !p.matches(ch.New))
 	})
@@ -103,7 +102,7 @@ func (s Scope) concerned(ch etcd.Change) bool {
 // none. It ended if it was gone, or was another one, or was out of scope, or had left one of the
 // pairs that chose v or a version since. The WATCH of that pair tells of its end. The others need
 // not have told of it yet.
-func (s Scope) ceases(e *etcd.Era, v *etcd.Version) (int64, bool) {
+func (s Scope) ceases(e *api.Era, v *api.Version) (int64, bool) {
 	for _, ch := range e.Since(v.Revision, e.Head()) {
 		if ch.Old == nil && ch.New == nil || ch.Key() != v.Key {
 			continue
@@ -124,7 +123,7 @@ const grace = 3 * time.Second
 // departs reports whether v's object, after v, was gone or left the scope, or left one of its pairs
 // while no other pair had had it for longer than grace. It is stricter than ceases: it holds where
 // nothing is in the way, so that each watch has told what it has.
-func (s Scope) departs(e *etcd.Era, v *etcd.Version) bool {
+func (s Scope) departs(e *api.Era, v *api.Version) bool {
 	pairs := s.pairs()
 	since := make([]time.Duration, len(pairs)) // when each pair began to have the key
 	for _, ch := range e.Since(e.Base, e.Head()) {
@@ -151,12 +150,12 @@ func (s Scope) departs(e *etcd.Era, v *etcd.Version) bool {
 }
 
 // ceased reports whether there was ever a reason to say that the object of v is gone.
-func (r *run) ceased(s Scope, v *etcd.Version) bool {
+func (r *run) ceased(s Scope, v *api.Version) bool {
 	if r.unordered {
 		return true
 	}
 	var yes bool
-	r.cluster.Do(func(h *etcd.History) {
+	r.cluster.Do(func(h *api.History) {
 		for _, e := range h.Eras() {
 			switch {
 			case e.Index < v.Era.Index:
@@ -182,14 +181,14 @@ func (r *run) follows(s Scope, was last, now api.Representation) (err error) {
 		return nil
 	}
 	from, to := was.rep, now
-	r.cluster.Do(func(h *etcd.History) {
+	r.cluster.Do(func(h *api.History) {
 		undone := func() bool { // the server went back to a state before from, which has to
-			return slices.ContainsFunc(h.Eras(), func(e *etcd.Era) bool {
+			return slices.ContainsFunc(h.Eras(), func(e *api.Era) bool {
 				return e.Index > from.Version.Era.Index && !e.Has(from.Version) && e.Has(to.Version)
 			})
 		}
 		kept := func() bool { // the server went back to a state that has it
-			return slices.ContainsFunc(h.Eras(), func(e *etcd.Era) bool { return e.Index > from.Version.Era.Index && e.Has(to.Version) })
+			return slices.ContainsFunc(h.Eras(), func(e *api.Era) bool { return e.Index > from.Version.Era.Index && e.Has(to.Version) })
 		}
 		switch {
 		case from.Version == to.Version && was.gone:
@@ -222,14 +221,14 @@ func (r *run) follows(s Scope, was last, now api.Representation) (err error) {
 // the scope stalled before the server was restored. That watch brings the former past afterwards,
 // with a higher resourceVersion than has been given since. A client cannot tell until that watch
 // has ended.
-func (s Scope) stalled(was, now *etcd.Version) bool {
+func (s Scope) stalled(was, now *api.Version) bool {
 	return len(s.pairs()) > 1 && now.Era.Index < was.Era.Index && now.Revision > was.Revision
 }
 
 // next returns an error if something that the scope includes came between the previous event of a
 // key and the next one.
 func (r *run) next(s Scope, was last, now api.Representation) (err error) {
-	r.cluster.Do(func(h *etcd.History) {
+	r.cluster.Do(func(h *api.History) {
 		e := h.Era()
 		for _, ch := range e.Since(was.rep.Version.Revision, now.Version.Revision-1) {
 			switch {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/internal/testing/sim/api"
-	"github.com/weirproject/weir/internal/testing/sim/etcd"
 )
 
 // Draw makes the world of a seed.
@@ -47,7 +46,7 @@ func (d *drawer) world() {
 	w := d.w
 	w.Builtin = d.chance(40)
 	if d.chance(4) {
-		w.Scheme = etcd.Opaque
+		w.Scheme = api.Opaque
 	}
 	w.Base = pick[int64](d, 1, 7, 96, 990)
 	d.span = d.between(2*time.Second, 4*time.Minute)
@@ -78,7 +77,7 @@ func (d *drawer) world() {
 	} else if d.chance(5) {
 		d.besieged()
 	}
-	if r := w.Clients[0].Runner; (r == Native || r == DropIn) && len(w.Keys) <= maxKeys && w.Scheme == etcd.Integers && d.chance(8) {
+	if r := w.Clients[0].Runner; (r == Native || r == DropIn) && len(w.Keys) <= maxKeys && w.Scheme == api.Integers && d.chance(8) {
 		d.frontEnd()
 	}
 	if w.Clients[0].Runner == Chain && d.chance(40) {
@@ -92,7 +91,7 @@ func (d *drawer) world() {
 func (d *drawer) keys() {
 	namespaces := []string{"n1", "n2", "n3"}[:1+d.IntN(3)]
 	for i := range 1 + d.IntN(maxKeys) {
-		d.w.Keys = append(d.w.Keys, etcd.Key{Namespace: pick(d, namespaces...), Name: string(rune('a' + i))})
+		d.w.Keys = append(d.w.Keys, api.Key{Namespace: pick(d, namespaces...), Name: string(rune('a' + i))})
 	}
 }
 
@@ -152,7 +151,7 @@ func (d *drawer) clients() {
 
 // exotic reports whether a watch cache is not made for the servers.
 func (d *drawer) exotic() bool {
-	return d.w.Scheme != etcd.Integers || slices.ContainsFunc(d.w.Servers, func(s api.Spec) bool { return s.Plain })
+	return d.w.Scheme != api.Integers || slices.ContainsFunc(d.w.Servers, func(s api.Spec) bool { return s.Plain })
 }
 
 func (d *drawer) client(runner string) ClientSpec {
@@ -263,7 +262,7 @@ func (d *drawer) many() {
 	w := d.w
 	for i := range 120 + d.IntN(60) {
 		w.Before = append(w.Before, Step{Op: Put, Key: len(w.Keys), Label: d.label(), Node: d.node()})
-		w.Keys = append(w.Keys, etcd.Key{Namespace: pick(d, "n1", "n2", "n3"), Name: fmt.Sprintf("k%03d", i)})
+		w.Keys = append(w.Keys, api.Key{Namespace: pick(d, "n1", "n2", "n3"), Name: fmt.Sprintf("k%03d", i)})
 	}
 	w.Steps = slices.DeleteFunc(w.Steps, func(s Step) bool { return s.Op == Fault })
 	for i := range w.Clients {

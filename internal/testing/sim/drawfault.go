@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/internal/testing/sim/api"
-	"github.com/weirproject/weir/internal/testing/sim/etcd"
 )
 
 // events draws what happens to servers and to etcd.
@@ -31,7 +30,7 @@ func (d *drawer) events() {
 	if d.w.Clients[0].Runner != Chain { // its replicas cannot be made to list again
 		some(10, 1, func() Step { return Step{Op: Restore, N: d.Int64N(12)} })
 		some(4, 1, func() Step {
-			return Step{Op: Replace, N: d.Int64N(60), Scheme: pick(d, etcd.Integers, etcd.Integers, etcd.Opaque)}
+			return Step{Op: Replace, N: d.Int64N(60), Scheme: pick(d, api.Integers, api.Integers, api.Opaque)}
 		})
 		some(12, 2, func() Step { return Step{Op: Schema} })
 	}
@@ -92,7 +91,7 @@ func (d *drawer) contended() {
 	first := len(w.Keys)
 	for i := range 40 {
 		w.Before = append(w.Before, Step{Op: Put, Key: first + i, Label: d.label(), Node: d.node()})
-		w.Keys = append(w.Keys, etcd.Key{Namespace: "n1", Name: fmt.Sprintf("k%03d", i)})
+		w.Keys = append(w.Keys, api.Key{Namespace: "n1", Name: fmt.Sprintf("k%03d", i)})
 	}
 	w.Steps = slices.DeleteFunc(w.Steps, func(s Step) bool { return !s.calm() })
 	for range 3 + d.IntN(4) {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/internal/testing/sim/api"
-	"github.com/weirproject/weir/internal/testing/sim/etcd"
 )
 
 // handler is one handler of an informer and what it was told. It checks each call as it comes.
@@ -26,13 +25,13 @@ type handler struct {
 	// another need not be in the first list of either. steadyMu is taken inside the lock of the
 	// cluster and inside mu, and no lock inside it.
 	steadyMu sync.Mutex
-	steady   map[etcd.Key][]pair
+	steady   map[api.Key][]pair
 
 	mu   sync.Mutex // the cluster's lock may be taken inside it
-	seen map[etcd.Key]last
+	seen map[api.Key]last
 	// due has the IDs of the versions that the handler must have been told when it says that it has
 	// synced. It is nil until they are known.
-	due   map[etcd.Key]int
+	due   map[api.Key]int
 	done  time.Duration // since when due is empty
 	went  int           // how many keys of due went before the handler was told of them
 	said  bool          // that it has synced
@@ -44,7 +43,7 @@ type handler struct {
 
 // resync is one object that a sweep handed out.
 type resync struct {
-	key etcd.Key
+	key api.Key
 	at  time.Duration
 }
 
@@ -200,7 +199,7 @@ func (h *handler) late() {
 		return
 	}
 	if h.due == nil {
-		h.due = map[etcd.Key]int{}
+		h.due = map[api.Key]int{}
 		for key, was := range h.client.read {
 			if !was.gone && h.scope.matches(was.rep.Version) {
 				h.due[key] = was.rep.Version.ID
@@ -208,7 +207,7 @@ func (h *handler) late() {
 		}
 	}
 	now := h.run.now()
-	maps.DeleteFunc(h.due, func(key etcd.Key, id int) bool {
+	maps.DeleteFunc(h.due, func(key api.Key, id int) bool {
 		was, told := h.seen[key]
 		told = told && (was.rep.Version.ID >= id || h.run.world.goesBack())
 		now := h.client.read[key]
@@ -234,7 +233,7 @@ func (h *handler) late() {
 func (h *handler) backlog() time.Duration {
 	n, pairs := 1+h.went, len(h.scope.pairs())
 	if pairs > 1 || h.client.spec.Mode == "watchlist" && slices.ContainsFunc(h.run.world.Servers, func(s api.Spec) bool { return s.Old }) {
-		h.run.cluster.Do(func(hist *etcd.History) {
+		h.run.cluster.Do(func(hist *api.History) {
 			for _, e := range hist.Eras() { // those before a restore wait for a slow handler too
 				n += pairs * int(e.Head()-e.Base)
 			}
@@ -274,7 +273,7 @@ func (h *handler) synced() {
 
 // outdated returns the versions of steady keys that the first lists of the informer had, and the
 // handler was told of neither these nor later ones. mu is held.
-func (h *handler) outdated() (all []*etcd.Version) {
+func (h *handler) outdated() (all []*api.Version) {
 	if h.run.world.goesBack() || h.run.maySyncOld(h.client) {
 		return nil // the lists that count may be older than the first
 	}
@@ -287,7 +286,7 @@ func (h *handler) outdated() (all []*etcd.Version) {
 			continue
 		}
 		asked := p.filtered(h.spec.Filter)
-		h.run.cluster.Do(func(hist *etcd.History) {
+		h.run.cluster.Do(func(hist *api.History) {
 			h.steadyMu.Lock()
 			defer h.steadyMu.Unlock()
 			for key, chosenBy := range h.steady {
@@ -306,7 +305,7 @@ func (h *handler) outdated() (all []*etcd.Version) {
 
 // missing returns the steady keys that the handler was not told of, and removes them from steady.
 // mu is held.
-func (h *handler) missing() (keys []etcd.Key) {
+func (h *handler) missing() (keys []api.Key) {
 	h.steadyMu.Lock()
 	defer h.steadyMu.Unlock()
 	for key := range h.steady {
@@ -319,7 +318,7 @@ func (h *handler) missing() (keys []etcd.Key) {
 }
 
 // atRest reports how what the handler was told differs from want, which is what the informer holds.
-func (h *handler) atRest(want map[etcd.Key]api.Representation, synced bool, report func(string, string, ...any)) {
+func (h *handler) atRest(want map[api.Key]api.Representation, synced bool, report func(string, string, ...any)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.reg == nil || h.ended {

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/weirproject/weir/internal/testing/sim/api"
-	"github.com/weirproject/weir/internal/testing/sim/etcd"
 )
 
 // Runners are what is run in a world.
@@ -43,7 +42,7 @@ type waiter interface {
 // view is what an informer holds.
 type view struct {
 	resourceVersion string // "" where the implementation does not tell
-	objects         map[etcd.Key]api.Representation
+	objects         map[api.Key]api.Representation
 }
 
 // registration is a handler that was registered.
@@ -55,7 +54,7 @@ type registration interface {
 // event is one call of a handler.
 type event struct {
 	typ      eventType
-	key      etcd.Key
+	key      api.Key
 	old, new object
 	initial  bool
 	final    bool // a DELETED event's object, whose resourceVersion is that of the end

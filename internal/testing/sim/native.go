@@ -14,7 +14,6 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/internal/testing/sim/api"
-	"github.com/weirproject/weir/internal/testing/sim/etcd"
 )
 
 var modes = map[string]weir.Mode{"auto": weir.ModeAuto, "list": weir.ModeList, "pages": weir.ModePages, "watchlist": weir.ModeWatchList}
@@ -111,7 +110,7 @@ func (n *native[T]) Handle(h *handler) (registration, error) {
 		}
 	}
 	r, err := n.Informer.Handle(func(ctx context.Context, e weir.Event[T]) {
-		out := event{key: etcd.ParseKey(e.Key()), initial: e.Initial}
+		out := event{key: api.ParseKey(e.Key()), initial: e.Initial}
 		switch e.Type {
 		case weir.Added:
 			out.typ, out.new = added, n.object(e.Item())
@@ -168,7 +167,7 @@ func (n *native[T]) object(i weir.Item[T]) object {
 
 func (n *native[T]) Read(_ bool, report func(string, ...any)) view {
 	s := n.Snapshot()
-	v := view{resourceVersion: s.ResourceVersion(), objects: map[etcd.Key]api.Representation{}}
+	v := view{resourceVersion: s.ResourceVersion(), objects: map[api.Key]api.Representation{}}
 	byApp, byNode := map[string][]string{}, map[string][]string{}
 	for i := range s.Items() {
 		o := n.object(i)

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/internal/testing/sim/api"
-	"github.com/weirproject/weir/internal/testing/sim/etcd"
 )
 
 // patience returns the time after the last fault within which everything must be as it should be.
@@ -92,7 +91,7 @@ func (r *run) rest() {
 	if r.logging {
 		r.logf("--- everybody must list again")
 	}
-	r.cluster.Do(func(h *etcd.History) { h.Distinguish(r.now()) })
+	r.cluster.Do(func(h *api.History) { h.Distinguish(r.now()) })
 	r.cluster.Shrink()
 	for i := range r.world.Servers {
 		r.cluster.CutWatches(i)
@@ -209,14 +208,14 @@ func (r *run) compare(c *client, v view, relisted bool, add func(string, string,
 
 // head returns the servers' newest resourceVersion.
 func (r *run) head() (rv string) {
-	r.cluster.Do(func(h *etcd.History) { rv = h.Era().Format(h.Era().Head()) })
+	r.cluster.Do(func(h *api.History) { rv = h.Era().Format(h.Era().Head()) })
 	return rv
 }
 
 // want returns what a client should hold, by key.
-func (r *run) want(c *client) map[etcd.Key]*etcd.Version {
-	want := map[etcd.Key]*etcd.Version{}
-	r.cluster.Do(func(h *etcd.History) {
+func (r *run) want(c *client) map[api.Key]*api.Version {
+	want := map[api.Key]*api.Version{}
+	r.cluster.Do(func(h *api.History) {
 		e := h.Era()
 		for _, v := range e.At(e.Head()) {
 			if c.spec.Scope.matches(v) {

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/internal/testing/sim/api"
-	"github.com/weirproject/weir/internal/testing/sim/etcd"
 )
 
 // Outcome is what came of a world.
@@ -68,8 +67,8 @@ type client struct {
 	handlers []*handler
 	cancel   context.CancelFunc
 	done     chan struct{}
-	read     map[etcd.Key]last // what a read found last
-	troubled time.Duration     // when Err was last not nil
+	read     map[api.Key]last // what a read found last
+	troubled time.Duration    // when Err was last not nil
 }
 
 // execute runs a world and returns what came of it.
@@ -114,7 +113,7 @@ func (r *run) execute() {
 
 func (r *run) build() {
 	w := r.world
-	h := etcd.New(w.Base, w.Scheme)
+	h := api.NewHistory(w.Base, w.Scheme)
 	for _, s := range w.Before {
 		r.write(h, s, -time.Hour)
 	}
@@ -139,7 +138,7 @@ func (r *run) build() {
 
 func (r *run) client(i int, spec ClientSpec) *client {
 	spec.backoff.Random = newJitter(r.world.Seed, uint64(i))
-	c := &client{spec: spec, index: i, api: r.cluster.Client(fmt.Sprintf("%s %d", spec.Runner, i), len(spec.Scope.pairs())), done: make(chan struct{}), read: map[etcd.Key]last{}}
+	c := &client{spec: spec, index: i, api: r.cluster.Client(fmt.Sprintf("%s %d", spec.Runner, i), len(spec.Scope.pairs())), done: make(chan struct{}), read: map[api.Key]last{}}
 	var err error
 	if c.informer, err = runners[spec.Runner](r.cluster, c.api, spec); err != nil {
 		panic(err)
@@ -148,7 +147,7 @@ func (r *run) client(i int, spec ClientSpec) *client {
 		ch.checkedBy(r, c)
 	}
 	for j, hs := range spec.Handlers {
-		h := &handler{run: r, client: c, spec: hs, scope: spec.Scope.filtered(hs.Filter), name: fmt.Sprintf("client %d handler %d", i, j), seen: map[etcd.Key]last{}, steady: map[etcd.Key][]pair{}}
+		h := &handler{run: r, client: c, spec: hs, scope: spec.Scope.filtered(hs.Filter), name: fmt.Sprintf("client %d handler %d", i, j), seen: map[api.Key]last{}, steady: map[api.Key][]pair{}}
 		c.handlers = append(c.handlers, h)
 		if hs.Add == 0 {
 			r.handle(h)
@@ -170,11 +169,11 @@ func newJitter(seed, client uint64) func() float64 {
 }
 
 func (r *run) handle(h *handler) {
-	var held map[etcd.Key]api.Representation
+	var held map[api.Key]api.Representation
 	if h.spec.Add > 0 {
 		held = r.readClient(h.client, false).objects
 	}
-	r.cluster.Do(func(hist *etcd.History) {
+	r.cluster.Do(func(hist *api.History) {
 		h.steadyMu.Lock()
 		defer h.steadyMu.Unlock()
 		for _, v := range hist.Era().At(hist.Era().Head()) {
@@ -280,7 +279,7 @@ func (r *run) observe(c *client) {
 	late := r.cluster.Late(patience)
 	if ch, ok := c.informer.(*chain); ok {
 		now := r.now()
-		r.cluster.Do(func(h *etcd.History) { late = late || ch.lag(h, now) })
+		r.cluster.Do(func(h *api.History) { late = late || ch.lag(h, now) })
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

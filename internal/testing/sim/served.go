@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/weirproject/weir/internal/testing/sim/etcd"
+	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
 // servedWatch passes on what a watch cache answers to a WATCH, and keeps it for check until the
@@ -61,7 +61,7 @@ func (s *servedWatch) check(hr *http.Request) {
 // createdAfter reports whether the object with a uid was created after a resourceVersion. "" and
 // "0" are before all objects.
 func (s *servedWatch) createdAfter(resourceVersion, uid string) (after bool) {
-	s.run.cluster.Do(func(h *etcd.History) {
+	s.run.cluster.Do(func(h *api.History) {
 		rev, _ := h.Era().Parse(resourceVersion)
 		after = h.Created(uid) > rev
 	})
@@ -71,7 +71,7 @@ func (s *servedWatch) createdAfter(resourceVersion, uid string) (after bool) {
 // watchEvent is an event as a WATCH has it. Bookmarks and errors have no key.
 type watchEvent struct {
 	typ string
-	key etcd.Key
+	key api.Key
 	uid string
 }
 
@@ -99,7 +99,7 @@ func (s *servedWatch) events() (events []watchEvent) {
 			s.run.violate("object", s.client, "event %d of a WATCH: %v", len(events), err)
 			return events
 		}
-		events = append(events, watchEvent{typ, etcd.Key{Namespace: o.Namespace, Name: o.Name}, string(o.UID)})
+		events = append(events, watchEvent{typ, api.Key{Namespace: o.Namespace, Name: o.Name}, string(o.UID)})
 	}
 }
 

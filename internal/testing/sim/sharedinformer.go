@@ -20,7 +20,6 @@ import (
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/clientgo"
 	"github.com/weirproject/weir/internal/testing/sim/api"
-	"github.com/weirproject/weir/internal/testing/sim/etcd"
 )
 
 // sharedInformer is anything that is a client-go SharedIndexInformer.
@@ -267,12 +266,12 @@ func (r sharedRegistration) Remove() {
 	_ = r.informer.RemoveEventHandler(r.ResourceEventHandlerRegistration)
 }
 
-func keyOf(obj any) etcd.Key {
+func keyOf(obj any) api.Key {
 	m, ok := obj.(metav1.Object)
 	if !ok {
-		return etcd.Key{}
+		return api.Key{}
 	}
-	return etcd.Key{Namespace: m.GetNamespace(), Name: m.GetName()}
+	return api.Key{Namespace: m.GetNamespace(), Name: m.GetName()}
 }
 
 func (s *sharedInformer) object(obj any) object { return objectOf(s.cluster, obj) }
@@ -310,7 +309,7 @@ func objectOf(c *api.Cluster, obj any) object {
 }
 
 func (s *sharedInformer) Read(quiet bool, report func(string, ...any)) view {
-	v := view{resourceVersion: s.LastSyncResourceVersion(), objects: map[etcd.Key]api.Representation{}}
+	v := view{resourceVersion: s.LastSyncResourceVersion(), objects: map[api.Key]api.Representation{}}
 	byNode, byNamespace := map[string][]string{}, map[string][]string{}
 	for _, obj := range s.GetIndexer().List() {
 		o := s.object(obj)

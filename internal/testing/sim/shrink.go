@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/internal/testing/sim/api"
-	"github.com/weirproject/weir/internal/testing/sim/etcd"
 )
 
 // shrinker makes a failing world smaller, for as long as it fails in the same way.
@@ -158,8 +157,8 @@ func (s *shrinker) details() {
 			}
 		}
 	}
-	if s.world.Scheme != etcd.Integers {
-		s.try(func(w *World) { w.Scheme = etcd.Integers })
+	if s.world.Scheme != api.Integers {
+		s.try(func(w *World) { w.Scheme = api.Integers })
 	}
 	if s.world.Builtin {
 		s.try(func(w *World) { w.Builtin = false })

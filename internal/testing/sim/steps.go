@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weirproject/weir/internal/testing/sim/etcd"
+	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
 // steps executes the world's steps, each at its time.
@@ -57,7 +57,7 @@ func (r *run) agenda() []Step {
 func (r *run) step(s Step) {
 	switch s.Op {
 	case Put, Delete, Recreate, Bump, Restore, Replace:
-		r.cluster.Do(func(h *etcd.History) { r.write(h, s, r.now()) })
+		r.cluster.Do(func(h *api.History) { r.write(h, s, r.now()) })
 		if s.Op == Restore || s.Op == Replace {
 			r.cluster.RestartAll()
 		}
@@ -87,12 +87,12 @@ func (r *run) step(s Step) {
 }
 
 // write commits a step's write.
-func (r *run) write(h *etcd.History, s Step, at time.Duration) {
+func (r *run) write(h *api.History, s Step, at time.Duration) {
 	labels := map[string]string{"tier": "t"}
 	if s.Label != "" {
 		labels["app"] = s.Label
 	}
-	key := etcd.Key{}
+	key := api.Key{}
 	if s.Key < len(r.world.Keys) {
 		key = r.world.Keys[s.Key]
 	}
@@ -124,12 +124,12 @@ func (r *run) write(h *etcd.History, s Step, at time.Duration) {
 
 // unsteady forgets keys that are not there any more from what handlers must have been told before
 // they have synced.
-func (r *run) unsteady(hist *etcd.History) {
+func (r *run) unsteady(hist *api.History) {
 	e := hist.Era()
 	for _, c := range r.clients {
 		for _, h := range c.handlers {
 			h.steadyMu.Lock()
-			maps.DeleteFunc(h.steady, func(k etcd.Key, pairs []pair) bool {
+			maps.DeleteFunc(h.steady, func(k api.Key, pairs []pair) bool {
 				v := e.Get(e.Head(), k)
 				pairs = slices.DeleteFunc(pairs, func(p pair) bool { return v == nil || !p.matches(v) })
 				h.steady[k] = pairs
@@ -160,7 +160,7 @@ func (r *run) behind(c *client, v view) {
 	if !r.calm || c.spec.Runner == Chain || !c.informer.HasSynced() || v.resourceVersion == "" {
 		return
 	}
-	r.cluster.Do(func(h *etcd.History) {
+	r.cluster.Do(func(h *api.History) {
 		e := h.Era()
 		at, ok := e.Parse(v.resourceVersion)
 		for _, ch := range e.Since(at, e.Head()) {

@@ -3,7 +3,7 @@ package sim
 import (
 	"time"
 
-	"github.com/weirproject/weir/internal/testing/sim/etcd"
+	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
 // countResyncs begins to count, where nothing else happens.
@@ -42,7 +42,7 @@ func (h *handler) resynced(during time.Duration) {
 		relists = 1 + int(during/(90*time.Second))
 	}
 	most := expected + 1 + expected/10 + relists
-	times := map[etcd.Key]int{}
+	times := map[api.Key]int{}
 	close := 0
 	for i, r := range h.resyncs {
 		times[r.key]++

@@ -8,17 +8,16 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/internal/testing/sim/api"
-	"github.com/weirproject/weir/internal/testing/sim/etcd"
 )
 
 // World is all that happens in one run, as data: drawn from a seed, then executed, then shrunk by
 // leaving things out.
 type World struct {
 	Seed    uint64
-	Builtin bool        // ConfigMaps as protobuf, in place of custom resources as JSON
-	Scheme  etcd.Scheme // of resourceVersions
-	Base    int64       // the revision before the first
-	Keys    []etcd.Key
+	Builtin bool       // ConfigMaps as protobuf, in place of custom resources as JSON
+	Scheme  api.Scheme // of resourceVersions
+	Base    int64      // the revision before the first
+	Keys    []api.Key
 	Before  []Step // writes before anybody runs
 	Servers []api.Spec
 	Clients []ClientSpec
@@ -98,12 +97,12 @@ type Step struct {
 	Label, Node    string
 	N              int64
 	D              time.Duration
-	Scheme         etcd.Scheme
+	Scheme         api.Scheme
 	Client, Server int
 	Rule           api.Rule
 }
 
-func (s Step) describe(keys []etcd.Key) string {
+func (s Step) describe(keys []api.Key) string {
 	at := fmt.Sprintf("%-12v %v", s.At, s.Op)
 	switch s.Op {
 	case Put, Recreate:
@@ -194,7 +193,7 @@ func (w *World) goesBack() bool {
 
 // opaque reports whether some resourceVersions cannot be compared.
 func (w *World) opaque() bool {
-	return w.Scheme == etcd.Opaque || slices.ContainsFunc(w.Steps, func(s Step) bool { return s.Op == Replace && s.Scheme == etcd.Opaque })
+	return w.Scheme == api.Opaque || slices.ContainsFunc(w.Steps, func(s Step) bool { return s.Op == Replace && s.Scheme == api.Opaque })
 }
 
 // Lasts returns when everything that ends is over: the last step, the last fault that has an end,

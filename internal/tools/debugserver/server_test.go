@@ -13,7 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/weirproject/weir/internal/testing/pipe"
+	"github.com/weirproject/weir/internal/testing/memserver"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -65,7 +65,7 @@ func TestIdle(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				listener, server := pipe.Listen(), newServer()
+				listener, server := memserver.Listen(), newServer()
 				go func() { _ = server.Serve(listener) }() // ends with Close
 				defer server.Close()
 				conn, err := listener.Dial(t.Context(), "", "")

@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"sync"
 	"time"
-
-	"github.com/weirproject/weir/internal/testing/sim/etcd"
 )
 
 // Cluster is a history with servers in front of it. Its methods are safe for concurrent use. Only
@@ -23,7 +21,7 @@ type Cluster struct {
 	start time.Time
 
 	mu      sync.Mutex
-	history *etcd.History
+	history *History
 	servers []*Server
 	clients []*Client
 	schema  int // how often the resource's conversion or defaults have changed
@@ -38,7 +36,7 @@ type Cluster struct {
 
 // NewCluster makes a cluster of the servers that specs describe. It must be called where virtual
 // time runs.
-func NewCluster(kind *Kind, h *etcd.History, specs []Spec) *Cluster {
+func NewCluster(kind *Kind, h *History, specs []Spec) *Cluster {
 	c := &Cluster{
 		Kind: kind, history: h, start: time.Now(), Yield: func() {},
 		encoded: map[encoding][]byte{}, written: map[string]Representation{}, views: map[collection]*clientView{}, gaps: map[collection]*gap{}, changed: make(chan struct{}),
@@ -54,7 +52,7 @@ func (c *Cluster) Now() time.Duration { return time.Since(c.start) }
 
 // Do calls f with the history while nothing else happens, and wakes all that wait for a change. f
 // must not call methods of the cluster that take its lock.
-func (c *Cluster) Do(f func(h *etcd.History)) {
+func (c *Cluster) Do(f func(h *History)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f(c.history)
@@ -147,7 +145,7 @@ func (c *Cluster) Plain() bool {
 
 // Representation is what a server made of a version.
 type Representation struct {
-	Version *etcd.Version
+	Version *Version
 	Schema  int
 	// Gone is set if it is the object of a DELETED event. It is the revision of the change,
 	// which the object has as its resourceVersion.

@@ -1,5 +1,12 @@
-// Package api is the simulation's API servers: HTTP in memory, in front of the model in package
-// etcd, with faults between.
+// Package api is the simulation's API servers: HTTP in memory, in front of a model of etcd, with
+// faults between.
+//
+// The model, a History, has every state that the objects of one resource ever had, and its
+// revision. It knows nothing of HTTP, of time beyond the moment of each commit, or of the code
+// under test. Worlds are small (a few keys, some dozens of writes), so each revision keeps its
+// whole state. A History is a list of eras. A restore from a backup starts a new era, which shares
+// the past of the one before up to a revision and gives later revisions other content. A server
+// that counts otherwise starts an era that shares nothing.
 //
 // A Cluster has one history and some servers, each with a view of it: one sees commits late, one
 // counts from a restored backup, one knows nothing of sendInitialEvents, one writes its JSON keys

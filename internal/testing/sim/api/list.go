@@ -8,8 +8,6 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/weirproject/weir/internal/testing/sim/etcd"
 )
 
 // freshness is how long a server waits for its cache to reach a revision.
@@ -22,7 +20,7 @@ type moment struct {
 	any   bool  // whatever the cache has
 	etcd  bool  // etcd answers if the cache does not get there in time
 	limit int
-	from  etcd.Key // where the page begins
+	from  Key // where the page begins
 }
 
 // moment finds out what state a LIST is about, by the contract's table.
@@ -70,7 +68,7 @@ func (s *Server) continued(r *request, m moment) (moment, *failure) {
 	if err != nil {
 		return m, badRequest("continue key is not valid")
 	}
-	m.from, m.exact = etcd.Key{Namespace: ns, Name: name}, true
+	m.from, m.exact = Key{Namespace: ns, Name: name}, true
 	if m.rev < 0 {
 		m.rev, m.exact = s.era.Head(), false
 		return m, nil
@@ -83,7 +81,7 @@ func (s *Server) continued(r *request, m moment) (moment, *failure) {
 	return m, nil
 }
 
-func token(era int, rev int64, from etcd.Key) string {
+func token(era int, rev int64, from Key) string {
 	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %d %s %s", era, rev, from.Namespace, from.Name))
 }
 
@@ -116,7 +114,7 @@ func (s *Server) list(r *request, m moment, mayWait bool) (l listed, f *failure,
 			return l, expired("The resourceVersion for the provided list is too old."), false
 		}
 	}
-	var items []*etcd.Version
+	var items []*Version
 	next := ""
 	remaining := 0
 	for _, v := range s.era.At(rev) {
@@ -145,7 +143,7 @@ func (s *Server) list(r *request, m moment, mayWait bool) (l listed, f *failure,
 	return l, nil, false
 }
 
-func (s *Server) listBody(r *request, items []*etcd.Version, rv, next string, remaining int) []byte {
+func (s *Server) listBody(r *request, items []*Version, rv, next string, remaining int) []byte {
 	c := s.cluster
 	enc := encoding{Representation: Representation{Schema: c.schema}, order: s.Order, protobuf: r.protobuf, untyped: c.Kind.Protobuf && !r.partial, partial: r.partial}
 	apiVersion, kind := c.Kind.names(r.partial)
@@ -183,7 +181,7 @@ func (s *Server) listBody(r *request, items []*etcd.Version, rv, next string, re
 	return appendObject(nil, permute(fields, s.Order))
 }
 
-func (c *Cluster) protobufList(enc encoding, items []*etcd.Version, rv, next string, remaining int) []byte {
+func (c *Cluster) protobufList(enc encoding, items []*Version, rv, next string, remaining int) []byte {
 	lm := metav1.ListMeta{ResourceVersion: rv, Continue: next}
 	if remaining > 0 {
 		n := int64(remaining)

@@ -9,8 +9,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
-
-	"github.com/weirproject/weir/internal/testing/sim/etcd"
 )
 
 // Ask is a set of kinds of requests.
@@ -165,7 +163,7 @@ func (r *request) classify() Ask {
 }
 
 // matches reports whether the request's namespace and selectors choose a version.
-func (r *request) matches(v *etcd.Version) bool {
+func (r *request) matches(v *Version) bool {
 	return v != nil && (r.namespace == "" || r.namespace == v.Key.Namespace) && r.labels.Matches(labels.Set(v.Labels)) &&
 		r.fields.Matches(fields.Set{"metadata.name": v.Key.Name, "metadata.namespace": v.Key.Namespace})
 }

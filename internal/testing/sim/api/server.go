@@ -2,8 +2,6 @@ package api
 
 import (
 	"time"
-
-	"github.com/weirproject/weir/internal/testing/sim/etcd"
 )
 
 // Spec says how a server differs from a current kube-apiserver. The zero value is one.
@@ -33,7 +31,7 @@ type Server struct {
 	Index int
 
 	cluster     *Cluster
-	era         *etcd.Era
+	era         *Era
 	seen        int64 // the newest revision in its cache
 	window      int64 // the oldest that a watch may begin at
 	incarnation int

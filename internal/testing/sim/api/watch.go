@@ -7,8 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-
-	"github.com/weirproject/weir/internal/testing/sim/etcd"
 )
 
 // watch is one WATCH that is being answered. The cluster's lock guards it.
@@ -16,7 +14,7 @@ type watch struct {
 	server      *Server
 	req         *request
 	incarnation int
-	era         *etcd.Era
+	era         *Era
 	rev         int64 // that the client went on from; 0: none
 	after       int64 // changes up to here have been sent, or are not to be
 	minimum     int64 // nothing is sent before the cache has reached this
@@ -172,7 +170,7 @@ func (w *watch) sendState() {
 	}
 }
 
-func (w *watch) change(ch etcd.Change) {
+func (w *watch) change(ch Change) {
 	schema := w.server.cluster.schema
 	before, after := w.req.matches(ch.Old), w.req.matches(ch.New)
 	switch {

@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirproject/weir/internal/core/quantity"
-	"github.com/weirproject/weir/internal/testing/populations/names"
-	"github.com/weirproject/weir/internal/tools/childserver"
+	"github.com/weirproject/weir/internal/testing/podsim"
 	"github.com/weirproject/weir/internal/tools/command"
+	"github.com/weirproject/weir/internal/tools/process"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 	"github.com/weirproject/weir/measure/bench/internal/informers"
 )
@@ -101,8 +101,8 @@ func (f *benchFlags) add(cmd *cobra.Command) {
 	fs.StringVarP(&f.output, "output", "o", "", "Output format: json; a table if empty")
 	fs.IntVar(&f.Runs, "runs", 0, "Runs of each side; 0 for what suits the verb (3, or 1 for the long ones)")
 	fs.IntVar(&f.pods, "pods", 50_000, "Pods of the embedded server, when no cluster is chosen")
-	fs.StringVar(&f.Population, populationFlag, names.Alike,
-		"Which objects the embedded server has: "+names.Choices())
+	fs.StringVar(&f.Population, populationFlag, podsim.Alike,
+		"Which objects the embedded server has: "+podsim.PopulationChoices())
 	fs.IntVar(&f.Objects, "objects", 50_000, "Pods of the stub that watch, relist, leak and blocked use; lent by the server, copied if it has fewer")
 	fs.DurationVar(&f.Period, "period", 30*time.Second, "Resync period of resync")
 	fs.IntVar(&f.Relists, "relists", 5, "How often relist makes the informer list again")
@@ -168,10 +168,10 @@ func (f *benchFlags) check() error {
 // checkPopulation checks that the population exists. Any but the usual one needs the embedded
 // server, so no cluster may be chosen.
 func (f *benchFlags) checkPopulation() error {
-	if err := names.Check(f.Population); err != nil {
+	if err := podsim.CheckPopulation(f.Population); err != nil {
 		return command.Usagef("--%s: %v", populationFlag, err)
 	}
-	if f.Population != names.Alike && len(f.Given()) > 0 {
+	if f.Population != podsim.Alike && len(f.Given()) > 0 {
 		return command.Usagef("--%s is of the embedded server: a cluster that is chosen has its own pods", populationFlag)
 	}
 	return nil
@@ -236,7 +236,7 @@ func (f *benchFlags) connect(ctx context.Context) (done func() error, err error)
 	done = func() error { return nil }
 	if len(f.Given()) == 0 {
 		fmt.Fprintf(f.Progress, "no cluster chosen: measuring on an embedded API server with %s pods\n", quantity.Count(int64(f.pods)))
-		server, err := childserver.Start(ctx, childserver.Spec{Pods: f.pods, Population: f.Population, Seed: 1})
+		server, err := process.StartServer(ctx, process.ServerSpec{Pods: f.pods, Population: f.Population, Seed: 1})
 		if err != nil {
 			return done, fmt.Errorf("start the embedded server: %w", err)
 		}

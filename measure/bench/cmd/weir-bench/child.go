@@ -3,8 +3,8 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/weirproject/weir/internal/tools/child"
 	"github.com/weirproject/weir/internal/tools/command"
+	"github.com/weirproject/weir/internal/tools/process"
 	"github.com/weirproject/weir/measure/bench/internal/informers"
 )
 
@@ -13,7 +13,7 @@ import (
 func newChild() *cobra.Command {
 	flags := command.NewClusterFlags()
 	cmd := &cobra.Command{
-		Use:    child.Verb + " ROLE",
+		Use:    process.Verb + " ROLE",
 		Short:  "Not for people: a child process of weir",
 		Hidden: true,
 		Args: func(cmd *cobra.Command, args []string) error {

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirproject/weir/internal/core/quantity"
-	"github.com/weirproject/weir/internal/tools/childserver"
 	"github.com/weirproject/weir/internal/tools/command"
+	"github.com/weirproject/weir/internal/tools/process"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 	"github.com/weirproject/weir/measure/bench/internal/informers"
 	"github.com/weirproject/weir/measure/bench/internal/lab"
@@ -162,7 +162,7 @@ func (f *labFlags) connect(ctx context.Context, o *lab.Options) (done func(), er
 		return done, nil
 	}
 	fmt.Fprintf(o.Progress, "starting an embedded API server with %s pods\n", quantity.Count(int64(f.pods)))
-	server, err := childserver.Start(ctx, childserver.Spec{Pods: f.pods, Seed: 1})
+	server, err := process.StartServer(ctx, process.ServerSpec{Pods: f.pods, Seed: 1})
 	if err != nil {
 		return done, fmt.Errorf("start the embedded server: %w", err)
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirproject/weir/internal/testing/helppage"
+	"github.com/weirproject/weir/internal/testing/golden"
 )
 
 const pagesDir = "../../../../docs/commands"
@@ -24,13 +24,13 @@ func TestPages(t *testing.T) {
 		of := pageOf(verb)
 		of.FlagsOf = page.Command
 		page.Verbs = append(page.Verbs, of)
-		pages[helppage.Name(of.Command)] = true
-		helppage.Check(t, pagesDir, of)
+		pages[golden.PageName(of.Command)] = true
+		golden.CheckPage(t, pagesDir, of)
 	}
-	helppage.Check(t, pagesDir, page)
+	golden.CheckPage(t, pagesDir, page)
 	weir := &cobra.Command{Use: "weir"}
 	weir.AddCommand(newLab())
-	helppage.Check(t, pagesDir, pageOf(weir.Commands()[0]))
+	golden.CheckPage(t, pagesDir, pageOf(weir.Commands()[0]))
 
 	entries, err := os.ReadDir(pagesDir)
 	if err != nil {
@@ -44,8 +44,8 @@ func TestPages(t *testing.T) {
 }
 
 // pageOf returns what the page of a command says.
-func pageOf(cmd *cobra.Command) helppage.Page {
-	return helppage.Page{
+func pageOf(cmd *cobra.Command) golden.Page {
+	return golden.Page{
 		Command: cmd.CommandPath(), Short: cmd.Short, Long: cmd.Long, Example: cmd.Example,
 		// In this order: only then UseLine knows of flags that the verbs share.
 		Flags: cmd.LocalFlags().FlagUsages(), Use: cmd.UseLine(),

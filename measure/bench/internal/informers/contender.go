@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/weirproject/weir"
-	"github.com/weirproject/weir/internal/testing/populations/names"
+	"github.com/weirproject/weir/internal/testing/podsim"
 )
 
 // The contenders.
@@ -117,7 +117,7 @@ func (o Options) spec(v Verb) spec {
 
 // flags returns the flags that a result names: those that its name does not tell.
 func (s spec) flags() (flags []string) {
-	if s.Population != "" && s.Population != names.Alike {
+	if s.Population != "" && s.Population != podsim.Alike {
 		flags = append(flags, "--population "+s.Population)
 	}
 	if s.Custom {

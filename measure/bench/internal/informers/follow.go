@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weirproject/weir/internal/tools/rusage"
+	"github.com/weirproject/weir/internal/tools/process"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
@@ -40,7 +40,7 @@ func measureWatch(ctx context.Context, s *subject) Figures {
 	}
 	s.handleAll(h)
 	s.sync(ctx)
-	synced := rusage.PeakRSS()
+	synced := process.PeakRSS()
 	f := Figures{}
 	for i, change := range s.Changes {
 		one := s.follow(ctx, change)
@@ -51,7 +51,7 @@ func measureWatch(ctx context.Context, s *subject) Figures {
 			f[change+"EventsPerSecond"], f[change+"CPUMicrosPerEvent"] = one["eventsPerSecond"], one["cpuMicrosPerEvent"]
 		}
 	}
-	f["peakRSSBytes"], f["syncPeakRSSBytes"] = float64(rusage.PeakRSS()), float64(synced)
+	f["peakRSSBytes"], f["syncPeakRSSBytes"] = float64(process.PeakRSS()), float64(synced)
 	f["heapBytes"], f["objects"] = heapBytes(), float64(s.len())
 	return f
 }
@@ -118,7 +118,7 @@ var relistVerb = Verb{
 func measureRelist(ctx context.Context, s *subject) Figures {
 	s.handleAll(s.count)
 	s.sync(ctx)
-	synced := rusage.PeakRSS()
+	synced := process.PeakRSS()
 	settledHeap()
 	start := now(s.events.Load())
 	s.tracer.Mark("410 Expired")
@@ -129,7 +129,7 @@ func measureRelist(ctx context.Context, s *subject) Figures {
 		"cpuSeconds":       used.cpu.Seconds() / n,
 		"allocBytes":       used.alloc / n,
 		"events":           used.events / n,
-		"peakRSSBytes":     float64(rusage.PeakRSS()),
+		"peakRSSBytes":     float64(process.PeakRSS()),
 		"syncPeakRSSBytes": float64(synced),
 		"heapBytes":        heapBytes(),
 		"objects":          float64(s.len()),

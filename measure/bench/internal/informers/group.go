@@ -24,15 +24,15 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/internal/testing/podsim"
 	"github.com/weirproject/weir/internal/testing/populations"
-	"github.com/weirproject/weir/internal/testing/populations/names"
 )
 
 // group is several informers of a program, measured as one.
 type group []informer
 
 // manyKinds reports whether what is measured is an informer of each kind of the population.
-func (s *spec) manyKinds() bool { return s.Verb == "sync" && s.Population == names.Mixed }
+func (s *spec) manyKinds() bool { return s.Verb == "sync" && s.Population == podsim.Mixed }
 
 // kinds returns the resources that are held: those of the population, or pods.
 func (s *spec) kinds() ([]schema.GroupVersionResource, error) {

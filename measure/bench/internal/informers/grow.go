@@ -7,7 +7,7 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/weirproject/weir/internal/tools/rusage"
+	"github.com/weirproject/weir/internal/tools/process"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 
 	corev1 "k8s.io/api/core/v1"
@@ -58,7 +58,7 @@ func measureGrowth(ctx context.Context, s *subject) Figures {
 	s.sync(ctx)
 	used := s.since(s.start)
 	f := Figures{
-		"syncSeconds": used.elapsed.Seconds(), "cpuSeconds": used.cpu.Seconds(), "peakRSSBytes": float64(rusage.PeakRSS()),
+		"syncSeconds": used.elapsed.Seconds(), "cpuSeconds": used.cpu.Seconds(), "peakRSSBytes": float64(process.PeakRSS()),
 		"objects": float64(s.len()), "mostLists": float64(s.meter.mostLists.Load()),
 	}
 	f["heapBytes"] = heapBytes()

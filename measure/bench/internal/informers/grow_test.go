@@ -5,12 +5,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirproject/weir/internal/tools/childserver"
+	"github.com/weirproject/weir/internal/tools/process"
 )
 
 // TestGrower measures both sides at a few small points, all processes included.
 func TestGrower(t *testing.T) {
-	server, err := childserver.Start(t.Context(), childserver.Spec{Pods: 30, Seed: 1})
+	server, err := process.StartServer(t.Context(), process.ServerSpec{Pods: 30, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weirproject/weir/internal/tools/rusage"
+	"github.com/weirproject/weir/internal/tools/process"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
@@ -101,7 +101,7 @@ func measureBlocked(ctx context.Context, s *subject) Figures {
 		"growthShare":        (after - before) / before,
 		"events":             sent,
 		"otherHandlerEvents": float64(s.events.Load() - seen),
-		"peakRSSBytes":       float64(rusage.PeakRSS()),
+		"peakRSSBytes":       float64(process.PeakRSS()),
 		"objects":            float64(s.len()),
 	}
 	close(release)

@@ -9,13 +9,13 @@ import (
 	"go.uber.org/goleak"
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/internal/tools/child"
+	"github.com/weirproject/weir/internal/tools/process"
 )
 
 // TestMain serves as the child process too: that is how the contenders of a measurement run.
 func TestMain(m *testing.M) {
 	none := func() (*rest.Config, error) { return nil, errors.New("tests have no cluster of their own") }
-	child.Become(func(role string) error {
+	process.Become(func(role string) error {
 		return Serve(context.Background(), role, none, os.Stdin, os.Stdout)
 	})
 	os.Setenv("GORACE", "atexit_sleep_ms=0") // else each child takes a second to end under -race

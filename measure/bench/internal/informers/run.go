@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
-	"github.com/weirproject/weir/internal/tools/child"
+	"github.com/weirproject/weir/internal/tools/process"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
@@ -118,8 +118,8 @@ func Run(ctx context.Context, v Verb, o Options) (Result, error) {
 
 // stubFor starts the stub that a verb is measured on, and returns it with its URL. The caller must
 // stop it.
-func stubFor(ctx context.Context, o Options, s spec) (stub *child.Process, url string, err error) {
-	stub, err = child.Start(ctx, roleStub, o.Args, nil, StubSpec{Server: o.Server, Objects: o.Objects, JSON: s.Unstructured, Custom: s.Custom,
+func stubFor(ctx context.Context, o Options, s spec) (stub *process.Child, url string, err error) {
+	stub, err = process.Start(ctx, roleStub, o.Args, nil, StubSpec{Server: o.Server, Objects: o.Objects, JSON: s.Unstructured, Custom: s.Custom,
 		Lifecycle: slices.Contains(s.Changes, ChangeLifecycle)})
 	if err != nil {
 		return nil, "", err
@@ -143,7 +143,7 @@ func runOne(ctx context.Context, c contender, s spec, args []string) (f Figures,
 		}
 	}
 	s.Side = c.side
-	p, err := child.Start(ctx, roleContender, args, c.env(), s)
+	p, err := process.Start(ctx, roleContender, args, c.env(), s)
 	if err != nil {
 		return nil, traced, err
 	}

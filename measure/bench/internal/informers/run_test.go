@@ -9,10 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirproject/weir/internal/testing/podsim"
 	"github.com/weirproject/weir/internal/testing/populations"
-	"github.com/weirproject/weir/internal/testing/populations/names"
-	"github.com/weirproject/weir/internal/tools/child"
-	"github.com/weirproject/weir/internal/tools/childserver"
+	"github.com/weirproject/weir/internal/tools/process"
 )
 
 const (
@@ -23,7 +22,7 @@ const (
 // TestVerbs runs every verb against an embedded server, all processes included, with tiny numbers:
 // it looks for figures that are there and are possible, not for good ones.
 func TestVerbs(t *testing.T) {
-	server, err := childserver.Start(t.Context(), childserver.Spec{Pods: tinyPods, Seed: 1})
+	server, err := process.StartServer(t.Context(), process.ServerSpec{Pods: tinyPods, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,12 +186,12 @@ func expect(t *testing.T, v Verb, o Options, name string, held float64) Result {
 // TestMixed checks that the sync of a mixed population is that of all its kinds, on both sides.
 func TestMixed(t *testing.T) {
 	const pods, seed = 40, 1
-	server, err := childserver.Start(t.Context(), childserver.Spec{Pods: pods, Population: names.Mixed, Seed: seed})
+	server, err := process.StartServer(t.Context(), process.ServerSpec{Pods: pods, Population: podsim.Mixed, Seed: seed})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { server.Close() })
-	p, err := populations.New(names.Mixed, pods, seed)
+	p, err := populations.New(podsim.Mixed, pods, seed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +206,7 @@ func TestMixed(t *testing.T) {
 		t.Errorf("%d of %d kinds have a Go type, want all but the definitions", typed, len(p.Kinds))
 	}
 	o := Options{
-		Config: server.Config(), Server: server.URL, Population: names.Mixed, Runs: 1, Objects: 10, Progress: io.Discard,
+		Config: server.Config(), Server: server.URL, Population: podsim.Mixed, Runs: 1, Objects: 10, Progress: io.Discard,
 	}
 	sync, _ := verbNamed("sync")
 	native := expect(t, sync, o, "sync", float64(held))
@@ -237,7 +236,7 @@ func TestRunTellsWhatAContenderDiedOf(t *testing.T) {
 	// An informer never gives up by itself; the floor does.
 	s := spec{Verb: "sync", Server: "http://127.0.0.1:1"}
 	_, _, err := runOne(t.Context(), contender{side: sideFloor}, s, nil)
-	if !errors.Is(err, child.ErrExited) || !strings.Contains(err.Error(), "dial tcp 127.0.0.1:1") {
+	if !errors.Is(err, process.ErrExited) || !strings.Contains(err.Error(), "dial tcp 127.0.0.1:1") {
 		t.Fatalf("got %v", err)
 	}
 }

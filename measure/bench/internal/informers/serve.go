@@ -7,9 +7,8 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/internal/tools/child"
-	"github.com/weirproject/weir/internal/tools/childserver"
-	"github.com/weirproject/weir/internal/tools/childserver/embedded"
+	"github.com/weirproject/weir/internal/tools/embedded"
+	"github.com/weirproject/weir/internal/tools/process"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
@@ -32,11 +31,11 @@ func Serve(ctx context.Context, role string, config func() (*rest.Config, error)
 		return config()
 	}
 	switch role {
-	case childserver.Role:
+	case process.ServerRole:
 		return embedded.Serve(ctx, in, out)
 	case roleStub:
 		var s StubSpec
-		return child.Serve(ctx, in, out, &s, func(ctx context.Context, send func(any) error) error {
+		return process.Serve(ctx, in, out, &s, func(ctx context.Context, send func(any) error) error {
 			cfg, err := at(s.Server)
 			if err != nil {
 				return err
@@ -45,7 +44,7 @@ func Serve(ctx context.Context, role string, config func() (*rest.Config, error)
 		})
 	case roleContender:
 		var s spec
-		return child.Serve(ctx, in, out, &s, func(ctx context.Context, send func(any) error) error {
+		return process.Serve(ctx, in, out, &s, func(ctx context.Context, send func(any) error) error {
 			url := s.Server
 			if s.Stub != "" {
 				url = s.Stub

@@ -15,7 +15,7 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/internal/core/resourceversion"
-	"github.com/weirproject/weir/internal/tools/rusage"
+	"github.com/weirproject/weir/internal/tools/process"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
@@ -220,7 +220,7 @@ type usage struct {
 func now(events int64) usage {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return usage{at: time.Now(), cpu: rusage.CPUTime(), alloc: m.TotalAlloc, events: events}
+	return usage{at: time.Now(), cpu: process.CPUTime(), alloc: m.TotalAlloc, events: events}
 }
 
 // used is the difference of two usages.
@@ -266,14 +266,14 @@ func (s *subject) sample() figures.Sample {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)
 	return figures.Sample{
-		RSSBytes: resident(), HeapBytes: float64(live[0].Value.Uint64()), CPU: rusage.CPUTime(), Events: float64(s.events.Load()),
+		RSSBytes: resident(), HeapBytes: float64(live[0].Value.Uint64()), CPU: process.CPUTime(), Events: float64(s.events.Load()),
 	}
 }
 
 // resident returns the resident set in bytes. If the system does not report it, it returns the
 // memory that Go's runtime has and has not released.
 func resident() float64 {
-	if n, ok := rusage.RSS(); ok {
+	if n, ok := process.RSS(); ok {
 		return float64(n)
 	}
 	m := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/internal/tools/rusage"
+	"github.com/weirproject/weir/internal/tools/process"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
@@ -43,7 +43,7 @@ func measureSync(ctx context.Context, s *subject) Figures {
 	f := Figures{
 		"syncSeconds":  used.elapsed.Seconds(),
 		"cpuSeconds":   used.cpu.Seconds(),
-		"peakRSSBytes": float64(rusage.PeakRSS()),
+		"peakRSSBytes": float64(process.PeakRSS()),
 		"allocBytes":   used.alloc,
 		"events":       used.events,
 		"objects":      float64(s.len()),
@@ -78,7 +78,7 @@ func floor(ctx context.Context, cfg *rest.Config, s *spec) (Figures, error) {
 	return Figures{
 		"syncSeconds":  end.at.Sub(start.at).Seconds(),
 		"cpuSeconds":   (end.cpu - start.cpu).Seconds(),
-		"peakRSSBytes": float64(rusage.PeakRSS()),
+		"peakRSSBytes": float64(process.PeakRSS()),
 		"wireBytes":    float64(wireBytes),
 	}, nil
 }

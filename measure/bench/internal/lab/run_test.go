@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirproject/weir/internal/tools/childserver"
 	"github.com/weirproject/weir/internal/tools/command"
+	"github.com/weirproject/weir/internal/tools/process"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 	"github.com/weirproject/weir/measure/bench/internal/informers"
 	"github.com/weirproject/weir/measure/bench/internal/servers"
@@ -22,7 +22,7 @@ import (
 // looks for what is there and possible, not for good figures.
 func TestRun(t *testing.T) {
 	const pods = 120 // less than 100, and the proxy would pass current reads on
-	server, err := childserver.Start(t.Context(), childserver.Spec{Pods: pods, Seed: 1})
+	server, err := process.StartServer(t.Context(), process.ServerSpec{Pods: pods, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

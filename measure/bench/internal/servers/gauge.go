@@ -42,7 +42,7 @@ func newGauge(ctx context.Context, t *target) gauge {
 
 // is reports whether the server says that it was started when the process was. If not, the process
 // forwards connections to it, as ssh, docker-proxy and kubectl port-forward do.
-func (t *target) is(ctx context.Context, p process) bool {
+func (t *target) is(ctx context.Context, p pid) bool {
 	const tolerance = 1 // second: Linux reports the start of the machine in whole ones
 	m, err := t.metrics(ctx, startMetric)
 	if err != nil {
@@ -53,7 +53,7 @@ func (t *target) is(ctx context.Context, p process) bool {
 }
 
 // procGauge reads from /proc.
-type procGauge struct{ process process }
+type procGauge struct{ process pid }
 
 func (g procGauge) cpu(context.Context) (time.Duration, error)            { return g.process.cpu() }
 func (g procGauge) memory(context.Context) (now, peak float64, err error) { return g.process.memory() }

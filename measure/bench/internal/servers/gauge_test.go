@@ -15,7 +15,7 @@ import (
 // says that it is that process. Else it forwards to the server. Where there is no /proc, nothing is
 // measured by it.
 func TestForwarderIsNotMeasured(t *testing.T) {
-	started, noProc := process(os.Getpid()).started()
+	started, noProc := pid(os.Getpid()).started()
 	const format = startMetric + " %.2f\n"
 	for _, test := range []struct {
 		name, server, page string

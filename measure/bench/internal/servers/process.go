@@ -15,13 +15,13 @@ import (
 // clockTick is the unit of CPU time in /proc: USER_HZ is 100 wherever Go runs.
 const clockTick = 10 * time.Millisecond
 
-// process is a process of this machine, by its id. It is read from /proc.
-type process int
+// pid is a process of this machine, by its id. It is read from /proc.
+type pid int
 
-func (p process) file(name string) string { return filepath.Join("/proc", strconv.Itoa(int(p)), name) }
+func (p pid) file(name string) string { return filepath.Join("/proc", strconv.Itoa(int(p)), name) }
 
 // cpu returns the CPU time that the process has used, its own and the kernel's for it.
-func (p process) cpu() (time.Duration, error) {
+func (p pid) cpu() (time.Duration, error) {
 	stat, err := os.ReadFile(p.file("stat"))
 	if err != nil {
 		return 0, err
@@ -50,7 +50,7 @@ func parseStat(stat []byte) (time.Duration, error) {
 
 // started returns when the process was started, in seconds since 1970, as the metrics of processes
 // tell it.
-func (p process) started() (float64, error) {
+func (p pid) started() (float64, error) {
 	stat, err := os.ReadFile(p.file("stat"))
 	if err != nil {
 		return 0, err
@@ -84,7 +84,7 @@ func parseStart(stat, machine []byte) (float64, error) {
 }
 
 // memory returns the resident set, now and at its largest so far, in bytes.
-func (p process) memory() (now, peak float64, err error) {
+func (p pid) memory() (now, peak float64, err error) {
 	status, err := os.Open(p.file("status"))
 	if err != nil {
 		return 0, 0, err
@@ -120,7 +120,7 @@ func parseStatus(r io.Reader) (now, peak float64, err error) {
 
 // listening returns the process of this machine that listens on a TCP port. It returns false if
 // there is none or we may not see it.
-func listening(port int) (process, bool) {
+func listening(port int) (pid, bool) {
 	sockets := map[string]bool{}
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		f, err := os.Open(table)
@@ -138,8 +138,8 @@ func listening(port int) (process, bool) {
 	open, _ := filepath.Glob("/proc/[0-9]*/fd/*") // the pattern is right
 	for _, fd := range open {
 		if target, err := os.Readlink(fd); err == nil && sockets[target] {
-			pid, err := strconv.Atoi(strings.Split(fd, "/")[2])
-			return process(pid), err == nil
+			number, err := strconv.Atoi(strings.Split(fd, "/")[2])
+			return pid(number), err == nil
 		}
 	}
 	return 0, false

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/weirproject/weir/internal/tools/child"
+	"github.com/weirproject/weir/internal/tools/process"
 )
 
 // stopTimeout is what a proxy gets to end in good order.
@@ -28,14 +28,14 @@ const maxConnections = 100_000
 type proxy struct {
 	cmd    *exec.Cmd
 	cancel context.CancelFunc
-	said   *child.Tail
+	said   *process.Tail
 	config *rest.Config
 }
 
 // startProxy starts a proxy that holds pods, with more flags, and returns when it listens.
 func startProxy(ctx context.Context, path string, k *kubeconfig, more ...string) (*proxy, error) {
 	running, cancel := context.WithCancel(ctx)
-	p := &proxy{cancel: cancel, said: &child.Tail{}}
+	p := &proxy{cancel: cancel, said: &process.Tail{}}
 	flags := append([]string{"--kubeconfig", k.file(upstreamFile), "--resources", "pods", "--max-connections", strconv.Itoa(maxConnections),
 		"--write-kubeconfig", k.file(proxyFile)}, more...)
 	p.cmd = exec.CommandContext(running, path, flags...)
@@ -65,7 +65,7 @@ func startProxy(ctx context.Context, path string, k *kubeconfig, more ...string)
 
 // gauge reads what the proxy uses.
 func (p *proxy) gauge(t *target) gauge {
-	g := procGauge{process(p.cmd.Process.Pid)}
+	g := procGauge{pid(p.cmd.Process.Pid)}
 	if _, err := g.process.cpu(); err != nil { // a system without /proc
 		return &metricsGauge{target: t}
 	}

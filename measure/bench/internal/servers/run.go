@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weirproject/weir/internal/tools/childserver"
+	"github.com/weirproject/weir/internal/tools/process"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 
 	"k8s.io/client-go/rest"
@@ -97,7 +97,7 @@ func Open(ctx context.Context, o Options) (b *Bench, err error) {
 
 // startEmbedded starts the server that stands in for kube-apiserver.
 func (b *Bench) startEmbedded(ctx context.Context) error {
-	p, err := childserver.Start(ctx, childserver.Spec{
+	p, err := process.StartServer(ctx, process.ServerSpec{
 		Pods: b.o.Pods, Population: b.o.Population, Seed: 1, Metrics: true, TLS: true, WatchBuffer: b.o.watchBuffer, Whole: b.o.whole,
 	})
 	if err != nil {

@@ -1,6 +1,7 @@
-// Package pipe connects clients and servers of tests in memory, so that a synctest bubble waits for
-// their messages.
-package pipe
+// Package memserver connects clients of tests to servers without a network, so that a synctest
+// bubble waits for their messages: to any server by a Listener, and to an API server that is
+// restored from a backup, Rewound.
+package memserver
 
 import (
 	"context"

@@ -1,6 +1,4 @@
-// Package rusage measures this process's use of the machine, for its figures and those of its
-// benchmarks.
-package rusage
+package process
 
 import (
 	"bufio"

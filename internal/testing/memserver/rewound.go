@@ -1,5 +1,4 @@
-// Package rewound is an API server for tests that is restored from a backup.
-package rewound
+package memserver
 
 import (
 	"context"
@@ -22,9 +21,9 @@ const (
 	beforeRestore, afterRestore, overtaken = 100, 60, 110
 )
 
-// Server serves one ConfigMap and one Secret as JSON, and is its own http.RoundTripper. It sends no
-// events. Safe for concurrent use.
-type Server struct {
+// Rewound is an API server that is restored from a backup. It serves one ConfigMap and one Secret
+// as JSON, and is its own http.RoundTripper. It sends no events. Safe for concurrent use.
+type Rewound struct {
 	mu      sync.Mutex
 	version uint64
 	label   string // of each object
@@ -32,21 +31,21 @@ type Server struct {
 	watches map[string][]*io.PipeWriter // which end with their requests, or by Cut
 }
 
-// New returns a server whose objects have the label state=before.
-func New() *Server {
-	return &Server{version: beforeRestore, label: "before", lists: map[string]int{}, watches: map[string][]*io.PipeWriter{}}
+// NewRewound returns a server whose objects have the label state=before.
+func NewRewound() *Rewound {
+	return &Rewound{version: beforeRestore, label: "before", lists: map[string]int{}, watches: map[string][]*io.PipeWriter{}}
 }
 
 // Restore sets the server back: its objects have the label state=after. With the next list it
 // reaches the earlier versions again.
-func (s *Server) Restore() {
+func (s *Rewound) Restore() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.version, s.label = afterRestore, "after"
 }
 
 // Cut breaks the watches of a resource. Other watches stay open and silent.
-func (s *Server) Cut(resource string) {
+func (s *Rewound) Cut(resource string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, w := range s.watches[resource] {
@@ -56,14 +55,14 @@ func (s *Server) Cut(resource string) {
 }
 
 // Lists returns how many times a resource was listed.
-func (s *Server) Lists(resource string) int {
+func (s *Rewound) Lists(resource string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.lists[resource]
 }
 
 // RoundTrip implements http.RoundTripper.
-func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
+func (s *Rewound) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	resource, q := path.Base(r.URL.Path), r.URL.Query()
@@ -98,7 +97,7 @@ type list struct {
 }
 
 // listed counts a list, unless it is a probe. The caller holds the lock.
-func (s *Server) listed(resource string, probe bool) {
+func (s *Rewound) listed(resource string, probe bool) {
 	if probe {
 		return
 	}
@@ -109,17 +108,17 @@ func (s *Server) listed(resource string, probe bool) {
 }
 
 // CloseIdleConnections does nothing: there are none.
-func (s *Server) CloseIdleConnections() {}
+func (s *Rewound) CloseIdleConnections() {}
 
 // watch opens a watch. The caller holds the lock.
-func (s *Server) watch(r *http.Request, resource string) *http.Response {
+func (s *Rewound) watch(r *http.Request, resource string) *http.Response {
 	in, out := io.Pipe()
 	context.AfterFunc(r.Context(), func() { out.CloseWithError(r.Context().Err()) })
 	s.watches[resource] = append(s.watches[resource], out)
 	return response(r, http.StatusOK, in)
 }
 
-func (s *Server) answer(r *http.Request, code int, body any) (*http.Response, error) {
+func (s *Rewound) answer(r *http.Request, code int, body any) (*http.Response, error) {
 	b, err := json.Marshal(body)
 	if err != nil {
 		return nil, fmt.Errorf("rewound: %w", err)

@@ -1,4 +1,4 @@
-package pipe
+package memserver
 
 import (
 	"context"

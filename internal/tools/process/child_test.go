@@ -1,4 +1,4 @@
-package child
+package process
 
 import (
 	"bytes"
@@ -56,7 +56,7 @@ func beChild() error {
 	})
 }
 
-func begin(t *testing.T, ctx context.Context, s task) *Process {
+func begin(t *testing.T, ctx context.Context, s task) *Child {
 	t.Helper()
 	p, err := Start(ctx, "singer", nil, []string{"CHILD_TEST=yes"}, s)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package embedded is the child side of package childserver: the embedded API server in the child
-// process. A program that links it links the Go types of all built-in kinds.
+// Package embedded is the embedded API server in the child process that package process starts. A
+// program that links it links the Go types of all built-in kinds.
 package embedded
 
 import (
@@ -11,24 +11,23 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/internal/tools/child"
-	"github.com/weirproject/weir/internal/tools/childserver"
+	"github.com/weirproject/weir/internal/tools/process"
 )
 
 // Serve runs the server of the child process. It blocks until ctx ends or the parent closes the
 // input. It reports an error that prevents the start to the parent, and returns it.
 func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
-	var s childserver.Spec
-	return child.Serve(ctx, in, out, &s, func(ctx context.Context, send func(any) error) error {
+	var s process.ServerSpec
+	return process.Serve(ctx, in, out, &s, func(ctx context.Context, send func(any) error) error {
 		told := false
-		err := serve(ctx, s, func(r childserver.Ready) error {
+		err := serve(ctx, s, func(r process.ServerReady) error {
 			told = true
 			return send(r)
 		})
 		if err == nil || told {
 			return err
 		}
-		failure := childserver.Ready{Failure: err.Error()}
+		failure := process.ServerReady{Failure: err.Error()}
 		if wrong, ok := errors.AsType[*net.AddrError](err); ok {
 			failure.Address = wrong.Err
 		}
@@ -36,7 +35,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	})
 }
 
-func serve(ctx context.Context, s childserver.Spec, send func(childserver.Ready) error) error {
+func serve(ctx context.Context, s process.ServerSpec, send func(process.ServerReady) error) error {
 	faults := &apiserver.Faults{}
 	faults.WatchBuffer(s.WatchBuffer)
 	o := apiserver.Options{
@@ -56,7 +55,7 @@ func serve(ctx context.Context, s childserver.Spec, send func(childserver.Ready)
 		if err := objects.Start(); err != nil {
 			return err
 		}
-		if err := send(childserver.Ready{URL: objects.URL()}); err != nil {
+		if err := send(process.ServerReady{URL: objects.URL()}); err != nil {
 			return err
 		}
 		<-ctx.Done()
@@ -71,7 +70,7 @@ func serve(ctx context.Context, s childserver.Spec, send func(childserver.Ready)
 
 // serveMetrics serves the objects, and metrics in front of them.
 func serveMetrics(
-	ctx context.Context, objects http.Handler, encrypted bool, send func(childserver.Ready) error,
+	ctx context.Context, objects http.Handler, encrypted bool, send func(process.ServerReady) error,
 ) error {
 	l, err := net.Listen("tcp", loopback+":0")
 	if err != nil {
@@ -79,7 +78,7 @@ func serveMetrics(
 	}
 	server := &http.Server{Handler: metrics{objects}, ReadHeaderTimeout: 30 * time.Second}
 	defer context.AfterFunc(ctx, func() { server.Close() })()
-	r, serve := childserver.Ready{URL: "http://" + l.Addr().String()}, server.Serve
+	r, serve := process.ServerReady{URL: "http://" + l.Addr().String()}, server.Serve
 	if encrypted {
 		if server.TLSConfig, r.CA, err = selfSigned(); err != nil {
 			return errors.Join(err, l.Close())

@@ -1,13 +1,10 @@
-// Package helppage compares the pages in docs/commands with the help of their commands.
-package helppage
+package golden
 
 import (
 	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/weirproject/weir/internal/testing/golden"
 )
 
 // Page is the help of a command, like cobra.Command, which this module does not require. Cobra's
@@ -23,14 +20,14 @@ type Page struct {
 	Verbs   []Page // its commands: Command and Short suffice
 }
 
-// Name returns the name of a command's page.
-func Name(command string) string { return strings.ReplaceAll(command, " ", "-") + ".md" }
+// PageName returns the name of a command's page.
+func PageName(command string) string { return strings.ReplaceAll(command, " ", "-") + ".md" }
 
-// Check compares the page of a command in the folder with its help; with -rewrite it writes the
+// CheckPage compares the page of a command in the folder with its help; with -rewrite it writes the
 // page.
-func Check(t testing.TB, folder string, p Page) {
+func CheckPage(t testing.TB, folder string, p Page) {
 	t.Helper()
-	golden.File(t, filepath.Join(folder, Name(p.Command)), p.markdown())
+	File(t, filepath.Join(folder, PageName(p.Command)), p.markdown())
 }
 
 func (p Page) markdown() string {
@@ -52,12 +49,12 @@ func (p Page) markdown() string {
 	section("Examples", p.Example)
 	section("Flags", p.Flags)
 	if p.FlagsOf != "" {
-		fmt.Fprintf(&b, "\nIt has the flags of [%s](%s), too.\n", p.FlagsOf, Name(p.FlagsOf))
+		fmt.Fprintf(&b, "\nIt has the flags of [%s](%s), too.\n", p.FlagsOf, PageName(p.FlagsOf))
 	}
 	if len(p.Verbs) > 0 {
 		fmt.Fprint(&b, "\n## Commands\n\n")
 		for _, v := range p.Verbs {
-			b.WriteString(fill(fmt.Sprintf("- [%s](%s): %s", v.Command, Name(v.Command), v.Short), "  "))
+			b.WriteString(fill(fmt.Sprintf("- [%s](%s): %s", v.Command, PageName(v.Command), v.Short), "  "))
 		}
 	}
 	return b.String()

@@ -1,11 +1,11 @@
-// Package child runs this executable again, or another, as a child process that ends no later than
-// its parent.
+// Package process measures what this process has used of the machine, and runs child processes that
+// end no later than it does: this executable again, or another, and the embedded API server.
 //
 // A child is started with a role and a specification. It reads the specification from the first
 // line of its standard input and answers with lines of JSON on its standard output. Its standard
 // input stays open while the parent needs it: when it ends, because the parent closed it or died,
 // the child ends too. Only the parent handles interrupts.
-package child
+package process
 
 import (
 	"bufio"
@@ -48,8 +48,8 @@ func Become(serve func(role string) error) {
 	os.Exit(0)
 }
 
-// Process is a running child. Its methods, except Stop, are not safe for concurrent use.
-type Process struct {
+// Child is a running child. Its methods, except Stop, are not safe for concurrent use.
+type Child struct {
 	role  string
 	cmd   *exec.Cmd
 	stdin io.Closer
@@ -63,7 +63,7 @@ type Process struct {
 // Start starts this executable as a child. args follow the role on its command line; env is added
 // to its environment. The child is stopped when ctx ends, and must be stopped with Stop in any
 // case.
-func Start(ctx context.Context, role string, args, env []string, spec any) (*Process, error) {
+func Start(ctx context.Context, role string, args, env []string, spec any) (*Child, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -75,16 +75,16 @@ func Start(ctx context.Context, role string, args, env []string, spec any) (*Pro
 }
 
 // StartProgram is like Start, for another program instead of this executable.
-func StartProgram(ctx context.Context, file, role string, args, env []string, spec any) (*Process, error) {
+func StartProgram(ctx context.Context, file, role string, args, env []string, spec any) (*Child, error) {
 	return start(ctx, exec.Command(file), role, args, env, spec)
 }
 
-func start(ctx context.Context, cmd *exec.Cmd, role string, args, env []string, spec any) (*Process, error) {
+func start(ctx context.Context, cmd *exec.Cmd, role string, args, env []string, spec any) (*Child, error) {
 	line, err := json.Marshal(spec)
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{role: role, cmd: cmd, stderr: &Tail{}}
+	p := &Child{role: role, cmd: cmd, stderr: &Tail{}}
 	p.cmd.Args = append(append(p.cmd.Args, Verb, role), args...)
 	p.cmd.Env = append(os.Environ(), env...)
 	p.cmd.Stderr = p.stderr
@@ -111,7 +111,7 @@ func start(ctx context.Context, cmd *exec.Cmd, role string, args, env []string, 
 
 // Receive waits for the child's next line and decodes it into v. If the child ends instead, the
 // error has the last line of its standard error.
-func (p *Process) Receive(v any) error {
+func (p *Child) Receive(v any) error {
 	if p.lines.Scan() {
 		if err := json.Unmarshal(p.lines.Bytes(), v); err != nil {
 			return fmt.Errorf("%s: %w in %.80q", p.role, err, p.lines.Bytes())
@@ -126,7 +126,7 @@ func (p *Process) Receive(v any) error {
 }
 
 // failure ends the child and adds the last line of its standard error to err.
-func (p *Process) failure(err error) error {
+func (p *Child) failure(err error) error {
 	p.stop.Do(p.end)
 	if said := p.stderr.Last(); said != "" {
 		return fmt.Errorf("%w: %s", err, said)
@@ -136,7 +136,7 @@ func (p *Process) failure(err error) error {
 
 // Stop ends the child, cleanly if possible, and waits for its end. It may be called more than once.
 // It returns an error if the child did not end cleanly.
-func (p *Process) Stop() error {
+func (p *Child) Stop() error {
 	p.stop.Do(p.end)
 	if p.err != nil {
 		return fmt.Errorf("%s: %w: %s", p.role, p.err, p.stderr.Last())
@@ -144,7 +144,7 @@ func (p *Process) Stop() error {
 	return nil
 }
 
-func (p *Process) end() {
+func (p *Child) end() {
 	p.stdin.Close()
 	kill := time.AfterFunc(grace, func() { p.cmd.Process.Kill() })
 	defer kill.Stop()

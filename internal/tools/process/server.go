@@ -1,6 +1,4 @@
-// Package childserver starts the embedded API server in a child process, so that its memory and CPU
-// do not count as this process's. It does not link the server: the child links package embedded.
-package childserver
+package process
 
 import (
 	"context"
@@ -11,18 +9,16 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
-
-	"github.com/weirproject/weir/internal/tools/child"
 )
 
-// Role is that of the child process.
-const Role = "apiserver"
+// ServerRole is the role of a child process that is an embedded API server.
+const ServerRole = "apiserver"
 
-// Token is the token of callers of a server with [Spec.Metrics]. It protects nothing.
-const Token = "bench"
+// ServerToken is the token of callers of a server with [ServerSpec.Metrics]. It protects nothing.
+const ServerToken = "bench"
 
-// Spec configures the server.
-type Spec struct {
+// ServerSpec configures the server.
+type ServerSpec struct {
 	Pods       int
 	Population string // of these pods, see apiserver.Options
 	Churn      Rate   // changed pods per second
@@ -63,37 +59,39 @@ type Resource struct {
 	Namespaced bool
 }
 
-// Ready is the child's first line: its address, or its error.
-type Ready struct {
+// ServerReady is the child's first line: its address, or its error.
+type ServerReady struct {
 	URL string
 	CA  []byte // of its certificate; empty: it serves plain HTTP
 	// Failure is why the server could not be started, or empty.
 	Failure string
-	// Address is the error of Spec.Listen if it is the cause, or empty.
+	// Address is the error of ServerSpec.Listen if it is the cause, or empty.
 	Address string
 }
 
-// Server is an API server in a child process.
+// Server is an embedded API server in a child process, so that its memory and CPU do not count as
+// this process's. This package does not link the server: the child links package embedded.
 type Server struct {
 	URL     string
 	ca      []byte
 	token   string
-	process *child.Process
+	process *Child
 }
 
-// Start starts a server in this program, which must serve Role as its own child, and returns when
-// it answers. The server ends with Close, with ctx or with this process.
-func Start(ctx context.Context, spec Spec) (*Server, error) {
-	p, err := child.Start(ctx, Role, nil, nil, spec)
+// StartServer starts a server in this program, which must serve ServerRole as its own child, and
+// returns when it answers. The server ends with Close, with ctx or with this process.
+func StartServer(ctx context.Context, spec ServerSpec) (*Server, error) {
+	p, err := Start(ctx, ServerRole, nil, nil, spec)
 	if err != nil {
 		return nil, err
 	}
 	return ready(p, spec)
 }
 
-// StartProgram is like Start, for another program that serves Role instead of this one.
-func StartProgram(ctx context.Context, file string, spec Spec) (*Server, error) {
-	p, err := child.StartProgram(ctx, file, Role, nil, nil, spec)
+// StartServerProgram is like StartServer, for another program that serves ServerRole instead of
+// this one.
+func StartServerProgram(ctx context.Context, file string, spec ServerSpec) (*Server, error) {
+	p, err := StartProgram(ctx, file, ServerRole, nil, nil, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -102,8 +100,8 @@ func StartProgram(ctx context.Context, file string, spec Spec) (*Server, error) 
 
 // ready waits until the server answers. It returns the server's own error message; if that is about
 // the address to listen on, the error wraps a net.AddrError, like that of net.Listen.
-func ready(p *child.Process, spec Spec) (*Server, error) {
-	var r Ready
+func ready(p *Child, spec ServerSpec) (*Server, error) {
+	var r ServerReady
 	if err := p.Receive(&r); err != nil {
 		return nil, err
 	}
@@ -116,7 +114,7 @@ func ready(p *child.Process, spec Spec) (*Server, error) {
 	}
 	s := &Server{URL: r.URL, ca: r.CA, process: p}
 	if spec.Metrics {
-		s.token = Token
+		s.token = ServerToken
 	}
 	return s, nil
 }
@@ -128,7 +126,7 @@ func (s *Server) Config() *rest.Config {
 
 // Wait blocks until the server has ended, and returns the reason. Close may be called meanwhile.
 func (s *Server) Wait() error {
-	var nothing struct{} // after Ready a server sends no lines
+	var nothing struct{} // after its first line a server sends no lines
 	return s.process.Receive(&nothing)
 }
 

@@ -1,6 +1,6 @@
 //go:build !unix
 
-package rusage
+package process
 
 import "time"
 

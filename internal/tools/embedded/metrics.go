@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"runtime"
 
-	"github.com/weirproject/weir/internal/tools/rusage"
+	"github.com/weirproject/weir/internal/tools/process"
 )
 
 // metrics answers /metrics with this process's resource usage, under the names of Prometheus'
@@ -20,8 +20,8 @@ func (h metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4")
-	fmt.Fprintf(w, "process_cpu_seconds_total %v\ngo_memstats_alloc_bytes_total %d\n", rusage.CPUTime().Seconds(), m.TotalAlloc)
-	if resident, ok := rusage.RSS(); ok {
+	fmt.Fprintf(w, "process_cpu_seconds_total %v\ngo_memstats_alloc_bytes_total %d\n", process.CPUTime().Seconds(), m.TotalAlloc)
+	if resident, ok := process.RSS(); ok {
 		fmt.Fprintf(w, "process_resident_memory_bytes %d\n", resident)
 	}
 }

@@ -1,4 +1,4 @@
-package etcd
+package api
 
 import (
 	"fmt"
@@ -13,8 +13,8 @@ type History struct {
 	versions []*Version // by ID
 }
 
-// New makes a history whose first revision is base+1.
-func New(base int64, scheme Scheme) *History {
+// NewHistory makes a history whose first revision is base+1.
+func NewHistory(base int64, scheme Scheme) *History {
 	h := &History{}
 	h.eras = []*Era{{Base: base, Scheme: scheme}}
 	return h

@@ -1,4 +1,4 @@
-package words
+package podsim
 
 import (
 	"math/rand/v2"

@@ -1,6 +1,4 @@
-// Package words creates the names, the text and the identifiers of simulated objects from random
-// numbers.
-package words
+package podsim
 
 import (
 	"fmt"
