@@ -101,7 +101,8 @@ func (res *resource) sessionEnded(s *session, cause error) {
 	if aggregated {
 		restores.replaced(res.gvr)
 	}
-	if res.ready.Load() == s {
+	wasReady := res.ready.Load() == s
+	if wasReady {
 		res.objects.Store(int64(s.Store().Len()))
 	}
 	if errors.Is(cause, errRedefined) { // after storing the objects, which rereads looks at
@@ -111,7 +112,7 @@ func (res *resource) sessionEnded(s *session, cause error) {
 		res.ready.Store(nil)
 		s.Cache().Expire()
 	}
-	if res.ready.Load() == nil && !res.stopping.Load() {
+	if !wasReady && !res.stopping.Load() {
 		res.failedSessions.Add(1)
 	}
 }

@@ -316,6 +316,11 @@ func TestStartOver(t *testing.T) {
 	}
 	res.refuseAs(feed.ErrRelistTooLarge)
 	tp.until("cached a third time", func() bool { return res.ready.Load() != nil && res.sessions.Load() == 3 })
+	// The metric counts only sessions that ended before the resource could be read.
+	const failed = `apiserver_watch_cache_initialization_errors_total{group="",resource="pods"} `
+	if _, body := tp.get("jane", "/metrics"); !strings.Contains(body, failed+"0\n") {
+		t.Errorf("sessions that failed: %s", between(body, failed, "\n"))
+	}
 }
 
 // TestAllStartOver: when one resource finds that the upstream went back, the proxy caches all
