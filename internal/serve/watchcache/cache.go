@@ -102,8 +102,8 @@ type Cache struct {
 	indexes     indexes
 	sets        labelSets
 	hub         hub
-	ownCursors  cursors     // cursors of watchers that the hub does not serve
-	held        heldChanges // of the hub, and of watchers that are being caught up
+	ownCursors  atomic.Int64 // watchers that the hub does not serve
+	held        heldChanges  // of the hub, and of watchers that are being caught up
 	encoded     encodeCache
 	bodies      sharedBodies
 	readWrites  writeDeadlines // of LISTs and GETs

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/weirproject/weir/internal/core/invariants"
+	"github.com/weirproject/weir/internal/core/store"
 )
 
 // checking makes the hub check its state after each change, and panic if a rule is broken. Tests
@@ -27,11 +28,14 @@ func (h *hub) check() {
 	if len(h.all) > checkSubscriptions {
 		return
 	}
-	listed := h.interests.count()
-	for s := range h.all {
-		s.check()
+	listed := map[*subscription]int{}
+	for _, list := range h.interests.subscriptions {
+		for _, s := range list {
+			listed[s]++
+		}
 	}
 	for s := range h.all {
+		s.check()
 		want := len(s.interest.values)
 		must(listed[s] == want, "a subscription is not in the index once for each value of its interest", listed[s], s.interest.values)
 		delete(listed, s)
@@ -44,10 +48,9 @@ func (s *subscription) check() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	bytes := int64(0)
-	for _, changes := range [][]*heldChange{s.queue, s.taken} {
-		for _, held := range changes {
-			must(held.refs.Load() > 0, "a subscription has a change that it does not hold", held.Key())
-			bytes += int64(held.size)
+	for _, changes := range [][]store.Change{s.queue, s.taken} {
+		for i := range changes {
+			bytes += sizeOf(&changes[i])
 		}
 	}
 	must(s.bytes == bytes, "a subscription's bytes", s.bytes, bytes)
@@ -56,37 +59,15 @@ func (s *subscription) check() {
 	}
 }
 
-// check checks the rules of coalesced changes, with those who add and drop kept out.
-func (g *coalescedChanges) check() {
+// check checks the rules of a coalescer. Its user holds the lock that guards it.
+func (c *coalescer) check() {
 	keys, bytes := 0, int64(0)
-	for _, held := range g.changes {
-		if held != nil {
+	for i := range c.changes {
+		if !isZero(c.changes[i]) {
 			keys++
-			bytes += int64(held.size) + coalescedBytes
+			bytes += sizeOf(&c.changes[i])
 		}
 	}
-	must(keys == len(g.last) && g.keys.Load() == int64(keys), "coalesced changes are not one a key", keys, len(g.last), g.keys.Load())
-	must(g.bytes.Load() == bytes, "the bytes of coalesced changes", g.bytes.Load(), bytes)
-}
-
-// count returns how many times each subscription is in the index.
-func (ix *interestIndex) count() map[*subscription]int {
-	n := map[*subscription]int{}
-	add := func(b bucket) {
-		for _, list := range b {
-			for _, s := range list {
-				n[s]++
-			}
-		}
-	}
-	for _, b := range []bucket{ix.keys, ix.names, ix.namespaces, ix.shards} {
-		add(b)
-	}
-	for _, b := range ix.fields {
-		add(b)
-	}
-	for _, b := range ix.labels {
-		add(b)
-	}
-	return n
+	must(keys == len(c.index) && c.keys.Load() == int64(keys), "a coalescer has one change for each key", keys, len(c.index), c.keys.Load())
+	must(c.bytes.Load() == bytes, "the bytes of a coalescer", c.bytes.Load(), bytes)
 }

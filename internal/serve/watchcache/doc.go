@@ -18,8 +18,8 @@
 //   - representation.go, conversion.go, table.go: how objects are written
 //   - selector.go, queryplan.go, indexes.go, labelsets.go: which objects are chosen
 //   - sendloop.go, bookmark.go, event.go: what a watcher is sent; drain.go: how watches end
-//   - hub.go, interest.go, subscription.go: which watchers a change concerns; heldchanges.go,
-//     coalescedchanges.go: what waits for them; check.go: rules that always hold of that
+//   - hub.go, interest.go, subscription.go: which watchers a change concerns; heldchanges.go: what
+//     waits for them; check.go: rules that always hold of that
 //   - encodecache.go, sharedbody.go, stream.go, body.go, writedeadline.go, flushpacer.go: bytes to the
 //     client; keeper.go: what is kept for a slow one; payer.go: who is charged for unread bytes
 //   - state.go, statecache.go, history.go: earlier states

@@ -1,124 +1,159 @@
 package watchcache
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/weirproject/weir/internal/core/store"
 )
 
-// heldChanges counts the memory of the changes that wait to be sent: those that the hub has
+// heldChanges counts the memory of the changes that wait for watchers: those that the hub has
 // offered, and those of watchers that are being caught up. An old version counts once, however many
-// changes have it and however many watchers those wait for. A new one does not count: it is in the
-// table, or is the old version of a later change, which waits for the same watchers. The zero value
-// is empty. It is safe for concurrent use.
+// changes have it. A new version does not count: it is in the table, or is the old version of a
+// later change, which waits for the same watchers. The zero value is empty. It is safe for
+// concurrent use.
 type heldChanges struct {
-	bytes atomic.Int64 // of the changes, their old versions, and the entries of coalescedChanges
+	bytes atomic.Int64
 
 	mu       sync.Mutex
-	versions map[*store.Object]int32 // old versions, and how many changes have each
-	most     int                     // of versions since it was made
-}
-
-// heldChange is a change that waits for one watcher or for several, which share it.
-type heldChange struct {
-	store.Change
-	refs atomic.Int32
-	size uint32 // with the old version
+	versions map[*store.Object]int // old versions, and how many waiting changes have each
+	most     int                   // the largest size of versions since it was made
 }
 
 const (
-	// heldBytes is the size of a heldChange with the place of its old version in the map.
-	heldBytes = 48 + 32
-	// fewVersions is how many versions a map may have had that is kept when it is empty.
+	// changeBytes is the size of a waiting change, with its place in a queue or a coalescer.
+	changeBytes = 80
+	// fewVersions is the size up to which an empty map of versions is kept.
 	fewVersions = 256
 )
 
-// keep returns a change that has one holder, who must release it.
-func (hc *heldChanges) keep(ch store.Change) *heldChange {
-	held := &heldChange{Change: ch, size: heldBytes}
-	held.refs.Store(1)
-	bytes := int64(heldBytes)
+// sizeOf returns the bytes that a waiting change takes alone.
+func sizeOf(ch *store.Change) int64 {
+	if ch.Old == nil {
+		return changeBytes
+	}
+	return changeBytes + ch.Old.Footprint()
+}
+
+// hold counts a change that begins to wait.
+func (hc *heldChanges) hold(ch *store.Change) {
+	bytes := int64(changeBytes)
 	if ch.Old != nil {
-		size := ch.Old.Footprint()
-		held.size += uint32(size)
-		if hc.add(ch.Old) {
-			bytes += size
+		hc.mu.Lock()
+		defer hc.mu.Unlock()
+		if hc.versions == nil {
+			hc.versions = map[*store.Object]int{}
 		}
+		if hc.versions[ch.Old]++; hc.versions[ch.Old] == 1 {
+			bytes = sizeOf(ch)
+		}
+		hc.most = max(hc.most, len(hc.versions))
 	}
 	hc.bytes.Add(bytes)
-	return held
 }
 
-// release ends one hold of a change.
-func (hc *heldChanges) release(held *heldChange) {
-	if held.refs.Add(-1) > 0 {
-		return
-	}
-	bytes := int64(heldBytes)
-	if held.Old != nil && hc.remove(held.Old) {
-		bytes += held.Old.Footprint()
+// release ends what hold began. It returns the bytes that the change took alone.
+func (hc *heldChanges) release(ch *store.Change) int64 {
+	bytes := int64(changeBytes)
+	if ch.Old != nil {
+		hc.mu.Lock()
+		defer hc.mu.Unlock()
+		if hc.versions[ch.Old]--; hc.versions[ch.Old] == 0 {
+			delete(hc.versions, ch.Old)
+			bytes = sizeOf(ch)
+		}
+		if len(hc.versions) == 0 && hc.most > fewVersions {
+			hc.versions, hc.most = nil, 0 // a map never shrinks
+		}
 	}
 	hc.bytes.Add(-bytes)
+	return sizeOf(ch)
 }
 
-// add reports whether no other change has the version.
-func (hc *heldChanges) add(o *store.Object) bool {
-	hc.mu.Lock()
-	defer hc.mu.Unlock()
-	if hc.versions == nil {
-		hc.versions = map[*store.Object]int32{}
-	}
-	hc.versions[o]++
-	hc.most = max(hc.most, len(hc.versions))
-	return hc.versions[o] == 1
+// coalescer keeps one change for each key, in the order of the last change of each. Its size is
+// bounded by the number of keys. Only keys and bytes are safe for concurrent use.
+type coalescer struct {
+	held    *heldChanges
+	changes []store.Change // a zero Change was coalesced into a later one, or dropped
+	index   map[string]int // of each key's change in changes
+
+	keys  atomic.Int64
+	bytes atomic.Int64 // old versions that others hold too count in full
 }
 
-// remove reports whether no other change has the version any more.
-func (hc *heldChanges) remove(o *store.Object) bool {
-	hc.mu.Lock()
-	defer hc.mu.Unlock()
-	if n := hc.versions[o]; n > 1 {
-		hc.versions[o] = n - 1
-		return false
-	}
-	if delete(hc.versions, o); len(hc.versions) == 0 && hc.most > fewVersions {
-		hc.versions, hc.most = nil, 0 // a map keeps its room
-	}
-	return true
+func newCoalescer(held *heldChanges) *coalescer {
+	return &coalescer{held: held, index: map[string]int{}}
 }
 
-// offering is a change that the hub is offering. Only the hub uses it.
-type offering struct {
-	held   *heldChanges
-	change *store.Change
-	whole  *heldChange // nil: not offered to any watcher yet
-	end    *heldChange // the same without the new version; nil: likewise
+func isZero(ch store.Change) bool { return ch.Old == nil && ch.New == nil }
+
+// add adds a change.
+func (c *coalescer) add(ch store.Change) {
+	key := ch.Key()
+	i, ok := c.index[key]
+	switch {
+	case !ok:
+		c.hold(&ch)
+	case c.changes[i].Old == nil && ch.New == nil: // created and deleted
+		c.drop(i)
+		delete(c.index, key)
+		return
+	default: // the change that holds the old version moves
+		ch.Old, ch.Coalesced = c.changes[i].Old, true
+		c.changes[i] = store.Change{}
+	}
+	c.index[key] = len(c.changes)
+	c.changes = append(c.changes, ch)
+	if len(c.changes) > 2*len(c.index)+batch {
+		c.compact()
+	}
 }
 
-// get returns what a watcher is to be offered. leaves tells that the new version does not concern
-// it: then it does not get that version, which no later change that it gets would have as the old
-// one.
-func (of *offering) get(leaves bool) *heldChange {
-	if !leaves || of.change.New == nil {
-		if of.whole == nil {
-			of.whole = of.held.keep(*of.change)
-		}
-		return of.whole
-	}
-	if of.end == nil {
-		end := *of.change
-		end.New = nil
-		of.end = of.held.keep(end)
-	}
-	return of.end
+func (c *coalescer) hold(ch *store.Change) {
+	c.held.hold(ch)
+	c.keys.Add(1)
+	c.bytes.Add(sizeOf(ch))
 }
 
-// done ends the offering.
-func (of *offering) done() {
-	for _, held := range [...]*heldChange{of.whole, of.end} {
-		if held != nil {
-			of.held.release(held)
+// drop drops the i-th change. No change of its key may be added after that, unless the key is
+// removed from index.
+func (c *coalescer) drop(i int) {
+	c.bytes.Add(-c.held.release(&c.changes[i]))
+	c.keys.Add(-1)
+	c.changes[i] = store.Change{}
+}
+
+// dropOld drops the old version of the i-th change, and the change if it has no new one.
+func (c *coalescer) dropOld(i int) {
+	rest := c.changes[i]
+	c.drop(i)
+	if rest.Old = nil; rest.New != nil {
+		c.hold(&rest)
+		c.changes[i] = rest
+	}
+}
+
+// compact removes zero changes.
+func (c *coalescer) compact() {
+	c.changes = slices.DeleteFunc(c.changes, isZero)
+	for i := range c.changes {
+		c.index[c.changes[i].Key()] = i
+	}
+}
+
+// take returns the changes and their bytes. The caller releases the changes, and does not use the
+// coalescer any more.
+func (c *coalescer) take() (changes []store.Change, bytes int64) {
+	c.compact()
+	return c.changes, c.bytes.Load()
+}
+
+// close drops everything.
+func (c *coalescer) close() {
+	for i, ch := range c.changes {
+		if !isZero(ch) {
+			c.drop(i)
 		}
 	}
 }

@@ -330,7 +330,7 @@ func TestStateIsCounted(t *testing.T) {
 // TestSharedChangesCountOnce: a change that waits for many watchers counts once.
 func TestSharedChangesCountOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const many, changes = 2000, 5
+		const many, changes = 200, 5
 		lc := newLargeCache(t, largeLog)
 		defer lc.close()
 		lc.putLarge("ns", "a", "red")

@@ -1,7 +1,6 @@
 package watchcache
 
 import (
-	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -14,17 +13,17 @@ import (
 // leave ends it. It is safe for concurrent use.
 type hub struct {
 	cache *Cache
-	n     atomic.Int64 // subscriptions: as many as all has
+	n     atomic.Int64 // the size of all
 
 	mu        sync.Mutex
 	cursor    *store.Cursor // up to where changes were dispatched; nil exactly while all is empty
 	all       map[*subscription]struct{}
-	interests interestIndex // of those in all, each once for each value of its interest
+	interests interestIndex // of those in all
 	reader    matcher
 	changes   [batch]store.Change
 	inBacklog bool // the changes come from what the log dropped before the hub read it
 
-	// backlogLock is held while such changes are dispatched. Each stands for several changes, so a
+	// backlogLock is held while such changes are dispatched. Each represents several changes, so a
 	// watcher must see all of them or none.
 	backlogLock sync.RWMutex
 }
@@ -64,9 +63,7 @@ func (h *hub) join(of interest, cursor *store.Cursor) (*subscription, error) {
 		h.dispatch()
 		for n := cursor.Next(h.changes[:]); n > 0; n = cursor.Next(h.changes[:]) {
 			for i := range h.changes[:n] {
-				of := h.offering(i)
-				sub.offer(&of, 1, false) // the watcher filters it again
-				of.done()
+				sub.offer(h.changes[i], 1, false) // the watcher filters it again
 			}
 			clear(h.changes[:n])
 		}
@@ -82,10 +79,7 @@ func (h *hub) open() error {
 	if h.cursor != nil {
 		return nil
 	}
-	cursor, err := h.cache.store.CursorAt(h.cache.store.Snapshot().Revision())
-	for errors.Is(err, store.ErrTrimmed) {
-		cursor, err = h.cache.store.CursorAt(h.cache.store.Snapshot().Revision())
-	}
+	_, _, cursor, err := h.cache.now()
 	if err != nil {
 		return err
 	}
@@ -156,22 +150,15 @@ func (h *hub) dispatchBacklog(n int) {
 
 func (h *hub) dispatchBatch(n int) {
 	for i := range h.changes[:n] {
-		of := h.offering(i)
-		if h.interests.offer(&h.reader, &of) != nil {
+		if h.interests.offer(&h.reader, &h.changes[i]) != nil {
 			for s := range h.all { // each watcher gets the error itself
 				if s.offeredSeq != h.interests.seq {
-					s.offer(&of, len(h.all), false)
+					s.offer(h.changes[i], len(h.all), false)
 				}
 			}
 		}
-		of.done()
 	}
 	clear(h.changes[:n])
-}
-
-// offering begins to offer one of the changes.
-func (h *hub) offering(i int) offering {
-	return offering{held: &h.cache.held, change: &h.changes[i]}
 }
 
 func (h *hub) add(s *subscription) *subscription {
@@ -209,62 +196,4 @@ func (h *hub) leave(s *subscription) {
 	if checking {
 		h.check()
 	}
-}
-
-// lag returns by how many changes the slowest subscription is behind.
-func (h *hub) lag() (most uint64) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for s := range h.all {
-		most = max(most, uint64(s.behind()))
-	}
-	return most
-}
-
-// cursors is the set of cursors of watchers. The zero value is empty. It is safe for concurrent
-// use.
-type cursors struct {
-	n atomic.Int64
-
-	mu   sync.Mutex
-	open map[*cursorSource]struct{}
-}
-
-func (cs *cursors) add(l *cursorSource) {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	if cs.open == nil {
-		cs.open = map[*cursorSource]struct{}{}
-	}
-	cs.open[l] = struct{}{}
-	cs.n.Store(int64(len(cs.open)))
-}
-
-func (cs *cursors) remove(l *cursorSource) {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	delete(cs.open, l)
-	cs.n.Store(int64(len(cs.open)))
-}
-
-func (cs *cursors) lag() (most uint64) {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	for l := range cs.open {
-		most = max(most, l.Lag())
-	}
-	return most
-}
-
-// taken returns the bytes of what watchers have taken and send, where it begins before the change
-// at which the log does.
-func (cs *cursors) taken(logStart uint64) (n int64) {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	for l := range cs.open {
-		if bytes := l.taken.Load(); bytes > 0 && l.oldest.Load() < logStart {
-			n += bytes
-		}
-	}
-	return n
 }

@@ -242,7 +242,7 @@ func TestLateHub(t *testing.T) {
 		defer close(pumped)
 		h.dispatch()
 	}()
-	if n := sub.behind(); n != 0 {
+	if n := sub.lag(); n != 0 {
 		t.Errorf("%d changes came although the gate is held", n)
 	}
 	h.backlogLock.RUnlock()

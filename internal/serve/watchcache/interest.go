@@ -1,6 +1,8 @@
 package watchcache
 
 import (
+	"slices"
+
 	"github.com/weirproject/weir/internal/core/shard"
 	"github.com/weirproject/weir/internal/core/store"
 )
@@ -72,104 +74,80 @@ func (s *selector) interest(c *Cache) (interest, bool) {
 
 // interestIndex finds subscriptions by the values of their interests. The hub's lock guards it.
 type interestIndex struct {
-	keys, names, namespaces bucket
-	shards                  bucket // by the selector's text; each is evaluated, since there are few
-	fields, labels          map[string]bucket
+	// subscriptions has each subscription once for each value of its interest.
+	subscriptions map[interestValue][]*subscription
+	// scanned has the fields, without values, and the shards of all interests, with the number of
+	// values in subscriptions. Each changed object is compared with all of them, since there are few.
+	scanned map[interestValue]int
+	labels  map[string]int // likewise of labels, by name
 	// seq is the number of the change, so that each subscription is offered it once.
 	seq uint64
 }
 
-// bucket maps values to subscriptions.
-type bucket map[string][]*subscription
-
-// of returns the bucket of an interest, and creates it if needed. It returns nil for byNothing.
-func (ix *interestIndex) of(r *interest) bucket {
-	switch r.by {
-	case byKey:
-		return ensure(&ix.keys)
-	case byName:
-		return ensure(&ix.names)
-	case byNamespace:
-		return ensure(&ix.namespaces)
-	case byField:
-		return ensureFor(&ix.fields, r.name)
-	case byLabel:
-		return ensureFor(&ix.labels, r.name)
-	case byShard:
-		return ensure(&ix.shards)
-	}
-	return nil
-}
-
-func ensure(b *bucket) bucket {
-	if *b == nil {
-		*b = bucket{}
-	}
-	return *b
-}
-
-func ensureFor(m *map[string]bucket, name string) bucket {
-	if *m == nil {
-		*m = map[string]bucket{}
-	}
-	if (*m)[name] == nil {
-		(*m)[name] = bucket{}
-	}
-	return (*m)[name]
+// interestValue is one value of an interest.
+type interestValue struct {
+	by          attribute
+	name, value string // name is that of a field or a label
 }
 
 func (ix *interestIndex) add(s *subscription) {
-	if b := ix.of(&s.interest); b != nil {
-		for _, v := range s.interest.values {
-			b[v] = append(b[v], s)
-		}
+	if ix.subscriptions == nil {
+		ix.subscriptions = map[interestValue][]*subscription{}
+		ix.scanned, ix.labels = map[interestValue]int{}, map[string]int{}
+	}
+	for _, value := range s.interest.values {
+		v := interestValue{s.interest.by, s.interest.name, value}
+		ix.subscriptions[v] = append(ix.subscriptions[v], s)
+		ix.count(v, 1)
 	}
 }
 
 func (ix *interestIndex) remove(s *subscription) {
-	b := ix.of(&s.interest)
-	for _, v := range s.interest.values {
-		b.remove(v, s)
-	}
-	if len(b) == 0 {
-		switch s.interest.by {
-		case byField:
-			delete(ix.fields, s.interest.name)
-		case byLabel:
-			delete(ix.labels, s.interest.name)
+	for _, value := range s.interest.values {
+		v := interestValue{s.interest.by, s.interest.name, value}
+		list := ix.subscriptions[v]
+		i, last := slices.Index(list, s), len(list)-1
+		list[i], list[last] = list[last], nil
+		if ix.subscriptions[v] = list[:last]; last == 0 {
+			delete(ix.subscriptions, v)
 		}
+		ix.count(v, -1)
 	}
 }
 
-func (b bucket) remove(value string, s *subscription) {
-	list := b[value]
-	for i := range list {
-		if list[i] == s {
-			last := len(list) - 1
-			list[i], list[last] = list[last], nil
-			list = list[:last]
-			break
+// count counts a value that was added, or removed if n is -1.
+func (ix *interestIndex) count(v interestValue, n int) {
+	switch v.by {
+	case byLabel:
+		if ix.labels[v.name] += n; ix.labels[v.name] == 0 {
+			delete(ix.labels, v.name)
 		}
+		return
+	case byField:
+		v.value = ""
+	case byShard:
+	default:
+		return
 	}
-	if b[value] = list; len(list) == 0 {
-		delete(b, value)
+	if ix.scanned[v] += n; ix.scanned[v] == 0 {
+		delete(ix.scanned, v)
 	}
 }
 
 // offer offers a change to each subscription that it concerns: first to those that the new version
 // concerns, then to those that only the old one does. It fails if an object cannot be read.
-func (ix *interestIndex) offer(m *matcher, of *offering) error {
+func (ix *interestIndex) offer(m *matcher, ch *store.Change) error {
 	ix.seq++
 	leaves := false
 	visit := func(list []*subscription) {
 		for _, s := range list {
 			if s.offeredSeq != ix.seq {
 				s.offeredSeq = ix.seq
-				s.offer(of, len(list), leaves)
+				s.offer(*ch, len(list), leaves)
 			}
 		}
 	}
-	for _, o := range []*store.Object{of.change.New, of.change.Old} {
+	for _, o := range []*store.Object{ch.New, ch.Old} {
 		if o != nil {
 			if err := ix.find(m, o, visit); err != nil {
 				return err
@@ -182,52 +160,39 @@ func (ix *interestIndex) offer(m *matcher, of *offering) error {
 
 // find visits the subscriptions that an object concerns.
 func (ix *interestIndex) find(m *matcher, o *store.Object, visit func([]*subscription)) error {
-	visit(ix.keys[o.Key()])
-	visit(ix.names[o.Name()])
-	visit(ix.namespaces[o.Namespace()])
-	ix.findByShard(o, visit)
-	return ix.findByContent(m, o, visit)
-}
-
-// findByContent visits the subscriptions by fields and labels, which need the object's bytes.
-func (ix *interestIndex) findByContent(m *matcher, o *store.Object, visit func([]*subscription)) error {
-	if len(ix.fields) == 0 && len(ix.labels) == 0 {
-		return nil
-	}
-	raw, err := m.bytes(o)
-	if err != nil {
-		return err
-	}
-	for name, b := range ix.fields {
-		var value string
-		if value, m.values, err = m.cache.fields[name].value(raw, m.values); err != nil {
+	visit(ix.subscriptions[interestValue{by: byKey, value: o.Key()}])
+	visit(ix.subscriptions[interestValue{by: byName, value: o.Name()}])
+	visit(ix.subscriptions[interestValue{by: byNamespace, value: o.Namespace()}])
+	for v := range ix.scanned {
+		if v.by == byShard {
+			if list := ix.subscriptions[v]; inShard(list[0].interest.shard, o) {
+				visit(list)
+			}
+			continue
+		}
+		raw, err := m.bytes(o)
+		if err != nil {
 			return err
 		}
-		visit(b[value])
+		if v.value, m.values, err = m.cache.fields[v.name].value(raw, m.values); err != nil {
+			return err
+		}
+		visit(ix.subscriptions[v])
 	}
 	if len(ix.labels) == 0 {
 		return nil
 	}
-	if err := m.readMeta(raw); err != nil {
+	raw, err := m.bytes(o)
+	if err == nil {
+		err = m.readMeta(raw)
+	}
+	if err != nil {
 		return err
 	}
 	for key, value := range m.meta.Labels() {
-		if b := ix.labels[string(key)]; b != nil {
-			visit(b[string(value)])
+		if ix.labels[string(key)] > 0 {
+			visit(ix.subscriptions[interestValue{byLabel, string(key), string(value)}])
 		}
 	}
 	return nil
-}
-
-// findByShard visits the subscriptions whose shard contains the object.
-func (ix *interestIndex) findByShard(o *store.Object, visit func([]*subscription)) {
-	if len(ix.shards) == 0 {
-		return
-	}
-	hashes := [...]uint64{shard.UID: uidHash(o), shard.Namespace: shard.Hash(o.Namespace())}
-	for _, list := range ix.shards {
-		if s := list[0].interest.shard; s.Has(hashes[s.Field()]) {
-			visit(list)
-		}
-	}
 }

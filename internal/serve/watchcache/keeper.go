@@ -2,8 +2,6 @@ package watchcache
 
 import (
 	"cmp"
-	"iter"
-	"maps"
 	"slices"
 	"time"
 
@@ -13,35 +11,30 @@ import (
 // slowAfter is how long a write must have taken for its client to count as taking nothing.
 const slowAfter = time.Second
 
-// keeper is a watcher for which something is kept.
+// keeper is a watcher for which the cache keeps bytes.
 type keeper struct {
-	*writeDeadline
+	pendingWrite
 	bytes int64
 }
 
-// keepers returns those of some watchers for which something is kept, that with the most first.
-func keepers(some iter.Seq[*writeDeadline]) (all []keeper) {
-	for wd := range some {
-		if bytes := wd.kept(); bytes > 0 {
-			all = append(all, keeper{wd, bytes})
+// keepers returns the watchers of some writes for which the cache keeps bytes, the most first.
+func keepers(writes []pendingWrite) (all []keeper) {
+	for _, w := range writes {
+		if bytes := w.kept(); bytes > 0 {
+			all = append(all, keeper{w, bytes})
 		}
 	}
 	slices.SortFunc(all, func(a, b keeper) int { return cmp.Compare(b.bytes, a.bytes) })
 	return all
 }
 
-// shedStuck ends up to n writes of watchers that take nothing, those first for which most is kept.
-// It returns how many it has ended.
+// shedStuck implements [Cache.ShedStuck].
 func (ds *writeDeadlines) shedStuck(n int) (ended int) {
-	stuck := map[*writeDeadline]pendingWrite{}
-	for _, w := range ds.startedBefore(time.Now().Add(-slowAfter)) {
-		stuck[w.writeDeadline] = w
-	}
-	for _, k := range keepers(maps.Keys(stuck)) {
+	for _, k := range keepers(ds.startedBefore(time.Now().Add(-slowAfter))) {
 		if ended == n {
 			break
 		}
-		if stuck[k.writeDeadline].cut() {
+		if k.cut() {
 			ds.stalled.Add(1)
 			ended++
 		}
@@ -49,12 +42,19 @@ func (ds *writeDeadlines) shedStuck(n int) (ended int) {
 	return ended
 }
 
-// shedLargest tells up to n watchers to end before their next event that have not caught up for
-// slowAfter, whether or not they take something: those for which most is kept, until together that
-// is as much as the bytes wanted. Those that were told before count. It returns how many it has
-// told, and the bytes of all.
+// shedLargest implements [Cache.ShedLargest]. It looks at the watchers that have not caught up for
+// slowAfter, whether or not their clients take something.
 func (ds *writeDeadlines) shedLargest(n int, wanted int64) (told int, bytes int64) {
-	all := keepers(slices.Values(ds.sendingSince(time.Now().Add(-slowAfter))))
+	var slow []pendingWrite
+	then := since(time.Now().Add(-slowAfter))
+	ds.mu.Lock()
+	for wd := range ds.active {
+		if began := wd.sending.Load(); began != 0 && began <= then {
+			slow = append(slow, pendingWrite{writeDeadline: wd})
+		}
+	}
+	ds.mu.Unlock()
+	all := keepers(slow)
 	for _, k := range all {
 		if k.shed.Load() {
 			bytes += k.bytes
@@ -72,45 +72,59 @@ func (ds *writeDeadlines) shedLargest(n int, wanted int64) (told int, bytes int6
 	return told, bytes
 }
 
-// sendingSince returns the watchers that have not caught up since then.
-func (ds *writeDeadlines) sendingSince(then time.Time) (out []*writeDeadline) {
-	ds.mu.Lock()
-	defer ds.mu.Unlock()
-	for wd := range ds.active {
-		if began := wd.sending.Load(); began != 0 && began <= since(then) {
-			out = append(out, wd)
-		}
+// from returns the source of a watcher, or nil.
+func (wd *writeDeadline) from() changeSource {
+	if from := wd.source.Load(); from != nil {
+		return *from
 	}
-	return out
+	return nil
 }
 
-// kept returns the bytes of what is kept for the watcher.
+// kept returns the bytes that the cache keeps for a watcher.
 func (wd *writeDeadline) kept() (n int64) {
-	if from := wd.source.Load(); from != nil {
-		n = (*from).kept()
+	if from := wd.from(); from != nil {
+		n = from.kept()
 	}
 	if sn := wd.state.Load(); sn != nil {
-		n = max(n, sn.KeptBytes(nil)) // what waits has the old versions that the state keeps
+		n = max(n, sn.KeptBytes(nil)) // the state keeps the old versions of the changes that wait
 	}
-	if g := wd.catchUp.Load(); g != nil {
-		n += g.bytes.Load()
+	if c := wd.catchUp.Load(); c != nil {
+		n += c.bytes.Load()
 	}
 	return n
 }
 
-// stateBytes returns the bytes of what is kept for states that are being sent, and of the most that
-// waits for one of those to whom they are sent: others may wait for the same.
-func (ds *writeDeadlines) stateBytes() (states, waiting int64) {
-	if ds.states.Load() == 0 {
-		return 0, 0
+// lag returns how many changes wait for the slowest watcher.
+func (ds *writeDeadlines) lag() (most uint64) {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	for wd := range ds.active {
+		if from := wd.from(); from != nil {
+			most = max(most, from.lag())
+		}
+		if c := wd.catchUp.Load(); c != nil {
+			most = max(most, uint64(c.keys.Load()))
+		}
 	}
+	return most
+}
+
+// backlog returns three sums of bytes: taken, of the changes that watchers with cursors have taken
+// and that the log, which begins at a revision, has dropped; states, of the states being sent; and
+// waiting, of the most that waits for a watcher whose state is being sent. Others may wait for the
+// same.
+func (ds *writeDeadlines) backlog(logStart uint64) (taken, states, waiting int64) {
 	var all []*store.Snapshot
 	ds.mu.Lock()
-	for wd := range ds.active {
+	for wd := range ds.counted {
+		from := wd.from()
+		if l, ok := from.(*cursorSource); ok && l.oldest.Load() < logStart {
+			taken += l.taken.Load()
+		}
 		if sn := wd.state.Load(); sn != nil {
 			all = append(all, sn)
-			if from := wd.source.Load(); from != nil {
-				waiting = max(waiting, (*from).kept())
+			if from != nil {
+				waiting = max(waiting, from.kept())
 			}
 		}
 	}
@@ -120,5 +134,5 @@ func (ds *writeDeadlines) stateBytes() (states, waiting int64) {
 	for _, sn := range all {
 		states, later = states+sn.KeptBytes(later), sn
 	}
-	return states, waiting
+	return taken, states, waiting
 }

@@ -203,7 +203,7 @@ func (wt *watcher) sendBatches(until uint64) (all bool, err error) {
 
 // hasPeers reports whether other watchers are sent the same events.
 func (wt *watcher) hasPeers() bool {
-	others := int(wt.cache.ownCursors.n.Load())
+	others := int(wt.cache.ownCursors.Load())
 	if sub, ok := wt.source.(*subscription); ok {
 		others += sub.peerCount()
 	} else {
@@ -255,34 +255,37 @@ func (wt *watcher) relisted(ch store.Change) bool {
 // more may have come, so that it is caught up once more.
 func (wt *watcher) catchUp(changes []store.Change, relisted bool) error {
 	g, upTo, complete := wt.coalesce(changes, relisted)
-	wt.out.deadline.beginCatchUp(g)
-	defer wt.out.deadline.endCatchUp()
+	wt.out.deadline.catchUp.Store(g)
+	defer func() {
+		wt.out.deadline.catchUp.Store(nil)
+		g.close()
+	}()
 	if err := wt.sendCoalesced(upTo); err != nil {
 		return err
 	}
 	wt.coalesces = true
 	defer func() { wt.coalesces = false }()
-	for i, held := range g.changes {
+	for i, ch := range g.changes {
 		if wt.mustEnd() {
 			return wt.shedError()
 		}
-		ended, err := wt.endsMatching(&held.Change)
+		ended, err := wt.endsMatching(&ch)
 		if err == nil && ended {
-			err = wt.sendEvent(wire.Deleted, held.Old, wt.clientVersion)
+			err = wt.sendEvent(wire.Deleted, ch.Old, wt.clientVersion)
 			g.dropOld(i)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	for i, held := range g.changes {
+	for i, ch := range g.changes {
 		if wt.mustEnd() {
 			return wt.shedError()
 		}
-		if held == nil {
+		if isZero(ch) {
 			continue
 		}
-		if err := wt.sendChange(&held.Change); err != nil {
+		if err := wt.sendChange(&ch); err != nil {
 			return err
 		}
 		g.drop(i)
@@ -309,8 +312,8 @@ func (wt *watcher) shedError() error {
 // dropped, and all of a relist. Up to the resourceVersion that it returns nothing is known of
 // their order. complete says that there are no others up to it: a relist that goes on may bring
 // more. It clears changes, so that nothing is kept but what it returns, and the source.
-func (wt *watcher) coalesce(changes []store.Change, relisted bool) (g *coalescedChanges, upTo uint64, complete bool) {
-	g = newCoalescedChanges(&wt.cache.held)
+func (wt *watcher) coalesce(changes []store.Change, relisted bool) (g *coalescer, upTo uint64, complete bool) {
+	g = newCoalescer(&wt.cache.held)
 	now := uint64(0) // up to it, the source has what the store has; 0: that was not asked
 	observe := func() {
 		wt.cache.clock.Observe(func(rv uint64) { now = rv }) // most relists are complete then
@@ -331,7 +334,7 @@ func (wt *watcher) coalesce(changes []store.Change, relisted bool) (g *coalesced
 			if upTo = max(upTo, rv); !ch.Missed {
 				upTo = max(upTo, ch.ResourceVersion)
 			}
-			g.addChange(*ch)
+			g.add(*ch)
 		}
 		clear(changes)
 	}

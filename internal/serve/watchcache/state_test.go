@@ -219,9 +219,9 @@ func TestHistoryWithoutVersion(t *testing.T) {
 	}
 }
 
-// TestCoalescedChanges: changes that come in several rounds, as when the log is trimmed while a
+// TestCoalescer: changes that come in several rounds, as when the log is trimmed while a
 // watcher reads, are one change for each key.
-func TestCoalescedChanges(t *testing.T) {
+func TestCoalescer(t *testing.T) {
 	tc := newTestCache(t, 0, nil)
 	defer tc.close()
 	version := func(name string) *store.Object {
@@ -231,25 +231,21 @@ func TestCoalescedChanges(t *testing.T) {
 	}
 	a1, a2, a3, b1, b2, c1 := version("a"), version("a"), version("a"), version("b"), version("b"), version("c")
 	var held heldChanges
-	g := newCoalescedChanges(&held)
+	g := newCoalescer(&held)
 	for _, ch := range []store.Change{
 		{Revision: 2, Old: a1, New: a2}, {Revision: 4, Old: b1, New: b2}, {Revision: 6, New: c1}, {Revision: 7, Old: c1},
 		{Revision: 8, Old: a2, New: a3},
 	} {
-		g.addChange(ch)
+		g.add(ch)
 		g.check()
 	}
 	g.compact()
-	var got []store.Change
-	for _, held := range g.changes {
-		got = append(got, held.Change)
-	}
 	want := []store.Change{{Revision: 4, Old: b1, New: b2}, {Revision: 8, Old: a1, New: a3, Coalesced: true}}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %+v, want %+v", got, want)
+	if !slices.Equal(g.changes, want) {
+		t.Errorf("got %+v, want %+v", g.changes, want)
 	}
-	for range 10 * batch { // compacts by itself
-		g.addChange(store.Change{Revision: 9, Old: a3, New: a1})
+	for range 10 * batch { // it compacts itself
+		g.add(store.Change{Revision: 9, Old: a3, New: a1})
 	}
 	if len(g.changes) > 2*batch {
 		t.Errorf("%d changes for two keys", len(g.changes))

@@ -97,9 +97,9 @@ func (n *counters) failed(err error) {
 // with. It is cheap.
 func (c *Cache) BacklogBytes() int64 {
 	held := c.held.bytes.Load()
-	states, waiting := c.watchWrites.stateBytes()
-	// What waits for those who are sent a state has the old versions that the state keeps.
-	return c.store.CursorBytes() + max(held, states, held+states-waiting) + c.ownCursors.taken(c.store.LogStart())
+	taken, states, waiting := c.watchWrites.backlog(c.store.LogStart())
+	// The changes that wait for the watchers of a state have old versions that the state keeps.
+	return c.store.CursorBytes() + max(held, states, held+states-waiting) + taken
 }
 
 // ShedStuck ends up to n watches whose clients take nothing at the moment, those first for which
@@ -136,7 +136,7 @@ func (c *Cache) Stats() Stats {
 		WaitSeconds: float64(n.waited.Load()) / 1e9,
 
 		Selective:         int(c.hub.n.Load()),
-		Lag:               max(c.hub.lag(), c.ownCursors.lag(), c.watchWrites.lag()),
+		Lag:               c.watchWrites.lag(),
 		BacklogBytes:      c.BacklogBytes(),
 		PagedBytes:        c.pagedStates.size(),
 		EncodeCacheHits:   c.encoded.hits.Load(),

@@ -7,20 +7,21 @@ import (
 	"github.com/weirproject/weir/internal/core/store"
 )
 
-// changeSource is where a watcher gets changes from: a cursor, or a subscription. Except for kept
-// and release, the methods are those of [store.Cursor].
+// changeSource is where a watcher gets changes from: a cursor, or a subscription. The first five
+// methods are those of [store.Cursor].
 type changeSource interface {
-	// kept returns the bytes of what is kept for the watcher: what it has not taken, and what it has
-	// taken last and not released. What is kept for others too counts in full. Safe for concurrent
-	// use.
-	kept() int64
-	// release tells that the watcher has done with what Next has returned, as the next Next does.
-	release()
 	Next(dst []store.Change) int
 	Pending() int
 	Ready() <-chan struct{}
 	Closed() bool
 	Close()
+	// release is called when the watcher has sent what Next returned. The next Next does the same.
+	release()
+	// lag returns how many changes wait for the watcher, and kept the bytes that they and those
+	// that Next returned last take. Bytes that are also kept for others count in full. Both are safe
+	// for concurrent use.
+	lag() uint64
+	kept() int64
 }
 
 // cursorSource is a changeSource over a cursor.
@@ -31,6 +32,8 @@ type cursorSource struct {
 }
 
 func (l *cursorSource) kept() int64 { return l.Bytes() + l.taken.Load() }
+
+func (l *cursorSource) lag() uint64 { return l.Lag() }
 
 func (l *cursorSource) release() { l.taken.Store(0) }
 
@@ -60,12 +63,12 @@ type subscription struct {
 	ready      chan struct{}
 
 	mu        sync.Mutex
-	queue     []*heldChange
-	taken     []*heldChange     // what Next returned last, until it is released
-	bytes     int64             // of queue and taken
-	coalesced bool              // queue holds coalesced changes
-	overflow  *coalescedChanges // changes since the queue was full; nil: none
-	peers     int               // watchers that the last change was offered to for the same value
+	queue     []store.Change
+	taken     []store.Change // what Next returned last, until it is released
+	bytes     int64          // of queue and taken
+	coalesced bool           // queue was taken from a coalescer
+	overflow  *coalescer     // changes since the queue was full; nil: none
+	peers     int            // watchers that the last change was offered to for the same value
 	closed    bool
 }
 
@@ -75,25 +78,29 @@ func newSubscription(h *hub, of interest) *subscription {
 	return &subscription{hub: h, interest: of, ready: make(chan struct{}, 1)}
 }
 
-// offer queues a change, unless its namespace is not the watcher's. leaves tells that the new
-// version is none of the watcher's interest. The caller holds the hub's lock.
-func (s *subscription) offer(of *offering, peers int, leaves bool) {
-	if ns := s.interest.namespace; ns != "" && namespaceOf(of.change) != ns {
+// offer queues a change, unless its namespace is not the watcher's. If leaves is true, the new
+// version does not concern the watcher, and is left out: no later change that the watcher gets
+// would have it as the old one. The caller holds the hub's lock.
+func (s *subscription) offer(ch store.Change, peers int, leaves bool) {
+	if ns := s.interest.namespace; ns != "" && namespaceOf(&ch) != ns {
 		return
 	}
-	held := of.get(leaves)
+	if leaves {
+		ch.New = nil
+	}
+	held := &s.hub.cache.held
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.peers = peers
 	if s.overflow == nil && (s.hub.inBacklog || s.coalesced || len(s.queue) >= maxQueued) {
-		s.overflow = newCoalescedChanges(of.held)
+		s.overflow = newCoalescer(held)
 	}
 	if s.overflow != nil {
-		s.overflow.add(held)
+		s.overflow.add(ch)
 	} else {
-		held.refs.Add(1)
-		s.queue = append(s.queue, held)
-		s.bytes += int64(held.size)
+		held.hold(&ch)
+		s.queue = append(s.queue, ch)
+		s.bytes += sizeOf(&ch)
 	}
 	s.signal()
 }
@@ -123,12 +130,9 @@ func (s *subscription) Next(dst []store.Change) int {
 		s.queue, s.bytes = s.overflow.take()
 		s.coalesced, s.overflow = true, nil
 	}
-	n := min(len(dst), len(s.queue))
+	n := copy(dst, s.queue)
 	if n == 0 {
 		return 0
-	}
-	for i, held := range s.queue[:n] {
-		dst[i] = held.Change
 	}
 	s.taken, s.queue = s.queue[:n], s.queue[n:]
 	if len(s.queue) == 0 {
@@ -146,9 +150,8 @@ func (s *subscription) release() {
 
 // releaseTaken is release for a caller that holds the lock.
 func (s *subscription) releaseTaken() {
-	for _, held := range s.taken {
-		s.bytes -= int64(held.size)
-		s.hub.cache.held.release(held)
+	for i := range s.taken {
+		s.bytes -= s.hub.cache.held.release(&s.taken[i])
 	}
 	clear(s.taken)
 	if s.queue == nil && cap(s.taken) == 1 { // most watchers get one change now and then
@@ -170,28 +173,29 @@ func (s *subscription) drop() {
 	}
 }
 
-// Pending returns how many coalesced keys wait.
-func (s *subscription) Pending() (n int) {
+// Pending returns how many coalesced changes wait.
+func (s *subscription) Pending() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	n := s.overflowed()
 	if s.coalesced {
-		n = len(s.queue)
-	}
-	if s.overflow != nil {
-		n += len(s.overflow.last)
+		n += len(s.queue)
 	}
 	return n
 }
 
-// behind returns how many changes, or keys, the watcher has not taken yet. Safe for concurrent use.
-func (s *subscription) behind() int {
+// overflowed returns how many keys have changes in overflow. The caller holds the lock.
+func (s *subscription) overflowed() int {
+	if s.overflow == nil {
+		return 0
+	}
+	return len(s.overflow.index)
+}
+
+func (s *subscription) lag() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := len(s.queue)
-	if s.overflow != nil {
-		n += len(s.overflow.last)
-	}
-	return n
+	return uint64(len(s.queue) + s.overflowed())
 }
 
 func (s *subscription) kept() int64 {

@@ -172,19 +172,16 @@ func (wt *watcher) end() {
 
 // setSource closes the current source and sets the next; nil means none.
 func (wt *watcher) setSource(from changeSource) {
-	if l, ok := wt.source.(*cursorSource); ok {
-		wt.cache.ownCursors.remove(l)
+	if _, ok := wt.source.(*cursorSource); ok {
+		wt.cache.ownCursors.Add(-1)
 	}
 	if wt.source != nil {
 		wt.source.Close()
 	}
 	wt.source = from
-	wt.out.deadline.source.Store(nil)
-	if from != nil {
-		wt.out.deadline.source.Store(&from)
-	}
-	if l, ok := from.(*cursorSource); ok {
-		wt.cache.ownCursors.add(l)
+	wt.out.deadline.setSource(from)
+	if _, ok := from.(*cursorSource); ok {
+		wt.cache.ownCursors.Add(1)
 	}
 }
 
@@ -266,19 +263,24 @@ func (wt *watcher) openSource() (sn *store.Snapshot, err error) {
 		wt.setSource(sub)
 		return sn, nil
 	}
+	rv, sn, cursor, err := c.now()
+	if err != nil {
+		return nil, c.storeError(err)
+	}
+	wt.sentUpTo = rv
+	wt.setSource(&cursorSource{Cursor: cursor})
+	return sn, nil
+}
+
+// now returns the current resourceVersion and snapshot, and a cursor over the changes after it.
+func (c *Cache) now() (rv uint64, sn *store.Snapshot, cursor *store.Cursor, err error) {
 	for {
-		var cursor *store.Cursor
-		c.clock.Observe(func(rv uint64) {
-			wt.sentUpTo, sn = rv, c.store.Snapshot()
+		c.clock.Observe(func(current uint64) {
+			rv, sn = current, c.store.Snapshot()
 			cursor, err = c.store.CursorAt(sn.Revision())
 		})
-		switch {
-		case err == nil:
-			wt.setSource(&cursorSource{Cursor: cursor})
-			return sn, nil
-		case !errors.Is(err, store.ErrTrimmed):
-			// An error that the log was trimmed says that a clock without a lock has moved: try again.
-			return nil, c.storeError(err)
+		if !errors.Is(err, store.ErrTrimmed) { // else a clock without a lock has moved meanwhile
+			return rv, sn, cursor, err
 		}
 	}
 }
@@ -298,7 +300,7 @@ func (wt *watcher) sendInitialEvents() (stopped bool, err error) {
 	wt.out.deadline.beginSending()
 	wt.out.deadline.beginState(initialRate)
 	if wt.selective {
-		wt.out.deadline.keepState(sn)
+		wt.out.deadline.setState(sn)
 	}
 	defer wt.out.deadline.endState()
 	fetched := 0

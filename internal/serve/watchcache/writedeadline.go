@@ -18,8 +18,8 @@ type writeDeadline struct {
 	control *http.ResponseController
 	started atomic.Int64 // start of the current write, as since has it; 0: none
 	source  atomic.Pointer[changeSource]
-	// catchUp is what a watcher has taken from it to be caught up. nil: nothing.
-	catchUp atomic.Pointer[coalescedChanges]
+	// catchUp has the changes that a watcher has taken from source to be caught up. nil: none.
+	catchUp atomic.Pointer[coalescer]
 	// sending is when the watcher began to send, and has not caught up since, as since has it. 0: it
 	// has caught up.
 	sending atomic.Int64
@@ -63,14 +63,14 @@ type writeDeadlines struct {
 	timeout time.Duration
 	stalled *atomic.Uint64 // counts writes that timed out
 
-	catchUps atomic.Int64 // watchers that are being caught up
-	states   atomic.Int64 // watchers with a state
-
 	grace atomic.Int64 // timeout of writes after close, in nanoseconds; 0: not closed
 
 	mu     sync.Mutex
 	active map[*writeDeadline]struct{} // one for each request
-	timer  *time.Timer                 // nil: not running
+	// counted has the active deadlines that backlog visits: those of watchers with a cursor, or whose
+	// state is being sent. It saves BacklogBytes from visiting each watcher of the hub.
+	counted map[*writeDeadline]struct{}
+	timer   *time.Timer // nil: not running
 }
 
 // begun is when the program began. Times are counted from it, so that nothing follows the system's
@@ -85,7 +85,7 @@ func (ds *writeDeadlines) start(w http.ResponseWriter) *writeDeadline {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	if ds.active == nil {
-		ds.active = map[*writeDeadline]struct{}{}
+		ds.active, ds.counted = map[*writeDeadline]struct{}{}, map[*writeDeadline]struct{}{}
 	}
 	ds.active[wd] = struct{}{}
 	if ds.timer == nil {
@@ -122,7 +122,7 @@ func (ds *writeDeadlines) check() {
 	}
 }
 
-// pendingWrite is a write that was under way when the watchdog looked. It may have ended since.
+// pendingWrite is a write that was under way when it was looked for. It may have ended since.
 type pendingWrite struct {
 	*writeDeadline
 	start int64 // as since has it
@@ -156,32 +156,6 @@ func (w pendingWrite) cut() bool {
 // beginSending notes that a watcher sends, endSending that it has caught up.
 func (wd *writeDeadline) beginSending() { wd.sending.CompareAndSwap(0, since(time.Now())) }
 func (wd *writeDeadline) endSending()   { wd.sending.Store(0) }
-
-// beginCatchUp notes what a watcher sends to be caught up, until endCatchUp drops what is left.
-func (wd *writeDeadline) beginCatchUp(g *coalescedChanges) {
-	wd.catchUp.Store(g)
-	wd.set.catchUps.Add(1)
-}
-
-func (wd *writeDeadline) endCatchUp() {
-	wd.set.catchUps.Add(-1)
-	wd.catchUp.Swap(nil).close()
-}
-
-// lag returns how many objects are left for the slowest watcher that is being caught up.
-func (ds *writeDeadlines) lag() (most uint64) {
-	if ds.catchUps.Load() == 0 {
-		return 0
-	}
-	ds.mu.Lock()
-	defer ds.mu.Unlock()
-	for wd := range ds.active {
-		if g := wd.catchUp.Load(); g != nil {
-			most = max(most, uint64(g.keys.Load()))
-		}
-	}
-	return most
-}
 
 // close shortens the timeout of current and later writes to grace.
 func (ds *writeDeadlines) close(grace time.Duration) {
@@ -234,15 +208,31 @@ func (wd *writeDeadline) beginState(rate int64) {
 
 func (wd *writeDeadline) endState() {
 	wd.sendsState.Store(false)
-	if wd.state.Swap(nil) != nil {
-		wd.set.states.Add(-1)
-	}
+	wd.setState(nil)
 }
 
-// keepState notes the snapshot that a selective watcher sends, until endState.
-func (wd *writeDeadline) keepState(sn *store.Snapshot) {
+// setSource sets the source of a watcher's changes; nil means none.
+func (wd *writeDeadline) setSource(from changeSource) {
+	wd.source.Store(&from)
+	wd.recount()
+}
+
+// setState sets the state that a selective watcher is being sent; nil means none.
+func (wd *writeDeadline) setState(sn *store.Snapshot) {
 	wd.state.Store(sn)
-	wd.set.states.Add(1)
+	wd.recount()
+}
+
+// recount adds the deadline to those that are counted, or removes it.
+func (wd *writeDeadline) recount() {
+	_, own := wd.from().(*cursorSource)
+	wd.set.mu.Lock()
+	defer wd.set.mu.Unlock()
+	if own || wd.state.Load() != nil {
+		wd.set.counted[wd] = struct{}{}
+	} else {
+		delete(wd.set.counted, wd)
+	}
 }
 
 // isLate reports whether a state is being sent, and the client is too slow.
