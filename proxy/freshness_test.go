@@ -185,7 +185,7 @@ func TestAge(t *testing.T) {
 		if age := resp.Header.Get("Age"); passed != tt.passed || pods.feedStats.VersionQueries.Load() != tt.proofs || (age != "") != (passed == 0) || resp.StatusCode != http.StatusOK {
 			t.Errorf("%+v: answered %d, of age %q, %d upstream, %d questions", tt, resp.StatusCode, age, passed, pods.feedStats.VersionQueries.Load())
 		}
-		rv := pods.ready.Load().Version()
+		rv := pods.serving().Version()
 		if tp.get("jane", fmt.Sprintf("%s?resourceVersion=%d&resourceVersionMatch=Exact", consistentList, rv)); len(u.forwarded(consistentList)) != 0 {
 			t.Errorf("%+v: the state of %d went upstream", tt, rv)
 		}

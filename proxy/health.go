@@ -160,23 +160,11 @@ func (s *Server) reportReadiness(ctx context.Context, report *healthReport) {
 	report.check("upstream", upstream == nil, "the upstream API server does not answer")
 	report.check("identity", identity == nil, "the upstream API server does not answer questions about callers")
 	report.check("authentication", s.authn.ready(time.Now()), "the CAs of callers are not read yet")
-	for _, res := range s.resources.all() {
-		if !res.configured {
-			continue
-		}
-		if upstream != nil || identity != nil {
-			res.failures.Store(0) // whatever failed was perhaps not the resource
-		}
-		name := "resource/" + res.name()
-		switch as := res.state(); {
-		case res.delaysReadiness(time.Now()):
-			report.check(name, false, as.String())
-		case as == stateCurrent:
-			report.pass(name, "ok")
-		case as == stateBehind:
-			report.pass(name, "ok, but behind")
-		default:
-			report.pass(name, "forwarded: "+as.String())
+	for _, res := range s.resources.readiness(upstream == nil && identity == nil) {
+		if name := "resource/" + res.name; res.delays {
+			report.check(name, false, res.how)
+		} else {
+			report.pass(name, res.how)
 		}
 	}
 }

@@ -18,13 +18,14 @@ var _ inspect.Proxy = inspected{}
 
 // State implements inspect.Proxy.
 func (s inspected) State() inspect.State {
-	st, budget := &s.resources.stats, &s.resources.budget
+	st := &s.resources.stats
+	budget, used, _ := s.resources.budget.usage()
 	state := inspect.State{
 		Connections: s.connected(), LongRunning: s.flowControl.longRunning.count(), WatchBytes: s.flowControl.longRunning.memoryUsed(),
 		ForwardedWatches: s.forwardedWatches.count(),
 		Lists:            st.Lists.Load(), Watches: st.Watches.Load(), Received: st.WireBytes.Load(),
 		Forwarded: int64(s.upstream.requests.Load()), Unanswered: int64(s.upstream.failures.Load()),
-		BudgetUsed: budget.used.Load(), Budget: budget.limit.Load(), Revoked: int64(s.revoked.Load()),
+		BudgetUsed: used, Budget: budget, Revoked: int64(s.revoked.Load()),
 		Resources: []inspect.Resource{},
 	}
 	for _, res := range s.resources.all() {
@@ -37,18 +38,16 @@ func (s inspected) State() inspect.State {
 
 // inspect returns how the resource is doing.
 func (res *resource) inspect() inspect.Resource {
+	st := res.state()
 	r := inspect.Resource{
-		Name: res.name(), FullName: res.fullName(), Version: res.gvr.Version, State: res.state().String(), Configured: res.configured,
-		Events: res.feedStats.Events.Load(), Sessions: res.sessions.Load(), Watchers: int(res.watchers.Load()),
-	}
-	if text := res.lastError.Load(); text != nil {
-		r.Error = *text
+		Name: res.name(), FullName: res.fullName(), Version: res.gvr.Version, State: st.standing().String(), Configured: !res.onDemand,
+		Error: st.err, Events: res.feedStats.Events.Load(), Sessions: st.sessions, Watchers: int(res.watchers.Load()),
 	}
 	if at := res.lastRead.Load(); at != 0 {
 		t := time.Unix(0, at)
 		r.LastRead = &t
 	}
-	s := res.running.Load()
+	s := st.session
 	if s == nil {
 		return r
 	}
@@ -80,7 +79,7 @@ func (s inspected) Objects(name string) (inspect.Objects, bool) {
 	all := s.resources.byPreference()
 	for _, nameOf := range []func(*resource) string{(*resource).fullName, (*resource).name} {
 		for _, res := range all {
-			if session := res.ready.Load(); session != nil && nameOf(res) == name {
+			if session := res.serving(); session != nil && nameOf(res) == name {
 				return session.inspect(), true
 			}
 		}

@@ -3,7 +3,6 @@ package proxy
 import (
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -12,11 +11,11 @@ import (
 // evicted resource stores nothing more and tells of no later version, and its memory is free within
 // a second, once its watches have ended. It is safe for concurrent use.
 type memoryBudget struct {
-	limit     atomic.Int64
-	used      atomic.Int64 // at the last check
-	uncounted atomic.Int64 // bytes stored since the last check
-	evicted   atomic.Uint64
-	evicting  sync.Mutex
+	mu        sync.Mutex
+	limit     int64
+	used      int64 // at the last check
+	uncounted int64 // bytes stored since the last check
+	evicted   uint64
 }
 
 const (
@@ -34,45 +33,67 @@ var errOverBudget = errors.New("it does not fit into the memory budget")
 // evictAfterBytes of them it evicts what exceeds the budget. If it returns an error, the bytes must
 // not be stored.
 func (res *resource) reserve(n int) error {
-	if res.configured {
+	if !res.onDemand {
 		return nil
 	}
-	if b := &res.resources.budget; b.uncounted.Add(int64(n)) >= evictAfterBytes {
+	if res.resources.budget.count(n) {
 		res.resources.evict(time.Now())
 	}
-	if res.stopping.Load() {
+	if res.state().stopping {
 		return errOverBudget
 	}
 	return nil
+}
+
+// count counts n bytes that are about to be stored, and reports whether a check is due.
+func (b *memoryBudget) count(n int) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.uncounted += int64(n)
+	return b.uncounted >= evictAfterBytes
+}
+
+// hasRoom reports whether another resource may be cached on demand.
+func (b *memoryBudget) hasRoom() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.limit > 0 && b.used <= b.limit
+}
+
+// usage returns the bound, the bytes at the last check, and how many resources were evicted.
+func (b *memoryBudget) usage() (limit, used int64, evicted uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.limit, b.used, b.evicted
 }
 
 // evict stops caching resources on demand: idle ones, and as many as it takes to be within the
 // budget.
 func (rs *resources) evict(now time.Time) {
 	b := &rs.budget
-	b.evicting.Lock()
-	defer b.evicting.Unlock()
-	b.uncounted.Store(0)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.uncounted = 0
 	var total, going int64
 	var kept []evictionCandidate
 	for _, res := range rs.all() {
-		switch c := (evictionCandidate{resource: res, bytes: res.bytes(), now: now}); {
-		case res.configured:
-		case res.stopping.Load():
+		st := res.state()
+		switch c := (evictionCandidate{resource: res, bytes: st.bytes(), serves: st.serving() != nil, now: now}); {
+		case !res.onDemand:
+		case st.stopping:
 			going += c.bytes
 		case c.idle() > idleTTL:
 			going += c.bytes
-			res.end()
+			res.take(input{typ: inStop})
 		default:
 			total += c.bytes
 			kept = append(kept, c)
 		}
 	}
-	limit := b.limit.Load()
-	for ; total > limit && len(kept) > 0; b.evicted.Add(1) {
+	for ; total > b.limit && len(kept) > 0; b.evicted++ {
 		at := 0
 		for i := range kept {
-			if kept[i].evictBefore(&kept[at], limit) {
+			if kept[i].evictBefore(&kept[at], b.limit) {
 				at = i
 			}
 		}
@@ -80,17 +101,18 @@ func (rs *resources) evict(now time.Time) {
 		kept = append(kept[:at], kept[at+1:]...)
 		rs.log.Warn("a resource is evicted, to stay within the memory budget", "resource", worst.name(), "bytes", worst.bytes, "all", total)
 		rs.reject(worst.gvr, errOverBudget)
-		worst.end()
+		worst.take(input{typ: inStop})
 		total, going = total-worst.bytes, going+worst.bytes
 	}
-	b.used.Store(total + going)
+	b.used = total + going
 }
 
 // evictionCandidate is the use of a resource at one moment.
 type evictionCandidate struct {
 	*resource
-	bytes int64
-	now   time.Time
+	bytes  int64
+	serves bool // it can answer reads
+	now    time.Time
 }
 
 // idle returns the time since a client last read the resource, or 0 while clients watch it.
@@ -110,7 +132,7 @@ func (c *evictionCandidate) rank(limit int64) int {
 		return 0
 	case c.idle() > rejectedTTL:
 		return 1
-	case c.ready.Load() == nil:
+	case !c.serves:
 		return 2
 	case c.watchers.Load() == 0:
 		return 3
@@ -132,10 +154,9 @@ func (c *evictionCandidate) evictBefore(other *evictionCandidate, limit int64) b
 }
 
 // bytes returns the memory of the resource.
-func (res *resource) bytes() int64 {
-	s := res.running.Load()
-	if s == nil {
+func (s *state) bytes() int64 {
+	if s.session == nil {
 		return 0
 	}
-	return s.Bytes()
+	return s.session.Bytes()
 }

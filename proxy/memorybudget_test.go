@@ -24,10 +24,7 @@ func TestEvictionOrder(t *testing.T) {
 		res := &resource{gvr: schema.GroupVersionResource{Resource: name}}
 		res.lastRead.Store(now.Add(-unread).UnixNano())
 		res.watchers.Store(watchers)
-		if ready {
-			res.ready.Store(&session{})
-		}
-		return evictionCandidate{res, bytes, now}
+		return evictionCandidate{res, bytes, ready, now}
 	}
 	inOrder := []evictionCandidate{
 		claimOf("never fits", 101, 0, true, 9),
@@ -57,16 +54,16 @@ func TestDoesNotFit(t *testing.T) {
 	tp := startProxy(t, u, Options{MemoryBudget: limit})
 	nodes := schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
 	tp.get("jane", "/api/v1/nodes?resourceVersion=0")
-	tp.until("nodes are cached", func() bool { res := tp.server.resources.find(nodes); return res != nil && res.ready.Load() != nil })
+	tp.until("nodes are cached", func() bool { res := tp.server.resources.find(nodes); return res != nil && res.serving() != nil })
 	tp.get("jane", "/api/v1/pods?resourceVersion=0&limit=1&labelSelector=none")
 	b := &tp.server.resources.budget
-	tp.until("pods are let go", func() bool { return b.evicted.Load() == 1 && tp.server.resources.find(podsResource) == nil })
+	tp.until("pods are let go", func() bool { return b.evictions() == 1 && tp.server.resources.find(podsResource) == nil })
 	// What comes in between two looks is 1 MiB as the upstream sends it, which is less once it is
 	// packed.
-	if used := b.used.Load(); used > limit+evictAfterBytes {
+	if _, used, _ := b.usage(); used > limit+evictAfterBytes {
 		t.Errorf("%d bytes were cached", used)
 	}
-	if res := tp.server.resources.find(nodes); res == nil || res.ready.Load() == nil || tp.server.resources.canAdd(podsResource) {
+	if res := tp.server.resources.find(nodes); res == nil || res.serving() == nil || tp.server.resources.canAdd(podsResource) {
 		t.Error("nodes had to make room")
 	}
 	u.forwarded("")
@@ -82,7 +79,7 @@ func TestOutgrown(t *testing.T) {
 	tp := startProxy(t, u, Options{MemoryBudget: 512 << 10})
 	tp.get("jane", "/api/v1/configmaps?resourceVersion=0")
 	maps := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
-	tp.until("they are cached", func() bool { res := tp.server.resources.find(maps); return res != nil && res.ready.Load() != nil })
+	tp.until("they are cached", func() bool { res := tp.server.resources.find(maps); return res != nil && res.serving() != nil })
 	lines := tp.watch("jane", "/api/v1/configmaps?watch=true&resourceVersion=0")
 	tp.until("it watches", func() bool { return tp.server.resources.find(maps).watchers.Load() == 1 })
 	const many = 60
@@ -119,7 +116,7 @@ func TestOutgrown(t *testing.T) {
 	for seen < many {
 		take(tp.next(lines, "ADDED"))
 	}
-	if len(u.forwarded("/api/v1/configmaps")) != 1 || tp.server.resources.find(maps) != nil || tp.server.resources.budget.evicted.Load() != 1 {
+	if len(u.forwarded("/api/v1/configmaps")) != 1 || tp.server.resources.find(maps) != nil || tp.server.resources.budget.evictions() != 1 {
 		t.Error("it did not go on upstream")
 	}
 }
@@ -131,9 +128,9 @@ func TestPagesAreInBudget(t *testing.T) {
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}, LogBytes: 10_000})
 	tp.ready()
 	res := tp.resource("pods")
-	s := res.running.Load()
+	s := res.state().session
 	serveFrom(s.Cache(), httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/api/v1/pods?limit=1", nil))
-	before, packed := res.bytes(), s.Store().Memory().Packed
+	before, packed := res.state().bytes(), s.Store().Memory().Packed
 	client := u.writerPast().CoreV1()
 	all, err := client.Pods("").List(tp.ctx, metav1.ListOptions{})
 	if err != nil || len(all.Items) != many {
@@ -147,7 +144,12 @@ func TestPagesAreInBudget(t *testing.T) {
 		}
 	}
 	tp.until("all have changed", func() bool { return s.Cache().Stats().Changes >= many })
-	if after := res.bytes(); after < before+packed/2 {
+	if after := res.state().bytes(); after < before+packed/2 {
 		t.Errorf("%d bytes, and %d before, of which %d are pods", after, before, packed)
 	}
+}
+
+func (b *memoryBudget) evictions() uint64 {
+	_, _, n := b.usage()
+	return n
 }

@@ -128,11 +128,11 @@ func (s collector) Collect(ch chan<- prometheus.Metric) {
 	counter(descFailures, s.upstream.failures.Load())
 	counter(descBytes, uint64(st.WireBytes.Load()))
 	counter(descRevoked, s.revoked.Load())
-	b := &s.resources.budget
-	gauge(descBudget, b.limit.Load())
-	gauge(descBudgetUsed, b.used.Load())
-	counter(descEvicted, b.evicted.Load())
-	counter(descShed, s.resources.shedCount.Load())
+	budget, used, evicted := s.resources.budget.usage()
+	gauge(descBudget, budget)
+	gauge(descBudgetUsed, used)
+	counter(descEvicted, evicted)
+	counter(descShed, s.resources.shed())
 	now := time.Now()
 	gauge(descInflight, int64(s.flowControl.readOnly.peakInUse(now)), "readOnly")
 	gauge(descInflight, int64(s.flowControl.mutating.peakInUse(now)), "mutating")
@@ -151,13 +151,14 @@ func (s collector) Collect(ch chan<- prometheus.Metric) {
 			continue // another version of the same resource
 		}
 		seen[name] = true
-		counter(descInits, res.sessions.Load(), name[:]...)
-		counter(descInitErrors, res.failedSessions.Load(), name[:]...)
+		st := res.state()
+		counter(descInits, st.sessions, name[:]...)
+		counter(descInitErrors, st.failed, name[:]...)
 		counter(descInitial, res.feedStats.InitialObjects.Load(), name[:]...)
 		counter(descEvents, res.feedStats.Events.Load(), name[:]...)
 		counter(descProofs, res.feedStats.VersionQueries.Load(), name[0], name[1], "query")
 		counter(descProofs, res.feedStats.ProofWatches.Load(), name[0], name[1], "watch")
-		res.collect(ch, name[:])
+		res.collect(ch, st, name[:])
 	}
 }
 
@@ -167,9 +168,9 @@ func (rs *resources) byPreference() []*resource {
 	all := rs.all()
 	slices.SortStableFunc(all, func(a, b *resource) int {
 		switch {
-		case a.configured && !b.configured:
+		case !a.onDemand && b.onDemand:
 			return -1
-		case b.configured && !a.configured:
+		case !b.onDemand && a.onDemand:
 			return 1
 		}
 		return a.created.Compare(b.created)
@@ -177,19 +178,19 @@ func (rs *resources) byPreference() []*resource {
 	return all
 }
 
-func (res *resource) collect(ch chan<- prometheus.Metric, labels []string) {
+func (res *resource) collect(ch chan<- prometheus.Metric, st *state, labels []string) {
 	gauge := func(d *prometheus.Desc, v float64, more ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, append(labels[:2:2], more...)...)
 	}
 	gauge(descWatchers, float64(res.watchers.Load()))
 	follows := 0.0
-	as := res.state()
-	if as == stateCurrent {
+	as := st.standing()
+	if as == standingCurrent {
 		follows = 1
 	}
 	gauge(descCurrent, follows)
 	gauge(descState, 1, as.label())
-	sess := res.ready.Load()
+	sess := st.serving()
 	if sess == nil {
 		return
 	}

@@ -38,9 +38,9 @@ func TestAggregated(t *testing.T) {
 			define(tp)
 			tp.until("widgets are tried, and pods are cached", func() bool {
 				pods, named := tp.server.resources.find(podsResource), tp.server.resources.find(widgets)
-				return pods != nil && pods.ready.Load() != nil && named != nil && (named.lastError.Load() != nil || named.ready.Load() != nil)
+				return pods != nil && pods.serving() != nil && named != nil && (named.state().err != "" || named.serving() != nil)
 			})
-			if res := tp.server.resources.find(widgets); res.ready.Load() != nil || res.sessions.Load() != 0 {
+			if res := tp.server.resources.find(widgets); res.serving() != nil || res.state().sessions != 0 {
 				t.Error("widgets are cached")
 			}
 			u.forwarded("")
@@ -64,7 +64,7 @@ func TestListKind(t *testing.T) {
 		define(tp)
 		tp.until("widgets are cached", func() bool {
 			res := tp.server.resources.find(widgets)
-			return res != nil && res.ready.Load() != nil
+			return res != nil && res.serving() != nil
 		})
 		u.forwarded("")
 		code, body := tp.get("jane", "/apis/example.com/v1/widgets?resourceVersion=0")
@@ -98,14 +98,14 @@ func TestBecomesAggregated(t *testing.T) {
 	define(tp)
 	cached := func() bool {
 		res := tp.server.resources.find(widgets)
-		return res != nil && res.ready.Load() != nil
+		return res != nil && res.serving() != nil
 	}
 	tp.until("widgets are cached", cached)
 	lines := tp.watch("jane", "/apis/example.com/v1/widgets?watch=true&resourceVersion=0")
 	tp.next(lines, "ADDED")
 	u.aggregate(func(string) (int, string) { return http.StatusOK, "widget-server" })
 	tp.ends("aggregated", lines)
-	if res := tp.server.resources.find(widgets); res.ready.Load() != nil {
+	if res := tp.server.resources.find(widgets); res.serving() != nil {
 		t.Error("widgets are cached")
 	}
 }
@@ -142,7 +142,7 @@ func TestOriginIsAskedAgain(t *testing.T) {
 	define(tp)
 	tp.until("widgets are cached", func() bool {
 		res := tp.server.resources.find(widgets)
-		return res != nil && res.ready.Load() != nil
+		return res != nil && res.serving() != nil
 	})
 	u.block("/openapi/v3")
 	defer u.block("")
@@ -152,5 +152,5 @@ func TestOriginIsAskedAgain(t *testing.T) {
 		return u.kept > 0
 	})
 	u.aggregate(func(string) (int, string) { return http.StatusOK, "widget-server" })
-	tp.until("it is not cached any more", func() bool { return tp.server.resources.find(widgets).ready.Load() == nil })
+	tp.until("it is not cached any more", func() bool { return tp.server.resources.find(widgets).serving() == nil })
 }

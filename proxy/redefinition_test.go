@@ -28,13 +28,13 @@ func TestUpgradeOneByOne(t *testing.T) {
 	u.setVersions("v1.37.1", "v1.37.2")
 	asked := u.versionsAsked()
 	tp.until("many checks have been made", func() bool { return u.versionsAsked() > asked+40 })
-	if n := pods.sessions.Load(); n != 2 {
+	if n := pods.state().sessions; n != 2 {
 		t.Errorf("%d sessions, want 2", n)
 	}
-	before := pods.sessions.Load()
+	before := pods.state().sessions
 	u.setVersions("v1.37.2", "v1.37.3", "v1.37.1")
-	tp.until("the third version is found", func() bool { return pods.sessions.Load() > before })
-	tp.until("it is cached", func() bool { return pods.ready.Load() != nil })
+	tp.until("the third version is found", func() bool { return pods.state().sessions > before })
+	tp.until("it is cached", func() bool { return pods.serving() != nil })
 }
 
 // TestGroupGrows: a custom resource whose own definition is known stays as it is when the schema of
@@ -51,25 +51,25 @@ func TestGroupGrows(t *testing.T) {
 	define(tp)
 	tp.ready()
 	pods, widgets := tp.resource("pods"), tp.resource("widgets")
-	before := widgets.sessions.Load()
+	before := widgets.state().sessions
 	u.setSchema("apis/example.com/v1", "two")
 	asked := u.versionsAsked()
 	tp.until("it is looked at", func() bool { return u.versionsAsked() > asked+20 })
-	if n := widgets.sessions.Load(); n != before {
+	if n := widgets.state().sessions; n != before {
 		t.Errorf("%d sessions, want %d", n, before)
 	}
-	of := pods.sessions.Load()
+	of := pods.state().sessions
 	u.setSchema("api/v1", "two")
-	tp.until("a built-in resource is reread", func() bool { return pods.sessions.Load() > of })
+	tp.until("a built-in resource is reread", func() bool { return pods.state().sessions > of })
 	u.setSchema("apis/example.com/v1", "three")
 	if _, err := definitions(tp).Patch(tp.ctx, "widgets.example.com", types.MergePatchType, []byte(`{"spec":{"preserveUnknownFields":false}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	tp.until("it is reread for its own definition", func() bool { return widgets.sessions.Load() > before })
+	tp.until("it is reread for its own definition", func() bool { return widgets.state().sessions > before })
 }
 
-// step is what a definitionCheck sees at a minute, and whether it is a redefinition.
-type step struct {
+// seenAt is what a definitionCheck sees at a minute, and whether it is a redefinition.
+type seenAt struct {
 	minute  int
 	seen    definition
 	differs bool
@@ -82,29 +82,29 @@ func TestDefinitionCheck(t *testing.T) {
 		return definition{"version": version, "schema": schema, "definition": generation}
 	}
 	for name, test := range map[string]struct {
-		seen  []step // in sessions before
+		seen  []seenAt // in sessions before
 		begun definition
-		steps []step
+		steps []seenAt
 	}{
-		"nothing changes":                {begun: a, steps: []step{{1, a, false}, {100, a, false}}},
-		"the upstream is down":           {begun: a, steps: []step{{1, definition{}, false}, {100, nil, false}}},
-		"an upgrade":                     {begun: a, steps: []step{{1, a, false}, {2, b, true}}},
-		"what was seen in an upgrade":    {seen: []step{{0, a, false}}, begun: b, steps: []step{{1, a, false}, {2, b, false}, {3, a, false}}},
-		"once the servers agree":         {seen: []step{{0, a, false}}, begun: b, steps: []step{{1, a, false}, {2, b, false}, {20, b, false}, {22, b, true}}},
-		"the upstream is down meanwhile": {seen: []step{{0, a, false}}, begun: b, steps: []step{{1, a, false}, {2, b, false}, {40, definition{}, false}, {41, b, true}}},
-		"they had agreed before":         {seen: []step{{-1, a, false}}, begun: b, steps: []step{{1, b, false}, {30, b, false}}},
-		"an upgrade is undone":           {seen: []step{{0, a, false}}, begun: b, steps: []step{{1, a, false}, {10, a, false}, {21, a, true}}},
-		"long after an upgrade":          {seen: []step{{-30, a, false}}, begun: b, steps: []step{{1, a, true}}},
-		"a schema of one version":        {seen: []step{{-1, definition{"version": "b", "schema": "3"}, false}}, begun: b, steps: []step{{1, definition{"version": "b", "schema": "3"}, true}}},
-		"a schema that no server had":    {seen: []step{{0, a, false}}, begun: b, steps: []step{{1, definition{"version": "a", "schema": "3"}, true}}},
-		"only a version, seen":           {seen: []step{{0, a, false}}, begun: b, steps: []step{{1, definition{"version": "a"}, false}}},
-		"only a schema, not seen":        {seen: []step{{0, a, false}}, begun: b, steps: []step{{1, definition{"schema": "3"}, true}}},
-		"a generation in an upgrade":     {seen: []step{{0, a, false}}, begun: crd("b", "2", "g1"), steps: []step{{1, crd("a", "1", "g2"), true}}},
-		"the group at the beginning":     {begun: crd("a", "1", "g1"), steps: []step{{2, crd("a", "2", "g1"), true}}},
-		"the group later":                {begun: crd("a", "1", "g1"), steps: []step{{2, crd("a", "1", "g1"), false}, {4, crd("a", "2", "g1"), false}, {5, definition{"version": "a", "schema": "2"}, false}}},
-		"the group, which is forbidden":  {begun: a, steps: []step{{10, definition{"version": "a", "schema": "2"}, true}}},
-		"the definition cannot be read":  {begun: crd("a", "1", "g1"), steps: []step{{10, definition{"version": "a", "schema": "2"}, true}}},
-		"a text that was missing":        {begun: definition{"version": "a"}, steps: []step{{1, a, false}, {2, definition{"version": "a", "schema": "9"}, true}}},
+		"nothing changes":                {begun: a, steps: []seenAt{{1, a, false}, {100, a, false}}},
+		"the upstream is down":           {begun: a, steps: []seenAt{{1, definition{}, false}, {100, nil, false}}},
+		"an upgrade":                     {begun: a, steps: []seenAt{{1, a, false}, {2, b, true}}},
+		"what was seen in an upgrade":    {seen: []seenAt{{0, a, false}}, begun: b, steps: []seenAt{{1, a, false}, {2, b, false}, {3, a, false}}},
+		"once the servers agree":         {seen: []seenAt{{0, a, false}}, begun: b, steps: []seenAt{{1, a, false}, {2, b, false}, {20, b, false}, {22, b, true}}},
+		"the upstream is down meanwhile": {seen: []seenAt{{0, a, false}}, begun: b, steps: []seenAt{{1, a, false}, {2, b, false}, {40, definition{}, false}, {41, b, true}}},
+		"they had agreed before":         {seen: []seenAt{{-1, a, false}}, begun: b, steps: []seenAt{{1, b, false}, {30, b, false}}},
+		"an upgrade is undone":           {seen: []seenAt{{0, a, false}}, begun: b, steps: []seenAt{{1, a, false}, {10, a, false}, {21, a, true}}},
+		"long after an upgrade":          {seen: []seenAt{{-30, a, false}}, begun: b, steps: []seenAt{{1, a, true}}},
+		"a schema of one version":        {seen: []seenAt{{-1, definition{"version": "b", "schema": "3"}, false}}, begun: b, steps: []seenAt{{1, definition{"version": "b", "schema": "3"}, true}}},
+		"a schema that no server had":    {seen: []seenAt{{0, a, false}}, begun: b, steps: []seenAt{{1, definition{"version": "a", "schema": "3"}, true}}},
+		"only a version, seen":           {seen: []seenAt{{0, a, false}}, begun: b, steps: []seenAt{{1, definition{"version": "a"}, false}}},
+		"only a schema, not seen":        {seen: []seenAt{{0, a, false}}, begun: b, steps: []seenAt{{1, definition{"schema": "3"}, true}}},
+		"a generation in an upgrade":     {seen: []seenAt{{0, a, false}}, begun: crd("b", "2", "g1"), steps: []seenAt{{1, crd("a", "1", "g2"), true}}},
+		"the group at the beginning":     {begun: crd("a", "1", "g1"), steps: []seenAt{{2, crd("a", "2", "g1"), true}}},
+		"the group later":                {begun: crd("a", "1", "g1"), steps: []seenAt{{2, crd("a", "1", "g1"), false}, {4, crd("a", "2", "g1"), false}, {5, definition{"version": "a", "schema": "2"}, false}}},
+		"the group, which is forbidden":  {begun: a, steps: []seenAt{{10, definition{"version": "a", "schema": "2"}, true}}},
+		"the definition cannot be read":  {begun: crd("a", "1", "g1"), steps: []seenAt{{10, definition{"version": "a", "schema": "2"}, true}}},
+		"a text that was missing":        {begun: definition{"version": "a"}, steps: []seenAt{{1, a, false}, {2, definition{"version": "a", "schema": "9"}, true}}},
 	} {
 		began := time.Now()
 		at := func(minute int) time.Time { return began.Add(time.Duration(minute) * time.Minute) }

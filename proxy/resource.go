@@ -1,8 +1,10 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -11,123 +13,220 @@ import (
 	"github.com/weirproject/weir/internal/serve/feed"
 )
 
-// resource is one resource that the proxy caches, or is about to cache. One goroutine runs its
-// sessions, and one more monitors the current session. Both end with the context of run.
+// resource is one resource that the proxy caches, or is about to cache. It drives step: one
+// goroutine runs its sessions, and one more monitors the current session. Both end with the context
+// of run. It is safe for concurrent use.
 type resource struct {
-	resources  *resources
-	gvr        schema.GroupVersionResource
-	configured bool // in Options.Resources, so cached for good
-	anyVersion bool // in the version that the upstream prefers
-	stop       context.CancelFunc
-	wake       chan struct{} // of capacity one; wakes the monitor
+	settings
+	resources   *resources
+	gvr         schema.GroupVersionResource
+	stop        context.CancelFunc // ends run
+	created     time.Time          // when it was first asked for
+	wake        chan struct{}      // of capacity one; wakes the monitor
+	feedStats   feed.Stats         // of all sessions
+	definitions definitionHistory  // of its sessions, which use it one after the other
+	rereaders   rereadQueue        // requests that wait while it is reread
+	// preferred is the version that the upstream prefers. Only the goroutine of run uses it.
+	preferred schema.GroupVersionResource
 
-	ready          atomic.Pointer[session] // nil: not ready
-	running        atomic.Pointer[session] // the current session, ready or not
-	lastRead       atomic.Int64            // Unix nanoseconds
-	watchers       atomic.Int64
-	sessions       atomic.Uint64 // sessions begun
-	failedSessions atomic.Uint64 // sessions that never became ready
-	readySessions  atomic.Uint64 // sessions that became ready
-	// failures counts the attempts to load it that the upstream has answered with an error, since it
-	// was ready, or the upstream was not well.
-	failures  atomic.Int32
-	feedStats feed.Stats // of all sessions
-	stopping  atomic.Bool
-	lastError atomic.Pointer[string] // why it is not current; nil: it is
-	notReady  atomic.Int32           // the resourceState while there is no session
-	objects   atomic.Int64           // of the last session that was ready, at its end
-	// redefined is when the last session ended with errRedefined, in Unix nanoseconds. 0: it was read
-	// since.
-	redefined   atomic.Int64
-	definitions definitionHistory // of its sessions, which use it one after the other
-	created     time.Time         // when it was first asked for
-	rereaders   rereadQueue       // requests that wait while it is reread
+	mu        sync.Mutex            // of steps. A caller that has it takes no other lock
+	published atomic.Pointer[state] // the last state; never nil
+
+	lastRead atomic.Int64 // Unix nanoseconds
+	watchers atomic.Int64
 }
 
-func newResource(rs *resources, gvr schema.GroupVersionResource, configured bool) *resource {
-	res := &resource{resources: rs, gvr: gvr, configured: configured, wake: make(chan struct{}, 1), created: time.Now()}
-	res.notReady.Store(int32(stateLoading))
+func newResource(rs *resources, gvr schema.GroupVersionResource, of settings) *resource {
+	of.restart = rs.opts.timeouts.restart
+	res := &resource{
+		settings: of, resources: rs, gvr: gvr, stop: func() {}, created: time.Now(), wake: make(chan struct{}, 1), preferred: gvr,
+	}
+	res.published.Store(newState(of))
 	return res
-}
-
-// maxRestartDelay bounds the pause between two sessions of a resource.
-const maxRestartDelay = 5 * time.Second
-
-// restartDelay returns the pause after a session. It is least after one that was ready, and doubles
-// after others.
-func restartDelay(least, last time.Duration, wasReady bool) time.Duration {
-	if last == 0 || wasReady {
-		return least
-	}
-	return min(2*last, maxRestartDelay)
-}
-
-// errOtherVersion ends a resource that is to be cached in another version.
-var errOtherVersion = errors.New("the upstream prefers another version")
-
-// prefersOther reports whether the upstream prefers another version of a resource that may be
-// cached in any, after a session that ended with err: the version is not served any more, or the
-// resource has another definition.
-func (res *resource) prefersOther(ctx context.Context, err error) bool {
-	if !res.anyVersion || !errors.Is(err, errRedefined) && stateOfError(err) != stateMissing {
-		return false
-	}
-	any := res.gvr
-	any.Version = ""
-	preferred, err := res.resources.discoverer.preferredVersion(ctx, any)
-	return err == nil && preferred != res.gvr
-}
-
-// run runs sessions until ctx ends. For a resource on demand it returns an error once the resource
-// cannot be cached, and for one that is configured without a version errOtherVersion. An upstream
-// that went back, or has another definition, may have just started: then it may take a while until
-// it tells who serves the resource.
-func (res *resource) run(ctx context.Context) error {
-	var delay time.Duration
-	var mayFail time.Time // until then the resource may be unknown, or not served yet
-	for {
-		ready := res.readySessions.Load()
-		err := res.runSession(ctx)
-		if ctx.Err() != nil || res.stopping.Load() { // ctx ends a moment after stopping is set
-			return nil
-		}
-		res.recordError(err)
-		res.resources.log.Warn("a resource is not cached", "resource", res.name(), "error", err.Error())
-		switch {
-		case res.prefersOther(ctx, err):
-			return errOtherVersion
-		case errors.Is(err, feed.ErrWentBack), errors.Is(err, feed.ErrRelistTooLarge), errors.Is(err, errRedefined):
-			mayFail = time.Now().Add(rereadTime)
-		case !res.configured && (errors.Is(err, errAggregated) || time.Now().After(mayFail)):
-			return err
-		}
-		delay = restartDelay(res.resources.opts.timeouts.restart, delay, res.readySessions.Load() > ready)
-		select {
-		case <-time.After(delay):
-		case <-ctx.Done():
-			return nil
-		}
-	}
-}
-
-// recordError records why the resource is not cached.
-func (res *resource) recordError(err error) {
-	text := err.Error()
-	res.lastError.Store(&text)
-	res.countFailure(err)
-	res.notReady.Store(int32(stateOfError(err)))
-}
-
-// end stops caching the resource.
-func (res *resource) end() {
-	res.stopping.Store(true)
-	res.stop()
 }
 
 func (res *resource) name() string { return res.gvr.GroupResource().String() }
 
-// readSession returns the session that can serve reads, or nil, and records the access.
-func (res *resource) readSession() *session {
+// state returns the last state, which must not be changed.
+func (res *resource) state() *state { return res.published.Load() }
+
+// serving returns the session that can answer reads, or nil.
+func (res *resource) serving() *session { return res.state().serving() }
+
+// read returns the last state, and records that a client reads the resource.
+func (res *resource) read() *state {
 	res.lastRead.Store(time.Now().UnixNano())
-	return res.ready.Load()
+	return res.state()
+}
+
+// take makes the step for what has happened, and performs its actions. It returns the one that
+// blocks, which is left to the goroutine of run, or nil.
+func (res *resource) take(in input) (next action) {
+	in.at = time.Now()
+	res.mu.Lock()
+	before := res.state()
+	after, actions := step(*before, in)
+	res.published.Store(&after)
+	res.mu.Unlock()
+	s := cmp.Or(after.session, before.session)
+	for _, a := range actions {
+		if !res.perform(a, s) {
+			next = a
+		}
+	}
+	return next
+}
+
+// perform performs an action about a session, or reports false if the action blocks.
+func (res *resource) perform(a action, s *session) bool {
+	switch a := a.(type) {
+	case end:
+		s.end(a.cause)
+	case endOthers:
+		res.resources.endOthers(res)
+	case closeSession:
+		if a.expires {
+			s.Cache().Expire()
+		}
+		s.Close()
+	case cached:
+		res.noteCached(s)
+	case release:
+		res.rereaders.release()
+	case checkSoon:
+		select {
+		case res.wake <- struct{}{}:
+		default:
+		}
+	case cancel:
+		res.stop()
+	case note:
+		res.log(a)
+	default:
+		return false
+	}
+	return true
+}
+
+func (res *resource) log(a note) {
+	switch {
+	case a.err != nil:
+		res.resources.log.Warn(a.text, "resource", res.name(), "error", a.err.Error())
+	default:
+		res.resources.log.Info(a.text, "resource", res.name(), "behind", a.behind.Round(time.Millisecond).String())
+	}
+}
+
+// run drives the resource until ctx ends. It returns an error once a resource on demand cannot be
+// cached, and errOtherVersion for one that is to be cached in another version.
+func (res *resource) run(ctx context.Context) error {
+	next := res.take(input{typ: inBegin})
+	for {
+		if f, ok := next.(finish); ok {
+			return f.err
+		}
+		in := res.block(ctx, next)
+		if ctx.Err() != nil {
+			res.take(input{typ: inStop})
+		}
+		next = res.take(in)
+	}
+}
+
+// block performs an action that blocks, until ctx ends, and returns what came of it.
+func (res *resource) block(ctx context.Context, a action) input {
+	switch a := a.(type) {
+	case ask:
+		any := res.gvr
+		if res.anyVersion {
+			any.Version = ""
+		}
+		preferred, err := res.resources.discoverer.preferredVersion(ctx, any)
+		res.preferred = preferred
+		return input{typ: inPreferred, err: err, other: err == nil && preferred != res.gvr}
+	case describe:
+		s, err := res.newSession(ctx)
+		return input{typ: inDescribed, session: s, err: err}
+	case run:
+		return res.runSession(res.state().session)
+	case sleep:
+		pause(ctx, a.d)
+	}
+	return input{typ: inWoke}
+}
+
+// runSession runs a session until it has ended.
+func (res *resource) runSession(s *session) input {
+	var monitoring sync.WaitGroup
+	monitoring.Go(func() { res.monitor(s) })
+	s.end(s.Run(s.ctx))
+	monitoring.Wait()
+	cause := context.Cause(s.ctx)
+	// The tracker learns of the end before the session is withdrawn, or watches from before a restore
+	// would be forwarded in between.
+	restores := &res.resources.restoreTracker
+	restores.sessionEnded(res.gvr, s.Version(), errors.Is(cause, feed.ErrWentBack))
+	if errors.Is(cause, errAggregated) {
+		restores.replaced(res.gvr)
+	}
+	return input{typ: inEnded, err: cause, objects: s.Store().Len()}
+}
+
+// listed notes that the first list of a session is complete.
+func (res *resource) listed(s *session) {
+	res.resources.initSeconds.WithLabelValues(res.gvr.Group, res.gvr.Resource).Observe(time.Since(s.begun).Seconds())
+	// A session may have ended for another reason before it could find a restore, such as another
+	// version of kube-apiserver. The others end before this one serves.
+	if res.resources.restoreTracker.revealsRestore(res.gvr, s.Version()) {
+		res.resources.endOthers(res)
+	}
+	res.take(input{typ: inListed})
+}
+
+// noteCached does what comes after the session serves. The tracker learns of the session only then:
+// in between, no watch resumes from before a restore. The time of a drain is read only then, since
+// drain looks for sessions after it has stored the time.
+func (res *resource) noteCached(s *session) {
+	res.resources.restoreTracker.sessionBegan(res.gvr)
+	if by := res.resources.drainTime(); !by.IsZero() {
+		s.Cache().Drain(time.Until(by))
+	}
+	res.resources.log.Info("a resource is cached", "resource", res.name(), "objects", s.Store().Len(), "resourceVersion", s.Store().ResourceVersion())
+}
+
+// minCheckInterval is how long the monitor waits before a check that comes soon.
+const minCheckInterval = 2 * time.Second
+
+// monitor checks periodically who serves the resource and how it is defined, and soon after an
+// upstream watch has ended, until the session ends.
+func (res *resource) monitor(s *session) {
+	rs := res.resources
+	defined := newDefinitionCheck(&res.definitions, s.info.definition, rs.opts.timeouts.settle, s.begun)
+	ticker := time.NewTicker(rs.opts.timeouts.origin)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+		case <-res.wake:
+			pause(s.ctx, minCheckInterval)
+		case <-s.ctx.Done():
+			return
+		}
+		in := input{typ: inChecked}
+		if in.redefined = defined.redefines(rs.discoverer.definition(s.ctx, res.gvr), time.Now()); !in.redefined {
+			in.err = rs.discoverer.servedLocally(s.ctx, res.gvr.GroupVersion())
+		}
+		if s.ctx.Err() != nil {
+			return
+		}
+		res.take(in)
+	}
+}
+
+// pause blocks for d, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
 }

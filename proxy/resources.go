@@ -38,8 +38,6 @@ type resources struct {
 	onWentBack     func()       // is called when the upstream went back
 	kept           atomic.Int64 // bytes kept for slow watches, at the last check
 	watchExcess    func() int64 // by how much watches exceed their memory; 0 or less: they do not
-	shedCount      atomic.Uint64
-	drainBy        atomic.Pointer[time.Time] // when watches must have ended; nil: no drain
 	skipsProof     map[schema.GroupResource]bool
 
 	initSeconds *prometheus.HistogramVec // of first lists
@@ -51,6 +49,8 @@ type resources struct {
 	runs          sync.WaitGroup
 	ctx           context.Context // ends everything; nil before run
 	closed        bool            // nothing is added any more
+	drainBy       time.Time       // when watches must have ended; zero: no drain
+	shedCount     uint64          // watches that were ended, since they exceeded their memory
 }
 
 const (
@@ -75,7 +75,7 @@ func newResources(opts Options, upstream *rest.Config, d discoverer) (*resources
 		flush:         watchcache.NewFlushPacer(opts.FlushInterval),
 		workers:       workers.New(),
 	}
-	rs.budget.limit.Store(opts.MemoryBudget)
+	rs.budget.limit = opts.MemoryBudget
 	for _, name := range opts.TrustCache {
 		gvr, err := parseResource(name)
 		if err != nil {
@@ -88,7 +88,7 @@ func newResources(opts Options, upstream *rest.Config, d discoverer) (*resources
 		if err != nil {
 			return nil, err
 		}
-		rs.unresolved = append(rs.unresolved, newResource(rs, gvr, true))
+		rs.unresolved = append(rs.unresolved, newResource(rs, gvr, settings{unresolved: true, anyVersion: gvr.Version == ""}))
 	}
 	return rs, nil
 }
@@ -122,50 +122,41 @@ func (rs *resources) run(ctx context.Context) {
 // without one.
 func (rs *resources) start(ctx context.Context, unresolved *resource) {
 	for {
-		gvr, err := rs.resolve(ctx, unresolved)
-		if err != nil {
+		if unresolved.run(ctx); ctx.Err() != nil {
 			return
 		}
-		running, cancel := context.WithCancel(ctx)
-		res := newResource(rs, gvr, true)
-		res.stop, res.created, res.anyVersion = cancel, unresolved.created, unresolved.gvr.Version == ""
-		res.failures.Store(unresolved.failures.Load())
-		rs.mu.Lock()
-		if other := rs.byGVR[gvr]; other != nil {
-			other.stop() // added on demand before its version was known
-		}
-		rs.byGVR[gvr] = res
-		rs.unresolved = slices.DeleteFunc(rs.unresolved, func(o *resource) bool { return o == unresolved })
-		rs.mu.Unlock()
-		err = res.run(running)
-		cancel()
+		running, stop := context.WithCancel(ctx)
+		res := newResource(rs, unresolved.preferred, settings{anyVersion: unresolved.anyVersion})
+		res.stop, res.created = stop, unresolved.created
+		first := newState(res.settings)
+		first.failures = unresolved.state().failures
+		res.published.Store(first)
+		rs.replace(unresolved, res)
+		err := res.run(running)
+		stop()
 		if err == nil {
 			return
 		}
-		rs.log.Info("a resource is cached in another version", "resource", res.name(), "before", gvr.Version)
+		rs.log.Info("a resource is cached in another version", "resource", res.name(), "before", res.gvr.Version)
 		rs.mu.Lock()
-		if rs.byGVR[gvr] == res {
-			delete(rs.byGVR, gvr)
+		if rs.byGVR[res.gvr] == res {
+			delete(rs.byGVR, res.gvr)
 		}
 		rs.unresolved = append(rs.unresolved, unresolved)
 		rs.mu.Unlock()
 	}
 }
 
-// resolve returns a configured resource with a version, once the upstream has told which it
-// prefers. The error is that of ctx.
-func (rs *resources) resolve(ctx context.Context, unresolved *resource) (schema.GroupVersionResource, error) {
-	for {
-		gvr, err := rs.discoverer.preferredVersion(ctx, unresolved.gvr)
-		if err == nil {
-			return gvr, nil
-		}
-		unresolved.recordError(err)
-		select {
-		case <-time.After(maxRestartDelay):
-		case <-ctx.Done():
-			return gvr, ctx.Err()
-		}
+// replace replaces a configured resource without a known version by one with it. One that was added
+// on demand before the version was known ends.
+func (rs *resources) replace(unresolved, res *resource) {
+	rs.mu.Lock()
+	other := rs.byGVR[res.gvr]
+	rs.byGVR[res.gvr] = res
+	rs.unresolved = slices.DeleteFunc(rs.unresolved, func(o *resource) bool { return o == unresolved })
+	rs.mu.Unlock()
+	if other != nil {
+		other.take(input{typ: inStop})
 	}
 }
 
@@ -178,7 +169,7 @@ func (rs *resources) find(gvr schema.GroupVersionResource) *resource {
 
 // canAdd reports whether a resource that is not cached could be cached on demand.
 func (rs *resources) canAdd(gvr schema.GroupVersionResource) bool {
-	if limit := rs.budget.limit.Load(); limit <= 0 || rs.budget.used.Load() > limit {
+	if !rs.budget.hasRoom() {
 		return false
 	}
 	if until, ok := rs.rejectedUntil.Get(gvr); ok && time.Now().Before(until.(time.Time)) {
@@ -188,7 +179,7 @@ func (rs *resources) canAdd(gvr schema.GroupVersionResource) bool {
 	defer rs.mu.Unlock()
 	taken := 0
 	for _, res := range rs.byGVR {
-		if !res.configured {
+		if res.onDemand {
 			taken++
 		}
 	}
@@ -202,7 +193,7 @@ func (rs *resources) add(gvr schema.GroupVersionResource) {
 	if rs.byGVR[gvr] != nil || rs.ctx == nil || rs.closed {
 		return
 	}
-	res := newResource(rs, gvr, false)
+	res := newResource(rs, gvr, settings{onDemand: true})
 	res.lastRead.Store(time.Now().UnixNano())
 	ctx, cancel := context.WithCancel(rs.ctx)
 	res.stop = cancel
@@ -222,13 +213,51 @@ func (rs *resources) add(gvr schema.GroupVersionResource) {
 // drain ends the watches of all resources within over, also of those added meanwhile; see
 // [watchcache.Cache.Drain].
 func (rs *resources) drain(over time.Duration) {
-	end := time.Now().Add(over)
-	rs.drainBy.Store(&end)
+	rs.mu.Lock()
+	rs.drainBy = time.Now().Add(over)
+	rs.mu.Unlock()
 	for _, res := range rs.all() {
-		if s := res.ready.Load(); s != nil {
+		if s := res.serving(); s != nil {
 			s.Cache().Drain(over)
 		}
 	}
+}
+
+// drainTime returns when watches must have ended. Zero: there is no drain.
+func (rs *resources) drainTime() time.Time {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	return rs.drainBy
+}
+
+// catchUp proves the watched resources current, so that the last bookmarks are as new as possible.
+// Another replica may have started after the last change, and then knows nothing of
+// resourceVersions before its start.
+func (rs *resources) catchUp(ctx context.Context) {
+	var all sync.WaitGroup
+	for _, res := range rs.all() {
+		if s := res.serving(); s != nil && res.watchers.Load() > 0 {
+			all.Go(func() { s.ProveCurrent(ctx) })
+		}
+	}
+	all.Wait()
+}
+
+// endOthers ends what continues from before a restore that one resource has found.
+func (rs *resources) endOthers(by *resource) {
+	all := rs.all()
+	for _, res := range all {
+		if s := res.state().session; s != nil {
+			rs.restoreTracker.observe(s.Version())
+		}
+	}
+	rs.restoreTracker.wentBack()
+	for _, res := range all {
+		if res != by {
+			res.take(input{typ: inRestored})
+		}
+	}
+	rs.onWentBack()
 }
 
 // reject remembers that a resource could not be cached because of err, until the next attempt is
@@ -276,7 +305,9 @@ func (rs *resources) shedWatches() {
 // countShed counts n watches of a session that were ended, and returns n.
 func (rs *resources) countShed(s *session, n int, why string) int {
 	if n > 0 {
-		rs.shedCount.Add(uint64(n))
+		rs.mu.Lock()
+		rs.shedCount += uint64(n)
+		rs.mu.Unlock()
 		rs.log.Warn(why, "resource", s.info.GroupVersionResource.GroupResource(), "watches", n, "bytes", s.Cache().BacklogBytes())
 	}
 	return n
@@ -286,7 +317,7 @@ func (rs *resources) countShed(s *session, n int, why string) int {
 func (rs *resources) byKept() []*session {
 	kept := map[*session]int64{}
 	for _, res := range rs.all() {
-		if s := res.running.Load(); s != nil {
+		if s := res.state().session; s != nil {
 			if n := s.Cache().BacklogBytes(); n > 0 {
 				kept[s] = n
 			}
@@ -298,7 +329,7 @@ func (rs *resources) byKept() []*session {
 // keptBytes returns the memory kept for slow watches.
 func (rs *resources) keptBytes() (n int64) {
 	for _, res := range rs.all() {
-		if s := res.running.Load(); s != nil {
+		if s := res.state().session; s != nil {
 			n += s.Cache().BacklogBytes()
 		}
 	}
@@ -315,4 +346,55 @@ func (rs *resources) all() []*resource {
 	}
 	slices.SortFunc(out, func(a, b *resource) int { return cmp.Compare(a.gvr.String(), b.gvr.String()) })
 	return out
+}
+
+// shed returns how many watches were ended since they exceeded their memory.
+func (rs *resources) shed() uint64 {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	return rs.shedCount
+}
+
+// initialLoadTimeout is how long the first load of a resource delays readiness. After that its
+// reads are forwarded meanwhile.
+const initialLoadTimeout = 5 * time.Minute
+
+// readiness is how a configured resource is doing.
+type readiness struct {
+	name   string
+	how    string
+	delays bool // the replica must not be ready
+}
+
+// readiness returns how the configured resources are doing. well says whether the upstream is.
+func (rs *resources) readiness(well bool) (all []readiness) {
+	for _, res := range rs.all() {
+		if res.onDemand {
+			continue
+		}
+		if !well {
+			res.take(input{typ: inUnwell})
+		}
+		r := readiness{name: res.name(), delays: res.delaysReadiness(time.Now())}
+		switch st := res.state().standing(); {
+		case r.delays:
+			r.how = st.String()
+		case st == standingCurrent:
+			r.how = "ok"
+		case st == standingBehind:
+			r.how = "ok, but behind"
+		default:
+			r.how = "forwarded: " + st.String()
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+// delaysReadiness reports whether the replica must not be ready because of the resource: it is
+// configured, and is being loaded for the first time. A resource that cannot be cached, that the
+// upstream fails to list, or that was cached before does not delay readiness.
+func (res *resource) delaysReadiness(now time.Time) bool {
+	s := res.state()
+	return !res.onDemand && s.standing() == standingLoading && s.readySessions == 0 && now.Sub(res.created) < initialLoadTimeout
 }

@@ -52,7 +52,7 @@ func TestCachedOnDemand(t *testing.T) {
 	// Over the budget, the resource without watches is evicted, and not cached again.
 	lines := tp.watch("jane", "/apis/example.com/v1/widgets?watch=true&resourceVersion=0")
 	tp.until("it watches", func() bool { return tp.server.resources.find(widgets).watchers.Load() == 1 })
-	tp.server.resources.budget.limit.Store(1)
+	tp.server.resources.budget.setLimit(1)
 	tp.until("pods are evicted", func() bool { return tp.server.resources.find(podsResource) == nil })
 	for range lines { // over the budget still: this one is ended
 	}
@@ -104,7 +104,7 @@ func TestIdle(t *testing.T) {
 	tp.get("jane", "/api/v1/pods?resourceVersion=0")
 	tp.until("pods are cached", func() bool {
 		res := tp.server.resources.find(podsResource)
-		return res != nil && res.ready.Load() != nil
+		return res != nil && res.serving() != nil
 	})
 	tp.server.resources.evict(time.Now().Add(idleTTL + time.Minute))
 	tp.until("pods are evicted", func() bool { return tp.server.resources.find(podsResource) == nil })
@@ -146,34 +146,22 @@ func TestNewlyDefined(t *testing.T) {
 }
 
 // TestNotServedAnyMore: a resource that was cached, and that the upstream does not know any more,
-// is forwarded after some tries, and tried again in a moment.
+// is tried again in a moment.
 func TestNotServedAnyMore(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	tp := startProxy(t, u, Options{MemoryBudget: 64 << 20})
 	gone := &reflector.Error{Phase: reflector.Listing, Sentinel: reflector.ErrUnknownResource}
-	for _, tt := range []struct {
-		err      error
-		attempts int
-		ends     bool
-	}{
-		{gone, finalMissing - 1, false},
-		{gone, finalMissing, true},
-		{&reflector.Error{Sentinel: reflector.ErrForbidden}, finalAttempts - 1, false},
-		{&reflector.Error{Sentinel: reflector.ErrForbidden}, finalAttempts, true},
-		{&reflector.Error{Sentinel: reflector.ErrUnreachable}, 100, false},
-	} {
-		var ended error
-		res := &resource{resources: tp.server.resources, gvr: podsResource}
-		res.onStatus(&session{}, reflector.Status{Err: tt.err, Attempts: tt.attempts}, func(err error) { ended = err })
-		if (ended != nil) != tt.ends {
-			t.Errorf("%v, %d times: %v", tt.err, tt.attempts, ended)
-		}
-	}
 	tp.server.resources.reject(podsResource, gone)
 	until, _ := tp.server.resources.rejectedUntil.Get(podsResource)
 	if left := time.Until(until.(time.Time)); left > undefinedTTL {
 		t.Errorf("refused for %s", left)
 	}
+}
+
+func (b *memoryBudget) setLimit(n int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.limit = n
 }
 
 // TestVersionMovesOn: a resource that is configured without a version is cached in the one that the
@@ -188,7 +176,7 @@ func TestVersionMovesOn(t *testing.T) {
 	isCached := func(version string) func() bool {
 		return func() bool {
 			res := tp.server.resources.find(widgets.GroupResource().WithVersion(version))
-			return res != nil && res.ready.Load() != nil
+			return res != nil && res.serving() != nil
 		}
 	}
 	tp.until("v1 is cached", isCached("v1"))

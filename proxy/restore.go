@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"maps"
 	"sync"
 	"time"
@@ -9,7 +8,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/weirproject/weir/internal/core/request"
 	"github.com/weirproject/weir/internal/core/resourceversion"
 )
 
@@ -132,58 +130,6 @@ func (rt *restoreTracker) isUnread(gvr schema.GroupVersionResource) bool {
 	return unread && time.Since(rt.foundAt) < rereadTime
 }
 
-// errReread is returned for a read while a resource has no session. It is a 429, not a 503, since
-// neither the proxy nor the upstream is shutting down.
-var errReread = apierrors.NewTooManyRequests("The resource is being reloaded, please try again later.", retryAfterSeconds)
-
-// rereads reports whether the upstream went back, or has redefined the resource, and the resource
-// is being read for the first time since. Lists of a small one that was redefined need not wait for
-// that: they cost the upstream little. After a restore they do wait, since no watch may follow a
-// list that was forwarded before the resource has been read.
-func (res *resource) rereads() bool {
-	return res.ready.Load() == nil && resourceState(res.notReady.Load()) == stateLoading &&
-		(res.resources.restoreTracker.isUnread(res.gvr) || res.wasRedefined() && res.objects.Load() >= minProofObjects)
-}
-
-// wasRedefined reports whether the upstream has redefined the resource a short while ago, and it
-// has not been read since.
-func (res *resource) wasRedefined() bool {
-	at := res.redefined.Load()
-	return at != 0 && time.Since(time.Unix(0, at)) < rereadTime
-}
-
-// lost returns why a read can be neither served nor forwarded after the upstream went back, or nil.
-//
-// A read that resumes from before the restore gets 410, unless the session, which may be nil, can
-// resume from there. If it were forwarded, the client would permanently miss the changes between
-// that state and a later one with the same resourceVersion, since it cannot distinguish the two. It
-// gets the error immediately: by the time the resource is cached again, the upstream may have
-// reached that resourceVersion.
-//
-// A read of the current state gets 429 while the resource is reread, so that not all clients list
-// the upstream at the same time. That also applies to a resource that the upstream has redefined,
-// as all are after an upgrade.
-func (res *resource) lost(sess *session, rq *request.Request) error {
-	from := rq.ExactVersion()
-	switch {
-	case res.resources.lost(res.gvr, from), res.hasFutureVersion(sess, rq),
-		sess != nil && res.resources.restoreTracker.before(from) && !sess.Cache().CanResumeFrom(rq.ResourceVersion):
-		return wentBackSince(from)
-	case sess == nil && sendsState(rq) && res.rereads():
-		return errReread
-	}
-	return nil
-}
-
-// hasFutureVersion reports whether a read resumes from a state that may be from before the upstream
-// went back, and that the session has not come to since. The upstream may have come to it: its own
-// lists name its newest resourceVersion, and the session of a resource that does not change learns
-// of it late.
-func (res *resource) hasFutureVersion(sess *session, rq *request.Request) bool {
-	from := rq.ExactVersion()
-	return sess != nil && res.resources.restoreTracker.before(from) && from > sess.Version()
-}
-
 func wentBackSince(resourceVersion uint64) *apierrors.StatusError {
 	return apierrors.NewResourceExpired("The server has gone back to an earlier state since resourceVersion " + resourceversion.Format(resourceVersion) + ".")
 }
@@ -192,16 +138,4 @@ func wentBackSince(resourceVersion uint64) *apierrors.StatusError {
 // has since gone back, within rereadTime, and the resource has not been reread.
 func (rs *resources) lost(gvr schema.GroupVersionResource, from uint64) bool {
 	return rs.restoreTracker.before(from) && rs.restoreTracker.isUnread(gvr)
-}
-
-// checkFutureVersion decides about a read that hasFutureVersion. It asks the upstream for its
-// newest resourceVersion, in one request for all who wait.
-func (s *session) checkFutureVersion(ctx context.Context, from uint64) error {
-	switch newest, err := s.NewestVersion(ctx); {
-	case err != nil:
-		return apierrors.NewTooManyRequests("The server has gone back to an earlier state, and has not said how far it is.", retryAfterSeconds)
-	case newest < from:
-		return wentBackSince(from)
-	}
-	return nil // nothing has changed up to there, or the client has listed it
 }

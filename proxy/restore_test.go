@@ -39,10 +39,10 @@ func TestWatchAfterRestore(t *testing.T) {
 		}
 		newest = resourceversion.Number(made.ResourceVersion)
 	}
-	tp.until("the pods are followed", func() bool { return pods.ready.Load().Version() == newest })
+	tp.until("the pods are followed", func() bool { return pods.serving().Version() == newest })
 	u.deny(func(s authorizationv1.SubjectAccessReviewSpec) bool { return s.User == "eve" })
 	configmaps.refuseAs(feed.ErrWentBack)
-	tp.until("both have ended", func() bool { return pods.ready.Load() == nil && configmaps.ready.Load() == nil })
+	tp.until("both have ended", func() bool { return pods.serving() == nil && configmaps.serving() == nil })
 	u.forwarded("")
 
 	from := func(who, what string, rv uint64) (int, string) {
@@ -71,11 +71,11 @@ func TestWatchAfterRestore(t *testing.T) {
 		t.Errorf("%d requests were forwarded, want those from what is not known, those of whom it is denied, and questions", got)
 	}
 
-	tp.until("both are cached again", func() bool { return pods.ready.Load() != nil && configmaps.ready.Load() != nil })
+	tp.until("both are cached again", func() bool { return pods.serving() != nil && configmaps.serving() != nil })
 	if code, body := from("jane", "pods", before); code != http.StatusGone {
 		t.Errorf("from what the new session never had: %d %.200s", code, body)
 	}
-	if code, body := from("jane", "pods", pods.ready.Load().Version()); code != http.StatusOK {
+	if code, body := from("jane", "pods", pods.serving().Version()); code != http.StatusOK {
 		t.Errorf("from the new session's state: %d %.200s", code, body)
 	}
 	if got := u.forwarded("/api/v1/pods"); len(got) > 0 {
@@ -93,9 +93,9 @@ func TestRestoreWithoutSession(t *testing.T) {
 			tp := startProxy(t, u, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})
 			tp.ready()
 			pods, configmaps := tp.resource("pods"), tp.resource("configmaps")
-			from := pods.ready.Load().Version()
-			pods.ready.Load().end(why)
-			tp.until("the pods' session has ended", func() bool { return pods.running.Load() == nil })
+			from := pods.serving().Version()
+			pods.serving().end(why)
+			tp.until("the pods' session has ended", func() bool { return pods.state().session == nil })
 			watch := fmt.Sprintf("/api/v1/pods?watch=true&timeoutSeconds=60&resourceVersion=%d", from)
 			ended := make(chan int, 1)
 			go func() {
@@ -140,9 +140,9 @@ func TestRestoreOnDemand(t *testing.T) {
 			tp.get("jane", "/api/v1/pods?resourceVersion=0")
 			tp.until("pods are cached", func() bool {
 				pods := tp.server.resources.find(podsResource)
-				return pods != nil && pods.ready.Load() != nil
+				return pods != nil && pods.serving() != nil
 			})
-			from, session := tp.resource("pods").ready.Load().Version(), tp.resource("pods").ready.Load()
+			from, session := tp.resource("pods").serving().Version(), tp.resource("pods").serving()
 			if first == "ended" {
 				session.end(reflector.ErrUnknownResource)
 			} else {
@@ -153,7 +153,7 @@ func TestRestoreOnDemand(t *testing.T) {
 			tp.resource("configmaps").refuseAs(feed.ErrWentBack)
 			tp.until("pods are not cached", func() bool {
 				pods := tp.server.resources.find(podsResource)
-				return pods == nil || pods.ready.Load() == nil
+				return pods == nil || pods.serving() == nil
 			})
 			for _, query := range []string{"", "&pretty=true"} {
 				if code, body := tp.get("jane", fmt.Sprintf("/api/v1/pods?watch=true&timeoutSeconds=1&resourceVersion=%d%s", from, query)); code != http.StatusGone {
@@ -175,7 +175,7 @@ func TestOnDemandThroughRestart(t *testing.T) {
 			tp.get("jane", "/api/v1/pods?resourceVersion=0")
 			ready := func() *session {
 				if pods := tp.server.resources.find(podsResource); pods != nil {
-					return pods.ready.Load()
+					return pods.serving()
 				}
 				return nil
 			}
@@ -183,7 +183,7 @@ func TestOnDemandThroughRestart(t *testing.T) {
 			pods := tp.resource("pods")
 			u.forbid("/api/v1")
 			pods.refuseAs(why)
-			tp.until("one attempt has failed", func() bool { return ready() == nil && pods.state() == stateForbidden })
+			tp.until("one attempt has failed", func() bool { return ready() == nil && pods.state().standing() == standingForbidden })
 			u.forbid("")
 			tp.until("pods are cached again", func() bool { return ready() != nil })
 			if tp.resource("pods") != pods {
@@ -204,7 +204,7 @@ func TestListAfterRestore(t *testing.T) {
 	// The upstream had come much further before it was restored.
 	tp.server.resources.restoreTracker.observe(1 << 40)
 	configmaps.refuseAs(feed.ErrWentBack)
-	tp.until("both have ended", func() bool { return pods.ready.Load() == nil && configmaps.ready.Load() == nil })
+	tp.until("both have ended", func() bool { return pods.serving() == nil && configmaps.serving() == nil })
 	tp.watching(pods, configmaps)
 	made, err := u.writerPast().CoreV1().Pods("default").Create(tp.ctx, pod("new"), metav1.CreateOptions{})
 	if err != nil {
@@ -250,11 +250,11 @@ func TestRestoreFoundLate(t *testing.T) {
 	tp := startProxy(t, u, Options{Resources: []string{"pods", "configmaps"}, timeouts: leisurely()})
 	tp.ready()
 	pods, configmaps := tp.resource("pods"), tp.resource("configmaps")
-	past := pods.ready.Load().Version() + 1000 // which the upstream had reached
+	past := pods.serving().Version() + 1000 // which the upstream had reached
 	for _, res := range []*resource{pods, configmaps} {
-		res.ready.Load().end(errRedefined)
+		res.serving().end(errRedefined)
 	}
-	tp.until("both have ended", func() bool { return pods.running.Load() == nil && configmaps.running.Load() == nil })
+	tp.until("both have ended", func() bool { return pods.state().session == nil && configmaps.state().session == nil })
 	restores := &tp.server.resources.restoreTracker
 	restores.sessionBegan(pods.gvr)
 	restores.sessionEnded(pods.gvr, past, false)

@@ -1,11 +1,9 @@
 package proxy
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"runtime/debug"
-	"strconv"
 	"strings"
 	"time"
 
@@ -138,18 +136,6 @@ func ofTerminal(r *http.Request) bool {
 	return strings.HasPrefix(agent, "curl") || strings.HasPrefix(agent, "Wget")
 }
 
-// sendsState reports whether the answer is the state of many objects: of a LIST, except a small
-// page or a later one, or of a WATCH that does not resume.
-func sendsState(rq *request.Request) bool {
-	return rq.Name == "" && rq.ExactVersion() == 0 && rq.Continue == nil && !smallPage(rq)
-}
-
-// smallPage reports whether a request is a LIST of no more objects than a proof of freshness costs.
-// A WATCH ignores its limit.
-func smallPage(rq *request.Request) bool {
-	return !rq.Watch && rq.Limit > 0 && rq.Limit < minProofObjects
-}
-
 // detachURL gives a request with a long target a URL whose parts do not share the memory of the
 // target, since some of them are kept after the request. The host of an absolute target may have
 // any length.
@@ -166,10 +152,8 @@ func detachURL(r *http.Request) {
 // the caller may not read, or accepts only what the proxy does not have: the upstream says so. It
 // answers 406 before it looks at the token, and it understands the token.
 func (s *Server) expired(w http.ResponseWriter, r *http.Request, rq *request.Request) bool {
-	if res := s.resources.find(rq.GVR()); res != nil {
-		if sess := res.readSession(); sess != nil && !sess.encodes(r, rq) {
-			return false
-		}
+	if s.resources.refusesToken(rq, ofTerminal(r)) {
+		return false
 	}
 	_, d := s.authorize(r, rq)
 	if d == decisionDeny {
@@ -187,19 +171,9 @@ func (s *Server) expired(w http.ResponseWriter, r *http.Request, rq *request.Req
 // it cannot.
 func (s *Server) serveRead(a *responseWriter, r *http.Request, rq *request.Request) bool {
 	begun := time.Now()
-	res := s.resources.find(rq.GVR())
-	if res == nil && !s.resources.canAdd(rq.GVR()) {
+	read := s.resources.read(rq, ofTerminal(r))
+	if read == nil {
 		return false
-	}
-	prove := rq.Consistent() && (rq.Name != "" || !s.resources.skipsProof[rq.GVR().GroupResource()]) || s.tooStale(res, rq)
-	if prove && !s.wantsProof(res, rq) {
-		return false
-	}
-	if res != nil {
-		sess := res.readSession()
-		if sess != nil && sess.unknown.Load() || res.lost(sess, rq) == nil && (sess == nil || !sess.canServe(r, rq)) {
-			return false
-		}
 	}
 	who, d := s.authorize(r, rq)
 	if p := slotOf(r); p != nil {
@@ -209,41 +183,24 @@ func (s *Server) serveRead(a *responseWriter, r *http.Request, rq *request.Reque
 		}
 	}
 	switch {
-	case res != nil && (d == decisionUnanswered || d == decisionOverloaded):
+	case read.isCached() && (d == decisionUnanswered || d == decisionOverloaded):
 		s.refuseUnread(a, r, d.err())
 		return true
 	case d != decisionAllow && d != decisionGrace: // the upstream answers, with its own message
 		return false
-	case res == nil: // cache it for later readers
-		s.resources.add(rq.GVR())
+	case !read.isCached():
+		read.add()
 		return false
 	}
-	wait, cancel := context.WithTimeout(r.Context(), s.opts.timeouts.proof)
-	defer cancel()
-	res.awaitReread(wait, rq, prove)
-	sess := res.ready.Load()
-	lost := res.lost(sess, rq)
-	if from := rq.ExactVersion(); res.hasFutureVersion(sess, rq) && !s.resources.lost(rq.GVR(), from) {
-		lost = sess.checkFutureVersion(r.Context(), from)
-	}
+	got := read.wait(r.Context())
 	switch {
-	case lost != nil:
-	case sess == nil:
+	case got == outcome{}:
 		return false
-	case prove && (sess.isSmall() || !sess.ProveCurrent(wait)):
-		return false
-	case !sess.waitForVersion(r.Context(), rq):
-		late := watchcache.TooLargeError(rq.MinVersion(), sess.Version())
-		if rq.Continue != nil {
-			lost = late
-			break
-		}
-		a.rest = func() { s.forwardWithTimeout(a, r, late) }
+	case got.late:
+		a.rest = func() { s.forwardWithTimeout(a, r, got.err) }
 		return true
-	case !sess.canServe(r, rq): // the log may have moved on meanwhile
-		return false
 	}
-	return s.answer(a, r, &servedRead{rq, res, sess, who, d}, begun, lost)
+	return s.answer(a, r, &servedRead{read, got.session, who, d}, begun, got.err)
 }
 
 // answer answers a read from a session, or begins to, or, if lost is not nil, with that. It returns
@@ -270,34 +227,9 @@ func (s *Server) answer(a *responseWriter, r *http.Request, rq *servedRead, begu
 	return true
 }
 
-// wantsProof reports whether a consistent read waits for a proof of freshness. A read that costs
-// the upstream no more than that is forwarded. A resource that is not cached is added first. A read
-// of one that is being reread waits, see resource.lost.
-func (s *Server) wantsProof(res *resource, rq *request.Request) bool {
-	if rq.Consistent() && (s.opts.ForwardConsistent || rq.Name != "" || smallPage(rq)) {
-		return false
-	}
-	if res == nil || res.rereads() {
-		return true
-	}
-	sess := res.readSession()
-	return sess != nil && !sess.isSmall()
-}
-
-// tooStale reports whether the session is older than Options.MaxStaleness allows for a read that
-// need not be consistent.
-func (s *Server) tooStale(res *resource, rq *request.Request) bool {
-	if s.opts.MaxStaleness <= 0 || res == nil || rq.ExactVersion() > 0 || rq.Continue != nil {
-		return false
-	}
-	sess := res.ready.Load()
-	return sess != nil && time.Since(sess.LastHeard()) > s.opts.MaxStaleness
-}
-
 // servedRead is a read that is answered from a session.
 type servedRead struct {
-	*request.Request
-	resource *resource
+	*cacheRead
 	session  *session
 	who      user.Info
 	decision decision // that allowed it
@@ -306,8 +238,7 @@ type servedRead struct {
 // serveFrom answers a read, or begins to. It writes to w, a or a writer above it.
 func (s *Server) serveFrom(a *responseWriter, w http.ResponseWriter, r *http.Request, rq *servedRead) {
 	s.served.WithLabelValues(rq.Group, rq.Resource, rq.Verb).Inc()
-	rq.session.warnings.add(w.Header())
-	w.Header().Set("Age", strconv.FormatInt(int64(max(time.Since(rq.session.LastHeard()), 0)/time.Second), 10))
+	rq.session.addHeaders(w.Header())
 	r = r.WithContext(watchcache.WithPayer(r.Context(), s.unread.payer(rq.who)))
 	if rq.Verb == "watch" {
 		s.beginWatch(a, w, r, rq)

@@ -239,7 +239,7 @@ func TestNewerUpstream(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
 	tp.ready()
-	tp.server.resources.all()[0].ready.Load().info.unknownFields = true
+	tp.server.resources.all()[0].serving().info.unknownFields = true
 	const protobuf = "application/vnd.kubernetes.protobuf"
 	for accept, upstream := range map[string]bool{
 		"application/json": true, "": true, protobuf: false, protobuf + ",application/json": false,

@@ -57,7 +57,7 @@ func (s *Server) shutDown(ctx context.Context, delay time.Duration, until func(c
 	begun := time.Now()
 	s.opts.Log.Info("shutting down", "delay", delay)
 
-	ending.Go(func() { s.catchUp(ctx) })
+	ending.Go(func() { s.resources.catchUp(ctx) })
 	until(ctx, 2)
 	s.shutdownPhase.Store(int32(phaseGoingAway))
 	until(ctx, 4)
@@ -72,19 +72,6 @@ func (s *Server) shutDown(ctx context.Context, delay time.Duration, until func(c
 	cancel()
 	ending.Wait()
 	return s.Close()
-}
-
-// catchUp proves the watched resources current, so that the last bookmarks are as new as possible.
-// Another replica may have started after the last change, and then knows nothing of
-// resourceVersions before its start.
-func (s *Server) catchUp(ctx context.Context) {
-	var all sync.WaitGroup
-	for _, res := range s.resources.all() {
-		if sess := res.ready.Load(); sess != nil && res.watchers.Load() > 0 {
-			all.Go(func() { sess.ProveCurrent(ctx) })
-		}
-	}
-	all.Wait()
 }
 
 // sendsGoaway reports whether the response asks the client to use another connection: the server

@@ -140,11 +140,11 @@ func TestShutdownOfLater(t *testing.T) {
 		return !tp.server.forwardedWatches.until.IsZero()
 	})
 	res := tp.server.resources.find(podsResource)
-	if res.ready.Load() != nil {
+	if res.serving() != nil {
 		t.Fatal("it is cached already")
 	}
 	u.block("")
-	tp.until("it is cached", func() bool { return res.ready.Load() != nil })
+	tp.until("it is cached", func() bool { return res.serving() != nil })
 	u.forwarded("")
 	resp := tp.open(tp.client, http.MethodGet, "/api/v1/pods?watch=true&resourceVersion=0&allowWatchBookmarks=true", "Authorization", "Bearer token-jane")
 	if passed := u.forwarded("/api/v1/pods"); len(passed) > 0 {

@@ -219,7 +219,7 @@ func (tp *testProxy) ready() {
 }
 
 // refuseAs ends the session of a resource for a reason that its feed finds.
-func (res *resource) refuseAs(why error) { res.endSession(res.ready.Load().end, why) }
+func (res *resource) refuseAs(why error) { res.take(input{typ: inRefused, err: why}) }
 
 // watching waits until resources are cached, and watched too: only then can the proxy prove how
 // current they are. They are served some moments earlier.
@@ -227,7 +227,7 @@ func (tp *testProxy) watching(of ...*resource) {
 	tp.t.Helper()
 	for _, res := range of {
 		tp.until(res.gvr.Resource+" are watched", func() bool {
-			sess := res.ready.Load()
+			sess := res.serving()
 			if sess == nil {
 				return false
 			}

@@ -36,7 +36,7 @@ func (tp *testProxy) cached(gvr schema.GroupVersionResource) {
 	tp.until(gvr.String()+" is cached", func() bool {
 		tp.get("jane", "/apis/"+gvr.GroupVersion().String()+"/"+gvr.Resource+"?resourceVersion=0")
 		res := tp.server.resources.find(gvr)
-		return res != nil && res.ready.Load() != nil
+		return res != nil && res.serving() != nil
 	})
 }
 
@@ -118,7 +118,7 @@ func TestByPreference(t *testing.T) {
 	rs := &resources{byGVR: map[schema.GroupVersionResource]*resource{}}
 	for version, configured := range map[string]bool{"v1": false, "v2": false, "v3": true} {
 		gvr := widgetsV1.GroupResource().WithVersion(version)
-		rs.byGVR[gvr] = &resource{gvr: gvr, configured: configured, created: now}
+		rs.byGVR[gvr] = &resource{gvr: gvr, settings: settings{onDemand: !configured}, created: now}
 	}
 	rs.byGVR[widgetsV2].created = now.Add(-time.Hour)
 	var order []string

@@ -234,7 +234,7 @@ func TestRelist(t *testing.T) {
 		tp.next(lines, want)
 	}
 	on := tp.server.resources.all()[0]
-	if n := on.sessions.Load(); n != 1 {
+	if n := on.state().sessions; n != 1 {
 		t.Errorf("%d stores", n)
 	}
 	// From what the first of these events carried, all come again.
@@ -299,10 +299,10 @@ func TestStartOver(t *testing.T) {
 	if code, _ := tp.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusTooManyRequests {
 		t.Errorf("a list while it is reread: %d", code)
 	}
-	tp.until("cached again", func() bool { return res.ready.Load() != nil && res.sessions.Load() == 2 })
+	tp.until("cached again", func() bool { return res.serving() != nil && res.state().sessions == 2 })
 
 	// What is not reached again is gone, and what was never there may come.
-	now := resourceversion.Number(res.ready.Load().Store().ResourceVersion())
+	now := resourceversion.Number(res.serving().Store().ResourceVersion())
 	res.resources.restoreTracker.observe(now + 1000)
 	res.resources.restoreTracker.wentBack()
 	res.resources.restoreTracker.sessionBegan(res.gvr)
@@ -315,7 +315,7 @@ func TestStartOver(t *testing.T) {
 		t.Errorf("%d %s", code, body)
 	}
 	res.refuseAs(feed.ErrRelistTooLarge)
-	tp.until("cached a third time", func() bool { return res.ready.Load() != nil && res.sessions.Load() == 3 })
+	tp.until("cached a third time", func() bool { return res.serving() != nil && res.state().sessions == 3 })
 	// The metric counts only sessions that ended before the resource could be read.
 	const failed = `apiserver_watch_cache_initialization_errors_total{group="",resource="pods"} `
 	if _, body := tp.get("jane", "/metrics"); !strings.Contains(body, failed+"0\n") {
@@ -343,7 +343,7 @@ func TestAllStartOver(t *testing.T) {
 		t.Errorf("the watch of the other one ends with %s", last)
 	}
 	restarted := func(res *resource, starts uint64) bool {
-		return res.ready.Load() != nil && res.sessions.Load() == starts
+		return res.serving() != nil && res.state().sessions == starts
 	}
 	tp.until("both are cached again", func() bool { return restarted(finder, 2) && restarted(other, 2) })
 	finder.refuseAs(feed.ErrRelistTooLarge)

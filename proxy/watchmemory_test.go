@@ -51,7 +51,7 @@ func TestWatchMemory(t *testing.T) {
 		for range lines { // it takes everything
 		}
 	}()
-	tp.until("it is let go", func() bool { return tp.server.resources.shedCount.Load() > 0 && res.watchers.Load() == 1 })
+	tp.until("it is let go", func() bool { return tp.server.resources.shed() > 0 && res.watchers.Load() == 1 })
 }
 
 // takeSlowly takes what a watch sends by HTTP/2, 8 KiB each 25 ms, until the test ends.
@@ -118,7 +118,7 @@ func (tp *testProxy) keepChanging() {
 }
 
 // kept returns what is kept for the watches of a resource, in bytes.
-func (res *resource) kept() int64 { return res.running.Load().Cache().BacklogBytes() }
+func (res *resource) kept() int64 { return res.state().session.Cache().BacklogBytes() }
 
 // overMemory reports whether watches take more than they may, after that was lowered to less than
 // they take if lower is set.
@@ -145,7 +145,7 @@ func TestStuckBehindSlow(t *testing.T) {
 	tp.keepChanging()
 	tp.until("both are slow, and more is kept for pods", func() bool { return maps.kept() > 20_000 && pods.kept() > maps.kept() })
 	tp.until("who takes nothing is let go", func() bool { return tp.overMemory(true) && maps.watchers.Load() == 0 })
-	if tp.server.resources.shedCount.Load() == 0 {
+	if tp.server.resources.shed() == 0 {
 		t.Error("it is not counted")
 	}
 }
@@ -163,7 +163,7 @@ func TestSlowIsShed(t *testing.T) {
 	tp.until("it is slow", func() bool { return pods.kept() > 20_000 })
 	tp.overMemory(true)
 	tp.until("there is room", func() bool { return !tp.overMemory(false) })
-	if pods.watchers.Load() != 0 || tp.server.resources.shedCount.Load() != 1 {
-		t.Errorf("%d were let go, %d are left", tp.server.resources.shedCount.Load(), pods.watchers.Load())
+	if pods.watchers.Load() != 0 || tp.server.resources.shed() != 1 {
+		t.Errorf("%d were let go, %d are left", tp.server.resources.shed(), pods.watchers.Load())
 	}
 }

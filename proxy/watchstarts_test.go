@@ -39,7 +39,7 @@ func TestWatchStarts(t *testing.T) {
 		try("jane", how, http.StatusTooManyRequests)
 		try("john", how, http.StatusOK)
 	}
-	try("jane", "&resourceVersion="+tp.resource("pods").ready.Load().Store().ResourceVersion(), http.StatusOK)
+	try("jane", "&resourceVersion="+tp.resource("pods").serving().Store().ResourceVersion(), http.StatusOK)
 	for i := range all - all/2 {
 		in.acquire(tp.ctx, flow{level: levelEveryone, caller: fmt.Sprint("user jack ", i/2)})
 	}

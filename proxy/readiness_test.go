@@ -9,7 +9,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/core/reflector"
@@ -100,9 +99,9 @@ func TestNotReadyAfterAnOutage(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	tp := startProxy(t, u, Options{})
 	tp.ready()
-	res := newResource(tp.server.resources, schema.GroupVersionResource{Version: "v1", Resource: "pods"}, true)
+	res := newResource(tp.server.resources, podsResource, settings{})
 	for range finalAttempts {
-		res.recordError(apierrors.NewInternalError(errors.New("not well")))
+		res.take(input{typ: inDescribed, err: apierrors.NewInternalError(errors.New("not well"))})
 	}
 	if res.delaysReadiness(time.Now()) {
 		t.Error("one that fails delays readiness")
@@ -141,7 +140,7 @@ func TestNotReadyWhileRead(t *testing.T) {
 	res = tp.server.resources.all()[0]
 	u.block("/api/v1/pods")
 	res.refuseAs(feed.ErrRelistTooLarge)
-	tp.until("it is being read again", func() bool { return res.state() == stateLoading })
+	tp.until("it is being read again", func() bool { return res.state().standing() == standingLoading })
 	if code, body := tp.get("jane", "/readyz?verbose"); code != http.StatusOK || !strings.Contains(body, "[+]resource/pods forwarded: being read\n") {
 		t.Errorf("%d %s", code, body)
 	}
@@ -162,28 +161,6 @@ func TestNotReadyWithoutIdentity(t *testing.T) {
 	tp.ready()
 }
 
-// TestRestartDelay: the delay is short after a session that was ready, such as one of a redefined
-// resource, and grows after each session that was not.
-func TestRestartDelay(t *testing.T) {
-	var delay time.Duration
-	for i, tt := range []struct {
-		wasReady bool
-		want     time.Duration
-	}{
-		{false, time.Second},
-		{false, 2 * time.Second},
-		{false, 4 * time.Second},
-		{false, 5 * time.Second},
-		{true, time.Second},
-		{true, time.Second},
-		{false, 2 * time.Second},
-	} {
-		if delay = restartDelay(time.Second, delay, tt.wasReady); delay != tt.want {
-			t.Errorf("session %d: %v, not %v", i+1, delay, tt.want)
-		}
-	}
-}
-
 // TestDeletedDefinition: as soon as the upstream answers that it has no such resource, reads of it
 // are forwarded, though the session goes on for some attempts more: another API server may have
 // answered. Once the upstream has it again, the proxy answers.
@@ -192,7 +169,7 @@ func TestDeletedDefinition(t *testing.T) {
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
 	tp.ready()
 	const path = "/api/v1/pods"
-	sess := tp.resource("pods").ready.Load()
+	sess := tp.resource("pods").serving()
 	u.mu.Lock()
 	u.missing = path
 	u.mu.Unlock()
@@ -204,13 +181,13 @@ func TestDeletedDefinition(t *testing.T) {
 			t.Errorf("%s: %d %.200s", query, code, body)
 		}
 	}
-	if tp.resource("pods").ready.Load() != sess {
+	if tp.resource("pods").serving() != sess {
 		t.Fatal("the session has ended meanwhile")
 	}
 	u.mu.Lock()
 	u.missing = ""
 	u.mu.Unlock()
-	tp.until("the upstream has it again", func() bool { return sess.Reflector().Status().Err == nil || tp.resource("pods").ready.Load() != sess })
+	tp.until("the upstream has it again", func() bool { return sess.Reflector().Status().Err == nil || tp.resource("pods").serving() != sess })
 	tp.ready()
 	u.forwarded("")
 	tp.until("the proxy answers", func() bool {

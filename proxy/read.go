@@ -1,0 +1,270 @@
+package proxy
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/weirproject/weir/internal/core/request"
+	"github.com/weirproject/weir/internal/serve/watchcache"
+)
+
+// cacheRead is a read that the cache may answer. It belongs to one goroutine.
+type cacheRead struct {
+	*request.Request
+	resources *resources
+	resource  *resource // nil: it is not cached
+	indents   bool      // JSON would be indented for the client
+	prove     bool      // a proof is needed that the session is current
+}
+
+// read returns a read that the cache may answer, or nil if it must be forwarded. indents says that
+// JSON is to be indented for the client.
+func (rs *resources) read(rq *request.Request, indents bool) *cacheRead {
+	rd := &cacheRead{Request: rq, resources: rs, resource: rs.find(rq.GVR()), indents: indents}
+	if rd.resource == nil && !rs.canAdd(rq.GVR()) {
+		return nil
+	}
+	rd.prove = rq.Consistent() && (rq.Name != "" || !rs.skipsProof[rq.GVR().GroupResource()]) || rd.tooStale()
+	if rd.prove && !rd.wantsProof() {
+		return nil
+	}
+	if rd.resource == nil {
+		return rd
+	}
+	st := rd.resource.read()
+	s := st.serving()
+	if s != nil && st.unknown || rd.lost(st) == nil && (s == nil || !s.canServe(rq, indents)) {
+		return nil
+	}
+	return rd
+}
+
+// isCached reports whether the resource is cached, or is about to be.
+func (rd *cacheRead) isCached() bool { return rd.resource != nil }
+
+// add starts caching the resource, for later reads.
+func (rd *cacheRead) add() { rd.resources.add(rd.GVR()) }
+
+// watch counts a watch of the resource, until leave is called.
+func (rd *cacheRead) watch() (leave func()) {
+	rd.resource.watchers.Add(1)
+	return func() { rd.resource.watchers.Add(-1) }
+}
+
+// refusesToken reports whether the upstream answers a read with a continue token of ours that can
+// no longer be served: the read accepts only what the cache does not have.
+func (rs *resources) refusesToken(rq *request.Request, indents bool) bool {
+	res := rs.find(rq.GVR())
+	if res == nil {
+		return false
+	}
+	s := res.read().serving()
+	return s != nil && !s.encodes(rq, indents)
+}
+
+// outcome says how a read is answered: from the session, unless err is set. The zero value means
+// that it is forwarded.
+type outcome struct {
+	session *session
+	err     error
+	// late means that the read is forwarded, and gets err if the upstream does not answer in time:
+	// the session has not come to the resourceVersion that the read needs.
+	late bool
+}
+
+// wait waits until the session is fresh enough for a read of a cached resource.
+func (rd *cacheRead) wait(ctx context.Context) outcome {
+	proof, cancel := context.WithTimeout(ctx, rd.resources.opts.timeouts.proof)
+	defer cancel()
+	rd.awaitReread(proof)
+	st := rd.resource.state()
+	s, err := st.serving(), rd.lost(st)
+	if from := rd.ExactVersion(); rd.hasFutureVersion(s) && !rd.resources.lost(rd.GVR(), from) {
+		err = s.checkFutureVersion(ctx, from)
+	}
+	switch {
+	case err != nil:
+		return outcome{session: s, err: err}
+	case s == nil, rd.prove && (s.isSmall() || !s.ProveCurrent(proof)):
+		return outcome{}
+	case !s.waitForVersion(ctx, rd.Request):
+		return outcome{s, watchcache.TooLargeError(rd.MinVersion(), s.Version()), rd.Continue == nil}
+	case !s.canServe(rd.Request, rd.indents): // the log may have moved on meanwhile
+		return outcome{}
+	}
+	return outcome{session: s}
+}
+
+// wantsProof reports whether a consistent read waits for a proof of freshness. A read that costs
+// the upstream no more than that is forwarded. A resource that is not cached is added first. A read
+// of one that is being reread waits, see lost.
+func (rd *cacheRead) wantsProof() bool {
+	if rd.Consistent() && (rd.resources.opts.ForwardConsistent || rd.Name != "" || smallPage(rd.Request)) {
+		return false
+	}
+	if rd.resource == nil || rd.resource.rereads(rd.resource.state()) {
+		return true
+	}
+	s := rd.resource.read().serving()
+	return s != nil && !s.isSmall()
+}
+
+// tooStale reports whether the session is older than Options.MaxStaleness allows for a read that
+// need not be consistent.
+func (rd *cacheRead) tooStale() bool {
+	most := rd.resources.opts.MaxStaleness
+	if most <= 0 || rd.resource == nil || rd.ExactVersion() > 0 || rd.Continue != nil {
+		return false
+	}
+	s := rd.resource.serving()
+	return s != nil && time.Since(s.LastHeard()) > most
+}
+
+// sendsState reports whether the answer is the state of many objects: of a LIST, except a small
+// page or a later one, or of a WATCH that does not resume.
+func sendsState(rq *request.Request) bool {
+	return rq.Name == "" && rq.ExactVersion() == 0 && rq.Continue == nil && !smallPage(rq)
+}
+
+// smallPage reports whether a request is a LIST of no more objects than a proof of freshness costs.
+// A WATCH ignores its limit.
+func smallPage(rq *request.Request) bool {
+	return !rq.Watch && rq.Limit > 0 && rq.Limit < minProofObjects
+}
+
+// errReread is returned for a read while a resource has no session. It is a 429, not a 503, since
+// neither the proxy nor the upstream is shutting down.
+var errReread = apierrors.NewTooManyRequests("The resource is being reloaded, please try again later.", retryAfterSeconds)
+
+// rereads reports whether the upstream went back, or has redefined the resource, and the resource
+// is being read for the first time since. Lists of a small one that was redefined need not wait for
+// that: they cost the upstream little. After a restore they do wait, since no watch may follow a
+// list that was forwarded before the resource has been read.
+func (res *resource) rereads(st *state) bool {
+	return st.phase != phaseServing && st.unserved == standingLoading &&
+		(res.resources.restoreTracker.isUnread(res.gvr) || st.wasRedefined(time.Now()) && st.objects >= minProofObjects)
+}
+
+// lost returns why a read can be neither served nor forwarded after the upstream went back, or nil.
+//
+// A read that resumes from before the restore gets 410, unless the session, if there is one, can
+// resume from there. If it were forwarded, the client would permanently miss the changes between
+// that state and a later one with the same resourceVersion, since it cannot distinguish the two. It
+// gets the error immediately: by the time the resource is cached again, the upstream may have
+// reached that resourceVersion.
+//
+// A read of the current state gets 429 while the resource is reread, so that not all clients list
+// the upstream at the same time. That also applies to a resource that the upstream has redefined,
+// as all are after an upgrade.
+func (rd *cacheRead) lost(st *state) error {
+	s, from, restores := st.serving(), rd.ExactVersion(), &rd.resources.restoreTracker
+	switch {
+	case rd.resources.lost(rd.GVR(), from), rd.hasFutureVersion(s),
+		s != nil && restores.before(from) && !s.Cache().CanResumeFrom(rd.ResourceVersion):
+		return wentBackSince(from)
+	case s == nil && sendsState(rd.Request) && rd.resource.rereads(st):
+		return errReread
+	}
+	return nil
+}
+
+// hasFutureVersion reports whether a read resumes from a state that may be from before the upstream
+// went back, and that the session, which may be nil, has not come to since. The upstream may have
+// come to it: its own lists name its newest resourceVersion, and the session of a resource that
+// does not change learns of it late.
+func (rd *cacheRead) hasFutureVersion(s *session) bool {
+	from := rd.ExactVersion()
+	return s != nil && rd.resources.restoreTracker.before(from) && from > s.Version()
+}
+
+// checkFutureVersion decides about a read that hasFutureVersion. It asks the upstream for its
+// newest resourceVersion, in one request for all who wait.
+func (s *session) checkFutureVersion(ctx context.Context, from uint64) error {
+	switch newest, err := s.NewestVersion(ctx); {
+	case err != nil:
+		return apierrors.NewTooManyRequests("The server has gone back to an earlier state, and has not said how far it is.", retryAfterSeconds)
+	case newest < from:
+		return wentBackSince(from)
+	}
+	return nil // nothing has changed up to there, or the client has listed it
+}
+
+// maxRereadWaiters bounds the requests that wait for one resource at a time. Each has a seat.
+const maxRereadWaiters = 100
+
+// rereadQueue has the requests that wait for a resource that is being reread. The zero value is
+// empty. It is safe for concurrent use.
+type rereadQueue struct {
+	mu      sync.Mutex
+	waiting int
+	done    chan struct{} // closed when the resource is followed; nil: no request waits
+}
+
+// join returns a channel that is closed when the resource is followed, or nil if too many wait
+// already. Otherwise the caller calls leave when it waits no longer.
+func (q *rereadQueue) join() <-chan struct{} {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.waiting == maxRereadWaiters {
+		return nil
+	}
+	q.waiting++
+	if q.done == nil {
+		q.done = make(chan struct{})
+	}
+	return q.done
+}
+
+func (q *rereadQueue) leave() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.waiting--
+}
+
+// release unblocks all waiting requests.
+func (q *rereadQueue) release() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.done != nil {
+		close(q.done)
+		q.done = nil
+	}
+}
+
+// awaitReread blocks until the resource is cached and followed, if the read would otherwise get 429
+// because the resource is being reread, or needs a proof from a session that is about to watch the
+// upstream. It gives up after timeouts.reread, when ctx ends, or immediately if too many wait.
+func (rd *cacheRead) awaitReread(ctx context.Context) {
+	if !rd.isReread() {
+		return
+	}
+	queue := &rd.resource.rereaders
+	followed := queue.join()
+	if followed == nil {
+		return
+	}
+	defer queue.leave()
+	// This is checked once more after joining: it may have been released meanwhile.
+	if !rd.isReread() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, rd.resources.opts.timeouts.reread)
+	defer cancel()
+	select {
+	case <-followed:
+	case <-ctx.Done():
+	}
+}
+
+// isReread reports whether it is worth waiting for the resource to be cached and followed.
+func (rd *cacheRead) isReread() bool {
+	st := rd.resource.state()
+	s := st.serving()
+	if s == nil {
+		return apierrors.IsTooManyRequests(rd.lost(st))
+	}
+	return rd.prove && !st.follows && s.Reflector().Status().Err == nil
+}

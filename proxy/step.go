@@ -1,0 +1,280 @@
+package proxy
+
+import (
+	"errors"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/weirproject/weir/internal/core/reflector"
+	"github.com/weirproject/weir/internal/serve/feed"
+)
+
+const (
+	// finalAttempts is how many attempts in a row must be refused before a session ends. An API server
+	// that has just started refuses what it has not loaded yet, such as custom resources and
+	// permissions.
+	finalAttempts = 4
+	// finalMissing is finalAttempts for a resource that the upstream does not know, which is retried
+	// more often: 3 to 6 s.
+	finalMissing = 8
+	// maxRestartDelay bounds the pause between two sessions of a resource.
+	maxRestartDelay = 5 * time.Second
+)
+
+// errOtherVersion ends a resource that is to be cached in another version.
+var errOtherVersion = errors.New("the upstream prefers another version")
+
+// step returns the state that follows from s and in, and the actions to perform. It is the whole
+// logic of how a resource is cached. It has no clock, and makes no request.
+func step(s state, in input) (state, []action) {
+	m := machine{state: s, in: in}
+	switch in.typ {
+	case inBegin, inWoke:
+		m.begin()
+	case inPreferred:
+		m.preferred()
+	case inDescribed:
+		m.described()
+	case inListed:
+		m.listed()
+	case inStatus:
+		m.status()
+	case inChecked:
+		m.checked()
+	case inRefused:
+		m.refused()
+	case inRestored:
+		if m.session != nil {
+			m.do(end{feed.ErrWentBack})
+		}
+	case inEnded:
+		m.ended()
+	case inUnwell:
+		m.failures = 0 // what failed was perhaps not the resource
+	case inStop:
+		if !m.stopping {
+			m.stopping = true
+			m.do(cancel{})
+		}
+	}
+	return m.state, m.actions
+}
+
+// machine is one call of step in progress.
+type machine struct {
+	state
+	in      input
+	actions []action
+}
+
+func (m *machine) do(a action) { m.actions = append(m.actions, a) }
+
+// begin starts an attempt to cache the resource.
+func (m *machine) begin() {
+	switch {
+	case m.stopping:
+		m.finish(nil)
+	case m.unresolved:
+		m.phase = phaseAsking
+		m.do(ask{})
+	default:
+		m.phase = phaseDescribing
+		m.do(describe{})
+	}
+}
+
+func (m *machine) finish(err error) {
+	m.phase = phaseFinished
+	m.do(finish{err})
+}
+
+func (m *machine) sleep(d time.Duration) {
+	m.phase = phaseWaiting
+	m.do(sleep{d})
+}
+
+// preferred handles the answer which version the upstream prefers.
+func (m *machine) preferred() {
+	switch {
+	case m.stopping, m.unresolved && m.in.err == nil:
+		m.finish(nil)
+	case m.unresolved:
+		m.fail(m.in.err)
+		m.sleep(maxRestartDelay)
+	case m.in.other:
+		m.finish(errOtherVersion)
+	default:
+		m.retry(m.cause)
+	}
+}
+
+// described starts a session, if the upstream has described the resource.
+func (m *machine) described() {
+	m.sessionState = sessionState{}
+	if m.in.err != nil {
+		m.over(m.in.err)
+		return
+	}
+	m.sessions++
+	m.session, m.phase = m.in.session, phaseLoading
+	m.do(run{})
+}
+
+// listed lets the session answer reads.
+func (m *machine) listed() {
+	m.phase, m.readySessions = phaseServing, m.readySessions+1
+	m.err, m.failures, m.unserved, m.delay, m.redefined = "", 0, standingLoading, 0, time.Time{}
+	m.do(cached{})
+}
+
+// status handles a status of the reflector. It ends a session that must not go on serving: the
+// resource is gone, or the proxy may no longer read it.
+func (m *machine) status() {
+	err := m.in.err
+	if m.in.watching && !m.follows {
+		m.follows = true
+		m.do(release{})
+	}
+	if m.in.synced && !m.in.watching { // the upstream ends the watches of a resource that is redefined
+		m.do(checkSoon{})
+	}
+	failed := m.in.attempts > m.attempts
+	m.attempts, m.unknown = m.in.attempts, errors.Is(err, reflector.ErrUnknownResource)
+	m.noteBehind()
+	if err == nil {
+		m.err = ""
+		return
+	}
+	m.err = err.Error()
+	if failed {
+		m.countFailure(err)
+	}
+	if m.attempts >= finalAttempts && (m.attempts >= finalMissing || !m.unknown) && isFinal(err) {
+		m.do(end{err})
+	}
+}
+
+// isFinal reports whether a session must end if its requests keep failing with err.
+func isFinal(err error) bool {
+	for _, final := range []error{
+		reflector.ErrUnknownResource, reflector.ErrMethodNotAllowed, reflector.ErrForbidden, reflector.ErrUnauthorized,
+		reflector.ErrRejected, reflector.ErrEncoding,
+	} {
+		if errors.Is(err, final) {
+			return true
+		}
+	}
+	return false
+}
+
+// noteBehind logs when a cached resource falls behind its upstream, and when it is current again.
+func (m *machine) noteBehind() {
+	switch {
+	case m.in.err != nil && m.behindSince.IsZero() && m.phase == phaseServing:
+		m.behindSince = m.in.at
+		m.do(note{text: "a resource is behind its upstream", err: m.in.err})
+	case m.in.err == nil && !m.behindSince.IsZero():
+		m.do(note{text: "a resource is current again", behind: m.in.at.Sub(m.behindSince)})
+		m.behindSince = time.Time{}
+	}
+}
+
+// checked ends the session if the resource is served by another server, has another definition, or
+// the upstream has refused finalAttempts checks in a row.
+func (m *machine) checked() {
+	err := m.in.err
+	switch {
+	case m.in.redefined:
+		m.do(end{errRedefined})
+		return
+	case err == nil:
+		m.refusals = 0
+	case apierrors.IsForbidden(err) || apierrors.IsNotFound(err):
+		m.refusals++
+	}
+	if errors.Is(err, errAggregated) || m.refusals == finalAttempts {
+		m.do(end{err})
+	}
+}
+
+// refused ends the session. If the upstream went back, the sessions of all other resources end too,
+// and all watches that were forwarded: they may find it only when the same resourceVersions exist
+// again, and then nothing shows what was lost. A resource has no session for a while if its last
+// one ended for another reason, for instance because an upstream that has just started does not
+// know it yet.
+func (m *machine) refused() {
+	m.do(end{m.in.err})
+	if errors.Is(m.in.err, feed.ErrWentBack) {
+		m.do(endOthers{})
+	}
+}
+
+// ended handles the end of the session. Its cause decides how watches end, and how the next session
+// begins.
+func (m *machine) ended() {
+	cause := m.in.err
+	switch {
+	case m.phase == phaseServing:
+		m.objects = m.in.objects
+	case !m.stopping:
+		m.failed++
+	}
+	if errors.Is(cause, errRedefined) {
+		m.redefined = m.in.at
+	}
+	m.session = nil
+	m.do(closeSession{expires: errors.Is(cause, feed.ErrWentBack) || errors.Is(cause, errAggregated)})
+	m.over(cause)
+}
+
+// over ends an attempt to cache the resource. If the version is not served any more, or the
+// resource was redefined, the upstream may prefer another version.
+func (m *machine) over(cause error) {
+	if m.stopping {
+		m.finish(nil)
+		return
+	}
+	m.fail(cause)
+	m.do(note{text: "a resource is not cached", err: cause})
+	if m.anyVersion && (errors.Is(cause, errRedefined) || m.unserved == standingMissing) {
+		m.phase, m.cause = phaseAsking, cause
+		m.do(ask{})
+		return
+	}
+	m.retry(cause)
+}
+
+// retry waits for the next attempt, or finishes a resource on demand that cannot be cached. The
+// pause is least after a session that was ready, such as one of a redefined resource, and doubles
+// after each attempt that failed.
+func (m *machine) retry(cause error) {
+	m.cause = nil
+	switch {
+	case errors.Is(cause, feed.ErrWentBack), errors.Is(cause, feed.ErrRelistTooLarge), errors.Is(cause, errRedefined):
+		m.mayFail = m.in.at.Add(rereadTime)
+	case m.onDemand && (errors.Is(cause, errAggregated) || m.in.at.After(m.mayFail)):
+		m.finish(cause)
+		return
+	}
+	if m.delay == 0 {
+		m.delay = m.restart
+	} else {
+		m.delay = min(2*m.delay, maxRestartDelay)
+	}
+	m.sleep(m.delay)
+}
+
+// fail notes why the resource is not cached.
+func (m *machine) fail(err error) {
+	m.err, m.unserved = err.Error(), standingAfter(err)
+	m.countFailure(err)
+}
+
+// countFailure counts an attempt to load the resource that has ended with err, if the upstream has
+// answered it and the next one may succeed.
+func (m *machine) countFailure(err error) {
+	if standingAfter(err) == standingLoading && isAnswer(err) {
+		m.failures++
+	}
+}

@@ -1,0 +1,256 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/weirproject/weir/internal/core/reflector"
+	"github.com/weirproject/weir/internal/serve/feed"
+)
+
+// TestStories runs each file of testdata/stories through step. A command is something that happens:
+//
+//	config [on-demand] [unresolved] [any-version]    before begin
+//	begin
+//	preferred [other] [failed=WHAT]                  see failure
+//	described [failed=WHAT]
+//	listed
+//	status [watching] [synced] [attempts=N] [failed=WHAT]
+//	checked [redefined] [failed=WHAT]
+//	refused WHAT
+//	restored
+//	ended WHAT [objects=N]
+//	woke
+//	unwell
+//	stop
+//
+// after=D is the time since the command before. The answer is what is done about it (->), and what
+// changed in the state.
+func TestStories(t *testing.T) {
+	datadriven.Walk(t, filepath.Join("testdata", "stories"), func(t *testing.T, path string) {
+		s, now := *newState(settings{restart: time.Second}), time.Unix(0, 0)
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			if d.Cmd == "config" {
+				s = *newState(settings{onDemand: d.HasArg("on-demand"), unresolved: d.HasArg("unresolved"), anyVersion: d.HasArg("any-version"), restart: time.Second})
+				return ""
+			}
+			in := storyInput(t, d)
+			now = now.Add(in.at.Sub(time.Time{}))
+			if in.at = now; !mayHappen(s.phase, in.typ) {
+				d.Fatalf(t, "while %s", s.phase)
+			}
+			before := s
+			var actions []action
+			s, actions = step(s, in)
+			if err := checkStep(before, s, in, actions); err != nil {
+				d.Fatalf(t, "%v", err)
+			}
+			var out strings.Builder
+			for _, a := range actions {
+				fmt.Fprintf(&out, "-> %s\n", a)
+			}
+			out.WriteString(changes(&before, &s))
+			if out.Len() == 0 {
+				return "nothing to do\n"
+			}
+			return out.String()
+		})
+	})
+}
+
+// storyInput returns what a command says has happened. Its time is that since the command before.
+func storyInput(t *testing.T, d *datadriven.TestData) input {
+	types := map[string]inputType{
+		"begin": inBegin, "preferred": inPreferred, "described": inDescribed, "listed": inListed, "status": inStatus, "checked": inChecked,
+		"refused": inRefused, "restored": inRestored, "ended": inEnded, "woke": inWoke, "unwell": inUnwell, "stop": inStop,
+	}
+	in := input{typ: types[d.Cmd], watching: d.HasArg("watching"), synced: d.HasArg("synced"), other: d.HasArg("other"), redefined: d.HasArg("redefined")}
+	what := ""
+	if in.typ == inNone {
+		d.Fatalf(t, "unknown command")
+	}
+	if in.typ == inRefused || in.typ == inEnded {
+		what = d.CmdArgs[0].Key
+	}
+	d.MaybeScanArgs(t, "failed", &what)
+	if what != "" {
+		if in.err = failure(what); in.err == nil {
+			d.Fatalf(t, "unknown failure %s", what)
+		}
+	}
+	if in.typ == inDescribed && in.err == nil {
+		in.session = &session{}
+	}
+	d.MaybeScanArgs(t, "attempts", &in.attempts)
+	d.MaybeScanArgs(t, "objects", &in.objects)
+	if after := ""; d.MaybeScanArgs(t, "after", &after) {
+		wait, err := time.ParseDuration(after)
+		if err != nil {
+			d.Fatalf(t, "%v", err)
+		}
+		in.at = in.at.Add(wait)
+	}
+	return in
+}
+
+// failures are the errors of stories, by name.
+var failures = map[string]error{
+	"went-back": feed.ErrWentBack, "relist-too-large": feed.ErrRelistTooLarge, "over-budget": errOverBudget,
+	"redefined": errRedefined, "aggregated": errAggregated, "not-watchable": errNotWatchable,
+	"unknown-origin": errors.Join(errUnknownOrigin, &apierrors.StatusError{ErrStatus: apierrors.NewUnauthorized("").ErrStatus}),
+	"missing":        &reflector.Error{Phase: reflector.Watching, Sentinel: reflector.ErrUnknownResource},
+	"forbidden":      &reflector.Error{Phase: reflector.Listing, Sentinel: reflector.ErrForbidden},
+	"rejected":       &reflector.Error{Phase: reflector.Listing, Sentinel: reflector.ErrRejected},
+	"server-error":   &reflector.Error{Phase: reflector.Listing, Sentinel: reflector.ErrServer},
+	"unreachable":    &reflector.Error{Phase: reflector.Watching, Sentinel: reflector.ErrUnreachable},
+	"network":        errors.New("no route"),
+	"http-403":       apierrors.NewForbidden(podsResource.GroupResource(), "", nil),
+	"http-404":       apierrors.NewNotFound(podsResource.GroupResource(), ""),
+	"http-500":       apierrors.NewInternalError(errors.New("no conversion")),
+}
+
+func failure(what string) error { return failures[what] }
+
+// mayHappen reports whether an input may come in a phase.
+func mayHappen(p phase, in inputType) bool {
+	switch in {
+	case inBegin:
+		return p == phaseStarting || p == phaseFinished
+	case inPreferred:
+		return p == phaseAsking
+	case inDescribed:
+		return p == phaseDescribing
+	case inListed:
+		return p == phaseLoading
+	case inStatus, inChecked, inRefused, inEnded:
+		return p == phaseLoading || p == phaseServing
+	case inWoke:
+		return p == phaseWaiting
+	}
+	return true
+}
+
+// checkStep checks what holds for every step.
+func checkStep(before, after state, in input, actions []action) error {
+	blocking := 0
+	for i, a := range actions {
+		switch a.(type) {
+		case ask, describe, run, sleep, finish:
+			if blocking++; i != len(actions)-1 {
+				return fmt.Errorf("%q is not the last action", a)
+			}
+		case end, cached:
+			if after.session == nil {
+				return fmt.Errorf("%q without a session", a)
+			}
+		case closeSession:
+			if before.session == nil || after.session != nil {
+				return fmt.Errorf("%q of a session that runs", a)
+			}
+		}
+	}
+	want := 0
+	if slices.Contains([]inputType{inBegin, inPreferred, inDescribed, inEnded, inWoke}, in.typ) {
+		want = 1
+	}
+	if blocking != want {
+		return fmt.Errorf("%d actions that block, want %d", blocking, want)
+	}
+	if runs := after.phase == phaseLoading || after.phase == phaseServing; runs != (after.session != nil) {
+		return fmt.Errorf("session %v while %s", after.session, after.phase)
+	}
+	if after.stopping && after.phase != before.phase && after.session == nil && after.phase != phaseFinished {
+		return fmt.Errorf("goes on %s though it is to stop", after.phase)
+	}
+	return nil
+}
+
+// changes describes what a step changed in the state, a line for each.
+func changes(a, b *state) string {
+	var out strings.Builder
+	change := func(name string, a, b any) {
+		if as, bs := fmt.Sprint(a), fmt.Sprint(b); as != bs {
+			fmt.Fprintf(&out, "%s: %s => %s\n", name, as, bs)
+		}
+	}
+	at := func(t time.Time) string {
+		if t.IsZero() {
+			return "never"
+		}
+		return t.Sub(time.Unix(0, 0)).String()
+	}
+	change("phase", a.phase, b.phase)
+	change("standing", a.standing(), b.standing())
+	change("error", quoted(a.err), quoted(b.err))
+	change("stopping", a.stopping, b.stopping)
+	change("follows", a.follows, b.follows)
+	change("unknown", a.unknown, b.unknown)
+	change("attempts", a.attempts, b.attempts)
+	change("refusals", a.refusals, b.refusals)
+	change("behind since", at(a.behindSince), at(b.behindSince))
+	change("failures", a.failures, b.failures)
+	change("sessions", a.sessions, b.sessions)
+	change("ready sessions", a.readySessions, b.readySessions)
+	change("failed sessions", a.failed, b.failed)
+	change("objects", a.objects, b.objects)
+	change("redefined", at(a.redefined), at(b.redefined))
+	change("may fail until", at(a.mayFail), at(b.mayFail))
+	return out.String()
+}
+
+func quoted(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+// TestStepsFromAnywhere walks at random through what may happen, and checks what must hold after
+// every step.
+func TestStepsFromAnywhere(t *testing.T) {
+	for seed := range uint64(500) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		s := *newState(settings{onDemand: rng.IntN(2) == 0, restart: time.Second})
+		if !s.onDemand {
+			s.unresolved, s.anyVersion = rng.IntN(2) == 0, rng.IntN(2) == 0
+		}
+		now := time.Unix(0, 0)
+		for i := range 300 {
+			in := input{typ: inputType(rng.IntN(int(inStop) + 1))}
+			if in.typ == inNone || in.typ == inStop && rng.IntN(20) > 0 || !mayHappen(s.phase, in.typ) {
+				continue
+			}
+			now = now.Add(time.Duration(rng.Int64N(int64(rereadTime))))
+			in.at, in.watching, in.synced, in.other = now, rng.IntN(2) == 0, rng.IntN(2) == 0, rng.IntN(2) == 0
+			in.redefined, in.attempts, in.objects = rng.IntN(4) == 0, rng.IntN(finalMissing+2), rng.IntN(200)
+			if rng.IntN(2) == 0 || in.typ == inRefused || in.typ == inEnded {
+				in.err = failure(slices.Sorted(maps.Keys(failures))[rng.IntN(len(failures))])
+			}
+			if in.typ == inDescribed && in.err == nil {
+				in.session = &session{}
+			}
+			before := s
+			var actions []action
+			s, actions = step(s, in)
+			if err := checkStep(before, s, in, actions); err != nil {
+				t.Fatalf("seed %d, step %d, %+v: %v", seed, i, in, err)
+			}
+			if s.readySessions+s.failed > s.sessions {
+				t.Fatalf("seed %d, step %d: %d ready and %d failed of %d sessions", seed, i, s.readySessions, s.failed, s.sessions)
+			}
+			if s.delay > maxRestartDelay {
+				t.Fatalf("seed %d, step %d: a pause of %v", seed, i, s.delay)
+			}
+		}
+	}
+}
