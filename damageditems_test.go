@@ -22,7 +22,7 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/clientgo"
-	"github.com/weirproject/weir/internal/testing/eventually"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 var configMaps = corev1.SchemeGroupVersion.WithResource("configmaps")
@@ -105,10 +105,10 @@ func TestDamagedItems(t *testing.T) {
 			defer cancel()
 			keys, status := run(t, &rest.Config{Host: server.URL, QPS: -1})
 			if strings.HasPrefix(name, "client-go") { // its watch fails at the event, again and again
-				eventually.True(t, ctx, "it syncs", func() bool { return names(keys()) == "d/a d/b" || names(keys()) == "d/a d/b d/c" })
+				testenv.Eventually(t, ctx, "it syncs", func() bool { return names(keys()) == "d/a d/b" || names(keys()) == "d/a d/b d/c" })
 				return
 			}
-			eventually.True(t, ctx, "it has all", func() bool { return names(keys()) == "d/a d/b d/c" })
+			testenv.Eventually(t, ctx, "it has all", func() bool { return names(keys()) == "d/a d/b d/c" })
 			// A list that cannot be read in full would not restore the object that the event lost.
 			if lists, watches := s.lists.Load(), s.watches.Load(); lists != 1 || watches != 1 {
 				t.Errorf("%d lists, %d watches", lists, watches)
@@ -126,7 +126,7 @@ func TestDamagedItems(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		keys, status := runDamaged[*corev1.ConfigMap](t, &rest.Config{Host: server.URL, QPS: -1})
-		eventually.True(t, ctx, "a list heals it", func() bool {
+		testenv.Eventually(t, ctx, "a list heals it", func() bool {
 			skipped, err := status()
 			return s.lists.Load() == 2 && s.watches.Load() == 2 && err == nil && skipped == 0 && names(keys()) == "d/a d/b d/c"
 		})

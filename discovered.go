@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/internal/core/discovery"
 	"github.com/weirproject/weir/internal/core/source"
 )
 
@@ -23,7 +22,7 @@ type discovered struct {
 	gvk    schema.GroupVersionKind
 	want   source.Resource
 	stats  *source.Stats
-	client *discovery.Client
+	client *source.Discovery
 	guess  *source.REST // for requests that do not depend on the resource
 
 	mu    sync.Mutex
@@ -36,7 +35,7 @@ func newDiscovered(cfg *rest.Config, gvk schema.GroupVersionKind, want source.Re
 	if err != nil {
 		return nil, err
 	}
-	client, err := discovery.New(cfg)
+	client, err := source.NewDiscovery(cfg)
 	if err != nil {
 		return nil, err
 	}

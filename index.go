@@ -5,7 +5,7 @@ import (
 	"reflect"
 	"unsafe"
 
-	"github.com/weirproject/weir/internal/core/funcvalue"
+	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
 )
@@ -48,7 +48,7 @@ func ByFunc[T Object](fn func(T) ([]string, error)) Index {
 	return Index{
 		fn:    func(object any) ([]string, error) { return fn(object.(T)) },
 		of:    reflect.TypeFor[T](),
-		value: funcvalue.Pointer(fn),
+		value: source.FuncPointer(fn),
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/internal/testing/eventually"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // patience bounds every wait. It is generous because no test measures time.
@@ -93,7 +93,7 @@ func TestMergedSelectors(t *testing.T) {
 		held  bool
 	}{{"y", true}, {"z", true}, {"w", false}, {"x", true}} {
 		rv := label(t, ctx, client, "d", "x", step.value)
-		eventually.True(t, ctx, "the pod is held as it is", func() bool {
+		testenv.Eventually(t, ctx, "the pod is held as it is", func() bool {
 			item, ok := inf.Item("d/x")
 			return ok == step.held && (!ok || item.ResourceVersion() == rv)
 		})
@@ -175,7 +175,7 @@ func TestDropLabels(t *testing.T) {
 		if err := client.Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		eventually.True(t, ctx, "the deleted pod is gone", func() bool { return count("shade", "dark") == 0 })
+		testenv.Eventually(t, ctx, "the deleted pod is gone", func() bool { return count("shade", "dark") == 0 })
 	}
 	if n := inf.Len(); n != 0 {
 		t.Errorf("%d pods are held", n)
@@ -209,7 +209,7 @@ func TestWaitForSyncSaysWhy(t *testing.T) {
 	if err := inf.WaitForSync(ctx); err != nil {
 		t.Error(err)
 	}
-	eventually.True(t, ctx, "there is no error", func() bool { return inf.Err() == nil })
+	testenv.Eventually(t, ctx, "there is no error", func() bool { return inf.Err() == nil })
 }
 
 // TestStuckHandler: Run does not wait longer than StopTimeout for a handler that does not return,

@@ -22,7 +22,7 @@ import (
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/core/shard"
-	"github.com/weirproject/weir/internal/testing/eventually"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // table is a Sink that keeps objects in maps and reports calls that violate its contract.
@@ -204,7 +204,7 @@ func testMirror[T weir.Object](t *testing.T, opts weir.Options, enc weir.Encodin
 	follows := func() {
 		t.Helper()
 		want := configMapVersions(t, ctx, client)
-		eventually.True(t, ctx, "the table has what the server has", func() bool { return maps.Equal(sink.versions(), want) })
+		testenv.Eventually(t, ctx, "the table has what the server has", func() bool { return maps.Equal(sink.versions(), want) })
 	}
 	for n := range 300 {
 		makeConfigMap(ctx, client, fmt.Sprint("n", n%3), fmt.Sprint("m", n))
@@ -214,7 +214,7 @@ func testMirror[T weir.Object](t *testing.T, opts weir.Options, enc weir.Encodin
 	faults.Add(apiserver.Rule{Match: apiserver.Match("list", "configmaps"), Cut: &cut, Times: 1})
 	stop := reflecting[T](t, ctx, cfg, opts, sink)
 	// Otherwise the test's own LIST could be cut.
-	eventually.True(t, ctx, "there are two LISTs", func() bool { return lists.Load() == 2 })
+	testenv.Eventually(t, ctx, "there are two LISTs", func() bool { return lists.Load() == 2 })
 	follows()
 	label(t, ctx, client, "n0", "m0", "changed")
 	makeConfigMap(ctx, client, "n1", "new")
@@ -298,7 +298,7 @@ func TestMirrorBookmarkFails(t *testing.T) {
 	sink.failAt = "commit"
 	ended := make(chan error, 1)
 	go func() { ended <- weir.Mirror[*corev1.ConfigMap](ctx, server.Config(), weir.Options{}, sink) }()
-	eventually.True(t, ctx, "the table has something", func() bool { return len(sink.versions()) > 0 })
+	testenv.Eventually(t, ctx, "the table has something", func() bool { return len(sink.versions()) > 0 })
 	if _, err := client.Secrets("n").Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err) // the next bookmark has its version
 	}
@@ -325,10 +325,10 @@ func TestMirrorNamesake(t *testing.T) {
 		holds := func() bool { return sink.versions()["n/same"] != "" }
 		if shard.Shard(half).Selector().Chooses([]byte(made.UID), []byte(made.Namespace)) {
 			mine++
-			eventually.True(t, ctx, "the table has it", holds)
+			testenv.Eventually(t, ctx, "the table has it", holds)
 			continue
 		}
-		eventually.True(t, ctx, "the table has it no more", func() bool { return !holds() })
+		testenv.Eventually(t, ctx, "the table has it no more", func() bool { return !holds() })
 	}
 	if err := stop(); err != nil {
 		t.Error(err)

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/internal/core/mutation"
+	"github.com/weirproject/weir/internal/core/checks"
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/testing/scribble"
@@ -72,7 +72,7 @@ func TestDetectMutation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inf := holding(t, Options{DetectMutation: true}, "a", "b")
 			var found []string
-			inf.reader.detector = mutation.New(func(key, _ string) { found = append(found, key) })
+			inf.reader.detector = checks.NewMutationDetector(func(key, _ string) { found = append(found, key) })
 			for _, err := range inf.All() {
 				if err != nil {
 					t.Fatal(err)

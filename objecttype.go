@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"github.com/weirproject/weir/internal/core/checks"
 	"github.com/weirproject/weir/internal/core/codec"
 	"github.com/weirproject/weir/internal/core/decode"
-	"github.com/weirproject/weir/internal/core/mutation"
 	"github.com/weirproject/weir/internal/core/reflector"
 	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/core/wire"
@@ -63,7 +63,7 @@ func objectTypeOf[T Object](opts Options) (*objectType, error) {
 // decoder returns the function that decodes shared objects. With ShareDecoded they share equal
 // parts, except with PrivateCopies or DetectMutation.
 func (t *objectType) decoder(opts Options) func(raw []byte) (any, error) {
-	if opts.ShareDecoded && !opts.PrivateCopies && !opts.DetectMutation && !mutation.ByEnvironment() {
+	if opts.ShareDecoded && !opts.PrivateCopies && !opts.DetectMutation && !checks.DetectMutations() {
 		return t.codec.DecodeShared
 	}
 	return t.codec.Decode

@@ -6,20 +6,20 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
-	"github.com/weirproject/weir/internal/core/mutation"
+	"github.com/weirproject/weir/internal/core/checks"
 	"github.com/weirproject/weir/internal/core/store"
 )
 
 // reader decodes an informer's objects for callers, as its options require.
 type reader struct {
 	private  bool
-	detector *mutation.Detector // nil: off
+	detector *checks.MutationDetector // nil: off
 }
 
 func newReader(opts Options) *reader {
 	r := &reader{private: opts.PrivateCopies}
-	if opts.DetectMutation || mutation.ByEnvironment() {
-		r.detector = mutation.New(nil)
+	if opts.DetectMutation || checks.DetectMutations() {
+		r.detector = checks.NewMutationDetector(nil)
 	}
 	return r
 }

@@ -16,7 +16,7 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/internal/testing/eventually"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 type pods = *weir.Informer[*corev1.Pod]
@@ -165,7 +165,7 @@ func TestShardsMove(t *testing.T) {
 				// Both splits are complete, except for events on their way: each has the objects that existed
 				// before and still exist.
 				before := podsOf(t, ctx, client)
-				eventually.True(t, ctx, "both splits are whole", func() bool {
+				testenv.Eventually(t, ctx, "both splits are whole", func() bool {
 					now := podsOf(t, ctx, client)
 					old, _ := union(running)
 					fresh, _ := union(infs)
@@ -182,11 +182,11 @@ func TestShardsMove(t *testing.T) {
 		}
 		server.StopChurn()
 		want := podsOf(t, ctx, client)
-		eventually.True(t, ctx, "the informers have all pods", func() bool {
+		testenv.Eventually(t, ctx, "the informers have all pods", func() bool {
 			got, err := union(running)
 			return err == nil && maps.Equal(got, want)
 		})
-		eventually.True(t, ctx, "the handlers were told of all pods", func() bool {
+		testenv.Eventually(t, ctx, "the handlers were told of all pods", func() bool {
 			told.mu.Lock()
 			defer told.mu.Unlock()
 			return maps.Equal(told.held, want)

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"unsafe"
 
-	"github.com/weirproject/weir/internal/core/funcvalue"
-	"github.com/weirproject/weir/internal/core/mutation"
+	"github.com/weirproject/weir/internal/core/checks"
+	"github.com/weirproject/weir/internal/core/source"
 )
 
 // shareKey contains the options on which the users of one informer agree.
@@ -44,10 +44,10 @@ func shareKeyOf[T Object](f *Factory, opts Options) (shareKey, error) {
 	slices.Sort(chosen)
 	key.objects = fmt.Sprintf("%q %q %q %s", of, slices.Compact(chosen), slices.Sorted(slices.Values(opts.DropFields)), opts.Shard.selector())
 
-	detects := opts.DetectMutation || mutation.ByEnvironment()
+	detects := opts.DetectMutation || checks.DetectMutations()
 	shares := opts.ShareDecoded && !opts.PrivateCopies && !detects
 	listWatch := opts.ListWatch
-	key.random, listWatch.Backoff.Random = funcvalue.Pointer(listWatch.Backoff.Random), nil
+	key.random, listWatch.Backoff.Random = source.FuncPointer(listWatch.Backoff.Random), nil
 	key.tuning = fmt.Sprintf("%t %t %d %d %d %d %#v", shares, detects, opts.DecodedBudget, opts.DecodedIdle, opts.LogBytes, opts.StopTimeout, listWatch)
 	return key, nil
 }

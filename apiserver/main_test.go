@@ -6,11 +6,11 @@ import (
 	"go.uber.org/goleak"
 	"k8s.io/apimachinery/pkg/api/equality"
 
-	"github.com/weirproject/weir/internal/testing/testgc"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 func TestMain(m *testing.M) {
-	testgc.Relax()
+	testenv.RelaxGC()
 	goleak.VerifyTestMain(m)
 }
 

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/internal/serve/localonly"
+	"github.com/weirproject/weir/internal/serve/secure"
 )
 
 // Server is an API server. It is an [http.Handler] and ready when New returns. Start, Run or Config
@@ -59,7 +59,7 @@ func New(o Options) (*Server, error) {
 			retired:   map[*storage]struct{}{},
 		},
 	}
-	s.handler = localonly.Handler(http.HandlerFunc(s.serve))
+	s.handler = secure.LocalOnly(http.HandlerFunc(s.serve))
 	if s.faults == nil {
 		s.faults = &Faults{}
 	}

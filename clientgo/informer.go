@@ -16,9 +16,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/weirproject/weir/internal/core/checks"
 	"github.com/weirproject/weir/internal/core/codec"
 	"github.com/weirproject/weir/internal/core/engine"
-	"github.com/weirproject/weir/internal/core/mutation"
 	"github.com/weirproject/weir/internal/core/reflector"
 	"github.com/weirproject/weir/internal/core/shard"
 	"github.com/weirproject/weir/internal/core/source"
@@ -90,7 +90,7 @@ func newInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Dur
 	if t := values.Type(); t == nil || !hasWireForm(t) {
 		opts.NoCapture = true
 	}
-	opts.DetectMutation = opts.DetectMutation || mutation.ByEnvironment()
+	opts.DetectMutation = opts.DetectMutation || checks.DetectMutations()
 	i := &informer{
 		name:           cmp.Or(description, fmt.Sprintf("%T", example)),
 		example:        example,

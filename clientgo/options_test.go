@@ -15,7 +15,7 @@ import (
 	"k8s.io/klog/v2/textlogger"
 
 	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/internal/core/mutation"
+	"github.com/weirproject/weir/internal/core/checks"
 )
 
 // TestPinDecoded checks that with PinDecoded every reader receives the same value, and nothing is
@@ -56,7 +56,7 @@ func TestPrivateCopies(t *testing.T) {
 func TestDetectMutation(t *testing.T) {
 	c := newChangingStore(t, Options{DetectMutation: true})
 	var found []string
-	d := mutation.New(func(key, what string) { found = append(found, key+": "+what) })
+	d := checks.NewMutationDetector(func(key, what string) { found = append(found, key+": "+what) })
 	c.inf.indexer.reader.mutationDetector = d
 	c.change(t, "a")
 	c.change(t, "b")
@@ -78,7 +78,7 @@ func TestMutationOfOwnObject(t *testing.T) {
 	c := newChangingStore(t, Options{DetectMutation: true})
 	reader, handed := c.inf.indexer.reader, c.change(t, "a")
 	found := 0
-	reader.mutationDetector = mutation.New(func(string, string) { found++ })
+	reader.mutationDetector = checks.NewMutationDetector(func(string, string) { found++ })
 	if _, err := reader.handlerValue(handed, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestMutationOfOwnObject(t *testing.T) {
 func TestMutationOfPrivateCopy(t *testing.T) {
 	c := newChangingStore(t, Options{PrivateCopies: true, DetectMutation: true})
 	reader, found := c.inf.indexer.reader, 0
-	reader.mutationDetector = mutation.New(func(string, string) { found++ })
+	reader.mutationDetector = checks.NewMutationDetector(func(string, string) { found++ })
 	last := c.change(t, "a")
 	gone, err := reader.deletedValue(last, last.Revision()+1, 0)
 	if err != nil {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"sync"
 
+	"github.com/weirproject/weir/internal/core/checks"
 	"github.com/weirproject/weir/internal/core/codec"
-	"github.com/weirproject/weir/internal/core/mutation"
 	"github.com/weirproject/weir/internal/core/store"
 )
 
@@ -17,7 +17,7 @@ type reader struct {
 	finalStates      *finalStates
 	delta            *deltaDecoder // nil if versions share nothing
 	private          bool
-	mutationDetector *mutation.Detector // nil if off
+	mutationDetector *checks.MutationDetector // nil if off
 	// sharesValues is set if both are nil: readers and handlers may receive the same value.
 	sharesValues bool
 }
@@ -28,7 +28,7 @@ func newReader(opts Options, s *store.Store, values *codec.Codec, finals *finalS
 		r.delta = newDeltaDecoder(values)
 	}
 	if opts.DetectMutation {
-		r.mutationDetector = mutation.New(nil)
+		r.mutationDetector = checks.NewMutationDetector(nil)
 	}
 	r.sharesValues = !r.private && r.mutationDetector == nil
 	return r

@@ -8,7 +8,7 @@ import (
 	"path"
 	"time"
 
-	"github.com/weirproject/weir/internal/serve/localonly"
+	"github.com/weirproject/weir/internal/serve/secure"
 )
 
 //go:embed page.html page.css page.js
@@ -58,7 +58,7 @@ func Handler() http.Handler {
 	mux.HandleFunc("GET /stream", streams.bound(serveStream))
 	mux.HandleFunc("GET /history", histories.bound(serveHistory))
 	mux.HandleFunc("GET /history/stream", histories.bound(streamHistory))
-	return localonly.Handler(mux)
+	return secure.LocalOnly(mux)
 }
 
 // limit limits the number of concurrent requests.

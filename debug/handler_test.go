@@ -18,7 +18,7 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/internal/testing/eventually"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -74,7 +74,7 @@ func untilWatching(t *testing.T, inf *weir.Informer[*corev1.Secret]) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	eventually.True(t, ctx, "it watches", func() bool { return inf.Status()[0].Phase == weir.PhaseWatching })
+	testenv.Eventually(t, ctx, "it watches", func() bool { return inf.Status()[0].Phase == weir.PhaseWatching })
 }
 
 // untilEnd runs run until the test ends, and returns after it has synced.

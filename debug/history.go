@@ -12,9 +12,9 @@ import (
 	kjson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/weirproject/weir/internal/core/diff"
+	"github.com/weirproject/weir/internal/core/registry"
 	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/core/store"
-	"github.com/weirproject/weir/internal/serve/inspect"
 )
 
 const (
@@ -41,7 +41,7 @@ type change struct {
 // history reads the changes of one object. It belongs to one request: the store keeps changes for
 // its cursor only while the request lasts.
 type history struct {
-	objects inspect.Objects
+	objects registry.ProxyObjects
 	key     string
 	cursor  *store.Cursor
 	began   uint64 // the store's revision when reading started
@@ -56,7 +56,7 @@ var (
 
 // newHistory returns a history of the changes in the change log, and of later ones. The caller must
 // close its cursor.
-func newHistory(objects inspect.Objects, key string) (*history, error) {
+func newHistory(objects registry.ProxyObjects, key string) (*history, error) {
 	for range 10 { // the log may advance meanwhile
 		h := &history{objects: objects, key: key, began: objects.Store.Revision()}
 		first := sort.Search(int(h.began), func(revision int) bool {

@@ -8,9 +8,9 @@ import (
 	"github.com/weirproject/weir/internal/core/delivery"
 	"github.com/weirproject/weir/internal/core/engine"
 	"github.com/weirproject/weir/internal/core/reflector"
+	"github.com/weirproject/weir/internal/core/registry"
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
-	"github.com/weirproject/weir/internal/serve/inspect"
 )
 
 // report is the page's data at one moment.
@@ -101,7 +101,7 @@ func newReport(now time.Time) report {
 	for _, e := range engine.Running() {
 		r.Informers = append(r.Informers, informerOf(e.Name, e.Value))
 	}
-	for _, p := range inspect.Proxies() {
+	for _, p := range registry.Proxies() {
 		r.Proxies = append(r.Proxies, proxyOf(p))
 	}
 	return r

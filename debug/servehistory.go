@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/internal/core/engine"
+	"github.com/weirproject/weir/internal/core/registry"
 	"github.com/weirproject/weir/internal/core/store"
-	"github.com/weirproject/weir/internal/serve/inspect"
 )
 
 // longestHistory limits the duration of a history that is not a stream.
@@ -26,8 +26,8 @@ type historyReport struct {
 }
 
 // objectsOf returns the object source that a request names.
-func objectsOf(q url.Values) (inspect.Objects, bool) {
-	for _, p := range inspect.Proxies() {
+func objectsOf(q url.Values) (registry.ProxyObjects, bool) {
+	for _, p := range registry.Proxies() {
 		if p.Name == q.Get("proxy") {
 			return p.Value.Objects(q.Get("resource"))
 		}
@@ -36,7 +36,7 @@ func objectsOf(q url.Values) (inspect.Objects, bool) {
 		if q.Get("proxy") != "" || e.Name != q.Get("informer") {
 			continue
 		}
-		objects := inspect.Objects{Store: e.Value.Store(), Decode: (*store.Object).Decoded}
+		objects := registry.ProxyObjects{Store: e.Value.Store(), Decode: (*store.Object).Decoded}
 		for _, s := range e.Value.Statuses() {
 			if s.ItemType.Kind != "" {
 				objects.Kind = s.ItemType
@@ -44,7 +44,7 @@ func objectsOf(q url.Values) (inspect.Objects, bool) {
 		}
 		return objects, true
 	}
-	return inspect.Objects{}, false
+	return registry.ProxyObjects{}, false
 }
 
 // openHistory returns the history that a request asks for, with a report of the current object. If

@@ -9,11 +9,11 @@ import (
 	"go.uber.org/goleak"
 	"k8s.io/klog/v2"
 
-	"github.com/weirproject/weir/internal/testing/testgc"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 func TestMain(m *testing.M) {
-	testgc.Relax() // stories that measure memory collect garbage first
+	testenv.RelaxGC() // stories that measure memory collect garbage first
 	// Informers log a lot about the faults that the stories cause.
 	flags := flag.NewFlagSet("klog", flag.PanicOnError)
 	klog.InitFlags(flags)

@@ -23,7 +23,7 @@ import (
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/clientgo"
 	"github.com/weirproject/weir/internal/core/engine"
-	"github.com/weirproject/weir/internal/testing/eventually"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -77,7 +77,7 @@ func native(t *testing.T, server *apiserver.Server, name string) (stop func()) {
 	wait(t, r.WaitForSync)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	eventually.True(t, ctx, "a reflector tells that it has synced", func() bool {
+	testenv.Eventually(t, ctx, "a reflector tells that it has synced", func() bool {
 		return slices.ContainsFunc(inf.Status(), func(s weir.Status) bool { return s.Synced })
 	})
 	return stop

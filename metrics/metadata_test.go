@@ -18,7 +18,7 @@ import (
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/clientgo"
-	"github.com/weirproject/weir/internal/testing/eventually"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // TestMetadata: informers of metadata, which does not state its object's kind, are distinguished by
@@ -72,7 +72,7 @@ func untilSame(t *testing.T, want string, names ...string) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	eventually.NoError(t, ctx, "the metrics are as wanted", func() error {
+	testenv.EventuallyNoError(t, ctx, "the metrics are as wanted", func() error {
 		return testutil.CollectAndCompare(NewCollector(), strings.NewReader(want), names...)
 	})
 }

@@ -13,16 +13,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/internal/testing/testca"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 const publishedPath = "/api/v1/namespaces/" + configMapNamespace + "/configmaps/" + configMapName
 
 // publish has the upstream publish a CA of callers and one of front proxies.
-func (u *fakeUpstream) publish(clients, frontProxies *testca.Authority) {
+func (u *fakeUpstream) publish(clients, frontProxies *testenv.Authority) {
 	u.t.Helper()
 	data := map[string]string{"requestheader-username-headers": `["X-Remote-User"]`, "requestheader-allowed-names": `["front-proxy"]`}
-	for key, ca := range map[string]*testca.Authority{clientCAKey: clients, headerCAKey: frontProxies} {
+	for key, ca := range map[string]*testenv.Authority{clientCAKey: clients, headerCAKey: frontProxies} {
 		raw, err := os.ReadFile(ca.File)
 		if err != nil {
 			u.t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/internal/testing/testca"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // TestHeadOfEndedWatch: a review that two watches share keeps nothing of the request of the first
@@ -48,7 +48,7 @@ func TestCredentialOfFrontProxy(t *testing.T) {
 	var o Options
 	o.Authentication = Authentication{SkipLookup: true, RequestHeaderCAFile: front.File, ClientCAFile: clients.File}
 	tp := startWith(t, startUpstream(t, apiserver.Options{Pods: 3}), o, clients)
-	for name, ca := range map[string]*testca.Authority{"joe": front, "carol": clients} {
+	for name, ca := range map[string]*testenv.Authority{"joe": front, "carol": clients} {
 		cert, err := x509.ParseCertificate(ca.Issue(t, "carol").Certificate[0])
 		if err != nil {
 			t.Fatal(err)

@@ -6,40 +6,40 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/internal/core/codec"
+	"github.com/weirproject/weir/internal/core/registry"
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
-	"github.com/weirproject/weir/internal/serve/inspect"
 )
 
 // inspected is a server as the page of package debug sees it.
 type inspected struct{ *Server }
 
-var _ inspect.Proxy = inspected{}
+var _ registry.Proxy = inspected{}
 
-// State implements inspect.Proxy.
-func (s inspected) State() inspect.State {
+// State implements registry.Proxy.
+func (s inspected) State() registry.ProxyState {
 	st := &s.resources.stats
 	budget, used, _ := s.resources.budget.usage()
-	state := inspect.State{
+	state := registry.ProxyState{
 		Connections: s.connected(), LongRunning: s.flowControl.longRunning.count(), WatchBytes: s.flowControl.longRunning.memoryUsed(),
 		ForwardedWatches: s.forwardedWatches.count(),
 		Lists:            st.Lists.Load(), Watches: st.Watches.Load(), Received: st.WireBytes.Load(),
 		Forwarded: int64(s.upstream.requests.Load()), Unanswered: int64(s.upstream.failures.Load()),
 		BudgetUsed: used, Budget: budget, Revoked: int64(s.revoked.Load()),
-		Resources: []inspect.Resource{},
+		Resources: []registry.ProxyResource{},
 	}
 	for _, res := range s.resources.all() {
 		state.Resources = append(state.Resources, res.inspect())
 	}
-	slices.SortFunc(state.Resources, func(a, b inspect.Resource) int { return cmp.Compare(a.FullName, b.FullName) })
+	slices.SortFunc(state.Resources, func(a, b registry.ProxyResource) int { return cmp.Compare(a.FullName, b.FullName) })
 	state.Watchers, state.WatchersMore = s.servedWatches.groups()
 	return state
 }
 
 // inspect returns how the resource is doing.
-func (res *resource) inspect() inspect.Resource {
+func (res *resource) inspect() registry.ProxyResource {
 	st := res.state()
-	r := inspect.Resource{
+	r := registry.ProxyResource{
 		Name: res.name(), FullName: res.fullName(), Version: res.gvr.Version, State: st.standing().String(), Configured: !res.onDemand,
 		Error: st.err, Events: res.feedStats.Events.Load(), Sessions: st.sessions, Watchers: int(res.watchers.Load()),
 	}
@@ -74,8 +74,8 @@ func (res *resource) fullName() string {
 	return res.gvr.Resource + "." + res.gvr.Version + "." + res.gvr.Group
 }
 
-// Objects implements inspect.Proxy.
-func (s inspected) Objects(name string) (inspect.Objects, bool) {
+// Objects implements registry.Proxy.
+func (s inspected) Objects(name string) (registry.ProxyObjects, bool) {
 	all := s.resources.byPreference()
 	for _, nameOf := range []func(*resource) string{(*resource).fullName, (*resource).name} {
 		for _, res := range all {
@@ -84,13 +84,13 @@ func (s inspected) Objects(name string) (inspect.Objects, bool) {
 			}
 		}
 	}
-	return inspect.Objects{}, false
+	return registry.ProxyObjects{}, false
 }
 
 // inspect returns the objects of the session.
-func (s *session) inspect() inspect.Objects {
+func (s *session) inspect() registry.ProxyObjects {
 	kind := s.info.GroupVersionKind()
-	return inspect.Objects{Store: s.Store(), Kind: wire.TypeMeta{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind}, Decode: s.decode}
+	return registry.ProxyObjects{Store: s.Store(), Kind: wire.TypeMeta{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind}, Decode: s.decode}
 }
 
 // decode returns the value of an object.

@@ -15,7 +15,7 @@ import (
 
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/debug"
-	"github.com/weirproject/weir/internal/serve/inspect"
+	"github.com/weirproject/weir/internal/core/registry"
 )
 
 // TestInspect: the page of package debug has the proxy while it runs, with what it caches and whom
@@ -34,12 +34,12 @@ func TestInspect(t *testing.T) {
 	}
 	tp.next(tp.watch("joan", "/api/v1/namespaces/default/pods?watch=true&resourceVersion=0&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"), "")
 	state := inspected{tp.server}.State()
-	var alike []inspect.Watchers
+	var alike []registry.ProxyWatchers
 	for _, w := range state.Watchers {
 		w.Agent, w.Since = "", time.Time{}
 		alike = append(alike, w)
 	}
-	want := []inspect.Watchers{
+	want := []registry.ProxyWatchers{
 		{User: "jane", Resource: "pods", Selector: "app", Count: 2},
 		{User: "joan", Resource: "pods", Namespace: "default", Count: 1},
 	}
@@ -54,14 +54,14 @@ func TestInspect(t *testing.T) {
 	if other := tp.server.inspectedResource("nonsense.example.com"); other.State == "current" || other.Objects != 0 || other.Reflector != nil {
 		t.Errorf("%+v", other)
 	}
-	named := inspect.Proxies()
+	named := registry.Proxies()
 	if len(named) != 1 || named[0].Name != tp.server.URL() {
 		t.Errorf("%v run", named)
 	}
 	if err := tp.server.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if left := inspect.Proxies(); len(left) != 0 {
+	if left := registry.Proxies(); len(left) != 0 {
 		t.Errorf("%v run after the end", left)
 	}
 	if w := tp.server.servedWatches.first; w != nil {
@@ -70,13 +70,13 @@ func TestInspect(t *testing.T) {
 }
 
 // inspectedResource returns how a resource is doing.
-func (s *Server) inspectedResource(name string) inspect.Resource {
+func (s *Server) inspectedResource(name string) registry.ProxyResource {
 	for _, r := range (inspected{s}).State().Resources {
 		if r.Name == name {
 			return r
 		}
 	}
-	return inspect.Resource{}
+	return registry.ProxyResource{}
 }
 
 // TestInspectedHistory: the page shows the changes of an object that its log has, without the

@@ -10,8 +10,8 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"github.com/weirproject/weir/internal/core/registry"
 	"github.com/weirproject/weir/internal/core/request"
-	"github.com/weirproject/weir/internal/serve/inspect"
 )
 
 // servedWatches is the list of the watches that are served from the cache, the newest first. It is
@@ -66,12 +66,12 @@ const (
 
 // groups returns the newest watches in groups of those that are alike, the largest first, and how
 // many groups are left out.
-func (l *servedWatches) groups() (all []inspect.Watchers, more int) {
-	all = []inspect.Watchers{}
+func (l *servedWatches) groups() (all []registry.ProxyWatchers, more int) {
+	all = []registry.ProxyWatchers{}
 	for _, g := range l.count() {
 		all = append(all, *g)
 	}
-	slices.SortFunc(all, func(a, b inspect.Watchers) int {
+	slices.SortFunc(all, func(a, b registry.ProxyWatchers) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), a.Since.Compare(b.Since), cmp.Compare(a.User, b.User), cmp.Compare(a.Resource, b.Resource))
 	})
 	more = max(len(all)-maxGroups, 0)
@@ -79,8 +79,8 @@ func (l *servedWatches) groups() (all []inspect.Watchers, more int) {
 }
 
 // count counts watches that are alike.
-func (l *servedWatches) count() map[inspect.Watchers]*inspect.Watchers {
-	groups := map[inspect.Watchers]*inspect.Watchers{}
+func (l *servedWatches) count() map[registry.ProxyWatchers]*registry.ProxyWatchers {
+	groups := map[registry.ProxyWatchers]*registry.ProxyWatchers{}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	visited := 0
@@ -100,7 +100,7 @@ func (l *servedWatches) count() map[inspect.Watchers]*inspect.Watchers {
 }
 
 // group returns what watches that are alike have in common.
-func (w *servedWatch) group() inspect.Watchers {
+func (w *servedWatch) group() registry.ProxyWatchers {
 	resource := w.read.Resource
 	if w.read.Group != "" {
 		resource += "." + w.read.Group
@@ -109,7 +109,7 @@ func (w *servedWatch) group() inspect.Watchers {
 	if w.who != nil {
 		name = w.who.GetName()
 	}
-	return inspect.Watchers{
+	return registry.ProxyWatchers{
 		User: name, Agent: w.agent, Resource: resource, Namespace: w.read.Namespace,
 		Selector: strings.Trim(w.read.LabelText+","+w.read.FieldText, ","),
 	}

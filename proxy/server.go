@@ -18,9 +18,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/weirproject/weir/internal/core/registry"
 	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/serve/budget"
-	"github.com/weirproject/weir/internal/serve/inspect"
 	"github.com/weirproject/weir/internal/serve/workers"
 	"github.com/weirproject/weir/proxy/internal/audit"
 )
@@ -181,7 +181,7 @@ func (s *Server) Start() error {
 	for _, run := range s.authn.controllers {
 		s.running.Go(func() { run(s.closing) })
 	}
-	s.leave = inspect.Add("https://"+l.Addr().String(), inspected{s})
+	s.leave = registry.AddProxy("https://"+l.Addr().String(), inspected{s})
 	return nil
 }
 

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weirproject/weir/internal/serve/selfsigned"
+	"github.com/weirproject/weir/internal/serve/secure"
 )
 
 // servingCertificate is the certificate of the server. It is reloaded when its files change, and
@@ -80,7 +80,7 @@ func (c *servingCertificate) read() error {
 	if err != nil {
 		return err
 	}
-	if issuer := selfsigned.AuthorityOf(&pair); issuer != nil && c.hosts != nil {
+	if issuer := secure.AuthorityOf(&pair); issuer != nil && c.hosts != nil {
 		c.ca = issuer.PEM()
 	} else if c.ca == nil {
 		c.ca = raw
@@ -93,12 +93,12 @@ func (c *servingCertificate) read() error {
 // to the files. If that fails it is served all the same. The caller holds the lock, or has the only
 // reference.
 func (c *servingCertificate) renew() (err error) {
-	var by *selfsigned.Authority
+	var by *secure.Authority
 	if c.pair != nil {
-		by = selfsigned.AuthorityOf(c.pair)
+		by = secure.AuthorityOf(c.pair)
 	}
 	if by == nil || time.Until(by.Ends()) < selfSignedValidity {
-		if by, err = selfsigned.NewAuthority(authorityName, authorityValidity); err != nil {
+		if by, err = secure.NewAuthority(authorityName, authorityValidity); err != nil {
 			return err
 		}
 	}
@@ -114,7 +114,7 @@ func (c *servingCertificate) write() error {
 	if c.certFile == "" {
 		return nil
 	}
-	certPEM, keyPEM, err := selfsigned.Encode(c.pair)
+	certPEM, keyPEM, err := secure.EncodePair(c.pair)
 	if err == nil {
 		err = os.MkdirAll(filepath.Dir(c.certFile), 0o700)
 	}

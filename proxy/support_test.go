@@ -19,7 +19,7 @@ import (
 	"github.com/weirproject/weir/internal/core/reflector"
 	"github.com/weirproject/weir/internal/core/request"
 	"github.com/weirproject/weir/internal/serve/watchcache"
-	"github.com/weirproject/weir/internal/testing/testca"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // deadline bounds every wait. It is generous: nothing is timed here.
@@ -51,7 +51,7 @@ type testProxy struct {
 	upstream *fakeUpstream
 	server   *Server
 	client   *http.Client
-	authCA   *testca.Authority
+	authCA   *testenv.Authority
 }
 
 // startProxy starts a proxy that trusts certificates of the test's authority, and none that the
@@ -65,7 +65,7 @@ func startProxy(t *testing.T, u *fakeUpstream, o Options) *testProxy {
 }
 
 // startWith starts a proxy that trusts certificates as the options say.
-func startWith(t *testing.T, u *fakeUpstream, o Options, ca *testca.Authority) *testProxy {
+func startWith(t *testing.T, u *fakeUpstream, o Options, ca *testenv.Authority) *testProxy {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	t.Cleanup(cancel)
@@ -91,9 +91,9 @@ func startWith(t *testing.T, u *fakeUpstream, o Options, ca *testca.Authority) *
 }
 
 // newAuthority makes a CA for callers' certificates.
-func newAuthority(t *testing.T) *testca.Authority {
+func newAuthority(t *testing.T) *testenv.Authority {
 	t.Helper()
-	ca, err := testca.New(filepath.Join(t.TempDir(), "ca.crt"))
+	ca, err := testenv.NewAuthority(filepath.Join(t.TempDir(), "ca.crt"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/weirproject/weir/internal/core/discovery"
+	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/tools/command"
 )
 
@@ -54,7 +54,7 @@ func (c completion) resources(cmd *cobra.Command, args []string, word string) ([
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	before := word[:strings.LastIndexByte(word, ',')+1]
-	names := c.ask(cmd.Context(), func(ctx context.Context, client *discovery.Client) []string {
+	names := c.ask(cmd.Context(), func(ctx context.Context, client *source.Discovery) []string {
 		lists, _ := client.All(ctx) // of the groups that answer
 		return watchableNames(lists)
 	})
@@ -91,7 +91,7 @@ func watchableNames(lists []*metav1.APIResourceList) []string {
 }
 
 func (c completion) namespaces(cmd *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
-	names := c.ask(cmd.Context(), func(ctx context.Context, client *discovery.Client) []string {
+	names := c.ask(cmd.Context(), func(ctx context.Context, client *source.Discovery) []string {
 		raw, err := client.REST().Get().AbsPath("/api/v1/namespaces").Param("limit", completionLimit).
 			SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json").DoRaw(ctx)
 		var list metav1.PartialObjectMetadataList
@@ -120,7 +120,7 @@ func (c completion) ofKubeconfig(names func(*clientcmdapi.Config) []string) cobr
 
 // ask asks the configured server, within completionTimeout. It returns nil if none is configured or
 // the configuration is invalid.
-func (c completion) ask(ctx context.Context, question func(context.Context, *discovery.Client) []string) []string {
+func (c completion) ask(ctx context.Context, question func(context.Context, *source.Discovery) []string) []string {
 	if configured, err := c.Configured(); err != nil || !configured {
 		return nil
 	}
@@ -130,7 +130,7 @@ func (c completion) ask(ctx context.Context, question func(context.Context, *dis
 	}
 	cfg = rest.CopyConfig(cfg)
 	cfg.Timeout = completionTimeout
-	client, err := discovery.New(cfg)
+	client, err := source.NewDiscovery(cfg)
 	if err != nil {
 		return nil
 	}

@@ -6,12 +6,11 @@ import (
 	"io"
 
 	"github.com/weirproject/weir/internal/tools/command"
-	"github.com/weirproject/weir/internal/tools/debugserver"
 )
 
 // debugAddress returns the address of --debug-addr; "" means none.
 func debugAddress(flag string) (string, error) {
-	address, err := debugserver.Address(flag)
+	address, err := command.DebugAddress(flag)
 	if err != nil {
 		return "", command.Usagef("--debug-addr %s: %w", flag, err)
 	}
@@ -25,7 +24,7 @@ func serveDebug(ctx context.Context, flag string, stderr io.Writer) (stop func()
 	if address == "" || err != nil {
 		return func() {}, err
 	}
-	url, stop, err := debugserver.Serve(ctx, address)
+	url, stop, err := command.ServeDebugPage(ctx, address)
 	if err != nil {
 		return nil, fmt.Errorf("--debug-addr %s: %w", flag, err)
 	}

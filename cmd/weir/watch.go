@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir"
-	"github.com/weirproject/weir/internal/core/discovery"
 	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/tools/command"
 )
 
@@ -230,7 +230,7 @@ func (f *watchFlags) scope(c *cluster, r serverResource) string {
 // discover returns the server's resources for the names. It answers or fails within seconds. A
 // resource that is named twice, as pods,po, is returned once.
 func discover(ctx context.Context, cfg *rest.Config, names []string) ([]serverResource, error) {
-	client, err := discovery.New(command.Impatient(cfg))
+	client, err := source.NewDiscovery(command.Impatient(cfg))
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/internal/testing/eventually"
+	"github.com/weirproject/weir/internal/testing/testenv"
 	"github.com/weirproject/weir/proxy"
 )
 
@@ -142,7 +142,7 @@ func newComparison(t *testing.T, ctx context.Context) *comparison {
 	}
 	through := &rest.Config{Host: s.URL(), BearerToken: shared.Config().BearerToken, TLSClientConfig: rest.TLSClientConfig{CAData: s.CAData()}}
 	c := &comparison{ours: newSide(t, through), theirs: newSide(t, shared.Config()), faults: map[string]int{}}
-	eventually.True(t, ctx, "the proxy is ready", func() bool {
+	testenv.Eventually(t, ctx, "the proxy is ready", func() bool {
 		a, err := c.ours.ask(ctx, "/readyz", "", 0)
 		return err == nil && a.code == http.StatusOK
 	})

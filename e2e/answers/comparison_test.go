@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/weirproject/weir/internal/testing/eventually"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 const (
@@ -108,7 +108,7 @@ func difference(ours, theirs []byte) string {
 func (c *comparison) listed(t *testing.T, ctx context.Context, r *resource, names ...string) (version string) {
 	t.Helper()
 	var newest map[string]string
-	eventually.True(t, ctx, r.String()+" are the same on both sides", func() bool {
+	testenv.Eventually(t, ctx, r.String()+" are the same on both sides", func() bool {
 		var err error
 		if _, newest, err = c.theirs.versions(ctx, r.path()); err != nil {
 			t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirproject/weir/e2e/internal/listbody"
+	"github.com/weirproject/weir/e2e/cluster"
 )
 
 // queries are LISTs of three existing objects.
@@ -70,7 +70,7 @@ func (c *comparison) pages(t *testing.T, ctx context.Context, r *resource, targe
 			t.Errorf("%s as %s: the proxy answers %d, from its cache: %v; kube-apiserver %d: %.200s", ours, accept, a.code, a.cached, b.code, b.parts[0])
 			return n
 		}
-		if text := difference(listbody.Comparable(a.parts[0]), listbody.Comparable(b.parts[0])); text != "" {
+		if text := difference(cluster.ComparableList(a.parts[0]), cluster.ComparableList(b.parts[0])); text != "" {
 			c.fault(t, "page "+strings.Trim(target, "0123456789"), r, accept, "%s: %s", target, text)
 			return n
 		}

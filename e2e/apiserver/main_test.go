@@ -19,7 +19,7 @@ import (
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/e2e/cluster"
 	"github.com/weirproject/weir/internal/core/wire"
-	"github.com/weirproject/weir/internal/testing/eventually"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // deadline bounds every wait of these tests. It is generous because no test measures time.
@@ -107,7 +107,7 @@ func (s *server) define(t *testing.T, ctx context.Context, gvr schema.GroupVersi
 			t.Error(err)
 		}
 	})
-	eventually.NoError(t, ctx, name+" are served", func() error {
+	testenv.EventuallyNoError(t, ctx, name+" are served", func() error {
 		_, err := s.dynamic.Resource(gvr).List(ctx, metav1.ListOptions{})
 		return err
 	})

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/weirproject/weir/internal/testing/eventually"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // member is a running manager with both controllers.
@@ -70,7 +70,7 @@ func (s *stage) manager(election bool) *member {
 // checked.
 func (s *stage) rosters(want map[string]string) {
 	s.t.Helper()
-	eventually.NoError(s.t, s.ctx, "the ConfigMaps name the pods, and each pod was checked", func() error {
+	testenv.EventuallyNoError(s.t, s.ctx, "the ConfigMaps name the pods, and each pod was checked", func() error {
 		var maps corev1.ConfigMapList
 		if err := s.direct.List(s.ctx, &maps, client.InNamespace(s.namespace), client.MatchingLabels{madeLabel: "yes"}); err != nil {
 			return err
@@ -108,7 +108,7 @@ func (s *stage) equal(m *member) {
 			return l
 		},
 	} {
-		eventually.NoError(s.t, s.ctx, "the cache is equal to what a LIST gives", func() error {
+		testenv.EventuallyNoError(s.t, s.ctx, "the cache is equal to what a LIST gives", func() error {
 			cached, stored := list(), list()
 			if err := m.GetClient().List(s.ctx, cached); err != nil {
 				return err
@@ -212,7 +212,7 @@ func TestRemoveInformer(t *testing.T) {
 		s.create(secrets)
 		key := client.ObjectKeyFromObject(secrets)
 		for range 2 {
-			eventually.NoError(s.t, s.ctx, "the cache has the Secret", func() error {
+			testenv.EventuallyNoError(s.t, s.ctx, "the cache has the Secret", func() error {
 				return m.GetClient().Get(s.ctx, key, &corev1.Secret{})
 			})
 			inf, err := m.GetCache().GetInformer(s.ctx, &corev1.Secret{})
@@ -222,7 +222,7 @@ func TestRemoveInformer(t *testing.T) {
 			if err := m.GetCache().RemoveInformer(s.ctx, &corev1.Secret{}); err != nil {
 				s.t.Fatal(err)
 			}
-			eventually.True(s.t, s.ctx, "the informer is stopped", inf.IsStopped)
+			testenv.Eventually(s.t, s.ctx, "the informer is stopped", inf.IsStopped)
 		}
 	})
 }
@@ -239,7 +239,7 @@ func (s *stage) elected(m *member) {
 // change updates a pod, and retries on conflicts with other clients.
 func (s *stage) change(p *corev1.Pod, do func(*corev1.Pod)) {
 	s.t.Helper()
-	eventually.NoError(s.t, s.ctx, "the pod is updated", func() error {
+	testenv.EventuallyNoError(s.t, s.ctx, "the pod is updated", func() error {
 		if err := s.direct.Get(s.ctx, client.ObjectKeyFromObject(p), p); err != nil {
 			return err
 		}

@@ -20,7 +20,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
-	"github.com/weirproject/weir/e2e/internal/program"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 var screenshots = flag.String("debugpage.screenshots", "", "write screenshots of the pages to this folder")
@@ -31,7 +31,7 @@ const patience = 3 * time.Minute
 // browser is a headless Chromium, which looks for no updates.
 func browser(t *testing.T) context.Context {
 	t.Helper()
-	path := program.Find(t, "chromium", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+	path := testenv.Program(t, "chromium", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 	flags := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()), chromedp.NoSandbox,
 		chromedp.DisableGPU, chromedp.Flag("disable-component-update", true))
 	ctx, cancel := chromedp.NewExecAllocator(context.Background(), flags...)

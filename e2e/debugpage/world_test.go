@@ -23,7 +23,7 @@ import (
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/clientgo"
 	"github.com/weirproject/weir/debug"
-	"github.com/weirproject/weir/internal/testing/eventually"
+	"github.com/weirproject/weir/internal/testing/testenv"
 	"github.com/weirproject/weir/proxy"
 )
 
@@ -88,7 +88,7 @@ func (w *world) until(path string, want int) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
-	eventually.NoError(w.t, ctx, fmt.Sprintf("%d requests for %s are being answered", want, path), func() error {
+	testenv.EventuallyNoError(w.t, ctx, fmt.Sprintf("%d requests for %s are being answered", want, path), func() error {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if n := w.open["/debug/weir/"+path]; n != want {
@@ -172,7 +172,7 @@ func (w *world) held() {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
-	eventually.True(w.t, ctx, "the proxy holds its resources", func() bool { return w.current() == 2 })
+	testenv.Eventually(w.t, ctx, "the proxy holds its resources", func() bool { return w.current() == 2 })
 }
 
 // current returns how many resources the proxy caches, according to the JSON.

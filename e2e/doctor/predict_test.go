@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/weirproject/weir/e2e/cluster"
-	"github.com/weirproject/weir/internal/testing/eventually"
 	"github.com/weirproject/weir/internal/testing/podsim"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 const (
@@ -145,7 +145,7 @@ const countOften = "--etcd-count-metric-poll-period=1s"
 // for.
 func (s *script) countedAll(pods float64) {
 	s.t.Helper()
-	eventually.NoError(s.t, s.ctx, fmt.Sprintf("the API server counts %v pods", pods), func() error {
+	testenv.EventuallyNoError(s.t, s.ctx, fmt.Sprintf("the API server counts %v pods", pods), func() error {
 		n, _ := s.metric(`apiserver_resource_objects\{group="",resource="pods"\}`)
 		if n != pods {
 			return fmt.Errorf("it counts %v", n)

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirproject/weir/internal/testing/eventually"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 const (
@@ -111,7 +111,7 @@ func (k *attack) attack(t *testing.T, ctx context.Context, p *weirProxy, clients
 func (p *weirProxy) atRest(t *testing.T, ctx context.Context) (g gauges) {
 	t.Helper()
 	last := gauges{}
-	eventually.NoError(t, ctx, "the proxy is at rest", func() (err error) {
+	testenv.EventuallyNoError(t, ctx, "the proxy is at rest", func() (err error) {
 		if g, err = p.gauges(t, ctx); err == nil && g != last {
 			last, err = g, fmt.Errorf("%+v", g)
 		}
@@ -124,7 +124,7 @@ func (p *weirProxy) atRest(t *testing.T, ctx context.Context) (g gauges) {
 func (r *row) leave(t *testing.T, ctx context.Context, p *weirProxy, baseline gauges, heap int64) {
 	t.Helper()
 	start := time.Now()
-	eventually.NoError(t, ctx, "connections and goroutines are at the baseline", func() error {
+	testenv.EventuallyNoError(t, ctx, "connections and goroutines are at the baseline", func() error {
 		g, err := p.gauges(t, ctx)
 		if err == nil && !g.rests(baseline) {
 			err = fmt.Errorf("%+v, before the attack %+v", g, baseline)

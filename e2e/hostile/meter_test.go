@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
-	"github.com/weirproject/weir/internal/testing/eventually"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // rss returns the resident set of a process, in bytes.
@@ -118,7 +118,7 @@ func (p *weirProxy) liveHeap(t *testing.T, ctx context.Context) int64 {
 	before := len(p.collections(t))
 	a.litter(ctx, token(t, known))
 	var live []int64
-	eventually.True(t, ctx, "garbage was collected", func() bool {
+	testenv.Eventually(t, ctx, "garbage was collected", func() bool {
 		live = p.collections(t)[before:]
 		return len(live) >= enough
 	})

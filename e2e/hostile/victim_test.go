@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/weirproject/weir/e2e/cluster"
-	"github.com/weirproject/weir/internal/testing/eventually"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // Addresses of loopback that clients connect from. Those of reconnecting clients are 127.0.1.N.
@@ -161,7 +161,7 @@ func (p *weirProxy) restart(t *testing.T) {
 // trust reads the certificate that the proxy has made.
 func (p *weirProxy) trust(t *testing.T, ctx context.Context) {
 	t.Helper()
-	eventually.NoError(t, ctx, "the proxy has written its kubeconfig", func() error {
+	testenv.EventuallyNoError(t, ctx, "the proxy has written its kubeconfig", func() error {
 		if err := p.program.Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -187,7 +187,7 @@ func (p *weirProxy) awaitReady(t *testing.T, ctx context.Context) {
 	t.Helper()
 	client := newClient(&p.victim, probeAddress, "")
 	defer client.close()
-	eventually.NoError(t, ctx, "the proxy is ready", func() error {
+	testenv.EventuallyNoError(t, ctx, "the proxy is ready", func() error {
 		if err := p.program.Err(); err != nil {
 			t.Fatal(err)
 		}

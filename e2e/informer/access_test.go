@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/weirproject/weir"
-	"github.com/weirproject/weir/internal/testing/eventually"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // TestDeniedThenGranted: the denial is immediately an error (controller-runtime 1653), and the
@@ -108,7 +108,7 @@ func TestShortQuietWatches(t *testing.T) {
 	if err := inf.WaitForSync(ctx); err != nil {
 		t.Fatal(err)
 	}
-	eventually.True(t, ctx, "five WATCHes", func() bool { return inf.Stats().Requests > 5 })
+	testenv.Eventually(t, ctx, "five WATCHes", func() bool { return inf.Stats().Requests > 5 })
 	for _, s := range inf.Status() {
 		if s.LastErr != nil || s.Relists > 0 {
 			t.Errorf("%v, last error %v", s, s.LastErr)

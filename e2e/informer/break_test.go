@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weirproject/weir"
-	"github.com/weirproject/weir/internal/testing/eventually"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // TestServerKilledMidList breaks the first LIST of each mode after its first bytes, and starts the
@@ -68,7 +68,7 @@ func TestServerKilledMidWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	writes := startChurn(t, ctx, client, 4)
-	eventually.True(t, ctx, "there are 200 writes", func() bool { return writes.writes.Load() > 200 })
+	testenv.Eventually(t, ctx, "there are 200 writes", func() bool { return writes.writes.Load() > 200 })
 	shared.KillAPIServer()
 	if err := inf.WaitForErr(ctx); !errors.Is(err, weir.ErrUnreachable) {
 		t.Errorf("a killed server shows as %v", err)
@@ -77,7 +77,7 @@ func TestServerKilledMidWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := writes.writes.Load()
-	eventually.True(t, ctx, "there are 200 writes more", func() bool { return writes.writes.Load() > before+200 })
+	testenv.Eventually(t, ctx, "there are 200 writes more", func() bool { return writes.writes.Load() > before+200 })
 	writes.stop()
 	equal(t, ctx, client, inf)
 	seen.check(ctx)
@@ -95,15 +95,15 @@ func TestHistoryGone(t *testing.T) {
 	if err := inf.WaitForSync(ctx); err != nil {
 		t.Fatal(err)
 	}
-	eventually.True(t, ctx, "the handler has been told of everything", func() bool { return seen.handled.Stats().Lag == 0 })
+	testenv.Eventually(t, ctx, "the handler has been told of everything", func() bool { return seen.handled.Stats().Lag == 0 })
 	before := seen.handled.Stats().Handled
 	writes := startChurn(t, ctx, client, 2)
-	eventually.True(t, ctx, "there are 50 writes", func() bool { return writes.writes.Load() > 50 })
+	testenv.Eventually(t, ctx, "there are 50 writes", func() bool { return writes.writes.Load() > 50 })
 	writes.stop()
 	if err := shared.Expire(ctx); err != nil {
 		t.Fatal(err)
 	}
-	eventually.True(t, ctx, "the informer has listed again", func() bool { return inf.Status()[0].Relists > 0 && inf.Err() == nil })
+	testenv.Eventually(t, ctx, "the informer has listed again", func() bool { return inf.Status()[0].Relists > 0 && inf.Err() == nil })
 	equal(t, ctx, client, inf)
 	seen.check(ctx)
 	if n := seen.handled.Stats().Handled - before; n > pods/2 {

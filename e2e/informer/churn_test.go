@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/weirproject/weir"
-	"github.com/weirproject/weir/internal/testing/eventually"
 	"github.com/weirproject/weir/internal/testing/podsim"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // churn writes to pods until it is stopped: labels change, pods are deleted and created. Stop waits
@@ -98,7 +98,7 @@ func TestSyncAndFollowUnderChurn(t *testing.T) {
 			if err := inf.WaitForSync(ctx); err != nil {
 				t.Fatal(err)
 			}
-			eventually.True(t, ctx, "there are 1000 writes", func() bool { return writes.writes.Load() > 1000 })
+			testenv.Eventually(t, ctx, "there are 1000 writes", func() bool { return writes.writes.Load() > 1000 })
 			writes.stop()
 			equal(t, ctx, client, inf)
 			seen.check(ctx)

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weirproject/weir"
-	"github.com/weirproject/weir/internal/testing/eventually"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 var modes = []weir.Mode{weir.ModeList, weir.ModeWatchList, weir.ModePages}
@@ -53,7 +53,7 @@ func (v *view) handle(_ context.Context, e weir.Event[*corev1.Pod]) {
 // objects must not change.
 func (v *view) check(ctx context.Context) {
 	v.t.Helper()
-	eventually.True(v.t, ctx, "the handler has been told of everything", func() bool { return v.handled.Stats().Lag == 0 && v.handled.Stats().Busy == 0 })
+	testenv.Eventually(v.t, ctx, "the handler has been told of everything", func() bool { return v.handled.Stats().Lag == 0 && v.handled.Stats().Busy == 0 })
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	n := 0

@@ -16,8 +16,7 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/e2e/cluster"
-	"github.com/weirproject/weir/e2e/internal/program"
-	"github.com/weirproject/weir/internal/testing/eventually"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // prometheus is one that runs.
@@ -39,7 +38,7 @@ scrape_configs:
 // startPrometheus starts one that scrapes a process, until the test ends.
 func startPrometheus(t *testing.T, scraped string) *prometheus {
 	t.Helper()
-	binary := program.Find(t, "prometheus", "prometheus")
+	binary := testenv.Program(t, "prometheus", "prometheus")
 	rules, err := filepath.Abs(rulesFile)
 	if err != nil {
 		t.Fatal(err)
@@ -90,7 +89,7 @@ func (p *prometheus) until(what string, ask func() error) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), 3*time.Minute)
 	defer cancel()
-	eventually.NoError(p.t, ctx, what, ask)
+	testenv.EventuallyNoError(p.t, ctx, what, ask)
 }
 
 // get makes a request of the API, and decodes what it answers into data.

@@ -7,13 +7,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirproject/weir/e2e/internal/program"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // promtool runs promtool, and returns what it says and whether it is content.
 func promtool(t *testing.T, args ...string) (text string, ok bool) {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), program.Find(t, "prometheus", "promtool"), args...).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), testenv.Program(t, "prometheus", "promtool"), args...).CombinedOutput()
 	return string(out), err == nil
 }
 

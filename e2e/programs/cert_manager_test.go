@@ -24,8 +24,8 @@ import (
 
 	"github.com/weirproject/weir/e2e/cluster"
 	"github.com/weirproject/weir/e2e/programs/report"
-	"github.com/weirproject/weir/internal/testing/eventually"
 	"github.com/weirproject/weir/internal/testing/podsim"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // certificates is how many of them cert-manager issues, in addition to the CA's.
@@ -55,7 +55,7 @@ func certify(t *testing.T, ctx context.Context, binary string) (usage, []string)
 	}
 	c.change(ctx)
 	var all map[string]json.RawMessage
-	eventually.NoError(t, ctx, "certificates are issued again", func() error {
+	testenv.EventuallyNoError(t, ctx, "certificates are issued again", func() error {
 		all = nil
 		if err := s.question(report.AskAll, &all); err != nil {
 			t.Fatal(err)
@@ -117,7 +117,7 @@ func (c certManager) install(ctx context.Context) {
 		issuerResource, certificateResource, {Group: "cert-manager.io", Version: "v1", Resource: "certificaterequests"},
 		{Group: "cert-manager.io", Version: "v1", Resource: "clusterissuers"},
 	} {
-		eventually.NoError(c.t, ctx, resource.Resource+" are served", func() error {
+		testenv.EventuallyNoError(c.t, ctx, resource.Resource+" are served", func() error {
 			_, err := c.objects.Resource(resource).List(ctx, metav1.ListOptions{})
 			return err
 		})
@@ -186,7 +186,7 @@ func (c certManager) change(ctx context.Context) {
 		c.t.Fatal(err)
 	}
 	for name, hosts := range map[string][]string{"cert-0": {"cert-0.example", "more.example"}, "cert-1": {"cert-1.example"}} {
-		eventually.NoError(c.t, ctx, name+" is issued again", func() error { return c.issued(ctx, name, hosts) })
+		testenv.EventuallyNoError(c.t, ctx, name+" is issued again", func() error { return c.issued(ctx, name, hosts) })
 	}
 	c.want(ctx, "last")
 }

@@ -17,9 +17,9 @@ import (
 	"k8s.io/client-go/informers"
 	"sigs.k8s.io/yaml"
 
-	"github.com/weirproject/weir/e2e/internal/kubelet"
-	"github.com/weirproject/weir/internal/testing/eventually"
+	"github.com/weirproject/weir/e2e/cluster"
 	"github.com/weirproject/weir/internal/testing/podsim"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // control runs kube-controller-manager through the whole lives of a Deployment, a StatefulSet, a
@@ -44,7 +44,7 @@ func control(t *testing.T, ctx context.Context, binary string) (usage, []string)
 	})
 	ctx, cancel := context.WithTimeout(s.alive(ctx), deadline)
 	defer cancel()
-	kubelet.Start(t, ctx, w.client, informers.WithNamespace(livesNamespace))
+	cluster.StartKubelet(t, ctx, w.client, informers.WithNamespace(livesNamespace))
 	l.begin(ctx)
 	l.change(ctx)
 	l.collect(ctx)
@@ -68,7 +68,7 @@ func (l *lives) define(ctx context.Context) {
 		{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: widgets.programs.example.com}, spec: {
 		  group: programs.example.com, scope: Namespaced, names: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList},
 		  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]}}`)
-	eventually.NoError(l.t, ctx, "widgets are served", func() error {
+	testenv.EventuallyNoError(l.t, ctx, "widgets are served", func() error {
 		_, err := l.dynamic.Resource(widgets).List(ctx, metav1.ListOptions{})
 		return err
 	})
@@ -170,7 +170,7 @@ func (l *lives) end(ctx context.Context) {
 	if err := l.client.CoreV1().Namespaces().Delete(ctx, livesNamespace, metav1.DeleteOptions{}); err != nil {
 		l.t.Fatal(err)
 	}
-	eventually.NoError(l.t, ctx, "the namespace is gone", func() error {
+	testenv.EventuallyNoError(l.t, ctx, "the namespace is gone", func() error {
 		namespace, err := l.client.CoreV1().Namespaces().Get(ctx, livesNamespace, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil
@@ -189,7 +189,7 @@ func (l *lives) await(ctx context.Context, want string) {
 			lines = append(lines, line)
 		}
 	}
-	eventually.NoError(l.t, ctx, "there is "+want, func() error {
+	testenv.EventuallyNoError(l.t, ctx, "there is "+want, func() error {
 		got, err := inventory(ctx, l.dynamic, livesNamespace)
 		if err != nil && ctx.Err() == nil {
 			l.t.Fatal(err)

@@ -15,8 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/internal/testing/eventually"
-	"github.com/weirproject/weir/internal/testing/testca"
+	"github.com/weirproject/weir/internal/testing/testenv"
 	"github.com/weirproject/weir/proxy"
 )
 
@@ -61,7 +60,7 @@ func TestDenied(t *testing.T) {
 	if _, err := clientFor(t, forged).CoreV1().Pods("").List(ctx, metav1.ListOptions{ResourceVersion: "0"}); !apierrors.IsUnauthorized(err) {
 		t.Errorf("a forged token: %v", err)
 	}
-	other, err := testca.New(t.TempDir() + "/other.crt")
+	other, err := testenv.NewAuthority(t.TempDir() + "/other.crt")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +103,7 @@ func TestNamesAndNamespaces(t *testing.T) {
 	granted(t, ctx, "reader", rule)
 	client := clientFor(t, as(t, s, "reader"))
 	zero := metav1.ListOptions{ResourceVersion: "0", FieldSelector: "metadata.name=mine"}
-	eventually.True(t, ctx, "the permission and the pod have come", func() bool {
+	testenv.Eventually(t, ctx, "the permission and the pod have come", func() bool {
 		list, err := client.CoreV1().Pods("default").List(ctx, zero)
 		return err == nil && len(list.Items) == 1
 	})
@@ -198,7 +197,7 @@ func TestImpersonation(t *testing.T) {
 	for name, cfg := range map[string]*rest.Config{"token": through(t, s, shared.Config()), "certificate": through(t, s, issue(t, callers, "carol"))} {
 		cfg.Impersonate = rest.ImpersonationConfig{UserName: "reader"}
 		client := clientFor(t, cfg)
-		eventually.True(t, ctx, "the permission has come", func() bool {
+		testenv.Eventually(t, ctx, "the permission has come", func() bool {
 			_, err := client.CoreV1().Pods("").List(ctx, zero)
 			return err == nil
 		})

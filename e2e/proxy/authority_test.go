@@ -8,11 +8,11 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/internal/testing/testca"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // issue returns a configuration whose only credential is a new client certificate.
-func issue(t *testing.T, by *testca.Authority, name string, groups ...string) *rest.Config {
+func issue(t *testing.T, by *testenv.Authority, name string, groups ...string) *rest.Config {
 	t.Helper()
 	cert := by.Issue(t, name, groups...)
 	key, err := x509.MarshalECPrivateKey(cert.PrivateKey.(*ecdsa.PrivateKey))

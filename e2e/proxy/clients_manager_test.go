@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/weirproject/weir/e2e/cluster"
-	"github.com/weirproject/weir/internal/testing/eventually"
+	"github.com/weirproject/weir/internal/testing/testenv"
 	"github.com/weirproject/weir/proxy"
 )
 
@@ -56,7 +56,7 @@ func TestManager(t *testing.T) {
 	straight.BearerToken, straight.CertData, straight.KeyData = "", carol.CertData, carol.KeyData
 	asCarol := clientFor(t, straight)
 	// Otherwise the manager's first watch would be passed on, and stay so.
-	eventually.True(t, ctx, "the permission has come", func() bool {
+	testenv.Eventually(t, ctx, "the permission has come", func() bool {
 		_, err := asCarol.CoreV1().ConfigMaps("").List(ctx, metav1.ListOptions{})
 		return err == nil
 	})
@@ -87,7 +87,7 @@ func TestManager(t *testing.T) {
 	maps := clientFor(t, shared.Config()).CoreV1().ConfigMaps("default")
 	holds := func(what, value string) {
 		t.Helper()
-		eventually.True(t, ctx, what, func() bool {
+		testenv.Eventually(t, ctx, what, func() bool {
 			m, err := maps.Get(ctx, "original-copy", metav1.GetOptions{})
 			return err == nil && m.Data["key"] == value && metav1.GetControllerOf(m) != nil
 		})

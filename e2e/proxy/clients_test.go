@@ -17,7 +17,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/weirproject/weir/internal/testing/eventually"
+	"github.com/weirproject/weir/internal/testing/testenv"
 	"github.com/weirproject/weir/proxy"
 )
 
@@ -168,7 +168,7 @@ func TestKubectlWatch(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		eventually.True(t, ctx, "kubectl watches", func() bool {
+		testenv.Eventually(t, ctx, "kubectl watches", func() bool {
 			return metric(t, ctx, s, `weir_proxy_served_total{group="",resource="pods",verb="watch"}`) > before
 		})
 		for _, name := range []string{"watched-1", "watched-2"} {

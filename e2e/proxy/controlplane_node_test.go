@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/weirproject/weir/e2e/internal/kubelet"
+	"github.com/weirproject/weir/e2e/cluster"
 )
 
 const madeUpNode = "made-up"
@@ -42,7 +42,7 @@ func startNode(t *testing.T, ctx context.Context, client kubernetes.Interface) {
 	if _, err := client.CoreV1().Nodes().UpdateStatus(ctx, node, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	kubelet.Start(t, ctx, client, informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.FieldSelector = "spec.nodeName=" + madeUpNode }))
+	cluster.StartKubelet(t, ctx, client, informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.FieldSelector = "spec.nodeName=" + madeUpNode }))
 }
 
 // theLog is what every container has printed.

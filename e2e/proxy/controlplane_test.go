@@ -22,7 +22,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/weirproject/weir/e2e/cluster"
-	"github.com/weirproject/weir/internal/testing/eventually"
+	"github.com/weirproject/weir/internal/testing/testenv"
 	"github.com/weirproject/weir/proxy"
 )
 
@@ -157,7 +157,7 @@ func kubeconfig(t *testing.T, cfg *rest.Config) string {
 // until is the test's until, but fails immediately if one of the programs has died.
 func (cp *controlPlane) until(t *testing.T, ctx context.Context, what string, cond func() bool) {
 	t.Helper()
-	eventually.True(t, ctx, what, func() bool {
+	testenv.Eventually(t, ctx, what, func() bool {
 		for _, p := range cp.programs {
 			if err := p.Err(); err != nil {
 				t.Fatal(err)

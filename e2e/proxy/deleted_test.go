@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/weirproject/weir/e2e/cluster"
-	"github.com/weirproject/weir/internal/testing/eventually"
+	"github.com/weirproject/weir/internal/testing/testenv"
 	"github.com/weirproject/weir/proxy"
 )
 
@@ -36,8 +36,8 @@ func TestDeletedDefinition(t *testing.T) {
 		t.Fatal(err)
 	}
 	deleted := time.Now()
-	eventually.True(t, ctx, "kube-apiserver answers 404", func() bool { return missing(direct) })
+	testenv.Eventually(t, ctx, "kube-apiserver answers 404", func() bool { return missing(direct) })
 	own := time.Since(deleted)
-	eventually.True(t, ctx, "the proxy answers 404", func() bool { return missing(client) })
+	testenv.Eventually(t, ctx, "the proxy answers 404", func() bool { return missing(client) })
 	t.Logf("kube-apiserver after %v, the proxy after %v", own, time.Since(deleted))
 }

@@ -31,7 +31,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/e2e/cluster"
-	"github.com/weirproject/weir/internal/testing/eventually"
+	"github.com/weirproject/weir/internal/testing/testenv"
 	"github.com/weirproject/weir/proxy"
 )
 
@@ -228,14 +228,14 @@ func TestManifests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually.True(t, ctx, "its requests flow by their own level", func() bool {
+	testenv.Eventually(t, ctx, "its requests flow by their own level", func() bool {
 		var got http.Header
 		counted := rest.CopyConfig(own)
 		counted.Wrap(func(rt http.RoundTripper) http.RoundTripper { return headerOf{rt, &got} })
 		_, _ = clientFor(t, counted).Discovery().ServerVersion()
 		return got.Get(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID) == string(flow.UID)
 	})
-	eventually.True(t, ctx, "the permissions have come", func() bool {
+	testenv.Eventually(t, ctx, "the permissions have come", func() bool {
 		_, mayHold := self.AppsV1().StatefulSets("").List(ctx, metav1.ListOptions{Limit: 1})
 		_, mayRead := self.CoreV1().ConfigMaps("kube-system").Get(ctx, "extension-apiserver-authentication", metav1.GetOptions{})
 		return mayHold == nil && mayRead == nil
@@ -260,7 +260,7 @@ func TestManifests(t *testing.T) {
 		t.Errorf("a certificate's, without the component: %v", err)
 	}
 	apply(t, ctx, "impersonation")
-	eventually.True(t, ctx, "with the component it is passed on", func() bool {
+	testenv.Eventually(t, ctx, "with the component it is passed on", func() bool {
 		_, err := carol.CoreV1().Pods("").List(ctx, metav1.ListOptions{Limit: 1})
 		return err == nil
 	})

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/weirproject/weir/internal/testing/eventually"
+	"github.com/weirproject/weir/internal/testing/testenv"
 	"github.com/weirproject/weir/proxy"
 )
 
@@ -65,7 +65,7 @@ func same(t *testing.T, ctx context.Context, direct kubernetes.Interface, inf ca
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually.True(t, ctx, "the informer has the mark", func() bool {
+	testenv.Eventually(t, ctx, "the informer has the mark", func() bool {
 		_, ok, _ := inf.GetStore().GetByKey("default/" + mark.Name)
 		return ok
 	})
@@ -173,7 +173,7 @@ func TestUpstreamRestarts(t *testing.T) {
 	expect(t, ctx, w, "before")
 
 	shared.KillAPIServer()
-	eventually.True(t, ctx, "/readyz says so", func() bool { return readyz(t, ctx, s) == http.StatusServiceUnavailable })
+	testenv.Eventually(t, ctx, "/readyz says so", func() bool { return readyz(t, ctx, s) == http.StatusServiceUnavailable })
 	again, err := reader.CoreV1().Pods("").List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil || len(again.Items) != len(list.Items)+1 {
 		t.Errorf("a read without the upstream: %v", err)
@@ -188,7 +188,7 @@ func TestUpstreamRestarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(t, ctx, w, "after") // on the same watch
-	eventually.True(t, ctx, "the proxy is ready again", func() bool { return readyz(t, ctx, s) == http.StatusOK })
+	testenv.Eventually(t, ctx, "the proxy is ready again", func() bool { return readyz(t, ctx, s) == http.StatusOK })
 	if n := metric(t, ctx, s, "apiserver_watch_cache_initializations_total"); n != 1 {
 		t.Errorf("%v initializations", n)
 	}

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirproject/weir/e2e/internal/program"
+	"github.com/weirproject/weir/internal/testing/testenv"
 	"github.com/weirproject/weir/proxy"
 )
 
@@ -22,7 +22,7 @@ func TestJavaScript(t *testing.T) {
 	if err := os.CopyFS(dir, os.DirFS("testdata/javascript")); err != nil {
 		t.Fatal(err)
 	}
-	node := program.Find(t, "nodejs", "node")
+	node := testenv.Program(t, "nodejs", "node")
 	installJavaScript(t, dir)
 	ctx := begin(t)
 	s := start(t, ctx, proxy.Options{Resources: []string{"pods"}})
@@ -48,11 +48,11 @@ func installJavaScript(t *testing.T, dir string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, program.Find(t, "npm", "npm"), "ci", "--ignore-scripts", "--omit=optional", "--no-audit", "--no-fund", "--prefer-offline")
+	cmd := exec.CommandContext(ctx, testenv.Program(t, "npm", "npm"), "ci", "--ignore-scripts", "--omit=optional", "--no-audit", "--no-fund", "--prefer-offline")
 	cmd.Dir, cmd.WaitDelay = dir, 5*time.Second
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Logf("%s", out)
-		program.Skip(t, "npm cannot install the JavaScript client: "+err.Error())
+		testenv.Skip(t, "npm cannot install the JavaScript client: "+err.Error())
 	}
 }
 

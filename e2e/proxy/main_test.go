@@ -19,9 +19,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/e2e/cluster"
-	"github.com/weirproject/weir/internal/testing/eventually"
 	"github.com/weirproject/weir/internal/testing/podsim"
-	"github.com/weirproject/weir/internal/testing/testca"
+	"github.com/weirproject/weir/internal/testing/testenv"
 	"github.com/weirproject/weir/proxy"
 )
 
@@ -40,7 +39,7 @@ var (
 	clients cluster.Clients
 	// callers signs the certificates that the API server, and so the proxy, believes; fronts those
 	// of front proxies.
-	callers, fronts *testca.Authority
+	callers, fronts *testenv.Authority
 )
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -62,10 +61,10 @@ func run(m *testing.M) int {
 
 // startShared starts the shared cluster, and creates what the tests need in addition.
 func startShared(ctx context.Context, dir string) (err error) {
-	if callers, err = testca.New(filepath.Join(dir, "callers.crt")); err != nil {
+	if callers, err = testenv.NewAuthority(filepath.Join(dir, "callers.crt")); err != nil {
 		return err
 	}
-	if fronts, err = testca.New(filepath.Join(dir, "fronts.crt")); err != nil {
+	if fronts, err = testenv.NewAuthority(filepath.Join(dir, "fronts.crt")); err != nil {
 		return err
 	}
 	if clients, err = cluster.BuildClients(ctx, cluster.LogToStderr); err != nil {
@@ -115,7 +114,7 @@ func start(t *testing.T, ctx context.Context, o proxy.Options) *proxy.Server {
 			t.Error(err)
 		}
 	})
-	eventually.True(t, ctx, "the proxy is ready", func() bool { return readyz(t, ctx, s) == http.StatusOK })
+	testenv.Eventually(t, ctx, "the proxy is ready", func() bool { return readyz(t, ctx, s) == http.StatusOK })
 	return s
 }
 

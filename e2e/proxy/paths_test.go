@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/e2e/cluster"
-	"github.com/weirproject/weir/internal/testing/eventually"
+	"github.com/weirproject/weir/internal/testing/testenv"
 	"github.com/weirproject/weir/proxy"
 )
 
@@ -52,7 +52,7 @@ func TestWaysIn(t *testing.T) {
 	cached := []string{"pods", "namespaces", "nodes", "clusterroles.rbac.authorization.k8s.io"}
 	s := start(t, ctx, proxy.Options{Resources: cached, TrustCache: cached})
 	through, direct := as(t, s, "reader"), mustConfig(t, "reader")
-	eventually.True(t, ctx, "the permission has come", func() bool {
+	testenv.Eventually(t, ctx, "the permission has come", func() bool {
 		code, _ := read(t, ctx, through, "/api/v1/namespaces/mine/pods?resourceVersion=0")
 		return code == http.StatusOK
 	})

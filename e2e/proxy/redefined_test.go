@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/weirproject/weir/e2e/cluster"
-	"github.com/weirproject/weir/internal/testing/eventually"
+	"github.com/weirproject/weir/internal/testing/testenv"
 	"github.com/weirproject/weir/proxy"
 )
 
@@ -36,7 +36,7 @@ func TestRedefined(t *testing.T) {
 		t.Fatal(err)
 	}
 	of := client.Resource(widgetResource).Namespace(semanticsNamespace)
-	eventually.True(t, ctx, "the proxy has it", func() bool {
+	testenv.Eventually(t, ctx, "the proxy has it", func() bool {
 		_, err := of.Get(ctx, "plain", metav1.GetOptions{ResourceVersion: made.GetResourceVersion()})
 		return err == nil
 	})
@@ -45,7 +45,7 @@ func TestRedefined(t *testing.T) {
 		t.Fatal(err)
 	}
 	get := cluster.HTTPClient(t, cfg)
-	eventually.True(t, ctx, "the proxy itself tells the default", func() bool {
+	testenv.Eventually(t, ctx, "the proxy itself tells the default", func() bool {
 		resp, err := get.Get(cfg.Host + "/apis/" + widgetGroup + "/v1/namespaces/" + semanticsNamespace + "/widgets/plain?resourceVersion=0")
 		if err != nil {
 			t.Fatal(err)

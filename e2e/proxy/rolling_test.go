@@ -28,7 +28,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/weirproject/weir/e2e/cluster"
-	"github.com/weirproject/weir/internal/testing/eventually"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 var (
@@ -91,7 +91,7 @@ func startReplicas(t *testing.T, ctx context.Context) (replicas []*replica, cfg 
 			}
 			r.program.Stop()
 		})
-		eventually.True(t, ctx, "the replica has written its kubeconfig", func() bool {
+		testenv.Eventually(t, ctx, "the replica has written its kubeconfig", func() bool {
 			if err := r.program.Err(); err != nil {
 				t.Fatal(err)
 			}
@@ -288,7 +288,7 @@ func TestRollingRestart(t *testing.T) {
 	b := startBalancer(t, ctx, &rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: cfg.CAData}}, replicas[0].addr, replicas[1].addr)
 	cfg.Host = "https://" + b.Addr().String()
 	bothReady := func() bool { return b.isReady(0) && b.isReady(1) }
-	eventually.True(t, ctx, "both replicas are ready", bothReady)
+	testenv.Eventually(t, ctx, "both replicas are ready", bothReady)
 	users := startUsers(t, ctx, cfg)
 	informers, count := startInformers(t, ctx, cfg, *rollingWatchers)
 	states, watches := count.states.Load(), count.watches.Load()
@@ -299,9 +299,9 @@ func TestRollingRestart(t *testing.T) {
 		if err := r.program.Terminate(ctx); err != nil {
 			t.Fatal(err)
 		}
-		eventually.True(t, ctx, "the balancer has seen it go", func() bool { return !b.isReady(i) })
+		testenv.Eventually(t, ctx, "the balancer has seen it go", func() bool { return !b.isReady(i) })
 		r.start(t)
-		eventually.True(t, ctx, "both replicas are ready", bothReady)
+		testenv.Eventually(t, ctx, "both replicas are ready", bothReady)
 	}
 
 	users.stop()
@@ -367,7 +367,7 @@ func checkWritten(t *testing.T, ctx context.Context, direct kubernetes.Interface
 	}
 	for i, inf := range informers {
 		if i%4 < 2 {
-			eventually.True(t, ctx, "an informer has everything", func() bool { return len(inf.GetStore().ListKeys()) == len(list.Items) })
+			testenv.Eventually(t, ctx, "an informer has everything", func() bool { return len(inf.GetStore().ListKeys()) == len(list.Items) })
 		}
 	}
 }

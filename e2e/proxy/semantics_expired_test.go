@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/weirproject/weir/internal/testing/eventually"
+	"github.com/weirproject/weir/internal/testing/testenv"
 	"github.com/weirproject/weir/proxy"
 )
 
@@ -56,7 +56,7 @@ func TestSemanticsExpired(t *testing.T) {
 	if err := shared.Expire(ctx); err != nil {
 		t.Fatal(err)
 	}
-	eventually.True(t, ctx, "the proxy is ready again", func() bool { return readyz(t, ctx, s) == http.StatusOK })
+	testenv.Eventually(t, ctx, "the proxy is ready again", func() bool { return readyz(t, ctx, s) == http.StatusOK })
 	theirs.settle(t, ctx, w)
 	for of, token := range tokens {
 		of.page["pods"] = token

@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/weirproject/weir/e2e/cluster"
-	"github.com/weirproject/weir/internal/testing/eventually"
 	"github.com/weirproject/weir/internal/testing/podsim"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 const (
@@ -182,7 +182,7 @@ func define(t *testing.T, ctx context.Context, client dynamic.Interface) {
 			t.Error(err)
 		}
 	})
-	eventually.True(t, ctx, "the custom resource is served", func() bool {
+	testenv.Eventually(t, ctx, "the custom resource is served", func() bool {
 		_, err := client.Resource(widgetResource).List(ctx, metav1.ListOptions{})
 		return err == nil
 	})
@@ -201,7 +201,7 @@ func dynamicFor(t *testing.T) dynamic.Interface {
 // settle waits until a server has every change.
 func (s *server) settle(t *testing.T, ctx context.Context, w *world) {
 	t.Helper()
-	eventually.True(t, ctx, s.url+" has every change to "+w.gvr.Resource, func() bool {
+	testenv.Eventually(t, ctx, s.url+" has every change to "+w.gvr.Resource, func() bool {
 		var a answer
 		if _, err := s.once(ctx, &row{}, w, "resourceVersion={now}&resourceVersionMatch=NotOlderThan", &a); err != nil {
 			t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir"
-	"github.com/weirproject/weir/internal/testing/eventually"
+	"github.com/weirproject/weir/internal/testing/testenv"
 	"github.com/weirproject/weir/proxy"
 )
 
@@ -111,7 +111,7 @@ func TestShards(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			eventually.True(t, ctx, "the shards hold everything", func() bool { return holdEachOnce(t, infs, all.Items) })
+			testenv.Eventually(t, ctx, "the shards hold everything", func() bool { return holdEachOnce(t, infs, all.Items) })
 			for i, inf := range infs {
 				if st := inf.Status()[0]; st.OutOfShard > 0 || st.Err != nil {
 					t.Errorf("shard %d: %s", i, st)

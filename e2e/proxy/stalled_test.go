@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/connrotation"
 
-	"github.com/weirproject/weir/internal/testing/eventually"
+	"github.com/weirproject/weir/internal/testing/testenv"
 	"github.com/weirproject/weir/proxy"
 )
 
@@ -203,7 +203,7 @@ func TestStalledReplica(t *testing.T) {
 	asked.Wait()
 	// The cache may be read with its current age, and /readyz removes the replica from a Service.
 	s.showsNoOlder(before.ResourceVersion)
-	eventually.True(t, ctx, "/readyz says so", func() bool { return readyz(t, ctx, s.server) == http.StatusServiceUnavailable })
+	testenv.Eventually(t, ctx, "/readyz says so", func() bool { return readyz(t, ctx, s.server) == http.StatusServiceUnavailable })
 
 	var waits sync.WaitGroup
 	waits.Go(func() { // a waiting one is answered when the event arrives

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/weirproject/weir/e2e/internal/listbody"
+	"github.com/weirproject/weir/e2e/cluster"
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
@@ -82,7 +82,7 @@ var continueToken = regexp.MustCompile(`,?"continue": ?"[^"]*"`)
 
 // withoutToken returns the JSON of a list without its continue token.
 func withoutToken(body []byte) []byte {
-	plain := continueToken.ReplaceAll(listbody.Comparable(body), nil)
+	plain := continueToken.ReplaceAll(cluster.ComparableList(body), nil)
 	return bytes.ReplaceAll(plain, []byte("{,"), []byte("{"))
 }
 

@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/weirproject/weir/internal/testing/testca"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // caller is a client with its credentials.
@@ -48,7 +48,7 @@ var (
 )
 
 // newCallers returns all callers: accepted ones, several times, and others.
-func newCallers(t *testing.T, ctx context.Context, w *world, ca, fronts, foreign *testca.Authority, tokens *minter) []caller {
+func newCallers(t *testing.T, ctx context.Context, w *world, ca, fronts, foreign *testenv.Authority, tokens *minter) []caller {
 	t.Helper()
 	var out []caller
 	for _, name := range []string{"ann", "bob", "eve", "weir-admin"} {

@@ -23,8 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/e2e/cluster"
-	"github.com/weirproject/weir/internal/testing/eventually"
-	"github.com/weirproject/weir/internal/testing/testca"
+	"github.com/weirproject/weir/internal/testing/testenv"
 	"github.com/weirproject/weir/proxy"
 )
 
@@ -59,9 +58,9 @@ func newWorld(t *testing.T, ctx context.Context) *world {
 	t.Helper()
 	dir := t.TempDir()
 	w := &world{frozen: map[string]string{}}
-	var by []*testca.Authority
+	var by []*testenv.Authority
 	for _, name := range []string{"callers.crt", "fronts.crt", "foreign.crt"} {
-		a, err := testca.New(filepath.Join(dir, name))
+		a, err := testenv.NewAuthority(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,7 +153,7 @@ func until(t *testing.T, ctx context.Context, what string, cond func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, settling)
 	defer cancel()
-	eventually.True(t, ctx, what, cond)
+	testenv.Eventually(t, ctx, what, cond)
 }
 
 // fill creates the objects: all of each resource in all namespaces, then it changes some and

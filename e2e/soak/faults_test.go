@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/weirproject/weir/e2e/cluster"
-	"github.com/weirproject/weir/internal/testing/eventually"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // faults causes faults of the servers for a while.
@@ -57,7 +57,7 @@ func (f *faults) run(ctx context.Context, length time.Duration) {
 		}
 	}
 	f.undone.Wait()
-	eventually.NoError(f.w.t, ctx, "the definition of widgets is as in the beginning", func() error {
+	testenv.EventuallyNoError(f.w.t, ctx, "the definition of widgets is as in the beginning", func() error {
 		return f.w.redefine(ctx, f.client, definition{served: true, colour: "red"})
 	})
 	f.w.widgetsServed(ctx)

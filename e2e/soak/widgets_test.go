@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/yaml"
 
-	"github.com/weirproject/weir/internal/testing/eventually"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // widgets are custom resources whose definition changes: their schema, a default, and whether this
@@ -82,7 +82,7 @@ func (w *world) widgetsServed(ctx context.Context) {
 	w.t.Helper()
 	for i, s := range w.servers {
 		client := w.dynamic(s.Config())
-		eventually.NoError(w.t, ctx, fmt.Sprintf("server %d serves widgets", i+1), func() error {
+		testenv.EventuallyNoError(w.t, ctx, fmt.Sprintf("server %d serves widgets", i+1), func() error {
 			_, err := client.Resource(widgets).List(ctx, metav1.ListOptions{})
 			return err
 		})

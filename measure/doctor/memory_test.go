@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirproject/weir/internal/testing/testgc"
+	"github.com/weirproject/weir/internal/testing/testenv"
 	"github.com/weirproject/weir/measure/doctor/audit"
 )
 
@@ -17,7 +17,7 @@ const bound = 150_000_000
 // 450,000 events of 300,000 clients, of which some LIST in each way, in bursts, for days, and hold
 // WATCHes, with the longest names that are kept, stay within what is promised.
 func TestMemory(t *testing.T) {
-	before := testgc.Live()
+	before := testenv.LiveBytes()
 	d := New(Options{})
 	long := strings.Repeat("x", maxName)
 	list, complete, started := []byte("list"), []byte(audit.StageResponseComplete), []byte(audit.StageResponseStarted)
@@ -48,7 +48,7 @@ func TestMemory(t *testing.T) {
 			add(i%maxClients, i/maxClients, []byte("watch"), complete)
 			add(i%maxClients, i/maxClients, []byte("watch"), started)
 		}
-		t.Logf("pass %d: %d MB", pass, (testgc.Live()-before)/1e6)
+		t.Logf("pass %d: %d MB", pass, (testenv.LiveBytes()-before)/1e6)
 	}
 	// As many bursts as are kept.
 	for _, c := range d.clients.least {
@@ -60,7 +60,7 @@ func TestMemory(t *testing.T) {
 			}
 		}
 	}
-	full := testgc.Live() - before
+	full := testenv.LiveBytes() - before
 	for i := range 450_000 - 2*8*maxClients*6 {
 		e.Staged += 1e5
 		stage, verb := complete, []byte("get")
@@ -69,7 +69,7 @@ func TestMemory(t *testing.T) {
 		}
 		add(maxClients+i%300_000, i%11, verb, stage)
 	}
-	after := testgc.Live() - before
+	after := testenv.LiveBytes() - before
 	t.Logf("%d MB, then %d MB", full/1e6, after/1e6)
 	if n := len(d.clients.least); max(full, after) > bound || n != maxClients {
 		t.Errorf("%d clients hold %d bytes, then %d", n, full, after)

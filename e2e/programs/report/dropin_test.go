@@ -15,7 +15,7 @@ import (
 
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/clientgo"
-	"github.com/weirproject/weir/internal/testing/eventually"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 func TestDropIn(t *testing.T) {
@@ -59,7 +59,8 @@ func TestDropIn(t *testing.T) {
 			}
 			soon, cancelSoon := context.WithTimeout(ctx, time.Minute)
 			defer cancelSoon()
-			eventually.NoError(t, soon, "it is reported", func() error { // the watch begins after the list
+			// The watch starts after the list.
+			testenv.EventuallyNoError(t, soon, "it is reported", func() error {
 				if got := dropIn(); got != test.want {
 					return fmt.Errorf("got %+v, want %+v", got, test.want)
 				}

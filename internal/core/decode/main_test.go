@@ -4,10 +4,10 @@ import (
 	"os"
 	"testing"
 
-	"github.com/weirproject/weir/internal/testing/testgc"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 func TestMain(m *testing.M) {
-	testgc.Relax()
+	testenv.RelaxGC()
 	os.Exit(m.Run())
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/weirproject/weir/internal/testing/podsim"
-	"github.com/weirproject/weir/internal/testing/testgc"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // TestBaseIsNotMuchLarger: a small object does not keep in memory a large base that is no longer
@@ -20,7 +20,7 @@ func TestBaseIsNotMuchLarger(t *testing.T) {
 	for _, size := range []int{600, 14_000, 16_000} {
 		var objects []held
 		alone := 0
-		before := testgc.Live()
+		before := testenv.LiveBytes()
 		for i := range n {
 			large := []byte(noise(rnd, 30_000))
 			group := fmt.Sprint("ns/g", size, "-", i)
@@ -34,7 +34,7 @@ func TestBaseIsNotMuchLarger(t *testing.T) {
 			alone += len(plain)
 			runtime.KeepAlive(first)
 		}
-		if each := int(testgc.Live()-before) / n; each > (maxLarger+1)*alone/n {
+		if each := int(testenv.LiveBytes()-before) / n; each > (maxLarger+1)*alone/n {
 			t.Errorf("%d bytes keep %d, alone they take %d", size, each, alone/n)
 		}
 		runtime.KeepAlive(objects)

@@ -5,7 +5,7 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/weirproject/weir/internal/testing/testgc"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // TestFootprint: the footprint approximates the memory of groups, without their objects, while they
@@ -32,21 +32,21 @@ func TestFootprint(t *testing.T) {
 	if bases < n*9/10 || k.bases != bases {
 		t.Errorf("%d bases, counted are %d", bases, k.bases)
 	}
-	full, counted := testgc.Live(), k.footprint()
+	full, counted := testenv.LiveBytes(), k.footprint()
 	packed := 0
 	for i := range s.objects {
 		packed += (len(s.objects[i].packed) + 15) &^ 15
 	}
 	s.objects = nil
 	afterGC(t, "all bases have ended", func() bool { return k.count() == 0 })
-	empty := testgc.Live()
+	empty := testenv.LiveBytes()
 	// An object of s uses 72 bytes and its name 40, which do not belong to siblings.
 	if took := full - empty - int64(packed); counted < took/4 || counted > took*2 {
 		t.Errorf("groups count for %d bytes, and take some %d", counted, took)
 	}
 	left := k.footprint()
 	p.siblings = newSiblings()
-	if took := empty - testgc.Live(); left > took+1<<18 || took > left+1<<18 {
+	if took := empty - testenv.LiveBytes(); left > took+1<<18 || took > left+1<<18 {
 		t.Errorf("without objects groups count for %d bytes, and take %d", left, took)
 	}
 	runtime.KeepAlive(s)

@@ -10,12 +10,11 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/internal/core/wire"
-	"github.com/weirproject/weir/internal/testing/eventually"
-	"github.com/weirproject/weir/internal/testing/testgc"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 func TestMain(m *testing.M) {
-	testgc.Relax()
+	testenv.RelaxGC()
 	os.Exit(m.Run())
 }
 
@@ -25,7 +24,7 @@ func afterGC(t *testing.T, what string, cond func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	eventually.True(t, ctx, what, func() bool {
+	testenv.Eventually(t, ctx, what, func() bool {
 		runtime.GC()
 		return cond()
 	})

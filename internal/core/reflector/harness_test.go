@@ -25,18 +25,18 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/weirproject/weir/internal/core/invariants"
+	"github.com/weirproject/weir/internal/core/checks"
 	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/testing/memserver"
-	"github.com/weirproject/weir/internal/testing/testgc"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 func TestMain(m *testing.M) {
-	testgc.Relax()
+	testenv.RelaxGC()
 	if flag.Lookup("test.bench").Value.String() == "" { // benchmarks measure without the checks
-		checking = checking || !invariants.Race // which makes minutes of them
+		checking = checking || !checks.Race // which makes minutes of them
 	}
 	goleak.VerifyTestMain(m)
 }

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weirproject/weir/internal/core/wire"
-	"github.com/weirproject/weir/internal/testing/testgc"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // TestIdleWatchPinsNoBuffer: while a watch waits, nothing refers to the buffer that its last object
@@ -48,10 +48,10 @@ func idle(t *testing.T, cfg Config, size int64) {
 		})
 		h.wantCurrent("11")
 		stored := func() int64 { m := h.store.Memory(); return m.Packed + m.Log }
-		before := testgc.Live() - stored()
+		before := testenv.LiveBytes() - stored()
 		h.advance(2 * time.Second)
 		h.wantCurrent("12")
-		if held := testgc.Live() - stored(); held > before+size/2 {
+		if held := testenv.LiveBytes() - stored(); held > before+size/2 {
 			t.Errorf("%d bytes are held while the watch waits, and %d before its last object came", held, before)
 		}
 	})

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirproject/weir/internal/core/invariants"
+	"github.com/weirproject/weir/internal/core/checks"
 	"github.com/weirproject/weir/internal/core/store"
 )
 
@@ -18,7 +18,7 @@ import (
 // cursor was told adds up to it.
 func TestAgainstModel(t *testing.T) {
 	seeds := uint64(16)
-	if invariants.Race {
+	if checks.Race {
 		seeds = 4
 	}
 	for seed := range seeds {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/weirproject/weir/internal/core/invariants"
+	"github.com/weirproject/weir/internal/core/checks"
 )
 
 // state is everything that step knows. It is a value; cfg points to what never changes.
@@ -164,7 +164,7 @@ type inVain struct {
 }
 
 // checking makes step check its result. Tests set it.
-var checking = invariants.Enabled
+var checking = checks.Invariants
 
 // check returns an error that names the rules of state that are broken, or nil.
 func (s *state) check() error {

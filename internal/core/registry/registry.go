@@ -1,5 +1,6 @@
 // Package registry lists the running parts of this process under unique names, for the pages and
-// metrics that show them.
+// metrics that show them, and gives these access to running proxies. For informers, package engine
+// does that.
 package registry
 
 import (

@@ -1,4 +1,5 @@
-// Package source opens LIST and WATCH streams of one resource.
+// Package source opens LIST and WATCH streams of one resource, and finds out which resources a
+// server has ([Discovery]).
 //
 // A [Source] returns bodies that are cut into objects while they arrive (package wire). It never
 // holds a whole LIST. [REST] is the source made from a rest.Config. [NewList] and [NewWatch] read

@@ -18,8 +18,6 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
-
-	"github.com/weirproject/weir/internal/core/funcvalue"
 )
 
 // listTransport chooses the HTTP client of LISTs. Its own client uses HTTP/1.1, on connections
@@ -149,7 +147,7 @@ func transportKeyOf(cfg *rest.Config, conf *transport.Config) transportKey {
 		caFile: tls.CAFile, certFile: tls.CertFile, keyFile: tls.KeyFile,
 		caData: string(tls.CAData), certData: string(tls.CertData), keyData: string(tls.KeyData),
 		getCert: tls.GetCertHolder,
-		proxy:   uintptr(funcvalue.Pointer(cfg.Proxy)), dial: uintptr(funcvalue.Pointer(cfg.Dial)),
+		proxy:   uintptr(FuncPointer(cfg.Proxy)), dial: uintptr(FuncPointer(cfg.Dial)),
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/testing/podsim"
-	"github.com/weirproject/weir/internal/testing/testgc"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 const benchPods = 5000
@@ -201,7 +201,7 @@ func BenchmarkHeap(b *testing.B) {
 		b.Run(enc.String(), func(b *testing.B) {
 			podsim.Encode(enc.String(), podsim.New(1, 1).Pod(0)) // the encoder's own caches
 			for b.Loop() {
-				before := testgc.Live()
+				before := testenv.LiveBytes()
 				s := newStore(b, Config{Encoding: enc})
 				w := s.Writer(Scope{})
 				sim := podsim.New(50_000, 1)
@@ -217,7 +217,7 @@ func BenchmarkHeap(b *testing.B) {
 					}
 				}
 				w.EndReplace("1")
-				full := testgc.Live() - before
+				full := testenv.LiveBytes() - before
 				b.ReportMetric(float64(full)/1e6, "MB")
 				b.ReportMetric(float64(full)/50_000, "B/object")
 				b.Log("\n" + s.Memory().String())
@@ -235,7 +235,7 @@ func BenchmarkHeap(b *testing.B) {
 					}
 				}
 				w.EndReplace("2")
-				b.ReportMetric(100*float64(testgc.Live()-before)/float64(full), "%left")
+				b.ReportMetric(100*float64(testenv.LiveBytes()-before)/float64(full), "%left")
 				b.Log("\n" + s.Memory().String())
 				runtime.KeepAlive(s)
 			}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/testing/podsim"
-	"github.com/weirproject/weir/internal/testing/testgc"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // BenchmarkHeapUnderChange reports the heap that a store of 10,000 pods takes when they were
@@ -24,7 +24,7 @@ func BenchmarkHeapUnderChange(b *testing.B) {
 			podsim.Encode(wire.Protobuf.String(), of.sim.Pod(0)) // the encoder's own caches
 			for b.Loop() {
 				n := of.sim.Len()
-				before := testgc.Live()
+				before := testenv.LiveBytes()
 				s := newStore(b, Config{Encoding: wire.Protobuf})
 				w := s.Writer(Scope{})
 				var m wire.Meta
@@ -53,7 +53,7 @@ func BenchmarkHeapUnderChange(b *testing.B) {
 						put(i, version)
 					}
 					w.Flush()
-					b.ReportMetric(float64(testgc.Live()-before)/1e6, fmt.Sprintf("MB/%d", version))
+					b.ReportMetric(float64(testenv.LiveBytes()-before)/1e6, fmt.Sprintf("MB/%d", version))
 					b.Logf("changed %d times\n%s", version, s.Memory())
 				}
 				b.ReportMetric(float64(busy.Nanoseconds())/float64(3*n), "ns/change")

@@ -3,12 +3,12 @@ package store
 import (
 	"fmt"
 
-	"github.com/weirproject/weir/internal/core/invariants"
+	"github.com/weirproject/weir/internal/core/checks"
 )
 
 // checking makes the store check its state after each change, and panic if a rule is broken. Tests
 // set it. The rules stand beside the fields: see owners.go and backlog.
-var checking = invariants.Enabled
+var checking = checks.Invariants
 
 // checkEntries bounds the backlogs that are walked after each operation. Of longer ones only the
 // sums are checked.
@@ -17,7 +17,7 @@ const checkEntries = 64
 // must ends the program with the state of what the rule is about, if the rule is broken.
 func must(ok bool, rule string, of interface{ state() string }, also ...int64) {
 	if !ok {
-		invariants.Fail(fmt.Sprintf("store: %s: %s %d", rule, of.state(), also))
+		checks.Fail(fmt.Sprintf("store: %s: %s %d", rule, of.state(), also))
 	}
 }
 

@@ -5,10 +5,10 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/weirproject/weir/internal/core/invariants"
+	"github.com/weirproject/weir/internal/core/checks"
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/testing/podsim"
-	"github.com/weirproject/weir/internal/testing/testgc"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // TestDeletedObjectsLeaveNothing is kubernetes issue 111370: an informer that had
@@ -18,7 +18,7 @@ func TestDeletedObjectsLeaveNothing(t *testing.T) {
 	const n, keepEach = 20_000, 100
 	raws := podsim.Spread(wire.Protobuf.String(), 1000)
 	var m wire.Meta
-	before := testgc.Live()
+	before := testenv.LiveBytes()
 	s := newStore(t, decodeConfig())
 	c := s.Cursor()
 	defer c.Close()
@@ -42,9 +42,9 @@ func TestDeletedObjectsLeaveNothing(t *testing.T) {
 		drain(c)
 	}
 	list(1, "10000")
-	full := testgc.Live() - before
+	full := testenv.LiveBytes() - before
 	list(keepEach, "10001")
-	left := testgc.Live() - before
+	left := testenv.LiveBytes() - before
 	// 1 % of the objects is left, with what the store has in any case: a
 	// dictionary, batches, scratch.
 	const fixed = 400 << 10
@@ -57,7 +57,7 @@ func TestDeletedObjectsLeaveNothing(t *testing.T) {
 
 // TestObjectsPinNothing: one object that a caller keeps does not keep the store.
 func TestObjectsPinNothing(t *testing.T) {
-	before := testgc.Live()
+	before := testenv.LiveBytes()
 	s := New(decodeConfig())
 	w := s.Writer(Scope{})
 	raws := podsim.Spread(wire.Protobuf.String(), 2500)
@@ -70,10 +70,10 @@ func TestObjectsPinNothing(t *testing.T) {
 		kept = o
 	}
 	decoded(t, kept)
-	full := testgc.Live() - before
+	full := testenv.LiveBytes() - before
 	s.Close()
 	s, w, raws = nil, nil, nil
-	if left := testgc.Live() - before; left > full/20 {
+	if left := testenv.LiveBytes() - before; left > full/20 {
 		t.Errorf("one object holds %d of %d bytes", left, full)
 	}
 	runtime.KeepAlive(kept)
@@ -113,9 +113,9 @@ func TestBlockedCursorCosts(t *testing.T) {
 		w.Flush()
 	}
 	update(2)
-	once := testgc.Live()
+	once := testenv.LiveBytes()
 	update(20)
-	if grown := testgc.Live() - once; grown > held/4 {
+	if grown := testenv.LiveBytes() - once; grown > held/4 {
 		t.Errorf("twenty more updates of each cost %d bytes, the objects take %d", grown, held)
 	}
 	mem := s.Memory()
@@ -158,7 +158,7 @@ func TestPutAllocates(t *testing.T) {
 			t.Fatal(err)
 		}
 		i++
-	}); n > 2.5 && !invariants.Race {
+	}); n > 2.5 && !checks.Race {
 		t.Errorf("%v allocations for an update", n)
 	}
 	w.Flush()

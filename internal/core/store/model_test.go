@@ -10,7 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/weirproject/weir/internal/core/invariants"
+	"github.com/weirproject/weir/internal/core/checks"
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
@@ -26,9 +26,9 @@ var modelSeeds = flag.Uint64("seeds", 60, "how many seeds TestAgainstModel runs"
 func TestAgainstModel(t *testing.T) {
 	steps := 2000
 	switch {
-	case invariants.Race: // which takes ten times as long
+	case checks.Race: // which takes ten times as long
 		steps = 500
-	case !invariants.Enabled: // make unit runs it with them
+	case !checks.Invariants: // make unit runs it with them
 		steps = 1000
 	}
 	for seed := range *modelSeeds {

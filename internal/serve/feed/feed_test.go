@@ -15,7 +15,7 @@ import (
 	"github.com/weirproject/weir/internal/core/resourceversion"
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/serve/watchcache"
-	"github.com/weirproject/weir/internal/testing/eventually"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // TestFeed: a feed lists and watches an API server, proves itself current, and proves nothing once
@@ -48,7 +48,7 @@ func TestFeed(t *testing.T) {
 	if n := f.Store().Len(); n != 3 || f.Version() == 0 {
 		t.Errorf("%d objects, at %d", n, f.Version())
 	}
-	eventually.True(t, ctx, "the feed is current", func() bool { return f.ProveCurrent(ctx) })
+	testenv.Eventually(t, ctx, "the feed is current", func() bool { return f.ProveCurrent(ctx) })
 	newest, err := f.NewestVersion(ctx)
 	if err != nil || !f.ProveVersion(ctx, newest) || f.WaitVersion(ctx, newest) != nil || time.Since(f.LastHeard()) > time.Hour || f.Bytes() <= 0 {
 		t.Errorf("the upstream is at %d, %v; the feed at %d, heard %v, %d bytes", newest, err, f.Version(), f.LastHeard(), f.Bytes())

@@ -3,13 +3,13 @@ package watchcache
 import (
 	"fmt"
 
-	"github.com/weirproject/weir/internal/core/invariants"
+	"github.com/weirproject/weir/internal/core/checks"
 	"github.com/weirproject/weir/internal/core/store"
 )
 
 // checking makes the hub check its state after each change, and panic if a rule is broken. Tests
 // set it. The rules stand beside the fields of hub.
-var checking = invariants.Enabled
+var checking = checks.Invariants
 
 // checkSubscriptions bounds the subscriptions of a hub that is checked after each change.
 const checkSubscriptions = 64
@@ -17,7 +17,7 @@ const checkSubscriptions = 64
 // must ends the program with what the rule is about, if the rule is broken.
 func must(ok bool, rule string, state ...any) {
 	if !ok {
-		invariants.Fail(fmt.Sprintf("watchcache: %s: %v", rule, state))
+		checks.Fail(fmt.Sprintf("watchcache: %s: %v", rule, state))
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirproject/weir/internal/testing/eventually"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 // labelled writes an object with these labels.
@@ -107,7 +107,7 @@ func TestFewSetsLookedAt(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	eventually.True(t, ctx, "there is an index by the label", func() bool {
+	testenv.Eventually(t, ctx, "there is an index by the label", func() bool {
 		_, ok := tc.index("l:app")
 		return ok
 	})

@@ -10,11 +10,11 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
 
-	"github.com/weirproject/weir/internal/testing/testgc"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 func TestMain(m *testing.M) {
-	testgc.Relax()
+	testenv.RelaxGC()
 	debug.SetTraceback("all")
 	logs := flag.NewFlagSet("klog", flag.PanicOnError)
 	klog.InitFlags(logs)

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirproject/weir/internal/core/invariants"
+	"github.com/weirproject/weir/internal/core/checks"
 )
 
 var (
@@ -29,7 +29,7 @@ var (
 
 // defaultSeeds is fewer under the race detector, with which each takes ten times as long.
 func defaultSeeds() uint64 {
-	if invariants.Race {
+	if checks.Race {
 		return 100
 	}
 	return 500

@@ -4,7 +4,7 @@ import (
 	"crypto/tls"
 	"time"
 
-	"github.com/weirproject/weir/internal/serve/selfsigned"
+	"github.com/weirproject/weir/internal/serve/secure"
 )
 
 // loopback is where the server listens.
@@ -16,7 +16,7 @@ const certificateAge = 30 * 24 * time.Hour
 // selfSigned returns the configuration of a server with a new certificate for this process, and
 // that certificate as PEM.
 func selfSigned() (cfg *tls.Config, ca []byte, err error) {
-	certPEM, keyPEM, err := selfsigned.New("weir", certificateAge, loopback)
+	certPEM, keyPEM, err := secure.NewCertificate("weir", certificateAge, loopback)
 	if err != nil {
 		return nil, nil, err
 	}

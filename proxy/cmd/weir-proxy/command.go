@@ -14,7 +14,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/weirproject/weir/internal/tools/command"
-	"github.com/weirproject/weir/internal/tools/debugserver"
 	"github.com/weirproject/weir/proxy"
 )
 
@@ -170,7 +169,7 @@ func (f *flags) complete() error {
 	if f.options.ResponseMemory == 0 {
 		f.options.ResponseMemory = -1 // likewise
 	}
-	if _, err := debugserver.Address(f.debugAddr); err != nil {
+	if _, err := command.DebugAddress(f.debugAddr); err != nil {
 		return command.Usagef("--debug-addr %s: %w", f.debugAddr, err)
 	}
 	mode, names, some := strings.Cut(f.consistency, ":")
@@ -243,11 +242,11 @@ func (f *flags) run(cmd *cobra.Command) error {
 // serveDebug serves the page of package debug as --debug-addr says, until the function that it
 // returns is called, and tells where.
 func (f *flags) serveDebug(cmd *cobra.Command) (stop func(), err error) {
-	address, err := debugserver.Address(f.debugAddr)
+	address, err := command.DebugAddress(f.debugAddr)
 	if address == "" || err != nil {
 		return func() {}, err
 	}
-	url, stop, err := debugserver.Serve(cmd.Context(), address)
+	url, stop, err := command.ServeDebugPage(cmd.Context(), address)
 	if err != nil {
 		return nil, fmt.Errorf("--debug-addr %s: %w", f.debugAddr, err)
 	}

@@ -5,7 +5,7 @@ import (
 	"runtime/metrics"
 	"testing"
 
-	"github.com/weirproject/weir/internal/testing/eventually"
+	"github.com/weirproject/weir/internal/testing/testenv"
 )
 
 func TestPercentOfGarbage(t *testing.T) {
@@ -31,8 +31,8 @@ func TestBoundGarbage(t *testing.T) {
 		return samples[0].Value.Uint64()
 	}
 	live := make([]byte, 256<<20)
-	eventually.True(t, t.Context(), "a large heap has a quarter of garbage", func() bool { return percent() == gcPercent })
+	testenv.Eventually(t, t.Context(), "a large heap has a quarter of garbage", func() bool { return percent() == gcPercent })
 	runtime.KeepAlive(live)
 	live = nil
-	eventually.True(t, t.Context(), "a small heap has more", func() bool { return percent() > gcPercent })
+	testenv.Eventually(t, t.Context(), "a small heap has more", func() bool { return percent() > gcPercent })
 }

@@ -1,0 +1,46 @@
+package checks
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// broken is set in the environment of the program that violates a rule.
+const broken = "WEIR_TEST_BROKEN_RULE"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(broken) != "" {
+		breakRule()
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// breakRule fails like a check: while it holds a lock that deferred calls need too.
+func breakRule() {
+	var mu sync.Mutex
+	defer mu.Lock()
+	mu.Lock()
+	Fail("two and two make five")
+}
+
+// TestFail: a violated rule ends the program, also if its goroutine holds locks, and reports the
+// rule and the place.
+func TestFail(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), broken+"=1")
+	out, err := cmd.CombinedOutput()
+	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != 2 {
+		t.Errorf("the program ended with %v, want exit code 2", err)
+	}
+	for _, want := range []string{"panic: two and two make five", "breakRule"} {
+		if !bytes.Contains(out, []byte(want)) {
+			t.Errorf("the program did not say %q:\n%s", want, out)
+		}
+	}
+}

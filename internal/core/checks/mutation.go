@@ -1,0 +1,108 @@
+package checks
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"reflect"
+	"strconv"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/diff"
+
+	"github.com/weirproject/weir/internal/core/codec"
+)
+
+const (
+	detectEvery = time.Second
+	detectFor   = 2 * time.Minute
+)
+
+// DetectMutations reports whether KUBE_CACHE_MUTATION_DETECTOR turns detection on, as with
+// client-go.
+func DetectMutations() bool {
+	on, _ := strconv.ParseBool(os.Getenv("KUBE_CACHE_MUTATION_DETECTOR"))
+	return on
+}
+
+// MutationDetector detects changes of shared objects, like client-go's: it compares returned values
+// with copies. It keeps each returned value and a copy for two
+// minutes: the reads in that time limit its size. Safe for concurrent use.
+type MutationDetector struct {
+	fail func(key, what string)
+
+	mu   sync.Mutex
+	seen map[any]*handedOut // by value, which is a pointer; nil after Run has ended
+}
+
+type handedOut struct {
+	key   string
+	copy  any
+	until time.Time
+}
+
+// NewMutationDetector returns a detector that calls fail with the key of a changed object and the
+// change. If fail is nil, it panics.
+func NewMutationDetector(fail func(key, what string)) *MutationDetector {
+	if fail == nil {
+		fail = func(key, what string) { panic(fmt.Sprintf("weir: shared object %s was changed: %s", key, what)) }
+	}
+	return &MutationDetector{fail: fail, seen: map[any]*handedOut{}}
+}
+
+// Add registers a value that is about to be returned. It ignores a value that is not a pointer or
+// cannot be copied.
+func (d *MutationDetector) Add(key string, value any) {
+	if reflect.ValueOf(value).Kind() != reflect.Pointer {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, ok := d.seen[value]; ok || d.seen == nil {
+		return
+	}
+	if duplicate, ok := codec.Copy(value); ok {
+		d.seen[value] = &handedOut{key, duplicate, time.Now().Add(detectFor)}
+	}
+}
+
+// Run compares every second until the context ends, and then a last time.
+func (d *MutationDetector) Run(ctx context.Context) {
+	ticker := time.NewTicker(detectEvery)
+	defer ticker.Stop()
+	for {
+		d.Compare()
+		select {
+		case <-ctx.Done():
+			d.Compare()
+			d.mu.Lock()
+			d.seen = nil
+			d.mu.Unlock()
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// Watching reports whether Run has not ended yet.
+func (d *MutationDetector) Watching() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.seen != nil
+}
+
+// Compare compares each returned value with its copy, including unexported fields, like client-go.
+func (d *MutationDetector) Compare() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := time.Now()
+	for value, was := range d.seen {
+		if !reflect.DeepEqual(value, was.copy) {
+			d.fail(was.key, diff.Diff(was.copy, value))
+		}
+		if now.After(was.until) {
+			delete(d.seen, value)
+		}
+	}
+}

@@ -1,0 +1,122 @@
+package source
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/internal/core/wire"
+)
+
+// discoveryTimeout limits a request if the rest.Config does not. It is client-go's.
+const discoveryTimeout = 32 * time.Second
+
+// Discovery reads the resources of an API server. client-go's discovery client does so too, but it
+// links the types of every built-in API and OpenAPI's, a third of a program that lists and watches.
+// Its methods are safe for concurrent use.
+type Discovery struct{ rest rest.Interface }
+
+// NewDiscovery returns a client for the server that cfg names. It copies cfg and sends no request.
+// It shares connections with the sources of equal configs.
+func NewDiscovery(cfg *rest.Config) (*Discovery, error) {
+	cfg = CopyConfig(cfg)
+	cfg.APIPath, cfg.GroupVersion = "", nil
+	cfg.QPS = -1 // each answer is requested once, and few at a time
+	if cfg.Timeout == 0 {
+		cfg.Timeout = discoveryTimeout
+	}
+	if cfg.UserAgent == "" {
+		cfg.UserAgent = rest.DefaultKubernetesUserAgent()
+	}
+	cfg.NegotiatedSerializer = statusCodecs
+	httpClient, err := HTTPClient(cfg)
+	if err != nil {
+		return nil, err
+	}
+	client, err := rest.UnversionedRESTClientForConfigAndClient(cfg, httpClient)
+	if err != nil {
+		return nil, err
+	}
+	return &Discovery{client}, nil
+}
+
+// statusCodecs decode the Status of an error.
+var statusCodecs = func() runtime.NegotiatedSerializer {
+	s := runtime.NewScheme()
+	metav1.AddToGroupVersion(s, schema.GroupVersion{Version: "v1"})
+	return serializer.NewCodecFactory(s).WithoutConversion()
+}()
+
+// REST returns the client's REST client.
+func (c *Discovery) REST() rest.Interface { return c.rest }
+
+// discoveryRetries is how often client-go's REST client repeats a request of All, after the
+// server's Retry-After or a broken connection. It is client-go's own number.
+const discoveryRetries = 10
+
+// GroupVersion requests the resources of one version of a group. It sends one request: the caller
+// decides when to repeat it, by the error, which has the Retry-After of a refusal. If the answer
+// cannot be read, the error is a *wire.SyntaxError.
+func (c *Discovery) GroupVersion(ctx context.Context, gv schema.GroupVersion) (*metav1.APIResourceList, error) {
+	return c.request(ctx, gv, 0)
+}
+
+func (c *Discovery) request(ctx context.Context, gv schema.GroupVersion, retries int) (*metav1.APIResourceList, error) {
+	path := "/apis/" + gv.Group + "/" + gv.Version
+	if gv.Group == "" {
+		path = "/api/" + gv.Version
+	}
+	list := &metav1.APIResourceList{}
+	_, err := c.get(ctx, path, runtime.ContentTypeJSON, retries, func(string) any { return list })
+	return list, err
+}
+
+// get requests a path, with up to retries repetitions by client-go's REST client. into returns the
+// value to decode into, by the answer's content type.
+func (c *Discovery) get(ctx context.Context, path, accept string, retries int, into func(contentType string) any) (any, error) {
+	var contentType string
+	result := c.rest.Get().AbsPath(path).SetHeader("Accept", accept).MaxRetries(retries).Do(ctx).ContentType(&contentType)
+	body, plain := result.Raw()
+	if err := result.Error(); err != nil {
+		return nil, withRetryAfter(err, plain)
+	}
+	answer := into(contentType)
+	if err := json.Unmarshal(body, answer); err != nil {
+		return nil, fmt.Errorf("GET %s: %w", path, malformed(err))
+	}
+	return answer, nil
+}
+
+// withRetryAfter returns err with the Retry-After header of the answer, which plain has. err comes
+// from the Status that the server sent, if any, and plain from the rest of the answer.
+func withRetryAfter(err, plain error) error {
+	status, sent := errors.AsType[*apierrors.StatusError](err)
+	rest, refused := errors.AsType[*apierrors.StatusError](plain)
+	if !sent || !refused || rest.ErrStatus.Details == nil {
+		return err
+	}
+	if status.ErrStatus.Details == nil {
+		status.ErrStatus.Details = &metav1.StatusDetails{}
+	}
+	seconds := &status.ErrStatus.Details.RetryAfterSeconds
+	*seconds = max(*seconds, rest.ErrStatus.Details.RetryAfterSeconds)
+	return err
+}
+
+// malformed returns the error of an answer that JSON's decoder rejected.
+func malformed(err error) error {
+	e := &wire.SyntaxError{What: err.Error(), Err: wire.ErrMalformed}
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+		e.Offset = syntax.Offset
+	}
+	return e
+}

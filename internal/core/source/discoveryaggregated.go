@@ -1,0 +1,63 @@
+package source
+
+import (
+	"errors"
+
+	apidiscovery "k8s.io/api/apidiscovery/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// ErrStale is returned for a version of a group whose server the API server cannot reach.
+var ErrStale = errors.New("its server does not answer the API server")
+
+// appendAggregated appends the versions of a group, which are in the order of preference, with
+// their resources.
+func appendAggregated(versions []groupVersion, g *apidiscovery.APIGroupDiscovery) []groupVersion {
+	for i := range g.Versions {
+		found := &g.Versions[i]
+		v := groupVersion{GroupVersion: schema.GroupVersion{Group: g.Name, Version: found.Version}}
+		if found.Freshness == apidiscovery.DiscoveryFreshnessStale {
+			v.err = ErrStale
+		} else {
+			v.resources = &metav1.APIResourceList{GroupVersion: v.String()}
+			for i := range found.Resources {
+				v.resources.APIResources = appendResource(v.resources.APIResources, &found.Resources[i])
+			}
+		}
+		versions = append(versions, v)
+	}
+	return versions
+}
+
+// appendResource appends a resource and its subresources in the form of a list of resources. A
+// resource without a kind exists only for its subresources.
+func appendResource(to []metav1.APIResource, r *apidiscovery.APIResourceDiscovery) []metav1.APIResource {
+	of := metav1.APIResource{
+		Name:         r.Resource,
+		SingularName: r.SingularResource,
+		Namespaced:   r.Scope == apidiscovery.ScopeNamespace,
+		ShortNames:   r.ShortNames,
+		Categories:   r.Categories,
+		Verbs:        r.Verbs,
+	}
+	if setKind(&of, r.ResponseKind) {
+		to = append(to, of)
+	}
+	for _, s := range r.Subresources {
+		sub := metav1.APIResource{Name: of.Name + "/" + s.Subresource, SingularName: of.SingularName, Namespaced: of.Namespaced, Verbs: s.Verbs}
+		if setKind(&sub, s.ResponseKind) {
+			to = append(to, sub)
+		}
+	}
+	return to
+}
+
+// setKind sets the kind of a resource's objects, and reports whether it has one.
+func setKind(r *metav1.APIResource, kind *metav1.GroupVersionKind) bool {
+	if kind == nil || *kind == (metav1.GroupVersionKind{}) {
+		return false
+	}
+	r.Group, r.Version, r.Kind = kind.Group, kind.Version, kind.Kind
+	return true
+}

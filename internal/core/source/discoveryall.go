@@ -1,0 +1,138 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"mime"
+	"slices"
+	"strings"
+	"sync"
+
+	apidiscovery "k8s.io/api/apidiscovery/v2"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// aggregated are the media types of answers with all resources of all groups: of servers since
+// 1.30, and since 1.27. Both forms have the same fields. Older servers answer with the names of
+// groups, as all servers do to requests for JSON.
+var aggregated = []string{
+	"application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+	"application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
+}
+
+// maxAsked is how many versions of groups are requested at the same time.
+const maxAsked = 16
+
+// groupVersion is a version of a group.
+type groupVersion struct {
+	schema.GroupVersion
+	resources *metav1.APIResourceList // nil: not received yet
+	err       error                   // why it is missing
+}
+
+// All requests all resources and subresources. It returns a list for each version of each group: in
+// the server's order of groups, the core group first, and in each group the preferred version
+// first. If some groups do not answer, it returns the lists of the others and an error.
+func (c *Discovery) All(ctx context.Context) ([]*metav1.APIResourceList, error) {
+	versions, err := c.versions(ctx, "/api", func() any { return &metav1.APIVersions{} })
+	if err != nil && !apierrors.IsNotFound(err) { // aggregated servers have no core group
+		return nil, err
+	}
+	named, err := c.versions(ctx, "/apis", func() any { return &metav1.APIGroupList{} })
+	if err != nil {
+		return nil, err
+	}
+	versions = append(versions, named...)
+	c.askForMissing(ctx, versions)
+	var lists []*metav1.APIResourceList
+	var failed []error
+	for _, v := range versions {
+		if v.err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", v.GroupVersion, v.err))
+			continue
+		}
+		lists = append(lists, v.resources)
+	}
+	return lists, errors.Join(failed...)
+}
+
+// askForMissing requests the resources of each version that has none yet.
+func (c *Discovery) askForMissing(ctx context.Context, versions []groupVersion) {
+	slots := make(chan struct{}, maxAsked)
+	var asked sync.WaitGroup
+	for i := range versions {
+		v := &versions[i]
+		if v.resources != nil || v.err != nil {
+			continue
+		}
+		slots <- struct{}{}
+		asked.Go(func() { // ends with its request
+			v.resources, v.err = c.request(ctx, v.GroupVersion, discoveryRetries)
+			<-slots
+		})
+	}
+	asked.Wait()
+}
+
+// versions requests the groups below a path. plain returns the value into which an answer that is
+// not aggregated is decoded.
+func (c *Discovery) versions(ctx context.Context, path string, plain func() any) ([]groupVersion, error) {
+	answer, err := c.get(ctx, path, strings.Join(aggregated, ",")+","+runtime.ContentTypeJSON, discoveryRetries, func(contentType string) any {
+		if isAggregated(contentType) {
+			return &apidiscovery.APIGroupDiscoveryList{}
+		}
+		return plain()
+	})
+	if err != nil {
+		return nil, err
+	}
+	var versions []groupVersion
+	switch answer := answer.(type) {
+	case *apidiscovery.APIGroupDiscoveryList:
+		for i := range answer.Items {
+			versions = appendAggregated(versions, &answer.Items[i])
+		}
+	case *metav1.APIVersions:
+		for _, v := range answer.Versions {
+			versions = append(versions, groupVersion{GroupVersion: schema.GroupVersion{Version: v}})
+		}
+	case *metav1.APIGroupList:
+		for i := range answer.Groups {
+			versions = appendGroup(versions, &answer.Groups[i])
+		}
+	}
+	return versions, nil
+}
+
+// isAggregated reports whether an answer has an aggregated media type, for any order of its
+// parameters and with additional ones.
+func isAggregated(contentType string) bool {
+	is, has, err := mime.ParseMediaType(contentType)
+	return err == nil && slices.ContainsFunc(aggregated, func(mediaType string) bool {
+		want, params, _ := mime.ParseMediaType(mediaType)
+		for name, value := range params {
+			if has[name] != value {
+				return false
+			}
+		}
+		return is == want
+	})
+}
+
+// appendGroup appends the versions of a group, the preferred one first.
+func appendGroup(versions []groupVersion, g *metav1.APIGroup) []groupVersion {
+	first := len(versions)
+	for _, v := range g.Versions {
+		named := groupVersion{GroupVersion: schema.GroupVersion{Group: g.Name, Version: v.Version}}
+		if v.Version == g.PreferredVersion.Version {
+			versions = slices.Insert(versions, first, named)
+		} else {
+			versions = append(versions, named)
+		}
+	}
+	return versions
+}

@@ -1,0 +1,171 @@
+package secure
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"time"
+)
+
+// NewCertificate creates a serving certificate that signs itself and can sign no other, and its
+// key, as PEM. It is valid for the hosts, which are names and addresses. name is its common name.
+// The key is an elliptic-curve key: an RSA key takes as long to create as a server takes to start.
+func NewCertificate(name string, validity time.Duration, hosts ...string) (certPEM, keyPEM []byte, err error) {
+	key, template, err := newAuthority(name, validity)
+	if err != nil {
+		return nil, nil, err
+	}
+	serve(template, hosts)
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make a certificate: %w", err)
+	}
+	keyPEM, err = encodeKey(key)
+	if err != nil {
+		return nil, nil, err
+	}
+	return encode(der), keyPEM, nil
+}
+
+// Authority is a CA. It signs serving certificates for its own key, so that only one key has to be
+// stored. A client that trusts the CA trusts each later certificate.
+type Authority struct {
+	ca  *x509.Certificate
+	key crypto.Signer
+}
+
+// NewAuthority creates a CA. name is its common name.
+func NewAuthority(name string, validity time.Duration) (*Authority, error) {
+	key, template, err := newAuthority(name, validity)
+	if err != nil {
+		return nil, err
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		return nil, fmt.Errorf("make a CA: %w", err)
+	}
+	ca, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, fmt.Errorf("make a CA: %w", err)
+	}
+	return &Authority{ca, key}, nil
+}
+
+// AuthorityOf returns the authority that has issued a certificate, or nil if none has.
+func AuthorityOf(pair *tls.Certificate) *Authority {
+	key, ok := pair.PrivateKey.(crypto.Signer)
+	if !ok || len(pair.Certificate) != 2 {
+		return nil
+	}
+	ca, err := x509.ParseCertificate(pair.Certificate[1])
+	if err != nil || !ca.IsCA || ca.CheckSignature(pair.Leaf.SignatureAlgorithm, pair.Leaf.RawTBSCertificate, pair.Leaf.Signature) != nil {
+		return nil
+	}
+	if public, ok := key.Public().(*ecdsa.PublicKey); !ok || !public.Equal(ca.PublicKey) {
+		return nil
+	}
+	return &Authority{ca, key}
+}
+
+// Ends returns the end of the CA's validity.
+func (a *Authority) Ends() time.Time { return a.ca.NotAfter }
+
+// PEM returns the CA's certificate.
+func (a *Authority) PEM() []byte { return encode(a.ca.Raw) }
+
+// Issue creates a certificate for the hosts, followed by the CA's own. name is its common name,
+// which must not be the CA's.
+func (a *Authority) Issue(name string, validity time.Duration, hosts ...string) (*tls.Certificate, error) {
+	template, err := newTemplate(name, validity)
+	if err != nil {
+		return nil, err
+	}
+	serve(template, hosts)
+	der, err := x509.CreateCertificate(rand.Reader, template, a.ca, a.key.Public(), a.key)
+	if err != nil {
+		return nil, fmt.Errorf("make a certificate: %w", err)
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, fmt.Errorf("make a certificate: %w", err)
+	}
+	return &tls.Certificate{Certificate: [][]byte{der, a.ca.Raw}, PrivateKey: a.key, Leaf: leaf}, nil
+}
+
+// EncodePair returns the result of Issue as PEM.
+func EncodePair(pair *tls.Certificate) (certPEM, keyPEM []byte, err error) {
+	key, ok := pair.PrivateKey.(*ecdsa.PrivateKey)
+	if !ok {
+		return nil, nil, errors.New("encode a key: it is of no curve")
+	}
+	if keyPEM, err = encodeKey(key); err != nil {
+		return nil, nil, err
+	}
+	for _, der := range pair.Certificate {
+		certPEM = append(certPEM, encode(der)...)
+	}
+	return certPEM, keyPEM, nil
+}
+
+// newAuthority returns a new key, and the template of a certificate that signs itself with it.
+func newAuthority(name string, validity time.Duration) (*ecdsa.PrivateKey, *x509.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make a key: %w", err)
+	}
+	template, err := newTemplate(name, validity)
+	if err != nil {
+		return nil, nil, err
+	}
+	template.KeyUsage |= x509.KeyUsageCertSign
+	template.IsCA, template.MaxPathLenZero = true, true
+	return key, template, nil
+}
+
+func newTemplate(name string, validity time.Duration) (*x509.Certificate, error) {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
+	if err != nil {
+		return nil, fmt.Errorf("make a serial number: %w", err)
+	}
+	return &x509.Certificate{
+		SerialNumber:          serial,
+		Subject:               pkix.Name{CommonName: name},
+		NotBefore:             time.Now().Add(-5 * time.Minute), // for clocks that are slow
+		NotAfter:              time.Now().Add(validity),
+		KeyUsage:              x509.KeyUsageDigitalSignature,
+		BasicConstraintsValid: true,
+	}, nil
+}
+
+// serve turns the template into one of a serving certificate.
+func serve(template *x509.Certificate, hosts []string) {
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	for _, host := range hosts {
+		if ip := net.ParseIP(host); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, host)
+		}
+	}
+}
+
+func encode(der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return nil, fmt.Errorf("encode a key: %w", err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), nil
+}

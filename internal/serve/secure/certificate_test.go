@@ -1,0 +1,72 @@
+package secure
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"testing"
+	"time"
+)
+
+// TestAuthority: a client that trusts the CA accepts each of its certificates, and an authority
+// that is written and read issues more of them.
+func TestAuthority(t *testing.T) {
+	a, err := NewAuthority("ca", 10*time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(a.PEM())
+	for range 3 {
+		issued, err := a.Issue("server", time.Hour, "localhost", "127.0.0.1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		certPEM, keyPEM, err := EncodePair(issued)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pair, err := tls.X509KeyPair(certPEM, keyPEM)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for host, want := range map[string]bool{"localhost": true, "127.0.0.1": true, "example.com": false} {
+			if _, err := pair.Leaf.Verify(x509.VerifyOptions{DNSName: host, Roots: roots}); (err == nil) != want {
+				t.Errorf("%s: %v", host, err)
+			}
+		}
+		if a = AuthorityOf(&pair); a == nil || time.Until(a.Ends()) < 9*time.Hour {
+			t.Fatalf("what is read: %v", a)
+		}
+	}
+	certPEM, keyPEM, err := NewCertificate("server", time.Hour, "localhost")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pair, err := tls.X509KeyPair(certPEM, keyPEM); err != nil || AuthorityOf(&pair) != nil {
+		t.Errorf("a certificate that signs itself has an authority: %v", err)
+	}
+}
+
+// TestNew: clients that trust the certificate accept it for its hosts and for no other, while it is
+// valid.
+func TestNew(t *testing.T) {
+	certPEM, keyPEM, err := NewCertificate("server", time.Hour, "localhost", "127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := tls.X509KeyPair(certPEM, keyPEM)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(certPEM)
+	for host, want := range map[string]bool{"localhost": true, "127.0.0.1": true, "example.com": false, "127.0.0.2": false} {
+		_, err := pair.Leaf.Verify(x509.VerifyOptions{DNSName: host, Roots: roots})
+		if accepted := err == nil; accepted != want {
+			t.Errorf("%s: %v", host, err)
+		}
+	}
+	if _, err := pair.Leaf.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: time.Now().Add(2 * time.Hour)}); err == nil {
+		t.Error("it is accepted after its end")
+	}
+}

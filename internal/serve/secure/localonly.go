@@ -1,0 +1,46 @@
+package secure
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+// LocalOnly guards a handler without credentials against web pages that a browser on the same
+// machine shows. It answers 403 to two kinds of requests and passes the rest to next.
+//
+// A request whose connection was made to a loopback address must name an IP address or localhost
+// in its Host header: a web page whose own name resolves to a loopback address (DNS rebinding)
+// cannot read what next serves. A request that may change state must not come from a web page of
+// another origin ([http.CrossOriginProtection]).
+func LocalOnly(next http.Handler) http.Handler {
+	next = new(http.CrossOriginProtection).Handler(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if byLoopback(r) && !namesThisMachine(r.Host) {
+			http.Error(w, "this address serves only this machine: use an IP address or localhost", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// byLoopback reports whether a request's connection was made to a loopback address.
+func byLoopback(r *http.Request) bool {
+	at, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if !ok {
+		return false
+	}
+	address, err := netip.ParseAddrPort(at.String())
+	return err == nil && address.Addr().Unmap().IsLoopback()
+}
+
+// namesThisMachine reports whether a Host header has localhost or an IP address, to which no other
+// party can point a name.
+func namesThisMachine(header string) bool {
+	host, _, err := net.SplitHostPort(header)
+	if err != nil {
+		host = header
+	}
+	return host == "localhost" || net.ParseIP(strings.Trim(host, "[]")) != nil
+}

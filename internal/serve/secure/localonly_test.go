@@ -1,0 +1,68 @@
+package secure
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+)
+
+// status returns the status code that a handler behind LocalOnly answers with.
+func status(r *http.Request) int {
+	w := httptest.NewRecorder()
+	LocalOnly(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP(w, r)
+	return w.Code
+}
+
+// TestHost: a request to a loopback address must name this machine.
+func TestHost(t *testing.T) {
+	loopback := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80}
+	for _, tc := range []struct {
+		host string
+		at   net.Addr
+		want int
+	}{
+		{"localhost", loopback, 200}, {"localhost:8080", loopback, 200}, {"127.0.0.1:8080", loopback, 200},
+		{"127.0.0.1", loopback, 200}, {"[::1]:8080", loopback, 200}, {"[::1]", loopback, 200},
+		{"evil.example:8080", loopback, 403}, {"localhost.evil.example", loopback, 403}, {"127.0.0.1.evil.example:80", loopback, 403}, {"", loopback, 403},
+		{"evil.example", &net.TCPAddr{IP: net.IPv6loopback, Port: 80}, 403},
+		{"evil.example", &net.TCPAddr{IP: net.ParseIP("::ffff:127.0.0.9"), Port: 80}, 403},
+		{"debug.example", &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 80}, 200},
+		{"debug.example", &net.UnixAddr{Name: "/run/debug", Net: "unix"}, 200},
+		{"debug.example", nil, 200},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Host = tc.host
+		if tc.at != nil {
+			r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, tc.at))
+		}
+		if got := status(r); got != tc.want {
+			t.Errorf("%q at %v gets %d, want %d", tc.host, tc.at, got, tc.want)
+		}
+	}
+}
+
+// TestOrigin: a web page of another origin cannot write, and programs, which send no Origin, can.
+func TestOrigin(t *testing.T) {
+	for _, tc := range []struct {
+		method, header, value string
+		want                  int
+	}{
+		{http.MethodPost, "Origin", "http://evil.example", 403},
+		{http.MethodDelete, "Origin", "http://localhost:9999", 403},
+		{http.MethodPost, "Sec-Fetch-Site", "cross-site", 403},
+		{http.MethodPost, "Sec-Fetch-Site", "same-site", 403},
+		{http.MethodPost, "Sec-Fetch-Site", "same-origin", 200},
+		{http.MethodPost, "Origin", "http://localhost:8080", 200},
+		{http.MethodPost, "User-Agent", "kubectl", 200},
+		{http.MethodGet, "Origin", "http://evil.example", 200}, // which the page cannot read
+	} {
+		r := httptest.NewRequest(tc.method, "/", nil)
+		r.Host = "localhost:8080"
+		r.Header.Set(tc.header, tc.value)
+		if got := status(r); got != tc.want {
+			t.Errorf("%s with %s: %s gets %d, want %d", tc.method, tc.header, tc.value, got, tc.want)
+		}
+	}
+}

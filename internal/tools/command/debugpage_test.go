@@ -1,0 +1,89 @@
+package command
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirproject/weir/internal/testing/memserver"
+)
+
+// TestAddress: an address without a host means loopback.
+func TestAddress(t *testing.T) {
+	for flag, want := range map[string]string{
+		"": "", ":8080": "127.0.0.1:8080", ":0": "127.0.0.1:0", "0.0.0.0:8080": "0.0.0.0:8080", "[::]:8080": "[::]:8080", ":http": "127.0.0.1:http",
+	} {
+		if got, err := DebugAddress(flag); got != want || err != nil {
+			t.Errorf("%q is %q, %v; want %q", flag, got, err, want)
+		}
+	}
+	for flag, says := range map[string]string{"here": "missing port in address", ":99999": `no port "99999"`, "a:b:c": "too many colons in address"} {
+		if got, err := DebugAddress(flag); !errors.Is(err, ErrDebugAddress) || err.Error() != says {
+			t.Errorf("%q is %q, %v; want %q", flag, got, err, says)
+		}
+	}
+}
+
+// TestServe: the page is served until stop, although a stream is open.
+func TestServe(t *testing.T) {
+	url, stop, err := ServeDebugPage(t.Context(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := new(http.Transport).RoundTrip(httptest.NewRequestWithContext(t.Context(), http.MethodGet, url+"stream", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if first := make([]byte, len("data: ")); resp.StatusCode != http.StatusOK || read(resp.Body, first) != "data: " {
+		t.Errorf("%s %q", resp.Status, first)
+	}
+	stop()
+	if _, err := net.Dial("tcp", strings.Trim(strings.TrimPrefix(url, "http:"), "/")); err == nil {
+		t.Error("it is served after its end")
+	}
+	if _, _, err := ServeDebugPage(t.Context(), "203.0.113.1:1"); err == nil {
+		t.Error("it is served on an address of another machine")
+	}
+}
+
+// TestIdle: idle connections are closed, and so are those whose body does not arrive.
+func TestIdle(t *testing.T) {
+	for name, tt := range map[string]struct{ request, answer string }{
+		"idle":    {"HEAD /page.css HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP/1.1 200 "},
+		"no body": {"GET /informers HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				listener, server := memserver.Listen(), newDebugServer()
+				go func() { _ = server.Serve(listener) }() // ends with Close
+				defer server.Close()
+				conn, err := listener.Dial(t.Context(), "", "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer conn.Close()
+				if _, err := io.WriteString(conn, tt.request); err != nil {
+					t.Fatal(err)
+				}
+				if err := conn.SetReadDeadline(time.Now().Add(time.Hour)); err != nil {
+					t.Fatal(err)
+				}
+				if answer, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(answer), tt.answer) {
+					t.Errorf("%q, and then %v", answer, err)
+				}
+			})
+		})
+	}
+}
+
+func read(body io.Reader, into []byte) string {
+	n, _ := io.ReadFull(body, into)
+	return string(into[:n])
+}
