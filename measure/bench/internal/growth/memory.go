@@ -1,30 +1,17 @@
 package growth
 
-import (
-	"os"
-	"strconv"
-	"strings"
-)
+import "github.com/prometheus/procfs"
 
-// available returns the memory that this machine has to give, in bytes, or 0 if the machine does
-// not tell.
+// available returns the memory that this machine can provide, in bytes, or 0 if the system does not
+// report it.
 func available() float64 {
-	text, err := os.ReadFile("/proc/meminfo")
+	fs, err := procfs.NewDefaultFS()
 	if err != nil {
 		return 0
 	}
-	return availableOf(string(text))
-}
-
-func availableOf(meminfo string) float64 {
-	for line := range strings.Lines(meminfo) {
-		if rest, ok := strings.CutPrefix(line, "MemAvailable:"); ok {
-			kib, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 64)
-			if err != nil {
-				return 0
-			}
-			return kib * 1024
-		}
+	memory, err := fs.Meminfo()
+	if err != nil || memory.MemAvailableBytes == nil {
+		return 0
 	}
-	return 0
+	return float64(*memory.MemAvailableBytes)
 }

@@ -1,6 +1,8 @@
 package servers
 
 import (
+	"net"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -52,57 +54,37 @@ func TestParseHeapProfile(t *testing.T) {
 	}
 }
 
-func TestParseStat(t *testing.T) {
-	const stat = "4711 (odd) name) (x) S 1 4711 4711 0 -1 4194560 5 6 7 8 250 50 11 12 20 0 9 0 100 200 300"
-	got, err := parseStat([]byte(stat))
-	if err != nil || got != 3*time.Second {
-		t.Errorf("%v, %v", got, err)
-	}
-	for _, text := range []string{"", "1 (x) S", strings.Replace(stat, " 250 ", " much ", 1)} {
-		if got, err := parseStat([]byte(text)); err == nil {
-			t.Errorf("%q: %v", text, got)
+// TestProcess reads this process and one that has ended. Where there is no /proc, nothing is read.
+func TestProcess(t *testing.T) {
+	self := pid(os.Getpid())
+	if _, err := self.cpu(); err != nil {
+		if _, proc := os.Stat("/proc/self/stat"); proc == nil {
+			t.Fatal(err)
 		}
+		return
 	}
-}
-
-func TestParseStart(t *testing.T) {
-	const stat = "4711 (odd) name) (x) S 1 4711 4711 0 -1 4194560 5 6 7 8 250 50 11 12 20 0 9 0 1250 200 300"
-	const machine = "cpu  1 2 3\nintr 4\nctxt 5\nbtime 1700000000\nprocesses 6\n"
-	got, err := parseStart([]byte(stat), []byte(machine))
-	if err != nil || got != 1_700_000_012.5 {
-		t.Errorf("%v, %v", got, err)
+	if now, peak, err := self.memory(); err != nil || now <= 0 || peak < now {
+		t.Errorf("memory %v, peak %v, %v", now, peak, err)
 	}
-	for _, pair := range [][2]string{
-		{"", machine}, {"1 (x) S", machine}, {strings.Replace(stat, " 1250 ", " late ", 1), machine},
-		{stat, ""}, {stat, "cpu  1 2 3\n"}, {stat, "btime long ago\n"},
-	} {
-		if got, err := parseStart([]byte(pair[0]), []byte(pair[1])); err == nil {
-			t.Errorf("%q: %v", pair, got)
-		}
+	if started, err := self.started(); err != nil || time.Since(time.Unix(int64(started), 0)) > 24*time.Hour {
+		t.Errorf("started at %v, %v", started, err)
 	}
-}
-
-func TestParseStatus(t *testing.T) {
-	now, peak, err := parseStatus(strings.NewReader("Name:\tx\nVmPeak:\t 9000 kB\nVmHWM:\t   2000 kB\nVmRSS:\t   1000 kB\nThreads:\t4\n"))
-	if err != nil || now != 1000<<10 || peak != 2000<<10 {
-		t.Errorf("%v, %v, %v", now, peak, err)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, text := range []string{"", "Name:\tx\nState:\tZ (zombie)\n", "VmRSS: much kB\n"} {
-		if now, _, err := parseStatus(strings.NewReader(text)); err == nil {
-			t.Errorf("%q: %v", text, now)
-		}
+	port := l.Addr().(*net.TCPAddr).Port
+	if p, ok := listening(port); !ok || p != self {
+		t.Errorf("process %d listens, %v; want %d", p, ok, self)
 	}
-}
-
-func TestParseListeners(t *testing.T) {
-	const table = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
-   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1001 1 0000 100 0 0 10 0
-   1: 0100007F:1F90 0100007F:C350 01 00000000:00000000 00:00000000 00000000     0        0 1002 1 0000 100 0 0 10 0
-   2: 0100007F:1F91 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1003 1 0000 100 0 0 10 0
-   3: 00000000000000000000000001000000:1F90 00000000000000000000000000000000:0000 0A 0:0 00:00000000 0 0 0 1004 1 0
-   4: short
-`
-	if diff := cmp.Diff([]string{"1001", "1004"}, parseListeners(strings.NewReader(table), 8080)); diff != "" {
-		t.Error(diff)
+	l.Close()
+	if p, ok := listening(port); ok {
+		t.Errorf("process %d listens at a closed port", p)
+	}
+	const none = pid(1 << 30)
+	_, cpuErr := none.cpu()
+	_, startErr := none.started()
+	if _, _, err := none.memory(); err == nil || cpuErr == nil || startErr == nil {
+		t.Error("a process that does not exist is read")
 	}
 }
