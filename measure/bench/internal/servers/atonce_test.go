@@ -19,7 +19,10 @@ func atOnce(t *testing.T, patience time.Duration, clients int, ask func(ctx cont
 		target:  &target{name: nameAPIServer, config: &rest.Config{Host: "http://127.0.0.1:1"}},
 		Options: Options{Patience: patience, Progress: &said},
 	}
-	f, err := tr.allAtOnce(t.Context(), clients, func(ctx context.Context, _ *client, i int) error { return ask(ctx, i) })
+	var f Figures
+	err := attempt(func() {
+		f = tr.allAtOnce(t.Context(), clients, func(ctx context.Context, _ *client, i int) error { return ask(ctx, i) })
+	})
 	return f, said.String(), err
 }
 

@@ -3,8 +3,9 @@ package servers
 import (
 	"context"
 	"net/url"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
@@ -22,66 +23,42 @@ var upstreamRequests = Scenario{
 
 // measureUpstream counts all requests for pods that the proxy has made since its start. Each client
 // of kube-apiserver makes its own.
-func measureUpstream(ctx context.Context, t *trial) (Figures, error) {
+func measureUpstream(ctx context.Context, t *trial) Figures {
 	clients := t.Clients
 	f := Figures{"clients": float64(clients)}
 	if !t.weir() {
 		const each = 2 // a LIST and a WATCH
 		f["requestsForOne"], f["requestsForAll"], f["more"] = each, float64(each*clients), float64(each*(clients-1))
-		return f, nil
+		return f
 	}
-	for _, step := range []struct {
-		clients int
-		key     string
-	}{{1, "requestsForOne"}, {clients, "requestsForAll"}} {
-		if err := t.listAndWatch(ctx, step.clients); err != nil {
-			return nil, err
-		}
-		m, err := t.metrics(ctx, upstreamMetric)
-		if err != nil {
-			return nil, err
-		}
-		f[step.key] = m[ofItsOwn] + m[ofCallers]
+	requests := func(clients int) float64 {
+		t.listAndWatch(ctx, clients)
+		m := must(t.metrics(ctx, upstreamMetric))
+		return m[ofItsOwn] + m[ofCallers]
 	}
+	f["requestsForOne"] = requests(1)
+	f["requestsForAll"] = requests(clients)
 	f["more"] = f["requestsForAll"] - f["requestsForOne"]
-	return f, nil
+	return f
 }
 
 // listAndWatch lets clients list the pods of an app each, and watch them for a moment.
-func (t *trial) listAndWatch(ctx context.Context, clients int) error {
-	queries := make([]string, clients)
-	now, err := t.resourceVersion(ctx)
-	if err != nil {
-		return err
-	}
-	c, err := t.client()
-	if err != nil {
-		return err
-	}
+func (t *trial) listAndWatch(ctx context.Context, clients int) {
+	now := t.resourceVersion(ctx)
+	c := t.client()
 	defer c.close()
+	queries := make([]string, clients)
 	for i := range queries {
 		selector := ""
 		if len(t.pods.apps) > 0 {
 			selector = "&labelSelector=" + url.QueryEscape(t.pods.apps[i%len(t.pods.apps)])
 		}
-		if _, err := countList(ctx, c, "resourceVersion=0"+selector); err != nil {
-			return err
-		}
+		must(countList(ctx, c, "resourceVersion=0"+selector))
 		queries[i] = watchFrom(now) + selector
 	}
-	w, err := t.openWatchers(ctx, queries)
-	if err != nil {
-		return err
-	}
+	w := t.openWatchers(ctx, queries)
 	defer w.stop()
-	timer := time.NewTimer(t.Cheap)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	check(pause(ctx, t.Cheap))
 }
 
 var herd = Scenario{
@@ -107,66 +84,40 @@ const (
 
 // measureHerd makes clients start at once, each with a connection of its own. They throw away what
 // they get.
-func measureHerd(ctx context.Context, t *trial) (Figures, error) {
+func measureHerd(ctx context.Context, t *trial) Figures {
 	clients := max(1, min(t.Herd, maxHerded/max(1, len(t.pods.keys))))
-	before, err := t.herdMetrics(ctx)
-	if err != nil {
-		return nil, err
+	f := Figures{"clients": float64(clients)}
+	start := func() {
+		begun := time.Now()
+		t.startHerd(ctx, clients)
+		f["seconds"] = time.Since(begun).Seconds()
 	}
-	begin, cpu := time.Now(), 0.0
-	apiserver, err := t.direct.spent(ctx, func() (err error) {
-		if !t.weir() {
-			return t.startHerd(ctx, clients)
-		}
-		cpu, err = t.spent(ctx, func() error { return t.startHerd(ctx, clients) })
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	took := time.Since(begin)
-	after, err := t.herdMetrics(ctx)
-	if err != nil {
-		return nil, err
-	}
-	f := Figures{"apiserverCPUSeconds": apiserver, "seconds": took.Seconds(), "cpuSeconds": cpu, "clients": float64(clients)}
 	if !t.weir() {
-		f["cpuSeconds"], f["upstream"] = apiserver, float64(clients)
-		return f, nil
+		cpu := t.spent(ctx, start)
+		f["apiserverCPUSeconds"], f["cpuSeconds"], f["upstream"] = cpu, cpu, float64(clients)
+		return f
 	}
+	before := must(t.metrics(ctx, upstreamMetric, proofsMetric))
+	f["apiserverCPUSeconds"] = t.direct.spent(ctx, func() { f["cpuSeconds"] = t.spent(ctx, start) })
+	after := must(t.metrics(ctx, upstreamMetric, proofsMetric))
 	f["upstream"], f["proofs"] = after[ofCallers]-before[ofCallers], after.sum(proofsMetric)-before.sum(proofsMetric)
-	return f, nil
+	return f
 }
 
 const proofsMetric = "weir_proxy_proofs_total"
 
-// herdMetrics returns what a proxy counts of its requests, or nil for a kube-apiserver.
-func (t *trial) herdMetrics(ctx context.Context) (samples, error) {
-	if !t.weir() {
-		return nil, nil
-	}
-	return t.metrics(ctx, upstreamMetric, proofsMetric)
-}
-
 // startHerd starts the clients and returns when each has received all pods. If one fails, the
 // others are cut off.
-func (t *trial) startHerd(ctx context.Context, clients int) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var all sync.WaitGroup
-	for range clients {
-		all.Go(func() {
-			c, err := t.client()
-			if err != nil {
-				cancel(err)
-				return
-			}
-			defer c.close()
-			if err := joinByWatch(ctx, c, 0); err != nil {
-				cancel(err)
-			}
+func (t *trial) startHerd(ctx context.Context, clients int) {
+	all, ctx := errgroup.WithContext(ctx)
+	for i := range clients {
+		all.Go(func() error {
+			return attempt(func() {
+				c := t.client()
+				defer c.close()
+				check(joinByWatch(ctx, c, i))
+			})
 		})
 	}
-	all.Wait()
-	return context.Cause(ctx)
+	check(all.Wait())
 }

@@ -4,15 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"math"
 	"net/url"
-	"os"
-	"strings"
 	"time"
 
+	"github.com/prometheus/procfs"
+
 	"github.com/weirproject/weir/internal/core/quantity"
-	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 	"github.com/weirproject/weir/measure/doctor/cost"
 )
@@ -57,12 +55,9 @@ func checkedIncidents(m *cost.Model, p *serverPods) []checkedIncident {
 	}
 }
 
-// check replays the incidents, and returns what they have cost beside what m predicts.
-func check(ctx context.Context, o Options, m *cost.Model) ([]cost.Check, error) {
-	b, err := Open(ctx, o)
-	if err != nil {
-		return nil, err
-	}
+// compareIncidents replays the incidents, and returns what they have cost beside what m predicts.
+func compareIncidents(ctx context.Context, o Options, m *cost.Model) []cost.Check {
+	b := must(Open(ctx, o))
 	incidents := checkedIncidents(m, b.pods)
 	clients := max(2, min(o.Herd, checkedObjects/b.Pods()))
 	b.Close()
@@ -78,11 +73,9 @@ func check(ctx context.Context, o Options, m *cost.Model) ([]cost.Check, error) 
 			n++
 			fmt.Fprintf(o.Progress, "%s, %s: %s CPU\n", i.name, done.Label, quantity.Seconds(done.Figures["cpuSeconds"]))
 		})
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", i.name, err)
-		}
+		check(err, i.name)
 	}
-	return checks, nil
+	return checks
 }
 
 // compare returns what a way has cost beside what is predicted for as many requests. It returns nil
@@ -119,19 +112,17 @@ func (i checkedIncident) compare(m *cost.Model, w Way, each cost.Work, f Figures
 
 // cpuName returns the name of the processor as Linux has it, or "" if Linux does not say.
 func cpuName() string {
-	info, _ := os.ReadFile("/proc/cpuinfo") // elsewhere there is none
-	for line := range strings.Lines(string(info)) {
-		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
-			return strings.TrimSpace(value)
-		}
+	fs, _ := procfs.NewDefaultFS() // elsewhere there is none
+	if cpus, _ := fs.CPUInfo(); len(cpus) > 0 {
+		return cpus[0].ModelName
 	}
 	return ""
 }
 
 // checkPages returns what a LIST in pages costs beside what is predicted for it.
-func (m *costMeter) checkPages(ctx context.Context, model *cost.Model) ([]cost.Check, error) {
+func (m *costMeter) checkPages(ctx context.Context, model *cost.Model) []cost.Check {
 	size := 0.0
-	spent, err := m.each(ctx, func() (err error) { size, err = m.pages(ctx); return err })
+	spent := m.each(ctx, func() error { return attempt(func() { size = m.pages(ctx) }) })
 	objects := float64(model.Measured.Objects)
 	c := model.Server.Of(cost.Work{
 		Requests: 1, Quorum: 1, PageCount: math.Ceil(objects / pageSize),
@@ -141,29 +132,19 @@ func (m *costMeter) checkPages(ctx context.Context, model *cost.Model) ([]cost.C
 	return []cost.Check{
 		{Incident: what, Way: way, Figure: cost.CPUFigure, Want: spent, Got: c.CPUSeconds},
 		{Incident: what, Way: way, Figure: cost.BytesFigure, Want: size, Got: c.Bytes},
-	}, err
+	}
 }
 
-// pages makes a LIST in pages, as current as the storage. size is how many bytes came.
-func (m *costMeter) pages(ctx context.Context) (size float64, err error) {
+// pages sends a LIST in pages, as current as the storage. size is how many bytes it received.
+func (m *costMeter) pages(ctx context.Context) (size float64) {
 	query := fmt.Sprint("limit=", pageSize)
 	for token := ""; ; {
-		answer, err := m.c.do(ctx, request{path: podsPath, query: query + token})
-		if err != nil {
-			return 0, err
+		answer := must(m.c.do(ctx, request{path: podsPath, query: query + token}))
+		list, _, err := readList(answer.Body)
+		check(err)
+		if size += float64(list.Offset()); list.Meta().Continue == "" {
+			return size
 		}
-		l := wire.NewListReader(answer.Body, wire.Protobuf, wire.Limits{})
-		for err == nil {
-			_, err = l.Next()
-		}
-		answer.Body.Close()
-		if err != io.EOF {
-			return 0, err
-		}
-		next := l.Meta().Continue
-		if size += float64(l.Offset()); next == "" {
-			return size, nil
-		}
-		token = "&continue=" + url.QueryEscape(next)
+		token = "&continue=" + url.QueryEscape(list.Meta().Continue)
 	}
 }

@@ -2,9 +2,9 @@ package servers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
+	"sync"
 	"time"
 
 	"github.com/weirproject/weir/internal/core/quantity"
@@ -38,121 +38,83 @@ var day = Scenario{
 
 // measureDay measures the proxy alone: nothing is wanted of kube-apiserver here, which would take
 // as long.
-func measureDay(ctx context.Context, t *trial) (Figures, error) {
+func measureDay(ctx context.Context, t *trial) Figures {
 	if !t.weir() {
-		return nil, nil
+		return nil
 	}
-	queries, err := t.byNode(dayKubelets)
-	if err != nil {
-		return nil, err
-	}
-	all, err := t.ofAll(ctx, dayWatchers)
-	if err != nil {
-		return nil, err
-	}
-	queries = append(queries, all...)
+	queries := append(t.byNode(dayKubelets), t.ofAll(ctx, dayWatchers)...)
 	for i := range queries { // a watch that asks for no time ends after half an hour to an hour
 		queries[i] += fmt.Sprintf("&timeoutSeconds=%d", int((2*t.Day + time.Hour).Seconds()))
 	}
-	w, err := t.openWatchers(ctx, queries)
-	if err != nil {
-		return nil, err
-	}
+	w := t.openWatchers(ctx, queries)
 	defer w.stop()
 	begun := time.Now()
 	writing := startUpdates(ctx, t.writer, len(t.pods.keys), dayRate)
 	defer writing.stop()
-	turning, stop := context.WithCancel(ctx)
-	turned := make(chan error, 1)
-	go func() { turned <- t.comeAndGo(turning) }()
-	defer stop()
+	// A client that fails ends the polling, and the end of the polling ends the clients.
+	turning, stop := context.WithCancelCause(ctx)
+	var clients sync.WaitGroup
+	defer clients.Wait()
+	defer stop(nil)
+	clients.Go(func() {
+		if err := attempt(func() { t.comeAndGo(turning) }); turning.Err() == nil {
+			stop(fmt.Errorf("a client that comes and goes: %w", err))
+		}
+	})
 	f := Figures{}
-	var pollErr error
 	for _, at := range []struct {
 		key string
 		end time.Time
 	}{{"rssEarlyBytes", begun.Add(t.Day / 6)}, {"rssBytes", begun.Add(t.Day)}} {
-		if f[at.key], pollErr = t.residentUntil(ctx, at.end, t.Day/dayPolled); pollErr != nil {
-			break
-		}
+		f[at.key] = t.residentUntil(turning, at.end, t.Day/dayPolled)
 		t.say(fmt.Sprintf("after %s: RSS %s", time.Since(begun).Round(time.Second), quantity.Bytes(int64(f[at.key]))))
 	}
-	stop()
-	if err := errors.Join(pollErr, <-turned); err != nil {
-		return nil, err
-	}
-	if _, err := writing.stop(); err != nil {
-		return nil, err
-	}
+	must(writing.stop())
 	f["rssGrowth"] = f["rssBytes"] / max(f["rssEarlyBytes"], 1)
 	f["seconds"], f["updates"] = time.Since(begun).Seconds(), t.reached(writing.rate(), dayRate)*writing.elapsed.Seconds()
 	f["closed"] = float64(w.closed.Load())
-	return f, nil
+	return f
 }
 
 // residentUntil returns the mean of the server's resident set over the last part of the time until
 // end. It blocks until end.
-func (t *trial) residentUntil(ctx context.Context, end time.Time, last time.Duration) (float64, error) {
-	wait := time.NewTimer(time.Until(end.Add(-last)))
-	defer wait.Stop()
-	select {
-	case <-wait.C:
-	case <-ctx.Done():
-		return 0, ctx.Err()
-	}
-	tick := time.NewTicker(t.gauge.every())
-	defer tick.Stop()
+func (t *trial) residentUntil(ctx context.Context, end time.Time, last time.Duration) float64 {
+	check(pause(ctx, time.Until(end.Add(-last))))
 	sum, polls := 0.0, 0.0
 	for polls == 0 || time.Now().Before(end) {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		}
+		check(pause(ctx, t.gauge.every()))
 		now, _, err := t.gauge.memory(ctx)
-		if err != nil {
-			return 0, err
-		}
+		check(err)
 		sum, polls = sum+now, polls+1
 	}
-	return sum / polls, nil
+	return sum / polls
 }
 
 // comeAndGo makes clients come, list or watch, and go, each on a connection of its own, until ctx
-// ends. The error is that of a visit that failed before.
-func (t *trial) comeAndGo(ctx context.Context) error {
+// ends.
+func (t *trial) comeAndGo(ctx context.Context) {
 	tick := time.NewTicker(t.Day / dayTurns)
 	defer tick.Stop()
 	for turn := 0; ; turn++ {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return nil
+			return
 		}
-		if err := t.visit(ctx, turn); err != nil && ctx.Err() == nil {
-			return fmt.Errorf("a client that comes and goes: %w", err)
-		}
+		t.visit(ctx, turn)
 	}
 }
 
-// visit plays one client. It watches a node's pods until their initial state is there, and then
-// makes a LIST by a label.
-func (t *trial) visit(ctx context.Context, turn int) error {
+// visit plays one client. It watches a node's pods until it has their initial state, and then sends
+// a LIST by a label.
+func (t *trial) visit(ctx context.Context, turn int) {
 	node := t.pods.nodes[turn*figures.Stride(len(t.pods.nodes))%len(t.pods.nodes)]
-	w, err := t.openWatchers(ctx, []string{watchWithState + "&fieldSelector=" + url.QueryEscape("spec.nodeName="+node)})
-	if err != nil {
-		return err
-	}
-	w.stop()
+	t.openWatchers(ctx, []string{watchWithState + "&fieldSelector=" + url.QueryEscape("spec.nodeName="+node)}).stop()
 	if len(t.pods.apps) == 0 {
-		return nil
+		return
 	}
-	c, err := t.client()
-	if err != nil {
-		return err
-	}
+	c := t.client()
 	defer c.close()
 	app := t.pods.apps[turn*figures.Stride(len(t.pods.apps))%len(t.pods.apps)]
-	_, err = countList(ctx, c, "resourceVersion=0&labelSelector="+url.QueryEscape(app))
-	return err
+	must(countList(ctx, c, "resourceVersion=0&labelSelector="+url.QueryEscape(app)))
 }

@@ -1,7 +1,6 @@
 package servers
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -13,6 +12,9 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 )
 
 // gauge reads what a server uses.
@@ -107,16 +109,17 @@ func (g *metricsGauge) memory(ctx context.Context) (now, peak float64, err error
 func (g *metricsGauge) every() time.Duration { return time.Second }
 
 // spent measures the CPU time that the server uses while f runs, in seconds.
-func (t *target) spent(ctx context.Context, f func() error) (float64, error) {
-	before, err := t.gauge.cpu(ctx)
-	if err != nil {
-		return 0, err
-	}
-	if err := f(); err != nil {
-		return 0, err
-	}
-	after, err := t.gauge.cpu(ctx)
-	return max(after-before, 0).Seconds(), err
+func (t *target) spent(ctx context.Context, f func()) float64 {
+	before := must(t.gauge.cpu(ctx))
+	f()
+	return max(must(t.gauge.cpu(ctx))-before, 0).Seconds()
+}
+
+// cores measures the CPU that the server uses while f runs, in cores.
+func (t *target) cores(ctx context.Context, f func()) float64 {
+	begun := time.Now()
+	cpu := t.spent(ctx, f)
+	return cpu / time.Since(begun).Seconds()
 }
 
 // growth polls the resident set of a server.
@@ -131,32 +134,24 @@ type growth struct {
 	err  error
 }
 
-// grow begins to poll the server's resident set, until stop. When it passes limit (0: none), over
-// is called, once.
-func (t *target) grow(ctx context.Context, limit float64, over func()) (*growth, error) {
+// grow begins to poll the server's resident set, until end. When it passes limit (0: none), over is
+// called, once.
+func (t *target) grow(ctx context.Context, limit float64, over func()) *growth {
 	g := &growth{gauge: t.gauge}
 	var err error
-	if g.before, g.least, err = g.gauge.memory(ctx); err != nil {
-		return nil, err
-	}
+	g.before, g.least, err = g.gauge.memory(ctx)
+	check(err)
 	g.peak = g.before
 	ctx, g.cancel = context.WithCancel(ctx)
 	g.polling.Go(func() {
-		tick := time.NewTicker(g.gauge.every())
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-			case <-ctx.Done():
-				return
-			}
+		for pause(ctx, g.gauge.every()) == nil {
 			if now := g.poll(ctx); limit > 0 && now > limit {
 				over()
 				limit = 0
 			}
 		}
 	})
-	return g, nil
+	return g
 }
 
 // poll reads the resident set. A peak above the one there was before is more exact than what
@@ -178,50 +173,44 @@ func (g *growth) poll(ctx context.Context) float64 {
 	return now
 }
 
-// stop ends the polling and says how much more was resident at most than in the beginning, and how
-// much that was.
-func (g *growth) stop(ctx context.Context) (grown, peak float64, err error) {
+// end ends the polling.
+func (g *growth) end() {
 	g.cancel()
 	g.polling.Wait()
-	g.poll(ctx)
-	return g.peak - g.before, g.peak, g.err
 }
 
-// samples are values of a page of metrics, by name and labels as they stand there:
+// stop ends the polling and returns by how much the resident set has grown at most, and to how
+// much.
+func (g *growth) stop(ctx context.Context) (grown, peak float64) {
+	g.end()
+	g.poll(ctx)
+	check(g.err)
+	return g.peak - g.before, g.peak
+}
+
+// samples are values of a page of metrics, by name and labels as the page has them:
 // process_cpu_seconds_total, or weir_proxy_upstream_requests_total{for="forwarded"}.
 type samples map[string]float64
 
-// maxMetricLine bounds a line of a page of metrics, in bytes.
-const maxMetricLine = 1 << 20
-
 // parseMetrics reads a page in Prometheus' text format and keeps the metrics of the given names,
-// which are a few out of thousands. A line that is not a sample is an error.
+// which are a few out of thousands.
 func parseMetrics(r io.Reader, names ...string) (samples, error) {
+	page := expfmt.SampleDecoder{Dec: expfmt.NewDecoder(r, expfmt.NewFormat(expfmt.TypeTextPlain)), Opts: &expfmt.DecodeOptions{}}
 	out := samples{}
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, maxMetricLine)
-	for lines.Scan() {
-		line := strings.TrimSpace(lines.Text())
-		if line == "" || line[0] == '#' {
-			continue
+	for {
+		var family model.Vector
+		switch err := page.Decode(&family); {
+		case err == io.EOF:
+			return out, nil
+		case err != nil:
+			return nil, fmt.Errorf("metrics: %w", err)
 		}
-		end := seriesEnd(line)
-		series, rest := line[:end], strings.Fields(line[end:])
-		if name, _, _ := strings.Cut(series, "{"); name == "" || len(rest) == 0 || len(rest) > 2 {
-			return nil, fmt.Errorf("metrics: no sample: %.80q", line)
-		} else if !slices.Contains(names, name) {
-			continue
+		for _, sample := range family {
+			if slices.Contains(names, string(sample.Metric[model.MetricNameLabel])) {
+				out[sample.Metric.String()] = float64(sample.Value)
+			}
 		}
-		value, err := strconv.ParseFloat(rest[0], 64)
-		if err != nil {
-			return nil, fmt.Errorf("metrics: no number: %.80q", line)
-		}
-		out[series] = value
 	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("metrics: %w", err)
-	}
-	return out, nil
 }
 
 // sum returns the sum of the values of a metric over all labels.
@@ -232,26 +221,4 @@ func (s samples) sum(name string) (sum float64) {
 		}
 	}
 	return sum
-}
-
-// seriesEnd returns where the name and the labels of a line end. A label's value may contain
-// anything.
-func seriesEnd(line string) int {
-	quoted, braced := false, false
-	for i := 0; i < len(line); i++ {
-		switch c := line[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '{':
-			braced = true
-		case c == '}':
-			return i + 1
-		case !braced && (c == ' ' || c == '\t'):
-			return i
-		}
-	}
-	return len(line)
 }

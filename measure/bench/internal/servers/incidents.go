@@ -1,10 +1,12 @@
 package servers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,75 +19,60 @@ const nextTry = time.Second
 // It blocks until all have what they asked for or the options' Patience is over. The figures say
 // how many have it, how many tries have failed, and, if all have it, after how long. If no client
 // has it, allAtOnce returns an error.
-func (t *trial) allAtOnce(ctx context.Context, clients int, ask func(ctx context.Context, c *client, i int) error) (Figures, error) {
-	if err := enoughFiles(clients); err != nil {
-		return nil, err
-	}
+func (t *trial) allAtOnce(ctx context.Context, clients int, ask func(ctx context.Context, c *client, i int) error) Figures {
+	check(enoughFiles(clients))
 	patient, cancel := context.WithTimeout(ctx, t.Patience)
 	defer cancel()
-	var (
-		all        sync.WaitGroup
-		up, failed atomic.Int64
-		mu         sync.Mutex
-		last       error
-	)
+	var all sync.WaitGroup
+	var tries atomic.Int64
+	errs := make([]error, clients) // of those that have got nothing
 	begun := time.Now()
 	for i := range clients {
 		all.Go(func() {
-			err := t.keepAsking(patient, i, ask, func() { failed.Add(1) })
-			if err == nil {
-				up.Add(1)
+			if errs[i] = t.keepAsking(patient, i, ask, &tries); errs[i] == nil {
 				t.told.Add(1)
-				return
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			last = err
 		})
 	}
 	all.Wait()
-	f := Figures{"clients": float64(clients), "up": float64(up.Load()), "failed": float64(failed.Load())}
+	took := time.Since(begun).Seconds()
+	check(context.Cause(ctx))
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	up := clients - len(errs)
+	f := Figures{"clients": float64(clients), "up": float64(up), "failed": float64(tries.Load())}
 	switch {
-	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
-	case last == nil:
-		f["upSeconds"] = time.Since(begun).Seconds()
-	case up.Load() == 0:
-		return nil, fmt.Errorf("no client has got anything in %s: %w", t.Patience, last)
+	case len(errs) == 0:
+		f["upSeconds"] = took
+	case up == 0:
+		check(errs[0], "no client has got anything in ", t.Patience)
 	default:
-		t.say(fmt.Sprintf("%d of %d clients have got nothing in %s: %v", clients-int(up.Load()), clients, t.Patience, last))
+		t.say(fmt.Sprintf("%d of %d clients have got nothing in %s: %v", len(errs), clients, t.Patience, errs[0]))
 	}
-	return f, nil
+	return f
 }
 
-// keepAsking asks until there is an answer or ctx ends. The error is that of the last try that was
-// not cut off by the end of ctx, if there was one.
-func (t *trial) keepAsking(ctx context.Context, i int, ask func(ctx context.Context, c *client, i int) error, failed func()) error {
-	c, err := t.client()
-	if err != nil {
-		return err
-	}
-	defer c.close()
-	var last error
-	for {
-		t.requests.Add(1)
-		err := ask(ctx, c, i)
-		switch {
-		case err == nil:
-			return nil
-		case ctx.Err() != nil && last != nil:
-			return last
-		case ctx.Err() != nil:
-			return err
+// keepAsking asks until there is an answer or ctx ends. failed counts the tries that have failed.
+// The error is that of the last try that was not cut off by the end of ctx, if there was one.
+func (t *trial) keepAsking(ctx context.Context, i int, ask func(ctx context.Context, c *client, i int) error, failed *atomic.Int64) error {
+	return attempt(func() {
+		c := t.client()
+		defer c.close()
+		var last error
+		for {
+			t.requests.Add(1)
+			err := ask(ctx, c, i)
+			if err == nil {
+				return
+			}
+			if ctx.Err() != nil {
+				check(cmp.Or(last, err))
+			}
+			failed.Add(1)
+			if last = err; pause(ctx, nextTry) != nil {
+				check(last)
+			}
 		}
-		failed()
-		last = err
-		select {
-		case <-time.After(nextTry):
-		case <-ctx.Done():
-			return last
-		}
-	}
+	})
 }
 
 // NodeAgents returns the incident of an agent on each node that gets the pods at its start, all
@@ -103,26 +90,21 @@ func NodeAgents() Replay {
 	}}
 }
 
-// agents returns the load of agents that each make one LIST of a query.
-func agents(query func(t *trial, i int) string) func(context.Context, *trial, func() error) (Figures, error) {
-	return func(ctx context.Context, t *trial, begin func() error) (Figures, error) {
+// agents returns the load of agents that each send one LIST of a query.
+func agents(query func(t *trial, i int) string) load {
+	return func(ctx context.Context, t *trial, begin func()) Figures {
 		if len(t.pods.nodes) == 0 {
-			return nil, errors.New("no pod is on a node")
+			check(errNoNodes)
 		}
-		if err := begin(); err != nil {
-			return nil, err
-		}
+		begin()
 		var bytes atomic.Int64
-		f, err := t.allAtOnce(ctx, t.Kubelets, func(ctx context.Context, c *client, i int) error {
+		f := t.allAtOnce(ctx, t.Kubelets, func(ctx context.Context, c *client, i int) error {
 			n, err := c.discard(ctx, request{path: podsPath, query: query(t, i)})
 			bytes.Add(n)
 			return err
 		})
-		if err != nil {
-			return nil, err
-		}
 		f["bytes"] = float64(bytes.Load())
-		return f, nil
+		return f
 	}
 }
 
@@ -130,11 +112,9 @@ func agents(query func(t *trial, i int) string) func(context.Context, *trial, fu
 // informer of all pods. The informers begin with a LIST, with a WATCH, or with a WATCH through the
 // proxy.
 func ThunderingRestart() Replay {
-	by := func(join func(context.Context, *client, int) error) func(context.Context, *trial, func() error) (Figures, error) {
-		return func(ctx context.Context, t *trial, begin func() error) (Figures, error) {
-			if err := begin(); err != nil {
-				return nil, err
-			}
+	by := func(join func(context.Context, *client, int) error) load {
+		return func(ctx context.Context, t *trial, begin func()) Figures {
+			begin()
 			return t.allAtOnce(ctx, t.Herd, join)
 		}
 	}
@@ -159,24 +139,9 @@ func joinByList(ctx context.Context, c *client, _ int) error {
 
 // ConcurrentLists returns the incident of readers of full LISTs that take their time. They read
 // from an API server, and from the proxy. An embedded server builds each answer in memory for it.
-// If there is an RSSLimit, all readers are cut off when the server reaches it.
 func ConcurrentLists() Replay {
-	read := func(ctx context.Context, t *trial, begin func() error) (Figures, error) {
-		ctx, cancel := context.WithCancelCause(ctx)
-		defer cancel(nil)
-		if err := begin(); err != nil {
-			return nil, err
-		}
-		limit, err := t.grow(ctx, t.RSSLimit, func() { cancel(errTooLarge) })
-		if err != nil {
-			return nil, err
-		}
-		broken := t.readAllSlowly(ctx, t.SlowProtobuf, t.SlowJSON)
-		_, _, err = limit.stop(context.WithoutCancel(ctx))
-		if cause := context.Cause(ctx); cause != nil && cause != errTooLarge {
-			return nil, cause
-		}
-		return Figures{"readers": float64(t.SlowProtobuf + t.SlowJSON), "broken": float64(broken)}, err
+	read := func(ctx context.Context, t *trial, begin func()) Figures {
+		return t.slowLists(ctx, t.SlowProtobuf, t.SlowJSON, begin)
 	}
 	return Replay{
 		Every: 50 * time.Millisecond, ofAnswer: true, prepare: func(o *Options) { o.whole = true },
@@ -204,42 +169,40 @@ func InitialEvents() Replay {
 
 // tryAgain watches until the initial events are through or its time is over, however often the
 // watch is broken off. What is drawn is how many objects the current try has brought.
-func tryAgain(ctx context.Context, t *trial, begin func() error) (Figures, error) {
+func tryAgain(ctx context.Context, t *trial, begin func()) Figures {
 	if t.writer == nil {
-		return nil, ErrNoWrites
+		check(ErrNoWrites)
 	}
-	c, err := t.client()
-	if err != nil {
-		return nil, err
-	}
+	c := t.client()
 	defer c.close()
-	if err := begin(); err != nil {
-		return nil, err
-	}
+	begin()
 	begun := time.Now()
 	writing := startUpdates(ctx, t.writer, len(t.pods.keys), busyRate)
 	defer writing.stop()
 	trying, cancel := context.WithTimeout(ctx, t.Duration)
 	defer cancel()
 	f := Figures{"restarts": 0, "received": 0, "through": 0}
+	var err error
 	for {
-		n, err := t.try(trying, c)
+		var n int64
+		n, err = t.try(trying, c)
 		f["received"] += float64(n)
-		switch {
-		case err == nil:
-			f["received"]-- // the bookmark
-			f["through"], f["throughSeconds"] = 1, time.Since(begun).Seconds()
-		case errors.Is(err, errClosed):
-			if f["restarts"]++; f["restarts"] != t.restarts {
-				continue
-			}
-		case trying.Err() == nil || ctx.Err() != nil:
-			return nil, err
+		if !errors.Is(err, errClosed) {
+			break
 		}
-		_, err = writing.stop()
-		f["updatesPerSecond"] = t.reached(writing.rate(), busyRate)
-		return f, err
+		if f["restarts"]++; f["restarts"] == t.restarts {
+			break
+		}
 	}
+	if err == nil {
+		f["received"]-- // the bookmark
+		f["through"], f["throughSeconds"] = 1, time.Since(begun).Seconds()
+	} else if !errors.Is(err, errClosed) && (trying.Err() == nil || ctx.Err() != nil) {
+		check(err)
+	}
+	must(writing.stop())
+	f["updatesPerSecond"] = t.reached(writing.rate(), busyRate)
+	return f
 }
 
 // try opens one WATCH and reads it at a limited rate until its initial events are through. It

@@ -72,9 +72,9 @@ func (p *proxy) gauge(t *target) gauge {
 	return g
 }
 
-// failure puts what the proxy said last into an error.
+// failure adds the proxy's last line to an error. It returns nil if there is no error.
 func (p *proxy) failure(err error) error {
-	if said := p.said.Last(); said != "" {
+	if said := p.said.Last(); err != nil && said != "" {
 		return fmt.Errorf("%w; the proxy said last: %s", err, said)
 	}
 	return err

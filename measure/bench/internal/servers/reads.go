@@ -22,16 +22,11 @@ var hold = Scenario{
 	},
 }
 
-func measureHold(ctx context.Context, t *trial) (Figures, error) {
-	heap, err := t.heap(ctx)
-	if err != nil {
-		return nil, err
-	}
+func measureHold(ctx context.Context, t *trial) Figures {
+	heap := t.heap(ctx)
 	rss, _, err := t.gauge.memory(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return Figures{"heapBytes": heap, "rssBytes": rss, "objects": float64(len(t.pods.keys))}, nil
+	check(err)
+	return Figures{"heapBytes": heap, "rssBytes": rss, "objects": float64(len(t.pods.keys))}
 }
 
 var label = Scenario{
@@ -47,59 +42,54 @@ var label = Scenario{
 // warmLists are those that are not measured: what keeps coming is what counts.
 const warmLists = 20
 
-func measureLabel(ctx context.Context, t *trial) (Figures, error) {
+var errNoApps = errors.New("no pod has a label that one would select by")
+
+func measureLabel(ctx context.Context, t *trial) Figures {
 	if len(t.pods.apps) == 0 {
-		return nil, errors.New("no pod has a label that one would select by")
+		check(errNoApps)
 	}
-	c, err := t.client()
-	if err != nil {
-		return nil, err
-	}
+	c := t.client()
 	defer c.close()
 	step, objects, lists := figures.Stride(len(t.pods.apps)), 0, 0
-	one := func() error {
+	one := func() {
 		selector := t.pods.apps[lists*step%len(t.pods.apps)]
-		n, err := countList(ctx, c, "resourceVersion=0&labelSelector="+url.QueryEscape(selector))
+		objects += must(countList(ctx, c, "resourceVersion=0&labelSelector="+url.QueryEscape(selector)))
 		lists++
-		objects += n
-		return err
 	}
 	for range warmLists {
-		if err := one(); err != nil {
-			return nil, err
-		}
+		one()
 	}
 	objects, lists = 0, 0
 	begin := time.Now()
-	cpu, err := t.spent(ctx, func() error {
+	cpu := t.spent(ctx, func() {
 		for lists == 0 || time.Since(begin) < t.Cheap {
-			if err := one(); err != nil {
-				return err
-			}
+			one()
 		}
-		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
 	n := float64(lists)
-	return Figures{"cpuSeconds": cpu / n, "seconds": time.Since(begin).Seconds() / n, "objects": float64(objects) / n}, nil
+	return Figures{"cpuSeconds": cpu / n, "seconds": time.Since(begin).Seconds() / n, "objects": float64(objects) / n}
 }
 
-// countList makes a LIST and counts what is in it.
+// countList sends a LIST and counts its objects.
 func countList(ctx context.Context, c *client, query string) (int, error) {
 	answer, err := c.do(ctx, request{path: podsPath, query: query})
 	if err != nil {
 		return 0, err
 	}
-	defer answer.Body.Close()
-	l := wire.NewListReader(answer.Body, wire.Protobuf, wire.Limits{})
-	for n := 0; ; n++ {
-		switch _, err := l.Next(); {
+	_, n, err := readList(answer.Body)
+	return n, err
+}
+
+// readList reads the answer to a LIST to its end, counts its objects and closes it.
+func readList(body io.ReadCloser) (list *wire.ListReader, n int, err error) {
+	defer body.Close()
+	list = wire.NewListReader(body, wire.Protobuf, wire.Limits{})
+	for ; ; n++ {
+		switch _, err := list.Next(); {
 		case err == io.EOF:
-			return n, nil
+			return list, n, nil
 		case err != nil:
-			return n, fmt.Errorf("LIST: %w", err)
+			return list, n, fmt.Errorf("LIST: %w", err)
 		}
 	}
 }
@@ -120,11 +110,8 @@ var list = Scenario{
 // fullLists is how many full answers one run takes the mean of.
 const fullLists = 3
 
-func measureList(ctx context.Context, t *trial) (Figures, error) {
-	c, err := t.client()
-	if err != nil {
-		return nil, err
-	}
+func measureList(ctx context.Context, t *trial) Figures {
+	c := t.client()
 	defer c.close()
 	f := Figures{}
 	for _, answer := range []struct {
@@ -134,22 +121,22 @@ func measureList(ctx context.Context, t *trial) (Figures, error) {
 		{false, "cpuSeconds", "seconds", "wireBytes"},
 		{true, "gzipCPUSeconds", "gzipSeconds", "gzipWireBytes"},
 	} {
-		begin := time.Now()
-		var size int64
-		cpu, err := t.spent(ctx, func() error {
-			for range fullLists {
-				if size, err = c.discard(ctx, request{path: podsPath, query: "resourceVersion=0", gzip: answer.gzip}); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-		f[answer.cpu], f[answer.seconds], f[answer.size] = cpu/fullLists, time.Since(begin).Seconds()/fullLists, float64(size)
+		q := request{path: podsPath, query: "resourceVersion=0", gzip: answer.gzip}
+		f[answer.cpu], f[answer.seconds], f[answer.size] = t.eachOf(ctx, fullLists, func() (int64, error) { return c.discard(ctx, q) })
 	}
-	return f, nil
+	return f
+}
+
+// eachOf calls read n times and returns the mean of the server's CPU time and of the time for one
+// call, and the result of the last.
+func (t *trial) eachOf(ctx context.Context, n float64, read func() (int64, error)) (cpu, seconds, last float64) {
+	begin := time.Now()
+	cpu = t.spent(ctx, func() {
+		for range int(n) {
+			last = float64(must(read()))
+		}
+	})
+	return cpu / n, time.Since(begin).Seconds() / n, last
 }
 
 var initial = Scenario{
@@ -162,28 +149,11 @@ var initial = Scenario{
 	},
 }
 
-func measureInitial(ctx context.Context, t *trial) (Figures, error) {
-	c, err := t.client()
-	if err != nil {
-		return nil, err
-	}
+func measureInitial(ctx context.Context, t *trial) Figures {
+	c := t.client()
 	defer c.close()
-	begin := time.Now()
-	var events int64
-	cpu, err := t.spent(ctx, func() error {
-		for range fullLists {
-			n, err := readInitial(ctx, c, watchWithState)
-			if err != nil {
-				return err
-			}
-			events = n
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return Figures{"cpuSeconds": cpu / fullLists, "seconds": time.Since(begin).Seconds() / fullLists, "events": float64(events)}, nil
+	cpu, seconds, events := t.eachOf(ctx, fullLists, func() (int64, error) { return readInitial(ctx, c, watchWithState) })
+	return Figures{"cpuSeconds": cpu, "seconds": seconds, "events": events}
 }
 
 // readInitial reads the initial events of the WATCH of a query and closes it.

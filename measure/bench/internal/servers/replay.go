@@ -25,9 +25,12 @@ type Way struct {
 	Label string
 	Proxy bool // they ask weir's proxy
 
-	// load asks. It calls begin when everything is there, and all is measured from there on.
-	load func(ctx context.Context, t *trial, begin func() error) (Figures, error)
+	load load
 }
+
+// load asks. It calls begin when everything is ready, and all is measured from there on. It ends
+// its attempt if it fails.
+type load func(ctx context.Context, t *trial, begin func()) Figures
 
 // Run takes the ways in turn and calls done for each. Each has these figures too:
 //
@@ -59,8 +62,7 @@ func (r Replay) run(ctx context.Context, o Options, w Way) (f Figures, traced *f
 	}
 	defer b.Close()
 	use := func(asked *target) error {
-		f, traced, err = r.trace(ctx, b.newTrial(asked), w)
-		return err
+		return attempt(func() { f, traced = r.trace(ctx, b.newTrial(asked), w) })
 	}
 	if w.Proxy {
 		err = b.withProxy(ctx, use)
@@ -71,7 +73,7 @@ func (r Replay) run(ctx context.Context, o Options, w Way) (f Figures, traced *f
 }
 
 // trace puts the load on the server and traces it.
-func (r Replay) trace(ctx context.Context, t *trial, w Way) (f Figures, traced *figures.Trace, err error) {
+func (r Replay) trace(ctx context.Context, t *trial, w Way) (Figures, *figures.Trace) {
 	of := t.direct
 	if r.ofAnswer {
 		of = t.target
@@ -82,36 +84,26 @@ func (r Replay) trace(ctx context.Context, t *trial, w Way) (f Figures, traced *
 		grown  *growth
 		tracer *figures.Tracer
 	)
-	defer func() { tracer.Stop() }()
-	f, err = w.load(ctx, t, func() (err error) {
-		if grown, err = t.grow(ctx, 0, nil); err != nil {
-			return err
+	defer func() {
+		tracer.Stop()
+		if grown != nil {
+			grown.end()
 		}
+	}()
+	f := w.load(ctx, t, func() {
+		grown = t.grow(ctx, 0, nil)
 		tracer = figures.StartTrace(max(r.Every, of.gauge.every()), of.sampler(ctx, &t.told))
 		tracer.Mark(figures.Starts)
-		before, err = t.spending(ctx)
+		before = t.spending(ctx)
 		begun = time.Now()
-		return err
 	})
-	if grown != nil {
-		defer grown.stop(context.WithoutCancel(ctx))
-	}
-	if err == nil && grown == nil {
-		err = errNotBegun
-	}
-	if err != nil {
-		return nil, nil, err
+	if grown == nil {
+		check(errNotBegun)
 	}
 	f["seconds"] = time.Since(begun).Seconds()
-	after, err := t.spending(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	after.since(before, f)
-	if f["rssGrowthBytes"], f["peakRSSBytes"], err = grown.stop(ctx); err != nil {
-		return nil, nil, err
-	}
-	return f, tracer.Stop(), nil
+	t.spending(ctx).since(before, f)
+	f["rssGrowthBytes"], f["peakRSSBytes"] = grown.stop(ctx)
+	return f, tracer.Stop()
 }
 
 // errNotBegun is a load that has never said that it begins: there is nothing to be measured of it.
@@ -140,23 +132,14 @@ type spending struct {
 	alloc, requests float64
 }
 
-func (t *trial) spending(ctx context.Context) (c spending, err error) {
-	m, err := t.direct.metrics(ctx, allocMetric)
-	if err != nil {
-		return c, err
-	}
-	c.alloc, c.requests = m[allocMetric], float64(t.requests.Load())
+func (t *trial) spending(ctx context.Context) (c spending) {
+	c.alloc, c.requests = must(t.direct.metrics(ctx, allocMetric))[allocMetric], float64(t.requests.Load())
 	if t.weir() {
-		if m, err = t.metrics(ctx, upstreamMetric); err != nil {
-			return c, err
-		}
-		c.requests = m[ofCallers] + m[ofItsOwn]
-		if c.proxy, err = t.gauge.cpu(ctx); err != nil {
-			return c, err
-		}
+		m := must(t.metrics(ctx, upstreamMetric))
+		c.requests, c.proxy = m[ofCallers]+m[ofItsOwn], must(t.gauge.cpu(ctx))
 	}
-	c.cpu, err = t.direct.gauge.cpu(ctx)
-	return c, err
+	c.cpu = must(t.direct.gauge.cpu(ctx))
+	return c
 }
 
 // since writes what was used since an earlier moment into f.

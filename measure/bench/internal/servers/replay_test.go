@@ -55,11 +55,11 @@ func TestSlowListsAreCutOff(t *testing.T) {
 func TestLoadThatDoesNotBegin(t *testing.T) {
 	broken := errors.New("broken")
 	for _, want := range []error{errNotBegun, broken} {
-		r := Replay{Every: time.Millisecond, Ways: []Way{{Label: "idle", load: func(context.Context, *trial, func() error) (Figures, error) {
+		r := Replay{Every: time.Millisecond, Ways: []Way{{Label: "idle", load: func(context.Context, *trial, func()) Figures {
 			if want == broken {
-				return nil, broken
+				check(broken)
 			}
-			return Figures{}, nil
+			return Figures{}
 		}}}}
 		err := r.Run(t.Context(), tiny("", 10), func(figures.Traced) { t.Error("there is a result") })
 		if !errors.Is(err, want) {

@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/weirproject/weir/internal/tools/process"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 )
 
@@ -60,52 +62,40 @@ type Bench struct {
 
 // Open reads the pods of the server, and starts an embedded one first if the options name none. The
 // caller must call Close.
-func Open(ctx context.Context, o Options) (b *Bench, err error) {
-	b = &Bench{o: o, close: func() {}, apiserver: o.Config != nil}
-	defer func() {
-		if err != nil {
-			b.Close()
-			b = nil
-		}
-	}()
-	if !b.apiserver {
-		if err := b.startEmbedded(ctx); err != nil {
-			return b, fmt.Errorf("start the embedded server: %w", err)
-		}
-	}
-	if b.files, err = newKubeconfig(b.o.Config); err != nil {
-		return b, err
-	}
-	name := nameAPIServer
-	if !b.apiserver {
-		name = nameEmbedded
-	}
-	if b.direct, err = newTarget(ctx, name, b.o.Config); err != nil {
-		return b, err
-	}
-	if b.pods, err = readServerPods(ctx, b.direct.control, o.EtcdURL != ""); err != nil {
-		return b, err
-	}
-	switch {
-	case o.EtcdURL != "":
-		b.writer = &etcdWriter{url: o.EtcdURL, pods: b.pods, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: maxWriters}}}
-	case o.Writes || !b.apiserver:
-		b.writer = &patcher{client: b.direct.control, pods: b.pods}
+func Open(ctx context.Context, o Options) (*Bench, error) {
+	b := &Bench{o: o, close: func() {}, apiserver: o.Config != nil}
+	if err := attempt(func() { b.open(ctx) }); err != nil {
+		b.Close()
+		return nil, err
 	}
 	return b, nil
 }
 
-// startEmbedded starts the server that stands in for kube-apiserver.
-func (b *Bench) startEmbedded(ctx context.Context) error {
+func (b *Bench) open(ctx context.Context) {
+	name := nameAPIServer
+	if !b.apiserver {
+		name = nameEmbedded
+		b.startEmbedded(ctx)
+	}
+	b.files = must(newKubeconfig(b.o.Config))
+	b.direct = must(newTarget(ctx, name, b.o.Config))
+	b.pods = readServerPods(ctx, b.direct.control, b.o.EtcdURL != "")
+	switch {
+	case b.o.EtcdURL != "":
+		b.writer = &etcdWriter{url: b.o.EtcdURL, pods: b.pods, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: maxWriters}}}
+	case b.o.Writes || !b.apiserver:
+		b.writer = &patcher{client: b.direct.control, pods: b.pods}
+	}
+}
+
+// startEmbedded starts the server that replaces kube-apiserver.
+func (b *Bench) startEmbedded(ctx context.Context) {
 	p, err := process.StartServer(ctx, process.ServerSpec{
 		Pods: b.o.Pods, Population: b.o.Population, Seed: 1, Metrics: true, TLS: true, WatchBuffer: b.o.watchBuffer, Whole: b.o.whole,
 	})
-	if err != nil {
-		return err
-	}
-	// The server holds nothing that would be lost.
+	check(err, "start the embedded server")
+	// The server has nothing that would be lost.
 	b.o.Config, b.o.embedded, b.close = p.Config(), true, func() { _ = p.Close() }
-	return nil
 }
 
 // Close ends what Open has started.
@@ -139,49 +129,58 @@ func (b *Bench) Run(ctx context.Context, s Scenario) (Result, error) {
 	if err := b.Allows(s); err != nil {
 		return Result{}, fmt.Errorf("%s: %w", s.Name, err)
 	}
-	res := Result{Name: s.Name, Runs: s.Runs}
-	if b.o.Runs > 0 {
-		res.Runs = b.o.Runs
+	res := Result{Name: s.Name, Runs: cmp.Or(b.o.Runs, s.Runs)}
+	sides := []string{nameWeir}
+	if b.apiserver {
+		sides = append(sides, nameAPIServer)
 	}
-	var ours, theirs []Figures
+	runs := map[string][]Figures{}
 	for i := range res.Runs {
-		f, err := b.ofWeir(ctx, s)
-		if err != nil {
-			return Result{}, fmt.Errorf("%s: weir: %w", s.Name, err)
-		}
-		ours = append(ours, f)
-		b.progress(s, i, res.Runs, nameWeir, f)
-		if !b.apiserver {
-			continue
-		}
-		if f, err = b.trial(ctx, s, b.direct); err != nil {
-			return Result{}, fmt.Errorf("%s: kube-apiserver: %w", s.Name, err)
-		}
-		if f != nil {
-			theirs = append(theirs, f)
-			b.progress(s, i, res.Runs, nameAPIServer, f)
+		for _, side := range sides {
+			f, err := b.measure(ctx, s, side)
+			if err != nil {
+				return Result{}, fmt.Errorf("%s: %s: %w", s.Name, side, err)
+			}
+			if f != nil {
+				runs[side] = append(runs[side], f)
+				fmt.Fprintf(b.o.Progress, "%s %d/%d  %-14s  %s\n", s.Name, i+1, res.Runs, side, figures.Headline(f, s.figures))
+			}
 		}
 	}
-	res.Weir, res.APIServer = figures.Medians(ours), figures.Medians(theirs)
+	res.Weir, res.APIServer = figures.Medians(runs[nameWeir]), figures.Medians(runs[nameAPIServer])
 	res.compare(s.figures)
 	return res, nil
 }
 
-// ofWeir runs a scenario on a fresh proxy.
-func (b *Bench) ofWeir(ctx context.Context, s Scenario) (f Figures, err error) {
-	err = b.withProxy(ctx, func(ours *target) error {
-		if f, err = b.trial(ctx, s, ours); err != nil {
-			return err
-		}
-		return ours.answeredItself(ctx, b.o.Progress)
-	})
+// measure runs a scenario once, on a fresh proxy or on kube-apiserver. It returns nil if the
+// scenario measures nothing there.
+func (b *Bench) measure(ctx context.Context, s Scenario, side string) (f Figures, err error) {
+	limit := trialTimeout + b.o.Duration + time.Duration(len(updateRates))*b.o.Patience
+	if s.Heavy {
+		limit += b.o.Day
+	}
+	on := func(of *target) error {
+		ctx, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		return attempt(func() { f = s.measure(ctx, b.newTrial(of)) })
+	}
+	if side != nameWeir {
+		err = on(b.direct)
+	} else {
+		err = b.withProxy(ctx, func(ours *target) error {
+			if err := on(ours); err != nil {
+				return err
+			}
+			return ours.answeredItself(ctx, b.o.Progress)
+		})
+	}
 	if err != nil {
 		return nil, err
 	}
 	return f, nil
 }
 
-// withProxy starts a proxy, calls use when the proxy holds the pods, and ends the proxy.
+// withProxy starts a proxy, calls use when the proxy has the pods, and ends the proxy.
 func (b *Bench) withProxy(ctx context.Context, use func(*target) error) (err error) {
 	var more []string
 	if b.o.embedded {
@@ -202,13 +201,10 @@ func (b *Bench) withProxy(ctx context.Context, use func(*target) error) (err err
 	}
 	defer ours.close()
 	ours.gauge = p.gauge(ours)
-	if err := ours.waitReady(ctx); err != nil {
-		return p.failure(err)
+	if err = ours.waitReady(ctx); err == nil {
+		err = use(ours)
 	}
-	if err := use(ours); err != nil {
-		return p.failure(err)
-	}
-	return nil
+	return p.failure(err)
 }
 
 // fewPassed is the share of requests that a proxy may pass on without the figures being those of
@@ -237,45 +233,25 @@ func (t *target) answeredItself(ctx context.Context, progress io.Writer) error {
 	return nil
 }
 
-func (b *Bench) trial(ctx context.Context, s Scenario, of *target) (Figures, error) {
-	limit := trialTimeout + b.o.Duration + time.Duration(len(updateRates))*b.o.Patience
-	if s.Heavy {
-		limit += b.o.Day
-	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	return s.measure(ctx, b.newTrial(of))
-}
-
 func (b *Bench) newTrial(of *target) *trial {
 	_, through := b.writer.(*patcher)
 	return &trial{target: of, direct: b.direct, Options: b.o, pods: b.pods, writer: b.writer, writesThrough: through}
 }
 
-func (b *Bench) progress(s Scenario, run, runs int, side string, f Figures) {
-	fmt.Fprintf(b.o.Progress, "%s %d/%d  %-14s  %s\n", s.Name, run+1, runs, side, figures.Headline(f, s.figures))
-}
-
 // waitReady waits until the server says that it is ready.
 func (t *target) waitReady(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("%s did not become ready in %s", t.name, startTimeout))
-	defer cancel()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		_, err := t.control.discard(ctx, request{path: "/readyz", accept: "text/plain"})
-		if err == nil {
-			return nil
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, startTimeout, true, func(ctx context.Context) (bool, error) {
+		_, last = t.control.discard(ctx, request{path: "/readyz", accept: "text/plain"})
+		if _, answered := errors.AsType[*answerError](last); answered {
+			return false, nil
 		}
-		if _, answered := errors.AsType[*answerError](err); !answered {
-			return errors.Join(context.Cause(ctx), err)
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return errors.Join(context.Cause(ctx), err)
-		}
+		return last == nil, last
+	})
+	if err != nil {
+		return fmt.Errorf("%s did not become ready in %s: %w", t.name, startTimeout, errors.Join(err, last))
 	}
+	return nil
 }
 
 // clone returns a copy of cfg for another server that knows the same users.

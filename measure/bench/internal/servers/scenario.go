@@ -21,7 +21,7 @@ type Scenario struct {
 	Heavy  bool // it needs a large machine, and is run only when it is named
 
 	figures []boundedFigure
-	measure func(context.Context, *trial) (Figures, error)
+	measure func(context.Context, *trial) Figures // ends its attempt if it fails
 }
 
 // Figures are what was measured, by name. Names end in their unit.

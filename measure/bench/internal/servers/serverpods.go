@@ -3,7 +3,6 @@ package servers
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"reflect"
@@ -30,49 +29,35 @@ type serverPods struct {
 var selectorLabels = []string{"app", "app.kubernetes.io/name", "app.kubernetes.io/instance", "k8s-app", "pod-template-hash"}
 
 // readServerPods reads the pods of a server in one LIST.
-func readServerPods(ctx context.Context, c *client, raw bool) (*serverPods, error) {
-	answer, err := c.do(ctx, request{path: podsPath, query: "resourceVersion=0"})
-	if err != nil {
-		return nil, err
-	}
+func readServerPods(ctx context.Context, c *client, raw bool) *serverPods {
+	answer := must(c.do(ctx, request{path: podsPath, query: "resourceVersion=0"}))
 	defer answer.Body.Close()
-	node, err := wire.CompilePath(wire.Protobuf, reflect.TypeFor[corev1.Pod](), "spec.nodeName")
-	if err != nil {
-		return nil, err
-	}
+	node := must(wire.CompilePath(wire.Protobuf, reflect.TypeFor[corev1.Pod](), "spec.nodeName"))
 	p := &serverPods{}
 	nodes, apps := map[string]bool{}, map[string]map[string]bool{}
+	for _, label := range selectorLabels {
+		apps[label] = map[string]bool{}
+	}
 	var m wire.Meta
-	var values [][]byte
 	list := wire.NewListReader(answer.Body, wire.Protobuf, wire.Limits{})
 	for item, err := list.Next(); err != io.EOF; item, err = list.Next() {
-		if err != nil {
-			return nil, fmt.Errorf("reading the pods: %w", err)
-		}
-		if err := wire.ReadMeta(wire.Protobuf, item, &m); err != nil {
-			return nil, fmt.Errorf("reading the pods: %w", err)
-		}
+		check(err, "reading the pods")
+		check(wire.ReadMeta(wire.Protobuf, item, &m), "reading the pods")
 		p.keys = append(p.keys, string(wire.AppendKey(nil, &m)))
 		if raw {
 			p.raw = append(p.raw, slices.Clone(item))
 		}
-		if values, err = node.Append(values[:0], item); err != nil {
-			return nil, fmt.Errorf("reading the pods: %w", err)
-		}
-		for _, name := range values {
+		for _, name := range must(node.Append(nil, item)) {
 			nodes[string(name)] = true
 		}
 		for _, label := range selectorLabels {
 			if value, ok := m.Label(label); ok {
-				if apps[label] == nil {
-					apps[label] = map[string]bool{}
-				}
 				apps[label][label+"="+string(value)] = true
 			}
 		}
 	}
 	if len(p.keys) == 0 {
-		return nil, errNoPods
+		check(errNoPods)
 	}
 	delete(nodes, "") // those that are not scheduled
 	p.nodes = slices.Sorted(maps.Keys(nodes))
@@ -81,5 +66,5 @@ func readServerPods(ctx context.Context, c *client, raw bool) (*serverPods, erro
 			p.label, p.apps = label, slices.Sorted(maps.Keys(apps[label]))
 		}
 	}
-	return p, nil
+	return p
 }

@@ -2,6 +2,8 @@ package servers
 
 import (
 	"context"
+	"errors"
+	"math"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -32,67 +34,45 @@ var shards = Scenario{
 
 // measureShards runs one informer after another, each until it has synced. What they have received
 // is counted without compression.
-func measureShards(ctx context.Context, t *trial) (Figures, error) {
+func measureShards(ctx context.Context, t *trial) Figures {
 	var all, most informed
-	allCPU, err := t.spent(ctx, func() (err error) {
-		all, err = t.inform(ctx, weir.Shard{})
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	unwanted, objects := int64(0), 0
-	cpu, err := t.spent(ctx, func() error {
+	unwanted, objects := 0.0, 0.0
+	allCPU := t.spent(ctx, func() { all = t.inform(ctx, weir.Shard{}) })
+	cpu := t.spent(ctx, func() {
 		for i := range shardCount {
-			one, err := t.inform(ctx, weir.Shard{Index: i, Count: shardCount})
-			if err != nil {
-				return err
-			}
+			one := t.inform(ctx, weir.Shard{Index: i, Count: shardCount})
 			most.received, most.held, most.objects = max(most.received, one.received), max(most.held, one.held), max(most.objects, one.objects)
 			unwanted += one.unwanted
 			objects += one.objects
 		}
-		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
 	return Figures{
-		"receivedShare": float64(most.received) / float64(max(1, all.received)), "heldShare": float64(most.held) / float64(max(1, all.held)),
-		"receivedBytes": float64(most.received), "heldBytes": float64(most.held),
-		"allReceivedBytes": float64(all.received), "allHeldBytes": float64(all.held),
-		"cpuSeconds": cpu, "allCPUSeconds": allCPU, "unwanted": float64(unwanted),
-		"missing": float64(max(all.objects-objects, objects-all.objects)), "objects": float64(most.objects),
-	}, nil
+		"receivedShare": most.received / max(1, all.received), "heldShare": most.held / max(1, all.held),
+		"receivedBytes": most.received, "heldBytes": most.held, "allReceivedBytes": all.received, "allHeldBytes": all.held,
+		"cpuSeconds": cpu, "allCPUSeconds": allCPU, "unwanted": unwanted,
+		"missing": math.Abs(all.objects - objects), "objects": most.objects,
+	}
 }
 
-// informed is what one informer has received and held.
-type informed struct {
-	received, held, unwanted int64
-	objects                  int
-}
+// informed is what one informer has received and stored, in bytes and objects.
+type informed struct{ received, held, unwanted, objects float64 }
 
 // inform runs an informer of a shard until it has synced.
-func (t *trial) inform(ctx context.Context, shard weir.Shard) (out informed, err error) {
-	inf, err := weir.NewInformer[*corev1.Pod](t.config, weir.Options{
+func (t *trial) inform(ctx context.Context, shard weir.Shard) (out informed) {
+	inf := must(weir.NewInformer[*corev1.Pod](t.config, weir.Options{
 		// ModeList asks no question for the version, which a proxy passes on.
 		Shard: shard, ListWatch: weir.ListWatch{Mode: weir.ModeList},
-	})
-	if err != nil {
-		return out, err
-	}
+	}))
 	ctx, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- inf.Run(ctx) }()
-	err = inf.WaitForSync(ctx)
+	err := inf.WaitForSync(ctx)
 	stats := inf.Stats()
 	for _, s := range inf.Status() {
-		out.unwanted += s.OutOfShard
+		out.unwanted += float64(s.OutOfShard)
 	}
-	out.received, out.held, out.objects = stats.BodyBytes, stats.Memory.Total(), stats.Objects
+	out.received, out.held, out.objects = float64(stats.BodyBytes), float64(stats.Memory.Total()), float64(stats.Objects)
 	stop()
-	if runErr := <-ended; err == nil {
-		err = runErr
-	}
-	return out, err
+	check(errors.Join(err, <-ended))
+	return out
 }

@@ -29,39 +29,38 @@ var slowLists = Scenario{
 // errTooLarge is the cause of the end of a run whose server has grown too large.
 var errTooLarge = errors.New("the server has grown too large")
 
-func measureSlowLists(ctx context.Context, t *trial) (Figures, error) {
+func measureSlowLists(ctx context.Context, t *trial) Figures {
 	protobuf, json := t.SlowProtobuf, t.SlowJSON
 	if !t.weir() {
 		if t.SlowAPIServer == 0 {
-			return nil, nil
+			return nil
 		}
 		json = t.SlowAPIServer / 3
 		protobuf = t.SlowAPIServer - json
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
+	return t.slowLists(ctx, protobuf, json, func() {})
+}
+
+// slowLists starts readers of protobuf and of JSON at the same time, and returns when all have
+// ended. It calls begin first. If there is an RSSLimit, all readers are cut off when the server
+// reaches it.
+func (t *trial) slowLists(ctx context.Context, protobuf, json int, begin func()) Figures {
+	reading, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	g, err := t.grow(ctx, t.RSSLimit, func() { cancel(errTooLarge) })
-	if err != nil {
-		return nil, err
-	}
-	begin := time.Now()
-	broken := t.readAllSlowly(ctx, protobuf, json)
-	elapsed := time.Since(begin)
-	grown, peak, err := g.stop(context.WithoutCancel(ctx))
-	tooLarge := context.Cause(ctx) == errTooLarge
-	if ctx.Err() != nil && !tooLarge {
-		return nil, context.Cause(ctx)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if tooLarge {
+	begin()
+	g := t.grow(ctx, t.RSSLimit, func() { cancel(errTooLarge) })
+	defer g.end()
+	begun := time.Now()
+	broken := t.readAllSlowly(reading, protobuf, json)
+	took := time.Since(begun).Seconds()
+	check(context.Cause(ctx))
+	grown, peak := g.stop(ctx)
+	if reading.Err() != nil {
 		t.say("all LISTs were cut off when the server's RSS passed the limit")
 	}
 	return Figures{
-		"rssGrowthBytes": grown, "peakRSSBytes": peak, "readers": float64(protobuf + json), "broken": float64(broken),
-		"seconds": elapsed.Seconds(),
-	}, nil
+		"rssGrowthBytes": grown, "peakRSSBytes": peak, "readers": float64(protobuf + json), "broken": float64(broken), "seconds": took,
+	}
 }
 
 // readAllSlowly starts readers of protobuf and of JSON at once, and returns when all have ended.
@@ -76,7 +75,7 @@ func (t *trial) readAllSlowly(ctx context.Context, protobuf, json int) (broken i
 		}
 		reading.Go(func() {
 			t.requests.Add(1)
-			if err := t.readSlowly(ctx, accept); err != nil {
+			if err := attempt(func() { t.readSlowly(ctx, accept) }); err != nil {
 				failed.Add(1)
 				if ctx.Err() == nil {
 					t.say(fmt.Sprintf("a slow LIST broke off: %v", err))
@@ -90,20 +89,13 @@ func (t *trial) readAllSlowly(ctx context.Context, protobuf, json int) (broken i
 	return failed.Load()
 }
 
-// readSlowly makes one full LIST on a connection of its own and reads it at a limited rate.
-func (t *trial) readSlowly(ctx context.Context, accept string) error {
-	c, err := t.client()
-	if err != nil {
-		return err
-	}
+// readSlowly sends one full LIST on a connection of its own and reads it at a limited rate.
+func (t *trial) readSlowly(ctx context.Context, accept string) {
+	c := t.client()
 	defer c.close()
-	answer, err := c.do(ctx, request{path: podsPath, query: "resourceVersion=0", accept: accept})
-	if err != nil {
-		return err
-	}
+	answer := must(c.do(ctx, request{path: podsPath, query: "resourceVersion=0", accept: accept}))
 	defer answer.Body.Close()
-	_, err = io.Copy(io.Discard, newThrottled(ctx, answer.Body, t.SlowBytes))
-	return err
+	must(io.Copy(io.Discard, newThrottled(ctx, answer.Body, t.SlowBytes)))
 }
 
 // updateRates are how many pods change in a second while a slow reader gets the initial state.
@@ -127,19 +119,18 @@ func slowReaderFigures() (all []boundedFigure) {
 	return all
 }
 
-func measureSlowReader(ctx context.Context, t *trial) (Figures, error) {
+func measureSlowReader(ctx context.Context, t *trial) Figures {
 	f := Figures{}
 	for _, rate := range updateRates {
-		got, err := t.readWhileWriting(ctx, float64(rate))
-		if err != nil {
-			return nil, fmt.Errorf("at %d updates/s: %w", rate, err)
-		}
+		var got Figures
+		err := attempt(func() { got = t.readWhileWriting(ctx, float64(rate)) })
+		check(err, "at ", rate, " updates/s")
 		for key, value := range got {
 			f[fmt.Sprintf("%s%d", key, rate)] = value
 		}
 		t.say(fmt.Sprintf("slow reader at %d updates/s: %s", rate, outcome(got)))
 	}
-	return f, nil
+	return f
 }
 
 func outcome(f Figures) string {
@@ -155,11 +146,8 @@ func outcome(f Figures) string {
 
 // readWhileWriting watches at a limited rate while pods change. A watch that ends early, or takes
 // longer than its time, is a figure and no error.
-func (t *trial) readWhileWriting(ctx context.Context, rate float64) (Figures, error) {
-	c, err := t.client()
-	if err != nil {
-		return nil, err
-	}
+func (t *trial) readWhileWriting(ctx context.Context, rate float64) Figures {
+	c := t.client()
 	defer c.close()
 	writing := startUpdates(ctx, t.writer, len(t.pods.keys), rate)
 	defer writing.stop()
@@ -168,23 +156,16 @@ func (t *trial) readWhileWriting(ctx context.Context, rate float64) (Figures, er
 	defer cancel()
 	begin := time.Now()
 	watch, body, err := c.watch(ctx, watchWithState)
-	if err != nil {
-		return nil, err
-	}
+	check(err)
 	defer body.Close()
-	reader, p, out := newFollower(watch), &rateLimiter{perSecond: t.ReadRate}, Figures{"gaps": 0}
+	reader, p, out := newFollower(watch), &rateLimiter{perSecond: t.ReadRate}, Figures{"unfinished": 1, "gaps": 0}
 	err = reader.follow(ctx, p, func() bool { return reader.initial })
 	if err == nil {
 		out["initialSeconds"] = time.Since(begin).Seconds()
 		until := time.Now().Add(t.Follow)
 		err = reader.follow(ctx, p, func() bool { return time.Now().After(until) })
-	} else {
-		out["unfinished"] = 1
 	}
-	written, writeErr := writing.stop()
-	if writeErr != nil {
-		return nil, writeErr
-	}
+	written := must(writing.stop())
 	out["updatesPerSecond"] = t.reached(writing.rate(), rate)
 	if err == nil {
 		var gaps int
@@ -196,11 +177,9 @@ func (t *trial) readWhileWriting(ctx context.Context, rate float64) (Figures, er
 	case err == nil:
 		out["unfinished"] = 0
 	case errors.Is(err, errClosed):
-		out["unfinished"], out["closedAfterSeconds"] = 1, time.Since(begin).Seconds()
-	case errors.Is(err, context.DeadlineExceeded):
-		out["unfinished"] = 1
-	default:
-		return nil, err
+		out["closedAfterSeconds"] = time.Since(begin).Seconds()
+	case !errors.Is(err, context.DeadlineExceeded):
+		check(err)
 	}
-	return out, nil
+	return out
 }

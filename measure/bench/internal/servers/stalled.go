@@ -3,7 +3,6 @@ package servers
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"sync"
@@ -32,29 +31,17 @@ var stalled = Scenario{
 	},
 }
 
-func measureStalled(ctx context.Context, t *trial) (Figures, error) {
-	if err := enoughFiles(t.Stalled); err != nil {
-		return nil, err
-	}
-	f, err := t.delays(ctx)
-	if err != nil {
-		return nil, err
-	}
-	end, err := t.stall(ctx, t.Stalled)
-	if err != nil {
-		return nil, err
-	}
-	defer end()
-	beside, err := t.delays(ctx)
-	if err != nil {
-		return nil, err
-	}
+func measureStalled(ctx context.Context, t *trial) Figures {
+	check(enoughFiles(t.Stalled))
+	f := t.delays(ctx)
+	defer t.stall(ctx, t.Stalled)()
+	beside := t.delays(ctx)
 	f["p99SecondsStalled"], f["p50SecondsStalled"] = beside["p99Seconds"], beside["p50Seconds"]
 	f["missed"] += beside["missed"]
 	f["updatesPerSecond"] = min(f["updatesPerSecond"], beside["updatesPerSecond"])
 	f["slowdown"] = f["p99SecondsStalled"] / max(f["p99Seconds"], 1e-9)
 	f["stalled"] = float64(t.Stalled)
-	return f, nil
+	return f
 }
 
 // stalledWindow is how much a stalled watcher has room for, in bytes: some pods.
@@ -62,36 +49,29 @@ const stalledWindow = 64 << 10
 
 // stall opens watches of all pods of which nothing is read, each on a connection of its own, until
 // end is called.
-func (t *trial) stall(ctx context.Context, n int) (end func(), err error) {
+func (t *trial) stall(ctx context.Context, n int) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	var ends []func()
+	ends := []func(){cancel}
 	end = func() {
-		cancel()
 		for _, f := range ends {
 			f()
 		}
 	}
-	queries, err := t.ofAll(ctx, n)
+	err := attempt(func() {
+		for _, query := range t.ofAll(ctx, n) {
+			c := t.client()
+			ends = append(ends, c.close)
+			c.transport.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: stalledWindow, MaxReceiveBufferPerConnection: stalledWindow}
+			_, body, err := c.watch(ctx, query)
+			check(err, "opening a watch that reads nothing")
+			ends = append(ends, func() { _ = body.Close() })
+		}
+	})
 	if err != nil {
 		end()
-		return nil, err
+		check(err)
 	}
-	for _, query := range queries {
-		c, err := t.client()
-		if err != nil {
-			end()
-			return nil, err
-		}
-		ends = append(ends, c.close)
-		c.transport.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: stalledWindow, MaxReceiveBufferPerConnection: stalledWindow}
-		_, body, err := c.watch(ctx, query)
-		if err != nil {
-			end()
-			return nil, fmt.Errorf("opening a watch that reads nothing: %w", err)
-		}
-		ends = append(ends, func() { _ = body.Close() })
-	}
-	return end, nil
+	return end
 }
 
 // commits notes when what was written was there.
@@ -113,43 +93,34 @@ func (c *commits) write(ctx context.Context, pod int, change int64) (uint64, err
 	return rv, err
 }
 
-// delays lets pods change while one watcher reads them, and says how late it was told.
-func (t *trial) delays(ctx context.Context) (Figures, error) {
-	queries, err := t.ofAll(ctx, 1)
-	if err != nil {
-		return nil, err
-	}
-	c, err := t.client()
-	if err != nil {
-		return nil, err
-	}
+// delays lets pods change while one watcher reads them, and returns how late it was told.
+func (t *trial) delays(ctx context.Context) Figures {
+	query := t.ofAll(ctx, 1)[0]
+	c := t.client()
 	defer c.close()
 	reading, cancel := context.WithTimeout(ctx, t.Duration+t.Patience)
 	defer cancel()
-	watch, body, err := c.watch(reading, queries[0])
-	if err != nil {
-		return nil, err
-	}
+	watch, body, err := c.watch(reading, query)
+	check(err)
 	defer body.Close()
 	told := tell(watch)
-	written := &commits{writer: t.writer, at: map[uint64]time.Time{}}
-	rate, err := t.writeWith(ctx, written, stalledRate)
-	if err != nil {
+	end := func() {
 		cancel()
 		<-told.ended
-		return nil, err
 	}
+	defer end()
+	written := &commits{writer: t.writer, at: map[uint64]time.Time{}}
+	rate := t.writeFor(ctx, written, stalledRate)
 	told.until(reading, written.at)
-	cancel()
-	<-told.ended
+	end()
 	late, missed := told.late(written.at)
 	if len(late) == 0 {
-		return nil, errors.Join(errors.New("the watcher was told of no change"), told.err)
+		check(errors.Join(errors.New("the watcher was told of no change"), told.err))
 	}
 	slices.Sort(late)
 	return Figures{
 		"p99Seconds": late[len(late)*99/100], "p50Seconds": late[len(late)/2], "missed": float64(missed), "updatesPerSecond": rate,
-	}, nil
+	}
 }
 
 // telling notes when a watch told of what. One goroutine reads the watch until it ends.
@@ -166,31 +137,25 @@ func tell(watch *wire.WatchReader) *telling {
 	t := &telling{ended: make(chan struct{}), news: make(chan struct{}, 1), at: map[uint64]time.Time{}}
 	go func() {
 		defer close(t.ended)
-		t.err = t.read(watch)
+		t.err = attempt(func() { t.read(watch) })
 	}()
 	return t
 }
 
-func (t *telling) read(watch *wire.WatchReader) error {
+// read ends its attempt when the watch ends.
+func (t *telling) read(watch *wire.WatchReader) {
 	var m wire.Meta
 	for {
 		e, err := watch.Next()
 		now := time.Now()
-		switch {
-		case err != nil:
-			return err
-		case e.Type == wire.Error:
-			return wire.DecodeStatus(wire.Protobuf, e.Object)
-		case e.Type == wire.Bookmark:
+		check(err)
+		if e.Type == wire.Error {
+			check(wire.DecodeStatus(wire.Protobuf, e.Object))
+		} else if e.Type == wire.Bookmark {
 			continue
 		}
-		if err := wire.ReadMeta(wire.Protobuf, e.Object, &m); err != nil {
-			return err
-		}
-		rv, err := resourceversion.Parse(m.ResourceVersion)
-		if err != nil {
-			return err
-		}
+		check(wire.ReadMeta(wire.Protobuf, e.Object, &m))
+		rv := must(resourceversion.Parse(m.ResourceVersion))
 		t.mu.Lock()
 		t.at[rv] = now
 		t.mu.Unlock()

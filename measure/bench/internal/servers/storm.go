@@ -67,99 +67,84 @@ type resyncing struct {
 	cancel context.CancelCauseFunc
 }
 
-func (s storm) load(ctx context.Context, t *trial, begin func() error) (_ Figures, err error) {
+func (s storm) load(ctx context.Context, t *trial, begin func()) Figures {
 	if len(t.pods.apps) == 0 {
-		return nil, errors.New("no pod has a label that one would select by")
+		check(errNoApps)
 	}
 	patient, end := context.WithTimeoutCause(ctx, t.Patience, errPatience)
 	defer end()
 	ctx, cancel := context.WithCancelCause(patient)
 	r := &resyncing{
-		storm: s, t: t, pods: int64(len(t.pods.keys)), groups: make(chan string, stormWorkers), cancel: cancel,
+		storm: s, t: t, c: t.client(), pods: int64(len(t.pods.keys)), groups: make(chan string, stormWorkers), cancel: cancel,
 		begun: make(chan struct{}), ended: make(chan struct{}),
-	}
-	if r.c, err = t.client(); err != nil {
-		cancel(nil)
-		return nil, err
 	}
 	defer r.c.close()
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel(nil)
 	for range stormWorkers {
-		running.Go(func() { r.work(ctx) })
+		running.Go(func() {
+			if err := attempt(func() { r.work(ctx) }); err != nil {
+				cancel(err)
+			}
+		})
 	}
-	if err := r.start(ctx, &running); err != nil {
-		return nil, err
+	if s.weir {
+		r.startWeir(ctx, &running)
+	} else {
+		r.startClientGo(ctx, &running)
 	}
-	if err := begin(); err != nil {
-		return nil, err
-	}
+	begin()
 	close(r.begun)
 	select {
 	case <-r.ended:
 	case <-ctx.Done():
 	}
-	if cause := context.Cause(ctx); cause != nil && cause != errPatience {
-		return nil, cause
+	if cause := context.Cause(ctx); cause != errPatience {
+		check(cause)
 	}
 	done := r.done.Load()
 	if done < r.pods {
 		t.say(fmt.Sprintf("%d of the resync's %d calls were not done after %s", r.pods-done, r.pods, t.Patience))
 	}
-	return Figures{"calls": float64(done)}, nil
+	return Figures{"calls": float64(done)}
 }
 
-// start runs the informer and returns when it has synced.
-func (r *resyncing) start(ctx context.Context, running *sync.WaitGroup) error {
-	if r.weir {
-		return r.startWeir(ctx, running)
-	}
+// startClientGo runs client-go's informer and returns when it has synced.
+func (r *resyncing) startClientGo(ctx context.Context, running *sync.WaitGroup) {
 	cfg := rest.CopyConfig(r.t.config)
 	cfg.ContentType, cfg.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON
-	client, err := kubernetes.NewForConfig(cfg)
-	if err != nil {
-		return err
-	}
+	client := must(kubernetes.NewForConfig(cfg))
 	informer := informers.NewSharedInformerFactory(client, r.t.Resync).Core().V1().Pods().Informer()
-	handler, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(before, object any) {
+	handler := must(informer.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(before, object any) {
 		if before == object { // handed out again, not sent
 			r.handle(ctx, object.(*corev1.Pod).Labels[r.t.pods.label])
 		}
-	}})
-	if err != nil {
-		return err
-	}
+	}}))
 	running.Go(func() { informer.RunWithContext(ctx) })
 	select {
 	case <-handler.HasSyncedChecker().Done():
-		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("the informer has not synced: %w", context.Cause(ctx))
+		check(context.Cause(ctx), "the informer has not synced")
 	}
 }
 
-func (r *resyncing) startWeir(ctx context.Context, running *sync.WaitGroup) (err error) {
+// startWeir does the same with weir's informer and an index.
+func (r *resyncing) startWeir(ctx context.Context, running *sync.WaitGroup) {
 	label := r.t.pods.label
-	r.index, err = weir.NewInformer[*corev1.Pod](r.t.config, weir.Options{Indexes: map[string]weir.Index{label: weir.ByLabel(label)}})
-	if err != nil {
-		return err
-	}
-	_, err = r.index.Handle(func(ctx context.Context, e weir.Event[*corev1.Pod]) {
+	r.index = must(weir.NewInformer[*corev1.Pod](r.t.config, weir.Options{Indexes: map[string]weir.Index{label: weir.ByLabel(label)}}))
+	must(r.index.Handle(func(ctx context.Context, e weir.Event[*corev1.Pod]) {
 		if e.Type == weir.Resynced {
 			value, _ := e.Item().Label(label)
 			r.handle(ctx, value)
 		}
-	}, weir.HandlerOptions[*corev1.Pod]{Resync: r.t.Resync})
-	if err != nil {
-		return err
-	}
+	}, weir.HandlerOptions[*corev1.Pod]{Resync: r.t.Resync}))
 	running.Go(func() {
 		if err := r.index.Run(ctx); err != nil && ctx.Err() == nil {
 			r.cancel(err)
 		}
 	})
-	return r.index.WaitForSync(ctx)
+	check(r.index.WaitForSync(ctx))
 }
 
 // handle gives a pod's group to a worker, and blocks until one takes it. It is the informer's
@@ -185,10 +170,7 @@ func (r *resyncing) work(ctx context.Context) {
 			if r.taken.Add(1) > r.pods { // another resync
 				return
 			}
-			if err := r.look(ctx, group); err != nil {
-				r.cancel(err)
-				return
-			}
+			r.look(ctx, group)
 			r.t.told.Add(1)
 			if r.done.Add(1) == r.pods {
 				close(r.ended)
@@ -202,20 +184,17 @@ func (r *resyncing) work(ctx context.Context) {
 }
 
 // look finds the pods of a group: in the index, or by a LIST unless the filter refuses the group.
-func (r *resyncing) look(ctx context.Context, group string) error {
+func (r *resyncing) look(ctx context.Context, group string) {
 	selector := r.t.pods.label + "=" + group
 	if r.index != nil {
 		for _, err := range r.index.By(r.t.pods.label, group) {
-			if err != nil {
-				return err
-			}
+			check(err)
 		}
-		return nil
+		return
 	}
 	if i, ok := slices.BinarySearch(r.t.pods.apps, selector); r.filter && (!ok || i%filterEach != 0) {
-		return nil
+		return
 	}
 	r.t.requests.Add(1)
-	_, err := countList(ctx, r.c, r.version+"labelSelector="+url.QueryEscape(selector))
-	return err
+	must(countList(ctx, r.c, r.version+"labelSelector="+url.QueryEscape(selector)))
 }

@@ -1,13 +1,12 @@
 package servers
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strconv"
-	"strings"
 
 	"k8s.io/client-go/rest"
 )
@@ -43,7 +42,7 @@ func (t *target) weir() bool { return t.name == nameWeir }
 func (t *target) close() { t.control.close() }
 
 // client returns a client with connections of its own. The caller must close it.
-func (t *target) client() (*client, error) { return newClient(t.config) }
+func (t *target) client() *client { return must(newClient(t.config)) }
 
 // metrics returns the server's metrics of the given names.
 func (t *target) metrics(ctx context.Context, names ...string) (samples, error) {
@@ -63,36 +62,28 @@ const (
 )
 
 // passed returns how many requests the proxy has passed on to its upstream.
-func (t *target) passed(ctx context.Context) (float64, error) {
-	m, err := t.metrics(ctx, upstreamMetric)
-	return m[ofCallers], err
+func (t *target) passed(ctx context.Context) float64 {
+	return must(t.metrics(ctx, upstreamMetric))[ofCallers]
 }
 
 // heap returns the server's live heap in bytes, after a garbage collection that it asks the server
-// for. If the server cannot be asked, it returns the least that is seen while some collections come
-// by themselves.
-func (t *target) heap(ctx context.Context) (float64, error) {
-	if !t.weir() {
-		bytes, err := t.collectedHeap(ctx)
-		if _, refused := errors.AsType[*answerError](err); !refused {
-			return bytes, err
-		}
+// for. If the server refuses, heap returns the least that it sees during some collections.
+func (t *target) heap(ctx context.Context) float64 {
+	before := 0.0
+	if t.weir() {
+		before = t.passed(ctx)
+	}
+	bytes, err := t.collectedHeap(ctx)
+	_, refused := errors.AsType[*answerError](err)
+	if t.weir() {
+		passed := t.passed(ctx) - before // the upstream answers what a proxy does not have
+		t.asked += passed
+		refused = refused || passed > 0
+	}
+	if refused {
 		return t.provokedHeap(ctx)
 	}
-	before, err := t.passed(ctx)
-	if err != nil {
-		return 0, err
-	}
-	bytes, collectErr := t.collectedHeap(ctx)
-	after, err := t.passed(ctx)
-	switch {
-	case err != nil:
-		return 0, err
-	case after == before && collectErr == nil:
-		return bytes, nil
-	}
-	t.asked += after - before // what a proxy does not have, its upstream answers
-	return t.provokedHeap(ctx)
+	return must(bytes, err)
 }
 
 // collectedHeap returns the heap after two garbage collections, so that what finalizers and pools
@@ -112,45 +103,37 @@ func (t *target) collectedHeap(ctx context.Context) (bytes float64, err error) {
 	return bytes, nil
 }
 
+var heapAlloc = regexp.MustCompile(`(?m)^# HeapAlloc = (.*)$`)
+
 // parseHeapProfile returns the size of the heap that a heap profile in text has.
 func parseHeapProfile(r io.Reader) (float64, error) {
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, maxMetricLine)
-	size := -1.0
-	for lines.Scan() {
-		if text, ok := strings.CutPrefix(lines.Text(), "# HeapAlloc = "); ok {
-			n, err := strconv.ParseFloat(text, 64)
-			if err != nil {
-				return 0, fmt.Errorf("heap profile: %w", err)
-			}
-			size = n
-		}
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return 0, fmt.Errorf("heap profile: %w", err)
 	}
-	if err := lines.Err(); err != nil || size < 0 {
-		return 0, fmt.Errorf("heap profile: no HeapAlloc: %w", errors.Join(err, io.ErrUnexpectedEOF))
+	found := heapAlloc.FindSubmatch(text)
+	if found == nil {
+		return 0, fmt.Errorf("heap profile: no HeapAlloc: %w", io.ErrUnexpectedEOF)
 	}
-	return size, nil
+	return strconv.ParseFloat(string(found[1]), 64)
 }
 
 // maxProvocations bounds how often a server is asked for something in the hope of a garbage
 // collection.
 const maxProvocations = 20_000
 
-func (t *target) provokedHeap(ctx context.Context) (float64, error) {
+func (t *target) provokedHeap(ctx context.Context) float64 {
 	const collections = 3 // the first may be under way already
 	var least, until float64
 	for i := range maxProvocations {
-		m, err := t.metrics(ctx, heapMetric, gcMetric)
-		if err != nil {
-			return 0, err
-		}
+		m := must(t.metrics(ctx, heapMetric, gcMetric))
 		if i == 0 {
 			least, until = m[heapMetric], m[gcMetric]+collections
 		}
 		least = min(least, m[heapMetric])
 		if m[gcMetric] >= until {
-			return least, nil
+			return least
 		}
 	}
-	return 0, fmt.Errorf("%s does not collect its garbage", t.name)
+	panic(aborted{fmt.Errorf("%s does not collect its garbage", t.name)})
 }

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
@@ -30,72 +32,57 @@ const opening = 16
 
 // openWatchers opens a watch for each query and returns when each has had its initial state, if it
 // asked for one.
-func (t *trial) openWatchers(ctx context.Context, queries []string) (*watchers, error) {
-	running, cancel := context.WithCancel(ctx)
+func (t *trial) openWatchers(ctx context.Context, queries []string) *watchers {
+	ctx, cancel := context.WithCancel(ctx)
 	w := &watchers{trial: t, cancel: cancel}
-	slots := make(chan struct{}, opening)
-	var mu sync.Mutex
-	var failed error
+	var starting errgroup.Group
+	starting.SetLimit(opening)
 	for _, query := range queries {
-		slots <- struct{}{}
-		w.running.Go(func() {
-			opened := sync.OnceFunc(func() { <-slots })
-			defer opened()
-			if err := w.run(running, query, opened); err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				if failed == nil && running.Err() == nil {
-					failed = err
-					cancel()
-				}
+		starting.Go(func() error {
+			err := attempt(func() { w.open(ctx, query) })
+			if err != nil {
+				cancel() // the other watches
 			}
+			return err
 		})
 	}
-	for range opening { // until the last is open
-		slots <- struct{}{}
-	}
-	mu.Lock()
-	err := failed
-	mu.Unlock()
-	if err == nil {
-		err = ctx.Err()
-	}
-	if err != nil {
+	if err := starting.Wait(); err != nil {
 		w.stop()
-		return nil, err
+		check(err, "opening ", len(queries), " watches")
 	}
-	return w, nil
+	return w
 }
 
-// run opens a watch and reads it until it ends. It calls opened once the watch has had its initial
-// state, if it asked for one. An error means that the watch could not be opened.
-func (w *watchers) run(ctx context.Context, query string, opened func()) error {
-	c, err := w.trial.client()
-	if err != nil {
-		return err
-	}
-	defer c.close()
+// open opens a watch and returns when it has had its initial state, if it asked for one. A
+// goroutine then reads the watch until it ends.
+func (w *watchers) open(ctx context.Context, query string) {
+	c := w.trial.client()
 	watch, body, err := c.watch(ctx, query)
-	if err != nil {
-		return err
+	if err == nil && strings.HasPrefix(query, watchWithState) {
+		f := newFollower(watch)
+		err = f.follow(ctx, &rateLimiter{}, func() bool { return f.initial })
 	}
-	defer body.Close()
-	f := newFollower(watch)
-	if strings.HasPrefix(query, watchWithState) {
-		if err := f.follow(ctx, &rateLimiter{}, func() bool { return f.initial }); err != nil {
-			return err
+	end := func() {
+		if body != nil {
+			body.Close()
 		}
+		c.close()
 	}
-	opened()
-	_ = drain(watch, func(e wire.EventType) {
-		if e != wire.Bookmark {
-			w.events.Add(1)
+	if err != nil {
+		end()
+		check(err)
+	}
+	w.running.Go(func() {
+		defer end()
+		_ = drain(watch, func(e wire.EventType) {
+			if e != wire.Bookmark {
+				w.events.Add(1)
+			}
+		})
+		if ctx.Err() == nil {
+			w.closed.Add(1)
 		}
 	})
-	if ctx.Err() == nil {
-		w.closed.Add(1)
-	}
-	return nil
 }
 
 // stop ends the watches and waits for them.
@@ -105,63 +92,29 @@ func (w *watchers) stop() {
 }
 
 // measureWatchers measures what many watchers cost while pods change.
-func (t *trial) measureWatchers(ctx context.Context, queries []string, rate float64) (Figures, error) {
-	if err := enoughFiles(len(queries)); err != nil {
-		return nil, err
-	}
-	alone, err := t.writesAlone(ctx, rate)
-	if err != nil {
-		return nil, err
-	}
-	g, err := t.grow(ctx, 0, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer g.stop(ctx)
+func (t *trial) measureWatchers(ctx context.Context, queries []string, rate float64) Figures {
+	check(enoughFiles(len(queries)))
+	alone := t.writesAlone(ctx, rate)
+	g := t.grow(ctx, 0, nil)
+	defer g.end()
 	var w *watchers
 	f := Figures{"watchers": float64(len(queries))}
-	f["openCPUSeconds"], err = t.spent(ctx, func() (err error) {
-		w, err = t.openWatchers(ctx, queries)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("opening %d watches: %w", len(queries), err)
-	}
+	f["openCPUSeconds"] = t.spent(ctx, func() { w = t.openWatchers(ctx, queries) })
 	defer w.stop()
-	begin := time.Now()
-	cpu, err := t.spent(ctx, func() (err error) {
-		f["updatesPerSecond"], err = t.writeFor(ctx, rate)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	f["cpuCores"] = max(cpu/time.Since(begin).Seconds()-alone, 0)
+	cores := t.cores(ctx, func() { f["updatesPerSecond"] = t.writeFor(ctx, t.writer, rate) })
+	f["cpuCores"] = max(cores-alone, 0)
 	f["closed"], f["events"] = float64(w.closed.Load()), float64(w.events.Load())
-	if f["rssGrowthBytes"], f["peakRSSBytes"], err = g.stop(ctx); err != nil {
-		return nil, err
-	}
-	return f, nil
+	f["rssGrowthBytes"], f["peakRSSBytes"] = g.stop(ctx)
+	return f
 }
 
 // writeFor changes pods for the options' Duration, and returns how many changed in a second.
-func (t *trial) writeFor(ctx context.Context, rate float64) (float64, error) {
-	return t.writeWith(ctx, t.writer, rate)
-}
-
-// writeWith does what writeFor does, with another writer.
-func (t *trial) writeWith(ctx context.Context, w writer, rate float64) (float64, error) {
+func (t *trial) writeFor(ctx context.Context, w writer, rate float64) float64 {
 	writing := startUpdates(ctx, w, len(t.pods.keys), rate)
-	timer := time.NewTimer(t.Duration)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	if _, err := writing.stop(); err != nil {
-		return 0, err
-	}
-	return t.reached(writing.rate(), rate), ctx.Err()
+	err := pause(ctx, t.Duration)
+	must(writing.stop())
+	check(err)
+	return t.reached(writing.rate(), rate)
 }
 
 // enough is the share of a wanted rate that counts as that rate.
@@ -179,16 +132,11 @@ func (t *trial) reached(got, wanted float64) float64 {
 // writesAlone returns the CPU, in cores, that the updates alone cost kube-apiserver when they are
 // made through it. That is no part of serving watchers. What goes straight into etcd costs both
 // servers the same, and is not taken off: it is 0 here, as it is for the proxy.
-func (t *trial) writesAlone(ctx context.Context, rate float64) (float64, error) {
+func (t *trial) writesAlone(ctx context.Context, rate float64) float64 {
 	if t.weir() || !t.writesThrough {
-		return 0, nil
+		return 0
 	}
-	begin := time.Now()
-	cpu, err := t.spent(ctx, func() error {
-		_, err := t.writeFor(ctx, rate)
-		return err
-	})
-	return cpu / time.Since(begin).Seconds(), err
+	return t.cores(ctx, func() { t.writeFor(ctx, t.writer, rate) })
 }
 
 // watchersFigures returns the figures of a scenario with many watchers. Weir's resident set may
@@ -212,25 +160,23 @@ var kubelets = Scenario{
 	figures: watchersFigures("watchers by node, 500/s", 150e6),
 }
 
-func measureKubelets(ctx context.Context, t *trial) (Figures, error) {
-	queries, err := t.byNode(t.Kubelets)
-	if err != nil {
-		return nil, err
-	}
-	return t.measureWatchers(ctx, queries, 500)
+func measureKubelets(ctx context.Context, t *trial) Figures {
+	return t.measureWatchers(ctx, t.byNode(t.Kubelets), 500)
 }
 
-// byNode returns the queries of n kubelets. If no pod is on a node, it returns an error.
-func (t *trial) byNode(n int) ([]string, error) {
+var errNoNodes = errors.New("no pod is on a node")
+
+// byNode returns the queries of n kubelets. It fails if no pod is on a node.
+func (t *trial) byNode(n int) []string {
 	if len(t.pods.nodes) == 0 {
-		return nil, errors.New("no pod is on a node")
+		check(errNoNodes)
 	}
 	queries := make([]string, n)
 	for i := range queries {
 		node := t.pods.nodes[i%len(t.pods.nodes)]
 		queries[i] = watchWithState + "&fieldSelector=" + url.QueryEscape("spec.nodeName="+node)
 	}
-	return queries, nil
+	return queries
 }
 
 var everybody = Scenario{
@@ -239,42 +185,21 @@ var everybody = Scenario{
 	figures: watchersFigures("watchers of all pods, 100/s", 50e6),
 }
 
-func measureEverybody(ctx context.Context, t *trial) (Figures, error) {
-	queries, err := t.ofAll(ctx, t.Watchers)
-	if err != nil {
-		return nil, err
-	}
-	return t.measureWatchers(ctx, queries, 100)
+func measureEverybody(ctx context.Context, t *trial) Figures {
+	return t.measureWatchers(ctx, t.ofAll(ctx, t.Watchers), 100)
 }
 
 // ofAll returns the queries of n informers that have listed all pods.
-func (t *trial) ofAll(ctx context.Context, n int) ([]string, error) {
-	now, err := t.resourceVersion(ctx)
-	if err != nil {
-		return nil, err
-	}
-	queries := make([]string, n)
-	for i := range queries {
-		queries[i] = watchFrom(now)
-	}
-	return queries, nil
+func (t *trial) ofAll(ctx context.Context, n int) []string {
+	return slices.Repeat([]string{watchFrom(t.resourceVersion(ctx))}, n)
 }
 
 // resourceVersion returns the one of the server's state, as an informer knows it after its LIST.
-func (t *trial) resourceVersion(ctx context.Context) (string, error) {
-	answer, err := t.control.do(ctx, request{path: podsPath, query: "resourceVersion=0&fieldSelector=metadata.name%3Dnone"})
-	if err != nil {
-		return "", err
-	}
-	defer answer.Body.Close()
-	l := wire.NewListReader(answer.Body, wire.Protobuf, wire.Limits{})
-	for err == nil {
-		_, err = l.Next()
-	}
-	if rv := l.Meta().ResourceVersion; rv != "" {
-		return rv, nil
-	}
-	return "", err
+func (t *trial) resourceVersion(ctx context.Context) string {
+	answer := must(t.control.do(ctx, request{path: podsPath, query: "resourceVersion=0&fieldSelector=metadata.name%3Dnone"}))
+	list, _, err := readList(answer.Body)
+	check(err)
+	return list.Meta().ResourceVersion
 }
 
 // Kubelets measures n watchers by spec.nodeName, of a fresh proxy or of kube-apiserver. The figures
@@ -283,12 +208,12 @@ func (b *Bench) Kubelets(ctx context.Context, ofProxy bool, n int) (f Figures, e
 	if err := b.Allows(kubelets); err != nil {
 		return nil, err
 	}
-	one := *b
+	one, side := *b, nameAPIServer
 	one.o.Kubelets = n
 	if ofProxy {
-		return one.ofWeir(ctx, kubelets)
+		side = nameWeir
 	}
-	return one.trial(ctx, kubelets, one.direct)
+	return one.measure(ctx, kubelets, side)
 }
 
 var crowd = Scenario{
@@ -303,25 +228,13 @@ var crowd = Scenario{
 // without returns the figures without those of some keys, and without bounds.
 func without(all []boundedFigure, keys ...string) (rest []boundedFigure) {
 	for _, f := range all {
-		known := false
-		for _, key := range keys {
-			known = known || f.Key == key
-		}
-		if f.want = anything; !known {
+		if f.want = anything; !slices.Contains(keys, f.Key) {
 			rest = append(rest, f)
 		}
 	}
 	return rest
 }
 
-func measureCrowd(ctx context.Context, t *trial) (Figures, error) {
-	queries, err := t.byNode(t.Crowd)
-	if err != nil {
-		return nil, err
-	}
-	all, err := t.ofAll(ctx, t.Watchers)
-	if err != nil {
-		return nil, err
-	}
-	return t.measureWatchers(ctx, append(queries, all...), 500)
+func measureCrowd(ctx context.Context, t *trial) Figures {
+	return t.measureWatchers(ctx, append(t.byNode(t.Crowd), t.ofAll(ctx, t.Watchers)...), 500)
 }

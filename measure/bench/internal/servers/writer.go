@@ -3,7 +3,6 @@ package servers
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -36,31 +35,23 @@ type patcher struct {
 	pods   *serverPods
 }
 
-func (p *patcher) write(ctx context.Context, pod int, change int64) (uint64, error) {
+func (p *patcher) write(ctx context.Context, pod int, change int64) (rv uint64, err error) {
 	namespace, name, _ := strings.Cut(p.pods.keys[pod], "/")
-	answer, err := p.client.do(ctx, request{
-		method: http.MethodPatch,
-		path:   "/api/v1/namespaces/" + namespace + "/pods/" + name,
-		as:     "application/merge-patch+json",
-		send:   strings.NewReader(fmt.Sprintf(`{"metadata":{"annotations":{%q:"%d"}}}`, changed, change)),
+	err = attempt(func() {
+		answer := must(p.client.do(ctx, request{
+			method: http.MethodPatch,
+			path:   "/api/v1/namespaces/" + namespace + "/pods/" + name,
+			as:     "application/merge-patch+json",
+			send:   strings.NewReader(fmt.Sprintf(`{"metadata":{"annotations":{%q:"%d"}}}`, changed, change)),
+		}))
+		defer answer.Body.Close()
+		_, object, err := wire.CutObject(wire.Protobuf, must(io.ReadAll(answer.Body)))
+		check(err)
+		var m wire.Meta
+		check(wire.ReadMeta(wire.Protobuf, object, &m))
+		rv = must(resourceversion.Parse(m.ResourceVersion))
 	})
-	if err != nil {
-		return 0, err
-	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		return 0, err
-	}
-	_, object, err := wire.CutObject(wire.Protobuf, body)
-	if err != nil {
-		return 0, err
-	}
-	var m wire.Meta
-	if err := wire.ReadMeta(wire.Protobuf, object, &m); err != nil {
-		return 0, err
-	}
-	return resourceversion.Parse(m.ResourceVersion)
+	return rv, err
 }
 
 // etcdTimeout bounds one write to etcd.
@@ -77,39 +68,28 @@ type etcdWriter struct {
 func (e *etcdWriter) write(ctx context.Context, pod int, change int64) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, etcdTimeout)
 	defer cancel()
-	ask, err := json.Marshal(map[string]string{
-		"key":   base64.StdEncoding.EncodeToString([]byte("/registry/pods/" + e.pods.keys[pod])),
-		"value": base64.StdEncoding.EncodeToString(stored(e.pods.raw[pod], change)),
-	})
-	if err != nil {
-		return 0, err
-	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url+"/v3/kv/put", bytes.NewReader(ask))
-	if err != nil {
-		return 0, err
-	}
-	r.Header.Set("Content-Type", "application/json")
-	answer, err := e.http.Do(r)
-	if err != nil {
-		return 0, err
-	}
-	defer answer.Body.Close()
-	said, err := io.ReadAll(io.LimitReader(answer.Body, 1<<16))
-	if err != nil {
-		return 0, err
-	}
-	if answer.StatusCode != http.StatusOK {
-		return 0, &answerError{what: "etcd: put", code: answer.StatusCode, said: printable(said)}
-	}
 	var put struct {
 		Header struct {
 			Revision uint64 `json:"revision,string"`
 		} `json:"header"`
 	}
-	if err := json.Unmarshal(said, &put); err != nil || put.Header.Revision == 0 {
-		return 0, fmt.Errorf("etcd: put: no revision in %.80q", said)
-	}
-	return put.Header.Revision, nil
+	err := attempt(func() {
+		ask := must(json.Marshal(map[string][]byte{ // as base64
+			"key": []byte("/registry/pods/" + e.pods.keys[pod]), "value": stored(e.pods.raw[pod], change),
+		}))
+		r := must(http.NewRequestWithContext(ctx, http.MethodPost, e.url+"/v3/kv/put", bytes.NewReader(ask)))
+		r.Header.Set("Content-Type", "application/json")
+		answer := must(e.http.Do(r))
+		defer answer.Body.Close()
+		said := must(io.ReadAll(io.LimitReader(answer.Body, 1<<16)))
+		if answer.StatusCode != http.StatusOK {
+			check(&answerError{what: "etcd: put", code: answer.StatusCode, said: printable(said)})
+		}
+		if err := json.Unmarshal(said, &put); err != nil || put.Header.Revision == 0 {
+			check(fmt.Errorf("etcd: put: no revision in %.80q", said))
+		}
+	})
+	return put.Header.Revision, err
 }
 
 // stored returns a pod with an annotation, as kube-apiserver stores it. It appends the annotation
