@@ -8,10 +8,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-)
 
-// writeStall is how long a write to a client may block before its connection or stream is closed.
-const writeStall = 5 * time.Minute
+	"github.com/weirproject/weir/proxy/internal/conn"
+)
 
 // deadlineWriter sets a deadline for each write of a forwarded response, so that a client that
 // reads nothing does not block it forever. Package watchcache does so for its own responses.
@@ -62,12 +61,12 @@ func newPacedWriter(w http.ResponseWriter) *deadlineWriter {
 }
 
 // WriteHeader has the client of a long-running request that gets an error keep to the pace of one
-// that has a seat, and the client of any request that has left its seat to unreadTime.
+// that has a seat, and the client of any request that has left its seat to conn.UnreadTime.
 func (dw *deadlineWriter) WriteHeader(code int) {
 	dw.mu.Lock()
 	switch {
 	case dw.answer != nil && dw.answer.left:
-		dw.budget = &waitBudget{grace: unreadTime}
+		dw.budget = &waitBudget{grace: conn.UnreadTime}
 	case dw.budget == nil && code >= http.StatusMultipleChoices:
 		dw.budget = &waitBudget{grace: seatGrace}
 	}
@@ -91,7 +90,7 @@ func (dw *deadlineWriter) Unwrap() http.ResponseWriter { return dw.ResponseWrite
 // the deadline has passed, so that the write breaks the connection or stream: an error alone would
 // let a handler end an answer as if it were whole. The caller holds the lock.
 func (dw *deadlineWriter) begin() time.Time {
-	now, limit := time.Now(), writeStall
+	now, limit := time.Now(), conn.WriteStall
 	if dw.budget != nil {
 		limit = min(limit, dw.budget.left())
 	}

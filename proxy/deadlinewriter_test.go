@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/proxy/internal/conn"
 )
 
 // tricklingWriter is a client that takes each write after a pause. Like a connection it knows no
@@ -187,10 +188,10 @@ func TestPacedAnswers(t *testing.T) {
 	tp := startProxy(t, u, Options{})
 	for path, want := range map[string]time.Duration{
 		"/api/v1/pods":                         seatGrace,
-		"/api/v1/namespaces/default/pods/none": unreadTime,
+		"/api/v1/namespaces/default/pods/none": conn.UnreadTime,
 		"/metrics":                             seatGrace,
-		"/api/v1/pods?watch=true&resourceVersion=0&timeoutSeconds=1": writeStall,
-		"/api/v1/namespaces/default/pods/none/log":                   unreadTime,
+		"/api/v1/pods?watch=true&resourceVersion=0&timeoutSeconds=1": conn.WriteStall,
+		"/api/v1/namespaces/default/pods/none/log":                   conn.UnreadTime,
 	} {
 		w := &noteDeadline{ResponseWriter: httptest.NewRecorder()}
 		r := httptest.NewRequest(http.MethodGet, path, nil).WithContext(tp.ctx)

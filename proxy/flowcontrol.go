@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/weirproject/weir/internal/core/request"
+	"github.com/weirproject/weir/proxy/internal/conn"
 )
 
 const (
@@ -100,7 +100,7 @@ var errOpaqueTarget = apierrors.NewBadRequest("The target of the request is neit
 
 // reject answers a request that was not admitted.
 func (s *Server) reject(w http.ResponseWriter, r *http.Request, why error) {
-	if isOverLimit(r) {
+	if conn.Of(r).OverLimit() {
 		w.Header().Set("Connection", "close")
 	}
 	s.refuseUnread(w, r, why)
@@ -141,24 +141,8 @@ func (s *Server) unknownFlow(r *http.Request) flow {
 	return flow{level: levelNewTokens, caller: sourceOf(r), token: tokenKey(id)}
 }
 
-// sourceOf returns where a request comes from: the address of its client, or, since one host may
-// have all of them, the first 64 bits of an address of IPv6. Clients behind one address are one
-// source.
-func sourceOf(r *http.Request) string { return sourceOfAddress(r.RemoteAddr) }
-
-// sourceOfAddress does that for the address of a client, with its port.
-func sourceOfAddress(address string) string {
-	at, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return address
-	}
-	addr := at.Addr().Unmap()
-	if addr.Is6() {
-		network, _ := addr.WithZone("").Prefix(64) // cannot fail
-		addr = network.Addr()
-	}
-	return addr.String()
-}
+// sourceOf returns where a request comes from.
+func sourceOf(r *http.Request) string { return conn.Source(r.RemoteAddr) }
 
 // cachedCaller returns a key for the caller, which is empty if the caller is unknown, and the user
 // if that is known.
@@ -204,8 +188,8 @@ func isSystem(who user.Info) bool {
 // review notes that the token of a request may be under review from now on.
 func (a *responseWriter) review(r *http.Request, f flow) {
 	if f.level == levelNewTokens {
-		a.reviewed = connectionOfRequest(r)
-		a.reviewed.beginReview()
+		a.reviewed = conn.Of(r)
+		a.reviewed.BeginReview()
 	}
 }
 
@@ -224,7 +208,7 @@ func (s *Server) admit(a *responseWriter, r *http.Request) {
 	a.startCounting(s.metrics, r, info)
 	a.onEnd(a.finish)
 	switch {
-	case isOverLimit(r):
+	case conn.Of(r).OverLimit():
 		s.reject(a, r, errTooMany)
 		return
 	case r.URL.Opaque != "":
@@ -235,7 +219,7 @@ func (s *Server) admit(a *responseWriter, r *http.Request) {
 	f := s.flowOf(r, info)
 	if !f.level.bySource() {
 		a.accepted = true
-		connectionOfRequest(r).accept()
+		conn.Of(r).Accept()
 	}
 	long, upgrade := isLongRunning(info), asksForUpgrade(r)
 	if long || upgrade {

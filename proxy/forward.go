@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/request"
 	"github.com/weirproject/weir/proxy/internal/audit"
+	"github.com/weirproject/weir/proxy/internal/conn"
 )
 
 // forwardWithTimeout forwards a read, and answers it with late if the upstream has not begun to
@@ -50,7 +51,7 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request) {
 	dw := newDeadlineWriter(w)
 	if !long { // it has a seat
 		dw = newPacedWriter(w)
-		dw.buffer = func() func() { return bufferWrites(r) }
+		dw.buffer = func() func() { return conn.BufferWrites(r) }
 	}
 	defer dw.end()
 	dw.request, dw.answer = ctx, answer

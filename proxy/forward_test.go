@@ -318,9 +318,6 @@ func TestHostile(t *testing.T) {
 	} else {
 		resp.Body.Close()
 	}
-	if s := tp.server.servers[0]; s.ReadHeaderTimeout <= 0 || s.IdleTimeout <= 0 || s.HTTP2.SendPingTimeout <= 0 {
-		t.Error("a connection may stay for ever")
-	}
 }
 
 // TestIgnoredImpersonationHeaders: an empty Impersonate-User and an unknown header do not

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/weirproject/weir/internal/core/request"
+	"github.com/weirproject/weir/proxy/internal/conn"
 )
 
 // longRunningLimiter bounds long-running requests: their number, the number of each user, and their
@@ -68,10 +69,9 @@ const (
 const (
 	defaultLongRunning = 100_000
 	defaultWatchMemory = 2 << 30
-	// connectionBytes and watchBytes estimate the memory of a connection and of a watch, without
-	// the kernel's. A watch with a connection of its own was measured at 73 KB.
-	connectionBytes = 64 << 10
-	watchBytes      = 32 << 10
+	// watchBytes estimates the memory of a watch without its connection. Both together were measured
+	// at 73 KB.
+	watchBytes = 32 << 10
 	// usualHead is the part of watchBytes for the head of the request, which net/http keeps until
 	// the request ends. headerBytes estimates the overhead of a header.
 	usualHead   = 4 << 10
@@ -174,7 +174,7 @@ func (l *longRunningLimiter) charge(of share, n int64) {
 
 // memoryUsedLocked returns the memory of all requests. The caller holds the lock.
 func (l *longRunningLimiter) memoryUsedLocked() int64 {
-	return int64(l.connections())*connectionBytes + int64(l.total)*watchBytes + l.extra + l.late()
+	return int64(l.connections())*conn.ConnectionBytes + int64(l.total)*watchBytes + l.extra + l.late()
 }
 
 // late returns the bytes kept for slow clients. The transport may have read ahead for each to whom

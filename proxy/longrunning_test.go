@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/proxy/internal/conn"
 )
 
 // TestForwardedMemory: what forwards a watch counts, and what may have been read ahead while its
@@ -21,7 +22,7 @@ func TestForwardedMemory(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 500})
 	tp := startProxy(t, u, Options{})
 	limiter := tp.server.flowControl.longRunning
-	used := func() int64 { return limiter.memoryUsed() - int64(tp.server.connected())*connectionBytes }
+	used := func() int64 { return limiter.memoryUsed() - int64(tp.server.connected())*conn.ConnectionBytes }
 	tp.get("jane", "/api") // by HTTP/2 from now on
 	c := tp.dial("h2")
 	c.request("/api/v1/pods?watch=true&resourceVersion=0") // the state is more than it has room for
@@ -144,7 +145,7 @@ func TestBodiesOfWatches(t *testing.T) {
 	tp := startProxy(t, u, Options{})
 	limiter := tp.server.flowControl.longRunning
 	used := func() int64 {
-		return limiter.memoryUsed() - limiter.late() - int64(tp.server.connected())*connectionBytes
+		return limiter.memoryUsed() - limiter.late() - int64(tp.server.connected())*conn.ConnectionBytes
 	}
 	r, err := http.NewRequestWithContext(tp.ctx, http.MethodGet, tp.server.URL()+"/api/v1/pods?watch=true&resourceVersion=0", strings.NewReader(strings.Repeat("x", maxBuffered)))
 	if err != nil {
@@ -192,7 +193,7 @@ func TestHeadsOfWatches(t *testing.T) {
 		}
 		tp.until("they have ended", func() bool { return limiter.count() == 0 })
 	}
-	if used := limiter.memoryUsed() - int64(tp.server.connected())*connectionBytes; used != 0 {
+	if used := limiter.memoryUsed() - int64(tp.server.connected())*conn.ConnectionBytes; used != 0 {
 		t.Errorf("%d bytes are left", used)
 	}
 	usual := &http.Request{RequestURI: watch, Header: http.Header{"Authorization": {"Bearer " + strings.Repeat("x", 1200)}, "Accept": {"application/json"}}}

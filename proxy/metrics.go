@@ -17,6 +17,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/request"
 	"github.com/weirproject/weir/internal/serve/watchcache"
+	"github.com/weirproject/weir/proxy/internal/conn"
 )
 
 // Names that begin with apiserver_ mean the same as in kube-apiserver. docs/metrics.md lists all
@@ -64,10 +65,6 @@ var (
 		"The memory of resources on demand at the last check, those being dropped included.", nil, nil)
 	descEvicted = prometheus.NewDesc("weir_proxy_memory_budget_evictions_total",
 		"Resources that were evicted to stay within the budget.", nil, nil)
-	descConnections = prometheus.NewDesc("weir_proxy_connections",
-		"Open connections of clients.", nil, nil)
-	descRefused = prometheus.NewDesc("weir_proxy_connections_refused_total",
-		"Connections that were closed because there were too many.", nil, nil)
 )
 
 func (s *Server) registerMetrics() {
@@ -102,13 +99,13 @@ type collector struct{ *Server }
 func (s collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descInits, descInitErrors, descInitial, descEvents, descObjects, descInflight, descMemory, descCurrent, descWatchers,
-		descUpstream, descFailures, descBytes, descRevoked, descBudget, descBudgetUsed, descEvicted, descConnections, descRefused, descProofs, descAge, descState,
+		descUpstream, descFailures, descBytes, descRevoked, descBudget, descBudgetUsed, descEvicted, descProofs, descAge, descState,
 	} {
 		ch <- d
 	}
 	describeCache(ch)
 	describeFlowControl(ch)
-	describeBudgets(ch)
+	conn.Describe(ch)
 	describeRechecks(ch)
 }
 
@@ -140,9 +137,7 @@ func (s collector) Collect(ch chan<- prometheus.Metric) {
 	s.unread.collect(ch)
 	s.rechecker.collect(ch)
 	if l := s.connections(); l != nil {
-		gauge(descConnections, int64(l.count()))
-		counter(descRefused, l.rejected.Load())
-		l.collect(ch)
+		l.Collect(ch)
 	}
 	seen := map[[2]string]bool{}
 	for _, res := range s.resources.byPreference() {

@@ -200,6 +200,8 @@ const (
 	defaultGrace      = time.Hour
 	defaultFlush      = 25 * time.Millisecond
 	defaultTTL        = 10 * time.Second
+
+	defaultConnections = 10_000
 )
 
 // Validate returns an error that wraps ErrInvalidOptions for options that New refuses in any case.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/core/request"
+	"github.com/weirproject/weir/proxy/internal/conn"
 )
 
 // TestLargeHead: a head may have a long query, a long token and thousands of groups; what is larger
@@ -227,7 +228,7 @@ func TestWatchesOfUser(t *testing.T) {
 	tp.get("joan", "/api/v1/pods?resourceVersion=0")
 	refused("joan", "memory")
 	l.mu.Lock()
-	l.memory += 10 * connectionBytes
+	l.memory += 10 * conn.ConnectionBytes
 	l.mu.Unlock()
 	open("joan")
 	if _, body := tp.get("jane", "/metrics"); !strings.Contains(body, `weir_proxy_watches_refused_total{for="memory"} 1`) ||

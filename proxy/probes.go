@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/weirproject/weir/proxy/internal/conn"
 )
 
 // Bounds of the address for probes. Each of its connections has one request, in plain HTTP.
@@ -27,12 +29,13 @@ func (s *Server) startProbes() error {
 	if err != nil {
 		return fmt.Errorf("proxy: health checks: %w", err)
 	}
-	bounded := newConnections(l, maxProbeConnections, 0, newHeadBudget())
+	bounded := conn.NewListener(l, maxProbeConnections, 0, conn.NewHeads())
 	s.probes = &http.Server{
-		Addr: l.Addr().String(), Handler: http.HandlerFunc(s.serveProbe), ConnState: bounded.onStateChange, ConnContext: bounded.connContext,
-		ReadHeaderTimeout: probeHeadTime, ReadTimeout: probeHeadTime, WriteTimeout: unreadTime, MaxHeaderBytes: maxProbeHead,
+		Addr: l.Addr().String(), Handler: http.HandlerFunc(s.serveProbe),
+		ReadHeaderTimeout: probeHeadTime, ReadTimeout: probeHeadTime, WriteTimeout: conn.UnreadTime, MaxHeaderBytes: maxProbeHead,
 		ErrorLog: slog.NewLogLogger(s.opts.Log.Handler(), slog.LevelDebug),
 	}
+	bounded.Bind(s.probes)
 	s.probes.SetKeepAlivesEnabled(false)
 	s.running.Go(func() {
 		if err := s.probes.Serve(bounded); !errors.Is(err, http.ErrServerClosed) {

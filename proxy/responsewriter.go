@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/request"
 	"github.com/weirproject/weir/internal/serve/budget"
+	"github.com/weirproject/weir/proxy/internal/conn"
 )
 
 // responseWriter records the response to one request, with what the server knows of the request.
@@ -29,7 +30,7 @@ type responseWriter struct {
 	// nil: nothing is.
 	unread    *budget.Charge
 	readAhead int64
-	reviewed  *connection      // if the token of the request is not known yet, until it leaves
+	reviewed  *conn.Conn       // if the token of the request is not known yet, until it leaves
 	slot      *longRunningSlot // of a long-running request, or one that asks to be upgraded
 	head      *budget.Charge   // of the head of the request, until slot counts it
 	// accepted means that the caller's credential was accepted; isAccepted asks whether it was
@@ -72,7 +73,7 @@ func (a *responseWriter) end() {
 func (a *responseWriter) leave() {
 	a.left = true
 	if a.reviewed != nil {
-		a.reviewed.endReview()
+		a.reviewed.EndReview()
 		a.reviewed = nil
 	}
 	a.seat.release()
@@ -127,7 +128,7 @@ func (a *responseWriter) Write(p []byte) (int, error) {
 	a.recordCode(http.StatusOK)
 	a.buffered = len(p) < httpBufferSize
 	if a.written += int64(len(p)); !a.buffered && a.code >= http.StatusBadRequest {
-		a.limitWrite(unreadTime) // an error that does not fit into the buffer
+		a.limitWrite(conn.UnreadTime) // an error that does not fit into the buffer
 	}
 	return a.ResponseWriter.Write(p)
 }
@@ -140,7 +141,7 @@ func (a *responseWriter) limitFinalWrite(r *http.Request) {
 	case a.written > smallResponse:
 		a.limitWrite(seatGrace) // what was sent before may still be under way
 	default:
-		a.limitWrite(unreadTime)
+		a.limitWrite(conn.UnreadTime)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/request"
 	"github.com/weirproject/weir/internal/serve/watchcache"
+	"github.com/weirproject/weir/proxy/internal/conn"
 )
 
 // ServeHTTP answers one request.
@@ -21,9 +22,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.end()
-	conn := connectionOfRequest(r)
-	few := conn.begin(r)
-	defer conn.end()
+	client := conn.Of(r)
+	few := client.Begin(r)
+	defer client.End()
 	detachURL(r)
 	if s.sendsGoaway(r) {
 		w.Header().Set("Connection", "close")
@@ -32,10 +33,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 	a := &responseWriter{ResponseWriter: w, isAccepted: func() bool { return s.isAccepted(r) }, major: r.ProtoMajor}
 	defer a.limitFinalWrite(r)
-	a.head = s.chargeHead(r)
+	a.head = s.heads.Charge(r, a.isAccepted)
 	defer a.head.Release()
 	if r.ProtoMajor == 2 { // net/http keeps it until the response was read
-		defer releaseHead(r)
+		defer conn.ReleaseHead(r)
 	}
 	defer s.finish(a, r)
 	switch {
@@ -70,6 +71,33 @@ func (s *Server) finish(a *responseWriter, r *http.Request) {
 	}
 	a.end()
 }
+
+// refuseEarly answers a request of which nothing was looked at, and drops its head before that.
+func (s *Server) refuseEarly(a *responseWriter, r *http.Request, why error) {
+	method := r.Method
+	conn.ReleaseHead(r)
+	a.startCounting(s.metrics, r, request.InfoOf(method, r.URL))
+	a.onEnd(a.finish)
+	watchcache.WriteError(a, r, why)
+	a.countRejected()
+}
+
+// isAccepted reports whether the credential of a request was accepted, now or before, and notes
+// that for its connection.
+func (s *Server) isAccepted(r *http.Request) bool {
+	if _, key := s.cachedCaller(r); key == "" {
+		return false
+	}
+	conn.Of(r).Accept()
+	return true
+}
+
+var (
+	// errHeads is the 429 of a request for whose head there is no room.
+	errHeads = apierrors.NewTooManyRequests("The heads of requests take all the memory that they may, please try again later.", retryAfterSeconds)
+	// errTooManyUnknown is the 429 of a request on an unknown connection with too many requests.
+	errTooManyUnknown = apierrors.NewTooManyRequests("Too many requests on a connection without an accepted credential.", retryAfterSeconds)
+)
 
 // mayWatch reports whether a request may be a WATCH. The beginning of such a request is left to a
 // worker, so that its own goroutine, which may wait for hours, does not grow its stack for it.
@@ -244,7 +272,7 @@ func (s *Server) serveFrom(a *responseWriter, w http.ResponseWriter, r *http.Req
 		s.beginWatch(a, w, r, rq)
 		return
 	}
-	defer bufferWrites(r)()
+	defer conn.BufferWrites(r)()
 	rq.session.Cache().Serve(w, r, rq.Request)
 }
 

@@ -2,13 +2,9 @@ package proxy
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"log/slog"
-	"net"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,9 +16,9 @@ import (
 
 	"github.com/weirproject/weir/internal/core/registry"
 	"github.com/weirproject/weir/internal/core/source"
-	"github.com/weirproject/weir/internal/serve/budget"
 	"github.com/weirproject/weir/internal/serve/workers"
 	"github.com/weirproject/weir/proxy/internal/audit"
+	"github.com/weirproject/weir/proxy/internal/conn"
 )
 
 // Server is a caching proxy. It is an [http.Handler] too, but only its own listener receives client
@@ -35,10 +31,10 @@ type Server struct {
 	resources    *resources
 	flowControl  *flowControl
 	unread       unreadMemory
-	heads        *budget.Budget // of request heads
-	workers      *workers.Pool  // begin watches, and send to them
+	heads        conn.Heads
+	workers      *workers.Pool // begin watches, and send to them
 	health       health
-	cert         *servingCertificate
+	cert         *conn.Certificate
 	auditor      *audit.Recorder
 	ownTransport http.RoundTripper // for the proxy's own requests
 
@@ -53,10 +49,7 @@ type Server struct {
 	close    context.CancelFunc
 	running  sync.WaitGroup // goroutines of Start
 	mu       sync.Mutex
-	listener *connections // nil until Start
-	// servers has none until Start. The second serves connections that come while the first shuts
-	// down.
-	servers  []*http.Server
+	clients  *conn.Server // nil until Start
 	probes   *http.Server // of Options.HealthListen; nil: there is none
 	closed   bool
 	leave    func()         // the page of package debug; nil until Start
@@ -70,21 +63,8 @@ type Server struct {
 // ErrClosed is returned by the methods of a closed server.
 var ErrClosed = errors.New("proxy: closed")
 
-const (
-	// maxHeader bounds the head of a request, in bytes: a query of maxQuery, a token, and the
-	// groups of a front proxy's user. Each of many connections may have sent one before its caller
-	// is known.
-	maxHeader = 256 << 10
-	// maxStreams bounds the concurrent streams of an HTTP/2 connection.
-	maxStreams = 250
-	// frameSize and the two windows bound what an HTTP/2 connection buffers of its client's data.
-	// They are much smaller than the defaults, because bodies are small and connections many.
-	frameSize        = 16 << 10
-	streamWindow     = maxBuffered
-	connectionWindow = 256 << 10
-	// closeTimeout is how long Close waits for requests before it closes their connections.
-	closeTimeout = 3 * time.Second
-)
+// closeTimeout is how long Close waits for requests before it closes their connections.
+const closeTimeout = 3 * time.Second
 
 // New returns a proxy. It reads the upstream's CAs, bounded by ctx. The proxy does not listen and
 // caches nothing until Start; the caller must Close it in any case. It returns ErrInvalidOptions
@@ -111,7 +91,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalidOptions, err)
 	}
-	s := &Server{opts: o, ownTransport: ownClient.Transport, flowControl: newFlowControl(&o), unread: newUnreadMemory(o.ResponseMemory), heads: newHeadBudget()}
+	s := &Server{opts: o, ownTransport: ownClient.Transport, flowControl: newFlowControl(&o), unread: newUnreadMemory(o.ResponseMemory), heads: conn.NewHeads()}
 	s.rechecker = newRechecker(o.Recheck, o.RecheckMax, o.OutageGrace, s.recheckCaller)
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.health.client, s.health.reviews = client.Discovery().RESTClient(), client.AuthorizationV1().SubjectAccessReviews()
@@ -127,8 +107,13 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		return nil, err
 	}
 	s.upstream.refuse = s.refuse
-	if s.cert, err = newServingCertificate(&o); err != nil {
-		return nil, err
+	if o.CertFile != "" {
+		s.cert, err = conn.ReadCertificate(o.CertFile, o.KeyFile)
+	} else {
+		s.cert, err = conn.SelfSigned(o.CertDir, o.Listen, o.Hosts, o.Log)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("proxy: %w", err)
 	}
 	if s.authn, err = newAuthentication(ctx, &o, client, br, s.flowControl.reviews); err != nil {
 		return nil, err
@@ -154,65 +139,31 @@ func (s *Server) Start() error {
 	if s.closed {
 		return ErrClosed
 	}
-	if s.listener != nil {
+	if s.clients != nil {
 		return nil
 	}
-	l, err := net.Listen("tcp", s.opts.Listen)
+	wait := s.opts.timeouts
+	clients, err := conn.Listen(s.opts.Listen, &conn.Config{
+		Handler: s, Certificate: s.cert, Heads: s.heads, Limit: s.opts.MaxConnections, PerSource: s.opts.MaxConnectionsPerSource,
+		Header: wait.header, Idle: wait.idle, Ping: wait.ping, Pong: wait.pong, Log: s.opts.Log,
+	})
 	if err != nil {
 		return fmt.Errorf("proxy: %w", err)
 	}
 	if err := s.auditor.Start(); err != nil {
-		return errors.Join(fmt.Errorf("proxy: %w", err), l.Close())
+		return errors.Join(fmt.Errorf("proxy: %w", err), clients.Close())
 	}
 	if err := s.startProbes(); err != nil {
-		return errors.Join(err, l.Close())
+		return errors.Join(err, clients.Close())
 	}
-	s.listener = newConnections(l, s.opts.MaxConnections, s.opts.MaxConnectionsPerSource, s.heads)
-	for range 2 {
-		server, err := s.newServer(s.listener)
-		if err != nil {
-			return errors.Join(fmt.Errorf("proxy: %w", err), l.Close())
-		}
-		s.servers = append(s.servers, server)
-	}
-	handshakes := newHandshakes(s.listener, s.tlsConfig(), s.opts.timeouts.header)
-	s.running.Go(func() { handshakes.serve(s.servers[0], s.servers[1]) })
+	s.clients = clients
+	s.running.Go(clients.Serve)
 	s.running.Go(func() { s.resources.run(s.closing) })
 	for _, run := range s.authn.controllers {
 		s.running.Go(func() { run(s.closing) })
 	}
-	s.leave = registry.AddProxy("https://"+l.Addr().String(), inspected{s})
+	s.leave = registry.AddProxy("https://"+clients.Addr().String(), inspected{s})
 	return nil
-}
-
-// newServer returns an HTTP server for the listener.
-func (s *Server) newServer(l *connections) (*http.Server, error) {
-	wait := s.opts.timeouts
-	server := &http.Server{
-		Handler:           s,
-		ConnState:         l.onStateChange,
-		ConnContext:       l.connContext,
-		ReadHeaderTimeout: wait.header,
-		WriteTimeout:      unreadTime, // of what the server answers itself, such as 400
-		IdleTimeout:       wait.idle,
-		MaxHeaderBytes:    maxHeader,
-		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams: maxStreams, SendPingTimeout: wait.ping, PingTimeout: wait.pong, WriteByteTimeout: writeStall,
-			MaxReadFrameSize: frameSize, MaxReceiveBufferPerStream: streamWindow, MaxReceiveBufferPerConnection: connectionWindow,
-		},
-		ErrorLog: slog.NewLogLogger(s.opts.Log.Handler(), slog.LevelDebug),
-	}
-	return server, followHTTP2(server)
-}
-
-// tlsConfig returns the configuration of the connections.
-func (s *Server) tlsConfig() *tls.Config {
-	return &tls.Config{
-		MinVersion:     tls.VersionTLS12,
-		GetCertificate: s.cert.get,
-		ClientAuth:     tls.RequestClientCert, // verified by the authenticators, which follow their CAs
-		NextProtos:     []string{"h2", "http/1.1"},
-	}
 }
 
 // Run serves until ctx ends, then calls Shutdown with Options.ShutdownDelay. It returns nil if ctx
@@ -227,30 +178,30 @@ func (s *Server) Run(ctx context.Context) error {
 
 // URL returns the server's address, for example https://127.0.0.1:8443; empty before Start.
 func (s *Server) URL() string {
-	if l := s.connections(); l != nil {
-		return "https://" + l.Addr().String()
+	if c := s.connections(); c != nil {
+		return "https://" + c.Addr().String()
 	}
 	return ""
 }
 
-// connections returns the listener, or nil before Start.
-func (s *Server) connections() *connections {
+// connections returns the server of the clients' connections, or nil before Start.
+func (s *Server) connections() *conn.Server {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.listener
+	return s.clients
 }
 
 // connected returns the number of open connections.
 func (s *Server) connected() int {
-	if l := s.connections(); l != nil {
-		return l.count()
+	if c := s.connections(); c != nil {
+		return c.Count()
 	}
 	return 0
 }
 
 // CAData returns the PEM certificates by which clients trust the server: the CA of a certificate
 // that the proxy has made, or else what is in Options.CertFile.
-func (s *Server) CAData() []byte { return s.cert.caData() }
+func (s *Server) CAData() []byte { return s.cert.CAData() }
 
 // begin admits a request, unless the server is closed.
 func (s *Server) begin() bool {
@@ -276,7 +227,7 @@ func (s *Server) Close() error {
 	s.mu.Lock()
 	already := s.closed
 	s.closed = true
-	servers, leave, probes := s.servers, s.leave, s.probes
+	clients, leave, probes := s.clients, s.leave, s.probes
 	s.mu.Unlock()
 	if already {
 		return nil
@@ -289,14 +240,11 @@ func (s *Server) Close() error {
 	}
 	s.close()
 	var err error
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-	defer cancel()
-	for _, server := range slices.Backward(servers) {
-		if server.Shutdown(ctx) != nil {
-			err = errors.Join(err, server.Close())
-		}
-	}
-	if len(servers) == 0 {
+	if clients != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		defer cancel()
+		err = clients.End(ctx)
+	} else {
 		for _, run := range s.authn.controllers {
 			run(s.closing) // ends what New has started
 		}

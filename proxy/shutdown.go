@@ -43,17 +43,16 @@ func (s *Server) Shutdown(ctx context.Context, delay time.Duration) error {
 // or ctx has ended.
 func (s *Server) shutDown(ctx context.Context, delay time.Duration, until func(ctx context.Context, eighths time.Duration)) error {
 	s.mu.Lock()
-	servers := s.servers
+	clients := s.clients
 	s.mu.Unlock()
-	if len(servers) == 0 || !s.shutdownPhase.CompareAndSwap(int32(phaseRunning), int32(phaseUnready)) {
+	if clients == nil || !s.shutdownPhase.CompareAndSwap(int32(phaseRunning), int32(phaseUnready)) {
 		return s.Close()
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer context.AfterFunc(s.closing, cancel)()
 	var ending sync.WaitGroup
-	end := func(server *http.Server) {
-		ending.Go(func() { _ = server.Shutdown(ctx) }) // on error ctx has ended, and Close does the rest
-	}
+	// On error ctx has ended, and Close does the rest.
+	end := func(shutdown func(context.Context) error) { ending.Go(func() { _ = shutdown(ctx) }) }
 	begun := time.Now()
 	s.opts.Log.Info("shutting down", "delay", delay)
 
@@ -61,13 +60,13 @@ func (s *Server) shutDown(ctx context.Context, delay time.Duration, until func(c
 	until(ctx, 2)
 	s.shutdownPhase.Store(int32(phaseGoingAway))
 	until(ctx, 4)
-	end(servers[0]) // later connections go to the other server
+	end(clients.Retire)
 	until(ctx, 5)
 	left := time.Until(begun.Add(delay))
 	s.resources.drain(left)
 	s.forwardedWatches.drain(left)
 	until(ctx, 8)
-	end(servers[1])
+	end(clients.Shutdown)
 	s.unfinished.wait(ctx, finishTimeout)
 	cancel()
 	ending.Wait()

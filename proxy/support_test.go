@@ -9,10 +9,12 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	dto "github.com/prometheus/client_model/go"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weirproject/weir/apiserver"
@@ -216,6 +218,26 @@ func (tp *testProxy) ready() {
 		return code == http.StatusOK
 	})
 	tp.upstream.forwarded("")
+}
+
+// metric returns the value of a metric of the proxy. Its labels have the given values, in the order
+// of their names.
+func (tp *testProxy) metric(name string, labels ...string) float64 {
+	tp.t.Helper()
+	all, err := tp.server.registry.Gather()
+	if err != nil {
+		tp.t.Fatal(err)
+	}
+	for _, family := range all {
+		for _, m := range family.GetMetric() {
+			matches := func(l *dto.LabelPair, value string) bool { return l.GetValue() == value }
+			if family.GetName() == name && slices.EqualFunc(m.GetLabel(), labels, matches) {
+				return m.GetGauge().GetValue() + m.GetCounter().GetValue()
+			}
+		}
+	}
+	tp.t.Fatalf("no metric %s %v", name, labels)
+	return 0
 }
 
 // refuseAs ends the session of a resource for a reason that its feed finds.

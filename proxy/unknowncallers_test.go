@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/proxy/internal/conn"
 )
 
 // unreadClient is a client of HTTP/2 that takes no byte of the bodies of responses.
@@ -253,6 +255,38 @@ func TestSourceOf(t *testing.T) {
 	} {
 		if got := sourceOf(&http.Request{RemoteAddr: from}); got != want {
 			t.Errorf("%s: %s", from, got)
+		}
+	}
+}
+
+// TestReviewedConnections: a connection is under review for a token that is not known yet, and as
+// long as the request has its seat.
+func TestReviewedConnections(t *testing.T) {
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, server := conn.NewListener(tcp, 10, 0, conn.NewHeads()), &http.Server{}
+	defer l.Close()
+	l.Bind(server)
+	client, err := net.Dial("tcp", tcp.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	c, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	r := (&http.Request{ProtoMajor: 1}).WithContext(server.ConnContext(t.Context(), c))
+	for level, want := range map[priorityLevel]bool{levelNewTokens: true, levelAnonymous: false} {
+		a := &responseWriter{}
+		if a.review(r, flow{level: level}); (a.reviewed != nil) != want {
+			t.Errorf("level %d: %v", level, a.reviewed)
+		}
+		if a.leave(); a.reviewed != nil {
+			t.Errorf("level %d: under review without a seat", level)
 		}
 	}
 }

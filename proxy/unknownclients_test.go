@@ -125,8 +125,8 @@ func TestGoAwayWithoutCredential(t *testing.T) {
 			if code != c.want || goesAway != c.goesAway {
 				t.Errorf("%s, GOAWAY %v", code, goesAway)
 			}
-			if unknown := tp.server.listener.unknownCount(); (unknown == 0) != (c.token == "token-jane") {
-				t.Errorf("%d connections count as unknown", unknown)
+			if unknown := tp.metric("weir_proxy_connections_unknown"); (unknown == 0) != (c.token == "token-jane") {
+				t.Errorf("%v connections count as unknown", unknown)
 			}
 			if c.goesAway || c.token != "token-jane" {
 				return
@@ -139,8 +139,22 @@ func TestGoAwayWithoutCredential(t *testing.T) {
 	}
 }
 
-// headsOf returns what the heads of a level count as.
-func (tp *testProxy) headsOf(level int) int64 { return tp.server.heads.Usage()[level].Used }
+// budgetBytes returns the bytes of a level of a budget of connections.
+func (tp *testProxy) budgetBytes(of, level string) int64 {
+	return int64(tp.metric("weir_proxy_budget_bytes", of, level))
+}
+
+// Bounds of package conn.
+const (
+	fieldBytes        = 160
+	smallHead         = 16 << 10
+	streamBytes       = 20 << 10
+	unknownHeadMemory = 16 << 20
+	maxFields         = 10_000
+	maxUnknownStreams = 100
+	maxOverLimit      = 64
+	frameSize         = 16 << 10
+)
 
 // TestHeadOfUnreadResponse: the head of a request is released while its response is not read, which
 // counts until its stream is reset.
@@ -157,13 +171,15 @@ func TestHeadOfUnreadResponse(t *testing.T) {
 			t.Fatal(code)
 		}
 	}
-	streams := tp.server.listener.streams
-	tp.until("the responses wait for their client", func() bool { return streams.Usage()[budgetKnown].Used == requests*streamBytes })
-	if used := tp.headsOf(budgetKnown); used != 0 {
+	streams := func() int64 { return tp.budgetBytes("streams", "known") }
+	tp.until("the responses wait for their client", func() bool { return streams() == requests*streamBytes })
+	if used := tp.budgetBytes("heads", "known"); used != 0 {
 		t.Errorf("heads of %d bytes count", used)
 	}
-	if peak := tp.server.heads.Usage()[budgetKnown].Peak; peak < fields*fieldBytes {
-		t.Errorf("one counted as %d bytes", peak)
+	for _, u := range tp.server.heads.Usage() {
+		if u.Level == "known" && u.Peak < fields*fieldBytes {
+			t.Errorf("one counted as %d bytes", u.Peak)
+		}
 	}
 	// Together the heads take 13 MB, and all else that is kept 0.4 MB.
 	if grown := heapAfterGC() - before; grown > 6<<20 {
@@ -178,7 +194,7 @@ func TestHeadOfUnreadResponse(t *testing.T) {
 			ended++
 		}
 	}
-	tp.until("the responses are given up", func() bool { return streams.Usage()[budgetKnown].Used == 0 })
+	tp.until("the responses are given up", func() bool { return streams() == 0 })
 }
 
 // heapAfterGC returns the bytes of what lives.
@@ -193,7 +209,7 @@ func heapAfterGC() int64 {
 func TestTooLargeHeads(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{})
 	tp := startProxy(t, u, Options{})
-	full := tp.server.heads.NewCharge(budgetUnknown, "")
+	full := tp.server.heads.NewCharge(0, "") // as unknown
 	full.Add(unknownHeadMemory)
 	h1 := tp.dial("http/1.1")
 	fmt.Fprintf(h1, "GET /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n%s\r\n", strings.Repeat("A: b\r\n", 50))
@@ -250,9 +266,9 @@ func TestHeldHeads(t *testing.T) {
 		},
 	} {
 		held := hold()
-		tp.until(name+": the head counts", func() bool { return tp.headsOf(budgetUnknown) > 4500*fieldBytes })
+		tp.until(name+": the head counts", func() bool { return tp.budgetBytes("heads", "unknown") > 4500*fieldBytes })
 		held.Close()
-		tp.until(name+": it does not any more", func() bool { return tp.headsOf(budgetUnknown) == 0 })
+		tp.until(name+": it does not any more", func() bool { return tp.budgetBytes("heads", "unknown") == 0 })
 	}
 	c := tp.dial("http/1.1")
 	fmt.Fprint(c, "GET /livez HTTP/1.1\r\nHost: x\r\n"+strings.Repeat("a:b\r\n", maxFields+1))
@@ -338,13 +354,13 @@ func TestInvalidRequests(t *testing.T) {
 	if code, _ := client.next(); code != "400" {
 		t.Fatal(code)
 	}
-	counted := tp.headsOf(budgetUnknown)
+	counted := tp.budgetBytes("heads", "unknown")
 	client.invalid = false
 	client.send("/livez", "token-jane", 0, true)
 	if code, _ := client.next(); code != "200" {
 		t.Fatal(code)
 	}
-	if now := tp.headsOf(budgetKnown); now != counted || counted < 3000*fieldBytes/2 {
+	if now := tp.budgetBytes("heads", "known"); now != counted || counted < 3000*fieldBytes/2 {
 		t.Errorf("%d bytes count, and then %d", counted, now)
 	}
 	for reset := uint32(0); reset != 1; {
@@ -356,7 +372,7 @@ func TestInvalidRequests(t *testing.T) {
 			reset = frame.Header().StreamID
 		}
 	}
-	tp.until("the head does not count", func() bool { return tp.headsOf(budgetKnown) == 0 })
+	tp.until("the head does not count", func() bool { return tp.budgetBytes("heads", "known") == 0 })
 }
 
 // TestGoAwayAfterRejection: a 401 ends the connection also of a caller that was accepted before, if

@@ -1,4 +1,4 @@
-package proxy
+package conn
 
 import (
 	"context"
@@ -32,13 +32,13 @@ func followHTTP2(server *http.Server) error {
 	return nil
 }
 
-// http2Connection follows the frames of a connection, and has the *connection below it count its
+// http2Conn follows the frames of a connection, and has the *connection below it count its
 // streams, and the bytes of a head that is not complete. It changes nothing of what it reads and
 // writes.
-type http2Connection struct {
+type http2Conn struct {
 	*tls.Conn
-	connection *connection
-	server     *http2.Server // of this connection alone
+	client *Conn
+	server *http2.Server // of this connection alone
 
 	in, out frameScan   // of the goroutine that reads, or writes
 	block   headerBlock // of the goroutine that reads
@@ -59,11 +59,11 @@ type http2Connection struct {
 
 // followStreams returns the connection for its HTTP/2 server.
 func followStreams(conn *tls.Conn, server *http2.Server) net.Conn {
-	c := connectionOf(conn)
+	c := connOf(conn)
 	if c == nil {
 		return conn
 	}
-	hc := &http2Connection{Conn: conn, connection: c, server: server}
+	hc := &http2Conn{Conn: conn, client: c, server: server}
 	hc.in.left = len(http2.ClientPreface)
 	hc.in.onHeader, hc.in.onPayload = hc.received, hc.readBlock
 	hc.out.onHeader, hc.out.onPayload = hc.sent, func(frameHeader, []byte) {}
@@ -71,7 +71,7 @@ func followStreams(conn *tls.Conn, server *http2.Server) net.Conn {
 }
 
 // Read reads, and follows the client's frames.
-func (hc *http2Connection) Read(p []byte) (int, error) {
+func (hc *http2Conn) Read(p []byte) (int, error) {
 	n, err := hc.Conn.Read(p)
 	if hc.in.scan(p[:n]); hc.refused {
 		n, err = 0, errHeadTooLarge
@@ -81,7 +81,7 @@ func (hc *http2Connection) Read(p []byte) (int, error) {
 }
 
 // Write writes, and follows the server's frames.
-func (hc *http2Connection) Write(p []byte) (int, error) {
+func (hc *http2Conn) Write(p []byte) (int, error) {
 	n, err := hc.Conn.Write(p)
 	hc.out.scan(p[:n])
 	hc.breaks(err)
@@ -89,7 +89,7 @@ func (hc *http2Connection) Write(p []byte) (int, error) {
 }
 
 // breaks notes an error that ends the connection.
-func (hc *http2Connection) breaks(err error) {
+func (hc *http2Conn) breaks(err error) {
 	if err == nil {
 		return
 	}
@@ -101,7 +101,7 @@ func (hc *http2Connection) breaks(err error) {
 // onIdle is called in the goroutine of the server when the last stream has ended. When a connection
 // ends with open streams, the server ends these after it has stopped the timer of IdleTimeout, and
 // starts that again, which would keep the memory of the connection for two minutes.
-func (hc *http2Connection) onIdle() {
+func (hc *http2Conn) onIdle() {
 	hc.mu.Lock()
 	defer hc.mu.Unlock()
 	if hc.broken || hc.gone {
@@ -110,13 +110,13 @@ func (hc *http2Connection) onIdle() {
 }
 
 // received follows a frame of the client.
-func (hc *http2Connection) received(f frameHeader) {
+func (hc *http2Conn) received(f frameHeader) {
 	hc.mu.Lock()
 	defer hc.mu.Unlock()
 	switch f.kind {
 	case http2.FrameHeaders:
 		if hc.charged > 0 && !slices.Contains(hc.open, hc.of) { // the server ignores that stream
-			hc.connection.ignoreHead(hc.of)
+			hc.client.ignoreHead(hc.of)
 		}
 		hc.begin(f.stream)
 		hc.of = f.stream
@@ -134,7 +134,7 @@ func (hc *http2Connection) received(f frameHeader) {
 	case http2.FramePing, http2.FrameSettings:
 		if !f.flags.Has(http2.FlagPingAck) { // SETTINGS has the same flag
 			if hc.owed++; hc.owed > maxUnknownOwed {
-				hc.connection.flooded()
+				hc.client.flooded()
 			}
 		}
 	}
@@ -142,22 +142,22 @@ func (hc *http2Connection) received(f frameHeader) {
 
 // begin adds a stream, unless it is one already or the server ignores it. The caller holds the
 // lock.
-func (hc *http2Connection) begin(stream uint32) {
+func (hc *http2Conn) begin(stream uint32) {
 	switch {
 	case stream <= hc.newest:
 	case !hc.gone:
 		hc.newest, hc.open = stream, append(hc.open, stream)
-		hc.refused = hc.refused || !hc.connection.openStream()
+		hc.refused = hc.refused || !hc.client.openStream()
 	default:
 		if hc.ignored++; hc.ignored > maxUnknownStreams {
-			hc.connection.flooded()
+			hc.client.flooded()
 		}
 	}
 }
 
 // readBlock counts what the head of a request takes that is being received, or has been and is not
 // worked on yet. It is decoded as it comes.
-func (hc *http2Connection) readBlock(f frameHeader, p []byte) {
+func (hc *http2Conn) readBlock(f frameHeader, p []byte) {
 	if f.kind != http2.FrameHeaders && f.kind != http2.FrameContinuation {
 		return
 	}
@@ -175,12 +175,12 @@ func (hc *http2Connection) readBlock(f frameHeader, p []byte) {
 	hc.block.write(p)
 	if more := hc.block.memory() - smallHead - hc.charged; more > 0 {
 		hc.charged += more
-		hc.refused = hc.refused || !hc.connection.growHead(f.stream, more, hc.block.fields)
+		hc.refused = hc.refused || !hc.client.growHead(f.stream, more, hc.block.fields)
 	}
 }
 
 // sent follows a frame of the server.
-func (hc *http2Connection) sent(f frameHeader) {
+func (hc *http2Conn) sent(f frameHeader) {
 	ends := (f.kind == http2.FrameData || f.kind == http2.FrameHeaders) && f.flags.Has(http2.FlagDataEndStream)
 	hc.mu.Lock()
 	defer hc.mu.Unlock()
@@ -200,15 +200,15 @@ func (hc *http2Connection) sent(f frameHeader) {
 			}
 			return id > f.last
 		})
-		hc.connection.endStreams(false, ended...)
+		hc.client.endStreams(false, ended...)
 	}
 }
 
 // end removes a stream. The caller holds the lock.
-func (hc *http2Connection) end(stream uint32, reset bool) {
+func (hc *http2Conn) end(stream uint32, reset bool) {
 	if i := slices.Index(hc.open, stream); i >= 0 {
 		hc.open = slices.Delete(hc.open, i, i+1)
-		hc.connection.endStreams(reset, stream)
+		hc.client.endStreams(reset, stream)
 	}
 }
 

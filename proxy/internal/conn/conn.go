@@ -1,4 +1,4 @@
-package proxy
+package conn
 
 import (
 	"container/list"
@@ -9,11 +9,11 @@ import (
 	"github.com/weirproject/weir/internal/serve/budget"
 )
 
-// connection is an accepted connection. It starts as unknown, and stays so until a request has a
+// Conn is an accepted connection. It starts as unknown, and stays so until a request has a
 // credential that was accepted. The listener's lock guards the fields below it.
-type connection struct {
+type Conn struct {
 	net.Conn
-	listener *connections
+	listener *Listener
 	source   string
 	buffer   writeBuffer
 	// memory has the bytes of the connection itself while it is unknown, responses those of its
@@ -58,21 +58,21 @@ const (
 	// up to httpBufferSize: a goroutine, its stack, and the stream of HTTP/2.
 	streamBytes = 20 << 10
 	// certificateFactor is the memory of a certificate by its size, parsed and as it came.
-	// connectionBytes includes usualCertificates.
+	// ConnectionBytes includes usualCertificates.
 	certificateFactor = 4
 	usualCertificates = 4 << 10
 	// streamMemory bounds them for all connections, unknownStreamMemory for the unknown ones.
 	streamMemory        = 96 << 20
 	unknownStreamMemory = 32 << 20
-	// unreadTime bounds how long a client may take for a response that fits into one buffer, or for
+	// UnreadTime bounds how long a client may take for a response that fits into one buffer, or for
 	// a part of any response that comes by an unknown connection.
-	unreadTime = 10 * time.Second
+	UnreadTime = 10 * time.Second
 	// headTime is how long a large head may take before its connection is closed for another one.
 	headTime = time.Second
 )
 
 // join moves the connection to a list. The caller holds the lock.
-func (c *connection) join(l *list.List) {
+func (c *Conn) join(l *list.List) {
 	c.leave()
 	if c.opened.IsZero() {
 		c.opened = time.Now()
@@ -81,14 +81,14 @@ func (c *connection) join(l *list.List) {
 }
 
 // leave removes the connection from its list. The caller holds the lock.
-func (c *connection) leave() {
+func (c *Conn) leave() {
 	if c.in != nil {
 		c.in.Remove(c.place)
 		c.in, c.place = nil, nil
 	}
 }
 
-func (c *connection) leaveUnread() {
+func (c *Conn) leaveUnread() {
 	if c.unread != nil {
 		c.listener.unread.Remove(c.unread)
 		c.unread = nil
@@ -97,13 +97,13 @@ func (c *connection) leaveUnread() {
 
 // underReview reports whether the connection has a request whose token may be under review. The
 // caller holds the lock.
-func (c *connection) underReview(now time.Time) bool {
+func (c *Conn) underReview(now time.Time) bool {
 	return c.reviews > 0 && now.Sub(c.since) < reviewTime
 }
 
-// beginReview notes that a request with a token that is not known yet has a seat or a slot, which
+// BeginReview notes that a request with a token that is not known yet has a seat or a slot, which
 // bound the number of such requests.
-func (c *connection) beginReview() {
+func (c *Conn) BeginReview() {
 	if c == nil {
 		return
 	}
@@ -114,16 +114,16 @@ func (c *connection) beginReview() {
 	})
 }
 
-// endReview notes that such a request has left its seat or slot.
-func (c *connection) endReview() {
+// EndReview notes that such a request has left its seat or slot.
+func (c *Conn) EndReview() {
 	if c != nil {
 		c.listener.do(func() { c.reviews-- })
 	}
 }
 
-// accept notes that a request of the connection has an accepted credential. Its bytes are not those
+// Accept notes that a request of the connection has an accepted credential. Its bytes are not those
 // of unknown connections any more.
-func (c *connection) accept() {
+func (c *Conn) Accept() {
 	if c == nil {
 		return
 	}
@@ -134,8 +134,8 @@ func (c *connection) accept() {
 		c.accepted = true
 		c.leave()
 		c.memory.Release()
-		c.heads.Move(budgetKnown, "")
-		c.responses.Move(budgetKnown, "")
+		c.heads.Move(known, "")
+		c.responses.Move(known, "")
 		c.count()
 		if c.quiet {
 			c.join(&c.listener.idle)
@@ -143,9 +143,13 @@ func (c *connection) accept() {
 	})
 }
 
-// begin notes that a request begins, whose head counts from now on elsewhere. It returns false if
+// OverLimit reports whether the connection is above the limit. Its requests get 429, and it is
+// closed.
+func (c *Conn) OverLimit() bool { return c != nil && c.overLimit }
+
+// Begin notes that a request begins, whose head counts from now on elsewhere. It returns false if
 // the connection is unknown and has too many requests.
-func (c *connection) begin(r *http.Request) (ok bool) {
+func (c *Conn) Begin(r *http.Request) (ok bool) {
 	if c == nil {
 		return true
 	}
@@ -159,8 +163,8 @@ func (c *connection) begin(r *http.Request) (ok bool) {
 	return ok
 }
 
-// end notes that the proxy has done its part for a request. net/http may still write the response.
-func (c *connection) end() {
+// End notes that the proxy has done its part for a request. net/http may still write the response.
+func (c *Conn) End() {
 	if c == nil {
 		return
 	}
@@ -176,11 +180,11 @@ func (c *connection) end() {
 // not be if openStream returns false: then the connection is closed. It is if it is unknown and its
 // client ignores all bounds, or has another stream while closed connections still use the memory of
 // requests.
-func (c *connection) openStream() (ok bool) {
+func (c *Conn) openStream() (ok bool) {
 	c.listener.do(func() {
 		c.streams++
 		c.count()
-		if !c.accepted && (c.streams > 2*maxUnknownStreams || c.streams > 1 && c.listener.streams.Excess(budgetUnknown) > 0) {
+		if !c.accepted && (c.streams > 2*maxUnknownStreams || c.streams > 1 && c.listener.streams.Excess(unknown) > 0) {
 			c.listener.evict(c, closeForStreams)
 		}
 		ok = !c.closed
@@ -190,7 +194,7 @@ func (c *connection) openStream() (ok bool) {
 
 // flooded closes the connection if it is unknown: its client sends what the server must remember,
 // or ignores.
-func (c *connection) flooded() {
+func (c *Conn) flooded() {
 	c.listener.do(func() {
 		if !c.accepted {
 			c.listener.evict(c, closeForStreams)
@@ -200,7 +204,7 @@ func (c *connection) flooded() {
 
 // holdCertificates counts the certificates that the client has sent: up to 256 KB of them, which it
 // need not own. crypto/tls keeps them as long as the connection.
-func (c *connection) holdCertificates(raw int) {
+func (c *Conn) holdCertificates(raw int) {
 	c.listener.do(func() {
 		if c.closed || c.accepted || c.overLimit || raw <= usualCertificates {
 			return
@@ -213,7 +217,7 @@ func (c *connection) holdCertificates(raw int) {
 }
 
 // endStreams notes that streams have ended, by the response or by a reset of the client.
-func (c *connection) endStreams(reset bool, streams ...uint32) {
+func (c *Conn) endStreams(reset bool, streams ...uint32) {
 	c.listener.do(func() {
 		c.streams -= len(streams)
 		for _, stream := range streams {
@@ -237,15 +241,15 @@ func (c *connection) endStreams(reset bool, streams ...uint32) {
 }
 
 // count counts the bytes of the requests: if the connection is unknown, of all but one, which
-// connectionBytes includes, and otherwise of those whose handler has returned and whose response
-// was not read yet. Above the bound it closes
-// the connection with the most requests of the unknown ones, or of the others the one whose client
-// has read nothing for longest. The caller holds the lock.
-func (c *connection) count() {
+// ConnectionBytes includes, and otherwise of those whose handler has returned and whose response
+// was not read yet. Above the bound it closes the connection with the most requests of the unknown
+// ones, or of the others the one whose client has read nothing for longest. The caller holds the
+// lock.
+func (c *Conn) count() {
 	cs := c.listener
-	n, level := max(c.streams, c.handlers, 1)-1, budgetUnknown
+	n, level := max(c.streams, c.handlers, 1)-1, unknown
 	if c.accepted {
-		n, level = max(c.streams-c.handlers, 0), budgetKnown
+		n, level = max(c.streams-c.handlers, 0), known
 	}
 	if c.closed {
 		n = c.handlers
@@ -268,27 +272,27 @@ func (c *connection) count() {
 	if more < 0 || cs.streams.Excess(level) <= 0 {
 		return
 	}
-	if level == budgetKnown {
-		cs.evict(cs.unread.Front().Value.(*connection), closeForStreams)
+	if level == known {
+		cs.evict(cs.unread.Front().Value.(*Conn), closeForStreams)
 	} else if busiest := cs.busiestUnknown(); busiest != nil && busiest.counted > 0 {
 		cs.evict(busiest, closeForStreams)
 	}
 }
 
-// growHead counts n more bytes of the head of a stream before they are decoded, of which fields
-// have come by now. It returns false if there is no
-// room for them: then the connection is closed, and they must not be decoded. The connection takes
-// the room of an unknown one whose head comes slowly. An accepted connection is not closed for a
-// head of up to connectionBytes, since others may use the room: its request gets 429.
-func (c *connection) growHead(stream uint32, n int64, fields int) (ok bool) {
+// growHead counts n more bytes of the head of a stream, and the number of its fields up to now,
+// before they are decoded. It returns false if there is no room for them: then the connection is
+// closed, and they must not be decoded. The connection takes the room of an unknown one that sends
+// its head slowly. An accepted connection is not closed for a head of up to ConnectionBytes, since
+// others may use the room: its request gets 429.
+func (c *Conn) growHead(stream uint32, n int64, fields int) (ok bool) {
 	c.listener.do(func() {
 		cs := c.listener
 		if c.closed {
 			return
 		}
-		level := budgetUnknown
+		level := unknown
 		if c.accepted {
-			level = budgetKnown
+			level = known
 		}
 		if c.unbegun == nil {
 			c.unbegun = map[uint32]unbegunHead{}
@@ -297,7 +301,7 @@ func (c *connection) growHead(stream uint32, n int64, fields int) (ok bool) {
 		c.setHead(c.head + n)
 		for !c.closed && cs.heads.Excess(level) > 0 {
 			victim := cs.slowestHead(time.Now())
-			if victim == nil && c.accepted && c.head <= connectionBytes {
+			if victim == nil && c.accepted && c.head <= ConnectionBytes {
 				break
 			}
 			if victim == nil {
@@ -311,33 +315,33 @@ func (c *connection) growHead(stream uint32, n int64, fields int) (ok bool) {
 }
 
 // requestsBegun returns the number of requests that began, and whether the proxy works on one.
-func (c *connection) requestsBegun() (n uint64, working bool) {
+func (c *Conn) requestsBegun() (n uint64, working bool) {
 	c.listener.mu.Lock()
 	defer c.listener.mu.Unlock()
 	return c.requests, c.handlers > 0
 }
 
 // isAccepted reports whether a request had an accepted credential.
-func (c *connection) isAccepted() bool {
+func (c *Conn) isAccepted() bool {
 	c.listener.mu.Lock()
 	defer c.listener.mu.Unlock()
 	return c.accepted
 }
 
 // Write writes through the write buffer.
-func (c *connection) Write(p []byte) (int, error) { return c.buffer.Write(p) }
+func (c *Conn) Write(p []byte) (int, error) { return c.buffer.Write(p) }
 
 // SetWriteDeadline sets the deadline of a write. The client of an unknown connection has seconds to
 // take something.
-func (c *connection) SetWriteDeadline(t time.Time) error {
-	if latest := time.Now().Add(unreadTime); t.After(latest) && !c.isAccepted() {
+func (c *Conn) SetWriteDeadline(t time.Time) error {
+	if latest := time.Now().Add(UnreadTime); t.After(latest) && !c.isAccepted() {
 		t = latest
 	}
 	return c.Conn.SetWriteDeadline(t)
 }
 
 // Close closes the connection and removes it from the listener.
-func (c *connection) Close() error {
+func (c *Conn) Close() error {
 	c.listener.mu.Lock()
 	c.listener.remove(c)
 	c.listener.mu.Unlock()

@@ -1,4 +1,4 @@
-package proxy
+package conn
 
 import (
 	"crypto/tls"
@@ -16,11 +16,11 @@ import (
 	"github.com/weirproject/weir/internal/serve/secure"
 )
 
-// servingCertificate is the certificate of the server. It is reloaded when its files change, and
+// Certificate is the certificate of the server. It is reloaded when its files change, and
 // renewed in time if the proxy has made it, by the handshake that finds that: unlike
 // k8s.io/apiserver's dynamiccertificates it has no goroutine, which a Server that is made and never
 // started would leave behind. It is safe for concurrent use.
-type servingCertificate struct {
+type Certificate struct {
 	certFile, keyFile string   // empty: kept in memory only
 	hosts             []string // of a certificate that the proxy makes; nil: the proxy did not make it
 	log               *slog.Logger
@@ -45,29 +45,38 @@ const (
 	certName, keyName = "weir-proxy.crt", "weir-proxy.key"
 )
 
-func newServingCertificate(o *Options) (*servingCertificate, error) {
-	c := &servingCertificate{certFile: o.CertFile, keyFile: o.KeyFile, log: o.Log}
-	if o.CertFile == "" {
-		c.hosts = certificateHosts(o)
-		if o.CertDir != "" {
-			c.certFile, c.keyFile = filepath.Join(o.CertDir, certName), filepath.Join(o.CertDir, keyName)
-		}
+// ReadCertificate returns the certificate in two files.
+func ReadCertificate(certFile, keyFile string) (*Certificate, error) {
+	return (&Certificate{certFile: certFile, keyFile: keyFile}).load()
+}
+
+// SelfSigned returns a certificate that the proxy makes, for the loopback addresses, the address
+// that it listens on, and other hosts. It is kept in a directory, or in memory if dir is empty.
+func SelfSigned(dir, address string, hosts []string, log *slog.Logger) (*Certificate, error) {
+	c := &Certificate{hosts: certificateHosts(address, hosts), log: log}
+	if dir != "" {
+		c.certFile, c.keyFile = filepath.Join(dir, certName), filepath.Join(dir, keyName)
 	}
+	return c.load()
+}
+
+// load reads the certificate, or makes one.
+func (c *Certificate) load() (*Certificate, error) {
 	if c.certFile != "" {
 		if err := c.read(); err != nil && (c.hosts == nil || !errors.Is(err, fs.ErrNotExist)) {
-			return nil, fmt.Errorf("proxy: certificate: %w", err)
+			return nil, fmt.Errorf("certificate: %w", err)
 		}
 	}
 	if c.hosts != nil && !c.usable() {
 		if err := c.renew(); err != nil {
-			return nil, fmt.Errorf("proxy: certificate: %w", err)
+			return nil, fmt.Errorf("certificate: %w", err)
 		}
 	}
 	return c, nil
 }
 
 // read reads the files. The caller holds the lock, or has the only reference.
-func (c *servingCertificate) read() error {
+func (c *Certificate) read() error {
 	info, err := os.Stat(c.certFile)
 	if err != nil {
 		return err
@@ -92,7 +101,7 @@ func (c *servingCertificate) read() error {
 // renew makes another certificate, by the same CA if that is valid for long enough, and writes it
 // to the files. If that fails it is served all the same. The caller holds the lock, or has the only
 // reference.
-func (c *servingCertificate) renew() (err error) {
+func (c *Certificate) renew() (err error) {
 	var by *secure.Authority
 	if c.pair != nil {
 		by = secure.AuthorityOf(c.pair)
@@ -110,7 +119,7 @@ func (c *servingCertificate) renew() (err error) {
 	return c.write()
 }
 
-func (c *servingCertificate) write() error {
+func (c *Certificate) write() error {
 	if c.certFile == "" {
 		return nil
 	}
@@ -129,7 +138,7 @@ func (c *servingCertificate) write() error {
 
 // get implements tls.Config.GetCertificate. If changed files cannot be read, the old certificate
 // stays.
-func (c *servingCertificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+func (c *Certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.certFile != "" && time.Since(c.checkedAt) > certificateCheckInterval {
@@ -146,21 +155,21 @@ func (c *servingCertificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	return c.pair, nil
 }
 
-// caData returns the PEM certificates by which clients trust the certificate.
-func (c *servingCertificate) caData() []byte {
+// CAData returns the PEM certificates by which clients trust the certificate.
+func (c *Certificate) CAData() []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.ca
 }
 
 // due reports whether two thirds of the certificate's life are over.
-func (c *servingCertificate) due() bool {
+func (c *Certificate) due() bool {
 	leaf := c.pair.Leaf
 	return time.Until(leaf.NotAfter) < leaf.NotAfter.Sub(leaf.NotBefore)/3
 }
 
 // usable reports whether there is a certificate, for all hosts, that is not to be renewed yet.
-func (c *servingCertificate) usable() bool {
+func (c *Certificate) usable() bool {
 	if c.pair == nil || c.due() {
 		return false
 	}
@@ -173,17 +182,17 @@ func (c *servingCertificate) usable() bool {
 }
 
 // certificateHosts returns the hosts of a self-signed certificate.
-func certificateHosts(o *Options) []string {
+func certificateHosts(address string, more []string) []string {
 	out := []string{"localhost", "127.0.0.1", "::1"}
 	if name, err := os.Hostname(); err == nil {
 		out = append(out, name)
 	}
-	if host, _, err := net.SplitHostPort(o.Listen); err == nil && host != "" {
+	if host, _, err := net.SplitHostPort(address); err == nil && host != "" {
 		if ip := net.ParseIP(host); ip == nil || !ip.IsUnspecified() {
 			out = append(out, host)
 		}
 	}
-	out = append(out, o.Hosts...)
+	out = append(out, more...)
 	slices.Sort(out)
 	return slices.Compact(out)
 }

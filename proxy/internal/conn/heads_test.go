@@ -1,4 +1,4 @@
-package proxy
+package conn
 
 import (
 	"fmt"
@@ -12,9 +12,9 @@ import (
 func TestUnfinishedHeads(t *testing.T) {
 	const large = 1 << 20
 	synctest.Test(t, func(t *testing.T) {
-		tc := newTestConnections(t, 100_000)
+		tc := newTestListener(t, 100_000)
 		usual := tc.open("a")
-		var slow []*connection
+		var slow []*Conn
 		for range unknownHeadMemory / large {
 			c := tc.open("b")
 			if slow = append(slow, c); !c.growHead(0, large, 1) {
@@ -28,10 +28,10 @@ func TestUnfinishedHeads(t *testing.T) {
 		if next := tc.open("c"); !next.growHead(0, large, 1) || !isClosed(slow[0]) || isClosed(slow[1]) || isClosed(usual) {
 			t.Error("not the slowest head made room")
 		}
-		if got := tc.heads.Usage()[budgetUnknown].Used; got != unknownHeadMemory {
+		if got := tc.heads.Usage()[unknown].Used; got != unknownHeadMemory {
 			t.Errorf("%d bytes", got)
 		}
-		slow[1].begin(plain)
+		slow[1].Begin(plain)
 		if slow[1].head != 0 {
 			t.Error("a head counts whose request has begun")
 		}
@@ -41,15 +41,15 @@ func TestUnfinishedHeads(t *testing.T) {
 // TestUnfinishedHeadsOfKnown has known clients begin heads and not end them. They take no room of
 // each other, and none that is reserved for usual heads.
 func TestUnfinishedHeadsOfKnown(t *testing.T) {
-	tc := newTestConnections(t, 100_000)
+	tc := newTestListener(t, 100_000)
 	first := tc.known()
 	if !first.growHead(0, headMemory/2, 1) {
 		t.Error("there is no room")
 	}
-	if next := tc.known(); next.growHead(0, connectionBytes+1, 1) || !isClosed(next) || isClosed(first) {
+	if next := tc.known(); next.growHead(0, ConnectionBytes+1, 1) || !isClosed(next) || isClosed(first) {
 		t.Error("there is room beyond the bound")
 	}
-	if next := tc.known(); !next.growHead(0, connectionBytes, 1) || isClosed(next) || isClosed(first) {
+	if next := tc.known(); !next.growHead(0, ConnectionBytes, 1) || isClosed(next) || isClosed(first) {
 		t.Error("an accepted connection with a small head was closed for the heads of others")
 	}
 }
@@ -57,11 +57,11 @@ func TestUnfinishedHeadsOfKnown(t *testing.T) {
 // TestHeadsOfRequests begins large heads while those of requests take all the room. Their
 // connections are closed, for which no other ones are.
 func TestHeadsOfRequests(t *testing.T) {
-	tc := newTestConnections(t, 100_000)
-	tc.heads.NewCharge(budgetSmall, "").Add(headMemory + 1)
+	tc := newTestListener(t, 100_000)
+	tc.heads.NewCharge(small, "").Add(headMemory + 1)
 	usual := tc.known()
-	for name, c := range map[string]*connection{"unknown": tc.open("a"), "known": tc.known()} {
-		if c.growHead(0, connectionBytes+1, 1) || !isClosed(c) {
+	for name, c := range map[string]*Conn{"unknown": tc.open("a"), "known": tc.known()} {
+		if c.growHead(0, ConnectionBytes+1, 1) || !isClosed(c) {
 			t.Errorf("%s: there is room beyond the bound", name)
 		}
 	}
@@ -75,27 +75,27 @@ func TestHeadsOfRequests(t *testing.T) {
 func TestHeadsWithoutRequests(t *testing.T) {
 	const fields = 1000
 	r := &http.Request{ProtoMajor: 2, Header: http.Header{}}
-	c := newTestConnections(t, 10).open("a")
+	c := newTestListener(t, 10).open("a")
 	for stream := range uint32(2) {
 		c.openStream()
 		c.growHead(2*stream+1, int64(stream+1)*fields*fieldBytes, int(stream+1)*fields+4)
 	}
-	c.begin(r)
+	c.Begin(r)
 	if c.head != 3*fields*fieldBytes {
 		t.Errorf("%d bytes after a request with a usual head", c.head)
 	}
 	for i := range fields {
 		r.Header.Set(fmt.Sprint("x-", i), "v")
 	}
-	c.begin(r)
-	c.begin(r)
+	c.Begin(r)
+	c.Begin(r)
 	if c.head != 2*fields*fieldBytes {
 		t.Errorf("%d bytes after two requests of the size of the first head", c.head)
 	}
 	if c.endStreams(true, 3); c.head != 2*fields*fieldBytes {
 		t.Errorf("%d bytes after a stream was reset whose request may be queued", c.head)
 	}
-	if c.end(); c.head != 0 || c.heads.Bytes() != 0 {
+	if c.End(); c.head != 0 || c.heads.Bytes() != 0 {
 		t.Errorf("%d bytes after a request has ended", c.head)
 	}
 }

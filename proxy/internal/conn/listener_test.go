@@ -1,7 +1,6 @@
-package proxy
+package conn
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -28,13 +27,13 @@ type address string
 func (address) Network() string  { return "tcp" }
 func (a address) String() string { return net.JoinHostPort(string(a), "1") }
 
-// testConnections admits connections that are not there.
-type testConnections struct {
-	*connections
+// testListener admits connections that are not there.
+type testListener struct {
+	*Listener
 	t *testing.T
 }
 
-func (tc testConnections) open(host string) *connection {
+func (tc testListener) open(host string) *Conn {
 	tc.t.Helper()
 	c := tc.admit(&endpoint{host: host})
 	if c == nil {
@@ -44,34 +43,34 @@ func (tc testConnections) open(host string) *connection {
 }
 
 // opened returns a known connection with a request.
-func (tc testConnections) known() *connection {
+func (tc testListener) known() *Conn {
 	tc.t.Helper()
 	c := tc.open("10.0.0.1")
 	tc.onStateChange(c, http.StateActive)
-	c.begin(plain)
-	c.accept()
+	c.Begin(plain)
+	c.Accept()
 	return c
 }
 
-func (tc testConnections) check(what string, open, unknown int) {
+func (tc testListener) check(what string, open, unknown int) {
 	tc.t.Helper()
-	if tc.count() != open || tc.unknownCount() != unknown {
-		tc.t.Errorf("%s: %d open, %d unknown, want %d and %d", what, tc.count(), tc.unknownCount(), open, unknown)
+	if tc.Count() != open || tc.unknownCount() != unknown {
+		tc.t.Errorf("%s: %d open, %d unknown, want %d and %d", what, tc.Count(), tc.unknownCount(), open, unknown)
 	}
 }
 
-func newTestConnections(t *testing.T, limit int) testConnections {
-	return testConnections{newConnections(nil, limit, 0, newHeadBudget()), t}
+func newTestListener(t *testing.T, limit int) testListener {
+	return testListener{NewListener(nil, limit, 0, NewHeads()), t}
 }
 
-func isClosed(c *connection) bool { return c.Conn.(*endpoint).closed }
+func isClosed(c *Conn) bool { return c.Conn.(*endpoint).closed }
 
 // TestConnections opens more connections than the limit while all are in use. There is always room
 // for a new one, which may make a health check.
 func TestConnections(t *testing.T) {
-	tc := newTestConnections(t, 2)
-	busy := []*connection{tc.known(), tc.known()}
-	var over []*connection
+	tc := newTestListener(t, 2)
+	busy := []*Conn{tc.known(), tc.known()}
+	var over []*Conn
 	for n := range maxOverLimit + 10 {
 		c := tc.open("10.0.0.2")
 		if !c.overLimit {
@@ -88,20 +87,20 @@ func TestConnections(t *testing.T) {
 	if isClosed(busy[0]) || isClosed(busy[1]) {
 		t.Error("a connection with a request was closed")
 	}
-	busy[1].end()
+	busy[1].End()
 	tc.onStateChange(busy[1], http.StateIdle)
 	if c := tc.open("10.0.0.2"); c.overLimit || !isClosed(busy[1]) {
 		t.Error("the idle connection did not make room")
 	}
-	busy[0].end()
+	busy[0].End()
 	for _, c := range append(over, busy...) {
 		_ = c.Close()
 		_ = c.Close()
 		tc.onStateChange(c, http.StateIdle)
-		c.accept()
+		c.Accept()
 	}
 	tc.check("after they were closed", 1, 1)
-	if u := tc.streams.Usage(); u[budgetUnknown].Used != 0 || u[budgetKnown].Used != 0 {
+	if u := tc.streams.Usage(); u[unknown].Used != 0 || u[known].Used != 0 {
 		t.Errorf("%+v", u)
 	}
 }
@@ -110,18 +109,18 @@ func TestConnections(t *testing.T) {
 // an idle one of a known client, once it had time for a request.
 func TestUnknownBeforeKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tc := newTestConnections(t, 3)
+		tc := newTestListener(t, 3)
 		idle := tc.known()
-		idle.end()
+		idle.End()
 		tc.onStateChange(idle, http.StateIdle)
-		unknown := []*connection{tc.open("a"), tc.open("b")}
+		unknown := []*Conn{tc.open("a"), tc.open("b")}
 		time.Sleep(reviewTime + time.Second)
 		tc.open("c")
 		if !isClosed(unknown[0]) || isClosed(idle) {
 			t.Error("an idle connection of a known client was closed for an unknown one")
 		}
-		unknown[1].begin(plain)
-		unknown[1].beginReview()
+		unknown[1].Begin(plain)
+		unknown[1].BeginReview()
 		tc.open("d")
 		if isClosed(unknown[1]) || !isClosed(idle) {
 			t.Error("an unknown connection was closed during its review")
@@ -132,17 +131,17 @@ func TestUnknownBeforeKnown(t *testing.T) {
 // TestUnknownMemory opens as many unknown connections as their memory allows, and more. The oldest
 // is closed without a request, or whose request is not under review any more.
 func TestUnknownMemory(t *testing.T) {
-	const most = unknownConnectionBytes / connectionBytes
+	const most = unknownConnectionBytes / ConnectionBytes
 	synctest.Test(t, func(t *testing.T) {
-		tc := newTestConnections(t, 100_000)
-		var all []*connection
+		tc := newTestListener(t, 100_000)
+		var all []*Conn
 		for range most {
 			all = append(all, tc.open("a"))
 		}
-		all[0].beginReview()
+		all[0].BeginReview()
 		time.Sleep(reviewTime - time.Second)
-		all[1].beginReview()
-		all[2].begin(plain)
+		all[1].BeginReview()
+		all[2].Begin(plain)
 		all = append(all, tc.open("b"))
 		if isClosed(all[0]) || isClosed(all[1]) || !isClosed(all[2]) {
 			t.Error("not the oldest one without a request was closed")
@@ -152,42 +151,37 @@ func TestUnknownMemory(t *testing.T) {
 		if !isClosed(all[0]) || isClosed(all[1]) {
 			t.Error("a connection whose review takes too long was kept")
 		}
-		all[1].accept()
+		all[1].Accept()
 		all = append(all, tc.open("b"))
 		tc.check("after one was accepted", most+1, most)
 		for _, c := range all {
-			c.beginReview()
+			c.BeginReview()
 		}
 		// Of those under review none is closed, and a health check is possible still.
 		if c := tc.open("c"); !c.overLimit {
 			t.Error("a connection under review was closed")
 		}
-		if got := tc.memory.Usage()[budgetUnknown].Used; got != unknownConnectionBytes {
+		if got := tc.memory.Usage()[unknown].Used; got != unknownConnectionBytes {
 			t.Errorf("%d bytes", got)
 		}
 	})
 }
 
-// TestUnderReview: a connection is under review for a token that is not known yet, and as long as
-// the request has its seat.
+// TestUnderReview: a connection is under review as long as one of its requests has a seat.
 func TestUnderReview(t *testing.T) {
-	for level, want := range map[priorityLevel]bool{levelNewTokens: true, levelAnonymous: false} {
-		c := newTestConnections(t, 10).open("a")
-		a := &responseWriter{}
-		a.review(plain.WithContext(context.WithValue(t.Context(), connectionKey{}, c)), flow{level: level})
-		if got := c.underReview(time.Now()); got != want {
-			t.Errorf("level %d: %v", level, got)
-		}
-		a.leave()
-		if a.leave(); c.underReview(time.Now()) || c.reviews != 0 {
-			t.Errorf("level %d: under review without a seat", level)
-		}
+	c := newTestListener(t, 10).open("a")
+	c.BeginReview()
+	if !c.underReview(time.Now()) {
+		t.Error("not under review")
+	}
+	if c.EndReview(); c.underReview(time.Now()) || c.reviews != 0 {
+		t.Error("under review without a seat")
 	}
 }
 
 // TestConnectionsPerSource opens more connections from one address than one may have.
 func TestConnectionsPerSource(t *testing.T) {
-	tc := testConnections{newConnections(nil, 10, 2, newHeadBudget()), t}
+	tc := testListener{NewListener(nil, 10, 2, NewHeads()), t}
 	first := tc.open("a")
 	tc.open("a")
 	tc.open("b")
@@ -205,26 +199,26 @@ func TestConnectionsPerSource(t *testing.T) {
 // TestUnknownRequests has unknown clients make requests and read no response. The connection with
 // the most of them is closed, and never one that has only one.
 func TestUnknownRequests(t *testing.T) {
-	tc := newTestConnections(t, 100_000)
+	tc := newTestListener(t, 100_000)
 	one := tc.open("a")
 	one.openStream()
-	one.begin(plain)
-	var many []*connection
+	one.Begin(plain)
+	var many []*Conn
 	for range unknownStreamMemory/streamBytes/50 + 1 {
 		c := tc.open("b")
 		many = append(many, c)
 		for range 50 + 1 {
 			c.openStream()
-			if !c.begin(plain) {
+			if !c.Begin(plain) {
 				t.Fatal("a request is one too many")
 			}
-			c.end()
+			c.End()
 		}
 	}
 	if !isClosed(many[0]) || isClosed(one) || isClosed(many[1]) {
 		t.Error("not the oldest with the most requests was closed")
 	}
-	if got := tc.streams.Usage()[budgetUnknown].Used; got > unknownStreamMemory {
+	if got := tc.streams.Usage()[unknown].Used; got > unknownStreamMemory {
 		t.Errorf("%d bytes", got)
 	}
 }
@@ -232,15 +226,15 @@ func TestUnknownRequests(t *testing.T) {
 // TestSingleRequests has as many unknown clients as there may be, with one request each, and known
 // ones that read nothing. An unknown client with several requests keeps its connection.
 func TestSingleRequests(t *testing.T) {
-	tc := newTestConnections(t, 100_000)
-	for range unknownConnectionBytes/connectionBytes - 10 {
+	tc := newTestListener(t, 100_000)
+	for range unknownConnectionBytes/ConnectionBytes - 10 {
 		c := tc.open("a")
 		c.openStream()
-		c.begin(plain)
+		c.Begin(plain)
 	}
 	for range streamMemory/streamBytes/maxStreams + 1 {
 		c := tc.known()
-		c.end()
+		c.End()
 		for range maxStreams {
 			c.openStream()
 		}
@@ -249,7 +243,7 @@ func TestSingleRequests(t *testing.T) {
 		several := tc.open("b")
 		for range maxUnknownStreams {
 			several.openStream()
-			several.begin(plain)
+			several.Begin(plain)
 		}
 		if isClosed(several) {
 			t.Fatal("a client with several requests was closed for others")
@@ -261,31 +255,31 @@ func TestSingleRequests(t *testing.T) {
 // until they end, and meanwhile no unknown connection may have another.
 func TestRequestsOfClosed(t *testing.T) {
 	const each = 50
-	tc := newTestConnections(t, 100_000)
-	var many []*connection
+	tc := newTestListener(t, 100_000)
+	var many []*Conn
 	for range unknownStreamMemory/streamBytes/each + 1 {
 		c := tc.open("b")
 		many = append(many, c)
 		for range each + 1 {
 			if c.openStream() {
-				c.begin(plain)
+				c.Begin(plain)
 			}
 		}
 	}
-	if !isClosed(many[0]) || tc.streams.Usage()[budgetUnknown].Used < unknownStreamMemory-streamBytes*each {
+	if !isClosed(many[0]) || tc.streams.Usage()[unknown].Used < unknownStreamMemory-streamBytes*each {
 		t.Fatal("the requests of a closed connection do not count")
 	}
 	next := tc.open("a")
 	if !next.openStream() || next.openStream() || !isClosed(next) {
 		t.Error("not only the first stream of a connection is let in")
 	}
-	if many[0].begin(plain) {
+	if many[0].Begin(plain) {
 		t.Error("a request of a closed connection begins")
 	}
-	many[0].end()
+	many[0].End()
 	for _, c := range many {
 		for c.handlers > 0 {
-			c.end()
+			c.End()
 		}
 		_ = c.Close()
 	}
@@ -298,18 +292,18 @@ func TestRequestsOfClosed(t *testing.T) {
 // TestUnreadResponses has known clients read nothing. The one that has read nothing for longest
 // goes first.
 func TestUnreadResponses(t *testing.T) {
-	tc := newTestConnections(t, 100_000)
-	unread := func() *connection {
+	tc := newTestListener(t, 100_000)
+	unread := func() *Conn {
 		c := tc.known()
-		c.end()
+		c.End()
 		for range maxStreams {
 			c.openStream()
-			c.begin(plain)
-			c.end()
+			c.Begin(plain)
+			c.End()
 		}
 		return c
 	}
-	var all []*connection
+	var all []*Conn
 	for range (streamMemory-unknownStreamMemory)/streamBytes/maxStreams - 1 {
 		all = append(all, unread())
 	}
@@ -323,7 +317,7 @@ func TestUnreadResponses(t *testing.T) {
 	for _, c := range all {
 		c.endStreams(false, make([]uint32, c.streams)...)
 	}
-	if got := tc.streams.Usage()[budgetKnown].Used; got != 0 || tc.unread.Len() != 0 {
+	if got := tc.streams.Usage()[known].Used; got != 0 || tc.unread.Len() != 0 {
 		t.Errorf("%d bytes of %d connections remain", got, tc.unread.Len())
 	}
 }
@@ -331,16 +325,16 @@ func TestUnreadResponses(t *testing.T) {
 // TestTooManyRequestsOfUnknown counts the requests on a connection before and after a credential
 // was accepted.
 func TestTooManyRequestsOfUnknown(t *testing.T) {
-	tc := newTestConnections(t, 10)
+	tc := newTestListener(t, 10)
 	c := tc.open("a")
 	for n := range maxUnknownStreams + 1 {
 		c.openStream()
-		if ok := c.begin(plain); ok != (n < maxUnknownStreams) {
+		if ok := c.Begin(plain); ok != (n < maxUnknownStreams) {
 			t.Errorf("request %d: %v", n, ok)
 		}
 	}
-	c.accept()
-	if !c.begin(plain) {
+	c.Accept()
+	if !c.Begin(plain) {
 		t.Error("a known client has too many")
 	}
 	ignorant := tc.open("a")
@@ -354,9 +348,9 @@ func TestTooManyRequestsOfUnknown(t *testing.T) {
 
 // TestUnknownResets resets streams of connections.
 func TestUnknownResets(t *testing.T) {
-	tc := newTestConnections(t, 10)
+	tc := newTestListener(t, 10)
 	for name, c := range map[string]struct {
-		c      *connection
+		c      *Conn
 		reset  bool
 		closed bool
 	}{

@@ -1,4 +1,4 @@
-package proxy
+package conn
 
 import (
 	"bytes"
@@ -78,10 +78,10 @@ func TestFloods(t *testing.T) {
 		"a known one's pings":  {true, false, frameHeader{kind: http2.FramePing}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tc := newTestConnections(t, 10)
-			hc := &http2Connection{connection: tc.open("a")}
+			tc := newTestListener(t, 10)
+			hc := &http2Conn{client: tc.open("a")}
 			if c.accepted {
-				hc.connection.accept()
+				hc.client.Accept()
 			}
 			if c.gone {
 				hc.sent(frameHeader{kind: http2.FrameGoAway})
@@ -89,22 +89,22 @@ func TestFloods(t *testing.T) {
 			for i := range 2 * maxUnknownStreams {
 				f := c.frame
 				f.stream = uint32(2*i + 1)
-				if hc.received(f); i == maxUnknownOwed-1 && isClosed(hc.connection) {
+				if hc.received(f); i == maxUnknownOwed-1 && isClosed(hc.client) {
 					t.Error("it was closed early")
 				}
 			}
-			if isClosed(hc.connection) != c.closed {
-				t.Errorf("closed %v", isClosed(hc.connection))
+			if isClosed(hc.client) != c.closed {
+				t.Errorf("closed %v", isClosed(hc.client))
 			}
 		})
 	}
-	tc := newTestConnections(t, 10)
-	answered := &http2Connection{connection: tc.open("a")}
+	tc := newTestListener(t, 10)
+	answered := &http2Conn{client: tc.open("a")}
 	for range 3 * maxUnknownOwed {
 		answered.received(frameHeader{kind: http2.FramePing})
 		answered.sent(frameHeader{kind: http2.FramePing, flags: http2.FlagPingAck})
 	}
-	if isClosed(answered.connection) {
+	if isClosed(answered.client) {
 		t.Error("a client that reads the answers was closed")
 	}
 }
@@ -113,11 +113,11 @@ func TestFloods(t *testing.T) {
 // is accepted.
 func TestHeldCertificates(t *testing.T) {
 	const raw = 256 << 10
-	tc := newTestConnections(t, 100_000)
+	tc := newTestListener(t, 100_000)
 	first := tc.open("a")
 	first.holdCertificates(1 << 10)
-	if got := tc.memory.Usage()[budgetUnknown].Used; got != connectionBytes {
-		t.Errorf("a usual certificate counts as %d bytes", got-connectionBytes)
+	if got := tc.memory.Usage()[unknown].Used; got != ConnectionBytes {
+		t.Errorf("a usual certificate counts as %d bytes", got-ConnectionBytes)
 	}
 	for range unknownConnectionBytes / raw / certificateFactor {
 		tc.open("b").holdCertificates(raw)
@@ -125,7 +125,7 @@ func TestHeldCertificates(t *testing.T) {
 	if !isClosed(first) {
 		t.Error("the oldest connection made no room")
 	}
-	if got := tc.memory.Usage()[budgetUnknown].Used; got > unknownConnectionBytes {
+	if got := tc.memory.Usage()[unknown].Used; got > unknownConnectionBytes {
 		t.Errorf("%d bytes", got)
 	}
 }

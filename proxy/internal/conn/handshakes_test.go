@@ -1,4 +1,4 @@
-package proxy
+package conn
 
 import (
 	"crypto/tls"
@@ -40,10 +40,11 @@ func startHandshakeServers(t *testing.T, timeout time.Duration) *handshakeServer
 	}
 	config := certified.TLS.Clone()
 	config.NextProtos = []string{"h2", "http/1.1"}
-	hs := newHandshakes(newConnections(l, 10, 0, newHeadBudget()), config, timeout)
+	server := newServer(NewListener(l, 10, 0, NewHeads()), config, timeout)
+	server.first, server.second = &sh.first, &sh.second
 	go func() {
 		defer close(sh.ended)
-		hs.serve(&sh.first, &sh.second)
+		server.Serve()
 	}()
 	t.Cleanup(sh.close)
 	return sh

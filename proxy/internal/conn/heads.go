@@ -1,4 +1,4 @@
-package proxy
+package conn
 
 import (
 	"bytes"
@@ -6,9 +6,7 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/weirproject/weir/internal/core/request"
 	"github.com/weirproject/weir/internal/serve/budget"
-	"github.com/weirproject/weir/internal/serve/watchcache"
 )
 
 // The decoded head of a request is much larger than what was received: HTTP/2 compresses it, and
@@ -31,12 +29,16 @@ const (
 	maxFields = 10_000
 )
 
-// budgetSmall is the level of the budget of heads after budgetUnknown and budgetKnown.
-const budgetSmall = budgetKnown + 1
+// Heads bounds the memory of the heads of all requests. It is safe for concurrent use.
+type Heads struct{ *budget.Budget }
 
-func newHeadBudget() *budget.Budget {
-	return budget.New(headMemory,
-		budget.Level{Name: "unknown", Most: unknownHeadMemory}, budget.Level{Name: "known"}, budget.Level{Name: "small", Reserved: headMemory / 2})
+// small is the level of heads after unknown and known.
+const small = known + 1
+
+// NewHeads returns the budget of the heads of one listener.
+func NewHeads() Heads {
+	return Heads{budget.New(headMemory,
+		budget.Level{Name: "unknown", Most: unknownHeadMemory}, budget.Level{Name: "known"}, budget.Level{Name: "small", Reserved: headMemory / 2})}
 }
 
 // headBytes estimates the memory of the head of a request.
@@ -50,16 +52,17 @@ func headBytes(r *http.Request) int64 {
 	return int64(n)
 }
 
-// chargeHead charges the head of a request, and returns the charge, or nil if there is no room.
-func (s *Server) chargeHead(r *http.Request) *budget.Charge {
-	n, level := headBytes(r), budgetSmall
+// Charge charges the head of a request, and returns the charge, or nil if there is no room. It
+// calls isKnown, which reports whether the caller's credential was accepted, only for a large head.
+func (h Heads) Charge(r *http.Request, isKnown func() bool) *budget.Charge {
+	n, level := headBytes(r), small
 	if n > smallHead {
-		if level = budgetUnknown; s.isAccepted(r) {
-			level = budgetKnown
+		if level = unknown; isKnown() {
+			level = known
 		}
 	}
-	c := s.heads.NewCharge(level, "")
-	if level == budgetSmall {
+	c := h.NewCharge(level, "")
+	if level == small {
 		c.Add(n)
 		return c
 	}
@@ -69,45 +72,25 @@ func (s *Server) chargeHead(r *http.Request) *budget.Charge {
 	return c
 }
 
-// isAccepted reports whether the credential of a request was accepted, now or before, and notes
-// that for its connection.
-func (s *Server) isAccepted(r *http.Request) bool {
-	if _, key := s.cachedCaller(r); key == "" {
-		return false
-	}
-	connectionOfRequest(r).accept()
-	return true
-}
-
-// refuseEarly answers a request of which nothing was looked at, and drops its head before that.
-func (s *Server) refuseEarly(a *responseWriter, r *http.Request, why error) {
-	method := r.Method
-	releaseHead(r)
-	a.startCounting(s.metrics, r, request.InfoOf(method, r.URL))
-	a.onEnd(a.finish)
-	watchcache.WriteError(a, r, why)
-	a.countRejected()
-}
-
-// releaseHead drops the head of a request that was answered.
-func releaseHead(r *http.Request) {
+// ReleaseHead drops the head of a request that was answered.
+func ReleaseHead(r *http.Request) {
 	r.Header, r.Trailer, r.Form, r.PostForm = nil, nil, nil, nil
 	r.URL, r.RequestURI, r.Host, r.Pattern = &url.URL{}, "", "", ""
 }
 
-// http1Connection is a connection of HTTP/1.1 that counts the bytes of a head that is not complete.
-type http1Connection struct {
+// http1Conn is a connection of HTTP/1.1 that counts the bytes of a head that is not complete.
+type http1Conn struct {
 	*tls.Conn
-	connection *connection
-	requests   uint64 // that had begun when the head began
-	head       int64  // bytes of the head
-	lines      int
+	client   *Conn
+	requests uint64 // that had begun when the head began
+	head     int64  // bytes of the head
+	lines    int
 }
 
 // Read reads, and counts what comes before a request begins.
-func (hc *http1Connection) Read(p []byte) (int, error) {
+func (hc *http1Conn) Read(p []byte) (int, error) {
 	n, err := hc.Conn.Read(p)
-	begun, working := hc.connection.requestsBegun()
+	begun, working := hc.client.requestsBegun()
 	if begun != hc.requests || working {
 		hc.requests, hc.head, hc.lines = begun, 0, 0
 	}
@@ -116,12 +99,12 @@ func (hc *http1Connection) Read(p []byte) (int, error) {
 	}
 	lines := bytes.Count(p[:n], []byte{'\n'})
 	if hc.lines += lines; hc.lines > maxFields {
-		_ = hc.connection.Close()
+		_ = hc.client.Close()
 		return 0, errHeadTooLarge
 	}
 	before := max(hc.head-smallHead, 0)
 	hc.head += int64(2*n + lines*fieldBytes)
-	if more := max(hc.head-smallHead, 0) - before; more > 0 && !hc.connection.growHead(0, more, hc.lines) {
+	if more := max(hc.head-smallHead, 0) - before; more > 0 && !hc.client.growHead(0, more, hc.lines) {
 		return 0, errHeadTooLarge
 	}
 	return n, err

@@ -1,4 +1,4 @@
-package proxy
+package conn
 
 // headerBlock counts the fields of a header block of HTTP/2 while it comes, without decoding it: a
 // byte may represent a field, so the bytes say little about the memory of the head (RFC 7541). A

@@ -1,4 +1,4 @@
-package proxy
+package conn
 
 import (
 	"container/list"
@@ -7,36 +7,36 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	"github.com/weirproject/weir/internal/serve/budget"
 )
 
-// connections is a listener that bounds its open connections: their number, that of each source,
+// Listener is a listener that bounds its open connections: their number, that of each source,
 // and the memory of those whose client has no accepted credential, which are unknown. For a new
 // connection it closes another one, see makeRoom. If it finds none, it accepts maxOverLimit more,
-// whose requests get 429 (see isOverLimit), so that probes still work, and closes the oldest of
+// whose requests get 429 (see OverLimit), so that probes still work, and closes the oldest of
 // these for further ones. It is safe for concurrent use.
-type connections struct {
+type Listener struct {
 	net.Listener
 	limit     int
 	perSource int // 0: no bound
-	// memory has the bytes of unknown connections, streams those of requests, see connection.count,
-	// and heads those of request heads that are being received.
-	memory, streams, heads *budget.Budget
+	// memory has the bytes of unknown connections, and streams those of requests, see
+	// connection.count.
+	memory, streams *budget.Budget
+	heads           Heads // also those that are being received
 
 	mu      sync.Mutex
 	open    int
-	unknown list.List      // of *connection, oldest first
+	unknown list.List      // of *Conn, oldest first
 	over    list.List      // those above the limit, oldest first
 	idle    list.List      // those with an accepted credential and no request, longest idle first
 	unread  list.List      // those with an accepted credential and unread responses, by last progress
 	sources map[string]int // by address; no more entries than connections
-	victims []*connection  // to be closed once the lock is released
+	victims []*Conn        // to be closed once the lock is released
 
 	rejected atomic.Uint64 // closed for others, or immediately
 	closed   [closeReasons]atomic.Uint64
@@ -60,10 +60,11 @@ func (r closeReason) String() string {
 }
 
 const (
-	defaultConnections = 10_000
+	// ConnectionBytes estimates the memory of a connection, without the kernel's.
+	ConnectionBytes = 64 << 10
 	// maxOverLimit is how many connections above the limit are accepted, to answer 429.
 	maxOverLimit = 64
-	// unknownConnectionBytes bounds the memory of all unknown connections, by connectionBytes each:
+	// unknownConnectionBytes bounds the memory of all unknown connections, by ConnectionBytes each:
 	// 1,536 of them.
 	unknownConnectionBytes = 96 << 20
 	// reviewTime is how long an unknown connection is not closed for others while a token of its
@@ -73,13 +74,13 @@ const (
 
 // Levels of the budgets, for a client without an accepted credential and for all others.
 const (
-	budgetUnknown = iota
-	budgetKnown
+	unknown = iota
+	known
 )
 
-// newConnections returns the listener. Each source may have perSource connections; 0: any number.
-func newConnections(l net.Listener, limit, perSource int, heads *budget.Budget) *connections {
-	return &connections{
+// NewListener returns the listener. Each source may have PerSource connections; 0: any number.
+func NewListener(l net.Listener, limit, perSource int, heads Heads) *Listener {
+	return &Listener{
 		Listener: l, limit: limit, perSource: perSource, sources: map[string]int{}, heads: heads,
 		memory:  budget.New(unknownConnectionBytes, budget.Level{Name: "unknown"}),
 		streams: budget.New(streamMemory, budget.Level{Name: "unknown", Reserved: unknownStreamMemory, Most: unknownStreamMemory}, budget.Level{Name: "known"}),
@@ -87,7 +88,7 @@ func newConnections(l net.Listener, limit, perSource int, heads *budget.Budget) 
 }
 
 // Accept blocks until a connection is admitted.
-func (cs *connections) Accept() (net.Conn, error) {
+func (cs *Listener) Accept() (net.Conn, error) {
 	for {
 		conn, err := cs.Listener.Accept()
 		if err != nil {
@@ -101,10 +102,10 @@ func (cs *connections) Accept() (net.Conn, error) {
 }
 
 // admit returns the admitted connection, or nil if its source has too many.
-func (cs *connections) admit(conn net.Conn) *connection {
-	c := &connection{
-		Conn: conn, listener: cs, source: sourceOfAddress(conn.RemoteAddr().String()), buffer: writeBuffer{conn: conn},
-		memory: cs.memory.NewCharge(budgetUnknown, ""), responses: cs.streams.NewCharge(budgetUnknown, ""), heads: cs.heads.NewCharge(budgetUnknown, ""),
+func (cs *Listener) admit(conn net.Conn) *Conn {
+	c := &Conn{
+		Conn: conn, listener: cs, source: Source(conn.RemoteAddr().String()), buffer: writeBuffer{conn: conn},
+		memory: cs.memory.NewCharge(unknown, ""), responses: cs.streams.NewCharge(unknown, ""), heads: cs.heads.NewCharge(unknown, ""),
 	}
 	admitted := true
 	cs.do(func() {
@@ -115,11 +116,11 @@ func (cs *connections) admit(conn net.Conn) *connection {
 		}
 		cs.sources[c.source]++
 		cs.open++
-		c.memory.Add(connectionBytes)
+		c.memory.Add(ConnectionBytes)
 		c.overLimit = !cs.makeRoom(time.Now())
 		if c.overLimit {
 			if cs.over.Len() >= maxOverLimit {
-				cs.evict(cs.over.Front().Value.(*connection), closeForNew)
+				cs.evict(cs.over.Front().Value.(*Conn), closeForNew)
 			}
 			c.memory.Release() // maxOverLimit bounds them
 			c.join(&cs.over)
@@ -135,8 +136,8 @@ func (cs *connections) admit(conn net.Conn) *connection {
 
 // makeRoom closes a connection if there are too many, or if the unknown ones have too many bytes.
 // It reports whether there is room. The caller holds the lock.
-func (cs *connections) makeRoom(now time.Time) bool {
-	for cs.memory.Excess(budgetUnknown) > 0 {
+func (cs *Listener) makeRoom(now time.Time) bool {
+	for cs.memory.Excess(unknown) > 0 {
 		victim := cs.oldestUnknown(now)
 		if victim == nil {
 			return false
@@ -153,7 +154,7 @@ func (cs *connections) makeRoom(now time.Time) bool {
 	case oldest != nil && (now.Sub(oldest.opened) > reviewTime || cs.idle.Len() == 0):
 		cs.evict(oldest, closeForNew)
 	case cs.idle.Len() > 0:
-		cs.evict(cs.idle.Front().Value.(*connection), closeForNew)
+		cs.evict(cs.idle.Front().Value.(*Conn), closeForNew)
 	default:
 		return false
 	}
@@ -162,9 +163,9 @@ func (cs *connections) makeRoom(now time.Time) bool {
 
 // oldestUnknown returns the oldest unknown connection that may be closed for others, or nil. The
 // caller holds the lock.
-func (cs *connections) oldestUnknown(now time.Time) *connection {
+func (cs *Listener) oldestUnknown(now time.Time) *Conn {
 	for e := cs.unknown.Front(); e != nil; e = e.Next() {
-		if c := e.Value.(*connection); !c.underReview(now) {
+		if c := e.Value.(*Conn); !c.underReview(now) {
 			return c
 		}
 	}
@@ -173,10 +174,10 @@ func (cs *connections) oldestUnknown(now time.Time) *connection {
 
 // slowestHead returns the oldest unknown connection with a head that has been coming for some time,
 // or nil. The caller holds the lock.
-func (cs *connections) slowestHead(now time.Time) *connection {
+func (cs *Listener) slowestHead(now time.Time) *Conn {
 	for _, l := range []*list.List{&cs.over, &cs.unknown} {
 		for e := l.Front(); e != nil; e = e.Next() {
-			if c := e.Value.(*connection); c.head > 0 && now.Sub(c.headSince) > headTime {
+			if c := e.Value.(*Conn); c.head > 0 && now.Sub(c.headSince) > headTime {
 				return c
 			}
 		}
@@ -186,10 +187,10 @@ func (cs *connections) slowestHead(now time.Time) *connection {
 
 // busiestUnknown returns the unknown connection with the most requests, of several the oldest. The
 // caller holds the lock.
-func (cs *connections) busiestUnknown() (busiest *connection) {
+func (cs *Listener) busiestUnknown() (busiest *Conn) {
 	for _, l := range []*list.List{&cs.over, &cs.unknown} {
 		for e := l.Front(); e != nil; e = e.Next() {
-			if c := e.Value.(*connection); busiest == nil || c.counted > busiest.counted {
+			if c := e.Value.(*Conn); busiest == nil || c.counted > busiest.counted {
 				busiest = c
 			}
 		}
@@ -198,7 +199,7 @@ func (cs *connections) busiestUnknown() (busiest *connection) {
 }
 
 // evict removes a connection, which do closes. The caller holds the lock.
-func (cs *connections) evict(c *connection, why closeReason) {
+func (cs *Listener) evict(c *Conn, why closeReason) {
 	if c.closed {
 		return
 	}
@@ -207,13 +208,13 @@ func (cs *connections) evict(c *connection, why closeReason) {
 	cs.victims = append(cs.victims, c)
 }
 
-func (cs *connections) countClosed(why closeReason) {
+func (cs *Listener) countClosed(why closeReason) {
 	cs.rejected.Add(1)
 	cs.closed[why].Add(1)
 }
 
 // remove removes a connection from the counts. The caller holds the lock.
-func (cs *connections) remove(c *connection) {
+func (cs *Listener) remove(c *Conn) {
 	if c.closed {
 		return
 	}
@@ -232,7 +233,7 @@ func (cs *connections) remove(c *connection) {
 }
 
 // do calls f with the lock, and then closes the connections that f has evicted.
-func (cs *connections) do(f func()) {
+func (cs *Listener) do(f func()) {
 	cs.mu.Lock()
 	f()
 	victims := cs.victims
@@ -243,12 +244,18 @@ func (cs *connections) do(f func()) {
 	}
 }
 
+// Bind has an HTTP server report the states of the listener's connections, and add each to the
+// contexts of its requests.
+func (cs *Listener) Bind(server *http.Server) {
+	server.ConnState, server.ConnContext = cs.onStateChange, cs.connContext
+}
+
 // onStateChange implements http.Server.ConnState.
-func (cs *connections) onStateChange(conn net.Conn, state http.ConnState) {
-	if hc, ok := conn.(*http2Connection); ok && state == http.StateIdle {
+func (cs *Listener) onStateChange(conn net.Conn, state http.ConnState) {
+	if hc, ok := conn.(*http2Conn); ok && state == http.StateIdle {
 		hc.onIdle()
 	}
-	c := connectionOf(conn)
+	c := connOf(conn)
 	if c == nil {
 		return
 	}
@@ -269,61 +276,63 @@ func (cs *connections) onStateChange(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// connectionOf returns the *connection below a server's connection, or nil.
-func connectionOf(conn net.Conn) *connection {
+// connOf returns the *Conn below a server's connection, or nil.
+func connOf(conn net.Conn) *Conn {
 	if secure, ok := conn.(interface{ NetConn() net.Conn }); ok {
 		conn = secure.NetConn()
 	}
-	c, _ := conn.(*connection)
+	c, _ := conn.(*Conn)
 	return c
 }
 
-// count returns the number of open connections.
-func (cs *connections) count() int {
+// Count returns the number of open connections.
+func (cs *Listener) Count() int {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	return cs.open
 }
 
 // unknownCount returns the number of open connections without an accepted credential.
-func (cs *connections) unknownCount() int {
+func (cs *Listener) unknownCount() int {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	return cs.unknown.Len() + cs.over.Len()
 }
 
-// connectionKey is the context key of a request's *connection.
-type connectionKey struct{}
+// Source returns the source of a client with an address: the address without its port, or,
+// since one host may have all of them, the first 64 bits of an address of IPv6. Clients behind one
+// address are one source.
+func Source(address string) string {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return address
+	}
+	addr := at.Addr().Unmap()
+	if addr.Is6() {
+		network, _ := addr.WithZone("").Prefix(64) // cannot fail
+		addr = network.Addr()
+	}
+	return addr.String()
+}
+
+// connKey is the context key of a request's *connection.
+type connKey struct{}
 
 // connContext implements http.Server.ConnContext.
-func (cs *connections) connContext(ctx context.Context, conn net.Conn) context.Context {
-	c := connectionOf(conn)
+func (cs *Listener) connContext(ctx context.Context, conn net.Conn) context.Context {
+	c := connOf(conn)
 	if c == nil {
 		return ctx
 	}
-	return c.buffer.withContext(context.WithValue(ctx, connectionKey{}, c))
+	return c.buffer.withContext(context.WithValue(ctx, connKey{}, c))
 }
 
-// connectionOfRequest returns the connection of a request, or nil if it did not come by a listener
-// of ours. A nil connection does nothing.
-func connectionOfRequest(r *http.Request) *connection {
-	c, _ := r.Context().Value(connectionKey{}).(*connection)
+// Of returns the connection of a request, or nil if no Listener has accepted it. A nil Conn does
+// nothing.
+func Of(r *http.Request) *Conn {
+	c, _ := r.Context().Value(connKey{}).(*Conn)
 	return c
 }
-
-// isOverLimit reports whether a request came by a connection above the limit. It gets 429, and its
-// connection is closed.
-func isOverLimit(r *http.Request) bool {
-	c := connectionOfRequest(r)
-	return c != nil && c.overLimit
-}
-
-var (
-	// errHeads is the 429 of a request for whose head there is no room.
-	errHeads = apierrors.NewTooManyRequests("The heads of requests take all the memory that they may, please try again later.", retryAfterSeconds)
-	// errTooManyUnknown is the 429 of a request on an unknown connection with too many requests.
-	errTooManyUnknown = apierrors.NewTooManyRequests("Too many requests on a connection without an accepted credential.", retryAfterSeconds)
-)
 
 // errHeadTooLarge is returned for a read of a connection on which a head comes for which there is
 // no room.
@@ -332,7 +341,7 @@ var errHeadTooLarge = errors.New("proxy: no memory for the head of a request")
 // wrapSecure returns what the HTTP server gets in place of a connection whose handshake is done. It
 // is the connection itself for HTTP/2, which net/http serves by its type; see followHTTP2.
 func wrapSecure(conn *tls.Conn) net.Conn {
-	c := connectionOf(conn)
+	c := connOf(conn)
 	if c == nil {
 		return conn
 	}
@@ -344,5 +353,5 @@ func wrapSecure(conn *tls.Conn) net.Conn {
 	if state.NegotiatedProtocol == "h2" {
 		return conn
 	}
-	return &http1Connection{Conn: conn, connection: c}
+	return &http1Conn{Conn: conn, client: c}
 }

@@ -1,4 +1,4 @@
-package proxy
+package conn
 
 import (
 	"context"
@@ -108,8 +108,8 @@ func (wb *writeBuffer) flushLater() {
 // writeBufferKey is the context key of a connection's *writeBuffer.
 type writeBufferKey struct{}
 
-// bufferWrites buffers the writes of a request's connection until release is called.
-func bufferWrites(r *http.Request) (release func()) {
+// BufferWrites buffers the writes of a request's connection until release is called.
+func BufferWrites(r *http.Request) (release func()) {
 	wb, ok := r.Context().Value(writeBufferKey{}).(*writeBuffer)
 	if !ok || r.ProtoMajor != 2 {
 		return func() {}

@@ -1,4 +1,4 @@
-package proxy
+package conn
 
 import (
 	"net/http"
@@ -25,7 +25,7 @@ func (u unbegunHead) mayBe(fields int, bytes int64) bool {
 
 // beginHead releases the head of a request that begins. The server does not say of which stream it
 // is, so one of its size is. A usual head releases none. The caller holds the lock.
-func (c *connection) beginHead(r *http.Request) {
+func (c *Conn) beginHead(r *http.Request) {
 	if c.head == 0 {
 		return
 	}
@@ -50,7 +50,7 @@ func (c *connection) beginHead(r *http.Request) {
 }
 
 // dropHead releases the head of a stream, if that has one. The caller holds the lock.
-func (c *connection) dropHead(stream uint32) {
+func (c *Conn) dropHead(stream uint32) {
 	u, ok := c.unbegun[stream]
 	if !ok {
 		return
@@ -62,12 +62,12 @@ func (c *connection) dropHead(stream uint32) {
 }
 
 // ignoreHead releases the head of a stream that the server ignores, once it was decoded.
-func (c *connection) ignoreHead(stream uint32) {
+func (c *Conn) ignoreHead(stream uint32) {
 	c.listener.do(func() { c.dropHead(stream) })
 }
 
 // setHead sets the bytes of the heads. The caller holds the lock.
-func (c *connection) setHead(n int64) {
+func (c *Conn) setHead(n int64) {
 	if !c.closed && n != c.head {
 		if c.head == 0 {
 			c.headSince = time.Now()

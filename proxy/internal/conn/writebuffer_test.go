@@ -1,4 +1,4 @@
-package proxy
+package conn
 
 import (
 	"bytes"
@@ -57,7 +57,7 @@ func TestWriteBuffer(t *testing.T) {
 				for _, step := range tc.steps {
 					switch step {
 					case "+":
-						release = append(release, bufferWrites(r))
+						release = append(release, BufferWrites(r))
 					case "-":
 						release[0]()
 						release = release[1:]
@@ -103,8 +103,8 @@ func TestWriteBufferFails(t *testing.T) {
 // TestWriteBufferOnlyHTTP2: nothing comes behind an answer of HTTP/1.
 func TestWriteBufferOnlyHTTP2(t *testing.T) {
 	wb := &writeBuffer{}
-	bufferWrites((&http.Request{ProtoMajor: 1}).WithContext(wb.withContext(context.Background())))
-	bufferWrites(&http.Request{ProtoMajor: 2})
+	BufferWrites((&http.Request{ProtoMajor: 1}).WithContext(wb.withContext(context.Background())))
+	BufferWrites(&http.Request{ProtoMajor: 2})
 	if wb.answers.Load() != 0 {
 		t.Error("the writes of HTTP/1 wait")
 	}
