@@ -21,7 +21,7 @@ PACKAGES    = ./proxy/... ./controllerruntime/... ./... ./measure/bench/... ./me
 # 50000x. make fuzz FUZZ="$(make -s fuzzable)" takes all there are, FUZZTIME=1m a minute for each. A
 # number of inputs is never reported as a failure, as the end of a time now and then is
 # (go.dev/issue/56238).
-FUZZ        = ./internal/core/wire ./measure/doctor/audit ./internal/core/store ./internal/core/pack ./internal/core/pack/entropy
+FUZZ        = ./internal/core/wire ./measure/doctor/evidence ./internal/core/store ./internal/core/pack ./internal/core/pack/entropy
 FUZZTIME    = 1000x
 
 # How long make soak takes, and more of its flags: -soak.seed N replays the faults of one run,

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	kjson "k8s.io/apimachinery/pkg/util/json"
 
-	"github.com/weirproject/weir/internal/core/diff"
+	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/internal/core/registry"
 	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/core/store"
@@ -140,7 +140,7 @@ func (h *history) changeOf(c *store.Change) change {
 		out.Lines = []string{err.Error()}
 		return out
 	}
-	changed := diff.Objects(before, after, diff.Options{Secret: secret, Env: true})
+	changed := humanize.Diff(before, after, humanize.DiffOptions{Secret: secret, Env: true})
 	for _, one := range changed[:min(len(changed), maxLines)] {
 		out.Lines = append(out.Lines, one.Line(0))
 	}

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/weirproject/weir"
-	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/tools/command"
 )
@@ -87,8 +87,8 @@ func (c *changes[T]) handle(ctx context.Context, e weir.Event[T]) {
 // summary returns the number of stored objects, and the number of changes of each type.
 func (c *changes[T]) summary() string {
 	a, m, d := c.added.Load(), c.modified.Load(), c.deleted.Load()
-	return fmt.Sprintf("%s objects, %s changes (%s added, %s modified, %s deleted)", quantity.Count(int64(c.inf.Len())),
-		quantity.Count(a+m+d), quantity.Count(a), quantity.Count(m), quantity.Count(d))
+	return fmt.Sprintf("%s objects, %s changes (%s added, %s modified, %s deleted)", humanize.Count(int64(c.inf.Len())),
+		humanize.Count(a+m+d), humanize.Count(a), humanize.Count(m), humanize.Count(d))
 }
 
 // printRow prints an event as a row of the table and, if requested, the changed fields below it.

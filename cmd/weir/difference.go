@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/weirproject/weir"
-	"github.com/weirproject/weir/internal/core/diff"
+	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/internal/tools/command"
 )
 
@@ -27,7 +27,7 @@ func (c *changes[T]) difference(e weir.Event[T]) ([]byte, error) {
 		return nil, err
 	}
 	var text bytes.Buffer
-	writeDiff(&text, diff.Objects(before, after, diff.Options{}), c.sheet.width, c.sheet.colour)
+	writeDiff(&text, humanize.Diff(before, after, humanize.DiffOptions{}), c.sheet.width, c.sheet.colour)
 	return text.Bytes(), nil
 }
 
@@ -49,7 +49,7 @@ const indent = "    "
 
 // writeDiff writes the changes, each as a line of at most width runes. A width of 0 is that of a
 // file.
-func writeDiff(out *bytes.Buffer, changed []diff.Change, width int, colour bool) {
+func writeDiff(out *bytes.Buffer, changed []humanize.Change, width int, colour bool) {
 	if len(changed) == 0 {
 		out.WriteString(indent + "nothing but the resourceVersion and managedFields\n")
 	}

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/internal/core/diff"
+	"github.com/weirproject/weir/internal/core/humanize"
 )
 
 // A change of nothing relevant is one line, and the number of printed changes is limited.
@@ -27,18 +27,18 @@ func TestWriteDiff(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	out.Reset()
-	writeDiff(&out, []diff.Change{{Sign: '+', Path: "a", New: true}, {Sign: '-', Path: "b", Old: strings.Repeat("x", 90)}}, 30, true)
+	writeDiff(&out, []humanize.Change{{Sign: '+', Path: "a", New: true}, {Sign: '-', Path: "b", Old: strings.Repeat("x", 90)}}, 30, true)
 	want := "    \x1b[32m+ a: true\x1b[0m\n    \x1b[31m- b: xxxxxxxxxxxxxxxxxxxx…\x1b[0m\n"
 	if got := out.String(); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	out.Reset()
-	writeDiff(&out, []diff.Change{{Sign: '+', Path: "a\x1b[2J", New: map[string]any{"b": "\u009b2J"}}}, 0, false)
+	writeDiff(&out, []humanize.Change{{Sign: '+', Path: "a\x1b[2J", New: map[string]any{"b": "\u009b2J"}}}, 0, false)
 	if got, want := out.String(), "    + a?[2J: {\"b\":\"?2J\"}\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	out.Reset()
-	writeDiff(&out, make([]diff.Change, maxDifferences+2), 0, false)
+	writeDiff(&out, make([]humanize.Change, maxDifferences+2), 0, false)
 	if got := out.String(); strings.Count(got, "\n") != maxDifferences+1 || !strings.HasSuffix(got, "    … and 2 more changes\n") {
 		t.Errorf("got %q", got)
 	}

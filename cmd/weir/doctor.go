@@ -17,8 +17,8 @@ import (
 
 	"github.com/weirproject/weir/internal/tools/command"
 	"github.com/weirproject/weir/measure/doctor"
-	"github.com/weirproject/weir/measure/doctor/audit"
 	"github.com/weirproject/weir/measure/doctor/cost"
+	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
 // doctorEvents is how many events are read between updates of the progress, which takes
@@ -217,8 +217,8 @@ func (f *doctorFlags) runLogs(cmd *cobra.Command, names []string) error {
 	switch f.output {
 	case outputJSON:
 		return json.NewEncoder(cmd.OutOrStdout()).Encode(struct {
-			Read    audit.Counts `json:"read"`
-			Verdict verdict      `json:"verdict"`
+			Read    evidence.Counts `json:"read"`
+			Verdict verdict         `json:"verdict"`
 			*doctor.Report
 		}{read, newVerdict(report, read), report})
 	case outputHTML:
@@ -240,8 +240,8 @@ func unseen(names []string, r *doctor.Report) []string {
 }
 
 // examine adds all events of logs to a doctor, and returns the counts of the logs.
-func examine(cmd *cobra.Command, d *doctor.Doctor, names []string) (audit.Counts, error) {
-	logs, err := audit.NewMerge(cmd.Context(), names, cmd.InOrStdin())
+func examine(cmd *cobra.Command, d *doctor.Doctor, names []string) (evidence.Counts, error) {
+	logs, err := evidence.NewMerge(cmd.Context(), names, cmd.InOrStdin())
 	if err == nil {
 		err = errors.Join(addAll(d, logs, cmd.ErrOrStderr()), logs.Close())
 	}
@@ -249,13 +249,13 @@ func examine(cmd *cobra.Command, d *doctor.Doctor, names []string) (audit.Counts
 		err = errInterrupted
 	}
 	if err != nil {
-		return audit.Counts{}, err
+		return evidence.Counts{}, err
 	}
 	return logs.Counts(), nil
 }
 
 // addAll adds all events to a doctor. It shows progress if out is a terminal.
-func addAll(d *doctor.Doctor, logs *audit.Merge, out io.Writer) error {
+func addAll(d *doctor.Doctor, logs *evidence.Merge, out io.Writer) error {
 	var p *progress
 	var shown time.Time
 	if _, ok := terminal(out); ok {
@@ -281,7 +281,7 @@ func addAll(d *doctor.Doctor, logs *audit.Merge, out io.Writer) error {
 }
 
 // nothingIn returns an error that says why there is nothing to report.
-func nothingIn(names []string, read audit.Counts) error {
+func nothingIn(names []string, read evidence.Counts) error {
 	what := strings.Join(names[:min(len(names), 3)], ", ")
 	if len(names) > 3 {
 		what += fmt.Sprintf(" and %d more", len(names)-3)

@@ -7,7 +7,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/internal/tools/chart"
 	"github.com/weirproject/weir/internal/tools/command"
 )
@@ -130,7 +130,7 @@ func (p *doctorPage) addFindings(w *htmlWriter) {
 func (p *doctorPage) addSizes(w *htmlWriter) {
 	var sizes, checks [][]string
 	for _, s := range p.Sizes {
-		sizes = append(sizes, []string{s.Resource, quantity.Count(s.Objects), fmt.Sprint(s.ObjectsFrom), quantity.Bytes(int64(s.Bytes)), fmt.Sprint(s.BytesFrom)})
+		sizes = append(sizes, []string{s.Resource, humanize.Count(s.Objects), fmt.Sprint(s.ObjectsFrom), humanize.Bytes(int64(s.Bytes)), fmt.Sprint(s.BytesFrom)})
 	}
 	w.add("<h2>What this rests on</h2>\n")
 	w.addTable([]string{"resource", "objects", "", "of bytes", ""}, sizes)
@@ -145,9 +145,9 @@ func (p *doctorPage) addSizes(w *htmlWriter) {
 	w.add(`<p>Costs are predicted by a model that was measured on %s with %s pods of
 %s, %s CPUs (%s), on %s. Beside what incidents
 cost in that run, its predictions were off by these factors:</p>
-`, m.Server, quantity.Count(int64(m.Objects)), quantity.Bytes(int64(m.ObjectBytes)), quantity.Count(int64(m.CPUs)), m.CPU, m.At.Format(time.DateOnly))
+`, m.Server, humanize.Count(int64(m.Objects)), humanize.Bytes(int64(m.ObjectBytes)), humanize.Count(int64(m.CPUs)), m.CPU, m.At.Format(time.DateOnly))
 	for _, c := range p.Model.Checks {
-		checks = append(checks, []string{c.Incident + ", " + c.Way, fmt.Sprint(c.Figure), quantity.Number(c.Off())})
+		checks = append(checks, []string{c.Incident + ", " + c.Way, fmt.Sprint(c.Figure), humanize.Number(c.Off())})
 	}
 	w.addTable([]string{"incident", "figure", "off by"}, checks)
 	w.add("\n")

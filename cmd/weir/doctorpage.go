@@ -7,12 +7,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/internal/tools/chart"
 	"github.com/weirproject/weir/internal/tools/command"
 	"github.com/weirproject/weir/measure/doctor"
-	"github.com/weirproject/weir/measure/doctor/audit"
 	"github.com/weirproject/weir/measure/doctor/cost"
+	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
 // doctorPage is doctor's report as HTML. It needs nothing else, and has no script.
@@ -48,7 +48,7 @@ type pageTable struct {
 }
 
 // writePage writes the report on logs.
-func writePage(w io.Writer, r *doctor.Report, read audit.Counts, m *cost.Model, top int) error {
+func writePage(w io.Writer, r *doctor.Report, read evidence.Counts, m *cost.Model, top int) error {
 	v := newVerdict(r, read)
 	p := doctorPage{
 		Title: "Who makes this API server work", Summary: totalsText(r), Skipped: v.Gaps, Nothing: v.nothing(), Covered: v.covered(),
@@ -61,9 +61,9 @@ func writePage(w io.Writer, r *doctor.Report, read audit.Counts, m *cost.Model, 
 		row := append(append([]string{c.Client.String()}, totalCells(c.Totals)...), costCells(c.Cost)...)
 		held := "-"
 		if c.HeldBytes > 0 {
-			held = quantity.Bytes(int64(c.HeldBytes))
+			held = humanize.Bytes(int64(c.HeldBytes))
 		}
-		p.Rows = append(p.Rows, append(row, held, quantity.Count(int64(c.Machines))))
+		p.Rows = append(p.Rows, append(row, held, humanize.Count(int64(c.Machines))))
 	}
 	if r.OthersClients > 0 {
 		row := append([]string{"(clients that are not counted separately)"}, totalCells(r.Others)...)
@@ -97,12 +97,12 @@ func rateCharts(r *doctor.Report) []markup {
 		}
 		return chart.NewLine(label, r.Rate.Seconds, at)
 	}
-	charts := []markup{markup(chart.Lines("Requests a second", quantity.Number, []chart.Line{
+	charts := []markup{markup(chart.Lines("Requests a second", humanize.Number, []chart.Line{
 		perSecond("refused, 429", r.Rate.Refused), perSecond("requests", r.Rate.Requests),
 	}))}
 	if r.Totals.Lists > 0 {
 		lists := []chart.Line{perSecond("LISTs", r.Rate.Lists)}
-		charts = append(charts, markup(chart.Lines("LISTs a second", quantity.Number, lists)))
+		charts = append(charts, markup(chart.Lines("LISTs a second", humanize.Number, lists)))
 	}
 	var busiest []chart.Line
 	for _, b := range slices.Backward(r.Rate.Busiest) { // the last line is drawn on the others
@@ -111,7 +111,7 @@ func rateCharts(r *doctor.Report) []markup {
 	}
 	if len(busiest) > 0 {
 		const title = "LISTs under way, of those whose LISTs took longest"
-		charts = append(charts, markup(chart.Lines(title, quantity.Number, busiest)))
+		charts = append(charts, markup(chart.Lines(title, humanize.Number, busiest)))
 	}
 	return charts
 }
@@ -130,7 +130,7 @@ func newPageTable(title string, all []doctor.Prediction, memory []float64) *page
 		bars = append(bars, chart.Bar{Label: one.Remedy, Value: one.CPUSeconds})
 		t.Rows = append(t.Rows, append([]string{one.Remedy}, predictionCells(one, memory[i])...))
 	}
-	t.Chart = markup(chart.Bars(title, quantity.Seconds, bars))
+	t.Chart = markup(chart.Bars(title, humanize.Seconds, bars))
 	return t
 }
 
@@ -158,7 +158,7 @@ func writeLivePage(w io.Writer, r *doctor.Live, top int) error {
 	if len(bars) > 0 {
 		period := time.Duration(r.Seconds * float64(time.Second)).Round(time.Second)
 		title := fmt.Sprintf("Time that LISTs took, in %s", period)
-		p.Charts = append(p.Charts, markup(chart.Bars(title, quantity.Seconds, bars)))
+		p.Charts = append(p.Charts, markup(chart.Bars(title, humanize.Seconds, bars)))
 	}
 	for _, f := range r.Findings {
 		p.Findings = append(p.Findings, pageFinding{Finding: f, Sentence: f.Text + "."})

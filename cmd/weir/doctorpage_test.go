@@ -9,9 +9,8 @@ import (
 
 	"github.com/weirproject/weir/internal/testing/golden"
 	"github.com/weirproject/weir/measure/doctor"
-	"github.com/weirproject/weir/measure/doctor/apimetrics"
-	"github.com/weirproject/weir/measure/doctor/audit"
 	"github.com/weirproject/weir/measure/doctor/cost"
+	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
 // hostile is what a client may call itself.
@@ -60,8 +59,8 @@ var aModel = &cost.Model{
 // or something to load.
 func TestDoctorPage(t *testing.T) {
 	var out bytes.Buffer
-	read := audit.Counts{
-		Malformed: 3, Causes: map[string]int64{string(audit.ErrCutOff): 1, string(audit.ErrNoTime): 2}, TooLong: 1, Damaged: []string{hostile + ": unexpected EOF"}, Missing: []string{hostile + " was removed"},
+	read := evidence.Counts{
+		Malformed: 3, Causes: map[string]int64{string(evidence.ErrCutOff): 1, string(evidence.ErrNoTime): 2}, TooLong: 1, Damaged: []string{hostile + ": unexpected EOF"}, Missing: []string{hostile + " was removed"},
 	}
 	if err := writePage(&out, aReport(), read, aModel, 10); err != nil {
 		t.Fatal(err)
@@ -73,7 +72,7 @@ func TestDoctorPage(t *testing.T) {
 // TestDoctorText: what is printed on paper is as it was looked at.
 func TestDoctorText(t *testing.T) {
 	var out bytes.Buffer
-	if err := newPrescription(&out).print(aReport(), audit.Counts{}, 10); err != nil {
+	if err := newPrescription(&out).print(aReport(), evidence.Counts{}, 10); err != nil {
 		t.Fatal(err)
 	}
 	if strings.ContainsAny(out.String(), "\x1b\u202e") {
@@ -85,7 +84,7 @@ func TestDoctorText(t *testing.T) {
 // TestEmptyPage: a report without anything is a page as well.
 func TestEmptyPage(t *testing.T) {
 	var out bytes.Buffer
-	if err := writePage(&out, &doctor.Report{Restart: &doctor.Restart{Starts: 1}}, audit.Counts{}, aModel, 0); err != nil {
+	if err := writePage(&out, &doctor.Report{Restart: &doctor.Restart{Starts: 1}}, evidence.Counts{}, aModel, 0); err != nil {
 		t.Fatal(err)
 	}
 	checkPage(t, out.String())
@@ -98,9 +97,9 @@ func TestEmptyPage(t *testing.T) {
 func TestLivePage(t *testing.T) {
 	var out bytes.Buffer
 	err := writeLivePage(&out, &doctor.Live{
-		Report: &apimetrics.Report{
+		MetricsReport: &evidence.MetricsReport{
 			Version: hostile, Seconds: 60, Requests: 5,
-			Resources: []apimetrics.Resource{{Name: hostile, Objects: 5, Lists: 2, ListSeconds: 1}, {Name: "pods", Objects: 9, Lists: 1, ListSeconds: 3}},
+			Resources: []evidence.ResourceMetrics{{Name: hostile, Objects: 5, Lists: 2, ListSeconds: 1}, {Name: "pods", Objects: 9, Lists: 1, ListSeconds: 3}},
 		},
 		Findings: []doctor.Finding{{Kind: doctor.FindingSlow, Resource: hostile, Text: hostile, Remedy: "read faster"}},
 	}, 10)

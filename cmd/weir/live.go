@@ -11,10 +11,10 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/internal/tools/command"
 	"github.com/weirproject/weir/measure/doctor"
-	"github.com/weirproject/weir/measure/doctor/apimetrics"
+	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
 const (
@@ -55,7 +55,7 @@ func newMetricsReader(cfg *rest.Config) (*metricsReader, error) {
 func (m *metricsReader) close() { m.client.CloseIdleConnections() }
 
 // read returns a sample of the metrics.
-func (m *metricsReader) read(ctx context.Context) (*apimetrics.Sample, error) {
+func (m *metricsReader) read(ctx context.Context) (*evidence.Sample, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, m.url, nil)
 	if err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func (m *metricsReader) read(ctx context.Context) (*apimetrics.Sample, error) {
 	default:
 		return nil, fmt.Errorf("GET %s: %s", m.url, resp.Status)
 	}
-	sample, err := apimetrics.Read(resp.Body)
+	sample, err := evidence.ReadMetrics(resp.Body)
 	if err != nil {
 		return nil, fmt.Errorf("GET %s: %w", m.url, err)
 	}
@@ -83,7 +83,7 @@ func (m *metricsReader) read(ctx context.Context) (*apimetrics.Sample, error) {
 }
 
 // watch returns the difference of two samples at the ends of a period. It shows progress on out.
-func (m *metricsReader) watch(ctx context.Context, period time.Duration, out io.Writer) (*apimetrics.Report, error) {
+func (m *metricsReader) watch(ctx context.Context, period time.Duration, out io.Writer) (*evidence.MetricsReport, error) {
 	before, err := m.read(ctx)
 	if err != nil {
 		return nil, err
@@ -98,13 +98,13 @@ func (m *metricsReader) watch(ctx context.Context, period time.Duration, out io.
 			return nil, err
 		}
 		now := time.Now()
-		report, err := apimetrics.Compare(before, after, now.Sub(began).Seconds(), float64(now.UnixNano())/1e9)
+		report, err := evidence.CompareMetrics(before, after, now.Sub(began).Seconds(), float64(now.UnixNano())/1e9)
 		if err == nil {
 			return report, nil
 		}
 		m.close() // the next connection may lead to the first one
 	}
-	return nil, fmt.Errorf("%s: %w; name one server with --server", m.url, apimetrics.ErrAnotherServer)
+	return nil, fmt.Errorf("%s: %w; name one server with --server", m.url, evidence.ErrAnotherServer)
 }
 
 // wait waits for a period and shows the progress.
@@ -201,8 +201,8 @@ func liveText(r *doctor.Live) string {
 		version += " " + r.Version
 	}
 	return fmt.Sprintf("%s, up for %s, in %.0f s: requests: %s, refused (429): %s, failed (5xx): %s; %.2f cores, %s resident, %s allocated a second.",
-		version, (time.Duration(r.Uptime) * time.Second).String(), r.Seconds, quantity.Count(int64(r.Requests)), quantity.Count(int64(r.Refused)),
-		quantity.Count(int64(r.Failed)), r.CPUCores, quantity.Bytes(int64(r.RSSBytes)), quantity.Bytes(int64(r.Allocated/r.Seconds)))
+		version, (time.Duration(r.Uptime) * time.Second).String(), r.Seconds, humanize.Count(int64(r.Requests)), humanize.Count(int64(r.Refused)),
+		humanize.Count(int64(r.Failed)), r.CPUCores, humanize.Bytes(int64(r.RSSBytes)), humanize.Bytes(int64(r.Allocated/r.Seconds)))
 }
 
 // liveRows returns a table of the resources that cost the server most, with at most top rows. READ
@@ -219,15 +219,15 @@ func liveRows(r *doctor.Live, top int) [][]string {
 		}
 		var cells []string
 		for _, n := range []float64{res.Objects, res.Lists, res.Read(), res.Returned()} {
-			cells = append(cells, quantity.Count(int64(n)))
+			cells = append(cells, humanize.Count(int64(n)))
 		}
 		spent := "0"
 		if res.ListSeconds > 0 {
-			spent = quantity.Seconds(res.ListSeconds)
+			spent = humanize.Seconds(res.ListSeconds)
 		}
 		cells = append(cells, spent)
 		for _, n := range []float64{res.OpenWatches, res.EndedWatches, res.WatchEvents} {
-			cells = append(cells, quantity.Count(int64(n)))
+			cells = append(cells, humanize.Count(int64(n)))
 		}
 		rows = append(rows, append(cells, res.Name))
 	}

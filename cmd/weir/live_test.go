@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/measure/doctor"
-	"github.com/weirproject/weir/measure/doctor/apimetrics"
+	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
 // metricsServer answers /metrics as n servers in turn, each of which has counted as many LISTs as
@@ -68,7 +68,7 @@ func TestLiveFails(t *testing.T) {
 			t.Errorf("%d: %v", status, err)
 		}
 	}
-	if _, err := metricsServer(t, 1000, http.StatusOK).watch(t.Context(), time.Millisecond, io.Discard); !errors.Is(err, apimetrics.ErrAnotherServer) {
+	if _, err := metricsServer(t, 1000, http.StatusOK).watch(t.Context(), time.Millisecond, io.Discard); !errors.Is(err, evidence.ErrAnotherServer) {
 		t.Errorf("a thousand servers: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/measure/doctor"
 	"github.com/weirproject/weir/measure/doctor/cost"
 )
@@ -21,7 +21,7 @@ func costCells(c cost.Cost) []string {
 	if c == (cost.Cost{}) {
 		return []string{"-", "-"}
 	}
-	return []string{quantity.Seconds(c.CPUSeconds), quantity.Bytes(int64(c.Bytes))}
+	return []string{humanize.Seconds(c.CPUSeconds), humanize.Bytes(int64(c.Bytes))}
 }
 
 // predictionHead are the columns of predictions.
@@ -31,11 +31,11 @@ var predictionHead = []string{"REQUESTS", "SENT", "CPU", "MEMORY", "PROXY CPU"}
 func predictionCells(p doctor.Prediction, memory float64) []string {
 	proxy := ""
 	if p.ProxyCPUSeconds > 0 {
-		proxy = quantity.Seconds(p.ProxyCPUSeconds)
+		proxy = humanize.Seconds(p.ProxyCPUSeconds)
 	}
 	return []string{
-		quantity.Rounded(p.Requests), quantity.Bytes(int64(p.Bytes)),
-		quantity.Seconds(p.CPUSeconds), quantity.Bytes(int64(memory)), proxy,
+		humanize.Rounded(p.Requests), humanize.Bytes(int64(p.Bytes)),
+		humanize.Seconds(p.CPUSeconds), humanize.Bytes(int64(memory)), proxy,
 	}
 }
 
@@ -79,18 +79,18 @@ func restartText(r *doctor.Restart) string {
 		memory = "MEMORY is the server's peak"
 	}
 	text := fmt.Sprintf("If everything restarted at once, %s LISTs and WATCHes of %s clients would begin together.",
-		quantity.Rounded(r.Starts), quantity.Count(int64(r.Clients)))
+		humanize.Rounded(r.Starts), humanize.Count(int64(r.Clients)))
 	if len(r.Unpriced) > 0 {
 		var names []string
 		for _, u := range r.Unpriced[:min(len(r.Unpriced), maxUnpriced)] {
-			names = append(names, fmt.Sprintf("%s (%s)", u.Resource, quantity.Rounded(u.Starts)))
+			names = append(names, fmt.Sprintf("%s (%s)", u.Resource, humanize.Rounded(u.Starts)))
 		}
 		if more := len(r.Unpriced) - len(names); more > 0 {
 			names = append(names, fmt.Sprintf("%d more resources", more))
 		}
 		which := "None of them can be predicted"
 		if r.Priced > 0 {
-			which = fmt.Sprintf("%s of them are predicted, and the others are not", quantity.Rounded(r.Priced))
+			which = fmt.Sprintf("%s of them are predicted, and the others are not", humanize.Rounded(r.Priced))
 		}
 		text += fmt.Sprintf(" %s: it is not known how many objects there are. They are for %s.", which, strings.Join(names, ", "))
 	}
@@ -98,7 +98,7 @@ func restartText(r *doctor.Restart) string {
 		return text
 	}
 	return text + fmt.Sprintf(" Most of the cost would be that of %s with %s of them, for %s. Below, that client asks otherwise; %s.",
-		r.Killer, quantity.Rounded(r.Killers), r.Resource, memory)
+		r.Killer, humanize.Rounded(r.Killers), r.Resource, memory)
 }
 
 // maxUnpriced bounds the named resources whose cost is not predicted.
@@ -115,8 +115,8 @@ func sizesText(sizes []doctor.Size) string {
 	}
 	var parts []string
 	for _, s := range sizes[:min(len(sizes), maxSizes)] {
-		parts = append(parts, fmt.Sprintf("%s %s (%s) of %s (%s)", quantity.Count(s.Objects), s.Resource,
-			s.ObjectsFrom, quantity.Bytes(int64(s.Bytes)), s.BytesFrom))
+		parts = append(parts, fmt.Sprintf("%s %s (%s) of %s (%s)", humanize.Count(s.Objects), s.Resource,
+			s.ObjectsFrom, humanize.Bytes(int64(s.Bytes)), s.BytesFrom))
 	}
 	if n := len(sizes) - maxSizes; n > 0 {
 		parts = append(parts, fmt.Sprintf("%d more resources", n))

@@ -7,11 +7,11 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/internal/tools/command"
 	"github.com/weirproject/weir/measure/doctor"
-	"github.com/weirproject/weir/measure/doctor/audit"
 	"github.com/weirproject/weir/measure/doctor/cost"
+	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
 // paperWidth is the width of sentences if there is no terminal.
@@ -33,7 +33,7 @@ func newPrescription(out io.Writer) *prescription {
 }
 
 // print prints the totals, the clients with most requests, and the findings.
-func (p *prescription) print(r *doctor.Report, read audit.Counts, top int) error {
+func (p *prescription) print(r *doctor.Report, read evidence.Counts, top int) error {
 	p.paragraph("", totalsText(r))
 	v := newVerdict(r, read)
 	for _, text := range v.Gaps {
@@ -84,8 +84,8 @@ func (p *prescription) change(line string) {
 func totalsText(r *doctor.Report) string {
 	t := r.Totals
 	text := fmt.Sprintf("%s to %s UTC, requests: %s, of those LISTs: %s (%s in all), WATCHes: %s, refused (429): %s, failed (5xx): %s.",
-		r.From.Format(reportTime), r.To.Format(reportTime), quantity.Count(t.Requests), quantity.Count(t.Lists),
-		quantity.Seconds(t.ListSeconds), quantity.Count(t.Watches), quantity.Count(t.Refused), quantity.Count(t.Failed))
+		r.From.Format(reportTime), r.To.Format(reportTime), humanize.Count(t.Requests), humanize.Count(t.Lists),
+		humanize.Seconds(t.ListSeconds), humanize.Count(t.Watches), humanize.Count(t.Refused), humanize.Count(t.Failed))
 	most, at := uint32(0), 0
 	for i, n := range r.Rate.Lists {
 		if n > most {
@@ -94,7 +94,7 @@ func totalsText(r *doctor.Report) string {
 	}
 	if most > 0 {
 		width := time.Duration(r.Rate.Seconds * float64(time.Second))
-		text += fmt.Sprintf(" Most LISTs: %s in the %g s from %s.", quantity.Count(int64(most)), r.Rate.Seconds,
+		text += fmt.Sprintf(" Most LISTs: %s in the %g s from %s.", humanize.Count(int64(most)), r.Rate.Seconds,
 			r.From.Add(time.Duration(at)*width).Format(reportTime))
 	}
 	return text
@@ -107,7 +107,7 @@ func findingText(f doctor.Finding) string {
 		text = f.Client.String() + " " + text
 	}
 	if f.Objects > 0 {
-		text += fmt.Sprintf(" That is %s objects.", quantity.Count(f.Objects))
+		text += fmt.Sprintf(" That is %s objects.", humanize.Count(f.Objects))
 	}
 	return text
 }
@@ -123,7 +123,7 @@ func (p *prescription) table(r *doctor.Report, top int) error {
 	rows := [][]string{append(head, "MACHINES", "CLIENT")}
 	for _, c := range r.Clients[:min(len(r.Clients), top)] {
 		row := append(totalCells(c.Totals), costs(c.Cost)...)
-		rows = append(rows, append(row, quantity.Count(int64(c.Machines)), c.Client.String()))
+		rows = append(rows, append(row, humanize.Count(int64(c.Machines)), c.Client.String()))
 	}
 	if r.OthersClients > 0 {
 		row := append(totalCells(r.Others), costs(cost.Cost{})...)
@@ -148,8 +148,8 @@ func (p *prescription) rows(rows [][]string) error {
 
 func totalCells(t doctor.Totals) []string {
 	return []string{
-		quantity.Count(t.Requests), quantity.Count(t.Lists), quantity.Seconds(t.ListSeconds), quantity.Count(t.Watches),
-		quantity.Count(t.Refused),
+		humanize.Count(t.Requests), humanize.Count(t.Lists), humanize.Seconds(t.ListSeconds), humanize.Count(t.Watches),
+		humanize.Count(t.Refused),
 	}
 }
 

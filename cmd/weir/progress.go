@@ -9,7 +9,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 
-	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/internal/tools/command"
 )
 
@@ -74,7 +74,7 @@ func (p *progress) show(objects int, bytes int64) {
 
 func (p *progress) text(objects int, bytes int64, elapsed time.Duration) string {
 	rate := float64(objects) / max(elapsed.Seconds(), 1e-3)
-	return fmt.Sprintf("%s: %s %s, %s, %s/s", p.what, quantity.Count(int64(objects)), p.unit, quantity.Bytes(bytes), quantity.Count(int64(rate)))
+	return fmt.Sprintf("%s: %s %s, %s, %s/s", p.what, humanize.Count(int64(objects)), p.unit, humanize.Bytes(bytes), humanize.Count(int64(rate)))
 }
 
 // passed shows how much of a period has passed. If out is not a terminal, it prints one line at the

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/internal/tools/command"
 	"github.com/weirproject/weir/internal/tools/process"
 )
@@ -101,7 +101,7 @@ func demoUpstream(cmd *cobra.Command, args []string) (more []string, stop func()
 		stop()
 		return nil, nil, err
 	}
-	says := fmt.Sprintf("no cluster is configured: in front of an embedded API server with %s pods", quantity.Count(demoPods))
+	says := fmt.Sprintf("no cluster is configured: in front of an embedded API server with %s pods", humanize.Count(demoPods))
 	more = []string{"--kubeconfig=" + upstream, "--authentication-skip-lookup"} // it publishes no CAs
 	if !hasFlag(args, "--resources") {
 		more = append(more, "--resources=pods")

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/internal/testing/podsim"
 	"github.com/weirproject/weir/internal/tools/command"
 	"github.com/weirproject/weir/internal/tools/process"
@@ -66,7 +66,7 @@ func serve(cmd *cobra.Command, spec process.ServerSpec) error {
 	defer server.Close()
 	fmt.Fprintln(cmd.OutOrStdout(), server.URL)
 	fmt.Fprintf(cmd.ErrOrStderr(), "serving %s pods, %v changes a second; try: kubectl -s %s get pods -A, or %s watch pods -A -s %s\n",
-		quantity.Count(int64(spec.Pods)), spec.Churn, server.URL, cmd.Root().CommandPath(), server.URL)
+		humanize.Count(int64(spec.Pods)), spec.Churn, server.URL, cmd.Root().CommandPath(), server.URL)
 	if err := server.Wait(); ctx.Err() == nil {
 		return err // it ended on its own
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/weirproject/weir"
-	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/internal/tools/process"
 )
 
@@ -44,8 +44,8 @@ func (s syncSummary) report() syncReport {
 
 // String returns one line about the contents and the cost.
 func (s syncSummary) String() string {
-	return fmt.Sprintf("%s %s in sync after %s: %s on the wire, %s held (%s), %s", quantity.Count(int64(s.Objects)), s.resource,
-		quantity.Seconds(s.elapsed.Seconds()), quantity.Bytes(s.WireBytes), quantity.Bytes(s.Memory.Total()), purposes(s.Memory),
+	return fmt.Sprintf("%s %s in sync after %s: %s on the wire, %s held (%s), %s", humanize.Count(int64(s.Objects)), s.resource,
+		humanize.Seconds(s.elapsed.Seconds()), humanize.Bytes(s.WireBytes), humanize.Bytes(s.Memory.Total()), purposes(s.Memory),
 		plural(s.Requests, "request"))
 }
 
@@ -60,7 +60,7 @@ func purposes(m weir.Memory) string {
 		{"log", m.Log}, {"cursors", m.Cursors}, {"dictionary", m.Dictionary},
 	} {
 		if p.bytes > 0 {
-			parts = append(parts, p.name+" "+quantity.Bytes(p.bytes))
+			parts = append(parts, p.name+" "+humanize.Bytes(p.bytes))
 		}
 	}
 	if parts == nil {
@@ -74,5 +74,5 @@ func plural(n int64, thing string) string {
 	if n != 1 {
 		thing += "s"
 	}
-	return quantity.Count(n) + " " + thing
+	return humanize.Count(n) + " " + thing
 }

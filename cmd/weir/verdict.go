@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/measure/doctor"
-	"github.com/weirproject/weir/measure/doctor/audit"
+	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
 // verdict says which part of the logs a report covers. The JSON names are stable.
@@ -19,10 +19,10 @@ type verdict struct {
 }
 
 // newVerdict returns the verdict on a report.
-func newVerdict(r *doctor.Report, read audit.Counts) verdict {
+func newVerdict(r *doctor.Report, read evidence.Counts) verdict {
 	v := verdict{Gaps: skipped(read)}
 	if r.OthersClients > 0 {
-		v.Gaps = append(v.Gaps, fmt.Sprintf("Not counted separately, and not judged: the clients of %s requests.", quantity.Count(r.Others.Requests)))
+		v.Gaps = append(v.Gaps, fmt.Sprintf("Not counted separately, and not judged: the clients of %s requests.", humanize.Count(r.Others.Requests)))
 	}
 	v.Complete = len(v.Gaps) == 0
 	if r.Totals.Lists == 0 {
@@ -31,7 +31,7 @@ func newVerdict(r *doctor.Report, read audit.Counts) verdict {
 	if r.Totals.Watches == 0 {
 		v.Gaps = append(v.Gaps, "The log has no WATCHes: the audit policy may leave them out.")
 	}
-	v.Covers = fmt.Sprintf("events: %s, in lines: %s, from %s to %s UTC", quantity.Count(read.Events), quantity.Count(read.Lines),
+	v.Covers = fmt.Sprintf("events: %s, in lines: %s, from %s to %s UTC", humanize.Count(read.Events), humanize.Count(read.Lines),
 		r.From.Format(reportTime), r.To.Format(reportTime))
 	return v
 }
@@ -57,21 +57,21 @@ func (v *verdict) covered() string {
 }
 
 // skipped returns sentences about the parts of the logs that were not read, or nil.
-func skipped(read audit.Counts) (texts []string) {
+func skipped(read evidence.Counts) (texts []string) {
 	if read.Malformed > 0 {
 		var causes []string
 		for _, cause := range slices.Sorted(maps.Keys(read.Causes)) {
-			causes = append(causes, fmt.Sprintf("%s: %s", cause, quantity.Count(read.Causes[cause])))
+			causes = append(causes, fmt.Sprintf("%s: %s", cause, humanize.Count(read.Causes[cause])))
 		}
-		texts = append(texts, fmt.Sprintf("Skipped lines and objects that are not events: %s (%s).", quantity.Count(read.Malformed), strings.Join(causes, "; ")))
+		texts = append(texts, fmt.Sprintf("Skipped lines and objects that are not events: %s (%s).", humanize.Count(read.Malformed), strings.Join(causes, "; ")))
 	}
 	if read.TooLong > 0 {
-		texts = append(texts, fmt.Sprintf("Skipped events of more than %s without their objects: %s.", quantity.Bytes(audit.MaxLine),
-			quantity.Count(read.TooLong)))
+		texts = append(texts, fmt.Sprintf("Skipped events of more than %s without their objects: %s.", humanize.Bytes(evidence.MaxLine),
+			humanize.Count(read.TooLong)))
 	}
 	if read.Misdated > 0 {
 		texts = append(texts, fmt.Sprintf("Skipped events whose time contradicts the events around them: %s.",
-			quantity.Count(read.Misdated)))
+			humanize.Count(read.Misdated)))
 	}
 	for _, text := range read.Damaged {
 		texts = append(texts, "Damaged, and not read to the end: "+text+".")

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir"
-	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/internal/core/source"
 	"github.com/weirproject/weir/internal/tools/command"
 )
@@ -213,7 +213,7 @@ func (f *watchFlags) openOrEmbed(cmd *cobra.Command) (*cluster, error) {
 		}
 	}
 	if pods > 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "starting an embedded API server with %s simulated pods\n", quantity.Count(int64(pods)))
+		fmt.Fprintf(cmd.ErrOrStderr(), "starting an embedded API server with %s simulated pods\n", humanize.Count(int64(pods)))
 	}
 	return open(cmd.Context(), cmd.ErrOrStderr(), f.ClusterFlags, pods)
 }

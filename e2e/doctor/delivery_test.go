@@ -19,11 +19,11 @@ import (
 	"github.com/weirproject/weir/e2e/cluster"
 	"github.com/weirproject/weir/internal/testing/podsim"
 	"github.com/weirproject/weir/measure/doctor"
-	"github.com/weirproject/weir/measure/doctor/audit"
+	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
 const (
-	deliveredPods  = 1500 // a LIST of which is longer than audit.MaxLine
+	deliveredPods  = 1500 // a LIST of which is longer than evidence.MaxLine
 	deliveredLists = 3
 	webhook        = `{"kind":"Config","apiVersion":"v1","clusters":[{"name":"c","cluster":{"server":%q}}],` +
 		`"contexts":[{"name":"c","context":{"cluster":"c"}}],"current-context":"c"}`
@@ -90,17 +90,17 @@ func TestDelivery(t *testing.T) {
 func delivered(t *testing.T, path string) {
 	t.Helper()
 	info, err := os.Stat(path)
-	if err != nil || info.Size() < deliveredLists*audit.MaxLine {
+	if err != nil || info.Size() < deliveredLists*evidence.MaxLine {
 		t.Fatalf("%s is too small: %v", path, err)
 	}
-	logs, err := audit.NewMerge(t.Context(), []string{path}, nil)
+	logs, err := evidence.NewMerge(t.Context(), []string{path}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer logs.Close()
 	d := doctor.New(doctor.Options{})
 	for err == nil {
-		var e *audit.Event
+		var e *evidence.Event
 		if e, err = logs.Next(); err == nil {
 			d.Add(e)
 		}

@@ -21,7 +21,7 @@ import (
 	"github.com/weirproject/weir/e2e/cluster"
 	"github.com/weirproject/weir/internal/testing/podsim"
 	"github.com/weirproject/weir/measure/doctor"
-	"github.com/weirproject/weir/measure/doctor/audit"
+	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
 // deadline bounds every wait. It is generous: nothing is timed here.
@@ -171,7 +171,7 @@ func (s *script) counted(r *doctor.Report) {
 // examine reads a log that is being written.
 func examine(t *testing.T, log string) *doctor.Report {
 	t.Helper()
-	logs, err := audit.NewMerge(t.Context(), []string{log}, nil)
+	logs, err := evidence.NewMerge(t.Context(), []string{log}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

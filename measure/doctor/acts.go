@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weirproject/weir/measure/doctor/audit"
 	"github.com/weirproject/weir/measure/doctor/cost"
+	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
 const (
@@ -41,7 +41,7 @@ type acts struct {
 }
 
 // add counts a request about an object.
-func (a *acts) add(e *audit.Event) {
+func (a *acts) add(e *evidence.Event) {
 	a.hourly.add(e.Staged)
 	a.count++
 	a.latency += e.Latency()
@@ -51,7 +51,7 @@ func (a *acts) add(e *audit.Event) {
 
 // acted counts a request if it is a GET or a write of an object, or records an Event. A request
 // that names no object, such as an access review, cannot be cached or compared.
-func (u *usage) acted(e *audit.Event, v verb) {
+func (u *usage) acted(e *evidence.Event, v verb) {
 	failed := e.Code >= 400 && e.Code != 404 && e.Code != 409
 	if failed || len(e.Object.Resource) == 0 || len(e.Object.Name) == 0 && !isEvents(u.resource) {
 		return
@@ -74,7 +74,7 @@ func (u *usage) acted(e *audit.Event, v verb) {
 }
 
 // appendObject appends the namespace and the name of an object.
-func appendObject(dst []byte, o audit.Object) []byte {
+func appendObject(dst []byte, o evidence.Object) []byte {
 	dst = append(dst, o.Namespace[:min(len(o.Namespace), maxName)]...)
 	return append(append(dst, '/'), o.Name[:min(len(o.Name), maxName)]...)
 }

@@ -5,7 +5,7 @@ import (
 	"container/heap"
 	"strings"
 
-	"github.com/weirproject/weir/measure/doctor/audit"
+	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
 // maxName bounds the names of users and user agents, which clients choose.
@@ -69,7 +69,7 @@ func (c *client) impersonatedBy(via []byte) {
 }
 
 // appendUser appends the user that an event counts for.
-func appendUser(dst []byte, e *audit.Event) []byte {
+func appendUser(dst []byte, e *evidence.Event) []byte {
 	if bytes.HasPrefix(e.User, []byte("system:node:")) {
 		return append(dst, nodes...)
 	}
@@ -93,7 +93,7 @@ func appendAgent(dst, agent []byte) []byte {
 
 // appendResource appends kubectl's name of the resource, with the subresource, or "-" if the
 // request is not about a resource.
-func appendResource(dst []byte, o audit.Object) []byte {
+func appendResource(dst []byte, o evidence.Object) []byte {
 	if len(o.Resource) == 0 {
 		return append(dst, '-')
 	}
@@ -164,7 +164,7 @@ func (h *byWeight) Pop() any {
 
 // find returns the client of an event, and adds the weight to it. A new client beyond the limit
 // replaces the one with the least weight, and inherits that weight.
-func (cs *clients) find(e *audit.Event, weight int64) *client {
+func (cs *clients) find(e *evidence.Event, weight int64) *client {
 	cs.key = append(appendUser(cs.key[:0], e), 0)
 	user := len(cs.key) - 1
 	cs.key = appendAgent(cs.key, e.Agent)

@@ -4,8 +4,8 @@
 package doctor
 
 import (
-	"github.com/weirproject/weir/measure/doctor/audit"
 	"github.com/weirproject/weir/measure/doctor/cost"
+	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
 // Options have what the logs do not say. The zero value has no sizes.
@@ -58,10 +58,10 @@ func New(o Options) *Doctor {
 // Add counts an event. It does not retain the event's bytes. A request counts once: when its
 // response is complete, or when it has started if it is a WATCH that is open at the end of the log.
 // Events should be in the order of their stages' times, except for a few seconds.
-func (d *Doctor) Add(e *audit.Event) {
+func (d *Doctor) Add(e *evidence.Event) {
 	switch string(e.Stage) {
-	case audit.StageResponseComplete:
-	case audit.StageResponseStarted:
+	case evidence.StageResponseComplete:
+	case evidence.StageResponseStarted:
 		if verbOf(e.Verb) == verbWatch {
 			d.started(e)
 		}
@@ -101,7 +101,7 @@ func (d *Doctor) Add(e *audit.Event) {
 	switch verb {
 	case verbWatch:
 		if e.Code < 400 {
-			d.census.watched(string(d.resource), selectionOf(e, audit.ParseQuery(e.URI)), d.since(e.Begun()))
+			d.census.watched(string(d.resource), selectionOf(e, evidence.ParseQuery(e.URI)), d.since(e.Begun()))
 		}
 	case verbCreate, verbUpdate, verbPatch, verbDelete:
 		if ofObject(e.Object.Subresource) && string(e.User) != server {
@@ -114,7 +114,7 @@ func (d *Doctor) Add(e *audit.Event) {
 func (d *Doctor) since(begun int64) float64 { return float64(d.last-max(begun, d.first)) / 1e6 }
 
 // count counts an event in totals.
-func (d *Doctor) count(t *Totals, e *audit.Event, verb verb) {
+func (d *Doctor) count(t *Totals, e *evidence.Event, verb verb) {
 	t.Requests++
 	switch verb {
 	case verbList:

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirproject/weir/measure/doctor/audit"
+	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
 // All culprits are named, each for what it does, and no other client.
@@ -132,7 +132,7 @@ func TestEmpty(t *testing.T) {
 func TestHeavyHittersStay(t *testing.T) {
 	d := New(Options{})
 	d.clients.limit = 32
-	e := &audit.Event{Stage: []byte(audit.StageResponseComplete), Object: audit.Object{Resource: []byte("pods")}}
+	e := &evidence.Event{Stage: []byte(evidence.StageResponseComplete), Object: evidence.Object{Resource: []byte("pods")}}
 	for i := range 20_000 {
 		e.Staged = int64(i) * 1e6
 		e.User, e.Verb = fmt.Append(nil, "rare-", i), []byte("get")
@@ -172,12 +172,12 @@ func TestHeavyHittersStay(t *testing.T) {
 func TestOpenWatchesOfClientsThatAreGone(t *testing.T) {
 	d := New(Options{})
 	d.clients.limit = 8
-	e := &audit.Event{Object: audit.Object{Resource: []byte("pods")}}
+	e := &evidence.Event{Object: evidence.Object{Resource: []byte("pods")}}
 	for i := range 1000 {
 		e.Staged, e.User, e.AuditID = int64(i+1)*1e6, fmt.Append(nil, "user-", i), fmt.Append(nil, "id-", i)
-		e.Stage, e.Verb = []byte(audit.StageResponseStarted), []byte("watch")
+		e.Stage, e.Verb = []byte(evidence.StageResponseStarted), []byte("watch")
 		d.Add(e)
-		e.Stage, e.Verb = []byte(audit.StageResponseComplete), []byte("list")
+		e.Stage, e.Verb = []byte(evidence.StageResponseComplete), []byte("list")
 		d.Add(e)
 	}
 	r := d.Report()
@@ -193,14 +193,14 @@ func TestOpenWatchesOfClientsThatAreGone(t *testing.T) {
 // Of more WATCHes that are open than are kept, those that must be over make room.
 func TestOpenWatchesMakeRoom(t *testing.T) {
 	d := New(Options{})
-	e := &audit.Event{Object: audit.Object{Resource: []byte("pods")}, Verb: []byte("watch"), User: []byte("one")}
+	e := &evidence.Event{Object: evidence.Object{Resource: []byte("pods")}, Verb: []byte("watch"), User: []byte("one")}
 	for hour := range int64(3) {
 		for i := range int64(maxOpenWatches / 2) {
-			e.Staged, e.AuditID, e.Stage = (2*hour+1)*3600e6+i, fmt.Append(nil, hour, " ", i), []byte(audit.StageResponseStarted)
+			e.Staged, e.AuditID, e.Stage = (2*hour+1)*3600e6+i, fmt.Append(nil, hour, " ", i), []byte(evidence.StageResponseStarted)
 			d.Add(e)
 		}
 	}
-	e.Stage, e.AuditID = []byte(audit.StageResponseComplete), []byte("ended")
+	e.Stage, e.AuditID = []byte(evidence.StageResponseComplete), []byte("ended")
 	d.Add(e)
 	if n := d.Report().Totals.Watches; n != maxOpenWatches/2+1 {
 		t.Errorf("%d WATCHes, want %d", n, maxOpenWatches/2+1)
@@ -210,7 +210,7 @@ func TestOpenWatchesMakeRoom(t *testing.T) {
 // Of more resources than can be told apart, the rest is counted, and nothing is found in it.
 func TestOtherResources(t *testing.T) {
 	d := New(Options{})
-	e := &audit.Event{Stage: []byte(audit.StageResponseComplete), Verb: []byte("list"), User: []byte("one")}
+	e := &evidence.Event{Stage: []byte(evidence.StageResponseComplete), Verb: []byte("list"), User: []byte("one")}
 	for i := range maxUsages + 1000 {
 		e.Staged = int64(i+1) * 1e6
 		e.Object.Resource = fmt.Append(nil, "kind-", i)

@@ -3,8 +3,8 @@ package doctor
 import (
 	"fmt"
 
-	"github.com/weirproject/weir/internal/core/quantity"
-	"github.com/weirproject/weir/measure/doctor/apimetrics"
+	"github.com/weirproject/weir/internal/core/humanize"
+	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
 const (
@@ -23,7 +23,7 @@ var etcdKind = &kind{
 // to 7.5 minutes, to compare them with the watch cache. It counts a check when that ends; if there
 // are no LISTs, the last check may still run. LISTs of Events may be counted as requests of another
 // group, events.k8s.io, which has the same objects.
-func findEtcd(r *apimetrics.Resource, seconds float64) (Finding, bool) {
+func findEtcd(r *evidence.ResourceMetrics, seconds float64) (Finding, bool) {
 	read, lists := r.Etcd.Read-r.Checks*r.Objects, r.Etcd.Lists
 	if r.Lists < 1 {
 		read -= r.Objects
@@ -34,7 +34,7 @@ func findEtcd(r *apimetrics.Resource, seconds float64) (Finding, bool) {
 	return Finding{
 		Count: int64(lists), Seconds: r.ListSeconds, Objects: int64(read),
 		Text: fmt.Sprintf("%s LISTs of %s read %s objects from etcd, which the watch cache could not or may not answer",
-			quantity.Rounded(lists), r.Name, quantity.Rounded(read)),
+			humanize.Rounded(lists), r.Name, humanize.Rounded(read)),
 		Remedy: "resourceVersion=0, or an informer; servers before 1.31 answer no LIST without resourceVersion from their cache",
 	}, read >= perMinute(etcdObjects, seconds) && lists >= 1
 }

@@ -3,7 +3,7 @@ package doctor
 import (
 	"fmt"
 
-	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/core/humanize"
 )
 
 const FindingEvents = "events"
@@ -27,8 +27,8 @@ func findEvents(u subject) (Finding, bool) {
 	}
 	return Finding{
 		Count: u.writes.count, Seconds: u.writes.latency.Seconds(),
-		Text: fmt.Sprintf("records up to %s Events a second%s: %s writes%s", quantity.Number(rate/3600), where,
-			quantity.Count(u.writes.count), u.d.sentTo(u.resource)),
+		Text: fmt.Sprintf("records up to %s Events a second%s: %s writes%s", humanize.Number(rate/3600), where,
+			humanize.Count(u.writes.count), u.d.sentTo(u.resource)),
 		Remedy: "record an Event where a state changes, not each time it is looked at; client-go's EventBroadcaster counts " +
 			"repetitions in one Event, and drops what is more than one in 5 minutes of an object: use one broadcaster for all",
 	}, true

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/weirproject/weir/internal/core/quantity"
-	"github.com/weirproject/weir/measure/doctor/apimetrics"
+	"github.com/weirproject/weir/internal/core/humanize"
+	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
 const (
@@ -37,10 +37,10 @@ var failingKind = &kind{
 }
 
 // findFailed finds LISTs that fail.
-func findFailed(r *apimetrics.Resource, seconds float64) (Finding, bool) {
+func findFailed(r *evidence.ResourceMetrics, seconds float64) (Finding, bool) {
 	return Finding{
 		Count: int64(r.FailedLists), Seconds: r.ListSeconds,
-		Text:   fmt.Sprintf("%s LISTs of %s failed (5xx), of %s", quantity.Rounded(r.FailedLists), r.Name, quantity.Rounded(r.Lists)),
+		Text:   fmt.Sprintf("%s LISTs of %s failed (5xx), of %s", humanize.Rounded(r.FailedLists), r.Name, humanize.Rounded(r.Lists)),
 		Remedy: "pages (limit=500) or resourceVersion=0, if they fail for taking longer than a minute",
 	}, r.FailedLists >= perMinute(failedPerMinute, seconds)
 }
@@ -53,8 +53,8 @@ func findFailing(u subject) (Finding, bool) {
 	}
 	return Finding{
 		Count: n, Seconds: took.Seconds(),
-		Text: fmt.Sprintf("LISTs %s in vain: %s of %s LISTs failed with 5xx, after %s on average", u.resource, quantity.Count(n),
-			quantity.Count(u.tally[verbList].requests), quantity.Seconds(took.Seconds()/float64(n))),
+		Text: fmt.Sprintf("LISTs %s in vain: %s of %s LISTs failed with 5xx, after %s on average", u.resource, humanize.Count(n),
+			humanize.Count(u.tally[verbList].requests), humanize.Seconds(took.Seconds()/float64(n))),
 		Remedy: "LIST in pages, with limit, or from the watch cache, with resourceVersion=0; find in the server's log why they fail",
 	}, true
 }

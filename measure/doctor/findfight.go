@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weirproject/weir/internal/core/quantity"
-	"github.com/weirproject/weir/measure/doctor/audit"
+	"github.com/weirproject/weir/internal/core/humanize"
+	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
 const (
@@ -116,10 +116,10 @@ func (d *Doctor) fight(o *fight, clients map[int64]*client) (Finding, bool) {
 		what += fmt.Sprintf(" and %d more objects", n)
 	}
 	if o.conflicts > 0 {
-		conflicts = fmt.Sprintf("; %s more were conflicts (409)", quantity.Count(o.conflicts))
+		conflicts = fmt.Sprintf("; %s more were conflicts (409)", humanize.Count(o.conflicts))
 	}
 	f.Text = fmt.Sprintf("overwrites %s in turn with %s: %s writes, up to %s an hour, of which %.0f%% follow one of another writer%s%s",
-		what, strings.Join(names, ", "), quantity.Count(o.writes), quantity.Count(int64(d.perHour(o.busiest))),
+		what, strings.Join(names, ", "), humanize.Count(o.writes), humanize.Count(int64(d.perHour(o.busiest))),
 		100*float64(o.turns)/float64(o.writes), d.sentTo(w.resource), conflicts)
 	f.Remedy = "have one of them own the object, or each its own fields, by server-side apply; until then stop one of them"
 	if d.options.Model != nil {
@@ -169,7 +169,7 @@ type objects struct {
 }
 
 // add counts a write.
-func (o *objects) add(e *audit.Event, c *client, resource []byte) {
+func (o *objects) add(e *evidence.Event, c *client, resource []byte) {
 	if len(e.Object.Name) == 0 || e.Refused() || e.Code >= 400 && e.Code != 409 {
 		return
 	}
@@ -192,7 +192,7 @@ func (o *objects) add(e *audit.Event, c *client, resource []byte) {
 }
 
 // add counts a write of the object.
-func (w *objectWrites) add(e *audit.Event, by writer) {
+func (w *objectWrites) add(e *evidence.Event, by writer) {
 	w.hourly.add(e.Staged)
 	w.weight++
 	w.latency += e.Latency()

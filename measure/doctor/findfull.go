@@ -3,8 +3,8 @@ package doctor
 import (
 	"fmt"
 
-	"github.com/weirproject/weir/internal/core/quantity"
-	"github.com/weirproject/weir/measure/doctor/apimetrics"
+	"github.com/weirproject/weir/internal/core/humanize"
+	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
 const (
@@ -21,12 +21,12 @@ var fullKind = &kind{
 }
 
 // findFull finds LISTs that return half of all objects and more.
-func findFull(r *apimetrics.Resource, seconds float64) (Finding, bool) {
+func findFull(r *evidence.ResourceMetrics, seconds float64) (Finding, bool) {
 	n, returned := r.Cache.Lists+r.Etcd.Lists, r.Returned()
 	return Finding{
 		Count: int64(n), Seconds: r.ListSeconds, Objects: int64(r.Read()),
 		Text: fmt.Sprintf("%s LISTs of %s returned %s objects, of %s that there are, in %s: a client LISTs all of them again and again",
-			quantity.Rounded(n), r.Name, quantity.Rounded(returned), quantity.Rounded(r.Objects), quantity.Bytes(int64(r.ListBytes))),
+			humanize.Rounded(n), r.Name, humanize.Rounded(returned), humanize.Rounded(r.Objects), humanize.Bytes(int64(r.ListBytes))),
 		Remedy: "an informer, which LISTs once and then WATCHes",
 	}, n >= perMinute(fullLists, seconds) && returned >= max(perMinute(fullObjects, seconds), r.Objects/2*n) && r.Objects > 0
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/core/humanize"
 )
 
 const (
@@ -49,7 +49,7 @@ func findGets(u subject) (Finding, bool) {
 	return Finding{
 		Count: u.gets.count, Seconds: u.gets.latency.Seconds(),
 		Text: fmt.Sprintf("GETs %s up to %s times a second%s: %s GETs of about %s objects", u.resource,
-			quantity.Number(rate/3600), where, quantity.Count(u.gets.count), quantity.Count(int64(u.gets.objects.count()))),
+			humanize.Number(rate/3600), where, humanize.Count(u.gets.count), humanize.Count(int64(u.gets.objects.count()))),
 		Remedy: "hold an informer and read its cache; of one object it is a WATCH with fieldSelector=metadata.name=NAME",
 	}, true
 }

@@ -3,7 +3,7 @@ package doctor
 import (
 	"fmt"
 
-	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/core/humanize"
 )
 
 const (
@@ -38,7 +38,7 @@ func findNodes(u subject) (Finding, bool) {
 	return Finding{
 		Count: p.count, Seconds: p.latency.Seconds(), whole: p.count,
 		Text: fmt.Sprintf("LISTs all %s from about %s machines: %s LISTs%s", u.resource,
-			quantity.Count(p.machines()), quantity.Count(p.count), p.sort()),
+			humanize.Count(p.machines()), humanize.Count(p.count), p.sort()),
 		Remedy: "ask with fieldSelector=spec.nodeName=NODE, or have one replica ask for all",
 	}, true
 }

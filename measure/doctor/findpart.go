@@ -3,7 +3,7 @@ package doctor
 import (
 	"fmt"
 
-	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/core/humanize"
 )
 
 const (
@@ -53,11 +53,11 @@ func findPart(u subject) (Finding, bool) {
 		return Finding{}, false
 	}
 	if rhythm == "" {
-		rhythm = quantity.Number(max(p.perHour(), float64(p.hourly.busiest))/60) + " times a minute"
+		rhythm = humanize.Number(max(p.perHour(), float64(p.hourly.busiest))/60) + " times a minute"
 	}
 	return Finding{
 		Count: p.count, Seconds: p.latency.Seconds(),
-		Text:   fmt.Sprintf("LISTs %s %s %s: %s LISTs%s", u.resource, how, rhythm, quantity.Count(p.count), p.sort()),
+		Text:   fmt.Sprintf("LISTs %s %s %s: %s LISTs%s", u.resource, how, rhythm, humanize.Count(p.count), p.sort()),
 		Remedy: "hold an informer with an index and look the objects up in it",
 	}, true
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/core/humanize"
 )
 
 const (
@@ -57,13 +57,13 @@ func findPolling(u subject) (Finding, bool) {
 	case explains:
 		return Finding{}, false
 	case regular:
-		rhythm = fmt.Sprintf("every %s (%.0f%% of the intervals)", quantity.Duration(every), 100*share)
+		rhythm = fmt.Sprintf("every %s (%.0f%% of the intervals)", humanize.Duration(every), 100*share)
 	case rhythm == "":
-		rhythm = fmt.Sprintf("%s times an hour", quantity.Number(p.perHour()))
+		rhythm = fmt.Sprintf("%s times an hour", humanize.Number(p.perHour()))
 	}
 	f := Finding{
 		Count: p.count, Seconds: p.latency.Seconds(), whole: p.count,
-		Text:   fmt.Sprintf("LISTs all %s %s: %s LISTs%s", u.resource, rhythm, quantity.Count(p.count), p.sort()),
+		Text:   fmt.Sprintf("LISTs all %s %s: %s LISTs%s", u.resource, rhythm, humanize.Count(p.count), p.sort()),
 		Remedy: "hold an informer and read its cache; where it must poll, ask with resourceVersion=0",
 	}
 	if 2*p.initial > p.count {

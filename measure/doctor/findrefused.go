@@ -8,9 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weirproject/weir/internal/core/quantity"
-	"github.com/weirproject/weir/measure/doctor/apimetrics"
-	"github.com/weirproject/weir/measure/doctor/audit"
+	"github.com/weirproject/weir/internal/core/humanize"
+	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
 const FindingRefused = "refused"
@@ -46,17 +45,17 @@ type seats struct {
 }
 
 // findRefused finds requests that were refused with 429.
-func findRefused(l *apimetrics.Level, _ float64) (Finding, bool) {
+func findRefused(l *evidence.LevelMetrics, _ float64) (Finding, bool) {
 	total, schemas := 0.0, []string{}
 	for _, schema := range slices.SortedFunc(maps.Keys(l.Rejected), func(a, b string) int {
 		return cmp.Or(cmp.Compare(l.Rejected[b], l.Rejected[a]), cmp.Compare(a, b))
 	}) {
 		total += l.Rejected[schema]
-		schemas = append(schemas, quantity.Rounded(l.Rejected[schema])+" "+schema)
+		schemas = append(schemas, humanize.Rounded(l.Rejected[schema])+" "+schema)
 	}
 	return Finding{
 		Count: int64(total),
-		Text: fmt.Sprintf("%s requests of priority level %s were refused (429): by flow schema %s", quantity.Rounded(total), l.Name,
+		Text: fmt.Sprintf("%s requests of priority level %s were refused (429): by flow schema %s", humanize.Rounded(total), l.Name,
 			strings.Join(schemas[:min(len(schemas), 3)], ", ")),
 		Remedy: "an audit log shows who had the seats (weir doctor AUDIT-LOG); a FlowSchema of its own keeps one client from the others",
 	}, total >= 1
@@ -74,7 +73,7 @@ func (d *Doctor) refusals() []Finding {
 		Remedy: "make those LISTs fewer; until then give that client a FlowSchema and " +
 			"PriorityLevelConfiguration of its own",
 	}
-	text := fmt.Sprintf("%s requests were refused with 429, %s", quantity.Count(d.total.Refused), d.mostRefused())
+	text := fmt.Sprintf("%s requests were refused with 429, %s", humanize.Count(d.total.Refused), d.mostRefused())
 	if len(takers) == 0 || takers[0].millis < max(seatShare*all, d.minSeatMillis()) {
 		f.Text = text + "; no client's LISTs stand out meanwhile"
 		f.Remedy = "look for the priority level whose queues were full: apiserver_flowcontrol_rejected_requests_total"
@@ -119,7 +118,7 @@ func (d *Doctor) mostRefused() string {
 	most := slices.MaxFunc(d.clients.least, func(a, b *client) int {
 		return cmp.Or(cmp.Compare(a.total.Refused, b.total.Refused), cmp.Compare(b.name.String(), a.name.String()))
 	})
-	return fmt.Sprintf("%s of those of %s", quantity.Count(most.total.Refused), most.name)
+	return fmt.Sprintf("%s of those of %s", humanize.Count(most.total.Refused), most.name)
 }
 
 // minSeatMillis returns the least milliseconds of a client that is named.
@@ -135,7 +134,7 @@ func (d *Doctor) minSeatMillis() float64 {
 
 // addSeat records when a LIST had a seat, which it does not have while it waits or if it is
 // refused.
-func (c *client) addSeat(clock *clock, e *audit.Event) {
+func (c *client) addSeat(clock *clock, e *evidence.Event) {
 	if e.Refused() {
 		return
 	}

@@ -3,7 +3,7 @@ package doctor
 import (
 	"fmt"
 
-	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/core/humanize"
 )
 
 const (
@@ -48,7 +48,7 @@ func findRelist(u subject) (Finding, bool) {
 	f := Finding{
 		Count: lists, whole: u.whole.total(),
 		Text: fmt.Sprintf("LISTs %s again after each WATCH: %s LISTs, and %s of %s WATCHes were over within a minute%s",
-			u.resource, quantity.Count(lists), quantity.Count(w.Short), quantity.Count(w.Ended), w.expired()),
+			u.resource, humanize.Count(lists), humanize.Count(w.Short), humanize.Count(w.Ended), w.expired()),
 		Remedy: "resume the WATCH from the last resourceVersion, with bookmarks; find what ends it: " +
 			"a proxy's idle timeout, a client's deadline, a crash loop",
 	}

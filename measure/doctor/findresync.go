@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/core/humanize"
 )
 
 const (
@@ -58,7 +58,7 @@ func findResync(u subject) (Finding, bool) {
 			continue
 		}
 		f := Finding{Count: p.count, Seconds: p.latency.Seconds(), whole: u.ofAll(p)}
-		every, seen := quantity.Duration(r.every), fmt.Sprintf("seen %d times", r.seen)
+		every, seen := humanize.Duration(r.every), fmt.Sprintf("seen %d times", r.seen)
 		f.Remedy = "set the resync period to 0 and drop the LIST, or LIST from the informer's cache; "
 		points := "a resync that LISTs, or a timer that does"
 		if isNear(r.every.Microseconds(), resyncDefault.Microseconds()) {
@@ -77,7 +77,7 @@ func findResync(u subject) (Finding, bool) {
 			seen = "seen twice, not proven"
 		}
 		f.Text = fmt.Sprintf("LISTs %s in bursts every %s, %s: bursts of %s LISTs%s. That points to %s",
-			u.resource, every, seen, quantity.Count(r.lists/r.seen), p.sort(), points)
+			u.resource, every, seen, humanize.Count(r.lists/r.seen), p.sort(), points)
 		return f, true
 	}
 	return Finding{}, false
@@ -105,5 +105,5 @@ func (p *pattern) inBursts(explained explain) (text string, explains bool) {
 	if len(b.kept) == 2 && explained(&b.kept[0], b.kept[1]) {
 		return "", true
 	}
-	return fmt.Sprintf("in %d bursts of %s", b.n, quantity.Count(b.sum/b.n)), false
+	return fmt.Sprintf("in %d bursts of %s", b.n, humanize.Count(b.sum/b.n)), false
 }

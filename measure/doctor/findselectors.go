@@ -3,8 +3,8 @@ package doctor
 import (
 	"fmt"
 
-	"github.com/weirproject/weir/internal/core/quantity"
-	"github.com/weirproject/weir/measure/doctor/apimetrics"
+	"github.com/weirproject/weir/internal/core/humanize"
+	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
 const (
@@ -21,12 +21,12 @@ var selectorsKind = &kind{
 }
 
 // findSelectors finds LISTs that look at many objects for each that they return.
-func findSelectors(r *apimetrics.Resource, seconds float64) (Finding, bool) {
+func findSelectors(r *evidence.ResourceMetrics, seconds float64) (Finding, bool) {
 	l := r.Cache
 	return Finding{
 		Count: int64(l.Lists), Seconds: r.ListSeconds, Objects: int64(l.Read),
 		Text: fmt.Sprintf("LISTs of %s looked at %s objects to return %s: selectors, which the watch cache has no index for",
-			r.Name, quantity.Rounded(l.Read), quantity.Rounded(l.Returned)),
+			r.Name, humanize.Rounded(l.Read), humanize.Rounded(l.Returned)),
 		Remedy: "an informer with an index, in the client; or one by spec.nodeName, which kube-apiserver has an index for",
 	}, l.Read >= perMinute(selectorReads, seconds) && l.Read >= selectorRatio*max(l.Returned, 1)
 }

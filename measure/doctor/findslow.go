@@ -3,8 +3,8 @@ package doctor
 import (
 	"fmt"
 
-	"github.com/weirproject/weir/internal/core/quantity"
-	"github.com/weirproject/weir/measure/doctor/apimetrics"
+	"github.com/weirproject/weir/internal/core/humanize"
+	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
 const FindingSlow = "slow"
@@ -17,11 +17,11 @@ var slowKind = &kind{
 }
 
 // findSlow finds WATCHes that the server closed because their clients did not read them.
-func findSlow(r *apimetrics.Resource, _ float64) (Finding, bool) {
+func findSlow(r *evidence.ResourceMetrics, _ float64) (Finding, bool) {
 	return Finding{
 		Count: int64(r.SlowWatches), Objects: int64(r.SlowWatches * r.Objects),
 		Text: fmt.Sprintf("%s WATCHes of %s were closed because their clients read too slowly; each of them most likely LISTs again",
-			quantity.Rounded(r.SlowWatches), r.Name),
+			humanize.Rounded(r.SlowWatches), r.Name),
 		Remedy: "clients that read while their handlers work, and less at once",
 	}, r.SlowWatches >= 1
 }

@@ -3,8 +3,8 @@ package doctor
 import (
 	"fmt"
 
-	"github.com/weirproject/weir/internal/core/quantity"
-	"github.com/weirproject/weir/measure/doctor/apimetrics"
+	"github.com/weirproject/weir/internal/core/humanize"
+	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
 const (
@@ -21,11 +21,11 @@ var waitingKind = &kind{
 }
 
 // findWaiting finds requests that waited for seats.
-func findWaiting(l *apimetrics.Level, seconds float64) (Finding, bool) {
+func findWaiting(l *evidence.LevelMetrics, seconds float64) (Finding, bool) {
 	return Finding{
 		Count: int64(l.Waited), Seconds: l.WaitSeconds,
 		Text: fmt.Sprintf("%s requests of priority level %s waited for seats, %.2f s on average; %s of %s seats are in use",
-			quantity.Rounded(l.Waited), l.Name, l.WaitSeconds/l.Waited, quantity.Rounded(l.Seats), quantity.Rounded(l.Limit)),
+			humanize.Rounded(l.Waited), l.Name, l.WaitSeconds/l.Waited, humanize.Rounded(l.Seats), humanize.Rounded(l.Limit)),
 		Remedy: "fewer and smaller LISTs in this level: see the findings above",
 	}, l.Waited >= perMinute(waitedCount, seconds) && l.WaitSeconds >= waitedAverage*l.Waited
 }

@@ -3,8 +3,8 @@ package doctor
 import (
 	"fmt"
 
-	"github.com/weirproject/weir/internal/core/quantity"
-	"github.com/weirproject/weir/measure/doctor/apimetrics"
+	"github.com/weirproject/weir/internal/core/humanize"
+	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
 const (
@@ -44,7 +44,7 @@ var watchesKind = &kind{
 
 // findShort finds WATCHes that end early. Their average life is the number of open ones, divided by
 // how many end in a second.
-func findShort(r *apimetrics.Resource, seconds float64) (Finding, bool) {
+func findShort(r *evidence.ResourceMetrics, seconds float64) (Finding, bool) {
 	if r.EndedWatches < perMinute(endedPerMinute, seconds) {
 		return Finding{}, false
 	}
@@ -52,7 +52,7 @@ func findShort(r *apimetrics.Resource, seconds float64) (Finding, bool) {
 	return Finding{
 		Count: int64(r.EndedWatches),
 		Text: fmt.Sprintf("%s WATCHes of %s ended, of %s that are open: they live for %.1f s on average",
-			quantity.Rounded(r.EndedWatches), r.Name, quantity.Rounded(r.OpenWatches), life),
+			humanize.Rounded(r.EndedWatches), r.Name, humanize.Rounded(r.OpenWatches), life),
 		Remedy: "WATCHes with a timeout of minutes, which are resumed from their last resourceVersion; look for a proxy that cuts idle connections",
 	}, life < shortLife
 }
@@ -66,7 +66,7 @@ func findWatches(u subject) (Finding, bool) {
 	return Finding{
 		Count: w.Short,
 		Text: fmt.Sprintf("ends its WATCHes of %s early: %s of %s were over within a minute, after %s on average%s",
-			u.resource, quantity.Count(w.Short), quantity.Count(w.Ended), quantity.Seconds(w.Seconds/float64(w.Ended)), w.expired()),
+			u.resource, humanize.Count(w.Short), humanize.Count(w.Ended), humanize.Seconds(w.Seconds/float64(w.Ended)), w.expired()),
 		Remedy: "let WATCHes last 5 to 10 minutes: raise the client's timeoutSeconds, " +
 			"or the idle timeout of the load balancer before the API server",
 	}, true

@@ -3,7 +3,7 @@ package doctor
 import (
 	"fmt"
 
-	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/core/humanize"
 )
 
 const FindingWrites = "writes"
@@ -29,7 +29,7 @@ func findWrites(u subject) (Finding, bool) {
 	return Finding{
 		Count: u.writes.count, Seconds: u.writes.latency.Seconds(),
 		Text: fmt.Sprintf("writes %s again and again: %s writes of about %s objects, each of them up to %s times an hour%s",
-			u.resource, quantity.Count(u.writes.count), quantity.Count(int64(u.writes.objects.count())), quantity.Number(object), u.d.sentTo(u.resource)),
+			u.resource, humanize.Count(u.writes.count), humanize.Count(int64(u.writes.objects.count())), humanize.Number(object), u.d.sentTo(u.resource)),
 		Remedy: "compare before the write, and write only what has changed; keep times and counters that always change out of the object; " +
 			"for a lock use a Lease, which few clients WATCH",
 	}, true
@@ -37,7 +37,7 @@ func findWrites(u subject) (Finding, bool) {
 
 // sentTo describes how many WATCHes a write is sent to.
 func (d *Doctor) sentTo(resource string) string {
-	return fmt.Sprintf(", sent to %s WATCHes each", quantity.Number(d.receivers(resource)))
+	return fmt.Sprintf(", sent to %s WATCHes each", humanize.Number(d.receivers(resource)))
 }
 
 // writeBatch returns n writes of a resource.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weirproject/weir/measure/doctor/apimetrics"
+	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
 // Finding is something that a client does, what it costs and what to do about it.
@@ -43,8 +43,8 @@ type kind struct {
 	findAll func(d *Doctor) []Finding
 
 	// The finders for metrics, for what happened within some seconds, and the row of docs/doctor.md.
-	ofResource             func(r *apimetrics.Resource, seconds float64) (Finding, bool)
-	ofLevel                func(l *apimetrics.Level, seconds float64) (Finding, bool)
+	ofResource             func(r *evidence.ResourceMetrics, seconds float64) (Finding, bool)
+	ofLevel                func(l *evidence.LevelMetrics, seconds float64) (Finding, bool)
 	metricsDo, metricsFrom string
 
 	// change returns the line of Go to write. u is nil if only the resource is known.
@@ -181,12 +181,12 @@ func byCost(a, b Finding) int {
 
 // Live is what a running server did in a period, by its metrics, and what stands out.
 type Live struct {
-	*apimetrics.Report
+	*evidence.MetricsReport
 	Findings []Finding `json:"findings"` // the costliest first; never null; without clients
 }
 
 // NewLive finds what stands out in a report on metrics. Clients have no names there.
-func NewLive(r *apimetrics.Report) *Live {
+func NewLive(r *evidence.MetricsReport) *Live {
 	l := &Live{r, []Finding{}}
 	add := func(k *kind, resource string, f Finding, found bool) {
 		if !found {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirproject/weir/measure/doctor/apimetrics"
+	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
 // head is what every server counts.
@@ -17,9 +17,9 @@ apiserver_request_total{code="200",group="",resource="pods",subresource="",verb=
 `
 
 // sampled reads a sample, after head.
-func sampled(t *testing.T, lines ...string) *apimetrics.Sample {
+func sampled(t *testing.T, lines ...string) *evidence.Sample {
 	t.Helper()
-	s, err := apimetrics.Read(strings.NewReader(head + strings.Join(lines, "\n") + "\n"))
+	s, err := evidence.ReadMetrics(strings.NewReader(head + strings.Join(lines, "\n") + "\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func sampled(t *testing.T, lines ...string) *apimetrics.Sample {
 // after, each with its resource.
 func foundLive(t *testing.T, seconds float64, before, after []string) []string {
 	t.Helper()
-	r, err := apimetrics.Compare(sampled(t, before...), sampled(t, after...), seconds, 1.7e9+3600)
+	r, err := evidence.CompareMetrics(sampled(t, before...), sampled(t, after...), seconds, 1.7e9+3600)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestConsistencyChecks(t *testing.T) {
 			objects: 15_000, fmt.Sprintf(checks, c.status): c.checks, lists: c.requests, "apiserver_storage_list_total" + cache: c.cached,
 			"apiserver_storage_list_total" + etcd: c.requests + 2*c.checks, "apiserver_storage_list_fetched_objects_total" + etcd: c.read,
 		})
-		r, err := apimetrics.Compare(sampled(t, before...), sampled(t, after...), 60, 1.7e9+3600)
+		r, err := evidence.CompareMetrics(sampled(t, before...), sampled(t, after...), 60, 1.7e9+3600)
 		if err != nil {
 			t.Fatal(err)
 		}

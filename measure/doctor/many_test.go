@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirproject/weir/measure/doctor/audit"
+	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
 var (
@@ -81,7 +81,7 @@ func (c *crowd) next() {
 			r.verb, r.query, r.object = "list", "resourceVersion=0", ""
 		}
 	}
-	c.text.WriteString(c.w.line(r, audit.StageResponseComplete, r.at+r.took))
+	c.text.WriteString(c.w.line(r, evidence.StageResponseComplete, r.at+r.took))
 	c.text.WriteByte('\n')
 }
 
@@ -92,7 +92,7 @@ func TestManyEvents(t *testing.T) {
 	w := newWorld(*manySeed)
 	w.innocents()
 	want := w.culprits()
-	log, err := audit.NewLog("log", newCrowd(w, *manyEvents))
+	log, err := evidence.NewLog("log", newCrowd(w, *manyEvents))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/weirproject/weir/internal/testing/testenv"
-	"github.com/weirproject/weir/measure/doctor/audit"
+	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
 // bound is what docs/doctor.md promises.
@@ -20,8 +20,8 @@ func TestMemory(t *testing.T) {
 	before := testenv.LiveBytes()
 	d := New(Options{})
 	long := strings.Repeat("x", maxName)
-	list, complete, started := []byte("list"), []byte(audit.StageResponseComplete), []byte(audit.StageResponseStarted)
-	e := &audit.Event{Object: audit.Object{Group: []byte(long), Version: []byte(long), Subresource: []byte(long)}, Agent: []byte(long)}
+	list, complete, started := []byte("list"), []byte(evidence.StageResponseComplete), []byte(evidence.StageResponseStarted)
+	e := &evidence.Event{Object: evidence.Object{Group: []byte(long), Version: []byte(long), Subresource: []byte(long)}, Agent: []byte(long)}
 	var user, resource, id []byte
 	add := func(client, kind int, verb, stage []byte) {
 		user = append(strconv.AppendInt(user[:0], int64(client), 10), long...)[:maxName]

@@ -5,7 +5,7 @@ import (
 	"maps"
 	"time"
 
-	"github.com/weirproject/weir/measure/doctor/audit"
+	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
 const (
@@ -45,14 +45,14 @@ type usageKey struct {
 }
 
 // started records a WATCH that has started.
-func (d *Doctor) started(e *audit.Event) {
+func (d *Doctor) started(e *evidence.Event) {
 	c := d.clients.find(e, 0)
 	if e.Code >= 400 || !d.open.makeRoom(e.Staged) {
 		return
 	}
 	d.resource = appendResource(d.resource[:0], e.Object)
 	u := d.clients.usage(c, d.resource)
-	q := audit.ParseQuery(e.URI)
+	q := evidence.ParseQuery(e.URI)
 	if q.InitialList() && !q.OneObject {
 		c.noteStart(e.Staged)
 	}
@@ -86,7 +86,7 @@ func (o *openWatches) isOverdue(w openWatch, now int64) bool {
 // ended removes a WATCH. A WATCH that has lasted for more than an hour shows that others may, and
 // for up to twice as long: the server ends WATCHes after a random time of one to two times its
 // minimum.
-func (o *openWatches) ended(e *audit.Event) {
+func (o *openWatches) ended(e *evidence.Event) {
 	delete(o.byID, hash(e.AuditID))
 	if lasted := e.Latency(); lasted > longestWatch {
 		o.longest = max(o.longest, 2*lasted)

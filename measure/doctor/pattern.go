@@ -3,8 +3,8 @@ package doctor
 import (
 	"time"
 
-	"github.com/weirproject/weir/internal/core/quantity"
-	"github.com/weirproject/weir/measure/doctor/audit"
+	"github.com/weirproject/weir/internal/core/humanize"
+	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
 // pattern describes LISTs of one kind: of all objects, or of some.
@@ -34,7 +34,7 @@ func (a *atATime) add(at int64, place []byte) {
 }
 
 // add counts a LIST of this kind. A further page is part of its LIST.
-func (p *pattern) add(e *audit.Event, q audit.Query) {
+func (p *pattern) add(e *evidence.Event, q evidence.Query) {
 	p.latency += e.Latency()
 	if q.Continued {
 		return
@@ -49,7 +49,7 @@ func (p *pattern) add(e *audit.Event, q audit.Query) {
 }
 
 // begun records the time and the machine of a LIST.
-func (p *pattern) begun(e *audit.Event) {
+func (p *pattern) begun(e *evidence.Event) {
 	p.places.add(e.Place())
 	p.rhythm.add(e.Begun(), e.Place())
 	if p.spread != nil {
@@ -87,7 +87,7 @@ func (p *pattern) sort() string {
 	if p.initial > lists {
 		return ", most of them at the start of a WATCH (sendInitialEvents, or no resourceVersion)"
 	}
-	return ", " + quantity.Seconds(p.latency.Seconds()/float64(max(1, lists))) + " each" + p.source()
+	return ", " + humanize.Seconds(p.latency.Seconds()/float64(max(1, lists))) + " each" + p.source()
 }
 
 // source describes where the answers come from.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weirproject/weir/measure/doctor/audit"
+	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
 const (
@@ -307,7 +307,7 @@ func (d *Doctor) explains(c *client) explain {
 
 // changesObjects reports whether a request has created or deleted an object that controllers act
 // on. Events, Leases and reviews are no such objects.
-func changesObjects(e *audit.Event, v verb) bool {
+func changesObjects(e *evidence.Event, v verb) bool {
 	if v != verbCreate && v != verbDelete || e.Code >= 300 || len(e.Object.Subresource) > 0 {
 		return false
 	}

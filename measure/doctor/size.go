@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weirproject/weir/measure/doctor/audit"
+	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
 // The sources of sizes.
@@ -128,7 +128,7 @@ type counted struct {
 }
 
 // add counts the object that a request is about, and its namespace.
-func (c census) add(e *audit.Event, v verb) {
+func (c census) add(e *evidence.Event, v verb) {
 	if e.Code >= 400 || len(e.Object.Resource) == 0 {
 		return
 	}

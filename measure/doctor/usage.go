@@ -6,8 +6,8 @@ import (
 	"math"
 	"time"
 
-	"github.com/weirproject/weir/internal/core/quantity"
-	"github.com/weirproject/weir/measure/doctor/audit"
+	"github.com/weirproject/weir/internal/core/humanize"
+	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
 // A WATCH shorter than shortWatch ended early: kube-apiserver ends WATCHes after 30 to 60 minutes,
@@ -61,7 +61,7 @@ type WatchCounts struct {
 }
 
 // add counts an event. It reports whether an informer starts with such a request.
-func (u *usage) add(e *audit.Event, v verb) (starts bool) {
+func (u *usage) add(e *evidence.Event, v verb) (starts bool) {
 	u.tally[v].requests++
 	u.tally[v].latency += e.Latency()
 	switch {
@@ -74,12 +74,12 @@ func (u *usage) add(e *audit.Event, v verb) (starts bool) {
 	switch v {
 	case verbList:
 		u.asksFor(e.Object.Version)
-		q := audit.ParseQuery(e.URI)
+		q := evidence.ParseQuery(e.URI)
 		u.addList(e, q)
 		return q.Version == "0" && q.Limit > 0 && !q.OneObject // as client-go's informers have it
 	case verbWatch:
 		u.asksFor(e.Object.Version)
-		q := audit.ParseQuery(e.URI)
+		q := evidence.ParseQuery(e.URI)
 		u.addWatch(e, q)
 		return q.InitialList() && !q.OneObject
 	}
@@ -112,7 +112,7 @@ func (w WatchCounts) expired() string {
 	if w.Expired == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; %s more were refused with 410", quantity.Count(w.Expired))
+	return fmt.Sprintf("; %s more were refused with 410", humanize.Count(w.Expired))
 }
 
 // asksFor records the version of the resource.
@@ -124,7 +124,7 @@ func (u *usage) asksFor(version []byte) {
 
 // addList counts a LIST. A refused LIST has no pattern, because it cost nothing. Nor has a failed
 // one, because its client must retry, or one of a resource that cannot be WATCHed.
-func (u *usage) addList(e *audit.Event, q audit.Query) {
+func (u *usage) addList(e *evidence.Event, q evidence.Query) {
 	l := &u.lists
 	for _, kind := range []struct {
 		is bool
@@ -165,7 +165,7 @@ func (u *usage) addList(e *audit.Event, q audit.Query) {
 const unwatchable = "metrics.k8s.io"
 
 // pattern returns the pattern that a LIST belongs to.
-func (u *usage) pattern(e *audit.Event, q audit.Query) *pattern {
+func (u *usage) pattern(e *evidence.Event, q evidence.Query) *pattern {
 	p := &u.whole
 	if q.Selected || len(e.Object.Namespace) > 0 {
 		p = &u.part
@@ -181,7 +181,7 @@ func (u *usage) pattern(e *audit.Event, q audit.Query) *pattern {
 
 // addWatch counts a WATCH that has ended. A refused one does not count. A WATCH of a single object
 // is not short: it ends with the object, as kubelets' WATCHes of Secrets do.
-func (u *usage) addWatch(e *audit.Event, q audit.Query) {
+func (u *usage) addWatch(e *evidence.Event, q evidence.Query) {
 	w := &u.watches
 	if e.Code == 410 {
 		w.Expired++
@@ -226,7 +226,7 @@ type proofs struct {
 const proofTime = 10 * time.Second
 
 // add counts a WATCH that has ended if it is a proof, and reports whether it is one.
-func (p *proofs) add(e *audit.Event, q audit.Query) bool {
+func (p *proofs) add(e *evidence.Event, q evidence.Query) bool {
 	apart := time.Duration(e.Begun()-p.asked) * time.Microsecond
 	if q.Timeout == 0 || q.Timeout > proofTime || apart.Abs() > proofTime || q.InitialList() {
 		return false
@@ -264,7 +264,7 @@ const (
 )
 
 // selectionOf returns which objects a request selects.
-func selectionOf(e *audit.Event, q audit.Query) selection {
+func selectionOf(e *evidence.Event, q evidence.Query) selection {
 	switch {
 	case q.OneObject:
 		return selectOne
@@ -294,7 +294,7 @@ type listTally struct {
 	limits float64
 }
 
-func (t *listTally) add(q audit.Query) {
+func (t *listTally) add(q evidence.Query) {
 	if q.Continued && !q.FirstOnly() {
 		t.addLimit(q)
 		return
@@ -309,7 +309,7 @@ func (t *listTally) add(q audit.Query) {
 	}
 }
 
-func (t *listTally) addLimit(q audit.Query) {
+func (t *listTally) addLimit(q evidence.Query) {
 	if q.Limit == 0 {
 		t.limits = math.Inf(1)
 		return
@@ -326,7 +326,7 @@ type watchTally struct {
 	initial     int64 // that started with a LIST
 }
 
-func (t *watchTally) add(q audit.Query) {
+func (t *watchTally) add(q evidence.Query) {
 	t.ended++
 	if q.InitialList() {
 		t.initial++
@@ -362,7 +362,7 @@ func verbOf(name []byte) verb {
 }
 
 // weight returns the weight of a request, by which clients stay or are evicted.
-func (v verb) weight(e *audit.Event) int64 {
+func (v verb) weight(e *evidence.Event) int64 {
 	switch {
 	case v == verbList, v == verbWatch && e.Latency() < shortWatch:
 		return heavy

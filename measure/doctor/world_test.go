@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirproject/weir/measure/doctor/audit"
+	"github.com/weirproject/weir/measure/doctor/evidence"
 )
 
 // world writes the audit log of a cluster, drawn from a seed: clients that do no harm, and
@@ -143,7 +143,7 @@ func account(name string) string { return "system:serviceaccount:apps:" + name }
 func examine(t testing.TB, o Options, log []byte) *Report {
 	t.Helper()
 	d := New(o)
-	l, err := audit.NewLog("log", bytes.NewReader(log))
+	l, err := evidence.NewLog("log", bytes.NewReader(log))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/core/humanize"
 )
 
 // Memory is the memory of a store by purpose, in bytes. Packed, Keys and Log are exact sums of what
@@ -49,9 +49,9 @@ func (m Memory) Total() (sum int64) {
 func (m Memory) String() string {
 	var b strings.Builder
 	row := func(purpose string, bytes int64) {
-		fmt.Fprintf(&b, "%-10s %14s", purpose, quantity.Count(bytes))
+		fmt.Fprintf(&b, "%-10s %14s", purpose, humanize.Count(bytes))
 		if m.Objects > 0 {
-			fmt.Fprintf(&b, " %10s", quantity.Count(bytes/int64(m.Objects)))
+			fmt.Fprintf(&b, " %10s", humanize.Count(bytes/int64(m.Objects)))
 		}
 		b.WriteByte('\n')
 	}
@@ -64,7 +64,7 @@ func (m Memory) String() string {
 		row(p.Name, p.Bytes)
 	}
 	row("total", m.Total())
-	fmt.Fprintf(&b, "%s objects, %s bytes as they came\n", quantity.Count(int64(m.Objects)), quantity.Count(m.Raw))
+	fmt.Fprintf(&b, "%s objects, %s bytes as they came\n", humanize.Count(int64(m.Objects)), humanize.Count(m.Raw))
 	return b.String()
 }
 

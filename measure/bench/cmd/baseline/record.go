@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
@@ -94,7 +94,7 @@ func table(rows []row, baseline, now map[string]*record) (text string, kept bool
 			is, measured := value(now[of.name], f.key)
 			verdict, limit := "no baseline", "-"
 			if bound, ok := f.bound(was, recorded); ok {
-				limit, verdict = f.sign()+" "+quantity.Number(bound), "kept"
+				limit, verdict = f.sign()+" "+humanize.Number(bound), "kept"
 				if !f.keeps(is, bound) {
 					verdict = "BROKEN"
 				}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/internal/testing/podsim"
 	"github.com/weirproject/weir/internal/tools/command"
 	"github.com/weirproject/weir/internal/tools/process"
@@ -235,7 +235,7 @@ func printResult(w io.Writer, r informers.Result, behind bool) error {
 func (f *benchFlags) connect(ctx context.Context) (done func() error, err error) {
 	done = func() error { return nil }
 	if len(f.Given()) == 0 {
-		fmt.Fprintf(f.Progress, "no cluster chosen: measuring on an embedded API server with %s pods\n", quantity.Count(int64(f.pods)))
+		fmt.Fprintf(f.Progress, "no cluster chosen: measuring on an embedded API server with %s pods\n", humanize.Count(int64(f.pods)))
 		server, err := process.StartServer(ctx, process.ServerSpec{Pods: f.pods, Population: f.Population, Seed: 1})
 		if err != nil {
 			return done, fmt.Errorf("start the embedded server: %w", err)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/internal/tools/command"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 	"github.com/weirproject/weir/measure/bench/internal/servers"
@@ -71,33 +71,33 @@ func printCosts(w io.Writer, m *cost.Model) error {
 		rows = append(rows, []string{label, unit(server), unit(proxy)})
 	}
 	s, p := m.Server, m.Proxy
-	row("a connection", quantity.Seconds, s.Connection, p.Connection)
-	row("a LIST that finds nothing", quantity.Seconds, s.Request, p.Request)
-	row("  without resourceVersion", quantity.Seconds, s.Quorum, p.Quorum)
-	row("an object that is looked at", quantity.Seconds, s.Looked, p.Looked)
-	row("an event to a WATCH", quantity.Seconds, s.Event, p.Event)
+	row("a connection", humanize.Seconds, s.Connection, p.Connection)
+	row("a LIST that finds nothing", humanize.Seconds, s.Request, p.Request)
+	row("  without resourceVersion", humanize.Seconds, s.Quorum, p.Quorum)
+	row("an object that is looked at", humanize.Seconds, s.Looked, p.Looked)
+	row("an event to a WATCH", humanize.Seconds, s.Event, p.Event)
 	for _, encoding := range cost.Encodings() {
 		s, p := s.Encodings[encoding], p.Encodings[encoding]
-		row("a stored MB as "+string(encoding), quantity.Seconds, 1e6*s.Seconds, 1e6*p.Seconds)
+		row("a stored MB as "+string(encoding), humanize.Seconds, 1e6*s.Seconds, 1e6*p.Seconds)
 		row("  sent", megabytes, s.Bytes, p.Bytes)
 	}
 	rows = append(rows,
-		[]string{"memory: headroom", quantity.Number(100*m.Memory.Headroom) + " %", ""},
+		[]string{"memory: headroom", humanize.Number(100*m.Memory.Headroom) + " %", ""},
 		[]string{"memory: held for a stored MB in a LIST", megabytes(m.Memory.Held), ""},
 		[]string{"", "", ""}, []string{"predicted", "measured", "off by"})
 	for _, c := range m.Checks {
 		what, unit := strings.Join([]string{c.Incident, c.Way, c.Figure}, ", "), unitOf(c.Figure)
-		rows = append(rows, []string{what + ": " + unit(c.Got), unit(c.Want), quantity.Number(c.Off())})
+		rows = append(rows, []string{what + ": " + unit(c.Got), unit(c.Want), humanize.Number(c.Off())})
 	}
 	return figures.Write(w, figures.Fit(rows), rows...)
 }
 
-func megabytes(share float64) string { return quantity.Bytes(int64(1e6 * share)) }
+func megabytes(share float64) string { return humanize.Bytes(int64(1e6 * share)) }
 
 // unitOf returns the function that writes a checked figure in its unit.
 func unitOf(figure string) func(float64) string {
 	if figure == cost.BytesFigure || figure == cost.PeakFigure {
-		return func(v float64) string { return quantity.Bytes(int64(v)) }
+		return func(v float64) string { return humanize.Bytes(int64(v)) }
 	}
-	return quantity.Seconds
+	return humanize.Seconds
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/internal/tools/command"
 	"github.com/weirproject/weir/internal/tools/process"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
@@ -63,7 +63,7 @@ func newLab() *cobra.Command {
 		RunE:      func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	fs := cmd.Flags()
-	fs.IntVar(&f.pods, "pods", 0, fmt.Sprintf("Pods of the server, as many for each incident (default %s, or fewer where the incident has many clients)", quantity.Count(labPods)))
+	fs.IntVar(&f.pods, "pods", 0, fmt.Sprintf("Pods of the server, as many for each incident (default %s, or fewer where the incident has many clients)", humanize.Count(labPods)))
 	fs.StringVar(&f.real, "real", "", "Replay on the kube-apiserver of this kubeconfig, a test cluster with pods, in the place of embedded servers")
 	fs.StringVar(&f.page, "html", "lab.html", "Write the page to this file; empty: write none")
 	fs.StringVar(&f.charts, "charts", "", "Write each incident's picture to INCIDENT.svg in this directory")
@@ -78,7 +78,7 @@ func (f *labFlags) check(cmd *cobra.Command, args []string) (err error) {
 	case f.real != "" && cmd.Flags().Changed("pods"):
 		return command.Usagef("--pods is of an embedded server; with --real the cluster has its own")
 	case cmd.Flags().Changed("pods") && f.pods <= 0 || f.pods > maxLabPods:
-		return command.Usagef("--pods must be from 1 to %s", quantity.Count(maxLabPods))
+		return command.Usagef("--pods must be from 1 to %s", humanize.Count(maxLabPods))
 	}
 	if f.few = f.pods == 0; f.few {
 		f.pods = labPods
@@ -161,7 +161,7 @@ func (f *labFlags) connect(ctx context.Context, o *lab.Options) (done func(), er
 	if !slices.ContainsFunc(f.incidents, lab.Incident.OfInformers) {
 		return done, nil
 	}
-	fmt.Fprintf(o.Progress, "starting an embedded API server with %s pods\n", quantity.Count(int64(f.pods)))
+	fmt.Fprintf(o.Progress, "starting an embedded API server with %s pods\n", humanize.Count(int64(f.pods)))
 	server, err := process.StartServer(ctx, process.ServerSpec{Pods: f.pods, Seed: 1})
 	if err != nil {
 		return done, fmt.Errorf("start the embedded server: %w", err)
@@ -184,7 +184,7 @@ func (f *labFlags) connectReal(ctx context.Context, o *lab.Options) error {
 		return command.Explain(err)
 	}
 	o.Config, o.Args, o.Real = cfg, flags.Given(), true
-	fmt.Fprintf(o.Progress, "replaying on %s, which has %s pods\n", cfg.Host, quantity.Count(int64(o.Objects)))
+	fmt.Fprintf(o.Progress, "replaying on %s, which has %s pods\n", cfg.Host, humanize.Count(int64(o.Objects)))
 	return nil
 }
 

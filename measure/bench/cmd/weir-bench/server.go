@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/internal/tools/command"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 	"github.com/weirproject/weir/measure/bench/internal/informers"
@@ -134,7 +134,7 @@ func (f *serverFlags) prepare(cmd *cobra.Command) (servers.Options, error) {
 		o.Duration, o.Day, o.Cheap, o.Follow = f.benchFlags.Duration, f.benchFlags.Duration, min(f.benchFlags.Duration, o.Cheap), min(f.benchFlags.Duration, o.Follow)
 	}
 	if len(f.Given()) == 0 {
-		fmt.Fprintf(o.Progress, "no cluster chosen: measuring only weir, in front of an embedded API server with %s pods\n", quantity.Count(int64(f.pods)))
+		fmt.Fprintf(o.Progress, "no cluster chosen: measuring only weir, in front of an embedded API server with %s pods\n", humanize.Count(int64(f.pods)))
 		return o, nil
 	}
 	var err error
@@ -200,7 +200,7 @@ func (f *serverFlags) run(cmd *cobra.Command) error {
 	if f.output == "json" {
 		err = figures.WriteJSON(out, results)
 	} else if len(results) > 0 {
-		_, err = fmt.Fprintf(out, "%s pods; medians; %s\n", quantity.Count(int64(b.Pods())), time.Since(begin).Round(time.Second))
+		_, err = fmt.Fprintf(out, "%s pods; medians; %s\n", humanize.Count(int64(b.Pods())), time.Since(begin).Round(time.Second))
 	}
 	return errors.Join(append(failed, err)...)
 }

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/core/humanize"
 )
 
 // Values are what was measured, by name.
@@ -69,17 +69,17 @@ const (
 func (u Unit) Text(v float64) string {
 	switch u {
 	case Count:
-		return quantity.Count(int64(math.Round(v)))
+		return humanize.Count(int64(math.Round(v)))
 	case Seconds:
-		return quantity.Seconds(v)
+		return humanize.Seconds(v)
 	case Nanos:
-		return quantity.Seconds(v / 1e9)
+		return humanize.Seconds(v / 1e9)
 	case Micros:
-		return quantity.Seconds(v / 1e6)
+		return humanize.Seconds(v / 1e6)
 	case Bytes:
-		return quantity.Bytes(int64(math.Round(v)))
+		return humanize.Bytes(int64(math.Round(v)))
 	}
-	return quantity.Number(v)
+	return humanize.Number(v)
 }
 
 // WriteJSON writes a result, indented, as -o json prints it.

@@ -7,7 +7,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/internal/tools/chart"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
@@ -127,7 +127,7 @@ func (g Grown) line(b *strings.Builder, f figures.Figure, side string, x, y scal
 			path.WriteString("L" + at)
 		}
 		fmt.Fprintf(&dots, `<circle cx="%.1f" cy="%.1f" r="2.6" fill="%s"><title>%s %s: %s</title></circle>`+"\n",
-			x.of(float64(p.N)), y.of(v), colourOf[side], side, quantity.Count(int64(p.N)), f.Unit.Text(v))
+			x.of(float64(p.N)), y.of(v), colourOf[side], side, humanize.Count(int64(p.N)), f.Unit.Text(v))
 	}
 	if path.Len() > 0 {
 		fmt.Fprintf(b, `<path d="%s" fill="none" stroke="%s" stroke-width="2"/>`+"\n%s", strings.TrimSpace(path.String()), colourOf[side], dots.String())

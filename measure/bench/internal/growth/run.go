@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 	"github.com/weirproject/weir/measure/bench/internal/informers"
 )
@@ -99,7 +99,7 @@ func (a Axis) run(ctx context.Context, o Options) (out Grown, err error) {
 			if p.Figures != nil {
 				what = figures.Headline(p.Figures, a.figures)
 			}
-			fmt.Fprintf(o.Progress, "%s %d/%d  %9s  %-14s  %s\n", a.Name, i+1, len(a.Points), quantity.Count(int64(n)), side, what)
+			fmt.Fprintf(o.Progress, "%s %d/%d  %9s  %-14s  %s\n", a.Name, i+1, len(a.Points), humanize.Count(int64(n)), side, what)
 		}
 	}
 	return out, err
@@ -131,7 +131,7 @@ func (g *Grown) tooMuch(side string, n int, memory float64) string {
 		}
 		needs := p.Figures["peakRSSBytes"] + grows*(float64(g.axis.scale(n))/float64(g.axis.scale(p.N))-1)
 		if memory > 0 && needs > memory {
-			return fmt.Sprintf("it would take about %s", quantity.Bytes(int64(needs)))
+			return fmt.Sprintf("it would take about %s", humanize.Bytes(int64(needs)))
 		}
 		return ""
 	}

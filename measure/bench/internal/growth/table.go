@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
@@ -34,7 +34,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 func (g Grown) writeTable(w io.Writer) error {
 	head := []string{g.axis.Label, ""}
 	for _, n := range g.axis.Points {
-		head = append(head, quantity.Count(int64(n)))
+		head = append(head, humanize.Count(int64(n)))
 	}
 	rows := [][]string{head}
 	for _, f := range g.axis.figures {

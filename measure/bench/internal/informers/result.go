@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
@@ -133,7 +133,7 @@ func (r Result) row(f comparedFigure) []string {
 		row[5] = modeLetters[mode]
 	}
 	if ratio, ok := r.Ratio[f.Key]; ok {
-		row[6] = quantity.Number(ratio)
+		row[6] = humanize.Number(ratio)
 	}
 	return row
 }
@@ -146,7 +146,7 @@ func (r Result) floorRow() []string {
 		r.Floor.Cell(key, figures.Seconds), r.Spread.Floor.Cell(key, figures.Seconds), "", "", "", "",
 	}
 	if best := r.ClientGo[key]; best > 0 {
-		row[6] = quantity.Number(r.Floor[key] / best)
+		row[6] = humanize.Number(r.Floor[key] / best)
 	}
 	return row
 }

@@ -5,7 +5,7 @@ import (
 	"html/template"
 	"io"
 
-	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/internal/tools/chart"
 )
 
@@ -16,7 +16,7 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	// All text in a chart is escaped.
 	"chart": func(i Replayed) template.HTML { return template.HTML(i.Chart()) },
 	"style": func() template.CSS { return template.CSS(chart.PageStyle()) },
-	"count": func(n int) string { return quantity.Count(int64(n)) },
+	"count": func(n int) string { return humanize.Count(int64(n)) },
 }).Parse(pageText))
 
 // WritePage writes the report as a page that needs nothing else.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/internal/tools/chart"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
@@ -78,9 +78,9 @@ func (r *Report) Note(i Replayed) string {
 func (i Replayed) title() string {
 	title := i.Title
 	if i.clients != nil {
-		title = fmt.Sprintf(title, quantity.Count(int64(i.clients(i.Pods))))
+		title = fmt.Sprintf(title, humanize.Count(int64(i.clients(i.Pods))))
 	}
-	return fmt.Sprintf("%s, %s pods", title, quantity.Count(int64(i.Pods)))
+	return fmt.Sprintf("%s, %s pods", title, humanize.Count(int64(i.Pods)))
 }
 
 // Chart draws the incident as an SVG that needs nothing else.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/prometheus/procfs"
 
-	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 	"github.com/weirproject/weir/measure/doctor/cost"
 )
@@ -71,7 +71,7 @@ func compareIncidents(ctx context.Context, o Options, m *cost.Model) []cost.Chec
 		err := i.replay.Run(ctx, o, func(done figures.Traced) {
 			checks = append(checks, i.compare(m, i.replay.Ways[n], i.works[n], done.Figures)...)
 			n++
-			fmt.Fprintf(o.Progress, "%s, %s: %s CPU\n", i.name, done.Label, quantity.Seconds(done.Figures["cpuSeconds"]))
+			fmt.Fprintf(o.Progress, "%s, %s: %s CPU\n", i.name, done.Label, humanize.Seconds(done.Figures["cpuSeconds"]))
 		})
 		check(err, i.name)
 	}

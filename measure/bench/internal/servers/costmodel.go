@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 	"github.com/weirproject/weir/measure/doctor/cost"
@@ -273,8 +273,8 @@ func (m *costMeter) memory(ctx context.Context) (out cost.Memory) {
 		return peak
 	}
 	few, many := peakOf(fewAtOnce), peakOf(manyAtOnce)
-	m.t.say(fmt.Sprintf("at rest %s, with %d LISTs %s, with %d %s", quantity.Bytes(int64(rest)),
-		fewAtOnce, quantity.Bytes(int64(few)), manyAtOnce, quantity.Bytes(int64(many))))
+	m.t.say(fmt.Sprintf("at rest %s, with %d LISTs %s, with %d %s", humanize.Bytes(int64(rest)),
+		fewAtOnce, humanize.Bytes(int64(few)), manyAtOnce, humanize.Bytes(int64(many))))
 	out.Held = max(many-few, 0) / (manyAtOnce - fewAtOnce) / all
 	out.Headroom = max(few-fewAtOnce*all*out.Held-rest, 0) / rest
 	return out

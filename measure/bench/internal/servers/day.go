@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
@@ -67,7 +67,7 @@ func measureDay(ctx context.Context, t *trial) Figures {
 		end time.Time
 	}{{"rssEarlyBytes", begun.Add(t.Day / 6)}, {"rssBytes", begun.Add(t.Day)}} {
 		f[at.key] = t.residentUntil(turning, at.end, t.Day/dayPolled)
-		t.say(fmt.Sprintf("after %s: RSS %s", time.Since(begun).Round(time.Second), quantity.Bytes(int64(f[at.key]))))
+		t.say(fmt.Sprintf("after %s: RSS %s", time.Since(begun).Round(time.Second), humanize.Bytes(int64(f[at.key]))))
 	}
 	must(writing.stop())
 	f["rssGrowth"] = f["rssBytes"] / max(f["rssEarlyBytes"], 1)

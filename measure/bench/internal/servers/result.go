@@ -4,7 +4,7 @@ import (
 	"io"
 	"strconv"
 
-	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
@@ -94,7 +94,7 @@ func (r Result) WriteRows(w io.Writer) error {
 			cells[1] = f.Unit.Text(ours)
 		}
 		if ratio, ok := r.Ratio[f.Key]; ok {
-			cells[3] = quantity.Number(ratio)
+			cells[3] = humanize.Number(ratio)
 		}
 		rows = append(rows, cells)
 	}

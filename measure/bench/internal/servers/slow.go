@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weirproject/weir/internal/core/quantity"
+	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
@@ -110,7 +110,7 @@ func slowReaderFigures() (all []boundedFigure) {
 	for _, rate := range updateRates {
 		at := fmt.Sprint(rate)
 		all = append(all,
-			boundedFigure{figures.New("unfinished"+at, fmt.Sprintf("slow reader, %s/s: failed", quantity.Count(int64(rate))), figures.Count), atMost(0)},
+			boundedFigure{figures.New("unfinished"+at, fmt.Sprintf("slow reader, %s/s: failed", humanize.Count(int64(rate))), figures.Count), atMost(0)},
 			boundedFigure{figures.New("gaps"+at, "  pods missed or gone back in time", figures.Count), atMost(0)},
 			boundedFigure{figures.New("initialSeconds"+at, "  initial state through after", figures.Seconds), anything},
 			boundedFigure{figures.New("closedAfterSeconds"+at, "  closed by the server after", figures.Seconds), anything},
@@ -134,12 +134,12 @@ func measureSlowReader(ctx context.Context, t *trial) Figures {
 }
 
 func outcome(f Figures) string {
-	text := "initial state through after " + quantity.Seconds(f["initialSeconds"])
+	text := "initial state through after " + humanize.Seconds(f["initialSeconds"])
 	if f["unfinished"] > 0 {
 		text = "initial state not through"
 	}
 	if after, ok := f["closedAfterSeconds"]; ok {
-		text += ", closed after " + quantity.Seconds(after)
+		text += ", closed after " + humanize.Seconds(after)
 	}
 	return text + fmt.Sprintf(", %.0f gaps, %.0f updates/s", f["gaps"], f["updatesPerSecond"])
 }

@@ -1,4 +1,4 @@
-package audit
+package evidence
 
 import (
 	"errors"
@@ -239,8 +239,8 @@ func TestParseQuery(t *testing.T) {
 	}
 }
 
-// model is what encoding/json would read.
-type model struct {
+// jsonEvent is what encoding/json would read.
+type jsonEvent struct {
 	Kind       string `json:"kind"`
 	APIVersion string `json:"apiVersion"`
 	AuditID    string `json:"auditID"`
@@ -280,7 +280,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","stage":"Panic","stageTimestamp":"2026-11-20T08:00:01.250000Z","user":{"username":"a"},"impersonatedUser":{"username":"b"}}`))
 	f.Add([]byte(`{"a":[{"b":"\\"},1e-9,null],"userAgent":"\ud83d\ude00\ud83d","sourceIPs":[]}`))
 	f.Fuzz(func(t *testing.T, line []byte) {
-		var m model
+		var m jsonEvent
 		valid := json.Unmarshal(line, &m) == nil
 		var e Event
 		err := e.Parse(line)

@@ -1,4 +1,4 @@
-package apimetrics
+package evidence
 
 import (
 	"errors"
@@ -9,15 +9,15 @@ import (
 	"testing"
 )
 
-// head is what every server counts.
-const head = `process_start_time_seconds 1.7e9
+// metricsHead is what every server counts.
+const metricsHead = `process_start_time_seconds 1.7e9
 apiserver_request_total{code="200",group="",resource="pods",subresource="",verb="LIST",version="v1"} 100
 `
 
-// read reads a sample, after head.
-func read(t *testing.T, lines ...string) *Sample {
+// readSample reads a sample, after metricsHead.
+func readSample(t *testing.T, lines ...string) *Sample {
 	t.Helper()
-	s, err := Read(strings.NewReader(head + strings.Join(lines, "\n") + "\n"))
+	s, err := ReadMetrics(strings.NewReader(metricsHead + strings.Join(lines, "\n") + "\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ const (
 func TestOlderServers(t *testing.T) {
 	older := []string{`apiserver_cache_list_total{group="",index="",resource="pods"} 7`, `apiserver_storage_list_total{resource="pods"} 3`,
 		`apiserver_storage_objects{resource="deployments.apps"} 9`}
-	s := read(t, older...)
+	s := readSample(t, older...)
 	if p := s.Resources["pods"]; p.Cache.Lists != 7 || p.Etcd.Lists != 3 {
 		t.Errorf("older: %+v", p)
 	}
@@ -43,7 +43,7 @@ func TestOlderServers(t *testing.T) {
 		t.Errorf("%v deployments", n)
 	}
 	both := append(older[:1:1], "apiserver_storage_list_total"+cache+" 7", "apiserver_storage_list_total"+etcd+" 3")
-	if p := read(t, both...).Resources["pods"]; p.Cache.Lists != 7 || p.Etcd.Lists != 3 {
+	if p := readSample(t, both...).Resources["pods"]; p.Cache.Lists != 7 || p.Etcd.Lists != 3 {
 		t.Errorf("later: %+v", p)
 	}
 }
@@ -73,7 +73,7 @@ func TestCompare(t *testing.T) {
 		before []string
 		grown  float64
 	}{{at(3), 4}, {nil, 7}} {
-		r, err := Compare(read(t, c.before...), read(t, at(7)...), 60, 1.7e9+3600)
+		r, err := CompareMetrics(readSample(t, c.before...), readSample(t, at(7)...), 60, 1.7e9+3600)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,11 +101,11 @@ func TestCompare(t *testing.T) {
 
 // TestAnother: two servers are not compared.
 func TestAnother(t *testing.T) {
-	other, err := Read(strings.NewReader(strings.Replace(head, "1.7e9", "1.8e9", 1)))
+	other, err := ReadMetrics(strings.NewReader(strings.Replace(metricsHead, "1.7e9", "1.8e9", 1)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Compare(read(t), other, 60, 1.8e9); !errors.Is(err, ErrAnotherServer) {
+	if _, err := CompareMetrics(readSample(t), other, 60, 1.8e9); !errors.Is(err, ErrAnotherServer) {
 		t.Errorf("compared: %v", err)
 	}
 }
@@ -114,11 +114,11 @@ func TestAnother(t *testing.T) {
 func TestReadBad(t *testing.T) {
 	for text, want := range map[string]string{
 		"": ErrNotAPIServer.Error(), "go_goroutines 7\nprocess_start_time_seconds 1\n": ErrNotAPIServer.Error(), "<html>\n": ErrNotAPIServer.Error(),
-		head + "process_cpu_seconds_total much\n":                                    "expected float",
-		head + "apiserver_request_total{" + strings.Repeat("x", 2*maxLine):           "too long",
-		head + "apiserver_request_total{code=\"200\"\napiserver_request_total{} 1\n": "read /metrics",
+		metricsHead + "process_cpu_seconds_total much\n":                                    "expected float",
+		metricsHead + "apiserver_request_total{" + strings.Repeat("x", 2*maxLine):           "too long",
+		metricsHead + "apiserver_request_total{code=\"200\"\napiserver_request_total{} 1\n": "read /metrics",
 	} {
-		if s, err := Read(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+		if s, err := ReadMetrics(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.60q: %+v, %v", text, s, err)
 		}
 	}
@@ -131,7 +131,7 @@ func TestRealServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	s, err := Read(f)
+	s, err := ReadMetrics(f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,14 +154,14 @@ func TestRealServer(t *testing.T) {
 
 // FuzzRead: nothing that a server answers makes it panic.
 func FuzzRead(f *testing.F) {
-	f.Add(head)
+	f.Add(metricsHead)
 	f.Add("apiserver_request_total{code=\"\\\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		before, err := Read(strings.NewReader(text))
+		before, err := ReadMetrics(strings.NewReader(text))
 		if err != nil {
 			return
 		}
-		if _, err := Compare(before, before, 60, 0); err != nil {
+		if _, err := CompareMetrics(before, before, 60, 0); err != nil {
 			t.Error(err)
 		}
 	})

@@ -1,4 +1,4 @@
-package diff
+package humanize
 
 import (
 	"slices"
@@ -10,7 +10,7 @@ import (
 )
 
 // lines returns the differences between two objects, given as JSON.
-func lines(t *testing.T, before, after string, o Options) []string {
+func lines(t *testing.T, before, after string, o DiffOptions) []string {
 	t.Helper()
 	var a, b map[string]any
 	for text, into := range map[string]*map[string]any{before: &a, after: &b} {
@@ -19,13 +19,13 @@ func lines(t *testing.T, before, after string, o Options) []string {
 		}
 	}
 	var got []string
-	for _, c := range Objects(a, b, o) {
+	for _, c := range Diff(a, b, o) {
 		got = append(got, c.Line(0))
 	}
 	return got
 }
 
-func TestObjects(t *testing.T) {
+func TestDiff(t *testing.T) {
 	for _, tc := range []struct {
 		name, before, after string
 		want                []string
@@ -67,7 +67,7 @@ func TestObjects(t *testing.T) {
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if got := lines(t, tc.before, tc.after, Options{}); !slices.Equal(got, tc.want) {
+			if got := lines(t, tc.before, tc.after, DiffOptions{}); !slices.Equal(got, tc.want) {
 				t.Errorf("got  %q\nwant %q", got, tc.want)
 			}
 		})
@@ -81,7 +81,7 @@ func TestSecrets(t *testing.T) {
 		secret(`"type":"a","data":{"gone":"aHVzaA==","kept":"aHVzaA=="},
 			"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"hush"}}`),
 		secret(`"type":"b","data":{"kept":"aHVzaCE=","new":{"odd":["hush"]}},"stringData":{"x":"hush"},
-			"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"hush!"}}`), Options{})
+			"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"hush!"}}`), DiffOptions{})
 	want := []string{
 		"- data.gone: (hidden)", "~ data.kept: (hidden), differs", "+ data.new.odd: (hidden)",
 		`~ metadata.annotations["kubectl.kubernetes.io/last-applied-configuration"]: (hidden), differs`, "+ stringData.x: (hidden)", "~ type: a -> b",
@@ -93,7 +93,7 @@ func TestSecrets(t *testing.T) {
 		{`"metadata":{"annotations":{"kapp.k14s.io/original":"{hush}","note":"hush"}}`, `"metadata":{"annotations":{"kapp.k14s.io/original":"{hush!}","new":"hush"}}`},
 		{`"metadata":{"annotations":null}`, `"metadata":{"annotations":{"a":"hush"}}`}, {`"metadata":{"annotations":["hush"]}`, `"metadata":{"annotations":"hush"}`},
 		{`"type":"a"`, `"metadata":{"annotations":{"a":"hush"}}`}} {
-		if got := lines(t, secret(tc[0]), secret(tc[1]), Options{}); len(got) == 0 || strings.Contains(strings.Join(got, ""), "hush") {
+		if got := lines(t, secret(tc[0]), secret(tc[1]), DiffOptions{}); len(got) == 0 || strings.Contains(strings.Join(got, ""), "hush") {
 			t.Errorf("%s to %s: %q", tc[0], tc[1], got)
 		}
 	}
@@ -101,7 +101,7 @@ func TestSecrets(t *testing.T) {
 
 // TestSuspected: an object that may be a Secret is treated as one.
 func TestSuspected(t *testing.T) {
-	got := lines(t, `{"data":{"a":"hush"},"x":1}`, `{"data":{"a":"hush!"},"x":2}`, Options{Secret: true})
+	got := lines(t, `{"data":{"a":"hush"},"x":1}`, `{"data":{"a":"hush!"},"x":2}`, DiffOptions{Secret: true})
 	if want := []string{"~ data.a: (hidden), differs", "~ x: 1 -> 2"}; !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
@@ -143,7 +143,7 @@ func TestEnv(t *testing.T) {
 			[]string{`+ spec.envFrom[0]: {"prefix":"P"}`, "~ spec.name: a -> b", "~ spec.value: b -> c"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got := lines(t, tc.before, tc.after, Options{Env: true})
+			got := lines(t, tc.before, tc.after, DiffOptions{Env: true})
 			if !slices.Equal(got, tc.want) || strings.Contains(strings.Join(got, ""), "hush") {
 				t.Errorf("got  %q\nwant %q", got, tc.want)
 			}

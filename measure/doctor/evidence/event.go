@@ -1,7 +1,4 @@
-// Package audit reads kube-apiserver's audit logs: lines of JSON, each an Event of audit.k8s.io/v1.
-// It reads the few fields that say who asked for what, when, and how long that took, in one pass
-// and without an allocation for each line.
-package audit
+package evidence
 
 import (
 	"bytes"

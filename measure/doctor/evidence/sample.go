@@ -1,6 +1,4 @@
-// Package apimetrics reads kube-apiserver's /metrics and compares two readings. Metrics do not name
-// clients.
-package apimetrics
+package evidence
 
 import (
 	"bufio"
@@ -13,10 +11,11 @@ import (
 	"strings"
 )
 
-// ErrNotAPIServer is returned by Read if the metrics are not from a kube-apiserver.
+// ErrNotAPIServer is returned by ReadMetrics if the metrics are not from a kube-apiserver.
 var ErrNotAPIServer = errors.New("no metrics of a kube-apiserver")
 
-// Sample is one reading. Its counters start with the process.
+// Sample is one reading of kube-apiserver's /metrics, which do not name clients. Its counters start
+// with the process.
 type Sample struct {
 	Version    string  // such as v1.37.2; empty if unknown
 	Started    float64 // of the process, in Unix seconds
@@ -26,16 +25,16 @@ type Sample struct {
 	Requests   float64
 	Refused    float64 // 429
 	Failed     float64 // 5xx
-	Resources  map[string]*Resource
-	Levels     map[string]*Level
+	Resources  map[string]*ResourceMetrics
+	Levels     map[string]*LevelMetrics
 
 	known    bool                // it has a metric that only API servers have
 	cacheOld map[string]listings // of the watch cache, by the names of servers before 1.37
 	cacheNew bool                // the server uses the later names
 }
 
-// Resource has the counts of one resource. Each page of a LIST is one LIST.
-type Resource struct {
+// ResourceMetrics has the counts of one resource. Each page of a LIST is one LIST.
+type ResourceMetrics struct {
 	Name          string   `json:"resource"` // as kubectl has it, such as deployments.apps
 	Objects       float64  `json:"objects"`  // at the end
 	Bytes         float64  `json:"bytes"`    // of all objects, as stored; 0 if unknown
@@ -61,8 +60,8 @@ type listings struct {
 	Returned float64 `json:"returned"`
 }
 
-// Level has the counts of one priority level of API Priority and Fairness.
-type Level struct {
+// LevelMetrics has the counts of one priority level of API Priority and Fairness.
+type LevelMetrics struct {
 	Name        string             `json:"priorityLevel"`
 	Seats       float64            `json:"seats"` // in use
 	Limit       float64            `json:"limit"` // of them
@@ -71,10 +70,10 @@ type Level struct {
 	Rejected    map[string]float64 `json:"rejected,omitempty"`
 }
 
-// Read reads metrics in Prometheus' text format. It stores only those that it uses, a few hundred
-// KB of the tens of MB that the server of a large cluster writes.
-func Read(r io.Reader) (*Sample, error) {
-	s := &Sample{Resources: map[string]*Resource{}, Levels: map[string]*Level{}, cacheOld: map[string]listings{}}
+// ReadMetrics reads metrics in Prometheus' text format. It stores only those that it uses, a few
+// hundred KB of the tens of MB that the server of a large cluster writes.
+func ReadMetrics(r io.Reader) (*Sample, error) {
+	s := &Sample{Resources: map[string]*ResourceMetrics{}, Levels: map[string]*LevelMetrics{}, cacheOld: map[string]listings{}}
 	scanner := bufio.NewScanner(r)
 	scanner.Buffer(make([]byte, 0, 64<<10), maxLine)
 	for scanner.Scan() {
@@ -116,73 +115,73 @@ func (l labels) resource() string {
 }
 
 // resource returns the counts of a resource, which it adds if there are none.
-func (s *Sample) resource(name string) *Resource {
+func (s *Sample) resource(name string) *ResourceMetrics {
 	r := s.Resources[name]
 	if r == nil {
-		r = &Resource{Name: name}
+		r = &ResourceMetrics{Name: name}
 		s.Resources[name] = r
 	}
 	return r
 }
 
 // level returns the counts of a priority level, which it adds if there are none.
-func (s *Sample) level(name string) *Level {
+func (s *Sample) level(name string) *LevelMetrics {
 	l := s.Levels[name]
 	if l == nil {
-		l = &Level{Name: name, Rejected: map[string]float64{}}
+		l = &LevelMetrics{Name: name, Rejected: map[string]float64{}}
 		s.Levels[name] = l
 	}
 	return l
 }
 
-// ErrAnotherServer is returned by Compare if two samples are from different processes: a load
-// balancer is in front of several API servers, or the server has restarted.
+// ErrAnotherServer is returned by CompareMetrics if two samples are from different processes: a
+// load balancer is in front of several API servers, or the server has restarted.
 var ErrAnotherServer = errors.New("another kube-apiserver answered, or it has restarted")
 
-// Report is what happened between two samples of one server. Counts are of that period. Objects,
-// open WATCHes and the like are as of its end.
-type Report struct {
-	Version   string     `json:"version,omitempty"`
-	Seconds   float64    `json:"seconds"`
-	Uptime    float64    `json:"uptimeSeconds"`
-	CPUCores  float64    `json:"cpuCores"`
-	RSSBytes  float64    `json:"rssBytes"`
-	Allocated float64    `json:"allocatedBytes"`
-	Requests  float64    `json:"requests"`
-	Refused   float64    `json:"refused"` // 429
-	Failed    float64    `json:"failed"`  // 5xx
-	Resources []Resource `json:"resources"`
-	Levels    []Level    `json:"priorityLevels"`
+// MetricsReport is what happened between two samples of one server. Counts are of that period.
+// Objects, open WATCHes and the like are as of its end.
+type MetricsReport struct {
+	Version   string            `json:"version,omitempty"`
+	Seconds   float64           `json:"seconds"`
+	Uptime    float64           `json:"uptimeSeconds"`
+	CPUCores  float64           `json:"cpuCores"`
+	RSSBytes  float64           `json:"rssBytes"`
+	Allocated float64           `json:"allocatedBytes"`
+	Requests  float64           `json:"requests"`
+	Refused   float64           `json:"refused"` // 429
+	Failed    float64           `json:"failed"`  // 5xx
+	Resources []ResourceMetrics `json:"resources"`
+	Levels    []LevelMetrics    `json:"priorityLevels"`
 }
 
-// Compare returns the difference of two samples that were taken some seconds apart. now is the time
-// of the later one, in Unix seconds. The only error is ErrAnotherServer.
-func Compare(before, after *Sample, seconds, now float64) (*Report, error) {
+// CompareMetrics returns the difference of two samples that were taken some seconds apart. now is
+// the time of the later one, in Unix seconds. The only error is ErrAnotherServer.
+func CompareMetrics(before, after *Sample, seconds, now float64) (*MetricsReport, error) {
 	if before.Started != after.Started {
 		return nil, ErrAnotherServer
 	}
-	r := &Report{
+	r := &MetricsReport{
 		Version: after.Version, Seconds: seconds, Uptime: max(now-after.Started, 0),
 		CPUCores: (after.CPUSeconds - before.CPUSeconds) / seconds, RSSBytes: after.RSSBytes,
 		Allocated: after.Allocated - before.Allocated, Requests: after.Requests - before.Requests,
 		Refused: after.Refused - before.Refused, Failed: after.Failed - before.Failed,
-		Resources: []Resource{}, Levels: []Level{},
+		Resources: []ResourceMetrics{}, Levels: []LevelMetrics{},
 	}
 	for _, name := range slices.Sorted(maps.Keys(after.Resources)) {
 		was := before.Resources[name]
 		if was == nil {
-			was = &Resource{}
+			was = &ResourceMetrics{}
 		}
 		r.Resources = append(r.Resources, after.Resources[name].since(was))
 	}
 	for _, name := range slices.Sorted(maps.Keys(after.Levels)) {
 		was := before.Levels[name]
 		if was == nil {
-			was = &Level{}
+			was = &LevelMetrics{}
 		}
 		r.Levels = append(r.Levels, after.Levels[name].since(was))
 	}
-	slices.SortStableFunc(r.Resources, func(a, b Resource) int {
+	slices.SortStableFunc(r.Resources, func(a, b ResourceMetrics) int {
 		return cmp.Or(cmp.Compare(b.Read(), a.Read()), cmp.Compare(b.ListSeconds, a.ListSeconds), cmp.Compare(b.WatchBytes, a.WatchBytes),
 			cmp.Compare(b.EndedWatches, a.EndedWatches), cmp.Compare(b.Objects, a.Objects))
 	})
@@ -190,14 +189,14 @@ func Compare(before, after *Sample, seconds, now float64) (*Report, error) {
 }
 
 // Read returns how many objects the server looked at for LISTs.
-func (r *Resource) Read() float64 { return r.Cache.Read + r.Etcd.Read }
+func (r *ResourceMetrics) Read() float64 { return r.Cache.Read + r.Etcd.Read }
 
 // Returned returns how many objects LISTs returned.
-func (r *Resource) Returned() float64 { return r.Cache.Returned + r.Etcd.Returned }
+func (r *ResourceMetrics) Returned() float64 { return r.Cache.Returned + r.Etcd.Returned }
 
 // since returns r with the growth of its counters since was.
-func (r *Resource) since(was *Resource) Resource {
-	return Resource{
+func (r *ResourceMetrics) since(was *ResourceMetrics) ResourceMetrics {
+	return ResourceMetrics{
 		Name: r.Name, Objects: max(r.Objects, 0), Bytes: max(r.Bytes, 0), OpenWatches: r.OpenWatches,
 		Lists: r.Lists - was.Lists, ListSeconds: r.ListSeconds - was.ListSeconds, ListBytes: r.ListBytes - was.ListBytes,
 		FailedLists: r.FailedLists - was.FailedLists, Cache: r.Cache.since(was.Cache), Etcd: r.Etcd.since(was.Etcd),
@@ -212,8 +211,8 @@ func (l listings) since(was listings) listings {
 }
 
 // since returns l with the growth of its counters since was.
-func (l *Level) since(was *Level) Level {
-	d := Level{Name: l.Name, Seats: l.Seats, Limit: l.Limit, Waited: l.Waited - was.Waited, WaitSeconds: l.WaitSeconds - was.WaitSeconds, Rejected: map[string]float64{}}
+func (l *LevelMetrics) since(was *LevelMetrics) LevelMetrics {
+	d := LevelMetrics{Name: l.Name, Seats: l.Seats, Limit: l.Limit, Waited: l.Waited - was.Waited, WaitSeconds: l.WaitSeconds - was.WaitSeconds, Rejected: map[string]float64{}}
 	for schema, n := range l.Rejected {
 		if n -= was.Rejected[schema]; n > 0 {
 			d.Rejected[schema] = n

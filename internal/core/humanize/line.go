@@ -1,4 +1,4 @@
-package diff
+package humanize
 
 import (
 	"encoding/json"

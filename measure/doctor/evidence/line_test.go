@@ -1,4 +1,4 @@
-package apimetrics
+package evidence
 
 import (
 	"maps"
@@ -37,7 +37,7 @@ func sameAsPrometheus(t *testing.T, line string) (read bool) {
 	return true
 }
 
-var lines = []string{
+var metricLines = []string{
 	`a 1`, "a\t-1.5e3", `a  NaN`, `a +Inf 1700000000000`, `a{} 0`, `a {b="c"} 1`, `a{b="c",} 1`,
 	`a{ b = "c" , d="" } 2`,
 	`a{b="x\\y\"z\n{},="} 3`, `a{b="ü"}4`,
@@ -45,7 +45,7 @@ var lines = []string{
 
 // TestLines: lines are read as Prometheus reads them.
 func TestLines(t *testing.T) {
-	for _, line := range lines {
+	for _, line := range metricLines {
 		if !sameAsPrometheus(t, line) {
 			t.Errorf("Prometheus does not read %q", line)
 		}
@@ -80,7 +80,7 @@ func TestMalformedLines(t *testing.T) {
 
 // FuzzLine: a line that Prometheus' parser accepts has the same labels and value.
 func FuzzLine(f *testing.F) {
-	for _, line := range lines {
+	for _, line := range metricLines {
 		f.Add(line)
 	}
 	f.Fuzz(func(t *testing.T, line string) { sameAsPrometheus(t, line) })

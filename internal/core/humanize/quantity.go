@@ -1,5 +1,4 @@
-// Package quantity formats amounts for people: short, in a suitable unit.
-package quantity
+package humanize
 
 import (
 	"math"

@@ -1,4 +1,4 @@
-package apimetrics
+package evidence
 
 import (
 	"errors"
@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// metrics has a function for the values of each metric that Read uses. The names are those of
-// k8s.io/apiserver 0.37, and earlier ones of objects and of the watch cache: pkg/endpoints/metrics,
-// pkg/storage/metrics, pkg/storage/etcd3/metrics, pkg/storage/cacher/metrics and
-// pkg/util/flowcontrol/metrics.
+// metrics has a function for the values of each metric that ReadMetrics uses. The names are those
+// of k8s.io/apiserver 0.37, and earlier ones of objects and of the watch cache:
+// pkg/endpoints/metrics, pkg/storage/metrics, pkg/storage/etcd3/metrics, pkg/storage/cacher/metrics
+// and pkg/util/flowcontrol/metrics.
 var metrics = map[string]func(s *Sample, l labels, v float64){
 	"kubernetes_build_info":         func(s *Sample, l labels, _ float64) { s.Version = l.get("git_version") },
 	"process_start_time_seconds":    func(s *Sample, _ labels, v float64) { s.Started = v },
@@ -19,25 +19,25 @@ var metrics = map[string]func(s *Sample, l labels, v float64){
 	"go_memstats_alloc_bytes_total": func(s *Sample, _ labels, v float64) { s.Allocated = v },
 
 	"apiserver_request_total": (*Sample).addRequests,
-	"apiserver_request_duration_seconds_sum": ofLists(func(r *Resource, v float64) {
+	"apiserver_request_duration_seconds_sum": ofLists(func(r *ResourceMetrics, v float64) {
 		r.ListSeconds += v
 	}),
-	"apiserver_response_sizes_sum": ofLists(func(r *Resource, v float64) { r.ListBytes += v }),
+	"apiserver_response_sizes_sum": ofLists(func(r *ResourceMetrics, v float64) { r.ListBytes += v }),
 	"apiserver_longrunning_requests": func(s *Sample, l labels, v float64) {
 		if l.get("verb") == "WATCH" && l.get("resource") != "" {
 			s.resource(l.resource()).OpenWatches += v
 		}
 	},
-	"apiserver_watch_events_total":     ofResource(func(r *Resource, v float64) { r.WatchEvents += v }),
-	"apiserver_watch_events_sizes_sum": ofResource(func(r *Resource, v float64) { r.WatchBytes += v }),
-	"apiserver_terminated_watchers_total": ofResource(func(r *Resource, v float64) {
+	"apiserver_watch_events_total":     ofResource(func(r *ResourceMetrics, v float64) { r.WatchEvents += v }),
+	"apiserver_watch_events_sizes_sum": ofResource(func(r *ResourceMetrics, v float64) { r.WatchBytes += v }),
+	"apiserver_terminated_watchers_total": ofResource(func(r *ResourceMetrics, v float64) {
 		r.SlowWatches += v
 	}),
-	"apiserver_init_events_total": ofResource(func(r *Resource, v float64) { r.InitialEvents += v }),
+	"apiserver_init_events_total": ofResource(func(r *ResourceMetrics, v float64) { r.InitialEvents += v }),
 
-	"apiserver_resource_objects":             ofResource(func(r *Resource, v float64) { r.Objects = max(r.Objects, v) }),
-	"apiserver_storage_objects":              ofResource(func(r *Resource, v float64) { r.Objects = max(r.Objects, v) }),
-	"apiserver_resource_size_estimate_bytes": ofResource(func(r *Resource, v float64) { r.Bytes = max(r.Bytes, v) }),
+	"apiserver_resource_objects":             ofResource(func(r *ResourceMetrics, v float64) { r.Objects = max(r.Objects, v) }),
+	"apiserver_storage_objects":              ofResource(func(r *ResourceMetrics, v float64) { r.Objects = max(r.Objects, v) }),
+	"apiserver_resource_size_estimate_bytes": ofResource(func(r *ResourceMetrics, v float64) { r.Bytes = max(r.Bytes, v) }),
 
 	"apiserver_storage_list_total":                  ofStorage(func(l *listings, v float64) { l.Lists += v }),
 	"apiserver_storage_list_fetched_objects_total":  ofStorage(func(l *listings, v float64) { l.Read += v }),
@@ -54,12 +54,12 @@ var metrics = map[string]func(s *Sample, l labels, v float64){
 	"apiserver_flowcontrol_rejected_requests_total": func(s *Sample, l labels, v float64) {
 		s.level(l.get("priority_level")).Rejected[l.get("flow_schema")] += v
 	},
-	"apiserver_flowcontrol_current_executing_seats": ofLevel(func(p *Level, v float64) { p.Seats += v }),
-	"apiserver_flowcontrol_current_limit_seats":     ofLevel(func(p *Level, v float64) { p.Limit += v }),
-	"apiserver_flowcontrol_request_wait_duration_seconds_sum": ofLevel(func(p *Level, v float64) {
+	"apiserver_flowcontrol_current_executing_seats": ofLevel(func(p *LevelMetrics, v float64) { p.Seats += v }),
+	"apiserver_flowcontrol_current_limit_seats":     ofLevel(func(p *LevelMetrics, v float64) { p.Limit += v }),
+	"apiserver_flowcontrol_request_wait_duration_seconds_sum": ofLevel(func(p *LevelMetrics, v float64) {
 		p.WaitSeconds += v
 	}),
-	"apiserver_flowcontrol_request_wait_duration_seconds_count": ofLevel(func(p *Level, v float64) {
+	"apiserver_flowcontrol_request_wait_duration_seconds_count": ofLevel(func(p *LevelMetrics, v float64) {
 		p.Waited += v
 	}),
 }
@@ -94,7 +94,7 @@ func (s *Sample) addRequests(l labels, v float64) {
 }
 
 // ofLists adds a value to the LISTs of its resource.
-func ofLists(add func(*Resource, float64)) func(*Sample, labels, float64) {
+func ofLists(add func(*ResourceMetrics, float64)) func(*Sample, labels, float64) {
 	return func(s *Sample, l labels, v float64) {
 		if l.get("verb") == "LIST" && l.get("subresource") == "" {
 			add(s.resource(l.resource()), v)
@@ -104,7 +104,7 @@ func ofLists(add func(*Resource, float64)) func(*Sample, labels, float64) {
 
 // ofResource adds a value to its resource. It ignores metrics of WATCHes that name the kind, as
 // servers before 1.34 write.
-func ofResource(add func(*Resource, float64)) func(*Sample, labels, float64) {
+func ofResource(add func(*ResourceMetrics, float64)) func(*Sample, labels, float64) {
 	return func(s *Sample, l labels, v float64) {
 		if l.get("resource") != "" {
 			add(s.resource(l.resource()), v)
@@ -136,7 +136,7 @@ func ofCache(add func(*listings, float64)) func(*Sample, labels, float64) {
 }
 
 // ofLevel adds a value to its priority level.
-func ofLevel(add func(*Level, float64)) func(*Sample, labels, float64) {
+func ofLevel(add func(*LevelMetrics, float64)) func(*Sample, labels, float64) {
 	return func(s *Sample, l labels, v float64) { add(s.level(l.get("priority_level")), v) }
 }
 

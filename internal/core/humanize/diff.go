@@ -1,5 +1,4 @@
-// Package diff lists the differences between two versions of an object, path by path.
-package diff
+package humanize
 
 import (
 	"fmt"
@@ -19,9 +18,9 @@ type Change struct {
 	Hidden   bool // the values must not be shown
 }
 
-// Options select what to hide. The zero value hides the values of objects that state that they are
-// Secrets, and their annotations, because many tools keep the whole object in one.
-type Options struct {
+// DiffOptions select what to hide. The zero value hides the values of objects that state that they
+// are Secrets, and their annotations, because many tools keep the whole object in one.
+type DiffOptions struct {
 	// Secret reports that the object is, or may be, a Secret, even if it states another kind.
 	Secret bool
 	// Env hides the values of environment variables: everything below a field whose name isEnv
@@ -30,16 +29,16 @@ type Options struct {
 	Env bool
 }
 
-// Objects returns the differences between two versions of an object, as decoded JSON, in the order
+// Diff returns the differences between two versions of an object, as decoded JSON, in the order
 // of their paths. It omits the resourceVersion, which always changes, and managedFields, which
 // repeat the change.
-func Objects(before, after map[string]any, o Options) []Change {
+func Diff(before, after map[string]any, o DiffOptions) []Change {
 	d := &differ{secret: o.Secret || after["kind"] == "Secret" && after["apiVersion"] == "v1", env: o.Env}
 	d.objects("", pruned(before), pruned(after))
 	return d.changes
 }
 
-// pruned returns an object without the fields that Objects omits. The object itself is unchanged.
+// pruned returns an object without the fields that Diff omits. The object itself is unchanged.
 func pruned(object map[string]any) map[string]any {
 	metadata, ok := object["metadata"].(map[string]any)
 	if !ok {
