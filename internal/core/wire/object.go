@@ -247,6 +247,21 @@ func appendJSONMetaVersion(dst, meta []byte, rv string) ([]byte, bool) {
 	return insertFirst(dst, meta, fmt.Appendf(nil, `"resourceVersion":%s`, marshalJSON(rv))), true
 }
 
+// AppendWithAPIVersion appends a JSON object with its apiVersion replaced, or unchanged if it has
+// none. dst must not overlap object. The error is a *SyntaxError; dst is then returned unchanged.
+func AppendWithAPIVersion(dst, object []byte, apiVersion string) ([]byte, error) {
+	w := membersOf(object)
+	found := w.find("apiVersion")
+	switch {
+	case w.failed():
+		return dst, malformed(int64(w.i), "object: not JSON")
+	case !found:
+		return append(dst, object...), nil
+	}
+	dst = append(append(dst, object[:w.value.from]...), marshalJSON(apiVersion)...)
+	return append(dst, object[w.value.to:]...), nil
+}
+
 // insertFirst appends object with member in front of its other members.
 func insertFirst(dst, object, member []byte) []byte {
 	brace := bytes.IndexByte(object, '{')

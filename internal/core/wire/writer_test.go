@@ -212,3 +212,21 @@ func TestAppendWithResourceVersion(t *testing.T) {
 		}
 	}
 }
+func TestAppendWithAPIVersion(t *testing.T) {
+	for _, tt := range []struct{ object, want string }{
+		{`{"apiVersion":"a/v1","kind":"K"}`, `{"apiVersion":"b/v2","kind":"K"}`},
+		{` { "kind" : {"apiVersion":"inner"}, "apiVersion" : "a\u002fv1" , "x":1}`, ` { "kind" : {"apiVersion":"inner"}, "apiVersion" : "b/v2" , "x":1}`},
+		{`{}`, `{}`},
+		{`{"kind":"K"}`, `{"kind":"K"}`},
+	} {
+		got, err := AppendWithAPIVersion([]byte("-"), []byte(tt.object), "b/v2")
+		if err != nil || string(got) != "-"+tt.want {
+			t.Errorf("%s: got %s, %v", tt.object, got, err)
+		}
+	}
+	for _, bad := range []string{``, `[]`, `5`, `{"apiVersion"`, `{"a":`, `{"a":1`} {
+		if got, err := AppendWithAPIVersion(nil, []byte(bad), "b/v2"); err == nil {
+			t.Errorf("%s became %s", bad, got)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package watchcache
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -23,22 +24,73 @@ const gzipAbove = 128 << 10
 // call.
 const maxHTTP2Write = 16<<10 - 9
 
-// buffers pools buffers of gzipAbove bytes for LIST bodies.
-var buffers = sync.Pool{New: func() any { b := make([]byte, 0, gzipAbove); return &b }}
+// sender writes the body of a response to its client: in pieces, each within the deadline, and
+// compressed after compress.
+type sender struct {
+	w        http.ResponseWriter
+	deadline *writeDeadline
+	maxWrite int          // largest single write, in bytes
+	gzip     *gzip.Writer // nil: not compressed
+}
 
-// body writes the body of a LIST. A body that fits into its buffer is sent uncompressed, with a
+func (s *sender) Write(p []byte) (n int, err error) {
+	if err := s.deadline.begin(); err != nil {
+		return 0, err
+	}
+	defer s.deadline.done() // the client does not cause what is computed until the next write
+	to := io.Writer(s.w)
+	if s.gzip != nil {
+		to = s.gzip
+	}
+	for len(p) > 0 && err == nil {
+		m := 0
+		m, err = to.Write(p[:min(len(p), s.maxWrite)])
+		n, p = n+m, p[m:]
+	}
+	s.deadline.wrote(n)
+	return n, err
+}
+
+// gzipBytes is the measured size of a gzip.Writer.
+const gzipBytes = 800 << 10
+
+// gzipWriters pools compressors of the fastest level, because most clients are near.
+var gzipWriters = sync.Pool{New: func() any {
+	w, err := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed)
+	if err != nil {
+		panic("watchcache: gzip.BestSpeed is no level: " + err.Error())
+	}
+	return w
+}}
+
+// compress starts a gzip member.
+func (s *sender) compress() {
+	s.gzip = gzipWriters.Get().(*gzip.Writer)
+	s.gzip.Reset(s.w)
+}
+
+// release releases the compressor, if there is one.
+func (s *sender) release() {
+	if s.gzip != nil {
+		s.gzip.Reset(io.Discard)
+		gzipWriters.Put(s.gzip)
+		s.gzip = nil
+	}
+}
+
+// buffers pools buffers of gzipAbove bytes for LIST bodies.
+var buffers = sync.Pool{New: func() any { return bufio.NewWriterSize(io.Discard, gzipAbove) }}
+
+// body is the body of a LIST. A body that fits into its buffer is sent uncompressed, with a
 // Content-Length. A larger body is streamed, so memory is bounded by the buffer.
 type body struct {
-	w           http.ResponseWriter
+	*bufio.Writer
+	out         sender
 	ctx         context.Context // of the request
-	deadline    *writeDeadline
-	acceptsGzip bool // the client accepts gzip
-	maxWrite    int  // largest single write, in bytes
-	buf         *[]byte
-	started     bool
-	gzip        *gzipWriter // nil: not compressed
-	clientGone  bool        // the client has gone
-	payer       *Payer      // of what the body takes; nil: it is not counted
+	acceptsGzip bool            // the client accepts gzip
+	started     bool            // the header was written
+	clientGone  bool
+	payer       *Payer // of what the body takes; nil: it is not counted
 	charge      *budget.Charge
 	scratch     int64 // the charged bytes of other buffers, see hold
 }
@@ -52,13 +104,14 @@ func (c *Cache) newBody(w http.ResponseWriter, r *http.Request, page int64) (*bo
 		return nil, err
 	}
 	b := &body{
-		payer: p, charge: charge,
-		w: w, ctx: r.Context(), deadline: c.readWrites.start(w), acceptsGzip: request.AcceptsGzip(r.Header), maxWrite: gzipAbove, buf: buffers.Get().(*[]byte),
+		Writer: buffers.Get().(*bufio.Writer), out: sender{w: w, deadline: c.readWrites.start(w), maxWrite: gzipAbove},
+		ctx: r.Context(), acceptsGzip: request.AcceptsGzip(r.Header), payer: p, charge: charge,
 	}
-	if r.ProtoMajor == 2 && !c.buffersWrites {
-		b.maxWrite = maxHTTP2Write
+	b.Reset(unbuffered{b})
+	if r.ProtoMajor == 2 && !c.cfg.BuffersWrites {
+		b.out.maxWrite = maxHTTP2Write
 	}
-	b.deadline.beginState(listRate)
+	b.out.deadline.beginState(listRate)
 	return b, nil
 }
 
@@ -75,49 +128,49 @@ func (b *body) hold(n int) error {
 	return nil
 }
 
-// Write appends p to the body.
-func (b *body) Write(p []byte) (int, error) {
-	n := len(p)
-	for len(p) > 0 {
-		if len(*b.buf) == gzipAbove {
-			if err := b.flush(); err != nil {
-				return n - len(p), err
-			}
-		}
-		take := min(len(p), gzipAbove-len(*b.buf))
-		*b.buf = append(*b.buf, p[:take]...)
-		p = p[take:]
-	}
-	return n, nil
-}
-
 // appendObject unpacks an object straight into the buffer. It reports false and appends nothing if
 // there is no room.
 func (b *body) appendObject(o *store.Object) (done bool, err error) {
-	if o.Size() > cap(*b.buf)-len(*b.buf) {
+	if o.Size() > b.Available() {
 		return false, nil
 	}
-	*b.buf, err = o.AppendRaw(*b.buf)
+	raw, err := o.AppendRaw(b.AvailableBuffer())
+	if err == nil {
+		_, err = b.Write(raw)
+	}
 	return true, err
 }
 
-// flush writes the buffer. The first flush settles that the body is a large one. It writes nothing
-// for a caller who has gone, because not every writer reports that.
-func (b *body) flush() error {
+// unbuffered writes to the client of a body what its buffer has gathered.
+type unbuffered struct{ *body }
+
+// Write writes nothing for a client that has gone, because not every writer reports that. The first
+// write without a Content-Length settles that the body is a large one.
+func (u unbuffered) Write(p []byte) (int, error) {
+	b := u.body
 	if err := b.ctx.Err(); err != nil {
-		return err
+		return 0, err
 	}
 	if !b.started {
-		b.started = true
-		b.w.Header().Add("Vary", "Accept-Encoding")
+		b.out.w.Header().Add("Vary", "Accept-Encoding")
 		if b.acceptsGzip && b.affordsGzip() {
-			b.w.Header().Set("Content-Encoding", "gzip")
-			b.gzip = newGzipWriter(b.w)
+			b.out.w.Header().Set("Content-Encoding", "gzip")
+			b.out.compress()
 		}
-		b.w.WriteHeader(http.StatusOK)
+		b.start()
 	}
-	err := b.bounded(b.send)
-	*b.buf = (*b.buf)[:0]
+	n, err := b.out.Write(p)
+	return n, b.sent(err)
+}
+
+func (b *body) start() {
+	b.started = true
+	b.out.w.WriteHeader(http.StatusOK)
+}
+
+// sent notes whether err says that the client has gone, and returns it.
+func (b *body) sent(err error) error {
+	b.clientGone = err != nil && !errors.Is(err, errTooSlow)
 	return err
 }
 
@@ -126,78 +179,25 @@ func (b *body) affordsGzip() bool {
 	return b.charge == nil || b.payer.affords(gzipBytes) && b.charge.Grow(gzipBytes) == nil
 }
 
-// bounded bounds the time that write may take to write to the client.
-func (b *body) bounded(write func() error) error {
-	err := b.deadline.during(write)
-	b.clientGone = err != nil && !errors.Is(err, errTooSlow)
-	return err
-}
-
-// send writes what the buffer holds to the client.
-func (b *body) send() (err error) {
-	if b.gzip != nil {
-		_, err = b.gzip.Write(*b.buf)
-	} else {
-		for p := *b.buf; len(p) > 0 && err == nil; {
-			n := min(len(p), b.maxWrite)
-			_, err = b.w.Write(p[:n])
-			p = p[n:]
-		}
-	}
-	b.deadline.wrote(len(*b.buf))
-	return err
-}
-
 // Close writes the rest of the body.
 func (b *body) Close() error {
 	if !b.started {
-		b.started = true
-		b.w.Header().Set("Content-Length", strconv.Itoa(len(*b.buf)))
-		b.w.WriteHeader(http.StatusOK)
-		return b.bounded(b.send)
+		b.out.w.Header().Set("Content-Length", strconv.Itoa(b.Buffered()))
+		b.start()
 	}
-	err := b.flush()
-	if err == nil && b.gzip != nil {
-		err = b.bounded(b.gzip.Close) // it writes what the compressor still holds
+	err := b.Flush()
+	if err == nil && b.out.gzip != nil {
+		err = b.sent(b.out.deadline.during(b.out.gzip.Close)) // it writes what the compressor still has
 	}
 	return err
 }
 
-// end releases the buffer and the deadline, also after an error.
+// end releases the buffer, the compressor and the deadline, also after an error.
 func (b *body) end() {
-	if b.gzip != nil {
-		b.gzip.release()
-	}
-	*b.buf = (*b.buf)[:0]
-	buffers.Put(b.buf)
-	b.buf = nil
-	b.deadline.close()
+	b.out.release()
+	b.Reset(io.Discard)
+	buffers.Put(b.Writer)
+	b.Writer = nil
+	b.out.deadline.close()
 	b.charge.Release()
-}
-
-// gzipBytes is the measured size of a gzip.Writer.
-const gzipBytes = 800 << 10
-
-// gzipWriter is a pooled gzip.Writer at the fastest level, because most clients are near.
-type gzipWriter struct{ *gzip.Writer }
-
-var gzipWriters = sync.Pool{New: func() any {
-	w, err := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed)
-	if err != nil {
-		panic("watchcache: gzip.BestSpeed is no level: " + err.Error())
-	}
-	return w
-}}
-
-// newGzipWriter begins a gzip member. The caller must call release.
-func newGzipWriter(w io.Writer) *gzipWriter {
-	z := gzipWriters.Get().(*gzip.Writer)
-	z.Reset(w)
-	return &gzipWriter{z}
-}
-
-func (z *gzipWriter) release() {
-	z.Reset(io.Discard)
-	gzipWriters.Put(z.Writer)
-	z.Writer = nil
 }

@@ -43,18 +43,13 @@ func (wt *watcher) newBookmarkTimer(delay time.Duration) *bookmarkTimer {
 	b := &bookmarkTimer{
 		enabled:       wt.options.AllowBookmarks && !wt.noBookmarks,
 		initialEvents: wt.options.WantsInitialEvents(),
-		interval:      wt.cache.bookmark,
+		interval:      wt.cache.cfg.BookmarkInterval,
 		lastDue:       deadline.Add(-min(lastBookmarkBefore, left/2)),
 	}
-	switch {
-	case b.initialEvents && delay == 0:
-		b.fired = true
-		b.timer = time.NewTimer(b.next())
-	case b.initialEvents:
-		b.timer = time.NewTimer(delay)
-	default:
-		b.timer = time.NewTimer(b.next())
+	if b.fired = b.initialEvents && delay == 0; b.fired || !b.initialEvents {
+		delay = b.next()
 	}
+	b.timer = time.NewTimer(delay)
 	return b
 }
 

@@ -80,21 +80,14 @@ type Clock interface {
 // Each watch waits in the goroutine of its request. The hub adds one goroutine while it has
 // subscriptions.
 type Cache struct {
-	resource      *Resource
-	store         *store.Store
-	encoding      wire.Encoding
-	codec         *codec.Codec
-	clock         Clock
-	history       *History
-	fields        map[string]*selectableField
-	bookmark      time.Duration
-	minWatch      time.Duration
-	flush         *FlushPacer
-	workers       *workers.Pool
-	buffersWrites bool
-	expireLate    bool
-	bookmarks     func() (time.Duration, bool)
-	watchBuffer   func() int // nil: none
+	cfg      Config // with the defaults
+	resource *Resource
+	store    *store.Store
+	encoding wire.Encoding
+	codec    *codec.Codec
+	clock    Clock
+	history  *History
+	fields   map[string]*selectableField
 
 	floor       atomic.Uint64 // resourceVersions below it are expired
 	pagedStates stateCache
@@ -114,7 +107,6 @@ type Cache struct {
 	closing context.Context // done when the cache closes
 	close   context.CancelFunc
 	expired atomic.Bool // set before close: watches end with 410
-	closed  error       // see Config.Closed
 }
 
 const (
@@ -131,24 +123,11 @@ func New(cfg Config) (*Cache, error) {
 		r.ListKind = r.Kind + "List"
 	}
 	r.conversion = newConversion(&r, cfg.Encoding)
+	cfg.setDefaults()
 	c := &Cache{
-		resource:      &r,
-		store:         cfg.Store,
-		encoding:      cfg.Encoding,
-		codec:         codec.OfStruct(r.Type),
-		clock:         cfg.Clock,
-		history:       cfg.History,
-		bookmark:      orDefault(cfg.BookmarkInterval, defaultBookmarkInterval),
-		minWatch:      orDefault(cfg.MinWatch, defaultMinWatch),
-		flush:         cfg.Flush,
-		workers:       cfg.Workers,
-		buffersWrites: cfg.BuffersWrites,
-		expireLate:    cfg.ExpireLate,
-		bookmarks:     cfg.Bookmarks,
-		watchBuffer:   cfg.WatchBuffer,
-		closed:        cfg.Closed,
+		cfg: cfg, resource: &r, store: cfg.Store, encoding: cfg.Encoding, codec: codec.OfStruct(r.Type), clock: cfg.Clock, history: cfg.History,
 	}
-	c.indexes = indexes{cache: c, byName: map[string]*index{}, wanted: map[string]*decayingSum{}}
+	c.indexes = indexes{cache: c, byName: map[string]*index{}}
 	c.hub.cache = c
 	c.pagedStates.limit = maxCachedStateBytes
 	for _, ds := range []*writeDeadlines{&c.readWrites, &c.watchWrites} {
@@ -156,18 +135,6 @@ func New(cfg Config) (*Cache, error) {
 	}
 	c.closing, c.close = context.WithCancel(context.Background())
 	c.drain = newDrain(c.closing)
-	if c.clock == nil {
-		c.clock = storeClock{cfg.Store}
-	}
-	if c.closed == nil {
-		c.closed = errShuttingDown()
-	}
-	if c.history == nil {
-		c.history = NewHistory(0, math.MaxUint64, 0)
-	}
-	if c.bookmarks == nil {
-		c.bookmarks = func() (time.Duration, bool) { return 0, false }
-	}
 	var err error
 	if c.fields, err = compileFields(cfg.Encoding, &r); err != nil {
 		return nil, err
@@ -187,11 +154,25 @@ func New(cfg Config) (*Cache, error) {
 	return c, nil
 }
 
-func orDefault(d, otherwise time.Duration) time.Duration {
-	if d <= 0 {
-		return otherwise
+func (cfg *Config) setDefaults() {
+	if cfg.BookmarkInterval <= 0 {
+		cfg.BookmarkInterval = defaultBookmarkInterval
 	}
-	return d
+	if cfg.MinWatch <= 0 {
+		cfg.MinWatch = defaultMinWatch
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = storeClock{cfg.Store}
+	}
+	if cfg.Closed == nil {
+		cfg.Closed = apierrors.NewServiceUnavailable("the server is shutting down")
+	}
+	if cfg.History == nil {
+		cfg.History = NewHistory(0, math.MaxUint64, 0)
+	}
+	if cfg.Bookmarks == nil {
+		cfg.Bookmarks = func() (time.Duration, bool) { return 0, false }
+	}
 }
 
 // Close ends all watches and does not wait for them. A watch whose client has taken everything
@@ -282,14 +263,15 @@ func (c *Cache) begin(w http.ResponseWriter, r *http.Request, rd *request.Reques
 }
 
 func (c *Cache) newRepresentation(mt request.MediaType, includeObject string) representation {
-	return representation{MediaType: mt, resource: c.resource, codec: c.codec, stored: c.encoding, rowObject: metav1.IncludeObjectPolicy(includeObject)}
+	key := representationKey{mt, metav1.IncludeObjectPolicy(includeObject)}
+	return representation{representationKey: key, resource: c.resource, codec: c.codec, stored: c.encoding}
 }
 
 const notReadyRetrySeconds = 1
 
 func (c *Cache) ready() error {
 	if c.closing.Err() != nil {
-		return c.closed
+		return c.cfg.Closed
 	}
 	if !c.store.Synced() {
 		return apierrors.NewTooManyRequests("storage is (re)initializing", notReadyRetrySeconds)

@@ -48,8 +48,8 @@ func (c *Cache) Drain(over time.Duration) {
 // drainTimer fires when a drain ends one watch. Only the watch's goroutine uses it.
 type drainTimer struct {
 	drain *drain
-	begun <-chan struct{} // nil: the timer runs
-	timer *time.Timer     // nil: not started
+	begun <-chan struct{}  // nil: the timer runs
+	timer <-chan time.Time // fires at endAt; nil: not started
 	endAt time.Time
 	ended time.Time // when the watch saw that it must end; zero: it has not
 }
@@ -60,15 +60,7 @@ func (d *drain) newTimer() drainTimer { return drainTimer{drain: d, begun: d.beg
 func (dt *drainTimer) start() {
 	left := max(time.Until(dt.drain.deadline), 0)
 	wait := rand.N(left + 1)
-	dt.begun, dt.endAt, dt.timer = nil, time.Now().Add(wait), time.NewTimer(wait)
-}
-
-// C returns the channel on which the timer fires, nil before start.
-func (dt *drainTimer) C() <-chan time.Time {
-	if dt.timer == nil {
-		return nil
-	}
-	return dt.timer.C
+	dt.begun, dt.endAt, dt.timer = nil, time.Now().Add(wait), time.After(wait)
 }
 
 // due reports whether the watch is to end now, once its client has what there is.
@@ -91,10 +83,4 @@ func (dt *drainTimer) overdue(grace time.Duration) bool {
 		dt.ended = time.Now()
 	}
 	return grace > 0 && time.Since(dt.ended) > grace
-}
-
-func (dt *drainTimer) stop() {
-	if dt.timer != nil {
-		dt.timer.Stop()
-	}
 }

@@ -17,7 +17,7 @@ func (wt *watcher) sendEvent(t wire.EventType, o *store.Object, rv uint64) error
 	var event []byte
 	var err error
 	if wt.share {
-		event, err = wt.cache.encoded.get(encodeKey{o, t, rv, wt.rep.key()}, func() ([]byte, error) {
+		event, err = wt.cache.encoded.get(encodeKey{o, t, rv, wt.rep.representationKey}, func() ([]byte, error) {
 			event, err := wt.encodeEvent(t, o, rv)
 			return slices.Clone(event), err
 		})

@@ -30,7 +30,7 @@ func (c *Cache) get(w http.ResponseWriter, r *http.Request, rd *request.Request)
 	if err != nil {
 		return err
 	}
-	body, release, err := c.bodies.get(bodyKey{o, rep.key()}, payerOf(r.Context()), func() ([]byte, error) {
+	body, release, err := c.bodies.get(bodyKey{o, rep.representationKey}, payerOf(r.Context()), func() ([]byte, error) {
 		raw, err := o.AppendRaw(nil)
 		if err == nil {
 			raw, err = rep.body(raw)

@@ -1,13 +1,8 @@
 package watchcache
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"google.golang.org/protobuf/encoding/protowire"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,22 +16,17 @@ import (
 // representation converts stored objects into what one client accepts. It has one scratch buffer,
 // so only one goroutine may use it.
 type representation struct {
-	request.MediaType
-	resource  *Resource
-	codec     *codec.Codec // of the resource's objects
-	stored    wire.Encoding
-	rowObject metav1.IncludeObjectPolicy // what rows of a table include
-	scratch   []byte
+	representationKey
+	resource *Resource
+	codec    *codec.Codec // of the resource's objects
+	stored   wire.Encoding
+	scratch  []byte
 }
 
-// representationKey identifies a representation in the encode cache.
+// representationKey is what a client accepts. It identifies a representation in caches.
 type representationKey struct {
 	request.MediaType
-	rowObject metav1.IncludeObjectPolicy
-}
-
-func (rep *representation) key() representationKey {
-	return representationKey{rep.MediaType, rep.rowObject}
+	rowObject metav1.IncludeObjectPolicy // what rows of a table include
 }
 
 // Encoding returns the encoding in which the cache serves objects to a client with this Accept
@@ -131,7 +121,7 @@ func (rep *representation) object(raw []byte) ([]byte, error) {
 		}
 		return raw, nil
 	case rep.stored == wire.JSON:
-		rep.scratch, err = appendAPIVersion(rep.scratch[:0], raw, rep.resource.typeMeta().APIVersion)
+		rep.scratch, err = wire.AppendWithAPIVersion(rep.scratch[:0], raw, rep.resource.typeMeta().APIVersion)
 	default:
 		rep.scratch, err = rep.appendJSON(rep.scratch[:0], raw)
 	}
@@ -211,45 +201,4 @@ func (rep *representation) bookmark(p *metav1.PartialObjectMetadata) ([]byte, er
 		return codec.MarshalAs(rep.Encoding, rep.resource.customBookmark(p))
 	}
 	return codec.MarshalAs(rep.Encoding, rep.resource.emptyObject(p))
-}
-
-var errNoObject = errors.New("watchcache: stored JSON is no object")
-
-// appendAPIVersion appends a JSON object with its apiVersion replaced. An object without one is
-// appended unchanged.
-func appendAPIVersion(dst, object []byte, apiVersion string) ([]byte, error) {
-	d := jsontext.NewDecoder(bytes.NewReader(object))
-	t, err := d.ReadToken()
-	if err != nil {
-		return dst, fmt.Errorf("watchcache: stored JSON: %w", err)
-	}
-	if t.Kind() != '{' {
-		return dst, errNoObject
-	}
-	for d.PeekKind() == '"' {
-		name, err := d.ReadToken()
-		if err != nil {
-			return dst, fmt.Errorf("watchcache: stored JSON: %w", err)
-		}
-		wanted := name.String() == "apiVersion"
-		value, err := d.ReadValue()
-		if err != nil {
-			return dst, fmt.Errorf("watchcache: stored JSON: %w", err)
-		}
-		if !wanted {
-			continue
-		}
-		end := d.InputOffset()
-		quoted, err := json.Marshal(apiVersion)
-		if err != nil {
-			return dst, err
-		}
-		dst = append(dst, object[:end-int64(len(value))]...)
-		dst = append(dst, quoted...)
-		return append(dst, object[end:]...), nil
-	}
-	if _, err := d.ReadToken(); err != nil && !errors.Is(err, io.EOF) {
-		return dst, fmt.Errorf("watchcache: stored JSON: %w", err)
-	}
-	return append(dst, object...), nil
 }

@@ -15,12 +15,12 @@ func (wt *watcher) serve() {
 	defer wt.end()
 	if wt.future {
 		stopped := wt.cache.waitFor(wt.ctx, wt.options.RV)
-		wt.cache.workers.Run(func() { wt.beginLate(stopped) })
+		wt.cache.cfg.Workers.Run(func() { wt.beginLate(stopped) })
 	}
 	send := wt.send
 	for !wt.over {
 		wt.wait()
-		wt.cache.workers.Run(send)
+		wt.cache.cfg.Workers.Run(send)
 	}
 }
 
@@ -43,14 +43,14 @@ func (wt *watcher) wait() {
 	case <-wt.ctx.Done():
 	case <-wt.drained.begun:
 		wt.drained.start()
-	case <-wt.drained.C():
+	case <-wt.drained.timer:
 	case <-wt.cache.drain.ended.Done():
 	}
 }
 
 // waitForFlush waits as long as the pacer wants, so that close changes share one write.
 func (wt *watcher) waitForFlush() {
-	left := wt.cache.flush.wait(&wt.turn)
+	left := wt.cache.cfg.Flush.wait(&wt.turn)
 	if left <= 0 {
 		return
 	}
@@ -89,7 +89,7 @@ func (wt *watcher) sendPending() (over bool, err error) {
 	}
 	wt.out.deadline.endSending()
 	wt.releaseScratch()
-	wt.cache.flush.flushed(&wt.turn)
+	wt.cache.cfg.Flush.flushed(&wt.turn)
 	return false, nil
 }
 
@@ -217,7 +217,7 @@ func (wt *watcher) sendBatch(changes []store.Change) error {
 	coalesced := func(ch store.Change) bool { return ch.Coalesced }
 	behind := wt.source.Pending() > 0 || slices.ContainsFunc(changes, coalesced)
 	relisted := slices.ContainsFunc(changes, wt.relisted)
-	if (behind || relisted) && wt.cache.expireLate {
+	if (behind || relisted) && wt.cache.cfg.ExpireLate {
 		return errExpired(wt.sentUpTo)
 	}
 	if behind {

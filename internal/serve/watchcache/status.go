@@ -133,16 +133,11 @@ func errListExpired() error {
 	return apierrors.NewResourceExpired("The resourceVersion for the provided list is too old.")
 }
 
-// errShuttingDown returns the 503 for a request that comes after Close.
-func errShuttingDown() error {
-	return apierrors.NewServiceUnavailable("the server is shutting down")
-}
-
 // storeError returns the error for what a store has refused: Config.Closed if it was closed after
 // the request was taken, for then a later request would get that, and 500 otherwise.
 func (c *Cache) storeError(err error) error {
 	if errors.Is(err, store.ErrClosed) {
-		return fmt.Errorf("%w: %w", c.closed, err)
+		return fmt.Errorf("%w: %w", c.cfg.Closed, err)
 	}
 	return apierrors.NewInternalError(err)
 }

@@ -24,14 +24,11 @@ var streamBuffers = sync.Pool{New: func() any { return bufio.NewWriterSize(io.Di
 
 // stream writes the body of a WATCH. It has one buffer between two flushes, and none after a flush.
 type stream struct {
-	w        http.ResponseWriter
-	deadline *writeDeadline
-	maxWrite int  // bytes of a single write
-	compress bool // one gzip member a flush
+	sender
+	zip bool // one gzip member a flush
 	// charge has the buffers of a compressed stream; those of others count as the watch. nil: they are
 	// not counted.
 	charge *budget.Charge
-	gzip   *gzipWriter
 	buf    *bufio.Writer
 	err    error // of the connection; final
 }
@@ -48,7 +45,7 @@ func (c *Cache) newStream(w http.ResponseWriter, p *Payer, contentType string, z
 		h.Add("Vary", "Accept-Encoding")
 	}
 	w.WriteHeader(http.StatusOK)
-	s := &stream{w: w, deadline: c.watchWrites.start(w), maxWrite: streamBuffer, compress: zip}
+	s := &stream{sender: sender{w: w, deadline: c.watchWrites.start(w), maxWrite: streamBuffer}, zip: zip}
 	if small {
 		s.maxWrite = maxSmallWrite
 	}
@@ -60,24 +57,10 @@ func (c *Cache) newStream(w http.ResponseWriter, p *Payer, contentType string, z
 
 // Write writes bytes to the client. The buffer calls it.
 func (s *stream) Write(p []byte) (n int, err error) {
-	if err := s.deadline.begin(); err != nil {
-		return 0, err
+	if s.zip && s.gzip == nil {
+		s.compress()
 	}
-	defer s.deadline.done() // what is computed until the next write is no fault of the client
-	to := io.Writer(s.w)
-	if s.compress {
-		if s.gzip == nil {
-			s.gzip = newGzipWriter(s.w)
-		}
-		to = s.gzip
-	}
-	for len(p) > 0 && err == nil {
-		m := 0
-		m, err = to.Write(p[:min(len(p), s.maxWrite)])
-		n, p = n+m, p[m:]
-	}
-	s.deadline.wrote(n)
-	return n, err
+	return s.sender.Write(p)
 }
 
 // write appends one event and does not retain it. An error stays in err.
@@ -141,8 +124,5 @@ func (s *stream) freeBuffers() {
 		s.buf = nil
 		s.charge.Release()
 	}
-	if s.gzip != nil {
-		s.gzip.release()
-		s.gzip = nil
-	}
+	s.release()
 }

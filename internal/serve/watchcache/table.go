@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/weirproject/weir/internal/core/codec"
-	"github.com/weirproject/weir/internal/core/request"
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
@@ -70,8 +69,9 @@ func (rep *representation) row(raw []byte) (metav1.TableRow, error) {
 
 // whole returns an object as JSON with its kind.
 func (rep *representation) whole(raw []byte) ([]byte, error) {
-	g := representation{MediaType: request.MediaType{Encoding: wire.JSON}, resource: rep.resource, codec: rep.codec, stored: rep.stored}
-	object, err := g.object(raw)
+	whole := representation{resource: rep.resource, codec: rep.codec, stored: rep.stored}
+	whole.Encoding = wire.JSON
+	object, err := whole.object(raw)
 	if err != nil {
 		return nil, err
 	}

@@ -54,7 +54,7 @@ type watcher struct {
 func (c *Cache) openWatch(w http.ResponseWriter, r *http.Request, o *request.Options, s *selector, rep representation) *watcher {
 	timeout := o.Timeout
 	if timeout == 0 {
-		timeout = c.minWatch + rand.N(c.minWatch)
+		timeout = c.cfg.MinWatch + rand.N(c.cfg.MinWatch)
 	}
 	wt := &watcher{
 		cache:   c,
@@ -65,9 +65,9 @@ func (c *Cache) openWatch(w http.ResponseWriter, r *http.Request, o *request.Opt
 	}
 	wt.ctx, wt.cancel = context.WithTimeout(r.Context(), timeout)
 	wt.interest, wt.selective = s.interest(c)
-	wt.bookmarkDelay, wt.noBookmarks = c.bookmarks()
-	if c.watchBuffer != nil {
-		wt.buffer = uint64(max(0, c.watchBuffer()))
+	wt.bookmarkDelay, wt.noBookmarks = c.cfg.Bookmarks()
+	if c.cfg.WatchBuffer != nil {
+		wt.buffer = uint64(max(0, c.cfg.WatchBuffer()))
 	}
 	c.counters.watches.Add(1)
 	c.counters.watchers.Add(1)
@@ -160,7 +160,6 @@ func (wt *watcher) end() {
 	wt.cancel()
 	if wt.bookmarks != nil {
 		wt.bookmarks.timer.Stop()
-		wt.drained.stop()
 	}
 	wt.releaseScratch()
 	wt.setSource(nil)
