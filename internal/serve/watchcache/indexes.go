@@ -39,39 +39,32 @@ type indexes struct {
 	built, dropped atomic.Uint64
 
 	mu       sync.Mutex
-	byName   map[string]*index
-	wanted   map[string]*decayingSum
+	byName   map[string]*index // maxIndexes and the permanent ones are built, maxWanted are not
 	building bool
 }
 
-// index is an index in the store.
+// index is an index in the store, or one that might be built. The lock of indexes guards it, except
+// for the counters.
 type index struct {
 	indexCounters
 	name      string
 	permanent bool // from Config; never dropped
-	saved
+	built     bool // it is in the store
+	failed    bool // it could not be built; true until it is evicted
+	// worth is the credit of an index that was built, and the charge of another. It is a sum that
+	// halves each halfLife, at the time at.
+	worth float64
+	at    time.Time
 }
-
-type saved struct{ decayingSum }
 
 // indexCounters counts what was answered from an index, or from the table.
 type indexCounters struct{ lists, states, fetched, returned atomic.Uint64 }
 
-// decayingSum is a sum that halves each halfLife. The lock of indexes guards it.
-type decayingSum struct {
-	value  float64
-	at     time.Time
-	failed bool // the index could not be built
+func (x *index) worthAt(t time.Time) float64 {
+	return x.worth * math.Exp2(-float64(t.Sub(x.at))/float64(halfLife))
 }
 
-func (s *decayingSum) now(t time.Time) float64 {
-	return s.value * math.Exp2(-float64(t.Sub(s.at))/float64(halfLife))
-}
-
-func (s *decayingSum) add(n int, t time.Time) float64 {
-	s.value, s.at = s.now(t)+float64(n), t
-	return s.value
-}
+func (x *index) addWorth(n int, t time.Time) { x.worth, x.at = x.worthAt(t)+float64(n), t }
 
 const labelPrefix, fieldPrefix = "l:", "f:"
 
@@ -94,8 +87,7 @@ func (xs *indexes) storeIndex(name string) (store.Index, error) {
 	return store.FieldIndex(f.paths[0]), nil
 }
 
-// addPermanent builds an index that is never dropped.
-func (xs *indexes) addPermanent(name string) error {
+func (xs *indexes) addToStore(name string) error {
 	source, err := xs.storeIndex(name)
 	if err == nil {
 		err = xs.cache.store.AddIndex(name, source)
@@ -103,17 +95,28 @@ func (xs *indexes) addPermanent(name string) error {
 	if err != nil {
 		return fmt.Errorf("watchcache: index %s: %w", name, err)
 	}
-	xs.mu.Lock()
-	defer xs.mu.Unlock()
-	xs.byName[name] = &index{name: name, permanent: true}
 	return nil
 }
 
-// get returns the index of this name, or nil.
+// addPermanent builds an index that is never dropped.
+func (xs *indexes) addPermanent(name string) error {
+	if err := xs.addToStore(name); err != nil {
+		return err
+	}
+	xs.mu.Lock()
+	defer xs.mu.Unlock()
+	xs.byName[name] = &index{name: name, permanent: true, built: true}
+	return nil
+}
+
+// get returns the index of this name, or nil if it is not built.
 func (xs *indexes) get(name string) *index {
 	xs.mu.Lock()
 	defer xs.mu.Unlock()
-	return xs.byName[name]
+	if x := xs.byName[name]; x != nil && x.built {
+		return x
+	}
+	return nil
 }
 
 // record records the result of a plan: objects fetched, and objects that matched. watch says that
@@ -137,13 +140,13 @@ func (xs *indexes) record(p *queryPlan, s *selector, watch bool, fetched, return
 	xs.mu.Lock()
 	defer xs.mu.Unlock()
 	if p.index != nil {
-		p.index.saved.add(max(p.state.sn.Len()-fetched, 0), now)
+		p.index.addWorth(max(p.state.sn.Len()-fetched, 0), now)
 	}
 	// A set costs less than an object, and nearly all sets are visited in vain.
 	vain := fetched - returned + p.setsVisited
 	if vain > 0 && p.state.sn.Len() >= minToIndex {
 		for _, l := range s.lookups() {
-			if xs.byName[l.name] == nil {
+			if x := xs.byName[l.name]; x == nil || !x.built {
 				xs.charge(l.name, vain, p.state.sn.Len(), now)
 			}
 		}
@@ -153,52 +156,50 @@ func (xs *indexes) record(p *queryPlan, s *selector, watch bool, fetched, return
 // charge charges objects visited in vain to an index that does not exist. The caller holds the
 // lock.
 func (xs *indexes) charge(name string, waste, objects int, now time.Time) {
-	w := xs.wanted[name]
-	if w == nil {
-		if len(xs.wanted) >= maxWanted {
-			xs.evictWanted(now)
+	x := xs.byName[name]
+	if x == nil {
+		if n, least := xs.least(false, now); n >= maxWanted {
+			delete(xs.byName, least.name)
 		}
-		w = &decayingSum{at: now}
-		xs.wanted[name] = w
+		x = &index{name: name, at: now}
+		xs.byName[name] = x
 	}
-	sum := w.add(waste, now)
-	if sum < buildAfter*float64(objects) || w.failed || xs.building || xs.cache.closing.Err() != nil || !xs.makeRoom(sum, now) {
+	x.addWorth(waste, now)
+	if x.worth < buildAfter*float64(objects) || x.failed || xs.building || xs.cache.closing.Err() != nil || !xs.makeRoom(x.worth, now) {
 		return
 	}
 	xs.building = true
-	go xs.build(name)
+	go xs.build(x)
 }
 
-// evictWanted drops the smallest charge. The caller holds the lock.
-func (xs *indexes) evictWanted(now time.Time) {
-	least, lowest := "", math.Inf(1)
-	for name, w := range xs.wanted {
-		if v := w.now(now); v < lowest {
-			least, lowest = name, v
+// least returns how many indexes are built on demand, or are not, and the one that is worth least.
+// The caller holds the lock.
+func (xs *indexes) least(built bool, now time.Time) (n int, least *index) {
+	for _, x := range xs.byName {
+		if x.permanent || x.built != built {
+			continue
+		}
+		if n++; least == nil || x.worthAt(now) < least.worthAt(now) {
+			least = x
 		}
 	}
-	delete(xs.wanted, least)
+	return n, least
 }
 
 // makeRoom reports whether another index may be built. It drops the index that saves least if that
 // is less than half of what the new one would save. The caller holds the lock.
 func (xs *indexes) makeRoom(would float64, now time.Time) bool {
-	var least *index
-	bytes, n := int64(0), 0
+	bytes := int64(0)
 	for _, x := range xs.byName {
-		if x.permanent {
-			continue
-		}
-		n++
-		bytes += xs.cache.store.IndexBytes(x.name)
-		if least == nil || x.saved.now(now) < least.saved.now(now) {
-			least = x
+		if x.built && !x.permanent {
+			bytes += xs.cache.store.IndexBytes(x.name)
 		}
 	}
+	n, least := xs.least(true, now)
 	if n < maxIndexes && bytes < max(minIndexBudget, xs.cache.store.Memory().Packed/4) {
 		return true
 	}
-	if least == nil || least.saved.now(now) > would/2 {
+	if least == nil || least.worthAt(now) > would/2 {
 		return false
 	}
 	delete(xs.byName, least.name)
@@ -207,28 +208,18 @@ func (xs *indexes) makeRoom(would float64, now time.Time) bool {
 	return true
 }
 
-// build builds an index in a goroutine of its own, one at a time.
-func (xs *indexes) build(name string) {
-	source, err := xs.storeIndex(name)
-	if err == nil {
-		err = xs.cache.store.AddIndex(name, source)
-	}
+// build builds an index in a goroutine of its own, one at a time. The charge becomes the first
+// credit.
+func (xs *indexes) build(x *index) {
+	err := xs.addToStore(x.name)
 	xs.mu.Lock()
 	defer xs.mu.Unlock()
 	xs.building = false
-	w := xs.wanted[name]
-	if err != nil {
-		if w != nil {
-			w.failed = true // until it is evicted
-		}
+	if x.failed = err != nil; x.failed {
 		return
 	}
-	x := &index{name: name}
-	if w != nil {
-		x.saved.decayingSum = *w // it begins with its charge as credit
-	}
-	delete(xs.wanted, name)
-	xs.byName[name] = x
+	x.built = true
+	xs.byName[x.name] = x // it may have been evicted
 	xs.built.Add(1)
 }
 
@@ -238,6 +229,9 @@ func (xs *indexes) stats() []IndexStats {
 	xs.mu.Lock()
 	defer xs.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(xs.byName)) {
+		if !xs.byName[name].built {
+			continue
+		}
 		s := xs.byName[name].stats(name)
 		s.Bytes = xs.cache.store.IndexBytes(name)
 		out = append(out, s)
