@@ -11,7 +11,7 @@ import (
 // TestLabelTerms compares with what apimachinery says of the same requirements.
 func TestLabelTerms(t *testing.T) {
 	var many []string
-	for i := range 10 * maxLinearValues {
+	for i := range 80 {
 		many = append(many, fmt.Sprint("v", i))
 	}
 	for _, text := range []string{

@@ -305,17 +305,10 @@ func (c *Cache) Select(namespace string, o *request.Options) ([]*store.Object, e
 	if err != nil {
 		return nil, err
 	}
-	var out []*store.Object
 	pl := c.planQuery(c.currentState(), s)
-	m := &matcher{selector: pl.residual, cache: c}
-	for o := range pl.walk("") {
-		ok, err := m.match(o)
-		if err != nil {
-			return nil, apierrors.NewInternalError(err)
-		}
-		if ok {
-			out = append(out, o)
-		}
+	pg, err := c.page(context.Background(), &pl, s, "", 0, &matcher{selector: pl.residual, cache: c})
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
 	}
-	return out, nil
+	return slices.Collect(pg.items), nil
 }

@@ -5,6 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/weirproject/weir/internal/core/request"
 	"github.com/weirproject/weir/internal/core/shard"
@@ -227,28 +228,18 @@ type labelTerm struct {
 	requirement labels.Requirement
 	key         string
 	operator    selection.Operator
-	values      []string
-	set         map[string]struct{} // the values, if there are more than maxLinearValues
+	values      sets.Set[string]
 }
 
-const maxLinearValues = 8
-
 func newLabelTerm(r *labels.Requirement) labelTerm {
-	t := labelTerm{requirement: *r, key: r.Key(), operator: r.Operator(), values: r.ValuesUnsorted()}
-	if len(t.values) > maxLinearValues {
-		t.set = make(map[string]struct{}, len(t.values))
-		for _, v := range t.values {
-			t.set[v] = struct{}{}
-		}
-	}
-	return t
+	return labelTerm{requirement: *r, key: r.Key(), operator: r.Operator(), values: sets.New(r.ValuesUnsorted()...)}
 }
 
 // exactValues returns the values of a requirement that the label has one of up to maxValues values.
 func (t *labelTerm) exactValues() (values []string, ok bool) {
 	switch t.operator {
 	case selection.Equals, selection.DoubleEquals, selection.In:
-		return t.values, len(t.values) > 0 && len(t.values) <= maxValues
+		return t.values.UnsortedList(), len(t.values) > 0 && len(t.values) <= maxValues
 	}
 	return nil, false
 }
@@ -273,14 +264,6 @@ func (t *labelTerm) matches(value []byte, ok bool) bool {
 }
 
 func (t *labelTerm) has(value []byte) bool {
-	if t.set != nil {
-		_, ok := t.set[string(value)]
-		return ok
-	}
-	for _, v := range t.values {
-		if v == string(value) {
-			return true
-		}
-	}
-	return false
+	_, ok := t.values[string(value)]
+	return ok
 }

@@ -2,6 +2,7 @@ package watchcache
 
 import (
 	"errors"
+	"slices"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -37,9 +38,10 @@ type sharedBody struct {
 	bytes []byte
 	err   error
 
-	readers map[Payer]int // GETs by who pays; the sharedBodies' lock guards it
-	payer   Payer         // who pays, one of the readers
-	charge  *budget.Charge
+	// readers has who pays for each GET, in the order of the GETs; the first one is charged. The lock
+	// of sharedBodies guards it.
+	readers []*Payer
+	charge  *budget.Charge // nil: the first one has no Payer
 }
 
 // get returns the body of an object in a representation, which encode makes unless another GET has
@@ -47,20 +49,13 @@ type sharedBody struct {
 // ErrUnread, or one of encode.
 func (sb *sharedBodies) get(k bodyKey, p *Payer, encode func() ([]byte, error)) (body []byte, release func(), err error) {
 	size := int64(k.object.Size())
-	if size < shareAbove {
-		return alone(p, size, encode)
-	}
-	var by Payer
-	if p != nil {
-		by = *p
-	}
-	e, err := sb.join(k, by, p, size)
+	e, err := sb.join(k, p, size)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer func() {
 		if release == nil { // there is an error, or encode has panicked
-			sb.leave(k, e, by)
+			sb.leave(k, e, p)
 		}
 	}()
 	e.once.Do(func() {
@@ -73,31 +68,11 @@ func (sb *sharedBodies) get(k bodyKey, p *Payer, encode func() ([]byte, error)) 
 	if e.err != nil {
 		return nil, nil, e.err
 	}
-	return e.bytes, func() { sb.leave(k, e, by) }, nil
+	return e.bytes, func() { sb.leave(k, e, p) }, nil
 }
 
-// alone returns a body that no other GET shares.
-func alone(p *Payer, size int64, encode func() ([]byte, error)) (body []byte, release func(), err error) {
-	charge, err := p.charge(size)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() {
-		if release == nil { // there is an error, or encode has panicked
-			charge.Release()
-		}
-	}()
-	if body, err = encode(); err != nil {
-		return nil, nil, err
-	}
-	if charge != nil {
-		charge.Add(int64(cap(body)) - size)
-	}
-	return body, charge.Release, nil
-}
-
-// join adds a GET to the readers of a body. The first one pays.
-func (sb *sharedBodies) join(k bodyKey, by Payer, p *Payer, size int64) (*sharedBody, error) {
+// join adds a GET to the readers of a body. A body that is not above shareAbove has one reader.
+func (sb *sharedBodies) join(k bodyKey, p *Payer, size int64) (*sharedBody, error) {
 	sb.mu.Lock()
 	defer sb.mu.Unlock()
 	e := sb.open[k]
@@ -106,37 +81,28 @@ func (sb *sharedBodies) join(k bodyKey, by Payer, p *Payer, size int64) (*shared
 		if err != nil {
 			return nil, err
 		}
-		e = &sharedBody{readers: map[Payer]int{}, payer: by, charge: charge}
-		if sb.open == nil {
-			sb.open = map[bodyKey]*sharedBody{}
+		if e = (&sharedBody{charge: charge}); size >= shareAbove {
+			if sb.open == nil {
+				sb.open = map[bodyKey]*sharedBody{}
+			}
+			sb.open[k] = e
 		}
-		sb.open[k] = e
 	}
-	e.readers[by]++
+	e.readers = append(e.readers, p)
 	return e, nil
 }
 
-// leave removes a GET from the readers. When the last one of who pays has gone, another one pays.
-func (sb *sharedBodies) leave(k bodyKey, e *sharedBody, by Payer) {
+// leave removes a GET from the readers. If it has paid, the next one pays.
+func (sb *sharedBodies) leave(k bodyKey, e *sharedBody, p *Payer) {
 	sb.mu.Lock()
 	defer sb.mu.Unlock()
-	if e.readers[by]--; e.readers[by] > 0 {
-		return
-	}
-	delete(e.readers, by)
-	if len(e.readers) == 0 {
-		delete(sb.open, k)
-		e.charge.Release()
-		return
-	}
-	if e.payer != by || e.charge == nil {
-		return
-	}
-	for other := range e.readers {
-		if other.Budget != nil {
-			e.payer = other
-			e.charge.Move(other.Level, other.Share)
-			return
+	i := slices.Index(e.readers, p)
+	if e.readers = slices.Delete(e.readers, i, i+1); len(e.readers) == 0 {
+		if sb.open[k] == e {
+			delete(sb.open, k)
 		}
+		e.charge.Release()
+	} else if next := e.readers[0]; i == 0 && e.charge != nil && next != nil {
+		e.charge.Move(next.Level, next.Share)
 	}
 }
