@@ -8,7 +8,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weirproject/weir/internal/core/codec"
 	"github.com/weirproject/weir/internal/core/request"
@@ -241,15 +240,14 @@ func (c *Cache) begin(w http.ResponseWriter, r *http.Request, rd *request.Reques
 	if err := c.ready(); err != nil {
 		return nil, err
 	}
-	mt, ok := rd.Accept.Negotiate(c.canServe)
-	if !ok {
-		return nil, errNotAcceptable()
+	rep, err := c.negotiate(rd.Accept, rd.IncludeObject)
+	if err != nil {
+		return nil, err
 	}
 	s, err := c.newSelector(rd.Namespace, rd.ReviewName(), &rd.Options)
 	if err != nil {
 		return nil, err
 	}
-	rep := c.newRepresentation(mt, rd.IncludeObject)
 	if !rd.Watch {
 		return nil, c.list(w, r, rd, s, rep)
 	}
@@ -260,11 +258,6 @@ func (c *Cache) begin(w http.ResponseWriter, r *http.Request, rd *request.Reques
 		return wt.serve, nil
 	}
 	return nil, nil
-}
-
-func (c *Cache) newRepresentation(mt request.MediaType, includeObject string) representation {
-	key := representationKey{mt, metav1.IncludeObjectPolicy(includeObject)}
-	return representation{representationKey: key, resource: c.resource, codec: c.codec, stored: c.encoding}
 }
 
 const notReadyRetrySeconds = 1

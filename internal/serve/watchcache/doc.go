@@ -12,15 +12,13 @@
 //
 // # Files
 //
-//   - cache.go: the entry points; list.go, get.go and watch.go: the three verbs; status.go: their
-//     errors; stats.go: counters
-//   - resource.go, fields.go: what is served
-//   - representation.go, conversion.go, table.go: how objects are written
-//   - selector.go, queryplan.go, indexes.go, labelsets.go: which objects are chosen
-//   - sendloop.go, bookmark.go, event.go: what a watcher is sent; drain.go: how watches end
+//   - cache.go: the entry points; list.go: LIST and GET; watch.go: WATCH; status.go: their errors
+//   - resource.go: what is served; representation.go, table.go: how objects are written
+//   - selector.go, queryplan.go, indexes.go: which objects are chosen
+//   - event.go: what a watcher is sent; drain.go: how watches end
 //   - hub.go, interest.go, subscription.go: which watchers a change concerns; heldchanges.go: what
 //     waits for them; check.go: rules that always hold of that
-//   - encodecache.go, sharedbody.go, stream.go, body.go, writedeadline.go, flushpacer.go: bytes to the
-//     client; keeper.go: what is kept for a slow one; payer.go: who is charged for unread bytes
-//   - state.go, statecache.go, history.go: earlier states
+//   - body.go, stream.go, encodecache.go, writedeadline.go, flushpacer.go: bytes to the client
+//   - state.go, history.go: earlier states
+//   - stats.go: counters, and which slow watchers are ended
 package watchcache

@@ -29,6 +29,16 @@ type representationKey struct {
 	rowObject metav1.IncludeObjectPolicy // what rows of a table include
 }
 
+// negotiate returns the representation that a request accepts, or a 406.
+func (c *Cache) negotiate(a request.Accept, includeObject string) (representation, error) {
+	mt, ok := a.Negotiate(c.canServe)
+	if !ok {
+		return representation{}, errNotAcceptable()
+	}
+	key := representationKey{mt, metav1.IncludeObjectPolicy(includeObject)}
+	return representation{representationKey: key, resource: c.resource, codec: c.codec, stored: c.encoding}, nil
+}
+
 // Encoding returns the encoding in which the cache serves objects to a client with this Accept
 // header, and false if the client accepts none.
 func (c *Cache) Encoding(a request.Accept) (wire.Encoding, bool) {

@@ -72,8 +72,10 @@ func WriteValue(w http.ResponseWriter, r *http.Request, code int, kind wire.Type
 		return
 	}
 	body := appendBody(nil, mt.Encoding, kind, object)
-	if !ok { // the client accepts none: kube-apiserver writes for people
-		body = indented(body)
+	if !ok { // the client accepts none: kube-apiserver writes for people, without a newline at the end
+		var out bytes.Buffer
+		_ = json.Indent(&out, bytes.TrimSpace(body), "", "  ") // it has just been made
+		body = out.Bytes()
 	}
 	if len(body) > largeValue {
 		control := http.NewResponseController(w)
@@ -81,13 +83,6 @@ func WriteValue(w http.ResponseWriter, r *http.Request, code int, kind wire.Type
 		defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
 	}
 	writeBody(w, mt.Encoding, code, body)
-}
-
-// indented returns JSON on several lines, without a newline at its end.
-func indented(text []byte) []byte {
-	var out bytes.Buffer
-	_ = json.Indent(&out, bytes.TrimSpace(text), "", "  ") // it has just been made
-	return out.Bytes()
 }
 
 // largeValue is the size in bytes above which a value is written with a deadline: a Status, say,

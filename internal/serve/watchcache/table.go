@@ -1,10 +1,20 @@
 package watchcache
 
 import (
+	"bytes"
+	"maps"
+	"reflect"
+	"slices"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	flowcontrolv1beta3 "k8s.io/api/flowcontrol/v1beta3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/weirproject/weir/internal/core/codec"
@@ -109,4 +119,106 @@ func (rep *representation) appendTable(dst, raw []byte) ([]byte, error) {
 	t.Rows = append(t.Rows, row)
 	text, err := codec.MarshalAs(wire.JSON, t)
 	return append(dst, text...), err
+}
+
+// kube-apiserver makes each answer of its internal form of an object: the object in a version, and
+// its metadata alone. What the two have that does not follow from the object in protobuf is here.
+
+// convertedAnnotations are the annotations that stand for fields which a version does not have. The
+// internal form has the fields, so metadata alone lacks the annotations.
+var convertedAnnotations = map[schema.GroupVersionKind][]string{
+	appsv1.SchemeGroupVersion.WithKind("DaemonSet"):  {appsv1.DeprecatedTemplateGeneration},
+	appsv1.SchemeGroupVersion.WithKind("Deployment"): {appsv1.DeprecatedRollbackTo},
+	autoscalingv1.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"): {
+		"autoscaling.alpha.kubernetes.io/metrics", "autoscaling.alpha.kubernetes.io/current-metrics",
+		"autoscaling.alpha.kubernetes.io/conditions", "autoscaling.alpha.kubernetes.io/behavior",
+	},
+	flowcontrolv1beta3.SchemeGroupVersion.WithKind("PriorityLevelConfiguration"): {flowcontrolv1beta3.PriorityLevelPreserveZeroConcurrencySharesKey},
+}
+
+// conversion is what has to be done to the objects of a resource.
+type conversion struct {
+	// annotations are removed from metadata alone.
+	annotations []string
+	// typeMeta begins an object in JSON that states its kind, as those of built-in kinds do in
+	// events and not in lists. It is removed, and added again where it belongs. nil: kinds stay.
+	typeMeta []byte
+}
+
+func newConversion(r *Resource, enc wire.Encoding) conversion {
+	c := conversion{annotations: convertedAnnotations[r.GroupVersionKind()]}
+	if enc == wire.JSON && !r.Custom {
+		const rest = `"metadata":`
+		object := wire.AppendObject(nil, wire.JSON, r.typeMeta(), []byte("{"+rest+"{}}"))
+		c.typeMeta = object[:bytes.Index(object, []byte(rest))]
+	}
+	return c
+}
+
+// cutTypeMeta returns the members of a JSON object behind those that state its kind, if these are
+// the first ones.
+func (c *conversion) cutTypeMeta(object []byte) (rest []byte, ok bool) {
+	if c.typeMeta == nil {
+		return nil, false
+	}
+	return bytes.CutPrefix(object, c.typeMeta)
+}
+
+// removeAnnotations removes from metadata what it does not have alone.
+func (c *conversion) removeAnnotations(p *metav1.PartialObjectMetadata) {
+	maps.DeleteFunc(p.Annotations, func(name, _ string) bool { return slices.Contains(c.annotations, name) })
+}
+
+// emptyObject returns an object of a built-in kind that has only metadata, as bookmarks have it.
+func (r *Resource) emptyObject(p *metav1.PartialObjectMetadata) any {
+	if r.Type == nil {
+		return p
+	}
+	object := reflect.New(r.Type).Interface()
+	m, ok := object.(metav1.Object)
+	if !ok {
+		return p
+	}
+	m.SetResourceVersion(p.ResourceVersion)
+	m.SetAnnotations(p.Annotations)
+	// These fields are no pointers in the internal form, which always has them.
+	switch o := object.(type) {
+	case *appsv1.DaemonSet:
+		annotations := map[string]string{appsv1.DeprecatedTemplateGeneration: "0"}
+		maps.Copy(annotations, p.Annotations)
+		m.SetAnnotations(annotations)
+	case *appsv1.Deployment:
+		o.Spec.Replicas = new(int32)
+	case *appsv1.ReplicaSet:
+		o.Spec.Replicas = new(int32)
+	case *appsv1.StatefulSet:
+		o.Spec.Replicas = new(int32)
+	}
+	return object
+}
+
+// customBookmark returns the same of a custom resource.
+func (r *Resource) customBookmark(p *metav1.PartialObjectMetadata) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{}}
+	u.SetGroupVersionKind(r.GroupVersionKind())
+	u.SetResourceVersion(p.ResourceVersion)
+	if len(p.Annotations) > 0 {
+		u.SetAnnotations(p.Annotations)
+	}
+	return u
+}
+
+// withNestedKinds returns a decoded object with the kinds of the objects inside it, which JSON has
+// and protobuf has not. It changes nothing that the object may share with others.
+func withNestedKinds(object any) any {
+	set, ok := object.(*appsv1.StatefulSet)
+	if !ok || len(set.Spec.VolumeClaimTemplates) == 0 {
+		return object
+	}
+	whole := *set
+	whole.Spec.VolumeClaimTemplates = slices.Clone(set.Spec.VolumeClaimTemplates)
+	for i := range whole.Spec.VolumeClaimTemplates {
+		whole.Spec.VolumeClaimTemplates[i].TypeMeta = metav1.TypeMeta{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "PersistentVolumeClaim"}
+	}
+	return &whole
 }
