@@ -17,6 +17,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/lru"
+
+	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
 // caller is the user who makes a request.
@@ -36,7 +38,7 @@ type authentication struct {
 	breaker        *breaker
 	localTTL       time.Duration           // an answer counts as long without the library's cache
 	tokenAnswers   *answerCache            // about tokens; for outages of the upstream
-	seats          *seatPool               // of reviews
+	seats          *seats.Pool             // of reviews
 	ownerReviews   chan struct{}           // one element for each review of learnOwner
 	ownersAsked    *lru.Cache              // times of these reviews, by tokenID
 	controllers    []func(context.Context) // run while the server does
@@ -52,10 +54,10 @@ func reviewBackoff() *wait.Backoff {
 	return &wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 3}
 }
 
-func newAuthentication(ctx context.Context, o *Options, client kubernetes.Interface, br *breaker, seats *seatPool) (*authentication, error) {
+func newAuthentication(ctx context.Context, o *Options, client kubernetes.Interface, br *breaker, seating *seats.Pool) (*authentication, error) {
 	ttl := o.Authentication.TokenTTL
 	a := &authentication{
-		breaker: br, localTTL: ttl / localTTLPart, tokenAnswers: newAnswerCache(maxCachedTokens, o.answerAge(ttl)), seats: seats,
+		breaker: br, localTTL: ttl / localTTLPart, tokenAnswers: newAnswerCache(maxCachedTokens, o.answerAge(ttl)), seats: seating,
 		ownerReviews: make(chan struct{}, maxOwnerReviews), ownersAsked: lru.New(maxCachedTokens), created: time.Now(),
 	}
 	for to, cacheTTL := range map[*authenticator.Request]time.Duration{&a.tokens: ttl - ttl/localTTLPart, &a.uncachedTokens: 0} {

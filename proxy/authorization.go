@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/weirproject/weir/internal/core/request"
+	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
 // authorization asks the upstream what callers may do. It is safe for concurrent use.
@@ -26,10 +27,10 @@ type authorization struct {
 	allowTTL, denyTTL time.Duration // how long an answer counts without asking again
 	allowed           *answerCache  // the last answers that were yes, also for outages of the upstream
 	denied            *answerCache  // and those that were no
-	seats             *seatPool     // of reviews
+	seats             *seats.Pool   // of reviews
 }
 
-func newAuthorization(o *Options, client kubernetes.Interface, br *breaker, seats *seatPool) (*authorization, error) {
+func newAuthorization(o *Options, client kubernetes.Interface, br *breaker, seating *seats.Pool) (*authorization, error) {
 	config := authorizerfactory.DelegatingAuthorizerConfig{SubjectAccessReviewClient: client.AuthorizationV1(), WebhookRetryBackoff: reviewBackoff()}
 	reviews, err := config.New()
 	if err != nil {
@@ -38,7 +39,7 @@ func newAuthorization(o *Options, client kubernetes.Interface, br *breaker, seat
 	allow, deny := o.Authentication.AllowTTL, o.Authentication.DenyTTL
 	return &authorization{
 		reviews: uncachedReviews{reviews}, breaker: br, timeout: o.timeouts.review, allowTTL: allow, denyTTL: deny,
-		allowed: newAnswerCache(maxCachedPermissions, o.answerAge(allow)), denied: newAnswerCache(maxCachedDenials, deny), seats: seats,
+		allowed: newAnswerCache(maxCachedPermissions, o.answerAge(allow)), denied: newAnswerCache(maxCachedDenials, deny), seats: seating,
 	}, nil
 }
 
@@ -102,10 +103,10 @@ func (a *authorization) allowsExactly(ctx context.Context, who user.Info, q *req
 		return decisionGrace
 	}
 	if !opts.uncached {
-		f := reviewFlow(who)
-		seated := a.seats.acquire(ctx, f)
+		f := seats.ReviewFlow(who)
+		seated := a.seats.Acquire(ctx, f)
 		if seated {
-			defer a.seats.release(f)
+			defer a.seats.Release(f)
 		}
 		switch {
 		case allowedBefore && a.breaker.open():

@@ -26,7 +26,7 @@ func TestHeadOfEndedWatch(t *testing.T) {
 		t.Fatal(first.Status, second.Status)
 	}
 	first.Body.Close()
-	tp.until("the first has ended", func() bool { return tp.server.flowControl.longRunning.count() == 1 })
+	tp.until("the first has ended", func() bool { return tp.server.seats.Watches.Count() == 1 })
 	c := tp.server.rechecker
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -61,7 +61,7 @@ func TestCredentialOfFrontProxy(t *testing.T) {
 		kept := tp.server.authn.credentialOf(r)
 		was, err := tp.server.authn.byCertificate(r)
 		if err != nil || was == nil || was.user.GetName() != name || kept.token {
-			t.Fatalf("%s: %+v, %v, by token: %v", name, was, err, kept.token)
+			t.Fatalf("%s: %+v, %v, by Token: %v", name, was, err, kept.token)
 		}
 		now, err := tp.server.authn.byCertificate(kept.r.WithContext(t.Context()))
 		if err != nil || now == nil || !reflect.DeepEqual(now.user, was.user) {

@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"golang.org/x/net/http/httpguts"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +19,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/request"
 	"github.com/weirproject/weir/proxy/internal/conn"
+	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
 const (
@@ -26,40 +29,16 @@ const (
 	// maxParams bounds its parameters. Of more, Go reads none, since 1.26, and an older
 	// kube-apiserver all: it would watch what the proxy takes for a LIST.
 	maxParams = 10_000
-	// maxParsing bounds the WATCHes whose selectors are being parsed, which takes milliseconds.
-	maxParsing = 64
 	// retryAfterSeconds is the Retry-After of a rejected request.
 	retryAfterSeconds = 1
 )
 
-// flowControl bounds requests. Reads and all other short requests wait for seats; long-running
-// requests are bounded by their number and memory. A short request that asks for an upgrade of its
-// connection is bounded by both, and gives up its seat once that is upgraded.
-type flowControl struct {
-	readOnly, mutating *seatPool
-	longRunning        *longRunningLimiter
-	parsing            *seatPool // for long-running requests while their selectors are parsed
-	reviews            *seatPool // for reviews of callers
-	watchStarts        *seatPool // for WATCHes while they are sent the state
-}
-
-func newFlowControl(o *Options) *flowControl {
-	return &flowControl{
-		readOnly:    newSeatPool(o.MaxRequests, o.timeouts.seat),
-		mutating:    newSeatPool(o.MaxMutating, o.timeouts.seat),
-		longRunning: newLongRunningLimiter(o),
-		parsing:     newSeatPool(maxParsing, o.timeouts.seat),
-		reviews:     newReviewSeats(o.timeouts.review),
-		watchStarts: newWatchStarts(o),
-	}
-}
-
 // seatsFor returns the pool of a request that is not long-running.
-func (a *flowControl) seatsFor(info *request.Info) *seatPool {
+func (s *Server) seatsFor(info *request.Info) *seats.Pool {
 	if slices.Contains([]string{"get", "list", "head"}, info.Verb) {
-		return a.readOnly
+		return s.seats.Reads
 	}
-	return a.mutating
+	return s.seats.Writes
 }
 
 // isLongRunning reports whether kube-apiserver counts the request as long-running.
@@ -73,9 +52,6 @@ func isLongRunning(info *request.Info) bool {
 func asksForUpgrade(r *http.Request) bool {
 	return r.Header.Get("Upgrade") != "" && httpguts.HeaderValuesContainsToken(r.Header["Connection"], "Upgrade")
 }
-
-// errTooManyStarts is the 429 of a WATCH that found no seat to begin.
-var errTooManyStarts = apierrors.NewTooManyRequests("Too many watches begin at the same time, please try again later.", longRunningRetrySeconds)
 
 // errTooMany is the 429 of a request that found no seat.
 var errTooMany = apierrors.NewTooManyRequests("Too many requests, please try again later.", retryAfterSeconds)
@@ -112,33 +88,33 @@ func (s *Server) reject(w http.ResponseWriter, r *http.Request, why error) {
 // flowOf returns the flow of a request without a review: a caller is known by a certificate, or by
 // a token that was accepted before. All others share by their source, those with a token that is
 // not known yet apart from those without a credential.
-func (s *Server) flowOf(r *http.Request, info *request.Info) flow {
+func (s *Server) flowOf(r *http.Request, info *request.Info) seats.Flow {
 	who, key := s.cachedCaller(r)
 	if key == "" {
 		return s.unknownFlow(r)
 	}
-	f := flow{level: levelEveryone, caller: key}
-	system := who != nil && isSystem(who)
+	f := seats.Flow{Level: seats.Everyone, Caller: key}
+	system := who != nil && seats.IsSystem(who)
 	lease := info.Group == "coordination.k8s.io" && info.Resource == "leases"
 	switch {
 	case lease && system:
-		f.level = levelSystemLeases
+		f.Level = seats.SystemLeases
 	case lease:
-		f.level = levelLeases
+		f.Level = seats.Leases
 	case system:
-		f.level = levelSystem
+		f.Level = seats.System
 	}
 	return f
 }
 
 // unknownFlow returns the flow of a caller that is not known. An identity that is refused is none,
 // whatever token comes with it.
-func (s *Server) unknownFlow(r *http.Request) flow {
+func (s *Server) unknownFlow(r *http.Request) seats.Flow {
 	id := tokenID(r)
 	if _, err := s.authn.byCertificate(r); id == ([sha256.Size]byte{}) || errors.Is(err, errIdentityRefused) {
-		return flow{level: levelAnonymous, caller: sourceOf(r)}
+		return seats.Flow{Level: seats.Anonymous, Caller: sourceOf(r)}
 	}
-	return flow{level: levelNewTokens, caller: sourceOf(r), token: tokenKey(id)}
+	return seats.Flow{Level: seats.NewTokens, Caller: sourceOf(r), Token: seats.TokenKey(id)}
 }
 
 // sourceOf returns where a request comes from.
@@ -150,44 +126,23 @@ func (s *Server) cachedCaller(r *http.Request) (who user.Info, key string) {
 	c, err := s.authn.byCertificate(r)
 	switch {
 	case c != nil:
-		return c.user, userKey(c.user)
+		return c.user, seats.UserKey(c.user)
 	case errors.Is(err, errIdentityRefused):
 		return nil, ""
 	}
 	id := tokenID(r)
 	if last, ok := s.authn.tokenAnswers.get(id); ok {
-		return last.user, userKey(last.user)
+		return last.user, seats.UserKey(last.user)
 	}
 	if _, ok := s.upstream.acceptedTokens.Get(id); ok {
-		return nil, tokenKey(id)
+		return nil, seats.TokenKey(id)
 	}
 	return nil, ""
 }
 
-// userKey returns the key of a known user.
-func userKey(who user.Info) string { return "user " + who.GetName() }
-
-// tokenKey returns the key of a caller of whom only the token is known.
-func tokenKey(id [sha256.Size]byte) string { return tokenPrefix + string(id[:]) }
-
-const tokenPrefix = "token "
-
-const (
-	scheduler         = "system:kube-scheduler"
-	controllerManager = "system:kube-controller-manager"
-	systemAccounts    = "system:serviceaccount:kube-system:"
-)
-
-// isSystem reports whether a user runs the cluster: administrators, nodes and the control plane.
-func isSystem(who user.Info) bool {
-	name := who.GetName()
-	return name == scheduler || name == controllerManager || strings.HasPrefix(name, systemAccounts) ||
-		slices.ContainsFunc(who.GetGroups(), func(g string) bool { return g == user.SystemPrivilegedGroup || g == user.NodesGroup })
-}
-
 // review notes that the token of a request may be under review from now on.
-func (a *responseWriter) review(r *http.Request, f flow) {
-	if f.level == levelNewTokens {
+func (a *responseWriter) review(r *http.Request, f seats.Flow) {
+	if f.Level == seats.NewTokens {
 		a.reviewed = conn.Of(r)
 		a.reviewed.BeginReview()
 	}
@@ -217,19 +172,19 @@ func (s *Server) admit(a *responseWriter, r *http.Request) {
 	}
 	r = s.authn.withIdentity(r)
 	f := s.flowOf(r, info)
-	if !f.level.bySource() {
+	if !f.Level.BySource() {
 		a.accepted = true
 		conn.Of(r).Accept()
 	}
 	long, upgrade := isLongRunning(info), asksForUpgrade(r)
 	if long || upgrade {
-		p, err := s.acquireSlot(r, f)
+		p, err := s.seats.Watches.Acquire(f, extraHead(r)+bodyBytes(r))
 		if err != nil {
 			s.reject(a, r, err)
 			return
 		}
 		a.slot = p
-		a.head.Release() // the slot counts it, see watchBytes and extraHead
+		a.head.Release() // the slot counts it, see extraHead
 		r = r.WithContext(context.WithValue(r.Context(), slotKey{}, p))
 	}
 	a.onEnd(a.leave)
@@ -238,12 +193,99 @@ func (s *Server) admit(a *responseWriter, r *http.Request) {
 		s.admitLongRunning(a, r, f)
 		return
 	}
-	in := s.flowControl.seatsFor(info)
-	if !in.acquire(r.Context(), f) {
+	in := s.seatsFor(info)
+	if !in.Acquire(r.Context(), f) {
 		s.reject(a, r, errTooMany)
 		return
 	}
-	a.seat = seat{in, f}
+	a.seat = seats.Seat{Pool: in, Flow: f}
 	a.review(r, f)
 	s.serve(a, r, request.Strict(r))
+}
+
+const (
+	// usualHead is the part of seats.WatchBytes for the head of the request, which net/http keeps
+	// until the request ends. headerBytes estimates the overhead of a header.
+	usualHead   = 4 << 10
+	headerBytes = 128
+)
+
+// extraHead estimates by how much the head of a request is larger than usualHead.
+func extraHead(r *http.Request) int64 {
+	n := len(r.RequestURI)
+	for name, values := range r.Header {
+		for _, value := range values {
+			n += headerBytes + len(name) + len(value)
+		}
+	}
+	return int64(max(n-usualHead, 0))
+}
+
+// bodyBytes estimates the memory of the body of a long-running request: of a buffer for a retry,
+// until the request ends, or of an HTTP/2 window of the same size, until the body is read.
+func bodyBytes(r *http.Request) int64 {
+	if r.ContentLength < 0 {
+		return maxBuffered
+	}
+	return min(r.ContentLength, maxBuffered)
+}
+
+// countUser counts a long-running request that is to be forwarded under its user. Before, the
+// request counts under its token, since the proxy has not reviewed the token, and a user may have
+// any number of tokens. If the review fails, it remains counted under the token. The error is the
+// Status to reject the request with.
+func (s *Server) countUser(r *http.Request) error {
+	p := slotOf(r)
+	if p == nil || p.Asked() || !p.ByToken() {
+		return nil
+	}
+	c, _ := s.authn.authenticate(r, reviewOptions{})
+	if c == nil {
+		return p.Identify(nil)
+	}
+	return p.Identify(c.user)
+}
+
+// slotKey is the context key of a request's *seats.Slot.
+type slotKey struct{}
+
+// slotOf returns the slot of a request, or nil if it is not long-running and does not ask to be.
+func slotOf(r *http.Request) *seats.Slot {
+	p, _ := r.Context().Value(slotKey{}).(*seats.Slot)
+	return p
+}
+
+// admitLongRunning answers a long-running request, which has its slot, once flow control lets it be
+// parsed.
+func (s *Server) admitLongRunning(a *responseWriter, r *http.Request, f seats.Flow) {
+	rq, cached := request.CachedStrict(r)
+	if !cached {
+		in := s.seats.Parsing
+		if !in.Acquire(r.Context(), f) {
+			s.reject(a, r, errTooMany)
+			return
+		}
+		rq = request.Strict(r)
+		in.Release(f)
+	}
+	s.serve(a, r, rq)
+}
+
+// acquireStart takes the seat of a WATCH that begins with the state, and reports whether it has
+// one. The caller must release it. It is released earlier if the client does not take the state in
+// time, so that slow clients do not hold up others.
+func (s *Server) acquireStart(ctx context.Context, rq *servedRead) (release func(), ok bool) {
+	if !sendsState(rq.Request) {
+		return func() {}, true
+	}
+	in, f := s.seats.Starts, seats.ReviewFlow(rq.who)
+	if !in.Acquire(ctx, f) {
+		return nil, false
+	}
+	once := sync.OnceFunc(func() { in.Release(f) })
+	timer := time.AfterFunc(s.opts.timeouts.hold, once)
+	return func() {
+		timer.Stop()
+		once()
+	}, true
 }

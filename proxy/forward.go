@@ -57,8 +57,8 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request) {
 	dw.request, dw.answer = ctx, answer
 	p := slotOf(r)
 	if p != nil {
-		if p.grow(copyBuffer); upgrade {
-			p.grow(copyBuffer) // for the other way
+		if p.Grow(copyBuffer); upgrade {
+			p.Grow(copyBuffer) // for the other way
 		}
 	}
 	w = dw
@@ -70,8 +70,8 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request) {
 	readsAhead := as != nil || s.upstream.accepts(r) // by HTTP/2
 	switch {
 	case p != nil && readsAhead:
-		dw.writing = &p.limiter.writing
-	case p == nil && answer != nil && answer.seat.pool != nil:
+		dw.writing = &s.writing
+	case p == nil && answer != nil && answer.seat.Pool != nil:
 		if err := s.chargeAnswer(r, answer, readsAhead); err != nil {
 			s.refuseUnread(w, r, err)
 			return

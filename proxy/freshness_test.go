@@ -153,7 +153,7 @@ func TestNotProven(t *testing.T) {
 }
 
 // waiting returns how many reads are under way.
-func (tp *testProxy) waiting() int { return tp.server.flowControl.readOnly.inUse() }
+func (tp *testProxy) waiting() int { return inUse(tp.server.seats.Reads) }
 
 // resource returns a resource that the proxy caches.
 func (tp *testProxy) resource(resource string) *resource {

@@ -21,7 +21,7 @@ func (s inspected) State() registry.ProxyState {
 	st := &s.resources.stats
 	budget, used, _ := s.resources.budget.usage()
 	state := registry.ProxyState{
-		Connections: s.connected(), LongRunning: s.flowControl.longRunning.count(), WatchBytes: s.flowControl.longRunning.memoryUsed(),
+		Connections: s.connected(), LongRunning: s.seats.Watches.Count(), WatchBytes: s.seats.Watches.Memory.Used(),
 		ForwardedWatches: s.forwardedWatches.count(),
 		Lists:            st.Lists.Load(), Watches: st.Watches.Load(), Received: st.WireBytes.Load(),
 		Forwarded: int64(s.upstream.requests.Load()), Unanswered: int64(s.upstream.failures.Load()),

@@ -108,9 +108,9 @@ func TestTooManyRequests(t *testing.T) {
 		taken       func() int
 		retry       string
 	}{
-		"reads":   {tp.dial("http/1.1").send("GET", list, 10, ""), "GET", list, tp.server.flowControl.readOnly.inUse, "1"},
-		"writes":  {tp.dial("http/1.1").send("POST", "/api/v1/namespaces/default/pods", 10, "{"), "POST", "/api/v1/namespaces/default/pods", tp.server.flowControl.mutating.inUse, "1"},
-		"watches": {tp.dial("http/1.1").send("GET", watch, 0, ""), "GET", watch, tp.server.flowControl.longRunning.count, "5"},
+		"reads":   {tp.dial("http/1.1").send("GET", list, 10, ""), "GET", list, func() int { return inUse(tp.server.seats.Reads) }, "1"},
+		"writes":  {tp.dial("http/1.1").send("POST", "/api/v1/namespaces/default/pods", 10, "{"), "POST", "/api/v1/namespaces/default/pods", func() int { return inUse(tp.server.seats.Writes) }, "1"},
+		"watches": {tp.dial("http/1.1").send("GET", watch, 0, ""), "GET", watch, tp.server.seats.Watches.Count, "5"},
 	} {
 		tp.until(name+" have no place", func() bool { return tt.taken() == 1 })
 		resp := tp.open(tp.client, tt.method, tt.url, "Authorization", "Bearer token-jane")
@@ -138,15 +138,15 @@ func TestUpgradesAreBounded(t *testing.T) {
 	defer close(over)
 	u.upgradeUntil(over)
 	const console = "/apis/example.com/v1/namespaces/n/screens/reviews"
-	reads, long := tp.server.flowControl.readOnly, tp.server.flowControl.longRunning
+	reads, long := tp.server.seats.Reads, tp.server.seats.Watches
 	for n := 1; n <= 2; n++ {
 		if resp := tp.openWebSocket(console); resp.StatusCode != http.StatusSwitchingProtocols {
 			t.Fatalf("%d: %s", n, resp.Status)
 		} else {
 			defer resp.Body.Close()
 		}
-		if reads.inUse() != 0 || long.count() != n {
-			t.Errorf("%d are upgraded: %d seats, %d watches", n, reads.inUse(), long.count())
+		if inUse(reads) != 0 || long.Count() != n {
+			t.Errorf("%d are upgraded: %d seats, %d watches", n, inUse(reads), long.Count())
 		}
 	}
 	if resp := tp.openWebSocket(console); resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") != "5" {
@@ -172,14 +172,14 @@ func TestAskingForUpgradeTakesSeat(t *testing.T) {
 		t.Fatal(err)
 	}
 	tp.until("it waits for the upstream", func() bool {
-		return tp.server.flowControl.readOnly.inUse() == 1 && tp.server.flowControl.longRunning.count() == 1
+		return inUse(tp.server.seats.Reads) == 1 && tp.server.seats.Watches.Count() == 1
 	})
 	if code, _ := tp.get("jane", "/version"); code != http.StatusTooManyRequests {
 		t.Errorf("a read beside it: %d", code)
 	}
 	c.Close()
 	tp.until("all is given back", func() bool {
-		return tp.server.flowControl.readOnly.inUse() == 0 && tp.server.flowControl.longRunning.count() == 0
+		return inUse(tp.server.seats.Reads) == 0 && tp.server.seats.Watches.Count() == 0
 	})
 }
 

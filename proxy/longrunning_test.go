@@ -10,10 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/apiserver/pkg/authentication/user"
-
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/proxy/internal/conn"
+	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
 // TestForwardedMemory: what forwards a watch counts, and what may have been read ahead while its
@@ -21,12 +20,14 @@ import (
 func TestForwardedMemory(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 500})
 	tp := startProxy(t, u, Options{})
-	limiter := tp.server.flowControl.longRunning
-	used := func() int64 { return limiter.memoryUsed() - int64(tp.server.connected())*conn.ConnectionBytes }
+	limiter := tp.server.seats.Watches
+	used := func() int64 { return limiter.Memory.Used() - int64(tp.server.connected())*conn.ConnectionBytes }
 	tp.get("jane", "/api") // by HTTP/2 from now on
 	c := tp.dial("h2")
 	c.request("/api/v1/pods?watch=true&resourceVersion=0") // the state is more than it has room for
-	tp.until("what is kept for it counts", func() bool { return used() == watchBytes+copyBuffer+readAhead && limiter.late() == readAhead })
+	tp.until("what is kept for it counts", func() bool {
+		return used() == seats.WatchBytes+copyBuffer+readAhead && tp.server.keptForWatches() == readAhead
+	})
 	c.Close()
 	tp.until("it has ended", func() bool { return used() == 0 })
 }
@@ -35,7 +36,6 @@ func TestForwardedMemory(t *testing.T) {
 func TestNothingIsReadAheadForStrangers(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 500})
 	tp := startProxy(t, u, Options{})
-	limiter := tp.server.flowControl.longRunning
 	w := &blockedWriter{httptest.NewRecorder(), make(chan struct{}), make(chan struct{})}
 	r := httptest.NewRequest(http.MethodGet, "/api/v1/pods?watch=true&resourceVersion=0", nil).WithContext(tp.ctx)
 	r.Header.Set("Authorization", "Bearer token-stranger")
@@ -51,7 +51,7 @@ func TestNothingIsReadAheadForStrangers(t *testing.T) {
 		tp.server.ServeHTTP(w, r)
 	}()
 	<-w.writes
-	if n := limiter.late(); n != 0 {
+	if n := tp.server.keptForWatches(); n != 0 {
 		t.Errorf("%d bytes", n)
 	}
 	close(w.goOn)
@@ -70,82 +70,13 @@ func (w *blockedWriter) Write([]byte) (int, error) {
 	return 0, io.ErrClosedPipe
 }
 
-// TestSharesOfMemory: one user has at most half of the memory, and so have all unknown tokens
-// together, of which each source leaves others as much as it has. Callers without a credential have
-// an eighth.
-func TestSharesOfMemory(t *testing.T) {
-	const room = 96
-	l := newLongRunningLimiter(&Options{MaxLongRunning: 10 * room, MaxWatchesPerUser: 10 * room, WatchMemory: room * watchBytes})
-	l.connections, l.kept = func() int { return 0 }, func() int64 { return 0 }
-	var slots []*longRunningSlot
-	acquire := func(key string, of share, most int) (n int) {
-		for ; n < most; n++ {
-			p, err := l.acquire(fmt.Sprint(key, n), of, of.caller == "system", 0)
-			if err != nil {
-				break
-			}
-			slots = append(slots, p)
-		}
-		return n
-	}
-	newToken := func(source string) share { return share{levelNewTokens, source} }
-	if n := acquire("token ", newToken("a"), room); n != room/4 {
-		t.Errorf("%d of one source", n)
-	}
-	all := room / 4
-	for i := range 10 {
-		n := acquire(fmt.Sprint("token ", i), newToken(fmt.Sprint(i)), room)
-		if n == 0 && i < 5 {
-			t.Errorf("none of source %d", i)
-		}
-		all += n
-	}
-	if all > room/2 {
-		t.Errorf("%d of all sources", all)
-	}
-	if n := acquire("", share{levelAnonymous, "a"}, room) + acquire("", share{levelAnonymous, "b"}, room); n > room/8 || n < 2 {
-		t.Errorf("%d without a credential", n)
-	}
-	jane := &user.DefaultInfo{Name: "jane"}
-	known, accepted := slots[0], slots[1]
-	if err := known.identify(jane); err != nil {
-		t.Error(err)
-	}
-	if accepted.accepted(); l.shares[userShare(accepted.user)] != watchBytes || l.shares[newToken("a")] != (room/4-2)*watchBytes {
-		t.Errorf("accepted: %v", l.shares)
-	}
-	for _, p := range slots[1:] {
-		p.release()
-		p.release() // which does nothing
-	}
-	slots = slots[:1]
-	if n := acquire("user jane", userShare(userKey(jane)), room); n != room/2-1 {
-		t.Errorf("%d of jane", n)
-	}
-	if n := acquire("token ", newToken("a"), 1); n != 1 {
-		t.Error("no place for a new token")
-	}
-	if err := slots[len(slots)-1].identify(jane); err == nil {
-		t.Error("jane has more than half")
-	}
-	if n := acquire("node ", userShare("system"), room); n != room/2-1 { // all that there is
-		t.Errorf("%d of the system", n)
-	}
-	for _, p := range slots {
-		p.release()
-	}
-	if len(l.shares)+len(l.byUser)+l.total != 0 {
-		t.Errorf("left: %v, %v", l.shares, l.byUser)
-	}
-}
-
 // TestBodiesOfWatches: the body of a forwarded WATCH counts, which is kept for a retry.
 func TestBodiesOfWatches(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	tp := startProxy(t, u, Options{})
-	limiter := tp.server.flowControl.longRunning
+	limiter := tp.server.seats.Watches
 	used := func() int64 {
-		return limiter.memoryUsed() - limiter.late() - int64(tp.server.connected())*conn.ConnectionBytes
+		return limiter.Memory.Used() - tp.server.keptForWatches() - int64(tp.server.connected())*conn.ConnectionBytes
 	}
 	r, err := http.NewRequestWithContext(tp.ctx, http.MethodGet, tp.server.URL()+"/api/v1/pods?watch=true&resourceVersion=0", strings.NewReader(strings.Repeat("x", maxBuffered)))
 	if err != nil {
@@ -157,7 +88,7 @@ func TestBodiesOfWatches(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	if got := used(); resp.StatusCode != http.StatusOK || got != watchBytes+copyBuffer+maxBuffered {
+	if got := used(); resp.StatusCode != http.StatusOK || got != seats.WatchBytes+copyBuffer+maxBuffered {
 		t.Errorf("%s, %d bytes", resp.Status, got)
 	}
 	resp.Body.Close()
@@ -170,7 +101,7 @@ func TestHeadsOfWatches(t *testing.T) {
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}, WatchMemory: 1 << 20})
 	tp.ready()
 	const watch = "/api/v1/pods?watch=true&resourceVersion=0"
-	limiter := tp.server.flowControl.longRunning
+	limiter := tp.server.seats.Watches
 	long := []string{"Authorization", "Bearer token-jane", "X-Padding", strings.Repeat("x", 220<<10)}
 	var many []string
 	for i := range 1500 {
@@ -191,9 +122,9 @@ func TestHeadsOfWatches(t *testing.T) {
 		for _, resp := range open {
 			resp.Body.Close()
 		}
-		tp.until("they have ended", func() bool { return limiter.count() == 0 })
+		tp.until("they have ended", func() bool { return limiter.Count() == 0 })
 	}
-	if used := limiter.memoryUsed() - int64(tp.server.connected())*conn.ConnectionBytes; used != 0 {
+	if used := limiter.Memory.Used() - int64(tp.server.connected())*conn.ConnectionBytes; used != 0 {
 		t.Errorf("%d bytes are left", used)
 	}
 	usual := &http.Request{RequestURI: watch, Header: http.Header{"Authorization": {"Bearer " + strings.Repeat("x", 1200)}, "Accept": {"application/json"}}}

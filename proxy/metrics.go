@@ -18,6 +18,7 @@ import (
 	"github.com/weirproject/weir/internal/core/request"
 	"github.com/weirproject/weir/internal/serve/watchcache"
 	"github.com/weirproject/weir/proxy/internal/conn"
+	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
 // Names that begin with apiserver_ mean the same as in kube-apiserver. docs/metrics.md lists all
@@ -35,8 +36,6 @@ var (
 		"Events received from upstream.", byResource, nil)
 	descObjects = prometheus.NewDesc("apiserver_resource_objects",
 		"Objects cached.", byResource, nil)
-	descInflight = prometheus.NewDesc("apiserver_current_inflight_requests",
-		"The most requests that were under way at once in the last second.", []string{"request_kind"}, nil)
 	descMemory = prometheus.NewDesc("weir_store_bytes",
 		"The memory of a resource, by purpose.", append(byResource, "purpose"), nil)
 	descCurrent = prometheus.NewDesc("weir_proxy_current",
@@ -65,6 +64,8 @@ var (
 		"The memory of resources on demand at the last check, those being dropped included.", nil, nil)
 	descEvicted = prometheus.NewDesc("weir_proxy_memory_budget_evictions_total",
 		"Resources that were evicted to stay within the budget.", nil, nil)
+	descShed = prometheus.NewDesc("weir_proxy_watches_shed_total",
+		"Watches of clients that took nothing, or less than came, ended to stay within the memory for watches.", nil, nil)
 )
 
 func (s *Server) registerMetrics() {
@@ -98,13 +99,13 @@ type collector struct{ *Server }
 // Describe implements prometheus.Collector.
 func (s collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		descInits, descInitErrors, descInitial, descEvents, descObjects, descInflight, descMemory, descCurrent, descWatchers,
-		descUpstream, descFailures, descBytes, descRevoked, descBudget, descBudgetUsed, descEvicted, descProofs, descAge, descState,
+		descInits, descInitErrors, descInitial, descEvents, descObjects, descMemory, descCurrent, descWatchers,
+		descUpstream, descFailures, descBytes, descRevoked, descBudget, descBudgetUsed, descEvicted, descShed, descProofs, descAge, descState,
 	} {
 		ch <- d
 	}
 	describeCache(ch)
-	describeFlowControl(ch)
+	seats.Describe(ch)
 	conn.Describe(ch)
 	describeRechecks(ch)
 }
@@ -130,11 +131,7 @@ func (s collector) Collect(ch chan<- prometheus.Metric) {
 	gauge(descBudgetUsed, used)
 	counter(descEvicted, evicted)
 	counter(descShed, s.resources.shed())
-	now := time.Now()
-	gauge(descInflight, int64(s.flowControl.readOnly.peakInUse(now)), "readOnly")
-	gauge(descInflight, int64(s.flowControl.mutating.peakInUse(now)), "mutating")
-	s.flowControl.collect(ch)
-	s.unread.collect(ch)
+	s.seats.Collect(ch)
 	s.rechecker.collect(ch)
 	if l := s.connections(); l != nil {
 		l.Collect(ch)

@@ -87,13 +87,13 @@ func TestMetricsTakeSeats(t *testing.T) {
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}, MaxRequests: 1, timeouts: impatient()})
 	tp.ready()
 	slow := tp.dial("http/1.1").send("GET", "/api/v1/pods?resourceVersion=0", 10, "")
-	tp.until("it has the place", func() bool { return tp.server.flowControl.readOnly.inUse() == 1 })
+	tp.until("it has the place", func() bool { return inUse(tp.server.seats.Reads) == 1 })
 	if resp := tp.open(tp.client, http.MethodGet, "/metrics"); resp.StatusCode != http.StatusTooManyRequests {
 		t.Errorf("without a place: %s", resp.Status)
 	}
 	slow.Close()
 	tp.until("the metrics are read", func() bool { code, _ := tp.get("jane", "/metrics"); return code == http.StatusOK })
-	if n := tp.server.flowControl.readOnly.inUse(); n > 1 {
+	if n := inUse(tp.server.seats.Reads); n > 1 {
 		t.Errorf("%d places are taken", n)
 	}
 }
@@ -108,7 +108,7 @@ func TestMetrics(t *testing.T) {
 	tp.watch("jane", "/api/v1/pods?watch=true&resourceVersion=0")
 	tp.until("it watches", func() bool { return tp.server.resources.find(podsResource).watchers.Load() == 1 })
 	slow := tp.dial("http/1.1").send("GET", "/api/v1/pods?resourceVersion=0", 10, "")
-	tp.until("it has the place", func() bool { return tp.server.flowControl.readOnly.inUse() == 1 })
+	tp.until("it has the place", func() bool { return inUse(tp.server.seats.Reads) == 1 })
 	if code, _ := tp.get("jane", "/api/v1/pods?resourceVersion=0"); code != http.StatusTooManyRequests {
 		t.Errorf("without a place: %d", code)
 	}

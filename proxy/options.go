@@ -202,6 +202,12 @@ const (
 	defaultTTL        = 10 * time.Second
 
 	defaultConnections = 10_000
+	defaultReadOnly    = 1000
+	defaultMutating    = 200
+	defaultLongRunning = 100_000
+
+	defaultWatchMemory    = 2 << 30
+	defaultResponseMemory = 256 << 20
 )
 
 // Validate returns an error that wraps ErrInvalidOptions for options that New refuses in any case.

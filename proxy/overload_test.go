@@ -12,7 +12,7 @@ import (
 
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/core/request"
-	"github.com/weirproject/weir/proxy/internal/conn"
+	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
 // TestLargeHead: a head may have a long query, a long token and thousands of groups; what is larger
@@ -81,46 +81,46 @@ func TestPriorityLevels(t *testing.T) {
 		}
 		return r
 	}
-	of := func(r *http.Request) flow { return tp.server.flowOf(r, request.InfoOf(r.Method, r.URL)) }
+	of := func(r *http.Request) seats.Flow { return tp.server.flowOf(r, request.InfoOf(r.Method, r.URL)) }
 	for name, tt := range map[string]struct {
 		groups []string
-		want   priorityLevel
+		want   seats.Level
 	}{
-		"jane":  {nil, levelEveryone},
-		"admin": {[]string{user.SystemPrivilegedGroup}, levelSystem},
-		"system:serviceaccount:kube-system:generic-garbage-collector": {nil, levelSystem},
-		"system:serviceaccount:default:app":                           {nil, levelEveryone},
-		"system:node:n":                                               {[]string{user.NodesGroup}, levelSystem},
-		scheduler:                                                     {nil, levelSystem}, controllerManager: {nil, levelSystem},
+		"jane":  {nil, seats.Everyone},
+		"admin": {[]string{user.SystemPrivilegedGroup}, seats.System},
+		"system:serviceaccount:kube-system:generic-garbage-collector": {nil, seats.System},
+		"system:serviceaccount:default:app":                           {nil, seats.Everyone},
+		"system:node:n":                                               {[]string{user.NodesGroup}, seats.System},
+		scheduler:                                                     {nil, seats.System}, controllerManager: {nil, seats.System},
 	} {
 		r := ask(http.MethodGet, pods, name)
-		if got := of(r); got != (flow{levelNewTokens, "", tokenKey(tokenID(r))}) {
+		if got := of(r); got != (seats.Flow{Level: seats.NewTokens, Token: seats.TokenKey(tokenID(r))}) {
 			t.Errorf("%s is known already: %+v", name, got)
 		}
 		account := &user.DefaultInfo{Name: name, Groups: tt.groups}
 		tp.server.authn.tokenAnswers.add(account, tokenID(r), cachedAnswer{user: account})
-		if got := of(r); got != (flow{level: tt.want, caller: "user " + name}) {
+		if got := of(r); got != (seats.Flow{Level: tt.want, Caller: "user " + name}) {
 			t.Errorf("%s: %+v", name, got)
 		}
-		leases := levelLeases
-		if tt.want == levelSystem {
-			leases = levelSystemLeases
+		leases := seats.Leases
+		if tt.want == seats.System {
+			leases = seats.SystemLeases
 		}
-		if got := of(ask(http.MethodPut, lease, name)); got != (flow{level: leases, caller: "user " + name}) {
+		if got := of(ask(http.MethodPut, lease, name)); got != (seats.Flow{Level: leases, Caller: "user " + name}) {
 			t.Errorf("a lease of %s: %+v", name, got)
 		}
 	}
 	// Made-up tokens share by their source, leases included; and so do requests without a token.
-	for token, want := range map[string]priorityLevel{"made-up": levelNewTokens, "made-up-too": levelNewTokens, "": levelAnonymous} {
+	for token, want := range map[string]seats.Level{"made-up": seats.NewTokens, "made-up-too": seats.NewTokens, "": seats.Anonymous} {
 		r := ask(http.MethodPut, lease, token)
 		r.RemoteAddr = "192.0.2.1:1234"
-		if got := of(r); got.withoutToken() != (flow{level: want, caller: "192.0.2.1"}) {
+		if got := of(r); got.Level != want || got.Caller != "192.0.2.1" {
 			t.Errorf("%q: %+v", token, got)
 		}
 	}
 	r := ask(http.MethodPut, lease, "let-in")
 	tp.server.upstream.acceptedTokens.Add(tokenID(r), nil)
-	if got := of(r); got != (flow{level: levelLeases, caller: tokenKey(tokenID(r))}) {
+	if got := of(r); got != (seats.Flow{Level: seats.Leases, Caller: seats.TokenKey(tokenID(r))}) {
 		t.Errorf("a caller whom the upstream has accepted: %+v", got)
 	}
 }
@@ -140,10 +140,11 @@ func TestSystemSeats(t *testing.T) {
 		}
 	}
 	know("jane", "john", "jack", "mine", scheduler)
-	in := tp.server.flowControl.readOnly
+	in := tp.server.seats.Reads
+	half := in.Room(seats.Everyone) / 2
 	for i, name := range []string{"jane", "john", "jack"} {
-		for range (in.unreserved() + in.reserved[levelEveryone]) / 2 {
-			in.acquire(tp.ctx, flow{level: levelEveryone, caller: "user " + name})
+		for range half {
+			in.Acquire(tp.ctx, seats.Flow{Level: seats.Everyone, Caller: "user " + name})
 		}
 		if code, _ := tp.get(name, list); code != http.StatusTooManyRequests {
 			t.Errorf("%s has more than half: %d", name, code)
@@ -173,16 +174,16 @@ func TestFloodOfLeases(t *testing.T) {
 		}
 	}
 	const leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases/"
-	in := tp.server.flowControl.mutating
-	most := in.unreserved() + in.reserved[levelLeases]
+	in := tp.server.seats.Writes
+	most := in.Room(seats.Leases)
 	for _, name := range callers[:3] { // each has half at most
 		for range most / 2 {
 			fmt.Fprintf(tp.dial("http/1.1"), "PUT %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer token-%s\r\nContent-Length: %d\r\n\r\n{", leases+"x", name, 4*maxBuffered)
 		}
 	}
 	tp.until("all seats are taken", func() bool {
-		taken, _ := in.counts()
-		return taken[levelLeases] == most
+		taken, _ := in.Counts()
+		return taken[seats.Leases] == most
 	})
 	put := func(name string) int {
 		return tp.open(tp.client, http.MethodPut, leases+"own", "Authorization", "Bearer token-"+name).StatusCode
@@ -218,18 +219,15 @@ func TestWatchesOfUser(t *testing.T) {
 	open("jane")
 	refused("jane", "of this user")
 	open("john")
-	l := tp.server.flowControl.longRunning
-	l.mu.Lock()
-	if l.total != 3 || l.byUser["user jane"] != 2 || l.byUser["user john"] != 1 || len(l.byUser) != 2 {
-		t.Errorf("%d: %v", l.total, l.byUser)
+	l := tp.server.seats.Watches
+	if jane, john := l.Number.ShareBytes(0, "user jane"), l.Number.ShareBytes(0, "user john"); l.Count() != 3 || jane != 2 || john != 1 {
+		t.Errorf("%d watches, %d of jane's and %d of john's", l.Count(), jane, john)
 	}
-	l.memory = l.memoryUsedLocked() + watchBytes - 1
-	l.mu.Unlock()
+	rest := l.Memory.NewCharge(0, "")
+	rest.Add(l.Memory.Limit() - l.Memory.Used() - seats.WatchBytes + 1)
 	tp.get("joan", "/api/v1/pods?resourceVersion=0")
 	refused("joan", "memory")
-	l.mu.Lock()
-	l.memory += 10 * conn.ConnectionBytes
-	l.mu.Unlock()
+	rest.Release()
 	open("joan")
 	if _, body := tp.get("jane", "/metrics"); !strings.Contains(body, `weir_proxy_watches_refused_total{for="memory"} 1`) ||
 		!strings.Contains(body, `weir_proxy_watches_refused_total{for="user"} 1`) || strings.Contains(body, "weir_proxy_watch_memory_used_bytes 0") {
@@ -254,11 +252,10 @@ func TestForwardedWatchesOfUser(t *testing.T) {
 	open("john", http.StatusOK)
 	u.refuseReviews(http.StatusInternalServerError)
 	open("jane~3", http.StatusOK)
-	l := tp.server.flowControl.longRunning
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.total != 4 || l.byUser["user jane"] != 2 || l.byUser["user john"] != 1 || len(l.byUser) != 3 {
-		t.Errorf("%d watches, %d of jane's and %d of john's, of %d users and tokens", l.total, l.byUser["user jane"], l.byUser["user john"], len(l.byUser))
+	l := tp.server.seats.Watches
+	jane, john, shares := l.Number.ShareBytes(0, "user jane"), l.Number.ShareBytes(0, "user john"), l.Number.Usage()[0].Shares
+	if l.Count() != 4 || jane != 2 || john != 1 || shares != 3 {
+		t.Errorf("%d watches, %d of jane's and %d of john's, of %d users and tokens", l.Count(), jane, john, shares)
 	}
 }
 
@@ -269,7 +266,7 @@ func TestMadeUpTokens(t *testing.T) {
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}})
 	tp.ready()
 	const lease = "/apis/coordination.k8s.io/v1/namespaces/default/leases/mine"
-	of := func(who string) flow {
+	of := func(who string) seats.Flow {
 		r := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: lease}, Header: http.Header{"Authorization": {"Bearer token-" + who}}}
 		return tp.server.flowOf(r, request.InfoOf(r.Method, r.URL))
 	}
@@ -284,24 +281,24 @@ func TestMadeUpTokens(t *testing.T) {
 	}
 	for _, code := range []int{http.StatusBadRequest, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusGatewayTimeout} {
 		answer("made-up", code)
-		if got := of("made-up"); got.level != levelNewTokens {
+		if got := of("made-up"); got.Level != seats.NewTokens {
 			t.Errorf("after a %d: %+v", code, got)
 		}
 	}
 	answer("let-in", http.StatusOK)
 	answer("let-in", http.StatusBadRequest)
-	if got := of("let-in"); got.level != levelLeases {
+	if got := of("let-in"); got.Level != seats.Leases {
 		t.Errorf("who was let in: %+v", got)
 	}
 	const admin = "system:serviceaccount:kube-system:gone"
 	if code, _ := tp.get(admin, "/api/v1/pods?resourceVersion=0"); code != http.StatusOK {
 		t.Fatal(code)
 	}
-	if got := of(admin); got != (flow{level: levelSystemLeases, caller: "user " + admin}) {
+	if got := of(admin); got != (seats.Flow{Level: seats.SystemLeases, Caller: "user " + admin}) {
 		t.Fatalf("%+v", got)
 	}
 	answer(admin, http.StatusUnauthorized)
-	if got := of(admin); got.level != levelNewTokens {
+	if got := of(admin); got.Level != seats.NewTokens {
 		t.Errorf("whose token was revoked: %+v", got)
 	}
 }

@@ -81,7 +81,7 @@ func TestRefusedBeforeItsBody(t *testing.T) {
 			c.ends(name)
 		}
 	}
-	tp.until("all seats are free", func() bool { return tp.server.flowControl.mutating.inUse() == 0 })
+	tp.until("all seats are free", func() bool { return inUse(tp.server.seats.Writes) == 0 })
 }
 
 // drip is a request body of which a byte comes now and then.
@@ -111,7 +111,7 @@ func TestDrippedBody(t *testing.T) {
 	for _, length := range []int64{2000, 4 * maxBuffered, -1} {
 		tp.dripHTTP1(path, length)
 		tp.dripHTTP2(path, length)
-		tp.until("its place is free", func() bool { return tp.server.flowControl.mutating.inUse() == 0 })
+		tp.until("its place is free", func() bool { return inUse(tp.server.seats.Writes) == 0 })
 		if got := u.forwarded(path); len(got) > 0 && length > 0 && length <= maxBuffered {
 			t.Errorf("%d of %d bytes were forwarded", len(got), length)
 		}
@@ -332,7 +332,7 @@ func TestSlowWriter(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Close()
-	tp.until("its place is free", func() bool { return tp.server.flowControl.mutating.inUse() == 0 })
+	tp.until("its place is free", func() bool { return inUse(tp.server.seats.Writes) == 0 })
 }
 
 // TestAnswerBeforeBody: the upstream may refuse a request before it has come whole. What still

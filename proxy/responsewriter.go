@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bufio"
+	"context"
 	"net"
 	"net/http"
 	"strconv"
@@ -11,7 +12,9 @@ import (
 
 	"github.com/weirproject/weir/internal/core/request"
 	"github.com/weirproject/weir/internal/serve/budget"
+	"github.com/weirproject/weir/internal/serve/watchcache"
 	"github.com/weirproject/weir/proxy/internal/conn"
+	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
 // responseWriter records the response to one request, with what the server knows of the request.
@@ -24,15 +27,15 @@ type responseWriter struct {
 	ends []func() // called when the request ends, the last one first
 	// panicked is what the request has made the proxy panic with, set before that; nil: nothing.
 	panicked any
-	seat     seat // of a request that has one
-	left     bool // it has left the seat and the slot
+	seat     seats.Seat // of a request that has one
+	left     bool       // it has left the seat and the slot
 	// unread is charged for a forwarded response, and readAhead is how much is read ahead of it.
 	// nil: nothing is.
 	unread    *budget.Charge
 	readAhead int64
-	reviewed  *conn.Conn       // if the token of the request is not known yet, until it leaves
-	slot      *longRunningSlot // of a long-running request, or one that asks to be upgraded
-	head      *budget.Charge   // of the head of the request, until slot counts it
+	reviewed  *conn.Conn     // if the token of the request is not known yet, until it leaves
+	slot      *seats.Slot    // of a long-running request, or one that asks to be upgraded
+	head      *budget.Charge // of the head of the request, until slot counts it
 	// accepted means that the caller's credential was accepted; isAccepted asks whether it was
 	// meanwhile. nil: it does not matter.
 	accepted   bool
@@ -57,6 +60,10 @@ const httpBufferSize = 4 << 10
 // smallResponse is what the buffers between the proxy and a client take in any case.
 const smallResponse = 64 << 10
 
+// reservePart is the part (one in n) of a caller's memory for unread responses that is left for
+// what the proxy answers itself.
+const reservePart = 4
+
 // onEnd registers f to be called when the request ends. The function that was registered last is
 // called first.
 func (a *responseWriter) onEnd(f func()) { a.ends = append(a.ends, f) }
@@ -76,9 +83,9 @@ func (a *responseWriter) leave() {
 		a.reviewed.EndReview()
 		a.reviewed = nil
 	}
-	a.seat.release()
+	a.seat.Release()
 	if a.slot != nil {
-		a.slot.release()
+		a.slot.Release()
 	}
 }
 
@@ -171,7 +178,7 @@ func (a *responseWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(a.ResponseWriter).Hijack()
 	if err == nil {
 		a.recordCode(http.StatusSwitchingProtocols)
-		a.seat.release()
+		a.seat.Release()
 	}
 	return conn, rw, err
 }
@@ -196,4 +203,50 @@ func (a *responseWriter) finish() {
 // countRejected counts a request that was rejected to protect the proxy.
 func (a *responseWriter) countRejected() {
 	a.metrics.terminated.WithLabelValues(append([]string{strconv.Itoa(a.code)}, a.labels()...)...).Inc()
+}
+
+// chargeAnswer has the response to a request with a seat charged, which is about to be forwarded.
+// For a read that begins with all that may be read ahead. If the caller has too much already, the
+// request waits with its seat, so no more do than there are seats. A part (one in reservePart) of
+// the caller's memory is left for what the proxy answers itself. The error is watchcache.ErrUnread.
+func (s *Server) chargeAnswer(r *http.Request, a *responseWriter, readsAhead bool) error {
+	charge, most := s.seats.Unread.Charge(a.seat.Flow)
+	a.unread = charge
+	a.onEnd(a.unread.Release)
+	if readsAhead {
+		a.readAhead = readAhead
+	}
+	if r.Method != http.MethodGet || most <= 0 {
+		return nil
+	}
+	part := most / reservePart
+	ctx, cancel := context.WithTimeout(r.Context(), s.opts.timeouts.seat)
+	defer cancel()
+	if a.unread.Wait(ctx, min(copyBuffer+a.readAhead, part), part) != nil {
+		return watchcache.ErrUnread
+	}
+	return nil
+}
+
+// chargeForwarded charges what may be read ahead of a forwarded response, now that its size may be
+// known, in place of what chargeAnswer did. The upstream has done its work, so the response is
+// passed on in any case.
+func (a *responseWriter) chargeForwarded(resp *http.Response) {
+	if a.left {
+		return
+	}
+	n := int64(copyBuffer)
+	if ahead := min(resp.ContentLength, a.readAhead); ahead >= 0 {
+		n += ahead
+	} else {
+		n += a.readAhead
+	}
+	a.chargeUnread(n)
+}
+
+// chargeUnread charges n bytes for a forwarded response in place of what was charged before.
+func (a *responseWriter) chargeUnread(n int64) {
+	if a.unread != nil {
+		a.unread.Add(n - a.unread.Bytes())
+	}
 }

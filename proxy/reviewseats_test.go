@@ -8,9 +8,16 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/proxy/internal/seats"
 )
+
+// newReviewSeats returns the seats of reviews.
+func newReviewSeats(wait time.Duration) *seats.Pool {
+	return seats.NewPool(seats.MaxReviews, seats.MaxReviews, wait)
+}
 
 // TestReviewsOfOneCaller: one known caller who begins many watches at once, each of which needs a
 // review of its own, leaves the upstream's reviews to others, and is answered in the end.
@@ -56,7 +63,7 @@ func TestReviewsOfOneCaller(t *testing.T) {
 			code = tp.open(client, http.MethodGet, fmt.Sprintf("/api/v1/namespaces/n%d/pods?watch=true&resourceVersion=0", i), "Authorization", "Bearer token-jane").StatusCode
 		}()
 	}
-	tp.until("all of them have come", func() bool { return tp.server.flowControl.longRunning.count() == watches })
+	tp.until("all of them have come", func() bool { return tp.server.seats.Watches.Count() == watches })
 	if code, body := tp.get("john", "/api/v1/namespaces/default/pods?resourceVersion=0"); code != http.StatusOK {
 		t.Errorf("another user: %d %s", code, body)
 	}
@@ -66,7 +73,7 @@ func TestReviewsOfOneCaller(t *testing.T) {
 			t.Errorf("a watch: %d", code)
 		}
 	}
-	if most > maxReviews/2 {
+	if most > seats.MaxReviews/2 {
 		t.Errorf("%d reviews of one caller at once", most)
 	}
 }

@@ -205,7 +205,7 @@ func (s *Server) serveRead(a *responseWriter, r *http.Request, rq *request.Reque
 	}
 	who, d := s.authorize(r, rq)
 	if p := slotOf(r); p != nil {
-		if err := p.identify(who); err != nil {
+		if err := p.Identify(who); err != nil {
 			s.reject(a, r, err)
 			return true
 		}
@@ -267,7 +267,7 @@ type servedRead struct {
 func (s *Server) serveFrom(a *responseWriter, w http.ResponseWriter, r *http.Request, rq *servedRead) {
 	s.served.WithLabelValues(rq.Group, rq.Resource, rq.Verb).Inc()
 	rq.session.addHeaders(w.Header())
-	r = r.WithContext(watchcache.WithPayer(r.Context(), s.unread.payer(rq.who)))
+	r = r.WithContext(watchcache.WithPayer(r.Context(), s.seats.Unread.Payer(rq.who)))
 	if rq.Verb == "watch" {
 		s.beginWatch(a, w, r, rq)
 		return

@@ -19,6 +19,7 @@ import (
 	"github.com/weirproject/weir/internal/serve/workers"
 	"github.com/weirproject/weir/proxy/internal/audit"
 	"github.com/weirproject/weir/proxy/internal/conn"
+	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
 // Server is a caching proxy. It is an [http.Handler] too, but only its own listener receives client
@@ -29,8 +30,8 @@ type Server struct {
 	authz        *authorization
 	upstream     *upstream
 	resources    *resources
-	flowControl  *flowControl
-	unread       unreadMemory
+	seats        *seats.Seats
+	writing      atomic.Int64 // writes to clients of forwarded watches that are under way
 	heads        conn.Heads
 	workers      *workers.Pool // begin watches, and send to them
 	health       health
@@ -91,7 +92,12 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalidOptions, err)
 	}
-	s := &Server{opts: o, ownTransport: ownClient.Transport, flowControl: newFlowControl(&o), unread: newUnreadMemory(o.ResponseMemory), heads: conn.NewHeads()}
+	s := &Server{opts: o, ownTransport: ownClient.Transport, heads: conn.NewHeads()}
+	s.seats = seats.New(&seats.Config{
+		Reads: o.MaxRequests, Writes: o.MaxMutating, Wait: o.timeouts.seat, ReviewWait: o.timeouts.review, StartWait: o.timeouts.start,
+		Watches: o.MaxLongRunning, WatchesPerUser: o.MaxWatchesPerUser, WatchMemory: o.WatchMemory, ResponseMemory: o.ResponseMemory,
+		Connections: func() int64 { return int64(s.connected()) * conn.ConnectionBytes }, Kept: s.keptForWatches,
+	})
 	s.rechecker = newRechecker(o.Recheck, o.RecheckMax, o.OutageGrace, s.recheckCaller)
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.health.client, s.health.reviews = client.Discovery().RESTClient(), client.AuthorizationV1().SubjectAccessReviews()
@@ -101,8 +107,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	}
 	s.workers = s.resources.workers
 	s.resources.onWentBack = s.forwardedWatches.endAll
-	s.flowControl.longRunning.connections, s.flowControl.longRunning.kept = s.connected, s.resources.kept.Load
-	s.resources.watchExcess = s.flowControl.longRunning.memoryExcess
+	s.resources.watchExcess = s.seats.Watches.MemoryExcess
 	if s.upstream, err = newUpstream(cfg, &o); err != nil {
 		return nil, err
 	}
@@ -115,13 +120,13 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("proxy: %w", err)
 	}
-	if s.authn, err = newAuthentication(ctx, &o, client, br, s.flowControl.reviews); err != nil {
+	if s.authn, err = newAuthentication(ctx, &o, client, br, s.seats.Reviews); err != nil {
 		return nil, err
 	}
 	s.upstream.isFrontProxyHeader = func(name string) bool { return s.authn.cas.Load().namesCallerUpstream(name) }
 	s.upstream.onAccepted, s.upstream.onMissed = s.learnOwner, s.askOwner
 	s.upstream.onDenied = s.authn.forgetOwner
-	if s.authz, err = newAuthorization(&o, client, br, s.flowControl.reviews); err != nil {
+	if s.authz, err = newAuthorization(&o, client, br, s.seats.Reviews); err != nil {
 		return nil, err
 	}
 	if s.auditor, err = audit.New(audit.Config(o.Audit)); err != nil {
@@ -198,6 +203,10 @@ func (s *Server) connected() int {
 	}
 	return 0
 }
+
+// keptForWatches returns the bytes that are kept for slow clients of watches. The transport may
+// have read ahead for each to whom a write is under way.
+func (s *Server) keptForWatches() int64 { return s.resources.kept.Load() + s.writing.Load()*readAhead }
 
 // CAData returns the PEM certificates by which clients trust the server: the CA of a certificate
 // that the proxy has made, or else what is in Options.CertFile.

@@ -22,6 +22,7 @@ import (
 	"github.com/weirproject/weir/internal/core/request"
 	"github.com/weirproject/weir/internal/serve/watchcache"
 	"github.com/weirproject/weir/internal/testing/testenv"
+	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
 // deadline bounds every wait. It is generous: nothing is timed here.
@@ -238,6 +239,21 @@ func (tp *testProxy) metric(name string, labels ...string) float64 {
 	}
 	tp.t.Fatalf("no metric %s %v", name, labels)
 	return 0
+}
+
+// Users of the control plane.
+const (
+	scheduler         = "system:kube-scheduler"
+	controllerManager = "system:kube-controller-manager"
+)
+
+// inUse returns how many requests have a seat.
+func inUse(p *seats.Pool) (n int) {
+	taken, _ := p.Counts()
+	for _, of := range taken {
+		n += of
+	}
+	return n
 }
 
 // refuseAs ends the session of a resource for a reason that its feed finds.

@@ -26,7 +26,7 @@ func (a *authentication) forgetOwner(id [sha256.Size]byte) {
 // request of the token starts it. The caller is a request that is in flight.
 func (s *Server) learnOwner(r *http.Request, id [sha256.Size]byte) {
 	if p := slotOf(r); p != nil {
-		if p.accepted(); p.asked {
+		if p.Accept(); p.Asked() {
 			return
 		}
 	}

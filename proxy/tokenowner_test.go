@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/internal/core/request"
+	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
 // TestSeatsByUser: the requests of a user are one flow, by whatever token they come, also if the
@@ -17,12 +18,12 @@ func TestSeatsByUser(t *testing.T) {
 	u := startUpstream(t, apiserver.Options{Pods: 3})
 	tp := startProxy(t, u, Options{})
 	const robot = "system:serviceaccount:kube-system:robot"
-	of := func(token string) flow {
+	of := func(token string) seats.Flow {
 		r := &http.Request{Method: http.MethodPut, URL: &url.URL{Path: "/api/v1/namespaces/default/pods/x"}, Header: http.Header{"Authorization": {"Bearer token-" + token}}}
 		return tp.server.flowOf(r, request.InfoOf(r.Method, r.URL))
 	}
-	for token, want := range map[string]flow{
-		"jane": {level: levelEveryone, caller: "user jane"}, "jane~1": {level: levelEveryone, caller: "user jane"}, robot: {level: levelSystem, caller: "user " + robot},
+	for token, want := range map[string]seats.Flow{
+		"jane": {Level: seats.Everyone, Caller: "user jane"}, "jane~1": {Level: seats.Everyone, Caller: "user jane"}, robot: {Level: seats.System, Caller: "user " + robot},
 	} {
 		if code, body := tp.get(token, "/api"); code != http.StatusOK {
 			t.Fatal(code, body)
@@ -44,7 +45,7 @@ func TestOwnerOfMissedReads(t *testing.T) {
 		t.Fatal(code, body)
 	}
 	r := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: path}, Header: http.Header{"Authorization": {"Bearer token-jane"}}}
-	want := flow{level: levelEveryone, caller: "user jane"}
+	want := seats.Flow{Level: seats.Everyone, Caller: "user jane"}
 	tp.until("it is known whose it is", func() bool { return tp.server.flowOf(r, request.InfoOf(r.Method, r.URL)) == want })
 }
 
@@ -80,7 +81,7 @@ func TestOwnerOfRejectedToken(t *testing.T) {
 	const robot = "system:serviceaccount:kube-system:robot"
 	known := func() bool {
 		r := &http.Request{Method: http.MethodPut, URL: &url.URL{Path: "/api/v1/namespaces/default/pods/x"}, Header: http.Header{"Authorization": {"Bearer token-" + robot}}}
-		return tp.server.flowOf(r, request.InfoOf(r.Method, r.URL)) == flow{level: levelSystem, caller: "user " + robot}
+		return tp.server.flowOf(r, request.InfoOf(r.Method, r.URL)) == seats.Flow{Level: seats.System, Caller: "user " + robot}
 	}
 	rejected := func(path string) {
 		t.Helper()

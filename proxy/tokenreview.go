@@ -8,16 +8,18 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/streaming/pkg/httpstream/wsstream"
+
+	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
 // acquireReview reports whether the token of a request may be reviewed. It blocks while too many
 // are. The caller must release.
 func (a *authentication) acquireReview(r *http.Request, id [sha256.Size]byte) (release func(), ok bool) {
-	f := flow{level: levelNewTokens, caller: sourceOf(r), token: tokenKey(id)}
+	f := seats.Flow{Level: seats.NewTokens, Caller: sourceOf(r), Token: seats.TokenKey(id)}
 	if last, met := a.tokenAnswers.get(id); met {
-		f = reviewFlow(last.user)
+		f = seats.ReviewFlow(last.user)
 	}
-	return func() { a.seats.release(f) }, a.seats.acquire(r.Context(), f)
+	return func() { a.seats.Release(f) }, a.seats.Acquire(r.Context(), f)
 }
 
 // review asks the upstream whose a token is.

@@ -37,7 +37,7 @@ func TestResponseMemory(t *testing.T) {
 	tp.get("jane", forwarded[0]) // the upstream accepts the token
 	tp.get("jane", cached[0])
 	used := func() (n int64) {
-		for _, l := range tp.server.unread.Usage() {
+		for _, l := range tp.server.seats.Unread.Usage() {
 			n += l.Used
 		}
 		return n

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/request"
 	"github.com/weirproject/weir/internal/serve/watchcache"
+	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
 // lastWriteTimeout bounds the write in progress when a watch is revoked.
@@ -31,7 +32,7 @@ func (s *Server) beginWatch(a *responseWriter, w http.ResponseWriter, r *http.Re
 	a.onEnd(check.leave)
 	release, ok := s.acquireStart(ctx, rq)
 	if !ok {
-		watchcache.WriteError(w, r, errTooManyStarts)
+		watchcache.WriteError(w, r, seats.ErrTooManyStarts)
 		a.countRejected()
 		return
 	}

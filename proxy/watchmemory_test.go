@@ -29,10 +29,8 @@ func TestWatchMemory(t *testing.T) {
 	tp.dial("h2").request(watch) // the state is more than it has room for
 	res := tp.resource("pods")
 	tp.until("both watch", func() bool { return res.watchers.Load() == 2 })
-	l := tp.server.flowControl.longRunning
-	l.mu.Lock()
-	l.memory = l.memoryUsedLocked() + 10_000
-	l.mu.Unlock()
+	l := tp.server.seats.Watches
+	l.Memory.NewCharge(0, "").Add(l.Memory.Limit() - l.Memory.Used() - 10_000)
 	ctx, cancel := context.WithCancel(tp.ctx)
 	var writing sync.WaitGroup
 	writing.Go(func() {
@@ -120,16 +118,14 @@ func (tp *testProxy) keepChanging() {
 // kept returns what is kept for the watches of a resource, in bytes.
 func (res *resource) kept() int64 { return res.state().session.Cache().BacklogBytes() }
 
-// overMemory reports whether watches take more than they may, after that was lowered to less than
-// they take if lower is set.
-func (tp *testProxy) overMemory(lower bool) bool {
-	l := tp.server.flowControl.longRunning
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if lower {
-		l.memory = l.memoryUsedLocked() - 10_000
+// overMemory reports whether watches use more memory than they may, after a charge of all that they
+// may if fill is set.
+func (tp *testProxy) overMemory(fill bool) bool {
+	w := tp.server.seats.Watches
+	if fill {
+		w.Memory.NewCharge(0, "").Add(w.Memory.Limit() - w.Memory.Used() + 10_000)
 	}
-	return l.memoryUsedLocked() > l.memory
+	return w.MemoryExcess() > 0
 }
 
 // TestStuckBehindSlow: the proxy disconnects a client that reads nothing, even if a slow client

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/apiserver"
+	"github.com/weirproject/weir/proxy/internal/seats"
 )
 
 // TestWatchStarts: those who are sent the state of a WATCH have seats, of which one caller has less
@@ -21,7 +22,7 @@ func TestWatchStarts(t *testing.T) {
 	tp := startProxy(t, u, Options{Resources: []string{"pods"}, timeouts: wait})
 	tp.ready()
 	const watch = "/api/v1/pods?watch=true&timeoutSeconds=1"
-	in := tp.server.flowControl.watchStarts
+	in := tp.server.seats.Starts
 	try := func(who, how string, want int) {
 		t.Helper()
 		if code, body := tp.get(who, watch+how); code != want {
@@ -29,9 +30,9 @@ func TestWatchStarts(t *testing.T) {
 		}
 	}
 	const initial = "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=0"
-	all := in.unreserved() + in.reserved[levelEveryone]
+	all := in.Room(seats.Everyone)
 	for range all / 2 {
-		if !in.acquire(tp.ctx, flow{level: levelEveryone, caller: "user jane"}) {
+		if !in.Acquire(tp.ctx, seats.Flow{Level: seats.Everyone, Caller: "user jane"}) {
 			t.Fatal("jane has less than half")
 		}
 	}
@@ -41,13 +42,13 @@ func TestWatchStarts(t *testing.T) {
 	}
 	try("jane", "&resourceVersion="+tp.resource("pods").serving().Store().ResourceVersion(), http.StatusOK)
 	for i := range all - all/2 {
-		in.acquire(tp.ctx, flow{level: levelEveryone, caller: fmt.Sprint("user jack ", i/2)})
+		in.Acquire(tp.ctx, seats.Flow{Level: seats.Everyone, Caller: fmt.Sprint("user jack ", i/2)})
 	}
 	try("john", initial, http.StatusTooManyRequests)
 	try(scheduler, initial, http.StatusOK)
-	in.release(flow{level: levelEveryone, caller: "user jane"})
+	in.Release(seats.Flow{Level: seats.Everyone, Caller: "user jane"})
 	try("jane", initial, http.StatusOK)
-	if taken, waiting := in.counts(); taken[levelEveryone] != all-1 || taken[levelSystem] != 0 || waiting != [priorityLevels]int{} {
+	if taken, waiting := in.Counts(); taken[seats.Everyone] != all-1 || taken[seats.System] != 0 || waiting != [seats.Levels]int{} {
 		t.Errorf("%v have seats, %v wait", taken, waiting)
 	}
 }
@@ -81,8 +82,8 @@ func TestWatchStartsEnd(t *testing.T) {
 			}()
 			<-writing
 			seats := func() int {
-				taken, _ := tp.server.flowControl.watchStarts.counts()
-				return taken[levelEveryone]
+				taken, _ := tp.server.seats.Starts.Counts()
+				return taken[seats.Everyone]
 			}
 			if hold == deadline && seats() != 1 {
 				t.Errorf("it has %d seats while it is sent the state", seats())
@@ -91,7 +92,7 @@ func TestWatchStartsEnd(t *testing.T) {
 				close(release)
 			}
 			tp.until("it has no seat", func() bool { return seats() == 0 })
-			if n := tp.server.flowControl.longRunning.count(); n != 1 {
+			if n := tp.server.seats.Watches.Count(); n != 1 {
 				t.Errorf("%d watches", n)
 			}
 			if hold != deadline {

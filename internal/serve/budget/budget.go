@@ -2,11 +2,12 @@
 //
 // A Budget has levels, such as unknown and known callers. A level may have bytes of its own, which
 // no other level gets, and competes with the others for the rest. Within a level one share, such as
-// one user, may be limited further.
+// one user, may be limited further. A budget may count something else than bytes, such as requests.
 package budget
 
 import (
 	"fmt"
+	"math"
 	"sync"
 )
 
@@ -20,14 +21,18 @@ type Level struct {
 	Most int64
 	// Share bounds the bytes of one share of the level. 0: no bound but that of the level.
 	Share int64
+	// Fair has each share leave others as much as it has: of n shares that take what they can, each
+	// has a part of n+1 of the level's bytes, and as many are left for the next one.
+	Fair bool
 }
 
 // Budget counts bytes by level and share, and refuses those above its limit. Only Wait blocks. It
 // has no goroutine, and keeps an entry only for shares that have bytes. It is safe for concurrent
 // use.
 type Budget struct {
-	limit int64 // 0 or less: no bound
-	mu    sync.Mutex
+	limit  int64        // 0 or less: no bound
+	others func() int64 // bytes that count against limit and are of no level; nil: none
+	mu     sync.Mutex
 	// levels has the same index as the arguments of New.
 	levels []levelState
 	// waiting has what is waited for; the callers of Wait bound it.
@@ -55,6 +60,10 @@ func New(limit int64, levels ...Level) *Budget {
 	}
 	return b
 }
+
+// CountAlso has the bytes that others returns count against the limit, in addition to those of the
+// levels. It must be called before any other method. The Budget calls others with its lock held.
+func (b *Budget) CountAlso(others func() int64) { b.others = others }
 
 // ExceededError is returned for bytes that a Budget refuses.
 type ExceededError struct {
@@ -125,11 +134,31 @@ func (c *Charge) Add(n int64) {
 func (c *Charge) Move(level int, share string) {
 	c.budget.mu.Lock()
 	defer c.budget.mu.Unlock()
+	c.move(level, share)
+}
+
+// move moves the bytes. The caller holds the lock.
+func (c *Charge) move(level int, share string) {
 	n := c.bytes
 	c.add(-n)
 	c.level, c.share = level, share
 	c.add(n)
 	c.budget.grant()
+}
+
+// MoveToShare moves the bytes to a share of another level. It returns an *ExceededError, and moves
+// nothing, if the share would have more than Level.Share. It checks no other bound.
+func (c *Charge) MoveToShare(level int, share string) error {
+	b := c.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	l := &b.levels[level]
+	if b.limit > 0 && share != "" && l.Share > 0 && l.shares[share]+c.bytes > l.Share {
+		l.refused++
+		return &ExceededError{Level: l.Name, OfShare: true}
+	}
+	c.move(level, share)
+	return nil
 }
 
 // Release removes all bytes. A second call does nothing.
@@ -150,6 +179,13 @@ func (c *Charge) Bytes() int64 {
 	return c.bytes
 }
 
+// Room returns by how many bytes the charge may grow. It is not positive if a bound is reached.
+func (c *Charge) Room() int64 {
+	c.budget.mu.Lock()
+	defer c.budget.mu.Unlock()
+	return c.budget.shareRoom(c.level, c.share)
+}
+
 // add changes the bytes of a charge. The caller holds the lock.
 func (c *Charge) add(n int64) {
 	l := &c.budget.levels[c.level]
@@ -167,22 +203,54 @@ func (c *Charge) add(n int64) {
 // fits returns an *ExceededError unless a share of a level may have n bytes more. The caller holds
 // the lock.
 func (b *Budget) fits(level int, share string, n int64) error {
-	l := &b.levels[level]
 	switch {
-	case b.limit <= 0:
-		return nil
-	case share != "" && l.Share > 0 && l.shares[share]+n > l.Share:
-		return &ExceededError{Level: l.Name, OfShare: true}
-	case l.Most > 0 && l.used+n > l.Most, n > b.free(level):
-		return &ExceededError{Level: l.Name}
+	case n > b.room(level):
+		return &ExceededError{Level: b.levels[level].Name}
+	case n > b.shareRoom(level, share):
+		return &ExceededError{Level: b.levels[level].Name, OfShare: true}
 	}
 	return nil
+}
+
+// Room returns how many bytes a level may still have. It is not positive if a bound is reached.
+func (b *Budget) Room(level int) int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.room(level)
+}
+
+// room is Room. The caller holds the lock.
+func (b *Budget) room(level int) int64 {
+	switch l := &b.levels[level]; {
+	case b.limit <= 0:
+		return math.MaxInt64
+	case l.Most > 0:
+		return min(b.free(level), l.Most-l.used)
+	}
+	return b.free(level)
+}
+
+// shareRoom returns how many bytes a share of a level may still have. The caller holds the lock.
+func (b *Budget) shareRoom(level int, share string) int64 {
+	l, room := &b.levels[level], b.room(level)
+	if used := l.shares[share]; share != "" && b.limit > 0 {
+		if l.Fair && used >= room && used > 0 {
+			return 0
+		}
+		if l.Share > 0 {
+			return min(room, l.Share-used)
+		}
+	}
+	return room
 }
 
 // free returns how many bytes a level may still have by the limit of the budget: what it has
 // reserved, and what no level has reserved or uses. The caller holds the lock.
 func (b *Budget) free(level int) int64 {
 	free := b.limit
+	if b.others != nil {
+		free -= b.others()
+	}
 	for i := range b.levels {
 		if l := &b.levels[i]; i == level {
 			free -= l.used
@@ -230,6 +298,19 @@ func (b *Budget) Usage() []Usage {
 		all = append(all, Usage{Level: l.Name, Used: l.used, Peak: l.peak, Refused: l.refused, Shares: len(l.shares)})
 	}
 	return all
+}
+
+// Used returns the bytes of all levels, and those of CountAlso.
+func (b *Budget) Used() (n int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.others != nil {
+		n = b.others()
+	}
+	for i := range b.levels {
+		n += b.levels[i].used
+	}
+	return n
 }
 
 // Limit returns the bytes of the budget. 0 or less: it has no bound.

@@ -73,6 +73,9 @@ func TestNoLimit(t *testing.T) {
 	if got := b.Excess(0); got != 0 {
 		t.Errorf("excess %d", got)
 	}
+	if c.MoveToShare(0, "b") != nil || c.Room() <= 0 || b.Room(0) <= 0 {
+		t.Error("a bound")
+	}
 	c.Release()
 }
 
@@ -110,6 +113,65 @@ func TestAddAndMove(t *testing.T) {
 	var none *Charge
 	none.Release()
 	(&Charge{}).Release()
+}
+
+// TestFair: of a fair level each share has at most as much as it leaves others.
+func TestFair(t *testing.T) {
+	b := New(100, Level{Name: "fair", Most: 64, Fair: true}, Level{Name: "rest"})
+	take := func(share string) (n int64) {
+		c := b.NewCharge(0, share)
+		for ; c.Grow(1) == nil; n++ {
+		}
+		return n
+	}
+	if a, c := take("a"), take("b"); a != 32 || c != 16 {
+		t.Errorf("%d and %d of 64", a, c)
+	}
+	rest := b.NewCharge(1, "")
+	rest.Add(100 - 48 - 1) // leaves one byte
+	last := b.NewCharge(0, "c")
+	if a, c := b.NewCharge(0, "a").Room(), last.Room(); a != 0 || c != 1 {
+		t.Errorf("one may have %d bytes more, and another %d", a, c)
+	}
+	if err := last.Grow(1); err != nil || b.Room(0) != 0 {
+		t.Errorf("%v, and %d bytes", err, b.Room(0))
+	}
+}
+
+// TestMoveToShare: bytes move only to a share that has room for them.
+func TestMoveToShare(t *testing.T) {
+	b := small()
+	c := b.NewCharge(unknown, "x")
+	c.Add(30)
+	if err := c.MoveToShare(known, "a"); err != nil || b.ShareBytes(known, "a") != 30 {
+		t.Errorf("%v, and %d bytes", err, b.ShareBytes(known, "a"))
+	}
+	second := b.NewCharge(unknown, "x")
+	second.Add(30)
+	err := second.MoveToShare(known, "a")
+	var exceeded *ExceededError
+	if !errors.As(err, &exceeded) || !exceeded.OfShare || b.ShareBytes(known, "a") != 30 || b.ShareBytes(unknown, "x") != 30 {
+		t.Errorf("%v", err)
+	}
+	if err := second.MoveToShare(known, ""); err != nil || b.Usage()[known].Used != 60 {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestOthers: other bytes count against the limit, but belong to no level.
+func TestOthers(t *testing.T) {
+	b, others := small(), int64(0)
+	b.CountAlso(func() int64 { return others })
+	c, err := b.Take(known, "", 60)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if others = 50; c.Grow(1) == nil || b.Excess(known) != 10 || b.Used() != 110 || b.Room(known) != -10 {
+		t.Errorf("%d bytes, %d too many", b.Used(), b.Excess(known))
+	}
+	if others = 0; c.Grow(40) != nil || b.Used() != 100 {
+		t.Errorf("%d bytes", b.Used())
+	}
 }
 
 func TestReservedAboveLimit(t *testing.T) {

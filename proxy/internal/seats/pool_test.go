@@ -1,4 +1,4 @@
-package proxy
+package seats
 
 import (
 	"context"
@@ -11,9 +11,9 @@ import (
 )
 
 // sit enters in a goroutine of its own; the channel tells whether there was a seat.
-func sit(s *seatPool, ctx context.Context, f flow) <-chan bool {
+func sit(s *Pool, ctx context.Context, f Flow) <-chan bool {
 	got := make(chan bool, 1)
-	go func() { got <- s.acquire(ctx, f) }()
+	go func() { got <- s.Acquire(ctx, f) }()
 	synctest.Wait()
 	return got
 }
@@ -37,10 +37,10 @@ func has(t *testing.T, got <-chan bool) bool {
 // with the fewest.
 func TestSeatsFair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSeatPool(8, time.Minute) // 8*20/100 is one for the system
-		greedy, modest, third := flow{level: levelEveryone, caller: "greedy"}, flow{level: levelEveryone, caller: "modest"}, flow{level: levelEveryone, caller: "third"}
+		s := NewPool(8, 8, time.Minute) // 8*20/100 is one for the system
+		greedy, modest, third := Flow{Level: Everyone, Caller: "greedy"}, Flow{Level: Everyone, Caller: "modest"}, Flow{Level: Everyone, Caller: "third"}
 		for i := range 3 {
-			if !s.acquire(t.Context(), greedy) {
+			if !s.Acquire(t.Context(), greedy) {
 				t.Fatalf("seat %d of 3", i)
 			}
 		}
@@ -52,24 +52,24 @@ func TestSeatsFair(t *testing.T) {
 			t.Fatal("a fourth of the seven common seats")
 		}
 		for range 3 {
-			if !s.acquire(t.Context(), modest) {
+			if !s.Acquire(t.Context(), modest) {
 				t.Fatal("no seat for another flow")
 			}
 		}
-		if !s.acquire(t.Context(), third) {
+		if !s.Acquire(t.Context(), third) {
 			t.Fatal("the last seat")
 		}
 		// All are taken; modest waits behind greedy, and third behind both.
 		m, th := sit(s, t.Context(), modest), sit(s, t.Context(), third)
-		s.release(modest)
+		s.Release(modest)
 		if !has(t, th) || has(t, m) || has(t, waits[0]) {
 			t.Error("the seat goes to the one that has fewest")
 		}
-		s.release(greedy)
+		s.Release(greedy)
 		if !has(t, waits[0]) && !has(t, m) {
 			t.Error("no flow has the seat")
 		}
-		if taken, waiting := s.counts(); taken != [priorityLevels]int{levelEveryone: 7} || waiting[levelEveryone] != 2 {
+		if taken, waiting := s.Counts(); taken != [Levels]int{Everyone: 7} || waiting[Everyone] != 2 {
 			t.Errorf("%v taken, %v waiting", taken, waiting)
 		}
 		// A request that gets no seat in time is refused.
@@ -85,36 +85,37 @@ func TestSeatsFair(t *testing.T) {
 // reserved seats. When these are used too, free seats go to leases first.
 func TestSeatsLevels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSeatPool(100, time.Minute)
-		for i := range s.unreserved() + s.reserved[levelEveryone] {
-			if !s.acquire(t.Context(), flow{level: levelEveryone, caller: fmt.Sprint(i)}) {
+		s := NewPool(100, 100, time.Minute)
+		room := s.Room(Everyone)
+		for i := range room {
+			if !s.Acquire(t.Context(), Flow{Level: Everyone, Caller: fmt.Sprint(i)}) {
 				t.Fatalf("common seat %d", i)
 			}
 		}
-		one := sit(s, t.Context(), flow{level: levelEveryone, caller: "one"})
+		one := sit(s, t.Context(), Flow{Level: Everyone, Caller: "one"})
 		if has(t, one) {
 			t.Fatal("a reserved seat for a common caller")
 		}
-		for c, own := range s.reserved[:levelEveryone] {
-			if own == 0 {
-				t.Fatalf("%v have no seats of their own", priorityLevel(c))
+		for c := range Everyone {
+			if s.Room(c) == 0 {
+				t.Fatalf("%v have no seats of their own", c)
 			}
-			for i := range own {
-				if !s.acquire(t.Context(), flow{level: priorityLevel(c), caller: fmt.Sprint(i)}) {
-					t.Fatalf("%v: own seat %d of %d", priorityLevel(c), i, own)
+			for i := range s.Room(c) {
+				if !s.Acquire(t.Context(), Flow{Level: c, Caller: fmt.Sprint(i)}) {
+					t.Fatalf("%v: own seat %d", c, i)
 				}
 			}
 		}
-		sys, lease := sit(s, t.Context(), flow{level: levelSystem, caller: "node"}), sit(s, t.Context(), flow{level: levelLeases, caller: "node"})
-		s.release(flow{level: levelEveryone, caller: "3"})
+		sys, lease := sit(s, t.Context(), Flow{Level: System, Caller: "node"}), sit(s, t.Context(), Flow{Level: Leases, Caller: "node"})
+		s.Release(Flow{Level: Everyone, Caller: "3"})
 		if has(t, sys) || !has(t, lease) || has(t, one) {
 			t.Error("a lease comes first")
 		}
-		s.release(flow{level: levelSystem, caller: "0"})
+		s.Release(Flow{Level: System, Caller: "0"})
 		if !has(t, sys) || has(t, one) {
 			t.Error("then the system")
 		}
-		s.release(flow{level: levelEveryone, caller: "4"})
+		s.Release(Flow{Level: Everyone, Caller: "4"})
 		if !has(t, one) {
 			t.Error("then everybody")
 		}
@@ -125,24 +126,24 @@ func TestSeatsLevels(t *testing.T) {
 // other requests of the system, a renewal of the system's has a seat, and is first for the next.
 func TestSeatsOfSystemLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSeatPool(defaultMutating, time.Minute)
+		s := NewPool(200, 200, time.Minute)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		for _, f := range []flow{{level: levelLeases, caller: "one"}, {level: levelLeases, caller: "other"}, {level: levelSystem, caller: "third"}, {level: levelSystem, caller: "fourth"}} {
-			for range s.limit {
+		for _, f := range []Flow{{Level: Leases, Caller: "one"}, {Level: Leases, Caller: "other"}, {Level: System, Caller: "third"}, {Level: System, Caller: "fourth"}} {
+			for range int(s.budget.Limit()) {
 				sit(s, ctx, f)
 			}
 		}
-		if has(t, sit(s, ctx, flow{level: levelLeases, caller: "modest"})) || has(t, sit(s, ctx, flow{level: levelSystem, caller: "modest"})) {
+		if has(t, sit(s, ctx, Flow{Level: Leases, Caller: "modest"})) || has(t, sit(s, ctx, Flow{Level: System, Caller: "modest"})) {
 			t.Fatal("not all seats are taken")
 		}
-		for i := range s.reserved[levelSystemLeases] {
-			if !has(t, sit(s, ctx, flow{level: levelSystemLeases, caller: fmt.Sprint(i)})) {
+		for i := range rules[SystemLeases].reserved * 200 / 100 {
+			if !has(t, sit(s, ctx, Flow{Level: SystemLeases, Caller: fmt.Sprint(i)})) {
 				t.Fatalf("no seat for renewal %d", i)
 			}
 		}
-		next := sit(s, ctx, flow{level: levelSystemLeases, caller: "next"})
-		s.release(flow{level: levelLeases, caller: "one"})
+		next := sit(s, ctx, Flow{Level: SystemLeases, Caller: "next"})
+		s.Release(Flow{Level: Leases, Caller: "one"})
 		if !has(t, next) {
 			t.Error("another lease comes before it")
 		}
@@ -153,14 +154,14 @@ func TestSeatsOfSystemLeases(t *testing.T) {
 // others some seats.
 func TestSeatsForEveryone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSeatPool(100, time.Minute)
+		s := NewPool(100, 100, time.Minute)
 		ctx, cancel := context.WithCancel(t.Context())
-		for _, f := range []flow{{level: levelLeases, caller: "one"}, {level: levelLeases, caller: "other"}, {level: levelSystem, caller: "third"}} {
-			for range s.limit {
+		for _, f := range []Flow{{Level: Leases, Caller: "one"}, {Level: Leases, Caller: "other"}, {Level: System, Caller: "third"}} {
+			for range int(s.budget.Limit()) {
 				sit(s, ctx, f)
 			}
 		}
-		if !has(t, sit(s, t.Context(), flow{level: levelEveryone, caller: "modest"})) {
+		if !has(t, sit(s, t.Context(), Flow{Level: Everyone, Caller: "modest"})) {
 			t.Error("no seat for anybody else")
 		}
 		cancel()
@@ -171,9 +172,10 @@ func TestSeatsForEveryone(t *testing.T) {
 // leaves nothing behind.
 func TestSeatsBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSeatPool(2*minQueued, time.Hour)
-		for i := range s.unreserved() + s.reserved[levelEveryone] {
-			if !s.acquire(t.Context(), flow{level: levelEveryone, caller: fmt.Sprint(i)}) {
+		s := NewPool(2*minQueued, 2*minQueued, time.Hour)
+		room := s.Room(Everyone)
+		for i := range room {
+			if !s.Acquire(t.Context(), Flow{Level: Everyone, Caller: fmt.Sprint(i)}) {
 				t.Fatalf("seat %d", i)
 			}
 		}
@@ -181,17 +183,17 @@ func TestSeatsBounds(t *testing.T) {
 		var waits []<-chan bool
 		for _, name := range []string{"a", "b"} {
 			for range minQueued {
-				waits = append(waits, sit(s, ctx, flow{level: levelEveryone, caller: name}))
+				waits = append(waits, sit(s, ctx, Flow{Level: Everyone, Caller: name}))
 			}
-			if s.acquire(ctx, flow{level: levelEveryone, caller: name}) {
+			if s.Acquire(ctx, Flow{Level: Everyone, Caller: name}) {
 				t.Fatal("a seat")
 			}
 		}
-		if _, waiting := s.counts(); waiting[levelEveryone] != 2*minQueued {
+		if _, waiting := s.Counts(); waiting[Everyone] != 2*minQueued {
 			t.Fatalf("%v wait", waiting)
 		}
 		began := time.Now()
-		if s.acquire(ctx, flow{level: levelEveryone, caller: "c"}) || time.Since(began) > 0 {
+		if s.Acquire(ctx, Flow{Level: Everyone, Caller: "c"}) || time.Since(began) > 0 {
 			t.Error("more wait than there are seats")
 		}
 		cancel()
@@ -200,11 +202,11 @@ func TestSeatsBounds(t *testing.T) {
 				t.Error("a seat for a request that was canceled")
 			}
 		}
-		for i := range s.unreserved() + s.reserved[levelEveryone] {
-			s.release(flow{level: levelEveryone, caller: fmt.Sprint(i)})
+		for i := range room {
+			s.Release(Flow{Level: Everyone, Caller: fmt.Sprint(i)})
 		}
-		if len(s.flows)+len(s.queued)+s.inUse() != 0 || slices.Max(s.waiting[:]) != 0 {
-			t.Errorf("%d lines, %d hungry, %d seated, %v waiting", len(s.flows), len(s.queued), s.inUse(), s.waiting)
+		if len(s.flows)+len(s.queued)+inUse(s) != 0 || slices.Max(s.waiting[:]) != 0 {
+			t.Errorf("%d lines, %d hungry, %d seated, %v waiting", len(s.flows), len(s.queued), inUse(s), s.waiting)
 		}
 	})
 }
@@ -213,23 +215,23 @@ func TestSeatsBounds(t *testing.T) {
 // kube-apiserver, whose flows have six queues of 50, and others find a seat.
 func TestSeatsOfAFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSeatPool(defaultReadOnly, time.Hour)
+		s := NewPool(1000, 1000, time.Hour)
 		ctx, cancel := context.WithCancel(t.Context())
-		agents := flow{level: levelEveryone, caller: "agents"}
+		agents := Flow{Level: Everyone, Caller: "agents"}
 		var waits []<-chan bool
 		for range 2000 {
 			waits = append(waits, sit(s, ctx, agents))
 		}
-		seats := s.inUse()
-		if _, waiting := s.counts(); waiting[levelEveryone] != 6*50 {
+		seats := inUse(s)
+		if _, waiting := s.Counts(); waiting[Everyone] != 6*50 {
 			t.Errorf("%v wait", waiting)
 		}
-		if !s.acquire(ctx, flow{level: levelEveryone, caller: "other"}) {
+		if !s.Acquire(ctx, Flow{Level: Everyone, Caller: "other"}) {
 			t.Error("no seat for another caller")
 		}
-		s.release(flow{level: levelEveryone, caller: "other"})
+		s.Release(Flow{Level: Everyone, Caller: "other"})
 		for range seats + 6*50 {
-			s.release(agents)
+			s.Release(agents)
 			synctest.Wait()
 		}
 		cancel()
@@ -248,20 +250,20 @@ func TestSeatsOfAFlood(t *testing.T) {
 // TestSeatsOfSeveralFloods: four callers that flood leave places to others that have to wait.
 func TestSeatsOfSeveralFloods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSeatPool(defaultReadOnly, time.Hour)
+		s := NewPool(1000, 1000, time.Hour)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		for i := range 4 {
 			for range 1000 {
-				sit(s, ctx, flow{level: levelEveryone, caller: fmt.Sprint(i)})
+				sit(s, ctx, Flow{Level: Everyone, Caller: fmt.Sprint(i)})
 			}
 		}
-		if _, waiting := s.counts(); waiting[levelEveryone] != defaultReadOnly/2+2*minQueued {
+		if _, waiting := s.Counts(); waiting[Everyone] != 1000/2+2*minQueued {
 			t.Errorf("%v wait", waiting)
 		}
-		modest := sit(s, ctx, flow{level: levelEveryone, caller: "modest"})
+		modest := sit(s, ctx, Flow{Level: Everyone, Caller: "modest"})
 		for range 3 { // two of the others have none either, and came before
-			s.release(flow{level: levelEveryone, caller: "0"})
+			s.Release(Flow{Level: Everyone, Caller: "0"})
 		}
 		if !has(t, modest) {
 			t.Error("no place for another caller")
@@ -286,7 +288,7 @@ func TestPeakGauge(t *testing.T) {
 
 func TestLevelNames(t *testing.T) {
 	var all []string
-	for c := range priorityLevels {
+	for c := range Levels {
 		all = append(all, c.String())
 	}
 	if strings.Join(all, " ") != "system-leases leases system everybody new-tokens anonymous" {
@@ -295,11 +297,10 @@ func TestLevelNames(t *testing.T) {
 }
 
 // inUse returns how many requests have a seat.
-func (s *seatPool) inUse() (n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, taken := range s.taken {
-		n += taken
+func inUse(s *Pool) (n int) {
+	taken, _ := s.Counts()
+	for _, of := range taken {
+		n += of
 	}
 	return n
 }

@@ -1,34 +1,30 @@
-package proxy
+package seats
 
-import "slices"
+import (
+	"slices"
 
-// flow identifies the requests of one caller in one level, which take turns with other flows. The
-// caller of levelNewTokens and levelAnonymous is a source address, see sourceOf.
-type flow struct {
-	level  priorityLevel
-	caller string
-	token  string // in levelNewTokens: the tokens of one source take turns, too
-}
+	"github.com/weirproject/weir/internal/serve/budget"
+)
 
-// withoutToken returns the flow that the tokens of a source share.
-func (f flow) withoutToken() flow { return flow{level: f.level, caller: f.caller} }
-
-// flowQueue is the state of one flow. The lock of its seatPool guards it.
+// flowQueue is the state of one flow. The lock of its Pool guards it.
 type flowQueue struct {
-	flow           // without token
-	taken  int     // seats
-	queued int     // requests that wait
-	served uint64  // the seq of the request that got a seat last; of levels by source
-	ready  []*turn // those with requests that wait, the next one first
-	own    turn    // without a token
+	Flow                  // without token
+	seats  *budget.Charge // those that it has
+	queued int            // requests that wait
+	served uint64         // the seq of the request that got a seat last; of levels by source
+	ready  []*turn        // those with requests that wait, the next one first
+	own    turn           // without a token
 	turns  map[string]*turn
 }
+
+// taken returns the seats of the flow.
+func (l *flowQueue) taken() int { return int(l.seats.Bytes()) }
 
 // turn has what a flow has of one token.
 type turn struct {
 	token string
 	taken int
-	queue []*seatRequest // seatPool.mayWait bounds it
+	queue []*seatRequest // Pool.mayWait bounds it
 }
 
 // seatRequest is a request for a seat.
@@ -110,17 +106,12 @@ func (l *flowQueue) forgetIdle(t *turn) {
 // that was served longest ago, and by waiting time.
 func (l *flowQueue) before(other *flowQueue) bool {
 	switch {
-	case l.level != other.level:
-		return l.level < other.level
-	case l.taken != other.taken:
-		return l.taken < other.taken
+	case l.Level != other.Level:
+		return l.Level < other.Level
+	case l.taken() != other.taken():
+		return l.taken() < other.taken()
 	case l.served != other.served:
 		return l.served < other.served
 	}
 	return l.ready[0].queue[0].seq < other.ready[0].queue[0].seq
 }
-
-// leavesRoom reports whether one that has used of a limit may have one more, where room is left of
-// it. Each has at most as much as it leaves: of n that take what they can, each has a part of n+1,
-// and as much is left for the next one.
-func leavesRoom[T int | int64](used, room T) bool { return room > 0 && (used == 0 || used < room) }

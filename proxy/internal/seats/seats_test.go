@@ -1,0 +1,103 @@
+package seats
+
+import (
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apiserver/pkg/authentication/user"
+)
+
+// collector has the metrics of Seats.
+type collector struct{ *Seats }
+
+func (collector) Describe(ch chan<- *prometheus.Desc) { Describe(ch) }
+
+// TestMetrics: each bound has metrics, by level.
+func TestMetrics(t *testing.T) {
+	s := New(&Config{
+		Reads: 10, Writes: 10, Wait: time.Minute, Watches: 2, WatchesPerUser: 1, WatchMemory: 10 * WatchBytes, ResponseMemory: 800,
+		Connections: func() int64 { return 5 }, Kept: func() int64 { return 7 },
+	})
+	jane := Flow{Level: Everyone, Caller: "user jane"}
+	if !s.Reads.Acquire(t.Context(), jane) {
+		t.Fatal("no seat")
+	}
+	if _, err := s.Watches.Acquire(jane, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Watches.Acquire(jane, 0); err == nil {
+		t.Error("a second watch of one user")
+	}
+	charge, most := s.Unread.Charge(jane)
+	if charge.Add(300); most != 400 {
+		t.Errorf("%d bytes", most)
+	}
+	got := map[string]float64{}
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(collector{s})
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			name := f.GetName()
+			for _, l := range m.GetLabel() {
+				name += " " + l.GetValue()
+			}
+			if v := m.GetGauge().GetValue() + m.GetCounter().GetValue(); v != 0 {
+				got[name] = v
+			}
+		}
+	}
+	want := map[string]float64{
+		"apiserver_current_inflight_requests readOnly": 1,
+		"weir_proxy_seats everybody readOnly":          1,
+		"weir_proxy_watches_refused_total user":        1,
+		"weir_proxy_watch_memory_budget_bytes":         10 * WatchBytes,
+		"weir_proxy_watch_memory_used_bytes":           WatchBytes + 12,
+		"weir_proxy_watch_memory_late_bytes":           7,
+		"weir_proxy_response_memory_budget_bytes":      800,
+		"weir_proxy_response_memory_used_bytes known":  300,
+	}
+	for name, v := range want {
+		if got[name] != v {
+			t.Errorf("%s is %v, want %v", name, got[name], v)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestUnread: a user has half of the memory of unread responses, one that runs the cluster all, and
+// a source with new tokens or without a credential an eighth.
+func TestUnread(t *testing.T) {
+	u := newUnread(800)
+	for name, c := range map[string]struct {
+		flow Flow
+		want int64
+	}{
+		"a user":                 {Flow{Level: Everyone, Caller: "user jane"}, 400},
+		"a user's leases":        {Flow{Level: Leases, Caller: "user jane"}, 400},
+		"the system":             {Flow{Level: System, Caller: "user admin"}, 800},
+		"new tokens":             {Flow{Level: NewTokens, Caller: "192.0.2.1", Token: "token a"}, 100},
+		"without any credential": {Flow{Level: Anonymous, Caller: "192.0.2.1"}, 100},
+	} {
+		charge, _ := u.Charge(c.flow)
+		if got := charge.Room(); got != c.want {
+			t.Errorf("%s: %d bytes, want %d", name, got, c.want)
+		}
+	}
+	jane, admin := &user.DefaultInfo{Name: "jane"}, &user.DefaultInfo{Name: "admin", Groups: []string{user.SystemPrivilegedGroup}}
+	if p := u.Payer(jane); p.Share != UserKey(jane) || p.Most != 400 {
+		t.Errorf("%+v", p)
+	}
+	if p := u.Payer(admin); p.Share != "" || p.Most != 400 {
+		t.Errorf("%+v", p)
+	}
+	if newUnread(-1).Payer(jane) != nil {
+		t.Error("a bound of no memory")
+	}
+}

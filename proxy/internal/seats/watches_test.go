@@ -1,0 +1,131 @@
+package seats
+
+import (
+	"fmt"
+	"testing"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+)
+
+// TestSharesOfMemory: one user has at most half of the memory, and so have all unknown tokens
+// together, of which each source leaves others as much as it has. Callers without a credential have
+// an eighth, and those that run the cluster all.
+func TestSharesOfMemory(t *testing.T) {
+	const room = 96
+	w := newWatches(&Config{
+		Watches: 10 * room, WatchesPerUser: 10 * room, WatchMemory: room * WatchBytes,
+		Connections: func() int64 { return 0 }, Kept: func() int64 { return 0 },
+	})
+	var slots []*Slot
+	acquire := func(of Flow, most int) (n int) {
+		for ; n < most; n++ {
+			f := of
+			if f.Level == NewTokens {
+				f.Token = fmt.Sprint(tokenPrefix, f.Caller, n)
+			}
+			p, err := w.Acquire(f, 0)
+			if err != nil {
+				break
+			}
+			slots = append(slots, p)
+		}
+		return n
+	}
+	newToken := func(source string) Flow { return Flow{Level: NewTokens, Caller: source} }
+	if n := acquire(newToken("a"), room); n != room/4 {
+		t.Errorf("%d of one source", n)
+	}
+	all := room / 4
+	for i := range 10 {
+		n := acquire(newToken(fmt.Sprint(i)), room)
+		if n == 0 && i < 5 {
+			t.Errorf("none of source %d", i)
+		}
+		all += n
+	}
+	if all > room/2 {
+		t.Errorf("%d of all sources", all)
+	}
+	if n := acquire(Flow{Level: Anonymous, Caller: "a"}, room) + acquire(Flow{Level: Anonymous, Caller: "b"}, room); n > room/8 || n < 2 {
+		t.Errorf("%d without a credential", n)
+	}
+	jane := &user.DefaultInfo{Name: "jane"}
+	known, accepted := slots[0], slots[1]
+	if !known.ByToken() || known.Asked() {
+		t.Error("the user of a new token is known")
+	}
+	if err := known.Identify(jane); err != nil || known.ByToken() || !known.Asked() {
+		t.Error(err)
+	}
+	accepted.Accept()
+	if n := w.Memory.ShareBytes(watchKnown, accepted.key); n != WatchBytes {
+		t.Errorf("the accepted token has %d bytes", n)
+	}
+	if n := w.Memory.ShareBytes(watchNewToken, "a"); n != (room/4-2)*WatchBytes {
+		t.Errorf("its source has %d bytes", n)
+	}
+	for _, p := range slots[1:] {
+		p.Release()
+		p.Release() // which does nothing
+	}
+	slots = slots[:1]
+	if n := acquire(Flow{Level: Everyone, Caller: UserKey(jane)}, room/4) + acquire(Flow{Level: Leases, Caller: UserKey(jane)}, room); n != room/2-1 {
+		t.Errorf("%d of jane", n)
+	}
+	if n := acquire(newToken("a"), 1); n != 1 {
+		t.Error("no place for a new token")
+	}
+	last := slots[len(slots)-1]
+	if err := last.Identify(jane); err == nil || !last.ByToken() || w.Number.ShareBytes(0, UserKey(jane)) != room/2 {
+		t.Error("jane has more than half")
+	}
+	// All that there is.
+	if n := acquire(Flow{Level: System, Caller: "user admin"}, room); n != room/2-1 {
+		t.Errorf("%d of the system", n)
+	}
+	last.Release()
+	for _, p := range slots {
+		p.Release()
+	}
+	if number, memory := w.Number.Usage()[0], w.Memory.Usage(); w.Count()+number.Shares+memory[watchKnown].Shares+memory[watchNewToken].Shares+memory[watchAnonymous].Shares != 0 || w.Memory.Used() != 0 {
+		t.Errorf("left: %+v, %+v", number, memory)
+	}
+}
+
+// TestNumbersOfWatches: a user has no more watches than it may, by whatever token, and all together
+// have no more than there may be.
+func TestNumbersOfWatches(t *testing.T) {
+	connections := int64(0)
+	w := newWatches(&Config{
+		Watches: 3, WatchesPerUser: 2, WatchMemory: 10 * WatchBytes, Connections: func() int64 { return connections }, Kept: func() int64 { return 0 },
+	})
+	jane, john := Flow{Level: Everyone, Caller: "user jane"}, Flow{Level: Everyone, Caller: "user john"}
+	acquire := func(f Flow, want error) *Slot {
+		t.Helper()
+		p, err := w.Acquire(f, 0)
+		if err != want {
+			t.Fatalf("%v, want %v", err, want)
+		}
+		return p
+	}
+	first := acquire(jane, nil)
+	acquire(jane, nil)
+	acquire(jane, errTooManyOfUser)
+	token := acquire(Flow{Level: NewTokens, Caller: "a", Token: tokenPrefix + "b"}, nil)
+	if err := token.Identify(&user.DefaultInfo{Name: "jane"}); err != errTooManyOfUser {
+		t.Errorf("a third of jane's: %v", err)
+	}
+	acquire(jane, errTooManyWatches)
+	acquire(john, errTooManyWatches)
+	first.Release()
+	connections = 10 * WatchBytes
+	acquire(john, errWatchMemory)
+	if n := w.MemoryExcess(); n != 2*WatchBytes {
+		t.Errorf("%d bytes too many", n)
+	}
+	connections = 0
+	acquire(john, nil)
+	if n := [limits]uint64{w.refused[limitTotal].Load(), w.refused[limitUser].Load(), w.refused[limitMemory].Load()}; n != [limits]uint64{2, 2, 1} {
+		t.Errorf("%v are refused", n)
+	}
+}
