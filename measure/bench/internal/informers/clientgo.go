@@ -20,6 +20,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/clientgo"
+
+	"github.com/weirproject/weir/measure/bench/internal/attempt"
 )
 
 var podsResource = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
@@ -43,63 +45,55 @@ type looker func(before, object any) bool
 // newShared makes the typed informer that reads protobuf, or the dynamic one that reads JSON. Each
 // comes from a factory: client-go's, or the drop-in's. The typed informer of custom resources reads
 // JSON.
-func newShared(cfg *rest.Config, s *spec) (*sharedInformer, error) {
-	c := &sharedInformer{}
-	if s.Unstructured {
-		if s.DropIn {
-			c.look = lookAt[*unstructured.Unstructured]
-		}
-		f, err := newDynamicFactory(cfg, s)
-		if err != nil {
-			return nil, err
-		}
-		c.SharedIndexInformer = f.ForResource(s.resource()).Informer()
-		return c, c.transform(s)
-	}
-	if s.Custom {
+func newShared(cfg *rest.Config, s *spec) *sharedInformer {
+	switch {
+	case s.Unstructured:
+		informer := newDynamicFactory(cfg, s).ForResource(s.resource()).Informer()
+		return shared(s, informer, lookAt[*unstructured.Unstructured])
+	case s.Custom:
 		return newSharedCustom(cfg, s)
 	}
+	pods := newFactory(inProtobuf(cfg), s).Core().V1().Pods()
+	c := shared(s, pods.Informer(), lookAt[*corev1.Pod])
+	c.pods = pods.Lister()
+	return c
+}
+
+// shared returns an informer whose handlers look at objects if it is compared with the drop-in. It
+// sets a transform that drops managedFields, if that is asked for.
+func shared(s *spec, informer cache.SharedIndexInformer, look looker) *sharedInformer {
+	c := &sharedInformer{SharedIndexInformer: informer}
 	if s.DropIn {
-		c.look = lookAt[*corev1.Pod]
+		c.look = look
 	}
+	if s.Transform {
+		attempt.Check(c.SetTransform(func(object any) (any, error) {
+			// An object without metadata is a tombstone, of what was transformed.
+			if m, err := meta.Accessor(object); err == nil {
+				m.SetManagedFields(nil)
+			}
+			return object, nil
+		}))
+	}
+	return c
+}
+
+// inProtobuf returns a copy of cfg whose clients ask for protobuf.
+func inProtobuf(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
-	cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-	cfg.ContentType = runtime.ContentTypeProtobuf
-	f, err := newFactory(cfg, s)
-	if err != nil {
-		return nil, err
-	}
-	pods := f.Core().V1().Pods()
-	c.SharedIndexInformer, c.pods = pods.Informer(), pods.Lister()
-	return c, c.transform(s)
+	cfg.AcceptContentTypes, cfg.ContentType = runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON, runtime.ContentTypeProtobuf
+	return cfg
 }
 
-// transform sets a transform that drops managedFields, if that is asked for.
-func (c *sharedInformer) transform(s *spec) error {
-	if !s.Transform {
-		return nil
-	}
-	return c.SetTransform(func(object any) (any, error) {
-		// An object without metadata is a tombstone, of what was transformed.
-		if m, err := meta.Accessor(object); err == nil {
-			m.SetManagedFields(nil)
-		}
-		return object, nil
-	})
-}
-
-func newFactory(cfg *rest.Config, s *spec) (informers.SharedInformerFactory, error) {
+func newFactory(cfg *rest.Config, s *spec) informers.SharedInformerFactory {
 	if s.Side == sideWeir && !s.Unwrapped {
-		return clientgo.NewSharedInformerFactory(cfg, s.resyncPeriod(), s.shareServer())
+		return attempt.Must(clientgo.NewSharedInformerFactory(cfg, s.resyncPeriod(), s.shareServer()))
 	}
-	client, err := kubernetes.NewForConfig(cfg)
-	if err != nil {
-		return nil, err
-	}
+	client := attempt.Must(kubernetes.NewForConfig(cfg))
 	if s.Side == sideWeir {
-		return clientgo.NewSharedInformerFactoryWithOptions(client, s.resyncPeriod(), s.shareServer()), nil
+		return clientgo.NewSharedInformerFactoryWithOptions(client, s.resyncPeriod(), s.shareServer())
 	}
-	return informers.NewSharedInformerFactory(client, s.resyncPeriod()), nil
+	return informers.NewSharedInformerFactory(client, s.resyncPeriod())
 }
 
 // shareServer returns the option of a drop-in's factory that makes all informers share s.server.
@@ -107,18 +101,15 @@ func (s *spec) shareServer() clientgo.Option {
 	return clientgo.WithOptions(clientgo.Options{Server: s.server})
 }
 
-func newDynamicFactory(cfg *rest.Config, s *spec) (dynamicinformer.DynamicSharedInformerFactory, error) {
+func newDynamicFactory(cfg *rest.Config, s *spec) dynamicinformer.DynamicSharedInformerFactory {
 	if s.Side == sideWeir && !s.Unwrapped {
-		return clientgo.NewDynamicSharedInformerFactory(cfg, s.resyncPeriod(), s.shareServer())
+		return attempt.Must(clientgo.NewDynamicSharedInformerFactory(cfg, s.resyncPeriod(), s.shareServer()))
 	}
-	client, err := dynamic.NewForConfig(cfg)
-	if err != nil {
-		return nil, err
-	}
+	client := attempt.Must(dynamic.NewForConfig(cfg))
 	if s.Side == sideWeir {
-		return clientgo.NewDynamicSharedInformerFactoryWithOptions(client, s.resyncPeriod(), s.shareServer()), nil
+		return clientgo.NewDynamicSharedInformerFactoryWithOptions(client, s.resyncPeriod(), s.shareServer())
 	}
-	return dynamicinformer.NewDynamicSharedInformerFactory(client, s.resyncPeriod()), nil
+	return dynamicinformer.NewDynamicSharedInformerFactory(client, s.resyncPeriod())
 }
 
 // lookAt looks at objects as a handler does that acts on what has changed: it reads the

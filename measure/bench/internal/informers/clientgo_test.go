@@ -52,16 +52,10 @@ func TestTransformDropsManagedFields(t *testing.T) {
 			for _, transform := range []bool{false, true} {
 				s.Transform, s.Unstructured = transform, encoding.contentType == podsInJSON.contentType
 				t.Run(fmt.Sprintf("%+v", s), func(t *testing.T) {
-					sub, err := newSubject(&rest.Config{Host: url}, &s)
-					if err != nil {
-						t.Fatal(err)
-					}
+					sub := newSubject(&rest.Config{Host: url}, &s)
 					sub.handleAll(sub.count)
 					sub.sync(t.Context())
 					defer sub.stop()
-					if sub.err != nil {
-						t.Fatal(sub.err)
-					}
 					objects := everything(t, sub)
 					for _, object := range objects {
 						if got := len(object.GetManagedFields()); got > 0 == transform {
@@ -113,10 +107,7 @@ func TestNewSharedTakesTheSide(t *testing.T) {
 		side := s.Side
 		for _, unstructured := range []bool{false, true} {
 			s.DropIn, s.Unstructured = true, unstructured
-			c, err := newShared(&rest.Config{Host: "http://127.0.0.1:1"}, s)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := newShared(&rest.Config{Host: "http://127.0.0.1:1"}, s)
 			if c.look == nil || (c.pods == nil) != unstructured {
 				t.Errorf("%s: looks %v, lister %v", side, c.look != nil, c.pods)
 			}

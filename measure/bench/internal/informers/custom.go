@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weirproject/weir/clientgo"
+
+	"github.com/weirproject/weir/measure/bench/internal/attempt"
 )
 
 // workload is a custom resource with the content of a pod, as a program that has generated its
@@ -73,29 +75,21 @@ func (s *spec) resource() schema.GroupVersionResource {
 
 // newSharedCustom makes the informer of workloads that informer-gen generates: client-go's, or that
 // adopted by the drop-in. Its client is one that client-gen generates, with a scheme of its own.
-func newSharedCustom(cfg *rest.Config, s *spec) (*sharedInformer, error) {
-	c := &sharedInformer{}
-	if s.DropIn {
-		c.look = lookAt[*workload]
-	}
+func newSharedCustom(cfg *rest.Config, s *spec) *sharedInformer {
 	cfg = rest.CopyConfig(cfg)
 	if s.Side == sideWeir && !s.Unwrapped {
 		clientgo.Wrap(cfg)
 	}
-	client, err := newWorkloads(cfg)
-	if err != nil {
-		return nil, err
-	}
+	client := newWorkloads(cfg)
 	generated := func(client workloadClient, resync time.Duration) cache.SharedIndexInformer {
 		return cache.NewSharedIndexInformer(client.listWatch(), &workload{}, resync, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	}
-	if s.Side == sideWeir {
-		c.SharedIndexInformer = clientgo.NewGenerated[workloadClient, func(workloadClient, time.Duration) cache.SharedIndexInformer](
-			client, s.resyncPeriod(), s.shareServer()).InformerFor(&workload{}, generated)
-	} else {
-		c.SharedIndexInformer = generated(client, s.resyncPeriod())
+	if s.Side != sideWeir {
+		return shared(s, generated(client, s.resyncPeriod()), lookAt[*workload])
 	}
-	return c, c.transform(s)
+	factory := clientgo.NewGenerated[workloadClient, func(workloadClient, time.Duration) cache.SharedIndexInformer](
+		client, s.resyncPeriod(), s.shareServer())
+	return shared(s, factory.InformerFor(&workload{}, generated), lookAt[*workload])
 }
 
 // workloadClient is the part of a generated client that an informer uses.
@@ -103,21 +97,18 @@ type workloadClient struct {
 	*gentype.ClientWithList[*workload, *workloadList]
 }
 
-func newWorkloads(cfg *rest.Config) (workloadClient, error) {
+func newWorkloads(cfg *rest.Config) workloadClient {
 	scheme := runtime.NewScheme()
 	scheme.AddKnownTypeWithName(workloadsVersion.WithKind(workloadKind), &workload{})
 	scheme.AddKnownTypeWithName(workloadsVersion.WithKind(workloadKind+"List"), &workloadList{})
 	metav1.AddToGroupVersion(scheme, workloadsVersion)
 	cfg.APIPath, cfg.GroupVersion = "/apis", &workloadsVersion
 	cfg.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	client, err := rest.RESTClientFor(cfg)
-	if err != nil {
-		return workloadClient{}, err
-	}
+	client := attempt.Must(rest.RESTClientFor(cfg))
 	return workloadClient{gentype.NewClientWithList(
 		workloadsResource.Resource, client, runtime.NewParameterCodec(scheme), metav1.NamespaceAll,
 		func() *workload { return &workload{} }, func() *workloadList { return &workloadList{} },
-	)}, nil
+	)}
 }
 
 func (c workloadClient) listWatch() cache.ListerWatcher {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weirproject/weir/measure/bench/internal/attempt"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -52,8 +53,7 @@ var errNoLister = errors.New("there is no lister of pods")
 func measureListers(ctx context.Context, s *subject) Figures {
 	shared, ok := s.informer.(*sharedInformer)
 	if !ok || shared.pods == nil {
-		s.note(errNoLister)
-		return nil
+		attempt.Check(errNoLister)
 	}
 	s.handleAll(s.count)
 	s.sync(ctx)
@@ -66,9 +66,6 @@ func measureListers(ctx context.Context, s *subject) Figures {
 // timeGets reads random objects for s.Duration. It measures the heap at the end of that time, while
 // the reads continue.
 func (s *subject) timeGets(ctx context.Context, f Figures, shared *sharedInformer) {
-	if s.err != nil {
-		return
-	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var g gets
@@ -82,7 +79,7 @@ func (s *subject) timeGets(ctx context.Context, f Figures, shared *sharedInforme
 	f["getHeapBytes"] = heapBytes()
 	cancel()
 	reading.Wait()
-	s.note(g.err)
+	attempt.Check(g.err)
 	f["getNanos"] = float64(g.took.Nanoseconds()) / float64(max(g.n, 1))
 	f["getsPerSecond"] = float64(g.n) / time.Since(start).Seconds()
 }

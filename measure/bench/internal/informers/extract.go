@@ -8,11 +8,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/measure/bench/internal/attempt"
 )
 
 // extracted is a cache of pods as programs make one by hand: a LIST, meta.ExtractList, whose
@@ -28,16 +29,10 @@ type extracted struct {
 	version  string // of the list
 }
 
-func newExtracted(cfg *rest.Config) (*extracted, error) {
-	cfg = rest.CopyConfig(cfg)
-	cfg.AcceptContentTypes, cfg.ContentType = runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON, runtime.ContentTypeProtobuf
-	client, err := kubernetes.NewForConfig(cfg)
-	if err != nil {
-		return nil, err
-	}
+func newExtracted(cfg *rest.Config) *extracted {
 	return &extracted{
-		client: client, store: cache.NewStore(cache.MetaNamespaceKeyFunc), synced: make(chan struct{}), ended: make(chan error, 1),
-	}, nil
+		client: attempt.Must(kubernetes.NewForConfig(inProtobuf(cfg))), store: cache.NewStore(cache.MetaNamespaceKeyFunc), synced: make(chan struct{}), ended: make(chan error, 1),
+	}
 }
 
 func (e *extracted) handle(_ time.Duration, h handler) error {
@@ -47,46 +42,28 @@ func (e *extracted) handle(_ time.Duration, h handler) error {
 
 func (e *extracted) run(ctx context.Context) {
 	ctx, e.cancel = context.WithCancel(ctx)
-	go func() { e.ended <- e.follow(ctx) }()
+	go func() { e.ended <- attempt.Do(func() { e.follow(ctx) }) }()
 }
 
 // follow lists and watches until ctx ends, or the watch.
-func (e *extracted) follow(ctx context.Context) error {
-	if err := e.fill(ctx); err != nil {
-		return err
-	}
+func (e *extracted) follow(ctx context.Context) {
+	e.fill(ctx)
 	close(e.synced)
-	w, err := e.client.CoreV1().Pods(corev1.NamespaceAll).Watch(ctx, metav1.ListOptions{ResourceVersion: e.version})
-	if err != nil {
-		return err
-	}
+	w := attempt.Must(e.client.CoreV1().Pods(corev1.NamespaceAll).Watch(ctx, metav1.ListOptions{ResourceVersion: e.version}))
 	context.AfterFunc(ctx, w.Stop)
 	for event := range w.ResultChan() {
-		if err := e.apply(event); err != nil {
-			return err
-		}
+		attempt.Check(e.apply(event))
 	}
-	return nil
 }
 
 // fill lists. The list itself is garbage afterwards, its array is not.
-func (e *extracted) fill(ctx context.Context) error {
-	list, err := e.client.CoreV1().Pods(corev1.NamespaceAll).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
-	if err != nil {
-		return err
-	}
-	objects, err := meta.ExtractList(list)
-	if err != nil {
-		return err
-	}
+func (e *extracted) fill(ctx context.Context) {
+	list := attempt.Must(e.client.CoreV1().Pods(corev1.NamespaceAll).List(ctx, metav1.ListOptions{ResourceVersion: "0"}))
 	e.version = list.ResourceVersion
-	for _, object := range objects {
-		if err := e.store.Add(object); err != nil {
-			return err
-		}
+	for _, object := range attempt.Must(meta.ExtractList(list)) {
+		attempt.Check(e.store.Add(object))
 		e.tell(added, object)
 	}
-	return nil
 }
 
 func (e *extracted) apply(event watch.Event) error {

@@ -3,7 +3,6 @@ package informers
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -18,14 +17,13 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/rest"
 
-	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/internal/testing/podsim"
 	"github.com/weirproject/weir/internal/testing/populations"
+
+	"github.com/weirproject/weir/measure/bench/internal/attempt"
 )
 
 // group is several informers of a program, measured as one.
@@ -35,79 +33,47 @@ type group []informer
 func (s *spec) manyKinds() bool { return s.Verb == "sync" && s.Population == podsim.Mixed }
 
 // kinds returns the resources that are held: those of the population, or pods.
-func (s *spec) kinds() ([]schema.GroupVersionResource, error) {
+func (s *spec) kinds() []schema.GroupVersionResource {
 	if !s.manyKinds() {
-		return []schema.GroupVersionResource{podsResource}, nil
+		return []schema.GroupVersionResource{podsResource}
 	}
-	p, err := populations.New(s.Population, 1, 0) // its kinds do not depend on its size
-	if err != nil {
-		return nil, err
-	}
+	p := attempt.Must(populations.New(s.Population, 1, 0)) // its kinds do not depend on its size
 	var all []schema.GroupVersionResource
 	for i := range p.Kinds {
 		all = append(all, p.Kinds[i].GroupVersionResource)
 	}
-	return all, nil
+	return all
 }
 
 // newGroup makes an informer of each kind. Kinds without a Go type are unstructured on both sides.
-func newGroup(cfg *rest.Config, s *spec) (informer, error) {
-	kinds, err := s.kinds()
-	if err != nil {
-		return nil, err
-	}
+func newGroup(cfg *rest.Config, s *spec) informer {
 	if s.Side == sideClientgo || s.DropIn {
-		return newSharedGroup(cfg, s, kinds)
+		return newSharedGroup(cfg, s)
 	}
 	var g group
-	for _, gvr := range kinds {
-		make := newWeirOf[*unstructured.Unstructured]
+	for _, gvr := range s.kinds() {
+		make := newWeir[*unstructured.Unstructured]
 		if typed, ok := typedKinds[gvr]; ok && !s.Unstructured {
 			make = typed
 		}
-		inf, err := make(cfg, s, gvr)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", gvr.Resource, err)
-		}
-		g = append(g, inf)
+		g = append(g, make(cfg, s, gvr))
 	}
-	return g, nil
+	return g
 }
 
 // newSharedGroup makes the informers in two factories, as programs do: a typed one, and a dynamic
 // one for kinds without a Go type.
-func newSharedGroup(cfg *rest.Config, s *spec, kinds []schema.GroupVersionResource) (informer, error) {
-	protobuf := rest.CopyConfig(cfg)
-	protobuf.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-	protobuf.ContentType = runtime.ContentTypeProtobuf
-	typed, err := newFactory(protobuf, s)
-	if err != nil {
-		return nil, err
-	}
-	dynamic, err := newDynamicFactory(cfg, s)
-	if err != nil {
-		return nil, err
-	}
+func newSharedGroup(cfg *rest.Config, s *spec) informer {
+	typed, dynamic := newFactory(inProtobuf(cfg), s), newDynamicFactory(cfg, s)
 	var g group
-	for _, gvr := range kinds {
-		var of informers.GenericInformer
+	for _, gvr := range s.kinds() {
+		of := dynamic.ForResource(gvr)
 		if _, ok := typedKinds[gvr]; ok && !s.Unstructured {
-			if of, err = typed.ForResource(gvr); err != nil {
-				return nil, err
-			}
-		} else {
-			of = dynamic.ForResource(gvr)
+			of = attempt.Must(typed.ForResource(gvr))
 		}
-		c := &sharedInformer{SharedIndexInformer: of.Informer()}
-		if s.DropIn {
-			c.look = lookAt[metav1.Object]
-		}
-		if err := c.transform(s); err != nil {
-			return nil, err
-		}
-		g = append(g, c)
+		g = append(g, shared(s, of.Informer(), lookAt[metav1.Object]))
 	}
-	return g, nil
+	return g
 }
 
 // each calls f for every informer, even after an error, and returns all errors.
@@ -146,39 +112,34 @@ func (g group) len() (n int) {
 func (g group) resourceVersion() string { return "" }
 
 // typedKinds makes weir's informers of the mixed population's kinds that have a Go type.
-var typedKinds = map[schema.GroupVersionResource]func(*rest.Config, *spec, schema.GroupVersionResource) (informer, error){
-	corev1.SchemeGroupVersion.WithResource("configmaps"):                      newWeirOf[*corev1.ConfigMap],
-	corev1.SchemeGroupVersion.WithResource("events"):                          newWeirOf[*corev1.Event],
-	corev1.SchemeGroupVersion.WithResource("limitranges"):                     newWeirOf[*corev1.LimitRange],
-	corev1.SchemeGroupVersion.WithResource("nodes"):                           newWeirOf[*corev1.Node],
-	corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"):          newWeirOf[*corev1.PersistentVolumeClaim],
-	corev1.SchemeGroupVersion.WithResource("persistentvolumes"):               newWeirOf[*corev1.PersistentVolume],
-	corev1.SchemeGroupVersion.WithResource("pods"):                            newWeirOf[*corev1.Pod],
-	corev1.SchemeGroupVersion.WithResource("resourcequotas"):                  newWeirOf[*corev1.ResourceQuota],
-	corev1.SchemeGroupVersion.WithResource("secrets"):                         newWeirOf[*corev1.Secret],
-	corev1.SchemeGroupVersion.WithResource("serviceaccounts"):                 newWeirOf[*corev1.ServiceAccount],
-	corev1.SchemeGroupVersion.WithResource("services"):                        newWeirOf[*corev1.Service],
-	appsv1.SchemeGroupVersion.WithResource("controllerrevisions"):             newWeirOf[*appsv1.ControllerRevision],
-	appsv1.SchemeGroupVersion.WithResource("daemonsets"):                      newWeirOf[*appsv1.DaemonSet],
-	appsv1.SchemeGroupVersion.WithResource("deployments"):                     newWeirOf[*appsv1.Deployment],
-	appsv1.SchemeGroupVersion.WithResource("replicasets"):                     newWeirOf[*appsv1.ReplicaSet],
-	appsv1.SchemeGroupVersion.WithResource("statefulsets"):                    newWeirOf[*appsv1.StatefulSet],
-	autoscalingv2.SchemeGroupVersion.WithResource("horizontalpodautoscalers"): newWeirOf[*autoscalingv2.HorizontalPodAutoscaler],
-	batchv1.SchemeGroupVersion.WithResource("cronjobs"):                       newWeirOf[*batchv1.CronJob],
-	batchv1.SchemeGroupVersion.WithResource("jobs"):                           newWeirOf[*batchv1.Job],
-	coordinationv1.SchemeGroupVersion.WithResource("leases"):                  newWeirOf[*coordinationv1.Lease],
-	discoveryv1.SchemeGroupVersion.WithResource("endpointslices"):             newWeirOf[*discoveryv1.EndpointSlice],
-	networkingv1.SchemeGroupVersion.WithResource("ingresses"):                 newWeirOf[*networkingv1.Ingress],
-	networkingv1.SchemeGroupVersion.WithResource("networkpolicies"):           newWeirOf[*networkingv1.NetworkPolicy],
-	policyv1.SchemeGroupVersion.WithResource("poddisruptionbudgets"):          newWeirOf[*policyv1.PodDisruptionBudget],
-	rbacv1.SchemeGroupVersion.WithResource("clusterrolebindings"):             newWeirOf[*rbacv1.ClusterRoleBinding],
-	rbacv1.SchemeGroupVersion.WithResource("clusterroles"):                    newWeirOf[*rbacv1.ClusterRole],
-	rbacv1.SchemeGroupVersion.WithResource("rolebindings"):                    newWeirOf[*rbacv1.RoleBinding],
-	rbacv1.SchemeGroupVersion.WithResource("roles"):                           newWeirOf[*rbacv1.Role],
-	storagev1.SchemeGroupVersion.WithResource("volumeattachments"):            newWeirOf[*storagev1.VolumeAttachment],
-}
-
-// newWeirOf makes weir's informer of a kind.
-func newWeirOf[T weir.Object](cfg *rest.Config, s *spec, gvr schema.GroupVersionResource) (informer, error) {
-	return newWeir[T](cfg, s, gvr)
+var typedKinds = map[schema.GroupVersionResource]func(*rest.Config, *spec, schema.GroupVersionResource) informer{
+	corev1.SchemeGroupVersion.WithResource("configmaps"):                      newWeir[*corev1.ConfigMap],
+	corev1.SchemeGroupVersion.WithResource("events"):                          newWeir[*corev1.Event],
+	corev1.SchemeGroupVersion.WithResource("limitranges"):                     newWeir[*corev1.LimitRange],
+	corev1.SchemeGroupVersion.WithResource("nodes"):                           newWeir[*corev1.Node],
+	corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"):          newWeir[*corev1.PersistentVolumeClaim],
+	corev1.SchemeGroupVersion.WithResource("persistentvolumes"):               newWeir[*corev1.PersistentVolume],
+	corev1.SchemeGroupVersion.WithResource("pods"):                            newWeir[*corev1.Pod],
+	corev1.SchemeGroupVersion.WithResource("resourcequotas"):                  newWeir[*corev1.ResourceQuota],
+	corev1.SchemeGroupVersion.WithResource("secrets"):                         newWeir[*corev1.Secret],
+	corev1.SchemeGroupVersion.WithResource("serviceaccounts"):                 newWeir[*corev1.ServiceAccount],
+	corev1.SchemeGroupVersion.WithResource("services"):                        newWeir[*corev1.Service],
+	appsv1.SchemeGroupVersion.WithResource("controllerrevisions"):             newWeir[*appsv1.ControllerRevision],
+	appsv1.SchemeGroupVersion.WithResource("daemonsets"):                      newWeir[*appsv1.DaemonSet],
+	appsv1.SchemeGroupVersion.WithResource("deployments"):                     newWeir[*appsv1.Deployment],
+	appsv1.SchemeGroupVersion.WithResource("replicasets"):                     newWeir[*appsv1.ReplicaSet],
+	appsv1.SchemeGroupVersion.WithResource("statefulsets"):                    newWeir[*appsv1.StatefulSet],
+	autoscalingv2.SchemeGroupVersion.WithResource("horizontalpodautoscalers"): newWeir[*autoscalingv2.HorizontalPodAutoscaler],
+	batchv1.SchemeGroupVersion.WithResource("cronjobs"):                       newWeir[*batchv1.CronJob],
+	batchv1.SchemeGroupVersion.WithResource("jobs"):                           newWeir[*batchv1.Job],
+	coordinationv1.SchemeGroupVersion.WithResource("leases"):                  newWeir[*coordinationv1.Lease],
+	discoveryv1.SchemeGroupVersion.WithResource("endpointslices"):             newWeir[*discoveryv1.EndpointSlice],
+	networkingv1.SchemeGroupVersion.WithResource("ingresses"):                 newWeir[*networkingv1.Ingress],
+	networkingv1.SchemeGroupVersion.WithResource("networkpolicies"):           newWeir[*networkingv1.NetworkPolicy],
+	policyv1.SchemeGroupVersion.WithResource("poddisruptionbudgets"):          newWeir[*policyv1.PodDisruptionBudget],
+	rbacv1.SchemeGroupVersion.WithResource("clusterrolebindings"):             newWeir[*rbacv1.ClusterRoleBinding],
+	rbacv1.SchemeGroupVersion.WithResource("clusterroles"):                    newWeir[*rbacv1.ClusterRole],
+	rbacv1.SchemeGroupVersion.WithResource("rolebindings"):                    newWeir[*rbacv1.RoleBinding],
+	rbacv1.SchemeGroupVersion.WithResource("roles"):                           newWeir[*rbacv1.Role],
+	storagev1.SchemeGroupVersion.WithResource("volumeattachments"):            newWeir[*storagev1.VolumeAttachment],
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/internal/tools/process"
+	"github.com/weirproject/weir/measure/bench/internal/attempt"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 
 	corev1 "k8s.io/api/core/v1"
@@ -53,7 +54,7 @@ func measureGrowth(ctx context.Context, s *subject) Figures {
 	d := newDelays(int32(max(1, s.Handlers)), int(delayRate*(s.Duration+time.Second).Seconds()))
 	s.meter.arrivals.Store(d)
 	for range max(1, s.Handlers) {
-		s.note(s.handle(0, d.handler(s.count)))
+		attempt.Check(s.handle(0, d.handler(s.count)))
 	}
 	s.sync(ctx)
 	used := s.since(s.start)
@@ -85,28 +86,20 @@ func (s *subject) delay(ctx context.Context, d *delays) float64 {
 	s.tell(ctx, order{Do: doHold})
 	s.caughtUp(ctx)
 	d.armed.Store(false)
-	p99, err := d.p99()
-	s.note(err)
-	return p99
+	return attempt.Must(d.p99())
 }
 
 // newMany makes several informers of pods, each with connections and requests of its own.
-func newMany(cfg *rest.Config, s *spec) (informer, error) {
+func newMany(cfg *rest.Config, s *spec) informer {
 	var g group
 	for range s.Informers {
-		var inf informer
-		var err error
 		if s.Side == sideClientgo || s.DropIn {
-			inf, err = newShared(cfg, s)
+			g = append(g, newShared(cfg, s))
 		} else {
-			inf, err = newWeir[*corev1.Pod](cfg, s, podsResource)
+			g = append(g, newWeir[*corev1.Pod](cfg, s, podsResource))
 		}
-		if err != nil {
-			return nil, err
-		}
-		g = append(g, inf)
 	}
-	return g, nil
+	return g
 }
 
 // Grower measures informers of more and more objects, handlers, or other informers beside them. It

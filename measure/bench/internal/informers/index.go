@@ -3,6 +3,7 @@ package informers
 import (
 	"context"
 
+	"github.com/weirproject/weir/measure/bench/internal/attempt"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
@@ -32,21 +33,15 @@ var indexVerb = Verb{
 // answered; then lookups.
 func measureIndex(ctx context.Context, s *subject) Figures {
 	s.handleAll(s.count)
-	s.note(s.index(earlyIndex, true))
+	attempt.Check(s.index(earlyIndex, true))
 	s.sync(ctx)
-	lookup := func(index, value string) {
-		if s.err == nil {
-			_, err := s.by(index, value)
-			s.note(err)
-		}
-	}
 	start := now(0)
-	lookup(earlyIndex, unknownApp)
+	attempt.Must(s.by(earlyIndex, unknownApp))
 	first, ready := s.since(start), s.since(s.start)
 	settledHeap() // so that garbage of the sync is not collected during the other index's build
 	start = now(0)
-	s.note(s.index(indexName, true))
-	lookup(indexName, unknownApp)
+	attempt.Check(s.index(indexName, true))
+	attempt.Must(s.by(indexName, unknownApp))
 	build := s.since(start)
 	f := Figures{
 		"startedSeconds": first.elapsed.Seconds(), "readySeconds": ready.elapsed.Seconds(), "readyCPUSeconds": ready.cpu.Seconds(),
@@ -54,7 +49,7 @@ func measureIndex(ctx context.Context, s *subject) Figures {
 	}
 	_, values := s.picked()
 	if len(values) == 0 {
-		s.note(errNothing)
+		attempt.Check(errNothing)
 	}
 	f["indexFirstNanos"] = s.timed(len(values), func(i int) error {
 		_, err := s.by(indexName, values[i])

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/internal/tools/process"
+	"github.com/weirproject/weir/measure/bench/internal/attempt"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
@@ -76,7 +77,7 @@ func measureBlocked(ctx context.Context, s *subject) Figures {
 	s.handleAll(s.count)
 	release := make(chan struct{})
 	var blocked atomic.Bool
-	s.note(s.handle(0, func(kind eventKind, _ string) {
+	attempt.Check(s.handle(0, func(kind eventKind, _ string) {
 		if kind == updated {
 			blocked.Store(true)
 			<-release
@@ -88,8 +89,8 @@ func measureBlocked(ctx context.Context, s *subject) Figures {
 	s.tell(ctx, order{Do: doModify, Change: ChangeMix, Rate: blockedRate})
 	pause(ctx, s.Duration)
 	after := s.grown()
-	if s.err == nil && !blocked.Load() {
-		s.note(fmt.Errorf("the handler received nothing in %s", s.Duration))
+	if !blocked.Load() {
+		attempt.Check(fmt.Errorf("the handler received nothing in %s", s.Duration))
 	}
 	// A busy machine needs more time.
 	s.await(ctx, "no update was received", func() bool { return s.version() != version })

@@ -148,7 +148,7 @@ func (s *subject) followRollouts(ctx context.Context) Figures {
 	from := s.caughtUp(ctx)
 	begin, to, n := now(s.events.Load()), from, 0
 	var busy time.Duration
-	for s.err == nil && (n == 0 || time.Since(begin.at) < s.Duration) {
+	for n == 0 || time.Since(begin.at) < s.Duration {
 		ordered := time.Now()
 		s.tell(ctx, order{Do: doRollout})
 		to = s.caughtUp(ctx)

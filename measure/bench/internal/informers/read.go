@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/weirproject/weir/measure/bench/internal/attempt"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
@@ -33,12 +34,9 @@ var readVerb = Verb{
 // time, of everything, and of the objects that an index finds.
 func measureRead(ctx context.Context, s *subject) Figures {
 	s.handleAll(s.count)
-	s.note(s.index(indexName, false))
+	attempt.Check(s.index(indexName, false))
 	s.sync(ctx)
 	keys, values := s.picked()
-	if len(keys) == 0 {
-		s.note(errNothing)
-	}
 	f := Figures{"objects": float64(s.len())}
 	get := func(i int) error { return s.get(keys[i%len(keys)]) }
 	f["getPackedNanos"] = s.timed(len(keys), get) // first, while every object is as it was received
@@ -52,13 +50,14 @@ func measureRead(ctx context.Context, s *subject) Figures {
 	return f
 }
 
-// picked returns the keys of objects and the values of the index to read.
+// picked returns the keys of objects and the values of the index to read. There is at least one
+// key.
 func (s *subject) picked() (keys, values []string) {
-	if s.err == nil {
-		var err error
-		keys, values, err = s.pick(readKeys)
-		s.note(err)
+	keys, values, err := s.pick(readKeys)
+	if err == nil && len(keys) == 0 {
+		err = errNothing
 	}
+	attempt.Check(err)
 	return keys, values
 }
 
@@ -66,9 +65,6 @@ func (s *subject) picked() (keys, values []string) {
 // nanoseconds. The objects are spread over all keys.
 func (s *subject) timeFirstGets() float64 {
 	keys, _ := s.picked()
-	if len(keys) == 0 {
-		s.note(errNothing)
-	}
 	return s.timed(len(keys), func(i int) error { return s.get(keys[i]) })
 }
 

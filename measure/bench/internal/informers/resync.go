@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weirproject/weir/measure/bench/internal/attempt"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
@@ -37,7 +38,7 @@ var resyncVerb = Verb{
 func measureResync(ctx context.Context, s *subject) Figures {
 	var mu sync.Mutex
 	var received []time.Time
-	s.note(s.handle(s.resyncPeriod(), func(kind eventKind, _ string) {
+	attempt.Check(s.handle(s.resyncPeriod(), func(kind eventKind, _ string) {
 		if kind != resynced {
 			return
 		}
@@ -52,12 +53,12 @@ func measureResync(ctx context.Context, s *subject) Figures {
 		requests, start := s.meter.requests.Load(), now(0)
 		pause(ctx, s.Period)
 		used := s.since(start)
-		s.note(ctx.Err())
+		attempt.Check(ctx.Err())
 		mu.Lock()
 		bars, deliveries, busiest := histogram(received, start.at, s.Period)
 		received = nil
 		mu.Unlock()
-		if s.err == nil && deliveries == 0 {
+		if deliveries == 0 {
 			continue
 		}
 		mean := float64(deliveries) / float64(bars)
@@ -72,7 +73,7 @@ func measureResync(ctx context.Context, s *subject) Figures {
 			"allocBytes":          used.alloc,
 		}
 	}
-	s.note(errors.New("nothing was resynced"))
+	attempt.Check(errors.New("nothing was resynced"))
 	return nil
 }
 

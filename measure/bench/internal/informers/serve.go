@@ -1,6 +1,7 @@
 package informers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/weirproject/weir/internal/tools/embedded"
 	"github.com/weirproject/weir/internal/tools/process"
+	"github.com/weirproject/weir/measure/bench/internal/attempt"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
@@ -36,31 +38,18 @@ func Serve(ctx context.Context, role string, config func() (*rest.Config, error)
 	case roleStub:
 		var s StubSpec
 		return process.Serve(ctx, in, out, &s, func(ctx context.Context, send func(any) error) error {
-			cfg, err := at(s.Server)
-			if err != nil {
-				return err
-			}
-			return serveStub(ctx, cfg, &s, send)
+			return attempt.Do(func() { serveStub(ctx, attempt.Must(at(s.Server)), &s, send) })
 		})
 	case roleContender:
 		var s spec
 		return process.Serve(ctx, in, out, &s, func(ctx context.Context, send func(any) error) error {
-			url := s.Server
-			if s.Stub != "" {
-				url = s.Stub
-			}
-			cfg, err := at(url)
-			if err != nil {
-				return err
-			}
-			figures, traced, err := contend(ctx, cfg, &s)
-			if err != nil {
-				return err
-			}
-			if err := send(figures); err != nil || s.Every == 0 {
-				return err
-			}
-			return send(traced)
+			return attempt.Do(func() {
+				figures, traced := contend(ctx, attempt.Must(at(cmp.Or(s.Stub, s.Server))), &s)
+				attempt.Check(send(figures))
+				if s.Every > 0 {
+					attempt.Check(send(traced))
+				}
+			})
 		})
 	}
 	return fmt.Errorf("no such role: %q", role)
@@ -68,30 +57,24 @@ func Serve(ctx context.Context, role string, config func() (*rest.Config, error)
 
 // contend measures what s says, and returns the figures and the trace. The trace is nil if s asks
 // for none.
-func contend(ctx context.Context, cfg *rest.Config, s *spec) (Figures, *figures.Trace, error) {
+func contend(ctx context.Context, cfg *rest.Config, s *spec) (Figures, *figures.Trace) {
 	v, ok := verbNamed(s.Verb)
 	if !ok {
-		return nil, nil, fmt.Errorf("no such verb: %q", s.Verb)
+		attempt.Check(fmt.Errorf("no such verb: %q", s.Verb))
 	}
 	if s.DropIn {
 		v = v.DropIn()
 	}
 	if s.Side == sideFloor {
-		f, err := floor(ctx, cfg, s)
-		return f, nil, err
+		return floor(ctx, cfg, s), nil
 	}
-	sub, err := newSubject(cfg, s)
-	if err != nil {
-		return nil, nil, err
-	}
+	sub := newSubject(cfg, s)
 	if s.Every > 0 {
 		sub.tracer = figures.StartTrace(s.Every, sub.sample)
 		defer sub.tracer.Stop()
 	}
 	f := v.measure(ctx, sub)
-	if sub.note(ctx.Err()); sub.err != nil {
-		return nil, nil, sub.err
-	}
-	err = sub.stop()
-	return f, sub.tracer.Stop(), err
+	attempt.Check(ctx.Err())
+	attempt.Check(sub.stop())
+	return f, sub.tracer.Stop()
 }

@@ -21,6 +21,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/internal/core/resourceversion"
+
+	"github.com/weirproject/weir/measure/bench/internal/attempt"
 )
 
 // listening is the first line that a stub sends.
@@ -72,30 +74,16 @@ func newStub(pods *stubPods) *stub {
 
 // serveStub runs a stub in the child process. It takes models from the server that cfg leads to,
 // serves on loopback, and sends its URL. It blocks until ctx ends or the server fails.
-func serveStub(ctx context.Context, cfg *rest.Config, spec *StubSpec, send func(any) error) error {
-	cfg = rest.CopyConfig(cfg)
-	cfg.AcceptContentTypes, cfg.ContentType = runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON, runtime.ContentTypeProtobuf
-	client, err := kubernetes.NewForConfig(cfg)
-	if err != nil {
-		return err
-	}
-	pods, err := newStubPods(spec.encoding(), spec.Objects, spec.Lifecycle, func() iter.Seq2[*corev1.Pod, error] { return podsOf(ctx, client) })
-	if err != nil {
-		return err
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
+func serveStub(ctx context.Context, cfg *rest.Config, spec *StubSpec, send func(any) error) {
+	client := attempt.Must(kubernetes.NewForConfig(inProtobuf(cfg)))
+	pods := attempt.Must(newStubPods(spec.encoding(), spec.Objects, spec.Lifecycle, func() iter.Seq2[*corev1.Pod, error] { return podsOf(ctx, client) }))
+	l := attempt.Must(net.Listen("tcp", "127.0.0.1:0"))
 	server := &http.Server{Handler: newStub(pods), BaseContext: func(net.Listener) context.Context { return ctx }}
 	context.AfterFunc(ctx, func() { server.Close() })
-	if err := send(listening{URL: "http://" + l.Addr().String()}); err != nil {
-		return err
-	}
+	attempt.Check(send(listening{URL: "http://" + l.Addr().String()}))
 	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		return err
+		attempt.Check(err)
 	}
-	return nil
 }
 
 // podsOf returns an iterator that reads the pods of a server, page by page. An error ends it.

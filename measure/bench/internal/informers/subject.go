@@ -16,17 +16,16 @@ import (
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/internal/core/resourceversion"
 	"github.com/weirproject/weir/internal/tools/process"
+	"github.com/weirproject/weir/measure/bench/internal/attempt"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
 // subject is an informer, or a group of them, ready to be measured. The methods that return no
-// error keep the first one in err. After it they do nothing, so that a measurement need not look
-// at each step.
+// error end the attempt of the measurement.
 type subject struct {
 	*spec
 	informer
 	reader // nil of a group
-	err    error
 	meter  meter
 	events atomic.Int64    // that the handlers have received
 	last   atomic.Int64    // when countAndTime was called last, in nanoseconds since 1970
@@ -38,38 +37,30 @@ type subject struct {
 	stopped bool
 }
 
-func newSubject(cfg *rest.Config, s *spec) (*subject, error) {
+func newSubject(cfg *rest.Config, s *spec) *subject {
 	sub := &subject{spec: s}
 	s.server = &weir.ServerGroup{}
 	cfg = sub.meter.install(cfg)
-	var err error
 	switch {
 	case s.Side == sideExtract:
-		sub.informer, err = newExtracted(cfg)
+		sub.informer = newExtracted(cfg)
 	case s.Side != sideClientgo && s.Side != sideWeir:
-		err = fmt.Errorf("no such side: %q", s.Side)
+		attempt.Check(fmt.Errorf("no such side: %q", s.Side))
 	case s.manyKinds():
-		sub.informer, err = newGroup(cfg, s)
+		sub.informer = newGroup(cfg, s)
 	case s.Informers > 1:
-		sub.informer, err = newMany(cfg, s)
+		sub.informer = newMany(cfg, s)
 	case s.Side == sideClientgo || s.DropIn:
-		sub.informer, err = newShared(cfg, s)
+		sub.informer = newShared(cfg, s)
 	case s.Unstructured:
-		sub.informer, err = newWeir[*unstructured.Unstructured](cfg, s, s.resource())
+		sub.informer = newWeir[*unstructured.Unstructured](cfg, s, s.resource())
 	case s.Custom:
-		sub.informer, err = newWeir[*workload](cfg, s, s.resource())
+		sub.informer = newWeir[*workload](cfg, s, s.resource())
 	default:
-		sub.informer, err = newWeir[*corev1.Pod](cfg, s, podsResource)
+		sub.informer = newWeir[*corev1.Pod](cfg, s, podsResource)
 	}
 	sub.reader, _ = sub.informer.(reader)
-	return sub, err
-}
-
-// note keeps an error if it is the first.
-func (s *subject) note(err error) {
-	if s.err == nil {
-		s.err = err
-	}
+	return sub
 }
 
 // count counts an event that has a key. It is a handler.
@@ -82,22 +73,18 @@ func (s *subject) count(_ eventKind, key string) {
 // handleAll registers a handler as often as the options ask for.
 func (s *subject) handleAll(h handler) {
 	for range max(1, s.Handlers) {
-		s.note(s.handle(0, h))
+		attempt.Check(s.handle(0, h))
 	}
 }
 
 // sync runs the informer and blocks until it has synced.
 func (s *subject) sync(ctx context.Context) {
-	if s.err != nil {
-		return
-	}
 	s.begin, s.threads = settledHeap(), runtime.NumGoroutine()
 	s.start = now(0)
 	s.tracer.Mark(figures.Starts)
 	s.run(ctx)
-	if s.note(s.waitSync(ctx)); s.err == nil {
-		s.tracer.Mark("synced")
-	}
+	attempt.Check(s.waitSync(ctx))
+	s.tracer.Mark("synced")
 }
 
 // stop ends the trace, and then the informer. More calls do nothing.
@@ -114,12 +101,7 @@ func (s *subject) stop() error {
 
 // aftermath stops the informer and measures what remains of it.
 func (s *subject) aftermath(ctx context.Context, f Figures) {
-	if s.err != nil {
-		return
-	}
-	if s.note(s.stop()); s.err != nil {
-		return
-	}
+	attempt.Check(s.stop())
 	// What ends automatically gets a moment to do so.
 	left := runtime.NumGoroutine()
 	for deadline := time.Now().Add(3 * time.Second); left > s.threads && time.Now().Before(deadline) && ctx.Err() == nil; left = runtime.NumGoroutine() {
@@ -140,10 +122,9 @@ func pause(ctx context.Context, d time.Duration) {
 
 // await blocks until done returns true. If ctx ends first, what names the error.
 func (s *subject) await(ctx context.Context, what string, done func() bool) {
-	for s.err == nil && !done() {
-		if pause(ctx, 10*time.Millisecond); ctx.Err() != nil {
-			s.note(fmt.Errorf("%s: %w", what, ctx.Err()))
-		}
+	for !done() {
+		pause(ctx, 10*time.Millisecond)
+		attempt.Check(ctx.Err(), what)
 	}
 }
 
@@ -163,19 +144,13 @@ func (s *subject) settle(ctx context.Context) {
 
 // tell sends an order to the stub.
 func (s *subject) tell(ctx context.Context, o order) {
-	if s.err == nil {
-		s.note(tell(ctx, s.Stub, o))
-	}
+	attempt.Check(tell(ctx, s.Stub, o))
 }
 
 // settled blocks until the stub has carried out its order, and then settles. It returns the
 // resourceVersion of the last event that the stub has sent.
 func (s *subject) settled(ctx context.Context) int64 {
-	if s.err != nil {
-		return 0
-	}
-	to, err := waitSettled(ctx, s.Stub)
-	s.note(err)
+	to := attempt.Must(waitSettled(ctx, s.Stub))
 	s.settle(ctx)
 	return to
 }
@@ -183,11 +158,7 @@ func (s *subject) settled(ctx context.Context) int64 {
 // caughtUp waits until the stub sends nothing, the informer has all that was sent, and its handlers
 // receive nothing more. It returns the resourceVersion of that state.
 func (s *subject) caughtUp(ctx context.Context) int64 {
-	if s.err != nil {
-		return 0
-	}
-	to, err := waitSettled(ctx, s.Stub)
-	s.note(err)
+	to := attempt.Must(waitSettled(ctx, s.Stub))
 	s.await(ctx, fmt.Sprintf("the informer has not reached resourceVersion %d", to), func() bool { return s.version() >= float64(to) })
 	s.settle(ctx)
 	return to
@@ -198,12 +169,11 @@ func (s *subject) version() float64 {
 	return float64(resourceversion.Number(s.resourceVersion()))
 }
 
-// timed calls f n times and returns the mean time of a call, in nanoseconds. The first error ends
-// it.
+// timed calls f n times and returns the mean time of a call, in nanoseconds.
 func (s *subject) timed(n int, f func(i int) error) float64 {
 	start := time.Now()
-	for i := 0; i < n && s.err == nil; i++ {
-		s.note(f(i))
+	for i := range n {
+		attempt.Check(f(i))
 	}
 	return float64(time.Since(start).Nanoseconds()) / float64(max(n, 1))
 }

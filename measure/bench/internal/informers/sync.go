@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir/internal/tools/process"
+	"github.com/weirproject/weir/measure/bench/internal/attempt"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
@@ -56,23 +57,13 @@ func measureSync(ctx context.Context, s *subject) Figures {
 }
 
 // floor reads the same LISTs to nowhere, one behind the other: what no informer can be faster than.
-func floor(ctx context.Context, cfg *rest.Config, s *spec) (Figures, error) {
-	client, err := rest.HTTPClientFor(cfg)
-	if err != nil {
-		return nil, err
-	}
-	kinds, err := s.kinds()
-	if err != nil {
-		return nil, err
-	}
+func floor(ctx context.Context, cfg *rest.Config, s *spec) Figures {
+	client := attempt.Must(rest.HTTPClientFor(cfg))
+	kinds := s.kinds()
 	start := now(0)
 	var wireBytes int64
 	for _, gvr := range kinds {
-		n, err := readList(ctx, client, cfg, s, gvr)
-		if err != nil {
-			return nil, err
-		}
-		wireBytes += n
+		wireBytes += readList(ctx, client, cfg, s, gvr)
 	}
 	end := now(0)
 	return Figures{
@@ -80,44 +71,33 @@ func floor(ctx context.Context, cfg *rest.Config, s *spec) (Figures, error) {
 		"cpuSeconds":   (end.cpu - start.cpu).Seconds(),
 		"peakRSSBytes": float64(process.PeakRSS()),
 		"wireBytes":    float64(wireBytes),
-	}, nil
+	}
 }
 
 // readList reads one LIST in the encoding that an informer asks for, and counts its bytes.
-func readList(ctx context.Context, client *http.Client, cfg *rest.Config, s *spec, gvr schema.GroupVersionResource) (int64, error) {
+func readList(ctx context.Context, client *http.Client, cfg *rest.Config, s *spec, gvr schema.GroupVersionResource) int64 {
 	base, _, err := rest.DefaultServerUrlFor(cfg)
-	if err != nil {
-		return 0, err
-	}
+	attempt.Check(err)
 	root := "/apis/" + gvr.Group
 	if gvr.Group == "" {
 		root = "/api"
 	}
 	base = base.JoinPath(root, gvr.Version, gvr.Resource)
 	base.RawQuery = "resourceVersion=0"
-	q, err := http.NewRequestWithContext(ctx, http.MethodGet, base.String(), nil)
-	if err != nil {
-		return 0, err
-	}
+	q := attempt.Must(http.NewRequestWithContext(ctx, http.MethodGet, base.String(), nil))
 	q.Header.Set("Accept", runtime.ContentTypeProtobuf)
 	if _, ok := typedKinds[gvr]; !ok || s.Unstructured {
 		q.Header.Set("Accept", runtime.ContentTypeJSON)
 	}
 	q.Header.Set("Accept-Encoding", "gzip") // by hand: so that the client does not decompress
-	a, err := client.Do(q)
-	if err != nil {
-		return 0, err
-	}
+	a := attempt.Must(client.Do(q))
 	defer a.Body.Close()
-	n, err := io.Copy(io.Discard, a.Body)
-	if err != nil {
-		return 0, err
-	}
+	n := attempt.Must(io.Copy(io.Discard, a.Body))
 	if a.StatusCode != http.StatusOK {
-		return 0, fmt.Errorf("LIST %s: %s", base.Path, a.Status)
+		attempt.Check(fmt.Errorf("LIST %s: %s", base.Path, a.Status))
 	}
 	if !strings.Contains(a.Header.Get("Content-Type"), q.Header.Get("Accept")) {
-		return 0, fmt.Errorf("LIST %s: asked for %s, got %s", base.Path, q.Header.Get("Accept"), a.Header.Get("Content-Type"))
+		attempt.Check(fmt.Errorf("LIST %s: asked for %s, got %s", base.Path, q.Header.Get("Accept"), a.Header.Get("Content-Type")))
 	}
-	return n, nil
+	return n
 }

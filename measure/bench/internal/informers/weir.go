@@ -9,6 +9,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weirproject/weir"
+
+	"github.com/weirproject/weir/measure/bench/internal/attempt"
 )
 
 // weirInformer is weir's informer of a kind.
@@ -19,16 +21,12 @@ type weirInformer[T weir.Object] struct {
 	ended    chan error
 }
 
-func newWeir[T weir.Object](cfg *rest.Config, s *spec, gvr schema.GroupVersionResource) (*weirInformer[T], error) {
+func newWeir[T weir.Object](cfg *rest.Config, s *spec, gvr schema.GroupVersionResource) informer {
 	o := weir.Options{Resource: gvr, Server: s.server}
 	if s.Transform {
 		o.DropFields = []string{"metadata.managedFields"} // what takes the place of such a transform
 	}
-	inf, err := weir.NewInformer[T](cfg, o)
-	if err != nil {
-		return nil, err
-	}
-	return &weirInformer[T]{Informer: inf}, nil
+	return &weirInformer[T]{Informer: attempt.Must(weir.NewInformer[T](cfg, o))}
 }
 
 func (w *weirInformer[T]) index(name string, byFunc bool) error {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/measure/bench/internal/attempt"
 )
 
 // atOnce has clients ask, each in a way of its own, and says what came of it.
@@ -20,7 +22,7 @@ func atOnce(t *testing.T, patience time.Duration, clients int, ask func(ctx cont
 		Options: Options{Patience: patience, Progress: &said},
 	}
 	var f Figures
-	err := attempt(func() {
+	err := attempt.Do(func() {
 		f = tr.allAtOnce(t.Context(), clients, func(ctx context.Context, _ *client, i int) error { return ask(ctx, i) })
 	})
 	return f, said.String(), err

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/weirproject/weir/measure/bench/internal/attempt"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
@@ -33,7 +34,7 @@ func measureUpstream(ctx context.Context, t *trial) Figures {
 	}
 	requests := func(clients int) float64 {
 		t.listAndWatch(ctx, clients)
-		m := must(t.metrics(ctx, upstreamMetric))
+		m := attempt.Must(t.metrics(ctx, upstreamMetric))
 		return m[ofItsOwn] + m[ofCallers]
 	}
 	f["requestsForOne"] = requests(1)
@@ -53,12 +54,12 @@ func (t *trial) listAndWatch(ctx context.Context, clients int) {
 		if len(t.pods.apps) > 0 {
 			selector = "&labelSelector=" + url.QueryEscape(t.pods.apps[i%len(t.pods.apps)])
 		}
-		must(countList(ctx, c, "resourceVersion=0"+selector))
+		attempt.Must(countList(ctx, c, "resourceVersion=0"+selector))
 		queries[i] = watchFrom(now) + selector
 	}
 	w := t.openWatchers(ctx, queries)
 	defer w.stop()
-	check(pause(ctx, t.Cheap))
+	attempt.Check(pause(ctx, t.Cheap))
 }
 
 var herd = Scenario{
@@ -97,9 +98,9 @@ func measureHerd(ctx context.Context, t *trial) Figures {
 		f["apiserverCPUSeconds"], f["cpuSeconds"], f["upstream"] = cpu, cpu, float64(clients)
 		return f
 	}
-	before := must(t.metrics(ctx, upstreamMetric, proofsMetric))
+	before := attempt.Must(t.metrics(ctx, upstreamMetric, proofsMetric))
 	f["apiserverCPUSeconds"] = t.direct.spent(ctx, func() { f["cpuSeconds"] = t.spent(ctx, start) })
-	after := must(t.metrics(ctx, upstreamMetric, proofsMetric))
+	after := attempt.Must(t.metrics(ctx, upstreamMetric, proofsMetric))
 	f["upstream"], f["proofs"] = after[ofCallers]-before[ofCallers], after.sum(proofsMetric)-before.sum(proofsMetric)
 	return f
 }
@@ -112,12 +113,12 @@ func (t *trial) startHerd(ctx context.Context, clients int) {
 	all, ctx := errgroup.WithContext(ctx)
 	for i := range clients {
 		all.Go(func() error {
-			return attempt(func() {
+			return attempt.Do(func() {
 				c := t.client()
 				defer c.close()
-				check(joinByWatch(ctx, c, i))
+				attempt.Check(joinByWatch(ctx, c, i))
 			})
 		})
 	}
-	check(all.Wait())
+	attempt.Check(all.Wait())
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/internal/core/humanize"
+	"github.com/weirproject/weir/measure/bench/internal/attempt"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
@@ -57,7 +58,7 @@ func measureDay(ctx context.Context, t *trial) Figures {
 	defer clients.Wait()
 	defer stop(nil)
 	clients.Go(func() {
-		if err := attempt(func() { t.comeAndGo(turning) }); turning.Err() == nil {
+		if err := attempt.Do(func() { t.comeAndGo(turning) }); turning.Err() == nil {
 			stop(fmt.Errorf("a client that comes and goes: %w", err))
 		}
 	})
@@ -69,7 +70,7 @@ func measureDay(ctx context.Context, t *trial) Figures {
 		f[at.key] = t.residentUntil(turning, at.end, t.Day/dayPolled)
 		t.say(fmt.Sprintf("after %s: RSS %s", time.Since(begun).Round(time.Second), humanize.Bytes(int64(f[at.key]))))
 	}
-	must(writing.stop())
+	attempt.Must(writing.stop())
 	f["rssGrowth"] = f["rssBytes"] / max(f["rssEarlyBytes"], 1)
 	f["seconds"], f["updates"] = time.Since(begun).Seconds(), t.reached(writing.rate(), dayRate)*writing.elapsed.Seconds()
 	f["closed"] = float64(w.closed.Load())
@@ -79,12 +80,12 @@ func measureDay(ctx context.Context, t *trial) Figures {
 // residentUntil returns the mean of the server's resident set over the last part of the time until
 // end. It blocks until end.
 func (t *trial) residentUntil(ctx context.Context, end time.Time, last time.Duration) float64 {
-	check(pause(ctx, time.Until(end.Add(-last))))
+	attempt.Check(pause(ctx, time.Until(end.Add(-last))))
 	sum, polls := 0.0, 0.0
 	for polls == 0 || time.Now().Before(end) {
-		check(pause(ctx, t.gauge.every()))
+		attempt.Check(pause(ctx, t.gauge.every()))
 		now, _, err := t.gauge.memory(ctx)
-		check(err)
+		attempt.Check(err)
 		sum, polls = sum+now, polls+1
 	}
 	return sum / polls
@@ -116,5 +117,5 @@ func (t *trial) visit(ctx context.Context, turn int) {
 	c := t.client()
 	defer c.close()
 	app := t.pods.apps[turn*figures.Stride(len(t.pods.apps))%len(t.pods.apps)]
-	must(countList(ctx, c, "resourceVersion=0&labelSelector="+url.QueryEscape(app)))
+	attempt.Must(countList(ctx, c, "resourceVersion=0&labelSelector="+url.QueryEscape(app)))
 }

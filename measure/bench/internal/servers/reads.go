@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/measure/bench/internal/attempt"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
@@ -25,7 +26,7 @@ var hold = Scenario{
 func measureHold(ctx context.Context, t *trial) Figures {
 	heap := t.heap(ctx)
 	rss, _, err := t.gauge.memory(ctx)
-	check(err)
+	attempt.Check(err)
 	return Figures{"heapBytes": heap, "rssBytes": rss, "objects": float64(len(t.pods.keys))}
 }
 
@@ -46,14 +47,14 @@ var errNoApps = errors.New("no pod has a label that one would select by")
 
 func measureLabel(ctx context.Context, t *trial) Figures {
 	if len(t.pods.apps) == 0 {
-		check(errNoApps)
+		attempt.Check(errNoApps)
 	}
 	c := t.client()
 	defer c.close()
 	step, objects, lists := figures.Stride(len(t.pods.apps)), 0, 0
 	one := func() {
 		selector := t.pods.apps[lists*step%len(t.pods.apps)]
-		objects += must(countList(ctx, c, "resourceVersion=0&labelSelector="+url.QueryEscape(selector)))
+		objects += attempt.Must(countList(ctx, c, "resourceVersion=0&labelSelector="+url.QueryEscape(selector)))
 		lists++
 	}
 	for range warmLists {
@@ -133,7 +134,7 @@ func (t *trial) eachOf(ctx context.Context, n float64, read func() (int64, error
 	begin := time.Now()
 	cpu = t.spent(ctx, func() {
 		for range int(n) {
-			last = float64(must(read()))
+			last = float64(attempt.Must(read()))
 		}
 	})
 	return cpu / n, time.Since(begin).Seconds() / n, last

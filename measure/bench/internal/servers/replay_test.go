@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirproject/weir/measure/bench/internal/attempt"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
@@ -57,7 +58,7 @@ func TestLoadThatDoesNotBegin(t *testing.T) {
 	for _, want := range []error{errNotBegun, broken} {
 		r := Replay{Every: time.Millisecond, Ways: []Way{{Label: "idle", load: func(context.Context, *trial, func()) Figures {
 			if want == broken {
-				check(broken)
+				attempt.Check(broken)
 			}
 			return Figures{}
 		}}}}

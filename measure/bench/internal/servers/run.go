@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weirproject/weir/internal/tools/process"
+	"github.com/weirproject/weir/measure/bench/internal/attempt"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -64,7 +65,7 @@ type Bench struct {
 // caller must call Close.
 func Open(ctx context.Context, o Options) (*Bench, error) {
 	b := &Bench{o: o, close: func() {}, apiserver: o.Config != nil}
-	if err := attempt(func() { b.open(ctx) }); err != nil {
+	if err := attempt.Do(func() { b.open(ctx) }); err != nil {
 		b.Close()
 		return nil, err
 	}
@@ -77,8 +78,8 @@ func (b *Bench) open(ctx context.Context) {
 		name = nameEmbedded
 		b.startEmbedded(ctx)
 	}
-	b.files = must(newKubeconfig(b.o.Config))
-	b.direct = must(newTarget(ctx, name, b.o.Config))
+	b.files = attempt.Must(newKubeconfig(b.o.Config))
+	b.direct = attempt.Must(newTarget(ctx, name, b.o.Config))
 	b.pods = readServerPods(ctx, b.direct.control, b.o.EtcdURL != "")
 	switch {
 	case b.o.EtcdURL != "":
@@ -93,7 +94,7 @@ func (b *Bench) startEmbedded(ctx context.Context) {
 	p, err := process.StartServer(ctx, process.ServerSpec{
 		Pods: b.o.Pods, Population: b.o.Population, Seed: 1, Metrics: true, TLS: true, WatchBuffer: b.o.watchBuffer, Whole: b.o.whole,
 	})
-	check(err, "start the embedded server")
+	attempt.Check(err, "start the embedded server")
 	// The server has nothing that would be lost.
 	b.o.Config, b.o.embedded, b.close = p.Config(), true, func() { _ = p.Close() }
 }
@@ -162,7 +163,7 @@ func (b *Bench) measure(ctx context.Context, s Scenario, side string) (f Figures
 	on := func(of *target) error {
 		ctx, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
-		return attempt(func() { f = s.measure(ctx, b.newTrial(of)) })
+		return attempt.Do(func() { f = s.measure(ctx, b.newTrial(of)) })
 	}
 	if side != nameWeir {
 		err = on(b.direct)

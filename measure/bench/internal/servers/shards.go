@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/measure/bench/internal/attempt"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
@@ -59,7 +60,7 @@ type informed struct{ received, held, unwanted, objects float64 }
 
 // inform runs an informer of a shard until it has synced.
 func (t *trial) inform(ctx context.Context, shard weir.Shard) (out informed) {
-	inf := must(weir.NewInformer[*corev1.Pod](t.config, weir.Options{
+	inf := attempt.Must(weir.NewInformer[*corev1.Pod](t.config, weir.Options{
 		// ModeList asks no question for the version, which a proxy passes on.
 		Shard: shard, ListWatch: weir.ListWatch{Mode: weir.ModeList},
 	}))
@@ -73,6 +74,6 @@ func (t *trial) inform(ctx context.Context, shard weir.Shard) (out informed) {
 	}
 	out.received, out.held, out.objects = float64(stats.BodyBytes), float64(stats.Memory.Total()), float64(stats.Objects)
 	stop()
-	check(errors.Join(err, <-ended))
+	attempt.Check(errors.Join(err, <-ended))
 	return out
 }

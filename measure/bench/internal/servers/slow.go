@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/humanize"
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/measure/bench/internal/attempt"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
@@ -53,7 +54,7 @@ func (t *trial) slowLists(ctx context.Context, protobuf, json int, begin func())
 	begun := time.Now()
 	broken := t.readAllSlowly(reading, protobuf, json)
 	took := time.Since(begun).Seconds()
-	check(context.Cause(ctx))
+	attempt.Check(context.Cause(ctx))
 	grown, peak := g.stop(ctx)
 	if reading.Err() != nil {
 		t.say("all LISTs were cut off when the server's RSS passed the limit")
@@ -75,7 +76,7 @@ func (t *trial) readAllSlowly(ctx context.Context, protobuf, json int) (broken i
 		}
 		reading.Go(func() {
 			t.requests.Add(1)
-			if err := attempt(func() { t.readSlowly(ctx, accept) }); err != nil {
+			if err := attempt.Do(func() { t.readSlowly(ctx, accept) }); err != nil {
 				failed.Add(1)
 				if ctx.Err() == nil {
 					t.say(fmt.Sprintf("a slow LIST broke off: %v", err))
@@ -93,9 +94,9 @@ func (t *trial) readAllSlowly(ctx context.Context, protobuf, json int) (broken i
 func (t *trial) readSlowly(ctx context.Context, accept string) {
 	c := t.client()
 	defer c.close()
-	answer := must(c.do(ctx, request{path: podsPath, query: "resourceVersion=0", accept: accept}))
+	answer := attempt.Must(c.do(ctx, request{path: podsPath, query: "resourceVersion=0", accept: accept}))
 	defer answer.Body.Close()
-	must(io.Copy(io.Discard, newThrottled(ctx, answer.Body, t.SlowBytes)))
+	attempt.Must(io.Copy(io.Discard, newThrottled(ctx, answer.Body, t.SlowBytes)))
 }
 
 // updateRates are how many pods change in a second while a slow reader gets the initial state.
@@ -123,8 +124,8 @@ func measureSlowReader(ctx context.Context, t *trial) Figures {
 	f := Figures{}
 	for _, rate := range updateRates {
 		var got Figures
-		err := attempt(func() { got = t.readWhileWriting(ctx, float64(rate)) })
-		check(err, "at ", rate, " updates/s")
+		err := attempt.Do(func() { got = t.readWhileWriting(ctx, float64(rate)) })
+		attempt.Check(err, "at ", rate, " updates/s")
 		for key, value := range got {
 			f[fmt.Sprintf("%s%d", key, rate)] = value
 		}
@@ -156,7 +157,7 @@ func (t *trial) readWhileWriting(ctx context.Context, rate float64) Figures {
 	defer cancel()
 	begin := time.Now()
 	watch, body, err := c.watch(ctx, watchWithState)
-	check(err)
+	attempt.Check(err)
 	defer body.Close()
 	reader, p, out := newFollower(watch), &rateLimiter{perSecond: t.ReadRate}, Figures{"unfinished": 1, "gaps": 0}
 	err = reader.follow(ctx, p, func() bool { return reader.initial })
@@ -165,7 +166,7 @@ func (t *trial) readWhileWriting(ctx context.Context, rate float64) Figures {
 		until := time.Now().Add(t.Follow)
 		err = reader.follow(ctx, p, func() bool { return time.Now().After(until) })
 	}
-	written := must(writing.stop())
+	written := attempt.Must(writing.stop())
 	out["updatesPerSecond"] = t.reached(writing.rate(), rate)
 	if err == nil {
 		var gaps int
@@ -179,7 +180,7 @@ func (t *trial) readWhileWriting(ctx context.Context, rate float64) Figures {
 	case errors.Is(err, errClosed):
 		out["closedAfterSeconds"] = time.Since(begin).Seconds()
 	case !errors.Is(err, context.DeadlineExceeded):
-		check(err)
+		attempt.Check(err)
 	}
 	return out
 }

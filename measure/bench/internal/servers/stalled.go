@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirproject/weir/internal/core/resourceversion"
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/measure/bench/internal/attempt"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
@@ -32,7 +33,7 @@ var stalled = Scenario{
 }
 
 func measureStalled(ctx context.Context, t *trial) Figures {
-	check(enoughFiles(t.Stalled))
+	attempt.Check(enoughFiles(t.Stalled))
 	f := t.delays(ctx)
 	defer t.stall(ctx, t.Stalled)()
 	beside := t.delays(ctx)
@@ -57,19 +58,19 @@ func (t *trial) stall(ctx context.Context, n int) (end func()) {
 			f()
 		}
 	}
-	err := attempt(func() {
+	err := attempt.Do(func() {
 		for _, query := range t.ofAll(ctx, n) {
 			c := t.client()
 			ends = append(ends, c.close)
 			c.transport.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: stalledWindow, MaxReceiveBufferPerConnection: stalledWindow}
 			_, body, err := c.watch(ctx, query)
-			check(err, "opening a watch that reads nothing")
+			attempt.Check(err, "opening a watch that reads nothing")
 			ends = append(ends, func() { _ = body.Close() })
 		}
 	})
 	if err != nil {
 		end()
-		check(err)
+		attempt.Check(err)
 	}
 	return end
 }
@@ -101,7 +102,7 @@ func (t *trial) delays(ctx context.Context) Figures {
 	reading, cancel := context.WithTimeout(ctx, t.Duration+t.Patience)
 	defer cancel()
 	watch, body, err := c.watch(reading, query)
-	check(err)
+	attempt.Check(err)
 	defer body.Close()
 	told := tell(watch)
 	end := func() {
@@ -115,7 +116,7 @@ func (t *trial) delays(ctx context.Context) Figures {
 	end()
 	late, missed := told.late(written.at)
 	if len(late) == 0 {
-		check(errors.Join(errors.New("the watcher was told of no change"), told.err))
+		attempt.Check(errors.Join(errors.New("the watcher was told of no change"), told.err))
 	}
 	slices.Sort(late)
 	return Figures{
@@ -137,7 +138,7 @@ func tell(watch *wire.WatchReader) *telling {
 	t := &telling{ended: make(chan struct{}), news: make(chan struct{}, 1), at: map[uint64]time.Time{}}
 	go func() {
 		defer close(t.ended)
-		t.err = attempt(func() { t.read(watch) })
+		t.err = attempt.Do(func() { t.read(watch) })
 	}()
 	return t
 }
@@ -148,14 +149,14 @@ func (t *telling) read(watch *wire.WatchReader) {
 	for {
 		e, err := watch.Next()
 		now := time.Now()
-		check(err)
+		attempt.Check(err)
 		if e.Type == wire.Error {
-			check(wire.DecodeStatus(wire.Protobuf, e.Object))
+			attempt.Check(wire.DecodeStatus(wire.Protobuf, e.Object))
 		} else if e.Type == wire.Bookmark {
 			continue
 		}
-		check(wire.ReadMeta(wire.Protobuf, e.Object, &m))
-		rv := must(resourceversion.Parse(m.ResourceVersion))
+		attempt.Check(wire.ReadMeta(wire.Protobuf, e.Object, &m))
+		rv := attempt.Must(resourceversion.Parse(m.ResourceVersion))
 		t.mu.Lock()
 		t.at[rv] = now
 		t.mu.Unlock()

@@ -9,6 +9,8 @@ import (
 	"strconv"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/measure/bench/internal/attempt"
 )
 
 // The names of the servers.
@@ -42,7 +44,7 @@ func (t *target) weir() bool { return t.name == nameWeir }
 func (t *target) close() { t.control.close() }
 
 // client returns a client with connections of its own. The caller must close it.
-func (t *target) client() *client { return must(newClient(t.config)) }
+func (t *target) client() *client { return attempt.Must(newClient(t.config)) }
 
 // metrics returns the server's metrics of the given names.
 func (t *target) metrics(ctx context.Context, names ...string) (samples, error) {
@@ -63,7 +65,7 @@ const (
 
 // passed returns how many requests the proxy has passed on to its upstream.
 func (t *target) passed(ctx context.Context) float64 {
-	return must(t.metrics(ctx, upstreamMetric))[ofCallers]
+	return attempt.Must(t.metrics(ctx, upstreamMetric))[ofCallers]
 }
 
 // heap returns the server's live heap in bytes, after a garbage collection that it asks the server
@@ -83,7 +85,7 @@ func (t *target) heap(ctx context.Context) float64 {
 	if refused {
 		return t.provokedHeap(ctx)
 	}
-	return must(bytes, err)
+	return attempt.Must(bytes, err)
 }
 
 // collectedHeap returns the heap after two garbage collections, so that what finalizers and pools
@@ -126,7 +128,7 @@ func (t *target) provokedHeap(ctx context.Context) float64 {
 	const collections = 3 // the first may be under way already
 	var least, until float64
 	for i := range maxProvocations {
-		m := must(t.metrics(ctx, heapMetric, gcMetric))
+		m := attempt.Must(t.metrics(ctx, heapMetric, gcMetric))
 		if i == 0 {
 			least, until = m[heapMetric], m[gcMetric]+collections
 		}
@@ -135,5 +137,6 @@ func (t *target) provokedHeap(ctx context.Context) float64 {
 			return least
 		}
 	}
-	panic(aborted{fmt.Errorf("%s does not collect its garbage", t.name)})
+	attempt.Check(fmt.Errorf("%s does not collect its garbage", t.name))
+	return 0
 }

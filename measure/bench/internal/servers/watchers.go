@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/measure/bench/internal/attempt"
 	"github.com/weirproject/weir/measure/bench/internal/figures"
 )
 
@@ -39,7 +40,7 @@ func (t *trial) openWatchers(ctx context.Context, queries []string) *watchers {
 	starting.SetLimit(opening)
 	for _, query := range queries {
 		starting.Go(func() error {
-			err := attempt(func() { w.open(ctx, query) })
+			err := attempt.Do(func() { w.open(ctx, query) })
 			if err != nil {
 				cancel() // the other watches
 			}
@@ -48,7 +49,7 @@ func (t *trial) openWatchers(ctx context.Context, queries []string) *watchers {
 	}
 	if err := starting.Wait(); err != nil {
 		w.stop()
-		check(err, "opening ", len(queries), " watches")
+		attempt.Check(err, "opening ", len(queries), " watches")
 	}
 	return w
 }
@@ -70,7 +71,7 @@ func (w *watchers) open(ctx context.Context, query string) {
 	}
 	if err != nil {
 		end()
-		check(err)
+		attempt.Check(err)
 	}
 	w.running.Go(func() {
 		defer end()
@@ -93,7 +94,7 @@ func (w *watchers) stop() {
 
 // measureWatchers measures what many watchers cost while pods change.
 func (t *trial) measureWatchers(ctx context.Context, queries []string, rate float64) Figures {
-	check(enoughFiles(len(queries)))
+	attempt.Check(enoughFiles(len(queries)))
 	alone := t.writesAlone(ctx, rate)
 	g := t.grow(ctx, 0, nil)
 	defer g.end()
@@ -112,8 +113,8 @@ func (t *trial) measureWatchers(ctx context.Context, queries []string, rate floa
 func (t *trial) writeFor(ctx context.Context, w writer, rate float64) float64 {
 	writing := startUpdates(ctx, w, len(t.pods.keys), rate)
 	err := pause(ctx, t.Duration)
-	must(writing.stop())
-	check(err)
+	attempt.Must(writing.stop())
+	attempt.Check(err)
 	return t.reached(writing.rate(), rate)
 }
 
@@ -169,7 +170,7 @@ var errNoNodes = errors.New("no pod is on a node")
 // byNode returns the queries of n kubelets. It fails if no pod is on a node.
 func (t *trial) byNode(n int) []string {
 	if len(t.pods.nodes) == 0 {
-		check(errNoNodes)
+		attempt.Check(errNoNodes)
 	}
 	queries := make([]string, n)
 	for i := range queries {
@@ -196,9 +197,9 @@ func (t *trial) ofAll(ctx context.Context, n int) []string {
 
 // resourceVersion returns the one of the server's state, as an informer knows it after its LIST.
 func (t *trial) resourceVersion(ctx context.Context) string {
-	answer := must(t.control.do(ctx, request{path: podsPath, query: "resourceVersion=0&fieldSelector=metadata.name%3Dnone"}))
+	answer := attempt.Must(t.control.do(ctx, request{path: podsPath, query: "resourceVersion=0&fieldSelector=metadata.name%3Dnone"}))
 	list, _, err := readList(answer.Body)
-	check(err)
+	attempt.Check(err)
 	return list.Meta().ResourceVersion
 }
 

@@ -1,0 +1,35 @@
+package attempt
+
+import (
+	"errors"
+	"testing"
+)
+
+var errBroken = errors.New("broken")
+
+func TestDo(t *testing.T) {
+	if err := Do(func() { Check(nil); Must(1, nil) }); err != nil {
+		t.Error(err)
+	}
+	ended, cleaned := false, false
+	err := Do(func() {
+		defer func() { cleaned = true }()
+		Check(errBroken, "step ", 2)
+		ended = true
+	})
+	if !errors.Is(err, errBroken) || err.Error() != "step 2: broken" || ended || !cleaned {
+		t.Errorf("%v, ended %v, cleaned up %v", err, ended, cleaned)
+	}
+	if err := Do(func() { Must(0, errBroken) }); err != errBroken {
+		t.Error(err)
+	}
+}
+
+func TestOtherPanics(t *testing.T) {
+	defer func() {
+		if p := recover(); p != "a bug" {
+			t.Errorf("the panic is %v", p)
+		}
+	}()
+	_ = Do(func() { panic("a bug") })
+}
