@@ -8,7 +8,7 @@ export GOFLAGS := $(shell go env GOFLAGS) '-toolexec=env $(SELDOM)'
 
 # Tests are linked without symbols and what debuggers need: that saves two fifths of the linking,
 # which no test needs.
-unit fuzz e2e oldest: export GOFLAGS += -ldflags=-s
+unit safe safe-all fuzz e2e oldest: export GOFLAGS += -ldflags=-s
 
 # The path of a program that tools/go.mod names, built. go.work does not join that module, so its
 # versions affect no other module.
@@ -49,14 +49,14 @@ BASELINE      = go run ./measure/bench/cmd/baseline -tree $(BASELINETREE) -runs 
 MODULES      = cmd/weir controllerruntime e2e examples measure/bench measure/doctor metrics proxy
 NESTED       = controllerruntime measure/doctor metrics proxy
 
-.PHONY: help test testprograms lint staticcheck unit fuzz fuzzable mutants e2e soak answers proxyfuzz hostile programs baseline baseline-check cost-model oldest next build release image apidiff fmt tidy release-check
+.PHONY: help test testprograms lint staticcheck unit safe safe-all fuzz fuzzable mutants e2e soak answers proxyfuzz hostile programs baseline baseline-check cost-model oldest next build release image apidiff fmt tidy release-check
 
 # The end-to-end tests wait for servers half of their time, so the rest runs beside them. A test
 # that lacks a program skips itself and adds a line to the file that WEIR_SKIPPED names: the last
 # line of make test lists them. WEIR_SKIPS=fail, which .ci/run sets, makes that an error.
 test: testprograms lint unit ## all tests, as CI runs them for each change
 	@skipped=$$(mktemp) && trap 'rm -f "$$skipped"' EXIT && \
-		WEIR_SKIPPED=$$skipped $(MAKE) -j2 e2e fuzz oldest && \
+		WEIR_SKIPPED=$$skipped $(MAKE) -j2 e2e fuzz oldest safe && \
 		if [ -s "$$skipped" ]; then \
 			echo "skipped: $$(sort -u "$$skipped" | paste -sd ';' - | sed 's/;/; /g')"; [ "$$WEIR_SKIPS" != fail ]; \
 		fi
@@ -118,6 +118,15 @@ unit: ## the tests of all modules but e2e, with the race detector where there is
 	go test -vet=off -tags invariants ./internal/core/store ./internal/core/reflector ./internal/core/delivery ./internal/serve/watchcache ./internal/testing/sim ./internal/core/engine .
 	go test -vet=off -timeout 15m $(addprefix ./,$(PLAIN))
 	go test -vet=off -timeout 15m -run '$(SINGLE)|$(CONTROL)' ./informertest ./internal/serve/watchcache ./internal/core/pack
+
+# The same without unsafe. make test runs the packages that differ most, for a minute.
+SAFE = ./internal/core/decode ./internal/core/views ./internal/core/private ./internal/core/codec ./internal/core/source ./internal/core/store ./clientgo ./controllerruntime
+safe: ## a minute of tests with the build tag weir_safe, which leaves out unsafe
+	go vet -tags weir_safe ./internal/core/decode ./internal/core/views ./internal/core/private
+	go test -vet=off -tags weir_safe $(SAFE)
+
+safe-all: ## all tests but e2e, with that tag
+	go test -vet=off -tags weir_safe -timeout 15m $(PACKAGES)
 
 fuzz: ## half a minute of fuzzing; FUZZ and FUZZTIME choose more
 	@bin=$$(mktemp -d) && trap 'rm -rf "$$bin"' EXIT && cache=$$(go env GOCACHE)/fuzz && for d in $(FUZZ); do \

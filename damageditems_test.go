@@ -63,6 +63,19 @@ func (s *damagedServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// damagedInformers start informers by name, and return functions for their keys and for their error
+// and number of skipped objects; -1 is unknown.
+var damagedInformers = map[string]func(*testing.T, *rest.Config) (keys func() []string, status func() (int, error)){
+	"typed":        runDamaged[*corev1.ConfigMap],
+	"unstructured": runDamaged[*unstructured.Unstructured],
+	"client-go": func(t *testing.T, cfg *rest.Config) (func() []string, func() (int, error)) {
+		return runFactory(t, informers.NewSharedInformerFactory(kubernetes.NewForConfigOrDie(cfg), 0).Core().V1().ConfigMaps().Informer())
+	},
+	"client-go, dynamic": func(t *testing.T, cfg *rest.Config) (func() []string, func() (int, error)) {
+		return runFactory(t, dynamicinformer.NewDynamicSharedInformerFactory(dynamic.NewForConfigOrDie(cfg), 0).ForResource(configMaps).Informer())
+	},
+}
+
 // TestDamagedItems: an informer skips and counts a list item that is null or has a duplicate
 // member, and such an event. It stores all other objects, as client-go's informers do.
 func TestDamagedItems(t *testing.T) {
@@ -72,30 +85,7 @@ func TestDamagedItems(t *testing.T) {
 		slices.Sort(keys)
 		return strings.Join(keys, " ")
 	}
-	for name, run := range map[string]func(*testing.T, *rest.Config) (keys func() []string, status func() (int, error)){
-		"typed":        runDamaged[*corev1.ConfigMap],
-		"unstructured": runDamaged[*unstructured.Unstructured],
-		"drop-in": func(t *testing.T, cfg *rest.Config) (func() []string, func() (int, error)) {
-			f, err := clientgo.NewSharedInformerFactory(cfg, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return runFactory(t, f.Core().V1().ConfigMaps().Informer())
-		},
-		"dynamic drop-in": func(t *testing.T, cfg *rest.Config) (func() []string, func() (int, error)) {
-			f, err := clientgo.NewDynamicSharedInformerFactory(cfg, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return runFactory(t, f.ForResource(configMaps).Informer())
-		},
-		"client-go": func(t *testing.T, cfg *rest.Config) (func() []string, func() (int, error)) {
-			return runFactory(t, informers.NewSharedInformerFactory(kubernetes.NewForConfigOrDie(cfg), 0).Core().V1().ConfigMaps().Informer())
-		},
-		"client-go, dynamic": func(t *testing.T, cfg *rest.Config) (func() []string, func() (int, error)) {
-			return runFactory(t, dynamicinformer.NewDynamicSharedInformerFactory(dynamic.NewForConfigOrDie(cfg), 0).ForResource(configMaps).Informer())
-		},
-	} {
+	for name, run := range damagedInformers {
 		t.Run(name, func(t *testing.T) {
 			s := &damagedServer{}
 			server := httptest.NewServer(s)

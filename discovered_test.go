@@ -2,10 +2,8 @@ package weir
 
 import (
 	"encoding/json"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"sync/atomic"
 	"testing"
 
@@ -86,54 +84,5 @@ func TestDiscoveredAgain(t *testing.T) {
 		if err := list(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-	}
-}
-
-// TestDiscoveredConnections: a source uses one connection to ask, any number of times, for a kind
-// that the server does not know, also through a Proxy. The requests after the server knows the kind
-// use one as well.
-func TestDiscoveredConnections(t *testing.T) {
-	var connections atomic.Int64
-	var known atomic.Bool
-	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		switch {
-		case !known.Load():
-			http.NotFound(w, r)
-		case r.URL.Path == "/apis/x.example/v1":
-			_, _ = w.Write([]byte(`{"kind":"APIResourceList","groupVersion":"x.example/v1","resources":[{"name":"gearing","kind":"Gear"}]}`))
-		case r.URL.Path != "/apis/x.example/v1/gearing":
-			t.Errorf("asked for %s", r.URL.Path)
-		}
-	}))
-	srv.EnableHTTP2 = true
-	srv.Config.ConnState = func(_ net.Conn, s http.ConnState) {
-		if s == http.StateNew {
-			connections.Add(1)
-		}
-	}
-	srv.StartTLS()
-	defer srv.Close()
-	cfg := &rest.Config{Host: srv.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true},
-		Proxy: func(*http.Request) (*url.URL, error) { return nil, nil }}
-	gvk := schema.GroupVersionKind{Group: "x.example", Version: "v1", Kind: "Gear"}
-	d, err := newDiscovered(cfg, gvk, source.Resource{Encoding: wire.JSON}, source.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.CloseIdleConnections()
-	for range 10 {
-		if _, err := d.List(t.Context(), source.ListOptions{}); !apierrors.IsNotFound(err) {
-			t.Fatal(err)
-		}
-	}
-	known.Store(true)
-	watch, err := d.Watch(t.Context(), source.WatchOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = watch.Close()
-	if n := connections.Load(); n != 1 {
-		t.Errorf("%d connections, want 1", n)
 	}
 }

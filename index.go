@@ -3,9 +3,8 @@ package weir
 import (
 	"fmt"
 	"reflect"
-	"unsafe"
 
-	"github.com/weirproject/weir/internal/core/source"
+	"github.com/weirproject/weir/internal/core/private"
 	"github.com/weirproject/weir/internal/core/store"
 	"github.com/weirproject/weir/internal/core/wire"
 )
@@ -18,7 +17,7 @@ type Index struct {
 	fn    func(object any) ([]string, error)
 	// Of fn: the type of its objects, and the function value from which it was made.
 	of    reflect.Type
-	value unsafe.Pointer
+	value private.Function
 }
 
 // ByLabel indexes objects by the value of a label. It reads the label from the bytes and decodes
@@ -48,7 +47,7 @@ func ByFunc[T Object](fn func(T) ([]string, error)) Index {
 	return Index{
 		fn:    func(object any) ([]string, error) { return fn(object.(T)) },
 		of:    reflect.TypeFor[T](),
-		value: source.FuncPointer(fn),
+		value: private.FunctionOf(fn),
 	}
 }
 

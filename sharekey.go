@@ -4,10 +4,9 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"unsafe"
 
 	"github.com/weirproject/weir/internal/core/checks"
-	"github.com/weirproject/weir/internal/core/source"
+	"github.com/weirproject/weir/internal/core/private"
 )
 
 // shareKey contains the options on which the users of one informer agree.
@@ -16,7 +15,7 @@ type shareKey struct {
 	objects string       // which objects
 	tuning  string       // how they are decoded, kept and requested
 	server  *ServerGroup
-	random  unsafe.Pointer // of ListWatch.Backoff.Random
+	random  private.Function // of ListWatch.Backoff.Random
 }
 
 // shareKeyOf returns the key of a user's options. The error wraps ErrInvalidOptions.
@@ -47,7 +46,7 @@ func shareKeyOf[T Object](f *Factory, opts Options) (shareKey, error) {
 	detects := opts.DetectMutation || checks.DetectMutations()
 	shares := opts.ShareDecoded && !opts.PrivateCopies && !detects
 	listWatch := opts.ListWatch
-	key.random, listWatch.Backoff.Random = source.FuncPointer(listWatch.Backoff.Random), nil
+	key.random, listWatch.Backoff.Random = private.FunctionOf(listWatch.Backoff.Random), nil
 	key.tuning = fmt.Sprintf("%t %t %d %d %d %d %#v", shares, detects, opts.DecodedBudget, opts.DecodedIdle, opts.LogBytes, opts.StopTimeout, listWatch)
 	return key, nil
 }

@@ -3,7 +3,6 @@ package weir
 import (
 	"context"
 	"reflect"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -23,6 +22,7 @@ var shares = map[string]struct {
 	options Options
 	shared  bool
 }{
+
 	"Name":           {Options{Name: "other"}, true},
 	"Resource":       {Options{Resource: schema.GroupVersionResource{Group: "g", Version: "v1", Resource: "pods"}}, false},
 	"Scheme":         {Options{Scheme: schemeOfOtherPods()}, false},
@@ -82,44 +82,6 @@ func TestSharedOptions(t *testing.T) {
 			t.Errorf("%s: shared with users of the zero value: %v", field.Name, got)
 		}
 	}
-}
-
-// TestSharedListWatch: each option of ListWatch and Backoff is part of the key.
-func TestSharedListWatch(t *testing.T) {
-	f := NewFactory(t.Context(), unreachable())
-	defer f.Shutdown()
-	seen := []*shared{acquired(t, f, Options{}).shared}
-	unlike := func(name string, opts Options) {
-		l, same := acquired(t, f, opts), acquired(t, f, opts)
-		if l.shared != same.shared {
-			t.Errorf("%s: two users of one value do not share an informer", name)
-		}
-		if slices.Contains(seen, l.shared) {
-			t.Errorf("%s is ignored", name)
-		}
-		seen = append(seen, l.shared)
-	}
-	var set func(v reflect.Value, with func(reflect.Value) Options, path string)
-	set = func(v reflect.Value, with func(reflect.Value) Options, path string) {
-		for _, field := range reflect.VisibleFields(v.Type()) {
-			value := reflect.New(v.Type()).Elem()
-			to := value.FieldByIndex(field.Index)
-			switch to.Kind() {
-			case reflect.Struct:
-				set(to, func(inner reflect.Value) Options { to.Set(inner); return with(value) }, path+"."+field.Name)
-				continue
-			case reflect.Func:
-				one := func() float64 { return 0 }
-				to.Set(reflect.ValueOf(one))
-			case reflect.Uint8:
-				to.SetUint(1)
-			default:
-				to.SetInt(1)
-			}
-			unlike(path+"."+field.Name, with(value))
-		}
-	}
-	set(reflect.ValueOf(ListWatch{}), func(v reflect.Value) Options { return Options{ListWatch: v.Interface().(ListWatch)} }, "ListWatch")
 }
 
 // TestSharedAlike: users whose options mean the same share an informer.
@@ -230,29 +192,6 @@ func TestSharedPrivateCopies(t *testing.T) {
 				t.Errorf("the other user sees %v, %v", again, err)
 			}
 		})
-	}
-}
-
-// TestSharedDecodedUnasked: a user with default options receives objects that share nothing, also
-// next to a user with ShareDecoded.
-func TestSharedDecodedUnasked(t *testing.T) {
-	f := NewFactory(t.Context(), unreachable())
-	defer f.Shutdown()
-	asked, unasked := acquired(t, f, Options{ShareDecoded: true}), acquired(t, f, Options{})
-	for l, want := range map[*SharedInformer[*corev1.Pod]]bool{asked: true, unasked: false} {
-		distinct := map[*corev1.Toleration]bool{}
-		for n := range 8 {
-			name := string(rune('a' + n))
-			put(t, l, name)
-			p, err := l.Get("d/" + name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			distinct[&p.Spec.Tolerations[0]] = true
-		}
-		if got := len(distinct) < 8; got != want {
-			t.Errorf("ShareDecoded %v: 8 objects have %d tolerations", want, len(distinct))
-		}
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unsafe"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	core "k8s.io/client-go/informers/core/v1"
@@ -16,12 +15,14 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/weirproject/weir"
+	"github.com/weirproject/weir/internal/core/private"
 )
 
-// ErrLayout is returned by Err, together with ErrForeignInformer, if the linked client-go lays out
-// its informers in a way that this package does not know. Factories and Adopt then return
-// client-go's own informers. The first factory, or the first call of Adopt, logs it.
-var ErrLayout = errors.New("clientgo: this version of client-go lays out its informers in another way")
+// ErrLayout is returned by Err, together with ErrForeignInformer, if this package cannot read the
+// private fields of client-go's informers: the linked client-go lays them out in a way that this
+// package does not know, or the program was built with the tag weir_safe. Factories and Adopt then
+// return client-go's own informers. The first factory, or the first call of Adopt, logs it.
+var ErrLayout = errors.New("clientgo: the fields of client-go's informers cannot be read")
 
 // informerFields are the arguments that a client-go informer was built from.
 type informerFields struct {
@@ -101,14 +102,10 @@ func unknownFields(inf any) (unknown []string) {
 	return unknown
 }
 
-// readField reads a private field, if it exists and has the expected type.
-func readField[T any](v reflect.Value, name string, to *T) bool {
-	f := v.FieldByName(name)
-	if !f.IsValid() || f.Type() != reflect.TypeFor[T]() || !f.CanAddr() {
-		return false
-	}
-	*to = *(*T)(unsafe.Pointer(f.UnsafeAddr()))
-	return true
+// readField sets to to the value of a field, if it can be read.
+func readField[T any](v reflect.Value, name string, to *T) (ok bool) {
+	*to, ok = private.Field[T](v, name)
+	return ok
 }
 
 // countHandlers returns the number of handlers of a client-go informer, or -1 if they cannot be

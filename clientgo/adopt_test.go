@@ -1,3 +1,5 @@
+//go:build !weir_safe
+
 package clientgo
 
 import (
@@ -10,10 +12,19 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/metadata"
+	metadatafake "k8s.io/client-go/metadata/fake"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
@@ -210,4 +221,107 @@ func TestGeneratedFactory(t *testing.T) {
 	}
 	cancel()
 	f.Shutdown()
+}
+
+// TestFactoriesByResourceForClients checks the dynamic and the metadata factory of a client, of a
+// wrapped config and a fake one.
+func TestFactoriesByResourceForClients(t *testing.T) {
+	cfg := serve(t, apiserver.Options{}).Config()
+	fill(t, cfg, configMap("one", "a", nil), configMap("two", "b", nil))
+	Wrap(cfg)
+	gvr := corev1.SchemeGroupVersion.WithResource("configmaps")
+	fakeDynamic := dynamicfake.NewSimpleDynamicClient(scheme.Scheme, configMap("one", "a", nil), configMap("two", "b", nil))
+	fakeObject := func(namespace, name string) runtime.Object {
+		return &metav1.PartialObjectMetadata{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		}
+	}
+	metadataScheme := metadatafake.NewTestScheme()
+	if err := metav1.AddMetaToScheme(metadataScheme); err != nil {
+		t.Fatal(err)
+	}
+	fakeMetadata := metadatafake.NewSimpleMetadataClient(metadataScheme, fakeObject("one", "a"), fakeObject("two", "b"))
+	type common interface {
+		Start(<-chan struct{})
+		ForResource(schema.GroupVersionResource) informers.GenericInformer
+		WaitForCacheSync(<-chan struct{}) map[schema.GroupVersionResource]bool
+		Shutdown()
+	}
+	for name, factory := range map[string]common{
+		"dynamic":        NewDynamicSharedInformerFactoryWithOptions(dynamic.NewForConfigOrDie(cfg), 0),
+		"metadata":       NewMetadataSharedInformerFactoryWithOptions(metadata.NewForConfigOrDie(cfg), 0),
+		"dynamic, fake":  NewDynamicSharedInformerFactoryWithOptions(fakeDynamic, 0),
+		"metadata, fake": NewMetadataSharedInformerFactoryWithOptions(fakeMetadata, 0),
+	} {
+		t.Run(name, func(t *testing.T) {
+			stop := make(chan struct{})
+			generic := factory.ForResource(gvr)
+			factory.Start(stop)
+			if !factory.WaitForCacheSync(stop)[gvr] {
+				t.Error("not synced")
+			}
+			if all, err := generic.Lister().List(labels.Everything()); err != nil || len(all) != 2 {
+				t.Errorf("%v, %v", all, err)
+			}
+			if Err(generic.Informer()) != nil {
+				t.Error("not an informer of ours that is current")
+			}
+			close(stop)
+			factory.Shutdown()
+		})
+	}
+}
+
+// reflectorsDescription runs an informer whose lists fail, and returns how the Reflector that its
+// watch error handler receives describes the listed objects. The default handler logs that.
+func reflectorsDescription(t *testing.T, inf cache.SharedIndexInformer) string {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var description string
+	if err := inf.SetWatchErrorHandlerWithContext(func(_ context.Context, r *cache.Reflector, err error) {
+		if cancel(); description == "" {
+			description = r.TypeDescription()
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	inf.RunWithContext(ctx)
+	return description
+}
+
+// TestReflectorsDescription checks that watch error handlers receive a description of the listed
+// objects: the informer's description, or else the example's type, as in client-go. An informer of
+// the metadata factory, which client-go does not describe, has its resource.
+func TestReflectorsDescription(t *testing.T) {
+	cfg := &rest.Config{Host: "http://server", Transport: notServed{}}
+	typed, byResource, partial := kubernetes.NewForConfigOrDie(cfg), dynamic.NewForConfigOrDie(cfg), metadata.NewForConfigOrDie(cfg)
+	described := func() cache.SharedIndexInformer {
+		return cache.NewSharedIndexInformerWithOptions(podsOf(cfg), &corev1.Pod{}, cache.SharedIndexInformerOptions{ObjectDescription: "my pods"})
+	}
+	for name, test := range map[string]struct {
+		ours, theirs cache.SharedIndexInformer
+		want         string
+	}{
+		"typed": {
+			NewSharedInformerFactoryWithOptions(typed, 0).Core().V1().ConfigMaps().Informer(),
+			informers.NewSharedInformerFactory(typed, 0).Core().V1().ConfigMaps().Informer(), "*v1.ConfigMap",
+		},
+		"dynamic": {
+			NewDynamicSharedInformerFactoryWithOptions(byResource, 0).ForResource(configMaps).Informer(),
+			dynamicinformer.NewDynamicSharedInformerFactory(byResource, 0).ForResource(configMaps).Informer(), "/v1, Resource=configmaps",
+		},
+		"metadata":  {ours: NewMetadataSharedInformerFactoryWithOptions(partial, 0).ForResource(configMaps).Informer(), want: "/v1, Resource=configmaps"},
+		"described": {Adopt(described()), described(), "my pods"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if test.theirs != nil {
+				if got := reflectorsDescription(t, test.theirs); got != test.want {
+					t.Errorf("client-go lists %s", got)
+				}
+			}
+			if got := reflectorsDescription(t, test.ours); got != test.want {
+				t.Errorf("lists %s, want %s", got, test.want)
+			}
+		})
+	}
 }

@@ -9,14 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
-	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/metadata"
-	metadatafake "k8s.io/client-go/metadata/fake"
 
 	"github.com/weirproject/weir/apiserver"
 )
@@ -88,55 +82,6 @@ func TestFactoriesByResource(t *testing.T) {
 			})
 			close(stop)
 			test.factory.Shutdown()
-		})
-	}
-}
-
-// TestFactoriesByResourceForClients checks the dynamic and the metadata factory of a client, of a
-// wrapped config and a fake one.
-func TestFactoriesByResourceForClients(t *testing.T) {
-	cfg := serve(t, apiserver.Options{}).Config()
-	fill(t, cfg, configMap("one", "a", nil), configMap("two", "b", nil))
-	Wrap(cfg)
-	gvr := corev1.SchemeGroupVersion.WithResource("configmaps")
-	fakeDynamic := dynamicfake.NewSimpleDynamicClient(scheme.Scheme, configMap("one", "a", nil), configMap("two", "b", nil))
-	fakeObject := func(namespace, name string) runtime.Object {
-		return &metav1.PartialObjectMetadata{
-			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		}
-	}
-	metadataScheme := metadatafake.NewTestScheme()
-	if err := metav1.AddMetaToScheme(metadataScheme); err != nil {
-		t.Fatal(err)
-	}
-	fakeMetadata := metadatafake.NewSimpleMetadataClient(metadataScheme, fakeObject("one", "a"), fakeObject("two", "b"))
-	type common interface {
-		Start(<-chan struct{})
-		ForResource(schema.GroupVersionResource) informers.GenericInformer
-		WaitForCacheSync(<-chan struct{}) map[schema.GroupVersionResource]bool
-		Shutdown()
-	}
-	for name, factory := range map[string]common{
-		"dynamic":        NewDynamicSharedInformerFactoryWithOptions(dynamic.NewForConfigOrDie(cfg), 0),
-		"metadata":       NewMetadataSharedInformerFactoryWithOptions(metadata.NewForConfigOrDie(cfg), 0),
-		"dynamic, fake":  NewDynamicSharedInformerFactoryWithOptions(fakeDynamic, 0),
-		"metadata, fake": NewMetadataSharedInformerFactoryWithOptions(fakeMetadata, 0),
-	} {
-		t.Run(name, func(t *testing.T) {
-			stop := make(chan struct{})
-			generic := factory.ForResource(gvr)
-			factory.Start(stop)
-			if !factory.WaitForCacheSync(stop)[gvr] {
-				t.Error("not synced")
-			}
-			if all, err := generic.Lister().List(labels.Everything()); err != nil || len(all) != 2 {
-				t.Errorf("%v, %v", all, err)
-			}
-			if Err(generic.Informer()) != nil {
-				t.Error("not an informer of ours that is current")
-			}
-			close(stop)
-			factory.Shutdown()
 		})
 	}
 }

@@ -234,3 +234,10 @@ func TestNoWatchErrorHandler(t *testing.T) {
 		})
 	}
 }
+
+// notServed is a transport to a server that has no such resource.
+type notServed struct{}
+
+func (notServed) RoundTrip(req *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusNotFound, Header: http.Header{}, Body: http.NoBody, Request: req}, nil
+}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-	"unsafe"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -153,7 +152,7 @@ func (f *finalStates) close() {
 func (f *finalStates) footprint() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return int64(f.bytes) + int64(cap(f.states))*int64(unsafe.Sizeof(finalState{}))
+	return int64(f.bytes) + int64(cap(f.states))*int64(reflect.TypeFor[finalState]().Size())
 }
 
 // decode returns the value of the state. The caller owns it if the state has bytes or PrivateCopies

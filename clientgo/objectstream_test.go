@@ -15,69 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes/fake"
-	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 )
-
-// TestFakeClientset checks that handlers receive each change in order and none twice, although a
-// fake clientset sets no resourceVersions.
-func TestFakeClientset(t *testing.T) {
-	for name, make := range bothConstructors {
-		t.Run(name, func(t *testing.T) {
-			ctx := context.Background()
-			first := pod("a", "1")
-			first.TypeMeta = metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}
-			client, opened := fake.NewClientset(first), newWatches()
-			client.PrependWatchReactor("pods", func(a clienttesting.Action) (bool, watch.Interface, error) {
-				w, err := client.Tracker().Watch(a.GetResource(), a.GetNamespace())
-				opened <- struct{}{}
-				return true, w, err
-			})
-			inf := informers.NewSharedInformerFactory(client, 0).Core().V1().Pods().Informer()
-			if name == "weir" {
-				fields, ok := fieldsOf(inf)
-				if !ok {
-					t.Fatal("cannot be taken apart")
-				}
-				inf = make(fields.lw, fields.example, fields.resync, fields.indexers)
-			}
-			calls := newRecorder()
-			if _, err := inf.AddEventHandler(calls); err != nil {
-				t.Fatal(err)
-			}
-			stop := run(t, inf)
-			synced(t, inf.HasSyncedChecker())
-			calls.waitCount(t, 1)
-			opened.wait(t)
-			pods := client.CoreV1().Pods("d")
-			for v := 2; v < 6; v++ {
-				if _, err := pods.Update(ctx, pod("a", strconv.Itoa(v)), metav1.UpdateOptions{}); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if _, err := pods.Create(ctx, pod("b", "1"), metav1.CreateOptions{}); err != nil {
-				t.Fatal(err)
-			}
-			if err := pods.Delete(ctx, "a", metav1.DeleteOptions{}); err != nil {
-				t.Fatal(err)
-			}
-			calls.waitCount(t, 7)
-			versions := strings.NewReplacer("@1 ", "@ ", "@2 ", "@ ", "@3 ", "@ ", "@4 ", "@ ", "@5 ", "@ ", "@6 ", "@ ")
-			var got []string
-			for _, line := range calls.all() {
-				got = append(got, versions.Replace(line))
-			}
-			want := "add d/a@ v=1 initial|update d/a@ v=1 -> d/a@ v=2|update d/a@ v=2 -> d/a@ v=3|update d/a@ v=3 -> d/a@ v=4|" +
-				"update d/a@ v=4 -> d/a@ v=5|add d/b@ v=1|delete d/a@ v=5"
-			if all := strings.Join(got, "|"); all != want {
-				t.Errorf("told\n%s\nwant\n%s", all, want)
-			}
-			stop()
-		})
-	}
-}
 
 // TestHeldObjects checks that returned objects are stored as bytes if the encoding loses nothing,
 // and as values otherwise.

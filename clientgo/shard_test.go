@@ -118,35 +118,6 @@ func eventually(t *testing.T, cond func() bool) {
 	}
 }
 
-// TestFactoryOfShard checks that all informers of a factory have its shard, for any order of its
-// options.
-func TestFactoryOfShard(t *testing.T) {
-	server := serve(t, apiserver.Options{Pods: 200})
-	n := 0
-	for i := range 2 {
-		shard := WithShard(weir.Shard{Index: i, Count: 2})
-		for _, opts := range [][]Option{{shard, WithOptions(Options{ShareDecoded: true})}, {WithOptions(Options{Shard: weir.Shard{Index: 4, Count: 9}}), shard}} {
-			f, err := NewSharedInformerFactory(server.Config(), 0, opts...)
-			if err != nil {
-				t.Fatal(err)
-			}
-			ctx, cancel := context.WithCancel(t.Context())
-			pods := f.Core().V1().Pods().Informer()
-			f.StartWithContext(ctx)
-			synced(t, pods.HasSyncedChecker())
-			held := len(pods.GetStore().ListKeys())
-			if n += held; held < 60 || held > 140 {
-				t.Errorf("shard %d of 2 has %d of 200", i, held)
-			}
-			cancel()
-			f.Shutdown()
-		}
-	}
-	if n != 400 {
-		t.Errorf("the shards have %d objects, two times over", n)
-	}
-}
-
 // TestShardRefused checks that an invalid shard panics with the reason.
 func TestShardRefused(t *testing.T) {
 	defer func() {

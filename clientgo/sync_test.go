@@ -11,7 +11,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -22,77 +21,6 @@ import (
 	"github.com/weirproject/weir/internal/core/reflector"
 	"github.com/weirproject/weir/internal/core/source"
 )
-
-// TestErr checks that Err and WaitForSync report what keeps an informer from being current, through
-// a generated factory's wrapper too, and that Err returns nil afterwards.
-func TestErr(t *testing.T) {
-	t.Parallel()
-	faults := &apiserver.Faults{}
-	server := serve(t, apiserver.Options{Pods: 3, Faults: faults})
-	remove := faults.Add(apiserver.Rule{
-		Match: apiserver.Match("list", "pods"),
-		Err:   apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("no")),
-	})
-	factory, err := NewSharedInformerFactory(server.Config(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	inf := factory.Core().V1().Pods().Informer()
-	if err := Err(inf); err != nil {
-		t.Errorf("before the start: %v", err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer factory.Shutdown()
-	defer cancel()
-	factory.StartWithContext(ctx)
-	long, end := context.WithTimeout(ctx, waitTimeout)
-	defer end()
-	i, err := informerOf(inf)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := i.engine.WaitFor(long, func() bool { return Err(inf) != nil }); err != nil {
-		t.Fatalf("no error is reported: %v", err)
-	}
-	short, end := context.WithTimeout(ctx, 50*time.Millisecond)
-	defer end()
-	err = WaitForSync(short, inf, factory.Core().V1().Nodes().Informer())
-	if !errors.Is(err, reflector.ErrForbidden) || !apierrors.IsForbidden(Err(inf)) || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("the wait says %v, Err %v", err, Err(inf))
-	}
-	remove()
-	if err := WaitForSync(long, inf); err != nil || !inf.HasSynced() {
-		t.Errorf("the wait says %v, HasSynced %v", err, inf.HasSynced())
-	}
-	if err := i.engine.WaitFor(long, func() bool { return Err(inf) == nil }); err != nil {
-		t.Errorf("Err stays %v: %v", Err(inf), err)
-	}
-}
-
-// TestErrOfOthers checks that Err and WaitForSync report foreign informers, and that WaitForSync
-// does not wait for one that has stopped.
-func TestErrOfOthers(t *testing.T) {
-	theirs := cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, nil)
-	if err := Err(theirs); !errors.Is(err, ErrForeignInformer) || errors.Is(err, ErrLayout) {
-		t.Errorf("client-go's: %v", err)
-	}
-	if err := Err(nil); !errors.Is(err, ErrForeignInformer) {
-		t.Errorf("nil: %v", err)
-	}
-	if err := WaitForSync(t.Context(), theirs); !errors.Is(err, ErrForeignInformer) {
-		t.Errorf("waiting for client-go's: %v", err)
-	}
-	if err := WaitForSync(t.Context()); err != nil {
-		t.Errorf("waiting for nothing: %v", err)
-	}
-	stopped := NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, nil)
-	over, cancel := context.WithCancel(t.Context())
-	cancel()
-	stopped.RunWithContext(over)
-	if err := WaitForSync(t.Context(), stopped); err == nil {
-		t.Error("synced though it never ran")
-	}
-}
 
 // TestWaitForSyncContext checks that the wait for HasSynced returns the context's error and its
 // cause.

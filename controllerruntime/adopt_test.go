@@ -1,12 +1,16 @@
+//go:build !weir_safe
+
 package controllerruntime_test
 
 import (
 	"errors"
+	"net/http"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -62,5 +66,31 @@ func TestNewInformerOfTheProgram(t *testing.T) {
 				t.Errorf("%v, %v", p.Labels, err)
 			}
 		})
+	}
+}
+
+// TestNewCacheLeavesAlone checks that NewCache changes neither the config nor the client that it
+// receives, and keeps a NewInformer that is set.
+func TestNewCacheLeavesAlone(t *testing.T) {
+	s := newSetup(t, builders[0])
+	s.create(pod("a", "1"))
+	cfg := rest.CopyConfig(s.cfg)
+	given := &http.Client{}
+	asked := 0
+	o := cache.Options{HTTPClient: given, Scheme: s.scheme}
+	o.NewInformer = func(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+		asked++
+		return toolscache.NewSharedIndexInformer(lw, example, resync, indexers)
+	}
+	c, err := controllerruntime.NewCache()(cfg, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.start(c)
+	if got := s.listed(c); len(got) != 1 || asked != 1 {
+		t.Errorf("%v, asked %d times", got, asked)
+	}
+	if given.Transport != nil || cfg.WrapTransport != nil {
+		t.Error("what was given has been changed")
 	}
 }

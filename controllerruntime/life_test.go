@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
@@ -211,32 +210,6 @@ func TestNewCacheErrors(t *testing.T) {
 	}
 	if _, err := build(&rest.Config{Host: "http://127.0.0.1:1", TLSClientConfig: rest.TLSClientConfig{CAFile: "/nothing"}}, cache.Options{}); err == nil {
 		t.Error("a config that makes no client is no error")
-	}
-}
-
-// TestNewCacheLeavesAlone checks that NewCache changes neither the config nor the client that it
-// receives, and keeps a NewInformer that is set.
-func TestNewCacheLeavesAlone(t *testing.T) {
-	s := newSetup(t, builders[0])
-	s.create(pod("a", "1"))
-	cfg := rest.CopyConfig(s.cfg)
-	given := &http.Client{}
-	asked := 0
-	o := cache.Options{HTTPClient: given, Scheme: s.scheme}
-	o.NewInformer = func(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
-		asked++
-		return toolscache.NewSharedIndexInformer(lw, example, resync, indexers)
-	}
-	c, err := controllerruntime.NewCache()(cfg, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.start(c)
-	if got := s.listed(c); len(got) != 1 || asked != 1 {
-		t.Errorf("%v, asked %d times", got, asked)
-	}
-	if given.Transport != nil || cfg.WrapTransport != nil {
-		t.Error("what was given has been changed")
 	}
 }
 

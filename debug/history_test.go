@@ -21,7 +21,6 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
-	"github.com/weirproject/weir/clientgo"
 	"github.com/weirproject/weir/internal/core/engine"
 )
 
@@ -183,44 +182,6 @@ func (l *looking) expectUpdate(s *corev1.Secret, want ...string) {
 	}
 	if !slices.Equal(got.Lines, want) {
 		l.t.Errorf("got %q, want %q", got.Lines, want)
-	}
-}
-
-// TestHistoryOfSecretMetadata: metadata does not state its object's kind, so it is hidden like a
-// Secret's.
-func TestHistoryOfSecretMetadata(t *testing.T) {
-	resource := corev1.SchemeGroupVersion.WithResource("secrets")
-	for name, begin := range map[string]func(*testing.T, *rest.Config) (run, synced func(context.Context) error){
-		"typed API": func(t *testing.T, cfg *rest.Config) (run, synced func(context.Context) error) {
-			inf, err := weir.NewInformer[*metav1.PartialObjectMetadata](cfg, weir.Options{Resource: resource})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return inf.Run, inf.WaitForSync
-		},
-		"drop-in": func(t *testing.T, cfg *rest.Config) (run, synced func(context.Context) error) {
-			factory, err := clientgo.NewMetadataSharedInformerFactory(cfg, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return dropIn(factory.ForResource(resource).Informer())
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			l := newLooking(t)
-			s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s", Annotations: map[string]string{"k": secret}}}
-			s, err := l.client.CoreV1().Secrets("default").Create(t.Context(), s, metav1.CreateOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			run, synced := begin(t, l.config)
-			untilEnd(t, run, synced)
-			if i := newReport(time.Now()).Informers[0]; i.APIVersion != "v1" || i.Kind != "" || i.Resource != "secrets" {
-				t.Errorf("shown as %q %q of %q", i.APIVersion, i.Kind, i.Resource)
-			}
-			s.Labels, s.Annotations = map[string]string{"app": "web"}, map[string]string{"k": secret + "!", "new": secret}
-			l.expectUpdate(s, "~ metadata.annotations.k: (hidden), differs", "+ metadata.annotations.new: (hidden)", "+ metadata.labels.app: web")
-		})
 	}
 }
 

@@ -140,12 +140,6 @@ func TestClientGoDynamic(t *testing.T) {
 	informertest.Run(t, informertest.Rig{Name: "client-go 0.37, LIST, unstructured", New: clientGoDynamic, Fails: fails})
 }
 
-func TestDropInDynamic(t *testing.T) {
-	fails := maps.Clone(dropInFails)
-	maps.Copy(fails, dynamicFails)
-	informertest.Run(t, informertest.Rig{Name: "weir as a drop-in, unstructured", New: dropInDynamic, Fails: fails})
-}
-
 // dropInMetadata is Weir's informer of metadata.
 func dropInMetadata(cfg *rest.Config, o informertest.Options) (informertest.Informer, error) {
 	if o.ListerWatcher != nil {
@@ -189,10 +183,4 @@ func TestClientGoMetadata(t *testing.T) {
 	fails := maps.Clone(clientGoFails)
 	maps.Copy(fails, metadataFails)
 	informertest.Run(t, informertest.Rig{Name: "client-go 0.37, LIST, metadata", New: clientGoMetadata, Fails: fails})
-}
-
-func TestDropInMetadata(t *testing.T) {
-	fails := maps.Clone(dropInFails)
-	maps.Copy(fails, metadataFails)
-	informertest.Run(t, informertest.Rig{Name: "weir as a drop-in, metadata", New: dropInMetadata, Fails: fails})
 }

@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"unsafe"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/weirproject/weir/internal/core/views"
 	"github.com/weirproject/weir/internal/core/wire"
 	"github.com/weirproject/weir/internal/testing/podsim"
 )
@@ -233,7 +233,7 @@ func TestKindsAreShared(t *testing.T) {
 		return value.(*corev1.Pod)
 	}
 	a, b := decoded(), decoded()
-	if unsafe.StringData(a.Kind) != unsafe.StringData(b.Kind) || unsafe.StringData(a.APIVersion) != unsafe.StringData(b.APIVersion) {
+	if !views.Same(a.Kind, b.Kind) || !views.Same(a.APIVersion, b.APIVersion) {
 		t.Error("two objects have strings of their own")
 	}
 	encode := func(p *corev1.Pod) func() { return func() { c.Encode(p) } }

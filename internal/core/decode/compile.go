@@ -1,8 +1,9 @@
+//go:build !weir_safe
+
 package decode
 
 import (
 	"reflect"
-	"strings"
 	"unsafe"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -11,13 +12,6 @@ import (
 
 	"github.com/weirproject/weir/internal/core/wire"
 )
-
-// trusted are the packages whose protobuf tags have the meaning that this package assumes. Tests
-// compare all of their types.
-var trusted = []string{"k8s.io/api/", "k8s.io/apimachinery/"}
-
-// maxNumber bounds the numbers of fields, and so the tables.
-const maxNumber = 1 << 10
 
 // compiler builds the messages of a type and of the types in it. A type may contain itself.
 type compiler struct {
@@ -65,22 +59,6 @@ func (c *compiler) message(t reflect.Type) (*message, bool) {
 		m.tokenFields = append(m.tokenFields, tokenField{f.message, f.index, f.kind, f.wireType, f.shareable})
 	}
 	return m, len(m.fields) > 0
-}
-
-func isTrusted(t reflect.Type) bool {
-	for _, prefix := range trusted {
-		if strings.HasPrefix(t.PkgPath(), prefix) {
-			return true
-		}
-	}
-	return false
-}
-
-// FieldNumber returns the field number of an exported field of a struct. ok is false if it has
-// none, or one of maxNumber or more.
-func FieldNumber(f reflect.StructField) (number int, ok bool) {
-	n, _ := wire.FieldNumber(f)
-	return int(n), n > 0 && n < maxNumber && f.IsExported()
 }
 
 // field chooses how to decode a field of a Go type.

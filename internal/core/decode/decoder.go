@@ -2,8 +2,8 @@ package decode
 
 import (
 	"reflect"
+	"strings"
 	"sync"
-	"unsafe"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -19,11 +19,7 @@ type Message interface {
 type Decoder struct {
 	goType   reflect.Type // the struct
 	typeMeta int          // the index of its TypeMeta, or -1
-	once     sync.Once    // compile
-	message  *message     // nil: objects are left to Unmarshal
-	fields   []*field     // by index: the fields of the struct and of all structs in it
-	shapes   shapes
-	plans    *plans // set by compile
+	tables                // by which objects are decoded
 
 	keeperOnce sync.Once
 	keeper     keeper // set by the first Keeps
@@ -63,25 +59,6 @@ func (d *Decoder) TypeMeta(value any) *metav1.TypeMeta {
 	return reflect.ValueOf(value).Elem().Field(d.typeMeta).Addr().Interface().(*metav1.TypeMeta)
 }
 
-// compile builds the tables, some 200 KB for a pod. It runs when the first object is decoded,
-// because many informers never decode one.
-func (d *Decoder) compile() {
-	c := compiler{messages: map[reflect.Type]*message{}, boxing: boxing(d.goType)}
-	if m, ok := c.message(d.goType); ok && len(c.fields) < maxFields { // else the type is unusual
-		d.message, d.fields, d.plans = m, c.fields, new(plans)
-		for i := range m.fields {
-			if f := &m.fields[i]; f.kind == inside {
-				f.clone = clonerOf(f.goType)
-			}
-		}
-	}
-}
-
-func (d *Decoder) tokenize(s *scratch, raw []byte) bool {
-	s.raw, s.fields, s.making, s.print, s.unusual = raw, d.fields, -1, 0, false
-	return len(raw) <= maxSize && d.message.tokenize(s, 0, len(raw), maxDepth)
-}
-
 // Decode decodes raw into a new value and returns a pointer to it. It keeps nothing of raw. The
 // caller may modify the value. The error is that of the type's Unmarshal.
 func (d *Decoder) Decode(raw []byte) (any, error) { return d.value(raw, false, nil) }
@@ -98,14 +75,8 @@ func (d *Decoder) DecodeOver(raw []byte, prepare func(value any)) (any, error) {
 }
 
 func (d *Decoder) value(raw []byte, sharing bool, prepare func(value any)) (any, error) {
-	if d.once.Do(d.compile); d.message != nil {
-		s := scratches.Get().(*scratch)
-		s.sharing, s.prepare = sharing, prepare
-		p, ok := d.decode(s, raw)
-		s.release()
-		if ok {
-			return reflect.NewAt(d.goType, p).Interface(), nil
-		}
+	if value, ok := d.decodeByTables(raw, sharing, prepare); ok {
+		return value, nil
 	}
 	object := reflect.New(d.goType).Interface()
 	if prepare != nil {
@@ -117,33 +88,38 @@ func (d *Decoder) value(raw []byte, sharing bool, prepare func(value any)) (any,
 	return object, nil
 }
 
-func (d *Decoder) decode(s *scratch, raw []byte) (unsafe.Pointer, bool) {
-	private := !s.sharing && s.prepare == nil
-	if private {
-		if image, ok := d.decodeLikeOthers(s, raw); ok {
-			return image, true
-		}
+// DecodeVersions decodes two versions of an object like [Decoder.Decode]. It costs less than two
+// calls, because the later version is usually copied from the earlier one. The two values share
+// only strings.
+func (d *Decoder) DecodeVersions(was, is []byte) (old, fresh any, err error) {
+	if old, fresh, ok := d.decodeVersionsByTables(was, is); ok {
+		return old, fresh, nil
 	}
-	if !d.tokenize(s, raw) {
-		return nil, false
+	if old, err = d.Decode(was); err == nil {
+		fresh, err = d.Decode(is)
 	}
-	if private {
-		return d.decodeByPlan(s)
-	}
-	d.allocate(s)
-	if s.prepare != nil {
-		s.prepare(reflect.NewAt(d.goType, s.image).Interface())
-	}
-	return s.image, s.decode(s.image, s.tokens)
+	return old, fresh, err
 }
 
-// allocate returns memory for the object. If its shape is known, that includes memory for its
-// slices and pointers.
-func (d *Decoder) allocate(s *scratch) unsafe.Pointer {
-	if s.shape = d.shapes.find(d.goType, s); s.shape != nil {
-		s.image = reflect.New(s.shape.goType).UnsafePointer()
-	} else {
-		s.image = reflect.New(d.goType).UnsafePointer()
+// maxNumber bounds the numbers of fields, and so the tables.
+const maxNumber = 1 << 10
+
+// FieldNumber returns the field number of an exported field of a struct. ok is false if it has
+// none, or one of maxNumber or more.
+func FieldNumber(f reflect.StructField) (number int, ok bool) {
+	n, _ := wire.FieldNumber(f)
+	return int(n), n > 0 && n < maxNumber && f.IsExported()
+}
+
+// trusted are the packages whose protobuf tags have the meaning that this package assumes. Tests
+// compare all of their types.
+var trusted = []string{"k8s.io/api/", "k8s.io/apimachinery/"}
+
+func isTrusted(t reflect.Type) bool {
+	for _, prefix := range trusted {
+		if strings.HasPrefix(t.PkgPath(), prefix) {
+			return true
+		}
 	}
-	return s.image
+	return false
 }

@@ -1,29 +1,11 @@
+//go:build !weir_safe
+
 package decode
 
 import (
 	"bytes"
-	"reflect"
 	"unsafe"
 )
-
-// DecodeVersions decodes two versions of an object like [Decoder.Decode]. It costs less than two
-// calls, because the later version is usually copied from the earlier one. The two values share
-// only strings.
-func (d *Decoder) DecodeVersions(was, is []byte) (old, fresh any, err error) {
-	if d.once.Do(d.compile); d.message != nil {
-		s := scratches.Get().(*scratch)
-		s.sharing, s.prepare = false, nil
-		before, after, ok := d.decodeVersions(s, was, is)
-		s.release()
-		if ok {
-			return reflect.NewAt(d.goType, before).Interface(), reflect.NewAt(d.goType, after).Interface(), nil
-		}
-	}
-	if old, err = d.Decode(was); err == nil {
-		fresh, err = d.Decode(is)
-	}
-	return old, fresh, err
-}
 
 // decodeVersions decodes both versions. ok is false if they must be decoded one by one.
 func (d *Decoder) decodeVersions(s *scratch, was, is []byte) (before, after unsafe.Pointer, ok bool) {

@@ -1,11 +1,11 @@
 package pack
 
 import (
+	"reflect"
 	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
-	"unsafe"
 )
 
 // maxLoaded limits the bytes of bases that are kept unpacked, with their indexes, until two garbage
@@ -51,7 +51,7 @@ type unpacked struct {
 
 // loadedBytes returns the bytes that the base uses while it is kept unpacked, including its index.
 func (b *base) loadedBytes() int {
-	return b.size + int(unsafe.Sizeof(unpacked{})+unsafe.Sizeof(index{}))
+	return b.size + int(reflect.TypeFor[unpacked]().Size()+reflect.TypeFor[index]().Size())
 }
 
 // unpackSibling appends to dst the object, of size bytes, that was packed against the base.

@@ -2,14 +2,15 @@ package pack
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
-	"unsafe"
 
 	"github.com/klauspost/compress/s2"
 
 	"github.com/weirproject/weir/internal/core/pack/entropy"
+	"github.com/weirproject/weir/internal/core/views"
 )
 
 // ErrCorrupt is returned for bytes that this dictionary did not pack.
@@ -141,7 +142,7 @@ func (d *Dictionary) pack(dst, raw []byte, fast bool) []byte {
 // Unpack unpacks packed and appends its size raw bytes to dst. It returns dst and ErrCorrupt if d
 // did not create packed. It does not keep packed.
 func (d *Dictionary) Unpack(dst []byte, packed string, size int) ([]byte, error) {
-	bytes := unsafe.Slice(unsafe.StringData(packed), len(packed)) // read only
+	bytes := views.Bytes(packed)
 	if d == nil {
 		return append(dst, bytes...), nil
 	}
@@ -184,5 +185,5 @@ func (d *Dictionary) footprint() int64 {
 	if d == nil {
 		return 0
 	}
-	return int64(cap(d.content)) + int64(unsafe.Sizeof(*d.model))
+	return int64(cap(d.content)) + int64(reflect.TypeFor[entropy.Model]().Size())
 }

@@ -2,7 +2,8 @@ package pack
 
 import (
 	"encoding/binary"
-	"unsafe"
+
+	"github.com/weirproject/weir/internal/core/views"
 )
 
 const (
@@ -121,8 +122,7 @@ func (p *patcher) move(at, place int) (_, n int) {
 // ApplyPatch appends to dst the object of size bytes that a patch creates from base. It returns dst
 // and ErrCorrupt if AppendPatch did not create the patch for the base. It keeps nothing of either.
 func ApplyPatch(dst, base []byte, patch string, size int) ([]byte, error) {
-	// The patch is only read.
-	out, ok := decodeBlock(dst, base, unsafe.Slice(unsafe.StringData(patch), len(patch)), size)
+	out, ok := decodeBlock(dst, base, views.Bytes(patch), size)
 	if !ok {
 		return dst, ErrCorrupt
 	}

@@ -5,8 +5,9 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
-	"unsafe"
 	"weak"
+
+	"github.com/weirproject/weir/internal/core/views"
 )
 
 const (
@@ -53,13 +54,11 @@ type siblings struct {
 
 // candidate is an object of a group without a base, and may become its base.
 type candidate struct {
-	name     uint64 // of the object: its own versions are not siblings
-	dict     *Dictionary
-	packed   weak.Pointer[byte]
-	length   int
-	size     int
-	misses   int32
-	replaced bool // the object has another version, or was deleted
+	name   uint64 // of the object: its own versions are not siblings
+	dict   *Dictionary
+	packed views.WeakString
+	size   int
+	misses int32
 }
 
 func newSiblings() *siblings {
@@ -89,14 +88,14 @@ func (k *siblings) find(group uint64, object string, held bool) (d *Dictionary, 
 	if !ok || held || f.name == k.hash(object) {
 		return nil, false
 	}
-	p := f.packed.Value()
-	if p == nil || f.replaced {
+	packed, ok := f.packed.Value()
+	if !ok {
 		delete(k.candidates, group)
 		return nil, false
 	}
 	return &Dictionary{base: &base{
 		cache: k.cache, codes: k.learner.codes.Load(), id: k.ids.Add(1),
-		dict: f.dict, packed: unsafe.String(p, f.length), size: f.size, counts: new(counts),
+		dict: f.dict, packed: packed, size: f.size, counts: new(counts),
 	}}, true
 }
 
@@ -180,7 +179,7 @@ func (k *siblings) miss(group uint64, d *Dictionary, fresh bool) {
 
 // note records an object that may become the base of its group.
 func (k *siblings) note(n Name, d *Dictionary, packed string, size int) {
-	if size > maxSibling || len(packed) < 2 { // the runtime's one-byte strings cannot be weak
+	if size > maxSibling || len(packed) < 2 { // a WeakString has two bytes or more
 		return
 	}
 	group := k.hash(n.Group)
@@ -190,14 +189,13 @@ func (k *siblings) note(n Name, d *Dictionary, packed string, size int) {
 		return
 	}
 	// An old candidate remains while it is in memory, because replacing it costs time.
-	if f, ok := k.candidates[group]; ok && f.packed.Value() != nil {
+	if _, ok := k.candidates[group].packed.Value(); ok {
 		return
 	}
 	if k.candidates == nil || len(k.candidates) >= maxCandidates {
 		k.candidates = map[uint64]candidate{}
 	}
-	p := weak.Make(unsafe.StringData(packed))
-	k.candidates[group] = candidate{name: k.hash(n.Object), dict: d, packed: p, length: len(packed), size: size}
+	k.candidates[group] = candidate{name: k.hash(n.Object), dict: d, packed: views.MakeWeakString(packed), size: size}
 }
 
 // release records that an object is no longer stored as packed. It then does not become a base; if
@@ -206,16 +204,15 @@ func (k *siblings) release(n Name, packed string) {
 	if len(packed) == 0 {
 		return
 	}
-	group, p := k.hash(n.Group), unsafe.StringData(packed)
+	group := k.hash(n.Group)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if d := k.groups[group].Value(); d != nil {
-		if unsafe.StringData(d.base.packed) == p {
+		if views.Same(d.base.packed, packed) {
 			k.pin(d.base)
 		}
-	} else if f, ok := k.candidates[group]; ok && f.packed.Value() == p {
-		f.replaced = true
-		k.candidates[group] = f
+	} else if is, ok := k.candidates[group].packed.Value(); ok && views.Same(is, packed) {
+		delete(k.candidates, group)
 	}
 }
 

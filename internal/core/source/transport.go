@@ -18,6 +18,8 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
+
+	"github.com/weirproject/weir/internal/core/private"
 )
 
 // listTransport chooses the HTTP client of LISTs. Its own client uses HTTP/1.1, on connections
@@ -131,8 +133,8 @@ type transportKey struct {
 	caFile, certFile, keyFile, caData, certData, keyData string
 	// getCert is a credential plugin's.
 	getCert *transport.GetCertHolder
-	// proxy and dial are addresses of functions. A transport refers to its functions, so no others
-	// have these addresses. A collected transport is not found any more.
+	// proxy and dial are the numbers of functions. A transport refers to its functions, so no others
+	// have these numbers. A collected transport is not found any more.
 	proxy, dial uintptr
 }
 
@@ -147,7 +149,7 @@ func transportKeyOf(cfg *rest.Config, conf *transport.Config) transportKey {
 		caFile: tls.CAFile, certFile: tls.CertFile, keyFile: tls.KeyFile,
 		caData: string(tls.CAData), certData: string(tls.CertData), keyData: string(tls.KeyData),
 		getCert: tls.GetCertHolder,
-		proxy:   uintptr(FuncPointer(cfg.Proxy)), dial: uintptr(FuncPointer(cfg.Dial)),
+		proxy:   private.FunctionOf(cfg.Proxy).Number(), dial: private.FunctionOf(cfg.Dial).Number(),
 	}
 }
 

@@ -3,8 +3,8 @@ package store
 import (
 	"hash/maphash"
 	"sync"
-	"unsafe"
 
+	"github.com/weirproject/weir/internal/core/views"
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
@@ -216,7 +216,7 @@ next:
 // applyOps changes the indexes for p. The caller holds the store's lock.
 func (b *batch) applyOps(s *Store, p *pending) {
 	for _, op := range b.ops[p.from:p.to] {
-		value := unsafe.String(unsafe.SliceData(b.arena[op.span.from:]), op.span.to-op.span.from)
+		value := views.String(b.arena[op.span.from:op.span.to])
 		if x := s.byteIndexes.indexes[op.index]; op.add {
 			x.add(value, p.key)
 		} else {

@@ -2,10 +2,10 @@ package store
 
 import (
 	"fmt"
-	"reflect"
 	"sync/atomic"
-	"unsafe"
 	"weak"
+
+	"github.com/weirproject/weir/internal/core/views"
 )
 
 // decodedEntry is an object's decoded value in the cache. At first only a weak pointer holds it, so
@@ -53,39 +53,34 @@ func (d *decodedEntry) load() (box *decodedBox, held bool) {
 	if box = d.strong.Load(); box != nil {
 		return box, true
 	}
-	box, _ = d.weak.get()
-	return box, false
+	return d.weak.get(), false
 }
 
-// weakValue is a weak pointer to what Config.Decode returned. If that is a pointer, weakValue
-// points to what it points to, not to a wrapping. So everybody gets the same decoded object as long
-// as anybody keeps it.
+// weakValue is a weak pointer to the result of Config.Decode. If the result is a pointer, weakValue
+// points to what that points to, so all callers receive the same decoded object as long as one of
+// them keeps it. Otherwise it points to the box.
 type weakValue struct {
-	ptr weak.Pointer[byte]
-	typ reflect.Type // of the value; nil: ptr is to a decodedBox
+	value views.WeakValue
+	box   weak.Pointer[decodedBox]
 }
 
 func makeWeak(box *decodedBox) weakValue {
-	v := reflect.ValueOf(box.value)
-	if v.Kind() == reflect.Pointer && !v.IsNil() && v.Type().Elem().Size() > 0 {
-		return weakValue{weak.Make((*byte)(v.UnsafePointer())), v.Type()}
+	if value, ok := views.MakeWeakValue(box.value); ok {
+		return weakValue{value: value}
 	}
-	return weakValue{ptr: weak.Make((*byte)(unsafe.Pointer(box)))}
+	return weakValue{box: weak.Make(box)}
 }
 
-func (w weakValue) get() (*decodedBox, bool) {
-	p := unsafe.Pointer(w.ptr.Value())
-	switch {
-	case p == nil:
-		return nil, false
-	case w.typ == nil:
-		return (*decodedBox)(p), true
+// get returns the value in a box, or nil if it was collected.
+func (w weakValue) get() *decodedBox {
+	if value := w.value.Value(); value != nil {
+		return &decodedBox{value: value}
 	}
-	return &decodedBox{value: reflect.NewAt(w.typ.Elem(), p).Interface()}, true
+	return w.box.Value()
 }
 
 // alive reports whether the value still exists.
-func (w weakValue) alive() bool { return w.ptr.Value() != nil }
+func (w weakValue) alive() bool { return w.value.Alive() || w.box.Value() != nil }
 
 // decodedFactor is the estimated ratio of a decoded object's memory to its raw size. It was
 // measured as 3.0 for pods as typed structs from protobuf, and as 3.1 as unstructured from JSON.

@@ -1,8 +1,8 @@
 package store
 
 import (
+	"reflect"
 	"testing"
-	"unsafe"
 
 	"github.com/cockroachdb/datadriven"
 )
@@ -24,7 +24,7 @@ func TestMemoryString(t *testing.T) {
 }
 
 func TestObjectOverhead(t *testing.T) {
-	if size := unsafe.Sizeof(Object{}); size > objectOverhead || size <= objectOverhead-16 {
+	if size := reflect.TypeFor[Object]().Size(); size > objectOverhead || size <= objectOverhead-16 {
 		t.Errorf("an Object is %d bytes", size)
 	}
 }

@@ -4,9 +4,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unsafe"
 
 	"github.com/weirproject/weir/internal/core/pack"
+	"github.com/weirproject/weir/internal/core/views"
 )
 
 // A second goroutine packs when packApart objects wait to be packed and they come faster than one
@@ -169,7 +169,7 @@ func (b *batch) repack(s *Store) {
 		}
 		body, uid, rv := o.tail()
 		var packed []byte
-		packed, o.layout = s.pack(nil, unsafe.Slice(unsafe.StringData(body), len(body)), false)
+		packed, o.layout = s.pack(nil, views.Bytes(body), false)
 		o.packed = string(packed) + uid + rv
 	}
 }

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"math"
 	"strings"
-	"unsafe"
 
+	"github.com/weirproject/weir/internal/core/views"
 	"github.com/weirproject/weir/internal/core/wire"
 )
 
@@ -128,7 +128,7 @@ func (w *Writer) PutAs(m *wire.Meta, received, raw []byte) error {
 		return err
 	}
 	id := w.identity(m, received)
-	id.made = len(received) != len(raw) || unsafe.SliceData(received) != unsafe.SliceData(raw)
+	id.made = len(received) != len(raw) || len(raw) > 0 && &received[0] != &raw[0]
 	held, at, came := w.compare(&id, received)
 	switch came {
 	case newer:
@@ -271,7 +271,7 @@ func (w *Writer) check(m *wire.Meta, raw []byte) error {
 // held returns the version in the table under the current key and its place, or nil. The string is
 // only compared.
 func (w *Writer) held() (o *Object, at objectPlace) {
-	o, at, _ = w.s.table.find(unsafe.String(unsafe.SliceData(w.key), len(w.key)))
+	o, at, _ = w.s.table.find(views.String(w.key))
 	return o, at
 }
 

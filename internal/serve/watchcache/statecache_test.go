@@ -1,10 +1,10 @@
 package watchcache
 
 import (
+	"reflect"
 	"testing"
 	"testing/synctest"
 	"time"
-	"unsafe"
 )
 
 // TestPagedBytes: the bytes kept for pages are counted and bounded. The oldest state goes first,
@@ -53,10 +53,10 @@ func TestPagedBytes(t *testing.T) {
 
 // TestHistoryBytes: a history takes what it says.
 func TestHistoryBytes(t *testing.T) {
-	if n := unsafe.Sizeof(historyPoint{}); n != historyPointBytes {
+	if n := reflect.TypeFor[historyPoint]().Size(); n != historyPointBytes {
 		t.Errorf("a point takes %d bytes", n)
 	}
-	if n := unsafe.Sizeof(relistRange{}); n != relistRangeBytes {
+	if n := reflect.TypeFor[relistRange]().Size(); n != relistRangeBytes {
 		t.Errorf("a relist takes %d bytes", n)
 	}
 	const limit = 1000

@@ -19,6 +19,7 @@ import (
 
 	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/clientgo"
+	"github.com/weirproject/weir/internal/core/private"
 	"github.com/weirproject/weir/internal/testing/sim/api"
 )
 
@@ -56,7 +57,7 @@ func newDropIn(c *api.Cluster, cl *api.Client, spec ClientSpec) (informer, error
 		opts.ResyncOnRelist = true
 	}
 	s.resyncs = opts.ResyncOnRelist
-	if spec.Factory && !spec.Typed {
+	if spec.Factory && !spec.Typed && private.Fields { // else the factory's informers are client-go's
 		s.SharedIndexInformer, err = fromFactory(c, config(cl), spec, s.resync, opts)
 		if err == nil {
 			err = s.AddIndexers(s.indexers())

@@ -1,3 +1,5 @@
+//go:build !weir_safe
+
 package debug
 
 import (
@@ -5,9 +7,12 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/weirproject/weir"
 	"github.com/weirproject/weir/apiserver"
 	"github.com/weirproject/weir/clientgo"
 )
@@ -61,6 +66,44 @@ func TestDropInScope(t *testing.T) {
 			if got := all[0].Reflectors[0]; got.Namespace != tc.want.Namespace || got.Selector != tc.want.Selector || got.ScopeUnknown != tc.want.ScopeUnknown {
 				t.Errorf("%q %q, unknown: %t", got.Namespace, got.Selector, got.ScopeUnknown)
 			}
+		})
+	}
+}
+
+// TestHistoryOfSecretMetadata: metadata does not state its object's kind, so it is hidden like a
+// Secret's.
+func TestHistoryOfSecretMetadata(t *testing.T) {
+	resource := corev1.SchemeGroupVersion.WithResource("secrets")
+	for name, begin := range map[string]func(*testing.T, *rest.Config) (run, synced func(context.Context) error){
+		"typed API": func(t *testing.T, cfg *rest.Config) (run, synced func(context.Context) error) {
+			inf, err := weir.NewInformer[*metav1.PartialObjectMetadata](cfg, weir.Options{Resource: resource})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return inf.Run, inf.WaitForSync
+		},
+		"drop-in": func(t *testing.T, cfg *rest.Config) (run, synced func(context.Context) error) {
+			factory, err := clientgo.NewMetadataSharedInformerFactory(cfg, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return dropIn(factory.ForResource(resource).Informer())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLooking(t)
+			s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s", Annotations: map[string]string{"k": secret}}}
+			s, err := l.client.CoreV1().Secrets("default").Create(t.Context(), s, metav1.CreateOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			run, synced := begin(t, l.config)
+			untilEnd(t, run, synced)
+			if i := newReport(time.Now()).Informers[0]; i.APIVersion != "v1" || i.Kind != "" || i.Resource != "secrets" {
+				t.Errorf("shown as %q %q of %q", i.APIVersion, i.Kind, i.Resource)
+			}
+			s.Labels, s.Annotations = map[string]string{"app": "web"}, map[string]string{"k": secret + "!", "new": secret}
+			l.expectUpdate(s, "~ metadata.annotations.k: (hidden), differs", "+ metadata.annotations.new: (hidden)", "+ metadata.labels.app: web")
 		})
 	}
 }

@@ -1,0 +1,65 @@
+package clientgo
+
+import (
+	"errors"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/apiserver"
+)
+
+// TestAdoptFallsBack checks that Adopt returns client-go's informers unchanged, and logs why, if
+// they cannot be adopted.
+func TestAdoptFallsBack(t *testing.T) {
+	defer func(was func() bool) { layoutKnown = was }(layoutKnown)
+	layoutKnown = func() bool { return false }
+	built := cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, nil)
+	if got := Adopt(built); got != built || !errors.Is(Err(got), ErrLayout) {
+		t.Errorf("became %T, %v", got, Err(got))
+	}
+}
+
+// TestFactoriesFallBack checks that factories return client-go's informers, with all options, if
+// these cannot be adopted.
+func TestFactoriesFallBack(t *testing.T) {
+	defer func(was func() bool) { layoutKnown = was }(layoutKnown)
+	layoutKnown = func() bool { return false }
+	server := serve(t, apiserver.Options{})
+	fill(t, server.Config(), configMap("one", "a", nil), configMap("two", "b", nil))
+	cfg := capturing(server.Config())
+	gvr := corev1.SchemeGroupVersion.WithResource("configmaps")
+	mark := WithTransform(func(obj any) (any, error) {
+		obj.(metav1.Object).SetLabels(map[string]string{"transformed": "yes"})
+		return obj, nil
+	})
+	typed := NewSharedInformerFactoryWithOptions(kubernetes.NewForConfigOrDie(cfg), 0, WithNamespace("one"), mark)
+	byResource, err := typed.ForResource(gvr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if byResource.Informer().GetIndexer() != typed.Core().V1().ConfigMaps().Informer().GetIndexer() {
+		t.Error("two informers of one resource")
+	}
+	for name, inf := range map[string]cache.SharedIndexInformer{
+		"typed":    byResource.Informer(),
+		"dynamic":  NewDynamicSharedInformerFactoryWithOptions(dynamic.NewForConfigOrDie(cfg), 0, WithNamespace("one"), mark).ForResource(gvr).Informer(),
+		"metadata": NewMetadataSharedInformerFactoryWithOptions(metadata.NewForConfigOrDie(cfg), 0, WithNamespace("one"), mark).ForResource(gvr).Informer(),
+	} {
+		if err := Err(inf); !errors.Is(err, ErrForeignInformer) || !errors.Is(err, ErrLayout) {
+			t.Errorf("%s: %T, %v", name, inf, err)
+		}
+		run(t, inf)
+		synced(t, inf.HasSyncedChecker())
+		for _, held := range inf.GetStore().List() {
+			if m := held.(metav1.Object); m.GetName() != "a" || m.GetLabels()["transformed"] != "yes" {
+				t.Errorf("%s: holds %v", name, held)
+			}
+		}
+	}
+}

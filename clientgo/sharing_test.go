@@ -1,0 +1,67 @@
+//go:build !weir_safe
+
+package clientgo
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/internal/core/store"
+	"github.com/weirproject/weir/internal/core/wire"
+	"github.com/weirproject/weir/internal/testing/podsim"
+)
+
+// TestShareDecoded checks that equal parts of two pods of a workload, or of two versions of one,
+// exist once with ShareDecoded.
+func TestShareDecoded(t *testing.T) {
+	for _, share := range []bool{false, true} {
+		inf := NewSharedIndexInformerWithOptions(&cache.ListWatch{}, &corev1.Pod{}, 0, nil, Options{ShareDecoded: share}).(*informer)
+		t.Cleanup(inf.store.Close)
+		w := inf.store.Writer(store.Scope{})
+		sim := podsim.New(2, 1)
+		put := func(p *corev1.Pod) *store.Object {
+			t.Helper()
+			var m wire.Meta
+			raw := marshal(t, p)
+			if err := wire.ReadMeta(wire.Protobuf, raw, &m); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Put(&m, raw); err != nil {
+				t.Fatal(err)
+			}
+			w.Flush()
+			o, ok := inf.store.Get(p.Namespace + "/" + p.Name)
+			if !ok {
+				t.Fatal("not held")
+			}
+			return o
+		}
+		see := func(o *store.Object) *corev1.Pod {
+			t.Helper()
+			value, err := inf.indexer.reader.handlerValue(o, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return value.(*corev1.Pod)
+		}
+		a, b := put(sim.Pod(0)), put(sim.Pod(1))
+		shared := false
+		for range 100 { // a new value is not shared immediately, and shared ones are in a sync.Pool
+			shared = shared || &see(a).Spec.Tolerations[0] == &see(b).Spec.Tolerations[0]
+		}
+		if shared != share {
+			t.Errorf("share %v: two pods share %v", share, shared)
+		}
+		changed := sim.Pod(0)
+		changed.ResourceVersion, changed.Status.Message = "999999999", "changed"
+		was, is, err := inf.indexer.reader.updateValues(a, put(changed), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if shared := &was.(*corev1.Pod).OwnerReferences[0] == &is.(*corev1.Pod).OwnerReferences[0]; shared != share {
+			t.Errorf("share %v: two versions share %v", share, shared)
+		}
+	}
+}

@@ -1,0 +1,43 @@
+//go:build !weir_safe
+
+package pack
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+
+	"github.com/weirproject/weir/internal/testing/podsim"
+	"github.com/weirproject/weir/internal/testing/testenv"
+)
+
+// TestBaseIsNotMuchLarger: a small object does not keep in memory a large base that is no longer
+// stored itself.
+func TestBaseIsNotMuchLarger(t *testing.T) {
+	s := newGroups(t, podsim.NewUnlike(20_000, 1), 60)
+	rnd := newRand(9)
+	const n = 150
+	for _, size := range []int{600, 14_000, 16_000} {
+		var objects []held
+		alone := 0
+		before := testenv.LiveBytes()
+		for i := range n {
+			large := []byte(noise(rnd, 30_000))
+			group := fmt.Sprint("ns/g", size, "-", i)
+			first := s.pack(Name{group, group + "-a"}, large)
+			second := s.pack(Name{group, group + "-b"}, large[:size])
+			if has := second.dict.base != nil; has != (maxLarger*size >= len(large)) {
+				t.Fatalf("%d bytes have a sibling of %d: %v", size, len(large), has)
+			}
+			objects = append(objects, held{dict: second.dict, packed: second.packed}) // without raw
+			plain, _ := s.packer.Pack(nil, large[:size], false)
+			alone += len(plain)
+			runtime.KeepAlive(first)
+		}
+		if each := int(testenv.LiveBytes()-before) / n; each > (maxLarger+1)*alone/n {
+			t.Errorf("%d bytes keep %d, alone they take %d", size, each, alone/n)
+		}
+		runtime.KeepAlive(objects)
+	}
+	runtime.KeepAlive(s)
+}

@@ -1,0 +1,64 @@
+package private_test
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/weirproject/weir/internal/core/private"
+)
+
+func declared() int { return 0 }
+
+func adding(n int) func() int { return func() int { return n } }
+
+// TestFunctionOf: the Functions of different function values differ. Those of one are equal, except
+// in a build without unsafe.
+func TestFunctionOf(t *testing.T) {
+	one, copied := adding(1), declared
+	same := one
+	for name, c := range map[string]struct {
+		a, b func() int
+		same bool
+	}{
+		"a declared function":        {declared, copied, private.Fields},
+		"a closure":                  {one, same, private.Fields},
+		"two closures of one text":   {one, adding(1), false},
+		"a function and a closure":   {declared, one, false},
+		"no function":                {nil, nil, true},
+		"a function and no function": {declared, nil, false},
+	} {
+		a, b := private.FunctionOf(c.a), private.FunctionOf(c.b)
+		if got := a == b; got != c.same {
+			t.Errorf("%s: the same is %v", name, got)
+		}
+		if got := a.Number() == b.Number(); got != c.same {
+			t.Errorf("%s: the same number is %v", name, got)
+		}
+		if (a.Number() == 0) != (c.a == nil) {
+			t.Errorf("%s: the number is %d", name, a.Number())
+		}
+	}
+}
+
+func TestField(t *testing.T) {
+	object := struct {
+		private string
+		Public  int
+	}{"hidden", 7}
+	v := reflect.ValueOf(&object).Elem()
+	if got, ok := private.Field[string](v, "private"); ok != private.Fields || ok && got != "hidden" {
+		t.Errorf("a private field: %q, %v", got, ok)
+	}
+	if got, ok := private.Field[int](v, "Public"); ok != private.Fields || ok && got != 7 {
+		t.Errorf("a public field: %d, %v", got, ok)
+	}
+	if _, ok := private.Field[int](v, "private"); ok {
+		t.Error("a field was read as another type")
+	}
+	if _, ok := private.Field[int](v, "missing"); ok {
+		t.Error("a missing field was read")
+	}
+	if _, ok := private.Field[string](reflect.ValueOf(object), "private"); ok {
+		t.Error("a field without an address was read")
+	}
+}

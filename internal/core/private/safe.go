@@ -1,0 +1,31 @@
+//go:build weir_safe
+
+package private
+
+import (
+	"reflect"
+	"sync/atomic"
+)
+
+// Fields reports whether Field can read any field.
+const Fields = false
+
+// Function identifies one call of FunctionOf. The zero value is that of a nil func.
+type Function struct{ number uint64 }
+
+var functions atomic.Uint64 // the number of the last Function
+
+// FunctionOf returns a Function that no other call returns, or the zero value if f is nil. F must
+// be a func type.
+func FunctionOf[F any](f F) Function {
+	if reflect.ValueOf(f).IsNil() {
+		return Function{}
+	}
+	return Function{functions.Add(1)}
+}
+
+// Number returns a number that no other Function has. It is 0 for a nil func.
+func (f Function) Number() uintptr { return uintptr(f.number) }
+
+// Field reports false.
+func Field[T any](reflect.Value, string) (value T, ok bool) { return value, false }

@@ -1,0 +1,106 @@
+//go:build !weir_safe
+
+package source_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/weirproject/weir/internal/core/source"
+	"github.com/weirproject/weir/internal/core/wire"
+)
+
+// TestSourcesShareConnections: the WATCHes of equal configs go over one connection, with a Proxy or
+// a Dial in them too; those of others do not.
+func TestSourcesShareConnections(t *testing.T) {
+	var dialer net.Dialer
+	dial := dialer.DialContext
+	other := func(ctx context.Context, network, address string) (net.Conn, error) {
+		return dial(ctx, network, address)
+	}
+	for _, tc := range []struct {
+		name   string
+		change func(cfg *rest.Config, i int)
+		want   int64
+	}{
+		{"neither", func(*rest.Config, int) {}, 1},
+		{"proxy", func(cfg *rest.Config, _ int) { cfg.Proxy = direct }, 1},
+		{"dial", func(cfg *rest.Config, _ int) { cfg.Dial = dial }, 1},
+		{"both, and others' wrappers", func(cfg *rest.Config, _ int) {
+			cfg.Proxy, cfg.Dial = direct, dial
+			cfg.Wrap(func(rt http.RoundTripper) http.RoundTripper { return rt })
+		}, 1},
+		{"two dials", func(cfg *rest.Config, i int) {
+			if cfg.Dial = dial; i > 2 {
+				cfg.Dial = other
+			}
+		}, 2},
+		{"two server names", func(cfg *rest.Config, i int) {
+			if cfg.Proxy = direct; i > 2 {
+				cfg.ServerName = "example.com"
+			}
+		}, 2},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			cfg, connections := serveTLS(t, func(w http.ResponseWriter, r *http.Request) {
+				answer(w, http.StatusOK, wire.ContentTypeJSON, "")
+				w.(http.Flusher).Flush()
+				<-r.Context().Done()
+			})
+			for i := range 5 {
+				cfg := rest.CopyConfig(cfg)
+				tc.change(cfg, i)
+				src, err := source.New(cfg, pods, source.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer src.CloseIdleConnections()
+				watch, err := src.Watch(t.Context(), source.WatchOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer watch.Close()
+			}
+			if n := connections.Load(); n != tc.want {
+				t.Errorf("%d connections, want %d", n, tc.want)
+			}
+		})
+	}
+}
+
+// TestOf: another resource of the same server is read over the same connection.
+func TestOf(t *testing.T) {
+	var paths []string
+	cfg, connections := serveTLS(t, func(w http.ResponseWriter, r *http.Request) {
+		paths = append(paths, r.URL.Path)
+		answer(w, http.StatusOK, wire.ContentTypeJSON, "")
+	})
+	cfg.Proxy = direct
+	src, err := source.New(cfg, pods, source.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer src.CloseIdleConnections()
+	nodes := source.Resource{GVR: pods.GVR.GroupVersion().WithResource("nodes")}
+	other, err := src.Of(nodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := src.Of(source.Resource{}); err == nil {
+		t.Error("a resource without a name is taken")
+	}
+	for _, src := range []*source.REST{src, other} {
+		watch, err := src.Watch(t.Context(), source.WatchOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		watch.Close()
+	}
+	if len(paths) != 2 || paths[1] != "/api/v1/nodes" || connections.Load() != 1 {
+		t.Errorf("%q over %d connections", paths, connections.Load())
+	}
+}

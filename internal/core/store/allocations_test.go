@@ -1,0 +1,45 @@
+//go:build !weir_safe
+
+package store
+
+import (
+	"strconv"
+	"testing"
+
+	"github.com/weirproject/weir/internal/core/checks"
+	"github.com/weirproject/weir/internal/core/wire"
+)
+
+// TestPutAllocates: nothing for a version in the table, and for an update only the
+// object and its packed bytes. (With -race, pools forget at random.)
+func TestPutAllocates(t *testing.T) {
+	defer func(was bool) { checking = was }(checking)
+	checking = false // it allocates
+	set := newBenchSet(t, wire.Protobuf, 1000)
+	s := newStore(t, Config{Encoding: wire.Protobuf})
+	w := s.Writer(Scope{})
+	set.fill(t, w)
+	w.BeginReplace(false)
+	i := 0
+	if n := testing.AllocsPerRun(2000, func() {
+		if err := w.Put(&set.metas[i%1000], set.raws[i%1000]); err != nil {
+			t.Fatal(err)
+		}
+		i++
+	}); n != 0 {
+		t.Errorf("%v allocations for an unchanged object", n)
+	}
+	rv := []byte("1000000")
+	if n := testing.AllocsPerRun(2000, func() {
+		m := set.metas[i%1000]
+		rv = strconv.AppendInt(rv[:0], int64(1_000_000+i), 10)
+		m.ResourceVersion = rv
+		if err := w.Put(&m, set.raws[i%1000]); err != nil {
+			t.Fatal(err)
+		}
+		i++
+	}); n > 2.5 && !checks.Race {
+		t.Errorf("%v allocations for an update", n)
+	}
+	w.Flush()
+}

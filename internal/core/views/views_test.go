@@ -1,0 +1,36 @@
+package views_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/weirproject/weir/internal/core/views"
+)
+
+func TestStringsAndBytes(t *testing.T) {
+	for _, s := range []string{"", "a", "pods", strings.Repeat("weir", 1000)} {
+		if b := views.Bytes(s); string(b) != s {
+			t.Errorf("bytes of %q: %q", s, b)
+		}
+		if got := views.String([]byte(s)); got != s {
+			t.Errorf("string of %q: %q", s, got)
+		}
+		if !views.Same(s, s) {
+			t.Errorf("%q is another string than itself", s)
+		}
+		if views.Same(s, s+"x") {
+			t.Errorf("%q is the same string as a longer one", s)
+		}
+	}
+}
+
+func TestWeakString(t *testing.T) {
+	s := strings.Clone("a string that is in memory")
+	w := views.MakeWeakString(s)
+	if got, ok := w.Value(); !ok || got != s || !views.Same(got, s) {
+		t.Errorf("%q, %v", got, ok)
+	}
+	if got, ok := (views.WeakString{}).Value(); ok {
+		t.Errorf("the zero value has %q", got)
+	}
+}

@@ -1,0 +1,91 @@
+//go:build !weir_safe
+
+package metrics
+
+import (
+	"context"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weirproject/weir/clientgo"
+)
+
+func TestDropIn(t *testing.T) {
+	server := serve(t)
+	factory, err := clientgo.NewSharedInformerFactory(server.Config(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inf := factory.Core().V1().Pods().Informer()
+	r, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	start(t, inf.RunWithContext)
+	wait(t, func(ctx context.Context) error {
+		if !cache.WaitForCacheSync(ctx.Done(), r.HasSynced) {
+			return ctx.Err()
+		}
+		return nil
+	})
+	compare(t, `
+# HELP weir_informer_decoded_reads_total Reads of decoded objects: a hit found the object decoded, a miss decoded it.
+# TYPE weir_informer_decoded_reads_total counter
+weir_informer_decoded_reads_total{group="",kind="Pod",name="*v1.Pod",result="hit",version="v1"} 0
+weir_informer_decoded_reads_total{group="",kind="Pod",name="*v1.Pod",result="miss",version="v1"} 30
+# HELP weir_informer_failing_reflectors Reflectors that something keeps from being current.
+# TYPE weir_informer_failing_reflectors gauge
+weir_informer_failing_reflectors{group="",kind="Pod",name="*v1.Pod",version="v1"} 0
+# HELP weir_informer_objects Objects held.
+# TYPE weir_informer_objects gauge
+weir_informer_objects{group="",kind="Pod",name="*v1.Pod",version="v1"} 30
+# HELP weir_informer_handler_events_total Events handed to the handler, resyncs included.
+# TYPE weir_informer_handler_events_total counter
+weir_informer_handler_events_total{group="",handler="cache.ResourceEventHandlerFuncs",kind="Pod",name="*v1.Pod",version="v1"} 30
+`, "decoded_reads_total", "failing_reflectors", "objects", "handler_events_total")
+	if n := testutil.CollectAndCount(NewCollector()); n < 20 {
+		t.Errorf("%d series", n)
+	}
+}
+
+// TestRemovedHandler: the totals of a name do not fall when one of its handlers is removed, because
+// a rate would read that as a restart. They disappear with the last one.
+func TestRemovedHandler(t *testing.T) {
+	server := serve(t)
+	factory, err := clientgo.NewSharedInformerFactory(server.Config(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inf := factory.Core().V1().Pods().Informer()
+	var handlers []cache.ResourceEventHandlerRegistration
+	for range 2 {
+		r, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) {}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		handlers = append(handlers, r)
+	}
+	start(t, inf.RunWithContext)
+	wait(t, func(ctx context.Context) error {
+		if !cache.WaitForCacheSync(ctx.Done(), handlers[0].HasSynced, handlers[1].HasSynced) {
+			return ctx.Err()
+		}
+		return nil
+	})
+	want := `
+# HELP weir_informer_handler_events_total Events handed to the handler, resyncs included.
+# TYPE weir_informer_handler_events_total counter
+weir_informer_handler_events_total{group="",handler="cache.ResourceEventHandlerFuncs",kind="Pod",name="*v1.Pod",version="v1"} 60
+`
+	for n, r := range handlers {
+		compare(t, want, "handler_events_total")
+		if err := inf.RemoveEventHandler(r); err != nil {
+			t.Fatal(err)
+		}
+		if n == 1 {
+			compare(t, "", "handler_events_total")
+		}
+	}
+}
